@@ -1,0 +1,144 @@
+# attnd: `make help` lists what can be made. Products go to build/.
+
+.DEFAULT_GOAL := all
+BUILD    ?= build
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+VERSION  := 0.1.0
+SOMAJOR  := 0
+CC       ?= gcc
+PYTHON   ?= python3
+OPT      ?= -O3
+SANITIZE ?=
+
+WARN     := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
+CFLAGS   += -std=c11 -D_GNU_SOURCE $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off \
+            -pthread $(WARN) $(SANITIZE)
+DEPS     := -MMD -MP
+LDFLAGS  += -pthread $(SANITIZE) -Wl,-z,relro,-z,now
+PKG       = $(shell pkg-config --cflags $(1) 2>/dev/null)
+PKGL      = $(shell pkg-config --libs $(1) 2>/dev/null)
+
+LIB_SRC    := $(sort $(wildcard lib/*/*.c))
+SERVER_SRC := $(sort $(wildcard server/*.c server/*/*.c))
+UNIT_SRC   := $(sort $(wildcard tests/unit/test_*.c tests/kernels/test_*.c))
+LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
+SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/obj/%.o)
+SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
+EMBED      := $(BUILD)/gen/embedded.c
+EMBED_OBJ  := $(BUILD)/gen/embedded.o
+UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
+
+LIB_LIBS    = $(call PKGL,openblas) -lm
+SERVER_LIBS = $(call PKGL,libmicrohttpd jansson)
+
+# One .c an instruction set, each with its own flags; everything else is baseline x86-64.
+ISA_avx2   := -mavx2 -mfma -mf16c
+ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+
+.PHONY: all help run test deps unit check-asan check-tsan check-mutants check-torch bench bench-attention \
+        bench-accuracy bench-gemm bench-service layers format format-check install uninstall clean
+
+all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
+
+run: deps ## install what is missing, build, start on the embedded default
+	@$(MAKE) --no-print-directory -j2 all
+	@$(BUILD)/attnd --hello
+
+test: ## all tests, as .ci/run calls them; ends with "N passed, N failed"
+	@tests/run
+
+deps: ## install the packages that building needs (root or sudo), if they are missing
+	@tests/tools/deps build
+
+unit: $(UNIT_BIN) ## build the C tests
+
+check-asan: ## the C and HTTP tests under AddressSanitizer and UBSan
+	@tests/run asan
+
+check-tsan: ## the C and HTTP tests under ThreadSanitizer
+	@tests/run tsan
+
+check-mutants: ## ten seeded faults, each of which must turn the suite red
+	@tests/run mutants
+
+check-torch: ## compare with PyTorch (installs torch==2.13.0 into build/)
+	@tests/run torch
+
+bench: bench-gemm bench-attention bench-accuracy bench-service ## every benchmark
+
+bench-gemm: $(BUILD)/tests/bench/bench_gemm ## the peak of the dense product
+	@$<
+
+bench-attention: all ## attention beside PyTorch in the same run
+	@tests/run bench-attention
+
+bench-accuracy: all ## errors beside PyTorch's, 64 seeds a regime
+	@tests/run bench-accuracy
+
+bench-service: all ## the daemon beside a bare libmicrohttpd echo
+	@tests/run bench-service
+
+layers: ## check that rooms only look down
+	@tests/tools/layers
+
+format: ## format the C sources in place
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+format-check: ## fail when a C source is not formatted
+	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(if $(filter lib/%,$<),-Ilib/include -Ilib,-Ilib/include -Iserver) $(ISA_$(basename $(notdir $<))) \
+	  $(DEPS) -c $< -o $@
+
+# Configuration and examples, embedded in the daemon so that it starts from any folder.
+$(BUILD)/gen/embedded.S: server/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json))
+	@mkdir -p $(@D)
+	@sh server/embed.sh $(filter %.json,$^) > $@
+
+$(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.S
+	$(CC) -c $< -o $@
+
+$(BUILD)/libattn.a: $(LIB_OBJ)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/libattn.so.$(VERSION): $(LIB_OBJ)
+	$(CC) -shared -Wl,-soname,libattn.so.$(SOMAJOR) $^ $(LDFLAGS) $(LIB_LIBS) -o $@
+
+$(BUILD)/libattn.so: $(BUILD)/libattn.so.$(VERSION)
+	@ln -sf libattn.so.$(VERSION) $(BUILD)/libattn.so.$(SOMAJOR)
+	@ln -sf libattn.so.$(SOMAJOR) $@
+
+$(BUILD)/attnd: $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a
+	$(CC) -pie $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a $(LDFLAGS) $(SERVER_LIBS) $(LIB_LIBS) -o $@
+
+# C tests: tests/unit/test_x.c and tests/kernels/test_x.c, each a cmocka program over both libraries.
+$(BUILD)/tests/%: tests/%.c $(SERVER_LIB) $(EMBED_OBJ) $(BUILD)/libattn.a
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -Wconversion -Wshadow,$(CFLAGS)) -Ilib/include -Ilib -Iserver -Itests $(DEPS) $< $(SERVER_LIB) $(EMBED_OBJ) \
+	  $(BUILD)/libattn.a $(LDFLAGS) $(SERVER_LIBS) $(LIB_LIBS) $(call PKGL,cmocka) -o $@
+
+install: all ## install daemon, libraries, headers, pkg-config file under PREFIX
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include/attn
+	install -m 755 $(BUILD)/attnd $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(BUILD)/libattn.a $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(BUILD)/libattn.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf libattn.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libattn.so.$(SOMAJOR)
+	ln -sf libattn.so.$(SOMAJOR) $(DESTDIR)$(PREFIX)/lib/libattn.so
+	install -m 644 lib/include/attn/*.h $(DESTDIR)$(PREFIX)/include/attn/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' lib/attn.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/attn.pc
+
+uninstall: ## remove what install put there
+	rm -f $(DESTDIR)$(PREFIX)/bin/attnd $(DESTDIR)$(PREFIX)/lib/libattn.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/attn.pc
+	rm -rf $(DESTDIR)$(PREFIX)/include/attn
+
+clean: ## remove build/
+	rm -rf $(BUILD)
+
+-include $(wildcard $(BUILD)/obj/*/*.d $(BUILD)/obj/*/*/*.d $(BUILD)/tests/*/*.d)

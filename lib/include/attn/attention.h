@@ -1,0 +1,151 @@
+/* Dot-product attention: outputs, exact weights, row statistics, and any cell of the weights later.
+ *
+ *   softmax(scale * Q K^T + mask) V       (Vaswani et al., "Attention is all you need", 2017, eq. 1)
+ *
+ * Letters: B batch, Hq query heads, Hkv key/value heads, L queries, S keys (cached ones included),
+ * E head width, Ev value width. Query head h uses key/value head h / (Hq / Hkv).
+ *
+ * Order: score -> scale -> softcap c*tanh(s/c) -> additive parts -> hidden cells to -infinity ->
+ * softmax -> times value. A fully hidden row gives zero output, zero weights, logsumexp -infinity.
+ *
+ * One operation runs in four steps: attn_attention_shape (shapes only) -> attn_attention_cost ->
+ * attn_attention_new (checks values, compiles masks) -> attn_attention_run; afterwards
+ * attn_attention_cells gives any part of the weights, bit for bit. */
+#ifndef ATTN_ATTENTION_H
+#define ATTN_ATTENTION_H
+
+#include "isa.h"
+#include "mask.h"
+#include "memory.h"
+#include "pool.h"
+#include "status.h"
+#include "tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef enum attn_layout {
+    ATTN_BHLE = 0, /* [.., H, L, E]; rank 2 = [L, E], 3 = [B, L, E] */
+    ATTN_BLHE,     /* [.., L, H, E], rank >= 3 */
+    ATTN_BLD,      /* [.., L, H*E] with num_heads */
+} attn_layout;
+
+typedef enum attn_stage {
+    ATTN_STAGE_RAW = 0,    /* q . k */
+    ATTN_STAGE_SCALED,     /* times scale */
+    ATTN_STAGE_SOFTCAPPED, /* after softcap */
+    ATTN_STAGE_BIASED,     /* after additive parts and masks; -infinity = hidden */
+    ATTN_STAGE_PROBS,      /* the weights */
+} attn_stage;
+
+/* All inputs. Start from attn_attention_defaults(). key and value absent: self-attention. float32,
+ * float16, bfloat16: computed in float32 grade; any float64 among query, key and value: all in double. */
+typedef struct attn_inputs {
+    attn_tensor query;                 /* [.., Hq, L, E] in `layout` */
+    attn_tensor key;                   /* [.., Hkv, S - P, E], equal rank; batch axes broadcast from 1 */
+    attn_tensor value;                 /* [.., Hkv, S - P, Ev] */
+    attn_tensor past_key, past_value;  /* [.., Hkv, P, E], [.., Hkv, P, Ev], in every layout */
+    attn_layout layout;
+    size_t num_heads, num_kv_heads;    /* BLD: needed; 0 for num_kv_heads = num_heads */
+    bool forbid_gqa;                   /* unequal head counts are an error */
+    double scale;                      /* NaN = 1/sqrt(E) */
+    double softcap;                    /* 0 = off, else > 0 */
+    attn_mask_spec mask;
+    bool allow_nonfinite;              /* let NaN and infinity through instead of ATTN_EVALUE */
+} attn_inputs;
+
+attn_inputs attn_attention_defaults(void);
+
+typedef struct attn_attention_dims {
+    int batch_rank;
+    size_t batch[ATTN_MAX_RANK];
+    bool has_heads;              /* do output and weights carry a head axis? */
+    size_t B, Hq, Hkv, L, S, past, E, Ev;
+    attn_dtype result;           /* ATTN_F32, or ATTN_F64 with a float64 input */
+    int output_rank, weights_rank, rows_rank;
+    size_t output[ATTN_MAX_RANK];  /* query's shape with Ev for E, in the query's layout */
+    size_t weights[ATTN_MAX_RANK]; /* [batch.., H, L, S], no H axis for query rank 2 and 3 (BHLE) */
+    size_t rows[ATTN_MAX_RANK];    /* weights' shape without S: logsumexp */
+} attn_attention_dims;
+
+/* Shapes only, no value is read. ATTN_ESHAPE, ATTN_EARG, ATTN_EDTYPE, ATTN_ELIMIT; err->where names
+ * the field. Any thread. */
+attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err);
+
+/* What to compute, a set of bits. */
+enum {
+    ATTN_WANT_OUTPUT = 1,
+    ATTN_WANT_WEIGHTS = 2,
+    ATTN_WANT_LOGSUMEXP = 4,
+    ATTN_WANT_SCORES = 8,
+    ATTN_WANT_PRESENT = 16,
+};
+
+typedef struct attn_cost {
+    double cells;       /* B * Hq * L * S */
+    double operations;  /* floating-point operations, a multiply-add = 2 */
+    size_t work_bytes;  /* scratch and packed operands */
+    size_t result_bytes;
+} attn_cost;
+
+/* Bytes and operations of a run over `slots` threads, from shapes alone. ATTN_ELIMIT on overflow. */
+attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
+                                attn_cost *out, attn_error *err);
+
+typedef struct attn_attention attn_attention;
+
+/* Check values and compile masks. The inputs' tensors must outlive the object; it lives in the
+ * arena. Errors as above, and ATTN_EVALUE with where = "key/0/3/1" for a visible NaN or infinity is
+ * reported by attn_attention_run. */
+attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
+                               attn_error *err);
+const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
+const attn_mask *attn_attention_mask(const attn_attention *a);
+const char *attn_attention_kernel(const attn_attention *a); /* "avx512", "ref", … */
+
+/* Statistics of each row [B, Hq, L]: enough to compute any weight later, exactly. `sum` is relative
+ * to a power of two chosen from `max` (lib/kernels/kernels.h), so use logsumexp for arithmetic. */
+typedef struct attn_stats {
+    double *max;   /* largest visible score; -infinity for a fully hidden row */
+    double *sum;
+    uint8_t *kind; /* private: which path computed the row */
+} attn_stats;
+
+/* Wanted tensors have a rank; others rank 0. Element type: dims.result (present_*: the type of the
+ * inputs widened to it). logsumexp and scores hold -infinity where hidden. All in the arena. */
+typedef struct attn_results {
+    attn_tensor output, weights, logsumexp, scores, present_key, present_value;
+    attn_stats stats;
+    size_t hidden_rows; /* fully hidden rows, over all batches and heads */
+} attn_results;
+
+/* Run. `stage` matters with ATTN_WANT_SCORES. Errors: ATTN_EVALUE (a visible NaN or infinity, scores
+ * that overflow), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Same inputs on the same kernel table:
+ * same bytes, for any pool. */
+attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage,
+                               attn_pool *pool, const attn_control *control, attn_arena *arena,
+                               attn_results *out, attn_error *err);
+
+/* A rectangle of one head's [L, S] matrix: rows row … row + rows - 1, keys col … col + cols - 1. */
+typedef struct attn_range {
+    size_t batch, head, row, rows, col, cols;
+} attn_range;
+
+/* Scratch for attn_attention_cells, one a thread. */
+typedef struct attn_cells_scratch attn_cells_scratch;
+attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *arena);
+
+/* Exact cells of the weights (stage PROBS) or of a score stage, row-major [rows, cols] into dst with
+ * a row stride of ld elements of dims.result. Weights equal those of attn_attention_run bit for bit.
+ * stats come from that run (NULL allowed for score stages). Any thread with its own scratch. */
+attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stats,
+                                 const attn_range *range, attn_stage stage, void *dst, size_t ld,
+                                 attn_cells_scratch *scratch, attn_error *err);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

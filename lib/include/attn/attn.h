@@ -1,0 +1,27 @@
+/* The attention library: include this for all of it, and link with -lattn. */
+#ifndef ATTN_ATTN_H
+#define ATTN_ATTN_H
+
+#include "attention.h"
+#include "heatmap.h"
+#include "isa.h"
+#include "mask.h"
+#include "memory.h"
+#include "pool.h"
+#include "rng.h"
+#include "status.h"
+#include "tensor.h"
+#include "text.h"
+
+#define ATTN_VERSION "0.1.0"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+const char *attn_version(void);
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

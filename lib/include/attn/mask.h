@@ -1,0 +1,125 @@
+/* Masks: one internal meaning (visible or hidden, plus an additive part), many spoken ones.
+ *
+ * Letters: B flattened batch, H query heads, L queries, S keys (cached ones included). A mask is a
+ * list of layers. Boolean parts are combined by logical AND, float parts are summed; a float part
+ * of -infinity hides. */
+#ifndef ATTN_MASK_H
+#define ATTN_MASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory.h"
+#include "status.h"
+#include "tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define ATTN_MASK_LAYERS 16
+
+typedef enum attn_layer_kind {
+    ATTN_LAYER_CAUSAL,  /* key j is visible to query i when j <= i + offset */
+    ATTN_LAYER_WINDOW,  /* i + offset - left <= j <= i + offset + right, -1 = open */
+    ATTN_LAYER_VALUES,  /* a tensor that broadcasts (NumPy rules, aligned right) to the weights */
+    ATTN_LAYER_BIAS,    /* the same, always additive */
+    ATTN_LAYER_PADDING, /* [B, S] or [S]: which keys are real */
+    ATTN_LAYER_LENGTHS, /* [B]: the first length keys are real */
+    ATTN_LAYER_TOKENS,  /* token ids [B, S] or [S]: a key is real when its id is not pad_id */
+} attn_layer_kind;
+
+/* How 0/1 numbers (and, for padding, booleans) are read. Booleans in VALUES: true = attend. */
+typedef enum attn_semantics {
+    ATTN_SEM_UNSTATED = 0,
+    ATTN_SEM_KEEP,     /* 1 or true = attend */
+    ATTN_SEM_HIDE,     /* 1 or true = hidden */
+    ATTN_SEM_ADDITIVE, /* added to the score */
+} attn_semantics;
+
+typedef struct attn_mask_layer {
+    attn_layer_kind kind;
+    const char *where;     /* how errors name it: "attn_mask", "masks/1/values" */
+    attn_tensor values;    /* VALUES, BIAS, PADDING, LENGTHS, TOKENS */
+    attn_semantics semantics;
+    int64_t window[2];     /* WINDOW: left, right; -1 = open */
+    int64_t pad_id;        /* TOKENS */
+} attn_mask_layer;
+
+typedef enum attn_fill { ATTN_FILL_HIDE = 0, ATTN_FILL_ADD, ATTN_FILL_REPLACE } attn_fill;
+typedef enum attn_offset { ATTN_OFFSET_DEFAULT = 0, ATTN_OFFSET_GIVEN, ATTN_OFFSET_END } attn_offset;
+
+typedef struct attn_mask_spec {
+    attn_mask_layer layers[ATTN_MASK_LAYERS];
+    size_t count;
+    attn_offset offset;      /* default: the number of cached keys; END: S - L, or length_b - L */
+    const int64_t *offsets;  /* GIVEN: one, or one a batch entry */
+    size_t offset_count;
+    attn_fill fill;          /* HIDE: -infinity. ADD, REPLACE: finite parity with other codes */
+    double fill_value;
+} attn_mask_spec;
+
+/* What the mask must fit: the batch axes, then heads, queries, keys. `has_heads` false: the weights
+ * have no head axis (query rank 2 or 3), H = 1. */
+typedef struct attn_mask_shape {
+    int batch_rank;
+    size_t batch[ATTN_MAX_RANK];
+    bool has_heads;
+    size_t H, L, S;
+    size_t past; /* of S, how many are cached */
+} attn_mask_shape;
+
+typedef struct attn_mask attn_mask;
+
+/* Check and compile. Memory comes from the arena; tensors must outlive the mask. Errors: ATTN_ESHAPE
+ * (both shapes and the axis in the text), ATTN_EARG with where = the layer when a 0/1 mask has no
+ * declared meaning or a semantics field is missing, ATTN_EVALUE (NaN, +infinity; for keep and hide
+ * anything but 0 and 1), ATTN_ENOMEM. */
+attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
+                          attn_arena *arena, attn_mask **out, attn_error *err);
+
+const attn_mask_shape *attn_mask_dims(const attn_mask *m);
+size_t attn_mask_batches(const attn_mask *m);                  /* B */
+int64_t attn_mask_offset(const attn_mask *m, size_t b);        /* row i sits at key i + offset */
+bool attn_mask_is_plain(const attn_mask *m);                   /* nothing hidden, nothing added */
+bool attn_mask_fills(const attn_mask *m);                      /* finite fill: no cell is hidden */
+
+/* The interval [*lo, *hi) of keys outside of which causal, window and lengths hide everything of row i
+ * (also under a finite fill). O(1). */
+void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi);
+/* keep[j - j0] = 1 when key j is visible to query i, for j0 <= j < j0 + n (finite fill ignored). */
+void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                    uint8_t *keep);
+/* The sum of the additive parts (finite ones; -infinity where one hides), 0 where there is none. */
+void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                        double *add);
+/* Number of visible cells of all B x H x L x S; with heads shared where the layers are. */
+uint64_t attn_mask_visible(const attn_mask *m);
+
+/* Does head h share its visibility with head 0 (no layer has a head axis)? Batch entries likewise? */
+bool attn_mask_same_heads(const attn_mask *m);
+bool attn_mask_same_batches(const attn_mask *m);
+
+/* In words, one sentence a layer: "causal: query i sees keys 0 to i + 2". Arena text. */
+const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
+
+/* The linter: what is legal but probably not meant. Each warning has a stable code and a text. */
+typedef struct attn_warning {
+    const char *code;  /* "mask_rank", "mask_not_causal", "padding_by_query", "hidden_rows", … */
+    const char *where; /* the layer, or "" */
+    const char *text;
+} attn_warning;
+typedef struct attn_warnings {
+    attn_warning *items;
+    size_t count;
+} attn_warnings;
+attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
+                           attn_error *err);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

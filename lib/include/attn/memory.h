@@ -1,0 +1,56 @@
+/* The allocator hook and the arena.
+ *
+ * Everything the library allocates goes through the hook, so that a test can fail the n-th
+ * allocation. An arena hands out memory that is freed all at once; a request owns one. */
+#ifndef ATTN_MEMORY_H
+#define ATTN_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define ATTN_ALIGN 64 /* alignment of every block, bytes: one cache line, one zmm register */
+
+/* Replace the allocator. `take(size)` returns ATTN_ALIGN-aligned memory or NULL, `give(p)` frees it.
+ * NULL, NULL restores the C library's. Call before any other thread uses the library. */
+void attn_set_allocator(void *(*take)(size_t size), void (*give)(void *p));
+
+/* An ATTN_ALIGN-aligned block of at least `size` bytes (size 0 gives a valid block), or NULL. */
+void *attn_alloc(size_t size);
+void attn_free(void *p); /* NULL is fine */
+
+/* Checked size arithmetic: false on overflow, *out untouched then. */
+bool attn_size_mul(size_t a, size_t b, size_t *out);
+bool attn_size_add(size_t a, size_t b, size_t *out);
+
+typedef struct attn_arena attn_arena;
+
+/* A new arena that hands out at most `limit` bytes in all; NULL if out of memory. One thread at a
+ * time may use an arena. */
+attn_arena *attn_arena_new(size_t limit);
+void attn_arena_free(attn_arena *arena); /* frees all it handed out; NULL is fine */
+
+/* ATTN_ALIGN-aligned memory, not zeroed; NULL when out of memory or beyond the limit. */
+void *attn_arena_take(attn_arena *arena, size_t size);
+/* The same for small things (strings, nodes): 16-byte aligned. */
+void *attn_arena_small(attn_arena *arena, size_t size);
+/* `count` elements of `size` bytes, zeroed; NULL on overflow too. */
+void *attn_arena_zeroed(attn_arena *arena, size_t count, size_t size);
+/* A NUL-terminated copy of n bytes. */
+char *attn_arena_text(attn_arena *arena, const char *text, size_t n);
+/* Give back the last attn_arena_take block beyond `size` bytes, when it is still the last. */
+void attn_arena_shrink(attn_arena *arena, void *block, size_t size);
+
+size_t attn_arena_used(const attn_arena *arena);  /* bytes handed out so far */
+size_t attn_arena_limit(const attn_arena *arena); /* bytes it may hand out */
+void attn_arena_set_limit(attn_arena *arena, size_t limit);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,58 @@
+/* The worker pool: `slots` units of work run at a time, in pieces of about a millisecond.
+ *
+ * A caller splits its work into pieces, hands them to attn_pool_run and helps: the calling thread
+ * runs pieces of its own work, so a full pool cannot deadlock. A slot is the right to use a
+ * processor; slots go round in order of asking and change hands between pieces, so that a long
+ * caller cannot hold all of them. How work is split must be a function of its shape only; which
+ * thread runs a piece must not matter to the result. */
+#ifndef ATTN_POOL_H
+#define ATTN_POOL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct attn_pool attn_pool;
+
+/* When to stop: a monotonic deadline and a flag, both looked at between pieces. */
+typedef struct attn_control {
+    int64_t deadline_ns;      /* CLOCK_MONOTONIC, nanoseconds; 0 = none */
+    const atomic_int *cancel; /* non-zero = stop; NULL = none */
+} attn_control;
+
+/* ATTN_OK, ATTN_ECANCELED or ATTN_EDEADLINE. NULL control is always fine. */
+attn_status attn_control_check(const attn_control *control, attn_error *err);
+int64_t attn_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* A pool with `slots` >= 1 (slots - 1 helper threads are started). NULL if out of memory or threads. */
+attn_pool *attn_pool_new(size_t slots);
+void attn_pool_free(attn_pool *pool); /* waits for helpers; no run may be under way; NULL is fine */
+size_t attn_pool_slots(const attn_pool *pool); /* NULL pool: 1 */
+
+/* Run piece(ctx, i, lane) for i = 0 … pieces - 1 and wait for all. `lane` < attn_pool_slots tells
+ * which of the caller's scratch areas the piece may use: no two pieces of one run share a lane at
+ * the same time. A piece that returns non-zero stops the run; that status is returned, and *err is
+ * that of the lowest-numbered piece that failed. NULL pool: all pieces on the calling thread.
+ * Any thread, also from threads that hold a turn (attn_pool_enter). */
+typedef attn_status (*attn_piece)(void *ctx, size_t index, size_t lane, attn_error *err);
+attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void *ctx,
+                          const attn_control *control, attn_error *err);
+
+/* Take and give back a slot around work of the caller's own (decoding, encoding). attn_pool_run
+ * inside such a pair uses the slot that is held. NULL pool: nothing. */
+void attn_pool_enter(attn_pool *pool);
+void attn_pool_leave(attn_pool *pool);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

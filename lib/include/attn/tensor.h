@@ -1,0 +1,61 @@
+/* Tensor views: a pointer, an element type, dimensions and strides. A view owns nothing. */
+#ifndef ATTN_TENSOR_H
+#define ATTN_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define ATTN_MAX_RANK 8
+
+typedef enum attn_dtype {
+    ATTN_F32 = 0,
+    ATTN_F16,  /* IEEE 754 binary16 */
+    ATTN_BF16, /* upper half of a binary32 */
+    ATTN_F64,
+    ATTN_I32,
+    ATTN_I64,
+    ATTN_U8,
+    ATTN_BOOL, /* one byte, 0 or 1 */
+} attn_dtype;
+
+/* rank 0 means "absent"; a scalar is not a tensor here. Strides count elements, may be 0 (broadcast). */
+typedef struct attn_tensor {
+    void *data;
+    attn_dtype dtype;
+    int rank;
+    size_t dims[ATTN_MAX_RANK];
+    ptrdiff_t strides[ATTN_MAX_RANK];
+} attn_tensor;
+
+size_t attn_dtype_size(attn_dtype dtype);      /* bytes an element */
+const char *attn_dtype_name(attn_dtype dtype); /* "float32", …; never NULL */
+/* The type of a name ("float32", "bool", …); false if there is none. */
+bool attn_dtype_parse(const char *name, attn_dtype *out);
+
+/* A row-major view of `data` with the given dimensions. */
+attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size_t *dims);
+/* Number of elements; false on overflow. A tensor of rank 0 counts 0. */
+bool attn_tensor_count(const attn_tensor *t, size_t *count);
+/* true when the elements lie row-major without gaps. */
+bool attn_tensor_is_dense(const attn_tensor *t);
+/* "[2, 3, 4]" into buf (always NUL-terminated), returns buf. 128 bytes are enough. */
+char *attn_shape_text(const size_t *dims, int rank, char *buf, size_t size);
+
+/* n elements of `src` (type, stride in elements) widened to float / double. f16, bf16 and integers
+ * up to 2^24 (2^53) convert exactly; float64 to float rounds to nearest. */
+void attn_widen_f32(float *dst, const void *src, attn_dtype dtype, ptrdiff_t stride, size_t n);
+void attn_widen_f64(double *dst, const void *src, attn_dtype dtype, ptrdiff_t stride, size_t n);
+/* n floats rounded to nearest even into binary16. */
+void attn_narrow_f16(uint16_t *dst, const float *src, size_t n);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,28 @@
+/* The routes: one row a method and path, in one table that the router, openapi.json and the index
+ * page read. */
+#ifndef SRV_ROUTE_H
+#define SRV_ROUTE_H
+
+#include "request.h"
+#include "wire/fields.h"
+
+typedef enum srv_place {
+    SRV_HERE,  /* always on the HTTP thread: constant, cheap */
+    SRV_SMALL, /* in place when the body is small, else on a worker */
+    SRV_POOL,  /* on a worker */
+} srv_place;
+
+typedef struct srv_route {
+    const char *method;       /* "GET", "POST"; HEAD follows GET */
+    const char *path;         /* "/v1/examples/{id}" */
+    srv_place place;
+    srv_outcome (*run)(srv_request *req);
+    const srv_field *fields;  /* body, or NULL */
+    const char *summary;      /* one line */
+    unsigned produces;        /* SRV_ACCEPT_* bits */
+    const char *answer;       /* name of the answer's schema in openapi.json */
+} srv_route;
+
+extern const srv_route srv_routes[]; /* ended by a row with method NULL */
+
+#endif

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Files -> an assembler source that embeds them, with the table that embedded.h declares.
+set -eu
+printf '.section .rodata\n'
+i=0
+for file in "$@"; do
+    printf 'd%d: .incbin "%s"\ne%d: .byte 0\nn%d: .asciz "%s"\n' "$i" "$file" "$i" "$i" "${file#config/}"
+    i=$((i + 1))
+done
+printf '.section .data.rel.ro,"aw"\n.balign 8\n.global srv_embedded\nsrv_embedded:\n'
+j=0
+while [ "$j" -lt "$i" ]; do
+    printf '.quad n%d, d%d, e%d - d%d\n' "$j" "$j" "$j" "$j"
+    j=$((j + 1))
+done
+printf '.quad 0, 0, 0\n.section .note.GNU-stack,"",@progbits\n'

@@ -1,0 +1,107 @@
+/* A request on its way through the rooms: server/http fills the upper half, server/wire and
+ * server/api read it and leave a reply in the lower half. One arena holds all of it; the arena has
+ * two references (connection done, response freed), kept by server/http. */
+#ifndef SRV_REQUEST_H
+#define SRV_REQUEST_H
+
+#include <attn/attn.h>
+
+typedef struct srv_app srv_app;       /* app.h */
+typedef struct srv_config srv_config; /* config.h */
+
+typedef struct srv_header {
+    const char *name, *value;
+} srv_header;
+
+/* What the client can read, from Accept: bits. */
+enum { SRV_ACCEPT_JSON = 1, SRV_ACCEPT_TEXT = 2 };
+
+#define SRV_REPLY_HEADERS 12
+
+typedef struct srv_reply {
+    int status;            /* 0 = nothing yet */
+    const char *type;      /* media type */
+    const char *body;      /* arena or static memory that outlives the response */
+    size_t size;
+    srv_header headers[SRV_REPLY_HEADERS];
+    size_t header_count;
+} srv_reply;
+
+typedef struct srv_request {
+    srv_app *app;
+    attn_arena *arena;
+    const char *method;
+    const char *path;         /* decoded, "/v1/examples/causal" */
+    const char *params[2];    /* values of {…} in the route's template, in order */
+    const char *id;           /* X-Request-Id: the client's when safe, else ours */
+    const char *query;        /* raw query string without "?", or "" */
+    const char *content_type; /* lower case, without parameters; "" if absent */
+    unsigned accept;
+    const char *body;         /* NUL-terminated after size bytes */
+    size_t body_size;
+    attn_control control;     /* deadline and cancel flag */
+    atomic_int cancel;
+    bool in_place;            /* runs on the HTTP thread: small work only, else return SRV_DEFER */
+    int64_t start_ns, queued_ns, decode_ns, compute_ns, encode_ns; /* durations but start */
+    srv_reply reply;
+} srv_request;
+
+/* What a handler says: the reply is in req->reply, or "too much for the HTTP thread, run me again
+ * on a worker" (only when req->in_place; the reply and the arena's content are dropped). */
+typedef enum srv_outcome { SRV_DONE = 0, SRV_DEFER } srv_outcome;
+
+/* Add a reply header; name and value must outlive the response (arena or static). */
+void srv_reply_header(srv_request *req, const char *name, const char *value);
+/* Set the whole reply. */
+void srv_reply_set(srv_request *req, int status, const char *type, const char *body, size_t size);
+/* Value of a query parameter, percent-decoded into the arena, or NULL. */
+const char *srv_query(srv_request *req, const char *name);
+
+/* --- errors: one body, application/problem+json, one table from code to status (wire/problem.c) --- */
+
+/* Stable codes. The table gives HTTP status and title. */
+typedef enum srv_code {
+    SRV_MALFORMED,       /* 400 malformed_json, broken framing */
+    SRV_BAD_REQUEST,     /* 400 other: bad query parameter, bad header */
+    SRV_UNAUTHORIZED,    /* 401 */
+    SRV_FORBIDDEN,       /* 403 */
+    SRV_NOT_FOUND,       /* 404 */
+    SRV_METHOD,          /* 405 (Allow is set by the router) */
+    SRV_NOT_ACCEPTABLE,  /* 406 */
+    SRV_TIMEOUT,         /* 408 */
+    SRV_GONE,            /* 410 */
+    SRV_LENGTH_REQUIRED, /* 411 */
+    SRV_TOO_LARGE,       /* 413 what can never fit */
+    SRV_MEDIA_TYPE,      /* 415 */
+    SRV_EXPECTATION,     /* 417 */
+    SRV_UNKNOWN_FIELD,   /* 422 */
+    SRV_TYPE,            /* 422 a value of the wrong JSON type */
+    SRV_VALUE,           /* 422 a value outside its range or set */
+    SRV_SHAPE,           /* 422 shapes that do not fit */
+    SRV_DTYPE,           /* 422 */
+    SRV_MASK_SEMANTICS,  /* 422 a 0/1 mask without a declared meaning */
+    SRV_NONFINITE,       /* 422 NaN, infinity, beyond float32 */
+    SRV_QUOTA,           /* 429 */
+    SRV_INTERNAL,        /* 500 never on purpose */
+    SRV_UNSUPPORTED,     /* 501 */
+    SRV_QUEUE_FULL,      /* 503 + Retry-After */
+    SRV_MEMORY_BUDGET,   /* 503 + Retry-After */
+    SRV_DRAINING,        /* 503 + Retry-After */
+    SRV_DEADLINE,        /* 504 */
+    SRV_CODE_COUNT
+} srv_code;
+
+int srv_code_status(srv_code code);
+const char *srv_code_name(srv_code code); /* "malformed_json", "queue_full", … */
+
+/* Make the problem reply. `pointer`: JSON pointer ("/attn_mask/0") or NULL. Replaces any reply. */
+void srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The same with the limit that was hit and the setting that raises it. */
+void srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
+                       const char *setting, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+/* A library error as a problem: status -> code, where "query/0" -> pointer "/query/0". */
+void srv_problem_error(srv_request *req, const attn_error *err);
+
+#endif

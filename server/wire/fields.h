@@ -1,0 +1,86 @@
+/* Field tables: what a JSON body may hold, decoded into a C struct. The parser, the limits, the error
+ * texts and openapi.json come from these rows; api files hold the tables.
+ *
+ * Every decoded struct begins with `uint64_t given;`: bit i is set when row i of its table was in
+ * the body. Absent fields keep what the struct held before (its defaults); JSON null counts as
+ * absent, save inside tensors. Unknown fields are errors that name the nearest known one. */
+#ifndef SRV_FIELDS_H
+#define SRV_FIELDS_H
+
+#include "request.h"
+
+typedef enum srv_kind {
+    SRV_BOOL,    /* bool */
+    SRV_INT,     /* int64_t, within min … max */
+    SRV_REAL,    /* double, within min … max, finite */
+    SRV_STRING,  /* const char * */
+    SRV_ENUM,    /* int: index into choices */
+    SRV_FLAGS,   /* unsigned: a list of names, bit = index into choices; a single string is a list of one */
+    SRV_TENSOR,  /* attn_tensor, see accepts */
+    SRV_INTS,    /* srv_ints: a list of integers */
+    SRV_STRINGS, /* srv_strings: a list of strings */
+    SRV_OBJECT,  /* nested struct at offset, fields */
+    SRV_OBJECTS, /* srv_objects: a list of nested structs of `size` bytes, fields, `init` */
+    SRV_UNION,   /* srv_union: one of several, see accepts */
+} srv_kind;
+
+/* accepts, for tensors. Storage: numbers float32 (or as "dtype" says), SRV_T_INT int64, booleans BOOL. */
+enum {
+    SRV_T_REAL = 1,    /* numbers */
+    SRV_T_BOOL = 2,    /* true/false, all of them or none */
+    SRV_T_INT = 4,     /* integers only, exact to 64 bits */
+    SRV_T_NEGINF = 8,  /* null stands for -infinity */
+};
+/* accepts, for unions. */
+enum {
+    SRV_U_BOOL = 1,
+    SRV_U_NUMBER = 2,
+    SRV_U_INT = 4, /* integral numbers only (with SRV_U_NUMBER: any number) */
+    SRV_U_STRING = 8, /* one of choices */
+    SRV_U_INTS = 16,
+};
+
+typedef struct srv_ints {
+    int64_t *values;
+    size_t count;
+} srv_ints;
+typedef struct srv_strings {
+    const char **values;
+    size_t count;
+} srv_strings;
+typedef struct srv_objects {
+    void *items;
+    size_t count;
+} srv_objects;
+typedef struct srv_union {
+    unsigned is; /* 0 = absent, else the one SRV_U_* bit that was found (an integral number is INT when
+                    SRV_U_INT is accepted, else NUMBER) */
+    bool boolean;
+    double number; /* set for INT too */
+    int64_t integer;
+    int choice; /* STRING: index into choices */
+    srv_ints ints;
+} srv_union;
+
+typedef struct srv_field {
+    const char *name;
+    srv_kind kind;
+    size_t offset;
+    const char *doc;             /* one sentence for openapi.json and the README */
+    unsigned accepts;
+    const char *const *choices;  /* NULL-terminated */
+    const struct srv_field *fields; /* nested table, ended by a row with name NULL */
+    size_t size;                 /* OBJECTS: bytes of one struct */
+    void (*init)(void *item);    /* OBJECT, OBJECTS: defaults; NULL = zeros */
+    double min, max;             /* INT, REAL: both 0 = no bound; OBJECTS, INTS, STRINGS: max count */
+    bool required;
+} srv_field;
+
+/* Decode the body of `req` (any content type that the route accepts) into *out. false: req->reply
+ * holds the problem. Tensors and strings live in req->arena or in the body. */
+bool srv_decode(srv_request *req, const srv_field *fields, void *out);
+
+/* The nearest name of a table or a list to `word` (edit distance), or NULL if nothing is near. */
+const char *srv_nearest(const char *word, const char *const *names, size_t count);
+
+#endif
