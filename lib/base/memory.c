@@ -1,0 +1,181 @@
+/* The allocator hook, checked size arithmetic and the arena.
+ *
+ * An arena is a list of chunks; small requests share a chunk, a large one gets its own. Under
+ * AddressSanitizer every block is poisoned until it is handed out. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/memory.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(p, n) __asan_poison_memory_region((p), (n))
+#define UNPOISON(p, n) __asan_unpoison_memory_region((p), (n))
+#else
+#define POISON(p, n) ((void)(p), (void)(n))
+#define UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
+enum { CHUNK_FIRST = 16384, CHUNK_MOST = 1 << 20, HEADER = ATTN_ALIGN };
+
+typedef struct chunk {
+    struct chunk *next;
+    size_t size, used; /* of the bytes behind the header */
+} chunk;
+
+struct attn_arena {
+    chunk *first; /* the newest, where small requests go */
+    size_t limit, used, next_size;
+};
+
+static void *take_default(size_t size) {
+    if (size > SIZE_MAX - ATTN_ALIGN)
+        return NULL;
+    size_t rounded = (size + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    return aligned_alloc(ATTN_ALIGN, rounded ? rounded : ATTN_ALIGN);
+}
+
+static void *(*take_hook)(size_t) = take_default;
+static void (*give_hook)(void *) = free;
+
+void attn_set_allocator(void *(*take)(size_t), void (*give)(void *)) {
+    take_hook = take ? take : take_default;
+    give_hook = give ? give : free;
+}
+
+void *attn_alloc(size_t size) { return take_hook(size); }
+
+void attn_free(void *p) {
+    if (p)
+        give_hook(p);
+}
+
+bool attn_size_mul(size_t a, size_t b, size_t *out) {
+    size_t product;
+    if (__builtin_mul_overflow(a, b, &product))
+        return false;
+    *out = product;
+    return true;
+}
+
+bool attn_size_add(size_t a, size_t b, size_t *out) {
+    size_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return false;
+    *out = sum;
+    return true;
+}
+
+attn_arena *attn_arena_new(size_t limit) {
+    attn_arena *arena = attn_alloc(sizeof *arena);
+    if (arena)
+        *arena = (attn_arena){.limit = limit, .next_size = CHUNK_FIRST};
+    return arena;
+}
+
+void attn_arena_free(attn_arena *arena) {
+    if (!arena)
+        return;
+    for (chunk *c = arena->first; c;) {
+        chunk *next = c->next;
+        UNPOISON((char *)c + HEADER, c->size);
+        attn_free(c);
+        c = next;
+    }
+    attn_free(arena);
+}
+
+static chunk *chunk_new(size_t size) {
+    size_t bytes;
+    if (!attn_size_add(size, HEADER, &bytes))
+        return NULL;
+    chunk *c = attn_alloc(bytes);
+    if (!c)
+        return NULL;
+    *c = (chunk){.size = size};
+    POISON((char *)c + HEADER, size);
+    return c;
+}
+
+/* A block that does not fit the newest chunk: its own chunk behind the newest when large, else a new
+ * newest one. */
+static chunk *chunk_for(attn_arena *arena, size_t size) {
+    bool own = size > arena->next_size / 2;
+    chunk *c = chunk_new(own ? size : arena->next_size);
+    if (!c)
+        return NULL;
+    if (own && arena->first) {
+        c->next = arena->first->next;
+        arena->first->next = c;
+    } else {
+        c->next = arena->first;
+        arena->first = c;
+    }
+    if (!own && arena->next_size < CHUNK_MOST)
+        arena->next_size *= 2;
+    return c;
+}
+
+static void *arena_place(attn_arena *arena, size_t size, size_t align) {
+    size_t total;
+    if (!attn_size_add(arena->used, size, &total) || total > arena->limit)
+        return NULL;
+    chunk *c = arena->first;
+    size_t at = c ? (c->used + align - 1) / align * align : 0;
+    if (!c || at > c->size || size > c->size - at) {
+        c = chunk_for(arena, size);
+        if (!c)
+            return NULL;
+        at = 0;
+    }
+    char *p = (char *)c + HEADER + at;
+    c->used = at + size;
+    arena->used = total;
+    UNPOISON(p, size);
+    return p;
+}
+
+void *attn_arena_take(attn_arena *arena, size_t size) {
+    return arena_place(arena, size, ATTN_ALIGN);
+}
+
+void *attn_arena_small(attn_arena *arena, size_t size) { return arena_place(arena, size, 16); }
+
+void *attn_arena_zeroed(attn_arena *arena, size_t count, size_t size) {
+    size_t bytes;
+    if (!attn_size_mul(count, size, &bytes))
+        return NULL;
+    void *p = attn_arena_take(arena, bytes);
+    if (p)
+        memset(p, 0, bytes);
+    return p;
+}
+
+char *attn_arena_text(attn_arena *arena, const char *text, size_t n) {
+    char *copy = n < SIZE_MAX ? attn_arena_small(arena, n + 1) : NULL;
+    if (copy) {
+        memcpy(copy, text, n);
+        copy[n] = 0;
+    }
+    return copy;
+}
+
+void attn_arena_shrink(attn_arena *arena, void *block, size_t size) {
+    for (chunk *c = arena->first; c; c = c->next) {
+        char *base = (char *)c + HEADER;
+        if ((char *)block < base || (char *)block >= base + c->size)
+            continue;
+        size_t end = (size_t)((char *)block - base) + size;
+        if (end <= c->used) {
+            POISON(base + end, c->used - end);
+            arena->used -= c->used - end;
+            c->used = end;
+        }
+        return;
+    }
+}
+
+size_t attn_arena_used(const attn_arena *arena) { return arena->used; }
+size_t attn_arena_limit(const attn_arena *arena) { return arena->limit; }
+void attn_arena_set_limit(attn_arena *arena, size_t limit) { arena->limit = limit; }

@@ -1,0 +1,291 @@
+/* The worker pool: slots handed round in order of asking, runs in a ring, pieces claimed one by one.
+ *
+ *     thread that wants a processor --> line of waiters --> slot --> one piece --> back to the line
+ *
+ * Everything is under one mutex, taken once a piece (about a millisecond of work). A running piece
+ * always holds a slot, so at most `slots` pieces run and a run never needs more lanes than that. */
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "attn/memory.h"
+#include "attn/pool.h"
+
+enum { MOST_SLOTS = 1024, LANE_WORDS = MOST_SLOTS / 64 };
+
+typedef struct waiter {
+    struct waiter *next;
+    pthread_cond_t granted_cond;
+    bool granted;
+} waiter;
+
+typedef struct run {
+    struct run *next, *prev; /* the ring of runs with pieces left to claim */
+    attn_piece piece;
+    void *ctx;
+    const attn_control *control;
+    size_t pieces, claimed, running;
+    uint64_t busy[LANE_WORDS]; /* lanes in use */
+    pthread_cond_t done;
+    attn_status status;
+    size_t failed_at;
+    attn_error error;
+} run;
+
+struct attn_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* helpers wait here for pieces */
+    size_t slots, free_slots, idle_helpers, helpers;
+    waiter *first, *last;
+    run *ring; /* next to be served */
+    bool stopping;
+    pthread_t threads[];
+};
+
+/* How many enter() the current thread has open: attn_pool_run inside uses the slot that is held. */
+static _Thread_local int held;
+
+int64_t attn_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+attn_status attn_control_check(const attn_control *control, attn_error *err) {
+    if (!control)
+        return ATTN_OK;
+    if (control->cancel && atomic_load_explicit(control->cancel, memory_order_relaxed))
+        return attn_fail(err, ATTN_ECANCELED, "", "the work was cancelled");
+    if (control->deadline_ns && attn_now_ns() > control->deadline_ns)
+        return attn_fail(err, ATTN_EDEADLINE, "", "the deadline passed before the work was done");
+    return ATTN_OK;
+}
+
+/* --- slots; the lock is held --- */
+
+static void slot_take(attn_pool *pool) {
+    if (pool->free_slots && !pool->first) {
+        pool->free_slots--;
+        return;
+    }
+    waiter self = {.granted = false};
+    pthread_cond_init(&self.granted_cond, NULL);
+    if (pool->last)
+        pool->last->next = &self;
+    else
+        pool->first = &self;
+    pool->last = &self;
+    while (!self.granted)
+        pthread_cond_wait(&self.granted_cond, &pool->lock);
+    pthread_cond_destroy(&self.granted_cond);
+}
+
+static void slot_give(attn_pool *pool) {
+    waiter *w = pool->first;
+    if (w) {
+        pool->first = w->next;
+        if (!pool->first)
+            pool->last = NULL;
+        w->granted = true;
+        pthread_cond_signal(&w->granted_cond);
+        return;
+    }
+    pool->free_slots++;
+    if (pool->ring && pool->idle_helpers)
+        pthread_cond_signal(&pool->work);
+}
+
+/* --- the ring; the lock is held --- */
+
+static void ring_add(attn_pool *pool, run *r) {
+    if (!pool->ring) {
+        r->next = r->prev = r;
+        pool->ring = r;
+        return;
+    }
+    r->next = pool->ring;
+    r->prev = pool->ring->prev;
+    r->prev->next = r;
+    r->next->prev = r;
+}
+
+static void ring_remove(attn_pool *pool, run *r) {
+    if (r->next == r) {
+        pool->ring = NULL;
+    } else {
+        r->prev->next = r->next;
+        r->next->prev = r->prev;
+        if (pool->ring == r)
+            pool->ring = r->next;
+    }
+    r->next = r->prev = NULL;
+}
+
+static size_t lane_take(run *r) {
+    for (size_t w = 0;; w++)
+        if (~r->busy[w]) {
+            size_t bit = (size_t)__builtin_ctzll(~r->busy[w]);
+            r->busy[w] |= UINT64_C(1) << bit;
+            return w * 64 + bit;
+        }
+}
+
+static void run_stop(attn_pool *pool, run *r) {
+    if (r->claimed < r->pieces) {
+        r->claimed = r->pieces;
+        ring_remove(pool, r);
+    }
+}
+
+static void run_fail(attn_pool *pool, run *r, size_t index, attn_status status,
+                     const attn_error *error) {
+    if (r->status == ATTN_OK || index < r->failed_at) {
+        r->status = status;
+        r->failed_at = index;
+        r->error = *error;
+    }
+    run_stop(pool, r);
+}
+
+/* Claim and run one piece of r, which has pieces left. The lock is dropped while it runs. */
+static void run_one(attn_pool *pool, run *r) {
+    attn_error error = {ATTN_OK, "", ""};
+    attn_status status = attn_control_check(r->control, &error);
+    if (status != ATTN_OK) {
+        run_fail(pool, r, r->pieces, status, &error);
+        return;
+    }
+    size_t index = r->claimed++, lane = lane_take(r);
+    if (r->claimed == r->pieces)
+        ring_remove(pool, r);
+    r->running++;
+    pthread_mutex_unlock(&pool->lock);
+    status = r->piece(r->ctx, index, lane, &error);
+    pthread_mutex_lock(&pool->lock);
+    r->running--;
+    r->busy[lane / 64] &= ~(UINT64_C(1) << lane % 64);
+    if (status != ATTN_OK)
+        run_fail(pool, r, index, status, &error);
+    if (!r->running && r->claimed == r->pieces)
+        pthread_cond_signal(&r->done);
+}
+
+static void *helper(void *arg) {
+    attn_pool *pool = arg;
+    pthread_mutex_lock(&pool->lock);
+    while (!pool->stopping) {
+        if (!pool->ring) {
+            pool->idle_helpers++;
+            pthread_cond_wait(&pool->work, &pool->lock);
+            pool->idle_helpers--;
+            continue;
+        }
+        slot_take(pool);
+        run *r = pool->ring;
+        if (r) {
+            pool->ring = r->next; /* the next helper serves the next run */
+            run_one(pool, r);
+        }
+        slot_give(pool);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+/* --- the public side --- */
+
+attn_pool *attn_pool_new(size_t slots) {
+    if (slots < 1 || slots > MOST_SLOTS)
+        return NULL;
+    attn_pool *pool = attn_alloc(sizeof *pool + slots * sizeof pool->threads[0]);
+    if (!pool)
+        return NULL;
+    *pool = (attn_pool){.slots = slots, .free_slots = slots};
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    while (pool->helpers < slots - 1) {
+        if (pthread_create(&pool->threads[pool->helpers], NULL, helper, pool) != 0) {
+            attn_pool_free(pool);
+            return NULL;
+        }
+        pool->helpers++;
+    }
+    return pool;
+}
+
+void attn_pool_free(attn_pool *pool) {
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+    for (size_t i = 0; i < pool->helpers; i++)
+        pthread_join(pool->threads[i], NULL);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->lock);
+    attn_free(pool);
+}
+
+size_t attn_pool_slots(const attn_pool *pool) { return pool ? pool->slots : 1; }
+
+void attn_pool_enter(attn_pool *pool) {
+    if (!pool || held++)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    slot_take(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void attn_pool_leave(attn_pool *pool) {
+    if (!pool || --held)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    slot_give(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static attn_status run_alone(size_t pieces, attn_piece piece, void *ctx,
+                             const attn_control *control, attn_error *err) {
+    for (size_t i = 0; i < pieces; i++) {
+        attn_status status = attn_control_check(control, err);
+        if (status == ATTN_OK)
+            status = piece(ctx, i, 0, err);
+        if (status != ATTN_OK)
+            return status;
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void *ctx,
+                          const attn_control *control, attn_error *err) {
+    if (!pool || !pieces || (pieces == 1 && held))
+        return run_alone(pieces, piece, ctx, control, err);
+    run r = {.piece = piece, .ctx = ctx, .control = control, .pieces = pieces};
+    attn_pool_enter(pool);
+    pthread_cond_init(&r.done, NULL);
+    pthread_mutex_lock(&pool->lock);
+    ring_add(pool, &r);
+    size_t wake = pieces - 1 < pool->free_slots ? pieces - 1 : pool->free_slots;
+    for (size_t i = 0; i < wake; i++)
+        pthread_cond_signal(&pool->work);
+    while (r.claimed < r.pieces) {
+        run_one(pool, &r);
+        if (pool->first && r.claimed < r.pieces) {
+            slot_give(pool);
+            slot_take(pool);
+        }
+    }
+    if (r.running) {
+        slot_give(pool);
+        while (r.running)
+            pthread_cond_wait(&r.done, &pool->lock);
+        slot_take(pool);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    pthread_cond_destroy(&r.done);
+    attn_pool_leave(pool);
+    if (r.status != ATTN_OK && err)
+        *err = r.error;
+    return r.status;
+}

@@ -1,0 +1,46 @@
+/* Status names and the caller-owned error record. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "attn/attn.h"
+
+const char *attn_version(void) { return ATTN_VERSION; }
+
+const char *attn_status_name(attn_status code) {
+    switch (code) {
+    case ATTN_OK:
+        return "ok";
+    case ATTN_ENOMEM:
+        return "memory";
+    case ATTN_EARG:
+        return "argument";
+    case ATTN_ESHAPE:
+        return "shape";
+    case ATTN_EDTYPE:
+        return "dtype";
+    case ATTN_EVALUE:
+        return "value";
+    case ATTN_ELIMIT:
+        return "limit";
+    case ATTN_ECANCELED:
+        return "canceled";
+    case ATTN_EDEADLINE:
+        return "deadline";
+    case ATTN_EUNSUPPORTED:
+        return "unsupported";
+    }
+    return "unknown";
+}
+
+attn_status attn_fail(attn_error *err, attn_status code, const char *where, const char *format,
+                      ...) {
+    if (err) {
+        va_list args;
+        err->code = code;
+        snprintf(err->where, sizeof err->where, "%s", where ? where : "");
+        va_start(args, format);
+        vsnprintf(err->text, sizeof err->text, format, args);
+        va_end(args);
+    }
+    return code;
+}
