@@ -16,7 +16,7 @@ struct srv_app {
     const srv_config *config; /* resolved: no "automatic" is left */
     attn_pool *pool;          /* `workers` slots */
     srv_queue *queue;         /* requests that wait, and the request threads */
-    srv_metrics *metrics;
+    srv_meters *meters;
     srv_log *log;
     srv_daemon *data, *ops; /* ops: NULL when off */
     atomic_int draining;    /* SIGTERM came: /readyz answers 503, new requests are refused */

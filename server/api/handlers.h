@@ -1,13 +1,18 @@
-/* Handlers that rows of srv_routes name and that live in status.c; each works from what server/http
- * put into the request and leaves its reply there. */
+/* The handlers behind srv_routes[]: each reads req and leaves the whole reply in req->reply. */
 #ifndef SRV_HANDLERS_H
 #define SRV_HANDLERS_H
 
 #include "request.h"
 
-srv_outcome srv_get_healthz(srv_request *req); /* 200 while the process can answer */
-srv_outcome srv_get_readyz(srv_request *req);  /* 503 while draining */
-srv_outcome srv_get_version(srv_request *req); /* version, kernels and why, limits */
-srv_outcome srv_get_metrics(srv_request *req); /* Prometheus text 0.0.4 */
+srv_outcome srv_attention(srv_request *req);     /* POST /v1/attention */
+srv_outcome srv_masks(srv_request *req);         /* POST /v1/masks */
+srv_outcome srv_examples_list(srv_request *req); /* GET /v1/examples */
+srv_outcome srv_examples_one(srv_request *req);  /* GET /v1/examples/{id} */
+srv_outcome srv_index(srv_request *req);         /* GET / */
+srv_outcome srv_openapi(srv_request *req);       /* GET /openapi.json */
+srv_outcome srv_healthz(srv_request *req);       /* GET /healthz */
+srv_outcome srv_readyz(srv_request *req);        /* GET /readyz */
+srv_outcome srv_version(srv_request *req);       /* GET /version */
+srv_outcome srv_metrics(srv_request *req);       /* GET /metrics */
 
 #endif
