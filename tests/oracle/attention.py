@@ -1,0 +1,160 @@
+"""POST /v1/attention in NumPy float64: softmax(scale * Q K^T + mask) V, Vaswani et al. (2017), eq. 1.
+
+    >>> from oracle.attention import attention
+    >>> attention({"query": [[1, 0, 0], [0, 1, 0]], "key": [[1, 2, 3], [4, 5, 6]],
+    ...            "value": [[0, 1, 0], [1, 0, 1]], "is_causal": True})["output"]
+
+Order: score -> scale -> softcap c*tanh(s/c) -> additive parts -> hidden cells to -infinity -> softmax
+-> times value. B batch, Hq query heads, Hkv key/value heads, L queries, S keys (cached ones
+included), E head width, Ev value width; query head h uses key/value head h // (Hq // Hkv).
+"""
+import numpy as np
+
+from . import tensors
+from .masks import Places, resolve
+
+STAGES = ("raw", "scaled", "softcapped", "biased", "probs")
+
+
+def softmax_rows(scores):
+    """(weights, logsumexp) over the last axis; a row of -infinity alone gives zeros and -infinity."""
+    if scores.shape[-1] == 0:
+        return np.zeros(scores.shape), np.full(scores.shape[:-1], -np.inf)
+    top = scores.max(axis=-1, keepdims=True)
+    shifted = np.exp(scores - np.where(np.isneginf(top), 0.0, top))
+    total = shifted.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        logsumexp = (np.log(total) + np.where(np.isneginf(top), 0.0, top))[..., 0]
+    return shifted / np.where(total == 0, 1.0, total), logsumexp
+
+
+def split_heads(x, layout, heads):
+    """A tensor in its layout -> [batch.., H, L, E] (BHLE of rank 2 and 3: a head axis of 1 is put in)."""
+    if layout == "BLD":
+        x = x.reshape(x.shape[:-1] + (heads, x.shape[-1] // heads))
+    if layout in ("BLD", "BLHE"):
+        return np.swapaxes(x, -2, -3)
+    return x[..., None, :, :] if x.ndim <= 3 else x
+
+
+def join_heads(x, layout, rank):
+    """The way back, for the output."""
+    if layout in ("BLD", "BLHE"):
+        x = np.swapaxes(x, -2, -3)
+        return x.reshape(x.shape[:-2] + (x.shape[-2] * x.shape[-1],)) if layout == "BLD" else x
+    return x[..., 0, :, :] if rank <= 3 else x
+
+
+def drop_unseen(x, seen, name):
+    """Zero what no query may see, so that NaN there changes nothing; complain about NaN that is seen."""
+    bad = ~np.isfinite(x)
+    if (bad & seen).any():
+        at = np.argwhere(bad & seen)[0]
+        raise ValueError(f"{name}/{'/'.join(map(str, at))} is not finite")
+    return np.where(bad, 0.0, x)
+
+
+def apply_masks(scores, visible, added, fill, double):
+    """Scores after bias and masks. A finite fill is one addition in the arithmetic of the result, as
+    published code does it: a fully hidden row is then uniform."""
+    biased = scores + added
+    if fill is None:
+        return np.where(visible, biased, -np.inf)
+    number = np.float64 if double else np.float32
+    value = number(fill["value"])
+    if fill["mode"] == "replace":
+        return np.where(visible, biased, np.float64(value))
+    return np.where(visible, biased, (biased.astype(number) + value).astype(np.float64))
+
+
+class Operands:
+    """The tensors of a request, split into heads: q [.., Hq, L, E], k and v [.., Hkv, S, E | Ev]."""
+
+    def __init__(self, request):
+        self.layout = request.get("layout", "BHLE")
+        heads = request.get("num_heads")
+        kv_heads = request.get("num_kv_heads", heads)
+        query = tensors.read(request["query"])
+        key = tensors.read(request["key"]) if request.get("key") is not None else query
+        value = tensors.read(request["value"]) if request.get("value") is not None else key
+        names = [request[n] for n in ("query", "key", "value") if request.get(n) is not None]
+        self.double = any(tensors.dtype_of(x) == "float64" for x in names)
+        self.rank = query.ndim
+        self.has_heads = self.layout != "BHLE" or self.rank >= 4
+        self.q = split_heads(query, self.layout, heads)
+        self.k = split_heads(key, self.layout, kv_heads)
+        self.v = split_heads(value, self.layout, kv_heads)
+        self.past = 0
+        if request.get("past_key") is not None:
+            past_key = self.with_head_axis(tensors.read(request["past_key"]))
+            past_value = self.with_head_axis(tensors.read(request["past_value"]))
+            self.past = past_key.shape[-2]
+            self.k = np.concatenate((past_key, self.k), axis=-2)
+            self.v = np.concatenate((past_value, self.v), axis=-2)
+        batch = np.broadcast_shapes(self.q.shape[:-3], self.k.shape[:-3], self.v.shape[:-3])
+        self.places = Places(batch, self.q.shape[-3] if self.has_heads else None,
+                             self.q.shape[-2], self.k.shape[-2], self.past)
+
+    def with_head_axis(self, x):
+        return x if self.has_heads else x[..., None, :, :]
+
+    def without_head_axis(self, x):
+        return x if self.has_heads else x[..., 0, :, :]
+
+
+def attention(request):
+    """All answers of a request, as float64 arrays: output, weights, logsumexp (-infinity = hidden row),
+    the five score stages under their names, present_key, present_value, visible, hidden_rows."""
+    x = Operands(request)
+    visible, added = resolve(x.places, request)
+    if not x.has_heads:
+        visible, added = visible[..., None, :, :], added[..., None, :, :]
+    fill = request.get("mask_fill")
+    group = x.q.shape[-3] // max(1, x.k.shape[-3])
+    k = np.repeat(x.k, group, axis=-3)
+    v = np.repeat(x.v, group, axis=-3)
+
+    reached = np.ones_like(visible) if fill is not None else visible
+    k = drop_unseen(np.broadcast_to(k, visible.shape[:-2] + k.shape[-2:]), reached.any(-2)[..., None], "key")
+    v = drop_unseen(np.broadcast_to(v, visible.shape[:-2] + v.shape[-2:]), reached.any(-2)[..., None], "value")
+    q = drop_unseen(np.broadcast_to(x.q, visible.shape[:-2] + x.q.shape[-2:]), reached.any(-1)[..., None], "query")
+
+    E = q.shape[-1]
+    scale = request.get("scale")
+    if scale is None or scale is True:
+        scale = 1.0 / np.sqrt(E) if E else 1.0
+    elif scale is False:
+        scale = 1.0
+    raw = q @ np.swapaxes(k, -1, -2)
+    scaled = scale * raw
+    softcap = request.get("softcap")
+    softcapped = softcap * np.tanh(scaled / softcap) if softcap else scaled
+    biased = apply_masks(softcapped, visible, added, fill, x.double)
+    weights, logsumexp = softmax_rows(biased)
+    output = weights @ v
+
+    hidden_rows = 0 if fill is not None else int((~visible.any(-1)).sum())
+    answer = {"raw": raw, "scaled": scaled, "softcapped": softcapped, "biased": biased,
+              "probs": weights, "weights": weights, "visible": reached}
+    answer = {name: x.without_head_axis(a) for name, a in answer.items()}
+    answer["logsumexp"] = logsumexp if x.has_heads else logsumexp[..., 0, :]
+    answer["output"] = join_heads(output, x.layout, x.rank)
+    answer["present_key"] = x.without_head_axis(x.k)
+    answer["present_value"] = x.without_head_axis(x.v)
+    answer["hidden_rows"] = hidden_rows
+    return answer
+
+
+def served(request):
+    """The tensors that the service sends for `request`, by name, in the order of the answer."""
+    whole = attention(request)
+    wanted = request.get("return")
+    if wanted is None:
+        wanted = ["output"] + (["weights"] if whole["weights"].size <= 65536 else [])
+    answer = {name: whole[name] for name in ("output", "weights", "logsumexp") if name in wanted}
+    if "scores" in wanted:
+        answer["scores"] = whole[request.get("score_stage", "biased")]
+    if "present" in wanted:
+        answer["present_key"] = whole["present_key"]
+        answer["present_value"] = whole["present_value"]
+    return answer

@@ -1,0 +1,108 @@
+"""Who may see whom: every mask of a request resolved to `visible` (bool) and `added` (float64).
+
+Both have the shape of the weights, [batch.., H, L, S] (no H axis where the query has none). Yes/no
+parts are combined by AND, float parts are summed, a float part of -infinity hides.
+"""
+import numpy as np
+
+from . import tensors
+
+
+class Places:
+    """Where queries and keys stand: batch axes, heads (None: no head axis), L queries, S keys."""
+
+    def __init__(self, batch, heads, L, S, past=0):
+        self.batch, self.heads, self.L, self.S, self.past = tuple(batch), heads, L, S, past
+
+    @property
+    def shape(self):
+        head_axis = () if self.heads is None else (self.heads,)
+        return self.batch + head_axis + (self.L, self.S)
+
+    def per_batch(self, x):
+        """[B] or [B, S] for the flattened batch -> something that broadcasts to `shape`."""
+        x = np.asarray(x)
+        tail = x.shape[1:]
+        lead = self.batch if x.shape[0] == np.prod(self.batch, dtype=int) else (1,) * len(self.batch)
+        ones = (1,) * ((0 if self.heads is None else 1) + (1 if tail else 2))
+        return x.reshape(lead + ones + tail)
+
+
+def read_padding(places, x):
+    """A [S] or [B, S] (or batch axes.., S) tensor aligned to the weights."""
+    return places.per_batch(np.asarray(x).reshape(-1, places.S)) if places.S else np.ones(1, x.dtype)
+
+
+def lengths_of(places, request):
+    lengths = np.asarray(tensors.read(request["key_lengths"])).reshape(-1)
+    return places.per_batch(lengths)
+
+
+def offset_of(places, request):
+    """Row i stands at key position i + offset: an integer, or one a batch entry."""
+    given = request.get("query_offset")
+    if given is None:
+        return places.past
+    if given == "end":
+        end = places.S if request.get("key_lengths") is None else lengths_of(places, request)
+        return end - places.L
+    return places.per_batch(np.atleast_1d(np.asarray(given, np.int64)))
+
+
+def read_values(mask, semantics):
+    """An attn_mask as (visible, added), in its own shape."""
+    x = tensors.read(mask)
+    if x.dtype == bool:
+        return x, np.zeros(x.shape)
+    zero_or_one = np.isin(x, (0, 1)).all()
+    if semantics in ("keep", "hide"):
+        if not zero_or_one:
+            raise ValueError("keep and hide accept only 0 and 1")
+        return (x == 1) if semantics == "keep" else (x == 0), np.zeros(x.shape)
+    if semantics is None and zero_or_one:
+        raise ValueError("a mask of zeros and ones needs mask_semantics")
+    return x != -np.inf, np.where(x == -np.inf, 0.0, x)
+
+
+def resolve(places, request):
+    """(visible, added) of all masks of a request."""
+    visible = np.ones(places.shape, bool)
+    added = np.zeros(places.shape)
+    i = np.arange(places.L).reshape(-1, 1) + offset_of(places, request)  # positions of the queries
+    j = np.arange(places.S)
+
+    if request.get("is_causal"):
+        visible &= j <= i
+    if request.get("window") is not None:
+        left, right = request["window"]
+        if left >= 0:
+            visible &= j >= i - left
+        if right >= 0:
+            visible &= j <= i + right
+    if request.get("attn_mask") is not None:
+        keep, bias = read_values(request["attn_mask"], request.get("mask_semantics"))
+        visible &= keep
+        added += bias
+    if request.get("attn_bias") is not None:
+        keep, bias = read_values(request["attn_bias"], "additive")
+        visible &= keep
+        added += bias
+    if request.get("key_padding_mask") is not None:
+        mask = tensors.read(request["key_padding_mask"]).astype(bool)
+        real = mask if request["key_padding_semantics"] == "keep" else ~mask
+        visible &= read_padding(places, real)
+    if request.get("key_lengths") is not None:
+        visible &= j < lengths_of(places, request)
+    if request.get("token_ids") is not None:
+        ids = np.asarray(tensors.read(request["token_ids"]))
+        visible &= read_padding(places, ids != request.get("pad_id", 0))
+    return visible, added
+
+
+def runs(keep):
+    """[row, from, to] for each run of True in a [R, C] array, rows ascending."""
+    found = []
+    for row, line in enumerate(keep):
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], line.astype(np.int8), [0]))))
+        found += [[row, int(a), int(b)] for a, b in zip(edges[::2], edges[1::2])]
+    return found
