@@ -1,0 +1,371 @@
+/* The table of settings and its layers: defaults, JSON file, environment, command line. Every value
+ * reaches the struct through set_value(), so that each layer has the same checks and error texts. */
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host.h"
+#include "wire/fields.h"
+
+static const char *const log_choices[] = {"json", "off", NULL};
+static const char *const isa_choices[] = {"auto", "ref", "avx2", "avx512", NULL};
+
+#define AT(member) offsetof(srv_config, member)
+#define MOST 9007199254740992.0 /* 2^53: every number of the table is exact as a double */
+
+const srv_setting srv_settings[] = {
+    {"listen", SRV_SET_STRING, AT(listen), "127.0.0.1:8080", 0, 0, NULL, false,
+     "address of the service: ADDRESS:PORT, [IPv6]:PORT or unix:/path"},
+    {"ops_listen", SRV_SET_STRING, AT(ops_listen), "127.0.0.1:8081", 0, 0, NULL, false,
+     "address of the operations port (/healthz, /readyz, /metrics, /version); empty: off"},
+    {"workers", SRV_SET_INT, AT(workers), "0", 0, 1024, NULL, true,
+     "slots of the worker pool; 0: the processors of the affinity mask and the cgroup quota"},
+    {"requests_running", SRV_SET_INT, AT(requests_running), "0", 0, 1024, NULL, true,
+     "requests that take turns on the workers; 0: twice the workers, at least 4"},
+    {"queue_length", SRV_SET_INT, AT(queue_length), "256", 1, 1e6, NULL, true,
+     "requests that may wait; beyond it 503 queue_full"},
+    {"request_timeout_ms", SRV_SET_INT, AT(request_timeout_ms), "60000", 1, 86400e3, NULL, true,
+     "time for a request from its request line on; beyond it 504 deadline"},
+    {"max_body_bytes", SRV_SET_BYTES, AT(max_body_bytes), "268435456", 1, MOST, NULL, true,
+     "largest request body; beyond it 413 before the upload"},
+    {"max_request_bytes", SRV_SET_BYTES, AT(max_request_bytes), "0", 0, MOST, NULL, true,
+     "largest working memory and reply of one request; 0: half of memory_bytes"},
+    {"memory_bytes", SRV_SET_BYTES, AT(memory_bytes), "0", 0, MOST, NULL, true,
+     "memory of all requests together; beyond it 503 memory_budget; 0: half of the smaller of RAM "
+     "and cgroup limit"},
+    {"max_cells", SRV_SET_REAL, AT(max_cells), "4e10", 1, 1e18, NULL, true,
+     "most attention cells (batch x heads x queries x keys) of one request"},
+    {"max_json_depth", SRV_SET_INT, AT(max_json_depth), "32", 4, 256, NULL, true,
+     "deepest nesting of a JSON body"},
+    {"in_place_bytes", SRV_SET_BYTES, AT(in_place_bytes), "16384", 0, 1048576, NULL, true,
+     "bodies up to this size may run at once on the HTTP thread"},
+    {"in_place_memory_bytes", SRV_SET_BYTES, AT(in_place_memory_bytes), "1048576", 65536, 67108864,
+     NULL, true, "working memory of a request on the HTTP thread; beyond it a worker takes over"},
+    {"cors_origins", SRV_SET_LIST, AT(cors_origins), "", 0, 0, NULL, false,
+     "origins that browsers may call from, exact (\"https://example.org\"); none: CORS is off"},
+    {"isa", SRV_SET_CHOICE, AT(isa), "auto", 0, 0, isa_choices, false,
+     "kernel table: auto (the environment's ATTN_ISA, else the best of this processor) or a name"},
+    {"log", SRV_SET_CHOICE, AT(log), "json", 0, 0, log_choices, false,
+     "json: one line a request on standard error; off: none"},
+    {"header_timeout_ms", SRV_SET_INT, AT(header_timeout_ms), "10000", 10, 86400e3, NULL, true,
+     "time for a request's header once its first byte has come"},
+    {"idle_timeout_s", SRV_SET_INT, AT(idle_timeout_s), "75", 1, 86400, NULL, true,
+     "a connection without traffic is closed after this"},
+    {"min_rate_bytes", SRV_SET_BYTES, AT(min_rate_bytes), "16384", 1, MOST, NULL, true,
+     "slowest upload or download, bytes a second, after a grace of header_timeout_ms"},
+    {"connections", SRV_SET_INT, AT(connections), "4096", 1, 1e6, NULL, true,
+     "open connections; further clients wait in the kernel"},
+    {"connection_bytes", SRV_SET_BYTES, AT(connection_bytes), "65536", 8192, 16777216, NULL, true,
+     "buffer of one connection: bounds the header, and the piece in which a body arrives"},
+    {"drain_ms", SRV_SET_INT, AT(drain_ms), "30000", 0, 86400e3, NULL, true,
+     "time for accepted requests after SIGTERM; what then still runs is cancelled"},
+    {"half_close_is_gone", SRV_SET_BOOL, AT(half_close_is_gone), "true", 0, 1, NULL, true,
+     "a client that closes its sending side has left and its request is cancelled"},
+    {NULL, SRV_SET_STRING, 0, NULL, 0, 0, NULL, false, NULL},
+};
+
+static bool refuse(srv_config_error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool refuse(srv_config_error *err, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool out_of_memory(srv_config_error *err) { return refuse(err, "out of memory"); }
+
+const srv_setting *srv_setting_find(const char *key) {
+    for (const srv_setting *row = srv_settings; row->key; row++)
+        if (!strcmp(row->key, key))
+            return row;
+    return NULL;
+}
+
+static const char *nearest_key(const char *key) {
+    const char *names[sizeof srv_settings / sizeof *srv_settings];
+    size_t count = 0;
+    for (const srv_setting *row = srv_settings; row->key; row++)
+        names[count++] = row->key;
+    return srv_nearest(key, names, count);
+}
+
+static bool unknown_key(const char *key, const char *origin, srv_config_error *err) {
+    const char *near = nearest_key(key);
+    return near ? refuse(err, "%s: unknown setting \"%.80s\", did you mean \"%s\"?", origin, key, near)
+                : refuse(err, "%s: unknown setting \"%.80s\"", origin, key);
+}
+
+static void list_close(srv_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i]);
+    free(list->items);
+    *list = (srv_list){0};
+}
+
+static bool list_add(srv_list *list, const char *text, size_t size) {
+    char **items = realloc(list->items, (list->count + 1) * sizeof *items);
+    if (!items)
+        return false;
+    list->items = items;
+    items[list->count] = strndup(text, size);
+    return items[list->count] && ++list->count;
+}
+
+/* "a, b" -> a list; empty text is an empty list. */
+static bool list_parse(srv_list *list, const char *text) {
+    while (*text) {
+        size_t size = strcspn(text, ",");
+        size_t from = strspn(text, " ");
+        size_t to = size;
+        while (to > from && text[to - 1] == ' ')
+            to--;
+        if (to > from && !list_add(list, text + from, to - from))
+            return false;
+        text += size + (text[size] == ',');
+    }
+    return true;
+}
+
+/* A number in full: "256", "4e10", and for byte counts "256MiB", "1GiB", "64KiB". */
+static bool number_parse(const char *text, srv_setting_kind kind, double *out) {
+    static const struct {
+        const char *unit;
+        double factor;
+    } units[] = {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"B", 1.0}};
+    char *end;
+    errno = 0;
+    if (!isdigit((unsigned char)*text))
+        return false;
+    double value = strtod(text, &end);
+    if (errno || !isfinite(value))
+        return false;
+    if (kind == SRV_SET_BYTES && *end) {
+        while (*end == ' ')
+            end++;
+        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+            if (!strcmp(end, units[i].unit)) {
+                *out = value * units[i].factor;
+                return true;
+            }
+    }
+    *out = value;
+    return *end == 0;
+}
+
+static bool number_set(srv_config *c, const srv_setting *row, double value, const char *origin,
+                       srv_config_error *err) {
+    if (value < row->min || value > row->max)
+        return refuse(err, "%s: \"%s\" must be between %.15g and %.15g, found %.15g", origin,
+                      row->key, row->min, row->max, value);
+    if (row->kind != SRV_SET_REAL && value != floor(value))
+        return refuse(err, "%s: \"%s\" must be a whole number, found %.15g", origin, row->key,
+                      value);
+    if (row->kind == SRV_SET_REAL)
+        *(double *)((char *)c + row->offset) = value;
+    else
+        *(int64_t *)((char *)c + row->offset) = (int64_t)value;
+    return true;
+}
+
+static bool string_set(srv_config *c, const srv_setting *row, const char *text,
+                       srv_config_error *err) {
+    char **place = (char **)((char *)c + row->offset);
+    char *copy = strdup(text);
+    if (!copy)
+        return out_of_memory(err);
+    free(*place);
+    *place = copy;
+    return true;
+}
+
+static bool choice_set(srv_config *c, const srv_setting *row, const char *text, const char *origin,
+                       srv_config_error *err) {
+    char known[128] = "";
+    for (int i = 0; row->choices[i]; i++) {
+        if (!strcmp(row->choices[i], text)) {
+            if (row->offset == AT(isa))
+                return string_set(c, row, text, err);
+            *(int *)((char *)c + row->offset) = i;
+            return true;
+        }
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s\"%s\"", i ? ", " : "",
+                 row->choices[i]);
+    }
+    return refuse(err, "%s: \"%s\" must be one of %s, found \"%.80s\"", origin, row->key, known,
+                  text);
+}
+
+static bool list_set(srv_config *c, const srv_setting *row, srv_list *fresh) {
+    srv_list *place = (srv_list *)((char *)c + row->offset);
+    list_close(place);
+    *place = *fresh;
+    return true;
+}
+
+bool srv_config_set(srv_config *c, const char *key, const char *text, const char *origin,
+                    srv_config_error *err) {
+    const srv_setting *row = srv_setting_find(key);
+    if (!row)
+        return unknown_key(key, origin, err);
+    if (row->offset == AT(ops_listen))
+        c->ops_given = true;
+    double value;
+    srv_list list = {0};
+    switch (row->kind) {
+    case SRV_SET_STRING:
+        return string_set(c, row, text, err);
+    case SRV_SET_CHOICE:
+        return choice_set(c, row, text, origin, err);
+    case SRV_SET_BOOL:
+        if (strcmp(text, "true") && strcmp(text, "false"))
+            return refuse(err, "%s: \"%s\" must be true or false, found \"%.80s\"", origin, key,
+                          text);
+        *(bool *)((char *)c + row->offset) = *text == 't';
+        return true;
+    case SRV_SET_LIST:
+        if (list_parse(&list, text))
+            return list_set(c, row, &list);
+        list_close(&list);
+        return out_of_memory(err);
+    default:
+        if (!number_parse(text, row->kind, &value))
+            return refuse(err, "%s: \"%s\" must be a number%s, found \"%.80s\"", origin, key,
+                          row->kind == SRV_SET_BYTES ? " (a unit may follow: 64MiB)" : "", text);
+        return number_set(c, row, value, origin, err);
+    }
+}
+
+static bool json_list(srv_config *c, const srv_setting *row, const json_t *value,
+                      const char *origin, srv_config_error *err) {
+    srv_list list = {0};
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        if (!json_is_string(item)) {
+            list_close(&list);
+            return refuse(err, "%s: \"%s\" must be a list of strings", origin, row->key);
+        }
+        if (!list_add(&list, json_string_value(item), json_string_length(item))) {
+            list_close(&list);
+            return out_of_memory(err);
+        }
+    }
+    return list_set(c, row, &list);
+}
+
+static bool json_member(srv_config *c, const char *key, const json_t *value, const char *origin,
+                        srv_config_error *err) {
+    const srv_setting *row = srv_setting_find(key);
+    if (!row)
+        return unknown_key(key, origin, err);
+    bool number = row->kind == SRV_SET_INT || row->kind == SRV_SET_BYTES || row->kind == SRV_SET_REAL;
+    if (json_is_number(value) && number)
+        return number_set(c, row, json_number_value(value), origin, err);
+    if (json_is_boolean(value) && row->kind == SRV_SET_BOOL)
+        return srv_config_set(c, key, json_is_true(value) ? "true" : "false", origin, err);
+    if (json_is_array(value) && row->kind == SRV_SET_LIST)
+        return json_list(c, row, value, origin, err);
+    if (json_is_string(value) && row->kind != SRV_SET_BOOL && row->kind != SRV_SET_LIST)
+        return srv_config_set(c, key, json_string_value(value), origin, err);
+    const char *expected = row->kind == SRV_SET_BOOL   ? "true or false"
+                           : row->kind == SRV_SET_LIST ? "a list of strings"
+                           : number                    ? "a number"
+                                                       : "a string";
+    return refuse(err, "%s: \"%s\" must be %s", origin, key, expected);
+}
+
+bool srv_config_json(srv_config *c, const char *text, size_t size, const char *origin,
+                     srv_config_error *err) {
+    json_error_t where;
+    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
+    if (!root)
+        return refuse(err, "%s:%d:%d: not valid JSON: %.200s", origin, where.line, where.column,
+                      where.text);
+    bool ok = json_is_object(root) || refuse(err, "%s: the file must hold one JSON object", origin);
+    const char *key;
+    json_t *value;
+    json_object_foreach(root, key, value) {
+        if (!ok)
+            break;
+        ok = json_member(c, key, value, origin, err);
+    }
+    json_decref(root);
+    return ok;
+}
+
+bool srv_config_file(srv_config *c, const char *path, srv_config_error *err) {
+    char *text = NULL;
+    size_t size = 0;
+    int failed = srv_read_file(path, &text, &size);
+    if (failed)
+        return refuse(err, "%s: cannot read the configuration: %s", path, strerror(failed));
+    bool ok = srv_config_json(c, text, size, path, err);
+    free(text);
+    return ok;
+}
+
+bool srv_config_environment(srv_config *c, char **environment, FILE *warnings,
+                            srv_config_error *err) {
+    for (char **entry = environment; entry && *entry; entry++) {
+        const char *equals = strchr(*entry, '=');
+        if (strncmp(*entry, "ATTND_", 6) || !equals || equals - *entry - 6 >= 64)
+            continue;
+        char name[80], key[64];
+        size_t size = (size_t)(equals - *entry) - 6;
+        for (size_t i = 0; i < size; i++)
+            key[i] = (char)tolower((unsigned char)(*entry)[6 + i]);
+        key[size] = 0;
+        snprintf(name, sizeof name, "%.*s", (int)(size + 6), *entry);
+        if (srv_setting_find(key)) {
+            if (!srv_config_set(c, key, equals + 1, name, err))
+                return false;
+        } else if (nearest_key(key)) {
+            fprintf(warnings, "attnd: %s in the environment is no setting, did you mean \"%s\"?\n",
+                    name, nearest_key(key));
+        }
+    }
+    return true;
+}
+
+bool srv_config_init(srv_config *c) {
+    srv_config_error err;
+    *c = (srv_config){0};
+    for (const srv_setting *row = srv_settings; row->key; row++)
+        if (!srv_config_set(c, row->key, row->standard, "default", &err))
+            return false;
+    c->ops_given = false;
+    return true;
+}
+
+void srv_config_close(srv_config *c) {
+    free(c->listen);
+    free(c->ops_listen);
+    free(c->isa);
+    list_close(&c->cors_origins);
+    *c = (srv_config){0};
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+bool srv_config_resolve(srv_config *c, srv_config_error *err) {
+    if (!c->workers)
+        c->workers = (int64_t)srv_host_processors("");
+    if (!c->requests_running)
+        c->requests_running = larger(4, 2 * c->workers);
+    if (!c->memory_bytes)
+        c->memory_bytes = larger((int64_t)(srv_host_memory("") / 2), 64 << 20);
+    if (!c->max_request_bytes)
+        c->max_request_bytes = c->memory_bytes / 2;
+    if (c->max_request_bytes > c->memory_bytes)
+        return refuse(err, "\"max_request_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+                      (long long)c->max_request_bytes, (long long)c->memory_bytes);
+    return true;
+}

@@ -1,0 +1,194 @@
+/* Reads /proc and the cgroup trees. Cgroup limits hold for a group and all above it, so each path is
+ * walked from this process's group up to the mount. */
+#include "host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MOST (64u << 20) /* a configuration or /proc file beyond this is a mistake */
+
+int srv_read_file(const char *path, char **text, size_t *size) {
+    char *data = NULL;
+    size_t used = 0, room = 4096;
+    struct stat info;
+    int failed = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    if (!fstat(fd, &info) && S_ISDIR(info.st_mode))
+        failed = EISDIR;
+    while (!failed) {
+        char *grown = data && used + 1 < room ? data : realloc(data, data ? (room *= 2) : room);
+        if (!grown || room > FILE_MOST) {
+            data = grown ? grown : data;
+            failed = grown ? EFBIG : ENOMEM;
+            break;
+        }
+        data = grown;
+        ssize_t got = read(fd, data + used, room - used - 1);
+        if (got < 0 && errno != EINTR)
+            failed = errno;
+        if (got == 0)
+            break;
+        used += got > 0 ? (size_t)got : 0;
+    }
+    close(fd);
+    if (failed) {
+        free(data);
+        return failed;
+    }
+    data[used] = 0;
+    *text = data;
+    *size = used;
+    return 0;
+}
+
+/* The smaller of *limit and the limit that `file` states, as quota/period or as one number. */
+static void take_smaller(const char *file, double period, double *limit) {
+    char *text;
+    size_t size;
+    if (srv_read_file(file, &text, &size))
+        return;
+    char *end;
+    double value = strtod(text, &end);
+    if (end != text && value > 0) {
+        double inside = period > 0 ? period : strtod(end, NULL);
+        if (inside > 0)
+            value /= inside;
+        if (value < *limit)
+            *limit = value;
+    }
+    free(text);
+}
+
+/* One number of a file, or 0. */
+static double number_of(const char *file) {
+    char *text;
+    size_t size;
+    if (srv_read_file(file, &text, &size))
+        return 0;
+    double value = strtod(text, NULL);
+    free(text);
+    return value;
+}
+
+typedef struct group_file {
+    const char *controller; /* v1: the hierarchy; "" = v2 */
+    const char *mount;
+    const char *file, *period; /* period: v1 file with the divisor, or NULL */
+} group_file;
+
+/* This process's path in the hierarchy of `controller`, from /proc/self/cgroup; false: not in one. */
+static bool group_path(const char *root, const char *controller, char *path, size_t size) {
+    char file[512], *text;
+    size_t length;
+    bool found = false;
+    snprintf(file, sizeof file, "%s/proc/self/cgroup", root);
+    if (srv_read_file(file, &text, &length))
+        return false;
+    char *rest = text, *line;
+    while (!found && (line = strsep(&rest, "\n"))) {
+        strsep(&line, ":");
+        char *names = line ? strsep(&line, ":") : NULL;
+        if (!names || !line)
+            continue;
+        found = !*controller && !*names;
+        for (char *name; *controller && !found && (name = strsep(&names, ","));)
+            found = !strcmp(name, controller);
+        if (found)
+            snprintf(path, size, "%s", line);
+    }
+    free(text);
+    return found;
+}
+
+static void group_limit(const char *root, const group_file *what, double *limit) {
+    char path[1024], file[2048], period[2048];
+    if (!group_path(root, what->controller, path, sizeof path))
+        return;
+    for (;;) {
+        char *slash = strrchr(path, '/');
+        if (slash && !slash[1])
+            *slash = 0;
+        snprintf(file, sizeof file, "%s%s%s/%s", root, what->mount, path, what->file);
+        double divisor = 0;
+        if (what->period) {
+            snprintf(period, sizeof period, "%s%s%s/%s", root, what->mount, path, what->period);
+            divisor = number_of(period);
+        }
+        if (!what->period || divisor > 0)
+            take_smaller(file, divisor, limit);
+        slash = strrchr(path, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
+}
+
+size_t srv_host_processors(const char *root) {
+    static const group_file files[] = {
+        {"", "/sys/fs/cgroup", "cpu.max", NULL},
+        {"", "/sys/fs/cgroup/unified", "cpu.max", NULL},
+        {"cpu", "/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"},
+        {"cpu", "/sys/fs/cgroup/cpu,cpuacct", "cpu.cfs_quota_us", "cpu.cfs_period_us"},
+    };
+    cpu_set_t set;
+    double limit = 1;
+    if (!sched_getaffinity(0, sizeof set, &set))
+        limit = CPU_COUNT(&set);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        group_limit(root, &files[i], &limit);
+    return limit < 1 ? 1 : (size_t)limit;
+}
+
+uint64_t srv_host_memory(const char *root) {
+    static const group_file files[] = {
+        {"", "/sys/fs/cgroup", "memory.max", NULL},
+        {"", "/sys/fs/cgroup/unified", "memory.max", NULL},
+        {"memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", NULL},
+    };
+    double limit = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        group_limit(root, &files[i], &limit);
+    return (uint64_t)limit;
+}
+
+void srv_host_raise_files(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* refused: the old limit stays, which is safe */
+}
+
+uint64_t srv_host_resident(void) {
+    char *text;
+    size_t size;
+    unsigned long long total, resident = 0;
+    if (srv_read_file("/proc/self/statm", &text, &size))
+        return 0;
+    if (sscanf(text, "%llu %llu", &total, &resident) != 2)
+        resident = 0;
+    free(text);
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t srv_host_open_files(void) {
+    DIR *dir = opendir("/proc/self/fd");
+    size_t count = 0;
+    if (!dir)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count ? count - 1 : 0; /* without the one that reads the folder */
+}

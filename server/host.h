@@ -1,0 +1,25 @@
+/* What this machine or container gives us: processors, memory, files. `root` is put before the paths
+ * of /proc and /sys ("" = the real ones), so that tests can bring a tree of their own. */
+#ifndef SRV_HOST_H
+#define SRV_HOST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whole processors: the affinity mask, and the cgroup quota (v2 cpu.max, v1 cpu.cfs_quota_us of this
+ * process's group and those above), rounded down; at least 1. */
+size_t srv_host_processors(const char *root);
+/* Bytes: the smaller of physical memory and the cgroup limit (v2 memory.max, v1
+ * memory.limit_in_bytes). */
+uint64_t srv_host_memory(const char *root);
+
+/* A whole file, NUL-terminated, from malloc. 0 or an errno value. */
+int srv_read_file(const char *path, char **text, size_t *size);
+
+/* Raise the soft limit of open files to the hard one. */
+void srv_host_raise_files(void);
+/* Resident memory of this process in bytes, open file descriptors; 0 when unknown. */
+uint64_t srv_host_resident(void);
+size_t srv_host_open_files(void);
+
+#endif

@@ -1,0 +1,202 @@
+/* A dense table of counters [route][method][code] and two kinds of histograms, all of them atomics. */
+#include "metrics.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const char *const methods[] = {"GET",    "HEAD",   "POST",  "OPTIONS",
+                                      "PUT",    "DELETE", "PATCH", "other"};
+static const int codes[] = {200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 410, 411,
+                            413, 415, 417, 422, 429, 499, 500, 501, 503, 504, 0 /* other */};
+/* Upper bounds in nanoseconds, and as the text of their label in seconds. */
+static const int64_t bounds[] = {100000,     250000,     1000000,    2500000,     10000000,
+                                 25000000,   100000000,  250000000,  1000000000,  2500000000,
+                                 10000000000, 30000000000, 60000000000};
+static const char *const bound_texts[] = {"0.0001", "0.00025", "0.001", "0.0025", "0.01",
+                                          "0.025",  "0.1",     "0.25",  "1",      "2.5",
+                                          "10",     "30",      "60"};
+
+typedef struct histogram {
+    atomic_uint_fast64_t buckets[COUNT(bounds) + 1]; /* each on its own; summed up when printed */
+    atomic_uint_fast64_t sum_ns;
+} histogram;
+
+typedef struct route_meters {
+    atomic_uint_fast64_t requests[COUNT(methods)][COUNT(codes)];
+    histogram duration;
+} route_meters;
+
+struct srv_meters {
+    const char *const *names;
+    size_t count; /* routes; the row behind the last is for unknown paths */
+    double started;
+    atomic_int_fast64_t single[SRV_METER_COUNT];
+    histogram queue;
+    route_meters routes[];
+};
+
+srv_meters *srv_meters_new(const char *const *routes, size_t count) {
+    size_t bytes;
+    if (!attn_size_mul(count + 1, sizeof(route_meters), &bytes) ||
+        !attn_size_add(bytes, sizeof(srv_meters), &bytes))
+        return NULL;
+    srv_meters *meters = calloc(1, bytes);
+    if (!meters)
+        return NULL;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    meters->started = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    meters->names = routes;
+    meters->count = count;
+    return meters;
+}
+
+void srv_meters_free(srv_meters *meters) { free(meters); }
+
+void srv_meter_add(srv_meters *meters, srv_meter which, int64_t amount) {
+    atomic_fetch_add_explicit(&meters->single[which], amount, memory_order_relaxed);
+}
+
+int64_t srv_meter_read(const srv_meters *meters, srv_meter which) {
+    return atomic_load_explicit(&meters->single[which], memory_order_relaxed);
+}
+
+static void count_one(atomic_uint_fast64_t *counter, uint64_t amount) {
+    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+static void observe(histogram *h, int64_t ns) {
+    size_t i = 0;
+    while (i < COUNT(bounds) && ns > bounds[i])
+        i++;
+    count_one(&h->buckets[i], 1);
+    count_one(&h->sum_ns, ns > 0 ? (uint64_t)ns : 0);
+}
+
+static size_t method_index(const char *method) {
+    size_t i = 0;
+    while (i < COUNT(methods) - 1 && strcmp(methods[i], method))
+        i++;
+    return i;
+}
+
+const char *srv_method_name(const char *method) { return methods[method_index(method)]; }
+
+void srv_meters_request(srv_meters *meters, size_t route, const char *method, int code,
+                        int64_t total_ns, int64_t queue_ns) {
+    route_meters *row = &meters->routes[route < meters->count ? route : meters->count];
+    size_t c = 0;
+    while (c < COUNT(codes) - 1 && codes[c] != code)
+        c++;
+    count_one(&row->requests[method_index(method)][c], 1);
+    observe(&row->duration, total_ns);
+    if (queue_ns >= 0)
+        observe(&meters->queue, queue_ns);
+}
+
+static void family(attn_text *out, const char *name, const char *type, const char *help) {
+    attn_text_add(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void single(attn_text *out, const char *name, const char *type, const char *help,
+                   double value) {
+    family(out, name, type, help);
+    attn_text_add(out, "%s %.17g\n", name, value);
+}
+
+/* `label`: `route="/x"` or "". */
+static void print_histogram(attn_text *out, const char *name, const char *label, histogram *h) {
+    uint64_t total = 0;
+    const char *comma = *label ? "," : "", *open = *label ? "{" : "", *shut = *label ? "}" : "";
+    for (size_t i = 0; i <= COUNT(bounds); i++) {
+        total += atomic_load_explicit(&h->buckets[i], memory_order_relaxed);
+        attn_text_add(out, "%s_bucket{%s%sle=\"%s\"} %llu\n", name, label, comma,
+                      i < COUNT(bounds) ? bound_texts[i] : "+Inf", (unsigned long long)total);
+    }
+    double sum = 1e-9 * (double)atomic_load_explicit(&h->sum_ns, memory_order_relaxed);
+    attn_text_add(out, "%s_sum%s%s%s %.9g\n%s_count%s%s%s %llu\n", name, open, label, shut, sum,
+                  name, open, label, shut, (unsigned long long)total);
+}
+
+static void print_requests(srv_meters *meters, attn_text *out) {
+    family(out, "attnd_requests_total", "counter", "Requests answered, by route, method and status.");
+    for (size_t r = 0; r <= meters->count; r++)
+        for (size_t m = 0; m < COUNT(methods); m++)
+            for (size_t c = 0; c < COUNT(codes); c++) {
+                uint64_t n = atomic_load_explicit(&meters->routes[r].requests[m][c],
+                                                  memory_order_relaxed);
+                char code[16] = "other";
+                if (codes[c])
+                    snprintf(code, sizeof code, "%d", codes[c]);
+                if (n)
+                    attn_text_add(
+                        out, "attnd_requests_total{route=\"%s\",method=\"%s\",code=\"%s\"} %llu\n",
+                        r < meters->count ? meters->names[r] : "none", methods[m], code,
+                        (unsigned long long)n);
+            }
+}
+
+static void print_durations(srv_meters *meters, attn_text *out) {
+    family(out, "attnd_request_duration_seconds", "histogram",
+           "Time from the request line to the last byte of the reply.");
+    for (size_t r = 0; r <= meters->count; r++) {
+        char label[128];
+        snprintf(label, sizeof label, "route=\"%s\"",
+                 r < meters->count ? meters->names[r] : "none");
+        print_histogram(out, "attnd_request_duration_seconds", label, &meters->routes[r].duration);
+    }
+    family(out, "attnd_queue_duration_seconds", "histogram",
+           "Time that a request waited for a request thread.");
+    print_histogram(out, "attnd_queue_duration_seconds", "", &meters->queue);
+}
+
+static void print_singles(const srv_meters *meters, const srv_gauges *now, attn_text *out) {
+    static const struct {
+        const char *name, *type, *help;
+    } rows[SRV_METER_COUNT] = {
+        [SRV_IN_FLIGHT] = {"attnd_requests_in_flight", "gauge", "Requests not yet answered."},
+        [SRV_CONNECTIONS] = {"attnd_connections", "gauge", "Open connections."},
+        [SRV_EXPIRED_IN_QUEUE] = {"attnd_expired_in_queue_total", "counter",
+                                  "Requests whose deadline passed while they waited."},
+        [SRV_CLIENT_GONE] = {"attnd_client_gone_total", "counter",
+                             "Requests whose client left before the answer."},
+        [SRV_CLOSED_SLOW] = {"attnd_closed_slow_total", "counter",
+                             "Connections closed because header, body or reply moved too slowly."},
+        [SRV_BYTES_IN] = {"attnd_request_body_bytes_total", "counter", "Bytes of request bodies."},
+        [SRV_BYTES_OUT] = {"attnd_reply_body_bytes_total", "counter", "Bytes of reply bodies."},
+    };
+    for (int i = 0; i < SRV_METER_COUNT; i++)
+        single(out, rows[i].name, rows[i].type, rows[i].help,
+               (double)srv_meter_read(meters, (srv_meter)i));
+    single(out, "attnd_queue_waiting", "gauge", "Requests that wait for a request thread.",
+           (double)now->queue_waiting);
+    single(out, "attnd_queue_running", "gauge", "Requests on a request thread.",
+           (double)now->queue_running);
+    single(out, "attnd_queue_limit", "gauge", "Setting queue_length.", (double)now->queue_length);
+    single(out, "attnd_memory_reserved_bytes", "gauge", "Memory that requests hold.",
+           (double)now->memory_used);
+    single(out, "attnd_memory_budget_bytes", "gauge", "Setting memory_bytes.",
+           (double)now->memory_budget);
+}
+
+void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out) {
+    struct timespec cpu;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    print_requests(meters, out);
+    print_durations(meters, out);
+    print_singles(meters, now, out);
+    family(out, "attnd_build_info", "gauge", "Version and kernel table; the value is always 1.");
+    attn_text_add(out, "attnd_build_info{version=\"%s\",isa=\"%s\"} 1\n", attn_version(), now->isa);
+    single(out, "process_start_time_seconds", "gauge", "Start of the process since the epoch.",
+           meters->started);
+    single(out, "process_cpu_seconds_total", "counter", "Processor time used.",
+           (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec);
+    single(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
+           (double)now->resident_bytes);
+    single(out, "process_open_fds", "gauge", "Open file descriptors.", (double)now->open_files);
+}

@@ -1,0 +1,47 @@
+/* What the service counts, and its Prometheus text. Routes are the templates of the route table,
+ * never raw paths, so the number of series is fixed. Counting is a few relaxed atomic additions. */
+#ifndef SRV_METRICS_H
+#define SRV_METRICS_H
+
+#include <attn/attn.h>
+
+typedef struct srv_meters srv_meters;
+
+/* Counters and gauges that are one number each. */
+typedef enum srv_meter {
+    SRV_IN_FLIGHT,        /* gauge: requests between their request line and the end of their reply */
+    SRV_CONNECTIONS,      /* gauge */
+    SRV_EXPIRED_IN_QUEUE, /* counters from here on */
+    SRV_CLIENT_GONE,
+    SRV_CLOSED_SLOW,
+    SRV_BYTES_IN,
+    SRV_BYTES_OUT,
+    SRV_METER_COUNT
+} srv_meter;
+
+/* State read when the text is made. */
+typedef struct srv_gauges {
+    size_t queue_waiting, queue_running, queue_length;
+    size_t memory_used, memory_budget;
+    uint64_t resident_bytes, open_files;
+    const char *isa;
+} srv_gauges;
+
+/* `routes`: the templates, which must outlive the meters. NULL: out of memory. */
+srv_meters *srv_meters_new(const char *const *routes, size_t count);
+void srv_meters_free(srv_meters *meters); /* NULL is fine */
+
+void srv_meter_add(srv_meters *meters, srv_meter which, int64_t amount);
+int64_t srv_meter_read(const srv_meters *meters, srv_meter which);
+
+/* A request is over. `route`: index into routes, or count for "no such route"; methods and codes
+ * that have no series of their own are counted as "other". queue_ns < 0: it did not wait. */
+void srv_meters_request(srv_meters *meters, size_t route, const char *method, int code,
+                        int64_t total_ns, int64_t queue_ns);
+/* The name of a method as it appears in labels and log lines: "GET", …, or "other". */
+const char *srv_method_name(const char *method);
+
+/* Prometheus text 0.0.4. */
+void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out);
+
+#endif
