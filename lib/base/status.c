@@ -28,6 +28,8 @@ const char *attn_status_name(attn_status code) {
         return "deadline";
     case ATTN_EUNSUPPORTED:
         return "unsupported";
+    case ATTN_ESEMANTICS:
+        return "semantics";
     }
     return "unknown";
 }

@@ -21,6 +21,7 @@ typedef enum attn_status {
     ATTN_ECANCELED,    /* the caller's cancel flag was raised */
     ATTN_EDEADLINE,    /* the caller's deadline passed */
     ATTN_EUNSUPPORTED, /* the processor or build lacks it */
+    ATTN_ESEMANTICS,   /* a 0/1 mask whose meaning is not declared */
 } attn_status;
 
 typedef struct attn_error {

@@ -1,0 +1,173 @@
+/* Looking at a compiled mask: intervals, visibility and additive parts of a row. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/mask_private.h"
+
+const attn_mask_shape *attn_mask_dims(const attn_mask *m) { return &m->shape; }
+size_t attn_mask_batches(const attn_mask *m) { return m->B; }
+int64_t attn_mask_offset(const attn_mask *m, size_t b) { return m->offset[b]; }
+bool attn_mask_fills(const attn_mask *m) { return m->spec.fill != ATTN_FILL_HIDE; }
+bool attn_mask_same_heads(const attn_mask *m) { return m->same_heads; }
+bool attn_mask_same_batches(const attn_mask *m) { return m->same_batches; }
+
+bool attn_mask_is_plain(const attn_mask *m) {
+    return !m->keep_count && !m->bias_count && !m->lengths && m->left == INT64_MAX &&
+           m->right == INT64_MAX;
+}
+
+static size_t clamp_key(int64_t j, size_t S) {
+    return j < 0 ? 0 : (uint64_t)j > S ? S : (size_t)j;
+}
+
+void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi) {
+    const size_t S = m->shape.S;
+    const int64_t position = (int64_t)i + m->offset[b];
+    size_t from = m->left == INT64_MAX ? 0 : clamp_key(position - m->left, S);
+    size_t to = m->right == INT64_MAX ? S : clamp_key(position + m->right + 1, S);
+    if (m->lengths && (uint64_t)m->lengths[b] < to)
+        to = (size_t)m->lengths[b];
+    *lo = from < to ? from : to;
+    *hi = to;
+}
+
+static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                      uint8_t *keep) {
+    const uint8_t *from = attn_view_at(&part->view, b, h, i, j0);
+    for (size_t j = 0; j < n; j++)
+        keep[j] &= from[(ptrdiff_t)j * part->view.col];
+}
+
+/* Sum the additive layers into n elements of out. */
+static void sum_bias_f32(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                         float *out) {
+    float next[64];
+    for (size_t l = 0; l < m->bias_count; l++) {
+        const attn_view *v = &m->bias[l].view;
+        for (size_t j = 0; j < n; j += 64) {
+            size_t width = n - j < 64 ? n - j : 64;
+            attn_widen_f32(l ? next : out + j, attn_view_at(v, b, h, i, j0 + j), v->dtype, v->col,
+                           width);
+            for (size_t k = 0; l && k < width; k++)
+                out[j + k] += next[k];
+        }
+    }
+}
+
+static void sum_bias_f64(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                         double *out) {
+    double next[64];
+    for (size_t l = 0; l < m->bias_count; l++) {
+        const attn_view *v = &m->bias[l].view;
+        for (size_t j = 0; j < n; j += 64) {
+            size_t width = n - j < 64 ? n - j : 64;
+            attn_widen_f64(l ? next : out + j, attn_view_at(v, b, h, i, j0 + j), v->dtype, v->col,
+                           width);
+            for (size_t k = 0; l && k < width; k++)
+                out[j + k] += next[k];
+        }
+    }
+}
+
+static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                             size_t elem, void *scratch) {
+    const attn_view *v = &m->bias[0].view;
+    if (!m->bias_count)
+        return NULL;
+    if (m->bias_count == 1 && v->col == 1 && v->dtype == (elem == 4 ? ATTN_F32 : ATTN_F64))
+        return attn_view_at(v, b, h, i, j0);
+    if (elem == 4)
+        sum_bias_f32(m, b, h, i, j0, n, scratch);
+    else
+        sum_bias_f64(m, b, h, i, j0, n, scratch);
+    return scratch;
+}
+
+static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
+                                size_t n, uint8_t *scratch) {
+    if (!m->keep_count)
+        return NULL;
+    if (m->keep_count == 1 && m->keep[0].view.col == 1)
+        return attn_view_at(&m->keep[0].view, b, h, i, j0);
+    memset(scratch, 1, n);
+    for (size_t l = 0; l < m->keep_count; l++)
+        and_layer(&m->keep[l], b, h, i, j0, n, scratch);
+    return scratch;
+}
+
+static size_t within(size_t key, size_t j0, size_t n) {
+    return key <= j0 ? 0 : key - j0 < n ? key - j0 : n;
+}
+
+void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                    size_t elem, void *bias, uint8_t *keep, attn_edit *edit) {
+    size_t lo, hi;
+    attn_mask_interval(m, b, i, &lo, &hi);
+    edit->lo = within(lo, j0, n);
+    edit->hi = within(hi, j0, n);
+    edit->bias = edit_bias(m, b, h, i, j0, n, elem, bias);
+    edit->keep = edit_keep(m, b, h, i, j0, n, keep);
+    edit->fill = (int)m->spec.fill;
+    edit->fill_value = m->spec.fill_value;
+}
+
+void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                    uint8_t *keep) {
+    size_t lo, hi;
+    attn_mask_interval(m, b, i, &lo, &hi);
+    size_t from = within(lo, j0, n), to = within(hi, j0, n);
+    memset(keep, 0, n);
+    if (from < to)
+        memset(keep + from, 1, to - from);
+    for (size_t l = 0; l < m->keep_count; l++)
+        and_layer(&m->keep[l], b, h, i, j0, n, keep);
+    for (size_t l = 0; l < m->bias_count; l++) {
+        const attn_view *v = &m->bias[l].view;
+        float values[64];
+        for (size_t j = 0; j < n; j += 64) {
+            size_t width = n - j < 64 ? n - j : 64;
+            attn_widen_f32(values, attn_view_at(v, b, h, i, j0 + j), v->dtype, v->col, width);
+            for (size_t k = 0; k < width; k++)
+                keep[j + k] &= values[k] != -INFINITY;
+        }
+    }
+}
+
+void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                        double *add) {
+    memset(add, 0, n * sizeof *add);
+    if (m->bias_count)
+        sum_bias_f64(m, b, h, i, j0, n, add);
+}
+
+/* Visible cells of one head. */
+static uint64_t visible_of_head(const attn_mask *m, size_t b, size_t h) {
+    uint8_t keep[512];
+    uint64_t count = 0;
+    for (size_t i = 0; i < m->shape.L; i++) {
+        size_t lo, hi;
+        attn_mask_interval(m, b, i, &lo, &hi);
+        if (!attn_mask_hides_cells(m)) {
+            count += hi - lo;
+            continue;
+        }
+        for (size_t j = lo; j < hi; j += sizeof keep) {
+            size_t n = hi - j < sizeof keep ? hi - j : sizeof keep;
+            attn_mask_keep(m, b, h, i, j, n, keep);
+            for (size_t k = 0; k < n; k++)
+                count += keep[k];
+        }
+    }
+    return count;
+}
+
+uint64_t attn_mask_visible(const attn_mask *m) {
+    const size_t heads = m->same_heads ? 1 : m->shape.H, batches = m->same_batches ? 1 : m->B;
+    uint64_t count = 0;
+    for (size_t b = 0; b < batches; b++)
+        for (size_t h = 0; h < heads; h++)
+            count += visible_of_head(m, b, h);
+    if (!m->B || !m->shape.H)
+        return 0;
+    return count * (m->B / batches) * (m->shape.H / heads);
+}

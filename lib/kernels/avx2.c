@@ -1,0 +1,82 @@
+/* The AVX2 kernels: 8 lanes, panels of 16 columns, 6 x 2 accumulators (12 of 16 registers, plus 2 for
+ * the panel and 1 for the broadcast). */
+#include <attn/mask.h>
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+#define NAME(x) x##_avx2
+#define ISA ATTN_ISA_AVX2
+#define ISA_NAME "avx2"
+enum { LANES = 8, MR = 6, ROWS = 48, KEYS = 128 };
+#define NV 2
+
+typedef __m256 vf;
+typedef __m256 vm; /* all bits of a lane set or clear */
+
+#define VOCABULARY static inline __attribute__((always_inline))
+
+VOCABULARY vf vset(float x) { return _mm256_set1_ps(x); }
+VOCABULARY vf vload(const float *p) { return _mm256_load_ps(p); }
+VOCABULARY void vstore(float *p, vf x) { _mm256_store_ps(p, x); }
+VOCABULARY __m256i first_lanes(size_t n) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), lane);
+}
+VOCABULARY vf vload_n(const float *p, size_t n) { return _mm256_maskload_ps(p, first_lanes(n)); }
+VOCABULARY void vstore_n(float *p, vf x, size_t n) { _mm256_maskstore_ps(p, first_lanes(n), x); }
+VOCABULARY vf vadd(vf a, vf b) { return _mm256_add_ps(a, b); }
+VOCABULARY vf vsub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+VOCABULARY vf vmul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+VOCABULARY vf vdiv(vf a, vf b) { return _mm256_div_ps(a, b); }
+VOCABULARY vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+VOCABULARY vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }
+VOCABULARY vf vmin(vf a, vf b) { return _mm256_min_ps(a, b); }
+VOCABULARY vf vabs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+VOCABULARY vf vneg(vf a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
+VOCABULARY vf vcopysign(vf magnitude, vf sign) {
+    const vf bit = _mm256_set1_ps(-0.0f);
+    return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
+}
+VOCABULARY vf vrint(vf a) {
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+/* x * 2^n for n <= 127; 2^n below the normal range counts as 0. */
+VOCABULARY vf vscale(vf x, vf n) {
+    __m256i bits = _mm256_cvtps_epi32(_mm256_max_ps(n, _mm256_set1_ps(-127.0f)));
+    bits = _mm256_slli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(127)), 23);
+    return _mm256_mul_ps(x, _mm256_castsi256_ps(bits));
+}
+VOCABULARY vm vless(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+VOCABULARY vm vnot_less(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
+VOCABULARY vf vselect(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, m); }
+VOCABULARY vm vnone(void) { return _mm256_setzero_ps(); }
+VOCABULARY vm vor(vm a, vm b) { return _mm256_or_ps(a, b); }
+VOCABULARY vm vand(vm a, vm b) { return _mm256_and_ps(a, b); }
+VOCABULARY int vany(vm a) { return _mm256_movemask_ps(a) != 0; }
+VOCABULARY float vhmax(vf a) {
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+VOCABULARY vm vfirst_lanes_between(size_t lo, size_t hi) {
+    return _mm256_castsi256_ps(_mm256_andnot_si256(first_lanes(lo), first_lanes(hi)));
+}
+/* Which of n bytes are not 0. */
+VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
+    uint64_t bytes = 0;
+    memcpy(&bytes, p, n < 8 ? n : 8);
+    __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bytes));
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(wide, _mm256_setzero_si256()));
+}
+
+/* Columns of a panel from rows of the source: a transpose. */
+VOCABULARY void pack_columns(float *to, const float *from, size_t ld, size_t width, size_t E) {
+    for (size_t j = 0; j < width; j++)
+        for (size_t e = 0; e < E; e++)
+            to[e * LANES * NV + j] = from[j * ld + e];
+}
+
+#include "kernels/simd_body.h"

@@ -1,0 +1,90 @@
+/* The kernel tables: one const table of function pointers an instruction set.
+ *
+ * Attention walks over tiles: `rows` queries by up to `keys` keys. A table owns the layout of packed
+ * operands; tile, accumulator and statistics are row-major arrays of `elem`-byte elements (float, in
+ * `ref` double) that its functions alone look into.
+ *
+ *   pack_key, pack_value   one tile's keys and values into the table's own layout
+ *   score                  tile[r][j] = q_r . k_j
+ *   edit                   one row of it: scale, softcap, bias, hidden cells
+ *   softmax                tile -> unnormalised weights; running maximum, partial sums, rescale factors
+ *   accumulate             acc[r] = acc[r] * factor[r] + sum_j tile[r][j] v_j
+ *   total, divide, weights the end of a row: its sum, its output, its exact weights
+ *
+ * Three promises make every weight computable later, bit for bit:
+ *  1. A score is a pure function of (q_i, k_j): the sum over E runs in one fixed order, whatever the
+ *     tile, row or call.
+ *  2. A table but `ref` splits exponents exactly. With t = s log2(e), n = rint(t), f = t - n, the
+ *     numerator of a cell is 2^f 2^(n - M), M = rint(max * log2(e)): 2^f depends on the score alone, and
+ *     a later, larger M only rescales by a power of two. So no partial sum depends on how the maximum
+ *     grew. It holds while |max| < ATTN_WIDE; other rows are computed by `ref` (attention/careful.c).
+ *  3. Partial sums of a row are added in one order, fixed by `keys` and `lanes`.
+ *
+ * No function allocates or reads past the n it is given, but for tiles, packed operands and
+ * accumulators, whose rows are padded as the *_room functions say. Pointers to those are aligned to
+ * ATTN_ALIGN; all others need only their element's alignment. Any thread. */
+#ifndef ATTN_KERNELS_H
+#define ATTN_KERNELS_H
+
+#include <attn/isa.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ATTN_WIDE 65536.0 /* |row maximum| from which a float table hands a row to `ref` */
+
+/* What happens to one row of raw scores. */
+typedef struct attn_edit {
+    double scale;
+    double softcap;      /* 0 = off */
+    const void *bias;    /* n elements to add, or NULL; -infinity hides */
+    const uint8_t *keep; /* n bytes, 0 hides; or NULL */
+    size_t lo, hi;       /* cells outside [lo, hi) are hidden */
+    int fill;            /* attn_fill: what hiding means */
+    double fill_value;
+} attn_edit;
+
+typedef struct attn_kernels {
+    attn_isa isa;
+    const char *name;
+    size_t elem;  /* bytes of an element */
+    size_t rows;  /* most queries a tile */
+    size_t keys;  /* most keys a tile; also the row stride of a tile, in elements */
+    size_t lanes; /* elements of partial sums a row */
+
+    size_t (*key_room)(size_t E);    /* elements of one tile's packed keys */
+    size_t (*value_room)(size_t Ev); /* elements of one tile's packed values */
+    size_t (*acc_room)(size_t Ev);   /* row stride of an accumulator, elements */
+
+    /* src [n, E] with row stride ld, n <= keys. */
+    void (*pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E);
+    void (*pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev);
+    /* The largest magnitude of n elements; infinity when one of them is NaN or infinite. */
+    double (*reach)(const void *src, size_t n);
+
+    /* q [rows, E] with row stride ldq. Cells j >= n of the tile's rows are left undefined. */
+    void (*score)(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
+                  size_t n, size_t E);
+    /* In place; pads the row behind n as softmax needs it. */
+    void (*edit)(void *row, size_t n, const attn_edit *edit);
+    /* max[rows] (start: -infinity) and sum[rows][lanes] (start: 0) go on from tile to tile; factor[rows]
+     * out. A row without a visible cell so far leaves undefined partial sums that a factor of 0 drops. */
+    void (*softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor);
+    void (*accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value, size_t n,
+                       size_t Ev, const void *factor);
+
+    double (*row_max)(const void *max, size_t row);           /* element of max */
+    double (*total)(const void *sum, size_t row);             /* partial sums -> the row's sum */
+    void (*divide)(void *dst, const void *acc, size_t n, double sum);
+    /* dst[j] = weight of the edited score scores[j]; dst == scores is fine. */
+    void (*weights)(void *dst, const void *scores, size_t n, double max, double sum);
+    /* ln of the sum of exponentials, from max and sum. */
+    double (*logsumexp)(double max, double sum);
+} attn_kernels;
+
+extern const attn_kernels attn_kernels_ref, attn_kernels_avx2, attn_kernels_avx512;
+
+/* The table of an instruction set that the processor has, and the chosen one. */
+const attn_kernels *attn_kernels_of(attn_isa isa);
+const attn_kernels *attn_kernels_current(void);
+
+#endif

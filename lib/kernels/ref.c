@@ -1,0 +1,146 @@
+/* The reference kernels: plain C, everything in double. They are the truth that the other tables are
+ * tested against, and they compute float64 requests and the rows that a float table hands over.
+ *
+ * Layouts are the plain ones: packed keys [n, E], packed values [n, Ev], tile [rows, KEYS]. NaN and
+ * infinity behave as IEEE 754 says, save that a weight of exactly 0 takes nothing from its value. */
+#include <attn/mask.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+enum { ROWS = 16, KEYS = 64 };
+
+static size_t k_key_room_ref(size_t E) { return KEYS * E; }
+static size_t k_value_room_ref(size_t Ev) { return KEYS * Ev; }
+static size_t k_acc_room_ref(size_t Ev) { return Ev; }
+
+static void k_pack_ref(void *dst, const void *src, size_t ld, size_t n, size_t width) {
+    for (size_t j = 0; j < n; j++)
+        memcpy((double *)dst + j * width, (const double *)src + j * ld, width * sizeof(double));
+}
+
+static double k_reach_ref(const void *src, size_t n) {
+    const double *x = src;
+    double reach = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(x[i]))
+            return INFINITY;
+        reach = fmax(reach, fabs(x[i]));
+    }
+    return reach;
+}
+
+static void k_score_ref(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
+                        size_t n, size_t E) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < n; j++) {
+            const double *a = (const double *)q + r * ldq, *b = (const double *)packed_key + j * E;
+            double sum = 0;
+            for (size_t e = 0; e < E; e++)
+                sum += a[e] * b[e];
+            ((double *)tile)[r * KEYS + j] = sum;
+        }
+}
+
+/* A hidden cell under a finite fill: `add` is one float32 addition in every table. */
+static double hide(double s, const attn_edit *edit) {
+    switch (edit->fill) {
+    case ATTN_FILL_ADD:
+        return (double)((float)s + (float)edit->fill_value);
+    case ATTN_FILL_REPLACE:
+        return edit->fill_value;
+    default:
+        return -INFINITY;
+    }
+}
+
+static void k_edit_ref(void *row, size_t n, const attn_edit *edit) {
+    double *s = row;
+    const double *bias = edit->bias;
+    for (size_t j = 0; j < n; j++) {
+        double x = s[j] * edit->scale;
+        if (edit->softcap != 0)
+            x = edit->softcap * tanh(x / edit->softcap);
+        if (bias)
+            x = bias[j] == -INFINITY ? -INFINITY : x + bias[j];
+        if (j < edit->lo || j >= edit->hi || (edit->keep && !edit->keep[j]))
+            x = hide(x, edit);
+        s[j] = x;
+    }
+}
+
+/* A NaN score makes its whole row NaN, as softmax does. */
+static double larger(double a, double b) { return isnan(a) || a >= b ? a : b; }
+
+static double numerator(double s, double max) { return s == -INFINITY ? 0 : exp(s - max); }
+
+static void k_softmax_ref(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor) {
+    for (size_t r = 0; r < rows; r++) {
+        double *p = (double *)tile + r * KEYS, old = ((double *)max)[r], m = old, part = 0;
+        for (size_t j = 0; j < n; j++)
+            m = larger(m, p[j]);
+        double scale = old == -INFINITY ? 0 : exp(old - m);
+        for (size_t j = 0; j < n; j++) {
+            p[j] = numerator(p[j], m);
+            part += p[j];
+        }
+        ((double *)max)[r] = m;
+        ((double *)sum)[r] = (scale == 0 ? 0 : ((double *)sum)[r] * scale) + part;
+        ((double *)factor)[r] = scale;
+    }
+}
+
+static void k_accumulate_ref(void *acc, const void *tile, size_t rows, const void *packed_value,
+                             size_t n, size_t Ev, const void *factor) {
+    for (size_t r = 0; r < rows; r++) {
+        double *o = (double *)acc + r * Ev, scale = ((const double *)factor)[r];
+        const double *p = (const double *)tile + r * KEYS;
+        for (size_t e = 0; e < Ev; e++)
+            o[e] = scale == 0 ? 0 : o[e] * scale;
+        for (size_t j = 0; j < n; j++)
+            for (size_t e = 0; p[j] != 0 && e < Ev; e++)
+                o[e] += p[j] * ((const double *)packed_value)[j * Ev + e];
+    }
+}
+
+static double k_row_max_ref(const void *max, size_t row) { return ((const double *)max)[row]; }
+static double k_total_ref(const void *sum, size_t row) { return ((const double *)sum)[row]; }
+
+static void k_divide_ref(void *dst, const void *acc, size_t n, double sum) {
+    for (size_t i = 0; i < n; i++)
+        ((double *)dst)[i] = ((const double *)acc)[i] / sum;
+}
+
+static void k_weights_ref(void *dst, const void *scores, size_t n, double max, double sum) {
+    for (size_t j = 0; j < n; j++) {
+        double e = numerator(((const double *)scores)[j], max);
+        ((double *)dst)[j] = e == 0 ? 0 : e / sum;
+    }
+}
+
+static double k_logsumexp_ref(double max, double sum) { return max + log(sum); }
+
+const attn_kernels attn_kernels_ref = {
+    .isa = ATTN_ISA_REF,
+    .name = "ref",
+    .elem = sizeof(double),
+    .rows = ROWS,
+    .keys = KEYS,
+    .lanes = 1,
+    .key_room = k_key_room_ref,
+    .value_room = k_value_room_ref,
+    .acc_room = k_acc_room_ref,
+    .pack_key = k_pack_ref,
+    .pack_value = k_pack_ref,
+    .reach = k_reach_ref,
+    .score = k_score_ref,
+    .edit = k_edit_ref,
+    .softmax = k_softmax_ref,
+    .accumulate = k_accumulate_ref,
+    .row_max = k_row_max_ref,
+    .total = k_total_ref,
+    .divide = k_divide_ref,
+    .weights = k_weights_ref,
+    .logsumexp = k_logsumexp_ref,
+};

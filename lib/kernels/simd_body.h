@@ -1,0 +1,366 @@
+/* The float kernels, written once for any vector width. An instruction set's .c file defines the
+ * vocabulary (vf: a vector of LANES floats, vm: a mask of lanes, v…: operations), the sizes
+ * (LANES, NV vectors a panel, MR rows of registers, ROWS, KEYS) and a suffix NAME(x), then includes
+ * this file and fills its table. Contract: kernels.h; what each must equal: ref.c.
+ *
+ * Data layout, PW = LANES * NV columns a panel:
+ *
+ *   packed keys    panel 0: [E][PW]   panel 1: [E][PW] …     column = key
+ *   packed values  panel 0: [n][PW]   panel 1: [n][PW] …     column = value dimension
+ *   tile           [rows][KEYS]       accumulator [rows][panels * PW]
+ *
+ * Both products are one micro-kernel: MR rows of A (broadcast) by a panel of B,
+ *
+ *        B: depth x PW  ->  NV registers          registers: MR * NV accumulators + NV + 1
+ *   A: MR x depth           MR x NV accumulators
+ *
+ * and each cell is one chain of fused multiply-adds over the depth, from 0 up: a pure function of its
+ * row of A and its column of B. */
+
+#define PW (LANES * NV)
+#define INLINE static inline __attribute__((always_inline))
+
+/* log2(e) in two parts: s * HI - n is exact in a fused multiply-add, LO carries the rest. */
+#define LOG2E_HI 0x1.715476p+0f
+#define LOG2E_LO 1.925963e-8f
+/* Scores are held above this in exponents: it is far below -ATTN_WIDE, so such cells are exactly 0, and
+ * small enough that rint(s * log2 e) and the reduced argument stay exact. -infinity ends here too. */
+#define LOWEST -0x1p20f
+
+/* rint(max * log2 e), the row's power of two, as the vector code computes it for single scores. */
+static float row_exponent(float max) {
+    return rintf((max > LOWEST ? max : LOWEST) * LOG2E_HI);
+}
+
+/* 2^f on [-1/2, 1/2]: minimax polynomial of relative error 2^-29, 1 ulp after rounding. */
+INLINE vf exp2_reduced(vf f) {
+    vf p = vset(0x1.41d334p-13f);
+    p = vfma(p, f, vset(0x1.5f456ap-10f));
+    p = vfma(p, f, vset(0x1.3b2dbcp-7f));
+    p = vfma(p, f, vset(0x1.c6aed4p-5f));
+    p = vfma(p, f, vset(0x1.ebfbdap-3f));
+    p = vfma(p, f, vset(0x1.62e430p-1f));
+    return vfma(p, f, vset(1.0f));
+}
+
+/* e^s 2^-m: exact but for the rounding of 2^f, which depends on s alone. */
+INLINE vf numerator(vf s, vf m) {
+    s = vmax(s, vset(LOWEST));
+    vf n = vrint(vmul(s, vset(LOG2E_HI)));
+    vf f = vfma(s, vset(LOG2E_HI), vneg(n));
+    f = vfma(s, vset(LOG2E_LO), f);
+    return vscale(exp2_reduced(f), vsub(n, m));
+}
+
+/* tanh: odd minimax polynomial below 0.625, 1 - 2 / (e^2x + 1) above; within 2 ulp. */
+INLINE vf tanh_lanes(vf x) {
+    vf z = vmul(x, x), a = vmin(vabs(x), vset(20.0f));
+    vf q = vset(-0.005659989f);
+    q = vfma(q, z, vset(0.02059098841f));
+    q = vfma(q, z, vset(-0.05372106802f));
+    q = vfma(q, z, vset(0.1333112754f));
+    q = vfma(q, z, vset(-0.3333326053f));
+    vf small = vfma(vmul(q, z), x, x);
+    vf e = numerator(vadd(a, a), vset(0.0f));
+    vf large = vsub(vset(1.0f), vdiv(vset(2.0f), vadd(e, vset(1.0f))));
+    return vselect(vless(a, vset(0.625f)), small, vcopysign(large, x));
+}
+
+/* --- packing --- */
+
+static size_t NAME(k_key_room)(size_t E) { return KEYS * E; }
+static size_t NAME(k_acc_room)(size_t Ev) { return (Ev + PW - 1) / PW * PW; }
+static size_t NAME(k_value_room)(size_t Ev) { return KEYS * NAME(k_acc_room)(Ev); }
+
+static void NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E) {
+    for (size_t panel = 0; panel < n; panel += PW) {
+        float *to = (float *)dst + panel * E;
+        const float *from = (const float *)src + panel * ld;
+        size_t width = n - panel < PW ? n - panel : PW;
+        if (width < PW)
+            memset(to, 0, PW * E * sizeof *to);
+        pack_columns(to, from, ld, width, E);
+    }
+}
+
+static void NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev) {
+    float *to = dst;
+    for (size_t panel = 0; panel < Ev; panel += PW) {
+        size_t width = Ev - panel < PW ? Ev - panel : PW;
+        for (size_t j = 0; j < n; j++, to += PW) {
+            memcpy(to, (const float *)src + j * ld + panel, width * sizeof *to);
+            memset(to + width, 0, (PW - width) * sizeof *to);
+        }
+    }
+}
+
+static double NAME(k_reach)(const void *src, size_t n) {
+    const float *x = src;
+    vf most = vset(0.0f);
+    vm bad = vnone();
+    for (size_t i = 0; i < n; i += LANES) {
+        vf a = vabs(vload_n(x + i, n - i < LANES ? n - i : LANES));
+        bad = vor(bad, vnot_less(a, vset(INFINITY)));
+        most = vmax(most, a);
+    }
+    return vany(bad) ? (double)INFINITY : (double)vhmax(most);
+}
+
+/* --- the micro-kernel --- */
+
+/* acc[r][v] = sum over d of a[r][d] * b[d][v]. mr and nv are constants at every call. */
+INLINE void product(const int mr, const int nv, const float *a, size_t lda, const float *b,
+                    size_t depth, vf acc[MR][NV]) {
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++)
+            acc[r][v] = vset(0.0f);
+    for (size_t d = 0; d < depth; d++) {
+        vf column[NV];
+        for (int v = 0; v < nv; v++)
+            column[v] = vload(b + d * PW + (size_t)v * LANES);
+        for (int r = 0; r < mr; r++) {
+            vf x = vset(a[(size_t)r * lda + d]);
+            for (int v = 0; v < nv; v++)
+                acc[r][v] = vfma(x, column[v], acc[r][v]);
+        }
+    }
+}
+
+INLINE void score_rows(const int mr, const int nv, float *tile, const float *q, size_t ldq,
+                       const float *panel, size_t E) {
+    vf acc[MR][NV];
+    product(mr, nv, q, ldq, panel, E, acc);
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++)
+            vstore(tile + (size_t)r * KEYS + (size_t)v * LANES, acc[r][v]);
+}
+
+INLINE void accumulate_rows(const int mr, const int nv, float *acc_to, size_t lda, const float *p,
+                            const float *panel, size_t n, const float *factor) {
+    vf acc[MR][NV];
+    product(mr, nv, p, KEYS, panel, n, acc);
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++) {
+            float *to = acc_to + (size_t)r * lda + (size_t)v * LANES;
+            vstore(to, vfma(vload(to), vset(factor[r]), acc[r][v]));
+        }
+}
+
+/* Call rows(mr, nv, …) with constants for what is left of the rows and the panel. */
+#define ROWS_CASE(call, mr, nv)                                                                    \
+    case mr:                                                                                       \
+        call(mr, nv);                                                                              \
+        break;
+#define EACH_ROWS(call, left, nv)                                                                  \
+    switch (left) {                                                                                \
+        ROWS_CASE(call, 1, nv)                                                                     \
+        ROWS_CASE(call, 2, nv)                                                                     \
+        ROWS_CASE(call, 3, nv)                                                                     \
+        ROWS_CASE(call, 4, nv)                                                                     \
+        ROWS_CASE(call, 5, nv)                                                                     \
+    default:                                                                                       \
+        call(MR, nv);                                                                              \
+    }
+
+INLINE void score_panel(const int nv, float *tile, const float *q, size_t ldq, size_t rows,
+                        const float *panel, size_t E) {
+#define CALL(mr, nv_) score_rows(mr, nv_, tile + r * KEYS, q + r * ldq, ldq, panel, E)
+    for (size_t r = 0; r < rows; r += MR)
+        EACH_ROWS(CALL, rows - r, nv)
+#undef CALL
+}
+
+INLINE void accumulate_panel(const int nv, float *acc, size_t lda, const float *tile, size_t rows,
+                             const float *panel, size_t n, const float *factor) {
+#define CALL(mr, nv_)                                                                              \
+    accumulate_rows(mr, nv_, acc + r * lda, lda, tile + r * KEYS, panel, n, factor + r)
+    for (size_t r = 0; r < rows; r += MR)
+        EACH_ROWS(CALL, rows - r, nv)
+#undef CALL
+}
+
+/* Vectors that `left` columns of a panel need. */
+static size_t panel_vectors(size_t left) {
+    return left >= PW ? NV : (left + LANES - 1) / LANES;
+}
+
+static void NAME(k_score)(void *tile, const void *q, size_t ldq, size_t rows,
+                          const void *packed_key, size_t n, size_t E) {
+    for (size_t j = 0; j < n; j += PW) {
+        float *to = (float *)tile + j;
+        const float *panel = (const float *)packed_key + j * E;
+        switch (panel_vectors(n - j)) {
+        case 1:
+            score_panel(1, to, q, ldq, rows, panel, E);
+            break;
+        case 2:
+            score_panel(2, to, q, ldq, rows, panel, E);
+            break;
+#if NV > 2
+        case 3:
+            score_panel(3, to, q, ldq, rows, panel, E);
+            break;
+        default:
+            score_panel(4, to, q, ldq, rows, panel, E);
+#endif
+        }
+    }
+}
+
+static void NAME(k_accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
+                               size_t n, size_t Ev, const void *factor) {
+    size_t lda = NAME(k_acc_room)(Ev);
+    for (size_t c = 0; c < Ev; c += PW) {
+        float *to = (float *)acc + c;
+        const float *panel = (const float *)packed_value + c * n;
+        switch (panel_vectors(Ev - c)) {
+        case 1:
+            accumulate_panel(1, to, lda, tile, rows, panel, n, factor);
+            break;
+        case 2:
+            accumulate_panel(2, to, lda, tile, rows, panel, n, factor);
+            break;
+#if NV > 2
+        case 3:
+            accumulate_panel(3, to, lda, tile, rows, panel, n, factor);
+            break;
+        default:
+            accumulate_panel(4, to, lda, tile, rows, panel, n, factor);
+#endif
+        }
+    }
+}
+
+/* --- one row of scores --- */
+
+/* Lanes of the vector at cell j that lie in [lo, hi). */
+INLINE vm lanes_within(size_t j, size_t lo, size_t hi) {
+    return vfirst_lanes_between(lo > j ? lo - j : 0, hi > j ? hi - j : 0);
+}
+
+INLINE vf hide_lanes(vf x, vm visible, const attn_edit *edit) {
+    vf hidden = vset(-INFINITY);
+    if (edit->fill == ATTN_FILL_ADD)
+        hidden = vadd(x, vset((float)edit->fill_value));
+    else if (edit->fill == ATTN_FILL_REPLACE)
+        hidden = vset((float)edit->fill_value);
+    return vselect(visible, x, hidden);
+}
+
+static void edit_slowly(float *s, size_t n, const attn_edit *edit) {
+    const vf scale = vset((float)edit->scale), cap = vset((float)edit->softcap);
+    const float *bias = edit->bias;
+    for (size_t j = 0; j < n; j += LANES) {
+        size_t left = n - j < LANES ? n - j : LANES;
+        vf x = vmul(vload(s + j), scale);
+        if (edit->softcap != 0)
+            x = vmul(cap, tanh_lanes(vdiv(x, cap)));
+        if (bias) {
+            vf b = vload_n(bias + j, left);
+            x = vselect(vless(vset(-INFINITY), b), vadd(x, b), vset(-INFINITY));
+        }
+        vm visible = lanes_within(j, edit->lo, edit->hi);
+        if (edit->keep)
+            visible = vand(visible, vkeep(edit->keep + j, left));
+        x = hide_lanes(x, visible, edit);
+        vstore(s + j, vselect(lanes_within(0, 0, left), x, vset(-INFINITY)));
+    }
+}
+
+static void NAME(k_edit)(void *row, size_t n, const attn_edit *edit) {
+    float *s = row;
+    if (edit->softcap != 0 || edit->bias || edit->keep || edit->lo > 0 || edit->hi < n ||
+        n % LANES) {
+        edit_slowly(s, n, edit);
+    } else if (edit->scale != 1) {
+        const vf scale = vset((float)edit->scale);
+        for (size_t j = 0; j < n; j += LANES)
+            vstore(s + j, vmul(vload(s + j), scale));
+    }
+}
+
+static void NAME(k_softmax)(void *tile, size_t rows, size_t n, void *max, void *sum,
+                            void *factor) {
+    for (size_t r = 0; r < rows; r++) {
+        float *p = (float *)tile + r * KEYS, *m = (float *)max + r, *l = (float *)sum + r * LANES;
+        vf most = vload(p);
+        for (size_t j = LANES; j < n; j += LANES)
+            most = vmax(most, vload(p + j));
+        float old = *m, block = vhmax(most);
+        ((float *)factor)[r] = 1;
+        if (block == -INFINITY) {
+            memset(p, 0, n * sizeof *p);
+            continue;
+        }
+        *m = block > old ? block : old;
+        float exponent = row_exponent(*m), fall = row_exponent(old) - exponent;
+        vf shift = vset(exponent), part = vset(0.0f);
+        for (size_t j = 0; j < n; j += LANES) {
+            vf e = numerator(vload(p + j), shift);
+            vstore(p + j, e);
+            part = vadd(part, e);
+        }
+        float scale = fall < -126 ? 0 : ldexpf(1, (int)fall);
+        ((float *)factor)[r] = scale;
+        vstore(l, vfma(vload(l), vset(scale), part));
+    }
+}
+
+/* --- the end of a row --- */
+
+static double NAME(k_row_max)(const void *max, size_t row) {
+    return (double)((const float *)max)[row];
+}
+
+static double NAME(k_total)(const void *sum, size_t row) {
+    const float *l = (const float *)sum + row * LANES;
+    double total = 0;
+    for (size_t i = 0; i < LANES; i++)
+        total += (double)l[i];
+    return total;
+}
+
+static void NAME(k_divide)(void *dst, const void *acc, size_t n, double sum) {
+    const vf l = vset((float)sum);
+    for (size_t i = 0; i < n; i += LANES) {
+        size_t left = n - i < LANES ? n - i : LANES;
+        vstore_n((float *)dst + i, vdiv(vload((const float *)acc + i), l), left);
+    }
+}
+
+static void NAME(k_weights)(void *dst, const void *scores, size_t n, double max, double sum) {
+    const vf l = vset((float)sum), shift = vset(row_exponent((float)max));
+    for (size_t j = 0; j < n; j += LANES) {
+        size_t left = n - j < LANES ? n - j : LANES;
+        vf s = vload_n((const float *)scores + j, left);
+        vstore_n((float *)dst + j, vdiv(numerator(s, shift), l), left);
+    }
+}
+
+static double NAME(k_logsumexp)(double max, double sum) {
+    return (double)row_exponent((float)max) * 0.693147180559945309417 + log(sum);
+}
+
+const attn_kernels NAME(attn_kernels) = {
+    .isa = ISA,
+    .name = ISA_NAME,
+    .elem = sizeof(float),
+    .rows = ROWS,
+    .keys = KEYS,
+    .lanes = LANES,
+    .key_room = NAME(k_key_room),
+    .value_room = NAME(k_value_room),
+    .acc_room = NAME(k_acc_room),
+    .pack_key = NAME(k_pack_key),
+    .pack_value = NAME(k_pack_value),
+    .reach = NAME(k_reach),
+    .score = NAME(k_score),
+    .edit = NAME(k_edit),
+    .softmax = NAME(k_softmax),
+    .accumulate = NAME(k_accumulate),
+    .row_max = NAME(k_row_max),
+    .total = NAME(k_total),
+    .divide = NAME(k_divide),
+    .weights = NAME(k_weights),
+    .logsumexp = NAME(k_logsumexp),
+};
