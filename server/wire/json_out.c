@@ -1,0 +1,293 @@
+/* The JSON writer: text in a growing arena buffer, commas and colons from a small state.
+ *
+ * Every value begins with `open_value`, which puts the comma. Room is asked for before writing, a
+ * run of numbers at a time; a buffer that is too small is replaced by one of at least twice the
+ * size (the old one stays in the arena until the request ends), so a tensor asks for its likely
+ * size first. */
+#include "wire/json_out.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "wire/base64.h"
+#include "wire/escape.h"
+#include "wire/number.h"
+
+enum {
+    FIRST_ROOM = 1024,
+    RUN = 128 /* numbers converted at a time */,
+    LIKELY = 12 /* bytes each */
+};
+
+/* A larger buffer; false leaves the writer as it was. */
+static bool grow(srv_json *j, size_t room) {
+    char *data = attn_arena_take(j->req->arena, room);
+    if (!data)
+        return false;
+    memcpy(data, j->data, j->size);
+    j->data = data;
+    j->room = room;
+    return true;
+}
+
+static bool reserve(srv_json *j, size_t more) {
+    size_t need;
+    if (!j->failed && more > j->room - j->size)
+        j->failed = !attn_size_add(j->size, more, &need) || need > SIZE_MAX / 2 ||
+                    (!grow(j, need > 2 * j->room ? need : 2 * j->room) && !grow(j, need));
+    return !j->failed;
+}
+
+static void put(srv_json *j, const char *text, size_t n) {
+    if (!reserve(j, n))
+        return;
+    memcpy(j->data + j->size, text, n);
+    j->size += n;
+}
+
+/* What comes before a value or a key: a comma, unless it is the first or follows its key. */
+static void open_value(srv_json *j) {
+    if (!j->after_key && !j->first[j->depth])
+        put(j, ",", 1);
+    j->after_key = false;
+    j->first[j->depth] = false;
+}
+
+void srv_json_begin(srv_json *j, srv_request *req) {
+    *j = (srv_json){.req = req, .decimals = -1};
+    j->first[0] = true;
+    j->data = attn_arena_take(req->arena, FIRST_ROOM);
+    j->room = j->data ? FIRST_ROOM : 0;
+    j->failed = !j->data;
+}
+
+static void descend(srv_json *j, const char *bracket) {
+    open_value(j);
+    if (j->depth == SRV_JSON_DEPTH) {
+        j->failed = true;
+        return;
+    }
+    put(j, bracket, 1);
+    j->first[++j->depth] = true;
+}
+
+static void ascend(srv_json *j, const char *bracket) {
+    if (j->depth > 0)
+        j->depth--;
+    put(j, bracket, 1);
+}
+
+void srv_json_object(srv_json *j) {
+    descend(j, "{");
+}
+
+void srv_json_object_end(srv_json *j) {
+    ascend(j, "}");
+}
+
+void srv_json_array(srv_json *j) {
+    descend(j, "[");
+}
+
+void srv_json_array_end(srv_json *j) {
+    ascend(j, "]");
+}
+
+static void put_text(srv_json *j, const char *text) {
+    size_t n = strlen(text), most;
+    if (!attn_size_mul(n, SRV_ESCAPE_MOST, &most) || !reserve(j, most + 2)) {
+        j->failed = true;
+        return;
+    }
+    char *p = j->data + j->size;
+    *p++ = '"';
+    p = srv_escape(p, text, n);
+    *p++ = '"';
+    j->size = (size_t)(p - j->data);
+}
+
+void srv_json_key(srv_json *j, const char *key) {
+    open_value(j);
+    put_text(j, key);
+    put(j, ":", 1);
+    j->after_key = true;
+}
+
+void srv_json_string(srv_json *j, const char *text) {
+    if (!text) {
+        srv_json_null(j);
+        return;
+    }
+    open_value(j);
+    put_text(j, text);
+}
+
+void srv_json_raw(srv_json *j, const char *text, size_t size) {
+    open_value(j);
+    put(j, text, size);
+}
+
+void srv_json_null(srv_json *j) {
+    srv_json_raw(j, "null", 4);
+}
+
+void srv_json_bool(srv_json *j, bool value) {
+    srv_json_raw(j, value ? "true" : "false", value ? 4 : 5);
+}
+
+void srv_json_int(srv_json *j, int64_t value) {
+    char text[SRV_NUMBER_TEXT];
+    srv_json_raw(j, text, (size_t)(srv_write_i64(text, value) - text));
+}
+
+void srv_json_size(srv_json *j, size_t value) {
+    if (value <= INT64_MAX)
+        srv_json_int(j, (int64_t)value);
+    else
+        srv_json_real(j, (double)value);
+}
+
+static char *write_real(char *p, double value, int decimals) {
+    if (!isfinite(value)) {
+        memcpy(p, "null", 4);
+        return p + 4;
+    }
+    return decimals < 0 ? srv_write_f64(p, value) : srv_write_decimals(p, value, decimals);
+}
+
+static inline char *write_float(char *p, float value, int decimals) {
+    if (decimals < 0 && isfinite(value))
+        return srv_write_f32(p, value);
+    return write_real(p, value, decimals);
+}
+
+void srv_json_real(srv_json *j, double value) {
+    char text[SRV_NUMBER_TEXT];
+    srv_json_raw(j, text, (size_t)(write_real(text, value, -1) - text));
+}
+
+void srv_json_float(srv_json *j, float value) {
+    char text[SRV_NUMBER_TEXT];
+    srv_json_raw(j, text, (size_t)(write_float(text, value, j->decimals) - text));
+}
+
+/* n <= RUN elements, each followed by a comma; there is room. */
+static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n,
+                       int decimals) {
+    union {
+        float f[RUN];
+        double d[RUN];
+    } wide;
+    switch (dtype) {
+    case ATTN_F32:
+    case ATTN_F16:
+    case ATTN_BF16:
+        attn_widen_f32(wide.f, src, dtype, stride, n);
+        for (size_t i = 0; i < n; i++, *p++ = ',')
+            p = write_float(p, wide.f[i], decimals);
+        break;
+    case ATTN_F64:
+        attn_widen_f64(wide.d, src, dtype, stride, n);
+        for (size_t i = 0; i < n; i++, *p++ = ',')
+            p = write_real(p, wide.d[i], decimals);
+        break;
+    case ATTN_BOOL:
+        for (size_t i = 0; i < n; i++, *p++ = ',') {
+            bool on = src[(ptrdiff_t)i * stride] != 0;
+            memcpy(p, on ? "true" : "false", on ? 4 : 5);
+            p += on ? 4 : 5;
+        }
+        break;
+    case ATTN_I64:
+        for (size_t i = 0; i < n; i++, *p++ = ',')
+            p = srv_write_i64(p, ((const int64_t *)(const void *)src)[(ptrdiff_t)i * stride]);
+        break;
+    case ATTN_I32:
+        for (size_t i = 0; i < n; i++, *p++ = ',')
+            p = srv_write_i64(p, ((const int32_t *)(const void *)src)[(ptrdiff_t)i * stride]);
+        break;
+    case ATTN_U8:
+        for (size_t i = 0; i < n; i++, *p++ = ',')
+            p = srv_write_i64(p, ((const uint8_t *)src)[(ptrdiff_t)i * stride]);
+        break;
+    }
+    return p;
+}
+
+/* One row as [a,b,c]; its last comma becomes the bracket. */
+static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n) {
+    put(j, "[", 1);
+    for (size_t i = 0; i < n; i += RUN) {
+        size_t run = n - i < RUN ? n - i : RUN;
+        if (!reserve(j, run * (SRV_NUMBER_TEXT + 1)))
+            return;
+        const char *at = src + (ptrdiff_t)i * stride * (ptrdiff_t)attn_dtype_size(dtype);
+        char *p = write_run(j->data + j->size, at, dtype, stride, run, j->decimals);
+        j->size = (size_t)(p - j->data);
+    }
+    if (n > 0 && !j->failed)
+        j->data[j->size - 1] = ']';
+    else
+        put(j, "]", 1);
+}
+
+static void put_axis(srv_json *j, const attn_tensor *t, int axis, const char *src) {
+    size_t n = t->dims[axis];
+    if (axis + 1 == t->rank) {
+        put_row(j, src, t->dtype, t->strides[axis], n);
+        return;
+    }
+    ptrdiff_t step = t->strides[axis] * (ptrdiff_t)attn_dtype_size(t->dtype);
+    put(j, "[", 1);
+    for (size_t i = 0; i < n && !j->failed; i++) {
+        if (i > 0)
+            put(j, ",", 1);
+        put_axis(j, t, axis + 1, src + (ptrdiff_t)i * step);
+    }
+    put(j, "]", 1);
+}
+
+void srv_json_tensor(srv_json *j, const attn_tensor *t) {
+    size_t count, likely;
+    if (t->rank == 0) {
+        srv_json_null(j);
+        return;
+    }
+    open_value(j);
+    if (!j->failed && attn_tensor_count(t, &count) && attn_size_mul(count, LIKELY, &likely) &&
+        likely > j->room - j->size && attn_size_add(likely, j->size, &likely))
+        grow(j, likely); /* without it the buffer still grows as it fills */
+    put_axis(j, t, 0, t->data);
+}
+
+void srv_json_floats(srv_json *j, const float *values, size_t n) {
+    open_value(j);
+    put_row(j, (const char *)values, ATTN_F32, 1, n);
+}
+
+void srv_json_base64(srv_json *j, const void *bytes, size_t n) {
+    open_value(j);
+    if (n >= SIZE_MAX / 4 || !reserve(j, srv_base64_length(n) + 2)) {
+        j->failed = true;
+        return;
+    }
+    char *p = j->data + j->size;
+    *p++ = '"';
+    p = srv_base64_encode(p, bytes, n);
+    *p++ = '"';
+    j->size = (size_t)(p - j->data);
+}
+
+bool srv_json_end(srv_json *j) {
+    put(j, "\n", 1);
+    if (j->failed) {
+        srv_problem_limit(j->req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(j->req->arena),
+                          "max_request_bytes",
+                          "The answer does not fit the memory of this request: ask for less "
+                          "(\"return\", \"decimals\") or send smaller tensors");
+        return false;
+    }
+    attn_arena_shrink(j->req->arena, j->data, j->size);
+    srv_reply_set(j->req, 200, "application/json", j->data, j->size);
+    return true;
+}

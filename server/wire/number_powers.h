@@ -1,0 +1,23 @@
+/* The 128 leading bits of the powers of ten, for reading and writing numbers. */
+#ifndef SRV_NUMBER_POWERS_H
+#define SRV_NUMBER_POWERS_H
+
+#include <stdint.h>
+
+#define SRV_POWER_FIRST (-342) /* below, any 64-bit integer times the power is less than 2^-1075   \
+                                */
+#define SRV_POWER_LAST 324     /* 10^324 scales the smallest double to an integer of 17 digits */
+
+/* Rows 0 … 55 are exact; rows -27 … -1 are rounded up; all others are cut off. */
+typedef struct srv_power {
+    uint64_t high, low;
+} srv_power;
+
+extern const srv_power srv_powers[SRV_POWER_LAST - SRV_POWER_FIRST + 1];
+
+/* floor(q * log2(10)), exact for |q| <= 1233: 1741647 / 2^19 = 3.3219280…. */
+static inline int srv_power_log2(int q) {
+    return (q * 1741647) >> 19;
+}
+
+#endif

@@ -1,0 +1,198 @@
+/* Errors on the wire: one table from code to status, and one body, application/problem+json
+ * (RFC 9457).
+ *
+ *   {"type":"/problems/unknown_field","title":"Unknown field","status":422,"detail":"…",
+ *    "instance":"urn:request:<X-Request-Id>","code":"unknown_field","pointer":"/qery",
+ *    "limit":{"value":268435456,"setting":"max_body_bytes"},"error":"…"}
+ *
+ * type is a relative URI that names the code; instance is the request's id, or its path while it
+ * has none; pointer (RFC 6901) and limit are there when known; error repeats detail for Open
+ * Inference clients. The body is put together on the stack and copied into the arena; when the
+ * arena is used up it is a constant text of the same form, so that running out of memory is told,
+ * too. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "request.h"
+#include "wire/escape.h"
+#include "wire/number.h"
+
+#define TYPE "application/problem+json"
+
+typedef struct problem_row {
+    int status;
+    const char *name, *title;
+    const char *bare; /* the body when there is no memory for a better one */
+} problem_row;
+
+#define ROW(status, name, title)                                                                   \
+    {                                                                                              \
+        status, name, title,                                                                       \
+            "{\"type\":\"/problems/" name "\",\"title\":\"" title "\",\"status\":" #status         \
+            ",\"detail\":\"" title "\",\"code\":\"" name "\",\"error\":\"" title "\"}\n"           \
+    }
+
+static const problem_row problems[SRV_CODE_COUNT] = {
+    [SRV_MALFORMED] = ROW(400, "malformed_json", "The body is not valid JSON"),
+    [SRV_BAD_REQUEST] = ROW(400, "bad_request", "The request is malformed"),
+    [SRV_UNAUTHORIZED] = ROW(401, "unauthorized", "Credentials are needed"),
+    [SRV_FORBIDDEN] = ROW(403, "forbidden", "Not allowed"),
+    [SRV_NOT_FOUND] = ROW(404, "not_found", "Not found"),
+    [SRV_METHOD] = ROW(405, "method_not_allowed", "Method not allowed"),
+    [SRV_NOT_ACCEPTABLE] = ROW(406, "not_acceptable", "No acceptable media type"),
+    [SRV_TIMEOUT] = ROW(408, "request_timeout", "The request took too long to arrive"),
+    [SRV_GONE] = ROW(410, "gone", "No longer kept"),
+    [SRV_LENGTH_REQUIRED] = ROW(411, "length_required", "Content-Length is needed"),
+    [SRV_TOO_LARGE] = ROW(413, "too_large", "Larger than a limit allows"),
+    [SRV_MEDIA_TYPE] = ROW(415, "unsupported_media_type", "Media type not supported"),
+    [SRV_EXPECTATION] = ROW(417, "expectation_failed", "Expectation not supported"),
+    [SRV_UNKNOWN_FIELD] = ROW(422, "unknown_field", "Unknown field"),
+    [SRV_TYPE] = ROW(422, "wrong_type", "A value of the wrong type"),
+    [SRV_VALUE] = ROW(422, "invalid_value", "A value outside its range"),
+    [SRV_SHAPE] = ROW(422, "shape_mismatch", "Shapes do not fit"),
+    [SRV_DTYPE] = ROW(422, "unsupported_dtype", "Element type not accepted here"),
+    [SRV_MASK_SEMANTICS] = ROW(422, "mask_semantics", "The meaning of a mask is not declared"),
+    [SRV_NONFINITE] = ROW(422, "nonfinite_value", "NaN, infinity or beyond the number format"),
+    [SRV_QUOTA] = ROW(429, "quota_exceeded", "Quota used up"),
+    [SRV_INTERNAL] = ROW(500, "internal_error", "Internal error"),
+    [SRV_UNSUPPORTED] = ROW(501, "not_supported", "Not supported by this server"),
+    [SRV_QUEUE_FULL] = ROW(503, "queue_full", "The queue is full"),
+    [SRV_MEMORY_BUDGET] = ROW(503, "memory_budget", "The memory budget is in use"),
+    [SRV_DRAINING] = ROW(503, "draining", "The server is shutting down"),
+    [SRV_DEADLINE] = ROW(504, "deadline_exceeded", "The deadline passed"),
+};
+
+static const problem_row *row_of(srv_code code) {
+    return &problems[(unsigned)code < SRV_CODE_COUNT ? code : SRV_INTERNAL];
+}
+
+int srv_code_status(srv_code code) {
+    return row_of(code)->status;
+}
+
+const char *srv_code_name(srv_code code) {
+    return row_of(code)->name;
+}
+
+enum { TEXT_MOST = 1024, POINTER_MOST = 512, INSTANCE_MOST = 160 };
+
+typedef struct body {
+    char *p;
+    char text[256 + SRV_ESCAPE_MOST * (2 * TEXT_MOST + POINTER_MOST + INSTANCE_MOST + 256)];
+} body;
+
+static void put(body *b, const char *text) {
+    size_t n = strlen(text);
+    memcpy(b->p, text, n);
+    b->p += n;
+}
+
+/* ,"key":"text" with at most `most` bytes of text. */
+static void put_member(body *b, const char *key, const char *prefix, const char *text,
+                       size_t most) {
+    put(b, b->p == b->text ? "{\"" : ",\"");
+    put(b, key);
+    put(b, "\":\"");
+    put(b, prefix);
+    b->p = srv_escape(b->p, text, strnlen(text, most));
+    put(b, "\"");
+}
+
+static void put_number(body *b, const char *key, double value) {
+    put(b, key);
+    b->p = srv_write_f64(b->p, value);
+}
+
+typedef struct problem_limit {
+    double value;
+    const char *setting;
+} problem_limit;
+
+static void reply_problem(srv_request *req, srv_code code, const char *pointer,
+                          const problem_limit *limit, const char *format, va_list args) {
+    const problem_row *row = row_of(code);
+    char detail[TEXT_MOST];
+    if (vsnprintf(detail, sizeof detail, format, args) < 0)
+        memcpy(detail, "", 1);
+    body b;
+    b.p = b.text;
+    put_member(&b, "type", "/problems/", row->name, TEXT_MOST);
+    put_member(&b, "title", "", row->title, TEXT_MOST);
+    put_number(&b, ",\"status\":", row->status);
+    put_member(&b, "detail", "", detail, TEXT_MOST);
+    if (req->id && *req->id)
+        put_member(&b, "instance", "urn:request:", req->id, INSTANCE_MOST);
+    else if (req->path)
+        put_member(&b, "instance", "", req->path, INSTANCE_MOST);
+    put_member(&b, "code", "", row->name, TEXT_MOST);
+    if (pointer)
+        put_member(&b, "pointer", "", pointer, POINTER_MOST);
+    if (limit) {
+        put_number(&b, ",\"limit\":{\"value\":", limit->value);
+        put_member(&b, "setting", "", limit->setting, 64);
+        put(&b, "}");
+    }
+    put_member(&b, "error", "", detail, TEXT_MOST);
+    put(&b, "}\n");
+    size_t size = (size_t)(b.p - b.text);
+    const char *text = req->arena ? attn_arena_text(req->arena, b.text, size) : NULL;
+    srv_reply_set(req, row->status, TYPE, text ? text : row->bare, text ? size : strlen(row->bare));
+    if (row->status == 503 || row->status == 429)
+        srv_reply_header(req, "Retry-After", "1");
+}
+
+void srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    reply_problem(req, code, pointer, NULL, format, args);
+    va_end(args);
+}
+
+void srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
+                       const char *setting, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    reply_problem(req, code, pointer, &(problem_limit){limit, setting}, format, args);
+    va_end(args);
+}
+
+/* Running out of memory is 413, not 503: the arena's limit depends on the request alone, so that
+ * trying again would not help. */
+static srv_code code_of(attn_status status) {
+    switch (status) {
+    case ATTN_ENOMEM:
+    case ATTN_ELIMIT:
+        return SRV_TOO_LARGE;
+    case ATTN_EARG:
+        return SRV_VALUE;
+    case ATTN_ESHAPE:
+        return SRV_SHAPE;
+    case ATTN_EDTYPE:
+        return SRV_DTYPE;
+    case ATTN_EVALUE:
+        return SRV_NONFINITE;
+    case ATTN_ESEMANTICS:
+        return SRV_MASK_SEMANTICS;
+    case ATTN_ECANCELED:
+        return SRV_TIMEOUT;
+    case ATTN_EDEADLINE:
+        return SRV_DEADLINE;
+    case ATTN_EUNSUPPORTED:
+        return SRV_UNSUPPORTED;
+    case ATTN_OK:
+        break;
+    }
+    return SRV_INTERNAL;
+}
+
+void srv_problem_error(srv_request *req, const attn_error *err) {
+    char pointer[sizeof err->where + 1];
+    snprintf(pointer, sizeof pointer, "/%s", err->where);
+    const char *at = err->where[0] ? pointer : NULL;
+    if (err->code == ATTN_ENOMEM && req->arena)
+        srv_problem_limit(req, SRV_TOO_LARGE, at, (double)attn_arena_limit(req->arena),
+                          "max_request_bytes", "%s", err->text);
+    else
+        srv_problem(req, code_of(err->code), at, "%s", err->text);
+}

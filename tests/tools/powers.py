@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""Write server/wire/number_powers.c: tests/tools/powers.py > server/wire/number_powers.c
+
+Row q holds the 128 leading bits of 10^q (equally of 5^q), the highest bit set. Where these bits are
+not exact they are cut off, save for -27 <= q < 0, which are rounded up: there w * row is exact enough
+to tell a decimal fraction that is a tie (Lemire, "Number parsing at a gigabyte per second", Software:
+Practice and Experience 51(8), 2021, section 6).
+"""
+FIRST, LAST = -342, 324
+
+
+def row(q):
+    five = 5 ** abs(q)
+    if q >= 0:
+        shift = 128 - five.bit_length()
+        return five << shift if shift >= 0 else five >> -shift
+    bits = 127 + five.bit_length()
+    value = (1 << bits) // five
+    return value + 1 if q >= -27 else value
+
+
+def main():
+    print(f"""/* Powers of ten from 10^{FIRST} to 10^{LAST}. Made by tests/tools/powers.py; do not edit. */
+#include "wire/number_powers.h"
+
+// clang-format off
+const srv_power srv_powers[SRV_POWER_LAST - SRV_POWER_FIRST + 1] = {{""")
+    cells = []
+    for q in range(FIRST, LAST + 1):
+        value = row(q)
+        assert value.bit_length() == 128
+        cells.append(f"{{0x{value >> 64:016x}, 0x{value & (1 << 64) - 1:016x}}},")
+    for i in range(0, len(cells), 2):
+        print("    " + " ".join(cells[i:i + 2]))
+    print("};")
+
+
+main()
