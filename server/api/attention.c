@@ -1,0 +1,135 @@
+/* POST /v1/attention: decode, check, bound what it will cost, compute, answer. Runs on the HTTP
+ * thread while it is small, else on a worker; everything lives in the request's arena. */
+#include <stdio.h>
+
+#include "app.h"
+#include "attention_call.h"
+#include "handlers.h"
+
+/* Work that the HTTP thread may do itself: a fraction of a millisecond. */
+#define IN_PLACE_OPERATIONS 2e6
+#define IN_PLACE_BYTES      ((size_t)256 * 1024)
+
+static bool decode(srv_attention_call *call) {
+    srv_request *req = call->req;
+    int64_t start = attn_now_ns();
+    srv_attention_init(&call->body);
+    bool ok = srv_decode(req, srv_attention_fields, &call->body);
+    if (ok) {
+        srv_hurry(req, call->body.timeout_ms);
+        ok = srv_attention_prepare(call);
+    }
+    req->decode_ns = attn_now_ns() - start;
+    return ok;
+}
+
+/* The cost of the run and its heatmap, from shapes alone. */
+static attn_status add_costs(srv_attention_call *call, attn_error *err) {
+    const attn_attention_dims *d = &call->dims;
+    size_t slots = attn_pool_slots(call->req->app->pool);
+    attn_status status = attn_attention_cost(d, call->want, slots, &call->cost, err);
+    if (status || !call->heatmap)
+        return status;
+    attn_cost heat;
+    status = attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, err);
+    if (status)
+        return status;
+    call->cost.operations += heat.operations;
+    if (!attn_size_add(call->cost.work_bytes, heat.work_bytes, &call->cost.work_bytes) ||
+        !attn_size_add(call->cost.result_bytes, heat.result_bytes, &call->cost.result_bytes))
+        return attn_fail(err, ATTN_ELIMIT, "heatmap", "its size is beyond what can be counted");
+    return ATTN_OK;
+}
+
+/* Refuse what can never fit, with the numbers. A result byte becomes at most 4 bytes of JSON: 15
+ * for a float32, 26 for a float64, 40 for the 24 bytes of a top-k edge; the writer's buffer may be
+ * twice that. */
+static bool within_limits(srv_attention_call *call) {
+    srv_request *req = call->req;
+    const attn_attention_dims *d = &call->dims;
+    attn_error err = {0};
+    if (add_costs(call, &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    double most = req->app->config->max_cells;
+    if (call->cost.cells > most) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
+                          "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells; at most %.4g "
+                          "are allowed",
+                          d->B, d->Hq, d->L, d->S, call->cost.cells, most);
+        return false;
+    }
+    double limit = (double)attn_arena_limit(req->arena);
+    double reply = 8 * (double)call->cost.result_bytes;
+    double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
+                  (double)call->cost.result_bytes + reply;
+    if (need > limit) {
+        srv_problem_limit(
+            req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+            "inputs, results (%zu bytes), scratch (%zu bytes) and the answer's text "
+            "(up to %.0f bytes) need %.0f bytes; a request may use %.0f: ask for less "
+            "in return, or for a heatmap instead of weights",
+            call->cost.result_bytes, call->cost.work_bytes, reply, need, limit);
+        return false;
+    }
+    return true;
+}
+
+static attn_status draw(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    attn_pool *pool = req->app->pool;
+    attn_weight_source source;
+    attn_status status = attn_attention_source(call->op, &call->results.stats,
+                                               attn_pool_slots(pool), req->arena, &source, err);
+    return status ? status
+                  : attn_heatmap_build(&source, &call->heat, pool, &req->control, req->arena,
+                                       &call->maps, err);
+}
+
+static bool compute(srv_attention_call *call) {
+    srv_request *req = call->req;
+    attn_error err = {0};
+    if (attn_attention_new(&call->in, req->arena, &call->op, &err)) {
+        srv_mask_problem(req, &call->in.mask, &err);
+        return false;
+    }
+    attn_status status =
+        attn_mask_lint(attn_attention_mask(call->op), req->arena, &call->warnings, &err);
+    if (!status)
+        status =
+            attn_attention_run(call->op, call->want, (attn_stage)call->body.score_stage,
+                               req->app->pool, &req->control, req->arena, &call->results, &err);
+    if (status) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    if (call->heatmap && draw(call, &err)) {
+        srv_heat_problem(req, &err);
+        return false;
+    }
+    return true;
+}
+
+srv_outcome srv_attention(srv_request *req) {
+    srv_attention_call call = {.req = req};
+    if (!decode(&call) || !within_limits(&call))
+        return SRV_DONE;
+    bool small =
+        call.cost.operations <= IN_PLACE_OPERATIONS && call.cost.result_bytes <= IN_PLACE_BYTES;
+    if (req->in_place && !small)
+        return SRV_DEFER;
+
+    int64_t start = attn_now_ns();
+    bool ok = compute(&call);
+    int64_t computed = attn_now_ns();
+    req->compute_ns = computed - start;
+    if (!ok)
+        return SRV_DONE;
+    if (srv_plain(req))
+        srv_attention_text(&call);
+    else
+        srv_attention_json(&call);
+    req->encode_ns = attn_now_ns() - computed;
+    return SRV_DONE;
+}

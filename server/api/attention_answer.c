@@ -1,0 +1,119 @@
+/* The answer of POST /v1/attention as JSON: the named tensors in a fixed order, and what else was
+ * asked for. Nothing in it depends on time, load or identity, so that equal requests have equal
+ * bodies. */
+#include <math.h>
+#include <stdio.h>
+
+#include "attention_call.h"
+
+static void write_tensor(srv_json *j, const char *name, const attn_tensor *t) {
+    if (t->rank == 0)
+        return;
+    srv_json_key(j, name);
+    srv_json_tensor(j, t);
+}
+
+static void write_omitted(srv_json *j, const srv_attention_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    srv_json_key(j, "omitted");
+    srv_json_object(j);
+    srv_json_key(j, "weights");
+    srv_json_object(j);
+    srv_json_key(j, "values");
+    srv_json_size(j, d->B * d->Hq * d->L * d->S);
+    srv_json_key(j, "how");
+    srv_json_string(j, "name \"weights\" in return, or ask for a heatmap");
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+}
+
+/* One offset where all batch entries agree, else one each. */
+static void write_offsets(srv_json *j, const attn_mask *mask) {
+    size_t B = attn_mask_batches(mask), n = 1;
+    for (size_t b = 1; b < B && n == 1; b++)
+        if (attn_mask_offset(mask, b) != attn_mask_offset(mask, 0))
+            n = B;
+    srv_json_key(j, "offsets");
+    srv_json_array(j);
+    for (size_t b = 0; b < n && b < B; b++)
+        srv_json_int(j, attn_mask_offset(mask, b));
+    srv_json_array_end(j);
+}
+
+static void write_dims(srv_json *j, const attn_attention_dims *d) {
+    const struct {
+        const char *name;
+        size_t value;
+    } rows[] = {{"B", d->B}, {"Hq", d->Hq},     {"Hkv", d->Hkv}, {"L", d->L},
+                {"S", d->S}, {"past", d->past}, {"E", d->E},     {"Ev", d->Ev}};
+    srv_json_key(j, "dims");
+    srv_json_object(j);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        srv_json_key(j, rows[i].name);
+        srv_json_size(j, rows[i].value);
+    }
+    srv_json_object_end(j);
+}
+
+static double scale_used(const srv_attention_call *call) {
+    if (!isnan(call->in.scale))
+        return call->in.scale;
+    return call->dims.E > 0 ? 1 / sqrt((double)call->dims.E) : 1;
+}
+
+static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
+    const attn_mask *mask = attn_attention_mask(call->op);
+    srv_json_key(j, "diagnostics");
+    srv_json_object(j);
+    srv_json_key(j, "mask");
+    srv_json_string(j, attn_mask_words(mask, call->req->arena));
+    srv_json_key(j, "kept");
+    srv_json_real(j, srv_mask_kept(mask, call->cost.cells));
+    write_offsets(j, mask);
+    write_dims(j, &call->dims);
+    srv_json_key(j, "scale");
+    srv_json_real(j, scale_used(call));
+    srv_json_key(j, "softcap");
+    srv_json_real(j, call->in.softcap);
+    srv_json_key(j, "dtype");
+    srv_json_string(j, attn_dtype_name(call->dims.result));
+    srv_json_key(j, "kernel");
+    srv_json_string(j, attn_attention_kernel(call->op));
+    srv_json_key(j, "cells");
+    srv_json_real(j, call->cost.cells);
+    srv_json_key(j, "operations");
+    srv_json_real(j, call->cost.operations);
+    srv_json_key(j, "bytes");
+    srv_json_object(j);
+    srv_json_key(j, "work");
+    srv_json_size(j, call->cost.work_bytes);
+    srv_json_key(j, "result");
+    srv_json_size(j, call->cost.result_bytes);
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+}
+
+void srv_attention_json(srv_attention_call *call) {
+    const attn_results *r = &call->results;
+    srv_json j;
+    srv_json_begin(&j, call->req);
+    j.decimals = (int)call->body.decimals;
+    srv_json_object(&j);
+    write_tensor(&j, "output", &r->output);
+    write_tensor(&j, "weights", &r->weights);
+    write_tensor(&j, "logsumexp", &r->logsumexp);
+    write_tensor(&j, "scores", &r->scores);
+    write_tensor(&j, "present_key", &r->present_key);
+    write_tensor(&j, "present_value", &r->present_value);
+    if (call->heatmap) {
+        srv_json_key(&j, "heatmap");
+        srv_heat_write(&j, &call->maps, &call->body.heatmap, &call->body.labels);
+    }
+    if (call->weights_omitted)
+        write_omitted(&j, call);
+    srv_warnings_write(&j, &call->warnings);
+    if (call->body.explain)
+        write_diagnostics(&j, call);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}

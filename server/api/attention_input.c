@@ -1,0 +1,128 @@
+/* Decoded body -> the library's inputs, with the contradictions that a field table cannot see. */
+#include <math.h>
+
+#include "attention_call.h"
+
+static bool check_company(const srv_scope *scope) {
+    return srv_needs(scope, "key", "value", "send both, or neither for self-attention") &&
+           srv_needs(scope, "value", "key", "send both, or neither for self-attention") &&
+           srv_needs(scope, "past_key", "past_value", "a cache has keys and values") &&
+           srv_needs(scope, "past_value", "past_key", "a cache has keys and values") &&
+           srv_needs(scope, "num_kv_heads", "num_heads", "heads of queries come first");
+}
+
+static bool check_heads(const srv_scope *scope, const srv_attention_body *body) {
+    if (body->layout == ATTN_BLD && !srv_given(scope, "num_heads"))
+        return srv_refuse(
+            scope, SRV_VALUE, "layout",
+            "layout BLD needs num_heads, which is not in this request: it says how the "
+            "last axis is split");
+    if (body->layout != ATTN_BLD && srv_given(scope, "num_heads"))
+        return srv_refuse(
+            scope, SRV_VALUE, "num_heads",
+            "num_heads goes with layout BLD; in layout %s the shapes say how many heads "
+            "there are",
+            body->layout == ATTN_BHLE ? "BHLE" : "BLHE");
+    return true;
+}
+
+/* `return`, or its default, as a set of bits; weights of the default are settled once shapes are
+ * known. */
+static bool read_items(srv_attention_call *call, const srv_scope *scope) {
+    const srv_attention_body *body = &call->body;
+    unsigned items =
+        srv_given(scope, "return") ? body->items : ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
+    if (srv_given(scope, "heatmap"))
+        items |= SRV_WANT_HEATMAP;
+    if (items == 0 && !body->explain)
+        return srv_refuse(scope, SRV_VALUE, "return",
+                          "return is empty, and neither heatmap nor explain asks for anything");
+    if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0)
+        return srv_refuse(scope, SRV_VALUE, "score_stage",
+                          "score_stage needs \"scores\" in return, which does not ask for them");
+    call->want = items & SRV_WANT_LIBRARY;
+    call->heatmap = (items & SRV_WANT_HEATMAP) != 0;
+    return true;
+}
+
+static bool read_scale(const srv_scope *scope, const srv_union *scale, double *out) {
+    if (scale->is == SRV_U_BOOL && scale->boolean)
+        return srv_refuse(scope, SRV_VALUE, "scale",
+                          "scale must be a number or false (= 1), found true; leave it out for "
+                          "1/sqrt(E)");
+    if (scale->is == SRV_U_BOOL)
+        *out = 1;
+    else if (scale->is)
+        *out = scale->number;
+    return true;
+}
+
+static bool read_masks(srv_attention_call *call, const srv_scope *scope) {
+    const srv_attention_body *body = &call->body;
+    attn_mask_spec *spec = &call->in.mask;
+    if (body->is_causal) {
+        const attn_mask_layer causal = {.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
+        if (!srv_mask_add(scope, spec, &causal))
+            return false;
+    }
+    if (!srv_mask_layers(scope, &body->mask, spec))
+        return false;
+    if (srv_given(scope, "attn_bias")) {
+        const attn_mask_layer bias = {
+            .kind = ATTN_LAYER_BIAS, .where = "attn_bias", .values = body->attn_bias};
+        if (!srv_mask_add(scope, spec, &bias))
+            return false;
+    }
+    if (srv_given(scope, "mask_fill")) {
+        spec->fill = body->mask_fill.mode == 0 ? ATTN_FILL_ADD : ATTN_FILL_REPLACE;
+        spec->fill_value = body->mask_fill.value;
+    }
+    srv_mask_offset(&body->query_offset, spec);
+    return true;
+}
+
+static void copy_tensors(attn_inputs *in, const srv_attention_body *body) {
+    in->query = body->query;
+    in->key = body->key;
+    in->value = body->value;
+    in->past_key = body->past_key;
+    in->past_value = body->past_value;
+    in->layout = (attn_layout)body->layout;
+    in->num_heads = (size_t)body->num_heads;
+    in->num_kv_heads = (size_t)body->num_kv_heads;
+    in->forbid_gqa = !body->enable_gqa;
+    in->softcap = body->softcap;
+    in->allow_nonfinite = body->allow_nonfinite;
+}
+
+/* Weights that nobody asked for are left out when they are large. */
+static void settle_weights(srv_attention_call *call, const srv_scope *scope) {
+    const attn_attention_dims *d = &call->dims;
+    double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+    if (!srv_given(scope, "return") && values > SRV_WEIGHTS_UNASKED) {
+        call->want &= ~(unsigned)ATTN_WANT_WEIGHTS;
+        call->weights_omitted = true;
+    }
+}
+
+bool srv_attention_prepare(srv_attention_call *call) {
+    srv_attention_body *body = &call->body;
+    const srv_scope scope = {call->req, srv_attention_fields, body, ""};
+    if (!check_company(&scope) || !check_heads(&scope, body) || !read_items(call, &scope))
+        return false;
+    call->in = attn_attention_defaults();
+    copy_tensors(&call->in, body);
+    if (!read_scale(&scope, &body->scale, &call->in.scale) || !read_masks(call, &scope))
+        return false;
+
+    attn_error err = {0};
+    if (attn_attention_shape(&call->in, &call->dims, &err)) {
+        srv_problem_error(call->req, &err);
+        return false;
+    }
+    settle_weights(call, &scope);
+    if (!srv_labels_check(&scope, &body->labels, call->dims.L, call->dims.S))
+        return false;
+    return !call->heatmap ||
+           srv_heat_options(call->req, &body->heatmap, call->dims.L, call->dims.S, &call->heat);
+}

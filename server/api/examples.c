@@ -1,0 +1,169 @@
+/* GET /v1/examples and GET /v1/examples/{id}: the worked examples of config/examples/, which are
+ * embedded in the daemon. A file is served as it is; the list takes the first fields of each (their
+ * format: config/examples/README.md). */
+#include "examples.h"
+
+#include <string.h>
+
+#include "handlers.h"
+#include "plain.h"
+#include "wire/fields.h"
+
+#define FOLDER "examples/"
+
+/* The byte after a string that starts at p. */
+static const char *skip_string(const char *p) {
+    for (p++; *p && *p != '"'; p++)
+        if (*p == '\\' && p[1])
+            p++;
+    return *p ? p + 1 : p;
+}
+
+/* The byte after the JSON value that starts at p. The files are our own: they are well-formed. */
+static const char *skip_value(const char *p) {
+    int depth = 0;
+    do {
+        if (*p == '"') {
+            p = skip_string(p);
+            continue;
+        }
+        depth += *p == '{' || *p == '[';
+        depth -= *p == '}' || *p == ']';
+        p++;
+    } while (*p && (depth > 0 || !strchr(",}] \n\r\t", *p)));
+    return p;
+}
+
+static const char *skip_space(const char *p) {
+    return p + strspn(p, " \n\r\t");
+}
+
+srv_span srv_example_field(const srv_file *file, const char *name) {
+    size_t length = strlen(name);
+    const char *p = skip_space(skip_space(file->data) + 1);
+    while (*p == '"') {
+        const char *key = p + 1, *end = skip_string(p) - 1;
+        p = skip_space(strchr(end, ':') + 1);
+        const char *after = skip_value(p);
+        if ((size_t)(end - key) == length && memcmp(key, name, length) == 0)
+            return (srv_span){p, (size_t)(after - p)};
+        p = skip_space(after);
+        if (*p == ',')
+            p = skip_space(p + 1);
+    }
+    return (srv_span){"null", 4};
+}
+
+static bool is_example(const srv_file *file) {
+    return strncmp(file->name, FOLDER, strlen(FOLDER)) == 0;
+}
+
+/* The value of `order`; files without one come last. */
+static long order_of(const srv_file *file) {
+    srv_span span = srv_example_field(file, "order");
+    long value = 0;
+    for (size_t i = 0; i < span.size; i++) {
+        if (span.data[i] < '0' || span.data[i] > '9')
+            return 1000000;
+        value = value * 10 + (span.data[i] - '0');
+    }
+    return value;
+}
+
+const srv_file *srv_example_next(const srv_file *previous) {
+    const srv_file *best = NULL;
+    long after = previous ? order_of(previous) : -1;
+    for (const srv_file *file = srv_embedded; file->name; file++) {
+        if (!is_example(file))
+            continue;
+        long order = order_of(file);
+        /* Equal ones stand in the table in the order of their names, which is that of their ids. */
+        bool later = order > after || (previous && order == after && file > previous);
+        if (later && (!best || order < order_of(best)))
+            best = file;
+    }
+    return best;
+}
+
+void srv_example_write(srv_json *j, const srv_file *file) {
+    static const char *const fields[] = {"id", "title", "what", "tags"};
+    srv_json_object(j);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        srv_span span = srv_example_field(file, fields[i]);
+        srv_json_key(j, fields[i]);
+        srv_json_raw(j, span.data, span.size);
+    }
+    srv_json_key(j, "href");
+    srv_json_string(j, srv_example_href(file, j->req->arena));
+    srv_json_object_end(j);
+}
+
+const char *srv_example_href(const srv_file *file, attn_arena *arena) {
+    attn_text t = {.arena = arena};
+    const char *id = file->name + strlen(FOLDER);
+    attn_text_add(&t, "/v1/examples/%.*s", (int)(strlen(id) - strlen(".json")), id);
+    return t.failed ? "" : t.data;
+}
+
+static void list_text(srv_request *req) {
+    attn_text t = srv_plain_begin(req);
+    for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f)) {
+        srv_span title = srv_example_field(f, "title");
+        attn_text_add(&t, "%-44s %.*s\n", srv_example_href(f, req->arena), (int)title.size - 2,
+                      title.data + 1);
+    }
+    srv_plain_end(req, &t);
+}
+
+srv_outcome srv_examples_list(srv_request *req) {
+    if (srv_plain(req)) {
+        list_text(req);
+        return SRV_DONE;
+    }
+    srv_json j;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_json_key(&j, "examples");
+    srv_json_array(&j);
+    for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f))
+        srv_example_write(&j, f);
+    srv_json_array_end(&j);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+    return SRV_DONE;
+}
+
+/* The id that comes nearest to what was asked for, or NULL. */
+static const char *nearest_id(srv_request *req, const char *id) {
+    size_t count = 0;
+    for (const srv_file *f = srv_embedded; f->name; f++)
+        count += is_example(f);
+    const char **ids = attn_arena_zeroed(req->arena, count + 1, sizeof *ids);
+    size_t n = 0;
+    for (const srv_file *f = srv_embedded; ids && f->name; f++)
+        if (is_example(f)) {
+            const char *name = f->name + strlen(FOLDER);
+            ids[n] = attn_arena_text(req->arena, name, strlen(name) - strlen(".json"));
+            n += ids[n] != NULL;
+        }
+    return srv_nearest(id, ids, n);
+}
+
+srv_outcome srv_examples_one(srv_request *req) {
+    const char *id = req->params[0];
+    size_t length = strlen(id);
+    for (const srv_file *file = srv_embedded; file->name; file++) {
+        if (!is_example(file))
+            continue;
+        const char *name = file->name + strlen(FOLDER);
+        if (strncmp(name, id, length) == 0 && strcmp(name + length, ".json") == 0) {
+            srv_reply_set(req, 200, "application/json", file->data, file->size);
+            return SRV_DONE;
+        }
+    }
+    const char *near = nearest_id(req, id);
+    srv_problem(req, SRV_NOT_FOUND, NULL,
+                "there is no example \"%.80s\"%s%s%s; GET /v1/examples lists them", id,
+                near ? ": did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    return SRV_DONE;
+}

@@ -1,0 +1,23 @@
+/* The embedded examples, for their own routes and the index. */
+#ifndef SRV_EXAMPLES_H
+#define SRV_EXAMPLES_H
+
+#include "embedded.h"
+#include "wire/json_out.h"
+
+/* A piece of an embedded file. */
+typedef struct srv_span {
+    const char *data;
+    size_t size;
+} srv_span;
+
+/* The next example in the order of the list (NULL: the first), or NULL. */
+const srv_file *srv_example_next(const srv_file *previous);
+/* The JSON value of a top-level field, as written in the file; "null" when it has none. */
+srv_span srv_example_field(const srv_file *file, const char *name);
+/* "/v1/examples/<id>", arena text. */
+const char *srv_example_href(const srv_file *file, attn_arena *arena);
+/* One object of the list: id, title, what, tags, href. */
+void srv_example_write(srv_json *j, const srv_file *file);
+
+#endif

@@ -1,0 +1,94 @@
+/* The mask fields that POST /v1/attention and each mask of POST /v1/masks share: their rows in a
+ * field table, and the way from decoded fields to the library's mask layers. */
+#ifndef SRV_MASK_INPUT_H
+#define SRV_MASK_INPUT_H
+
+#include <stddef.h>
+
+#include "scope.h"
+
+typedef struct srv_mask_input {
+    attn_tensor attn_mask;
+    int mask_semantics; /* index into srv_mask_semantics, -1 = not given */
+    attn_tensor key_padding_mask;
+    int key_padding_semantics; /* index into srv_padding_semantics, -1 = not given */
+    attn_tensor key_lengths, token_ids;
+    int64_t pad_id;
+    srv_ints window;
+} srv_mask_input;
+
+extern const char *const srv_mask_semantics[];    /* "keep", "hide", "additive" */
+extern const char *const srv_padding_semantics[]; /* "keep", "hide" */
+extern const char *const srv_offset_words[];      /* "end" */
+
+/* Nothing given. */
+void srv_mask_input_init(srv_mask_input *in);
+
+/* Rows of a field table over struct T whose member `at` is a srv_mask_input. */
+#define SRV_MASK_ROWS(T, at)                                                                       \
+    {.name = "attn_mask",                                                                          \
+     .kind = SRV_TENSOR,                                                                           \
+     .offset = offsetof(T, at.attn_mask),                                                          \
+     .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF,                                            \
+     .doc = "Which keys each query sees: booleans (true = attend) or numbers, broadcast to the "   \
+            "shape of the weights. Numbers that are all 0 or 1 need mask_semantics; any others "   \
+            "are added to the scores, null standing for -infinity."},                              \
+        {.name = "mask_semantics",                                                                 \
+         .kind = SRV_ENUM,                                                                         \
+         .offset = offsetof(T, at.mask_semantics),                                                 \
+         .choices = srv_mask_semantics,                                                            \
+         .doc = "How attn_mask's numbers are read: keep (1 = attend), hide (1 = hidden) or "       \
+                "additive (added to the scores)."},                                                \
+        {.name = "key_padding_mask",                                                               \
+         .kind = SRV_TENSOR,                                                                       \
+         .offset = offsetof(T, at.key_padding_mask),                                               \
+         .accepts = SRV_T_REAL | SRV_T_BOOL,                                                       \
+         .doc = "[B, S] or [S]: which keys are padding, in the meaning of "                        \
+                "key_padding_semantics."},                                                         \
+        {.name = "key_padding_semantics",                                                          \
+         .kind = SRV_ENUM,                                                                         \
+         .offset = offsetof(T, at.key_padding_semantics),                                          \
+         .choices = srv_padding_semantics,                                                         \
+         .doc = "How key_padding_mask is read, booleans too: keep (1 or true = a real key) or "    \
+                "hide (1 or true = padding)."},                                                    \
+        {.name = "key_lengths",                                                                    \
+         .kind = SRV_TENSOR,                                                                       \
+         .offset = offsetof(T, at.key_lengths),                                                    \
+         .accepts = SRV_T_INT,                                                                     \
+         .doc = "[B]: how many keys of each batch entry are real; those behind are hidden."},      \
+        {.name = "token_ids",                                                                      \
+         .kind = SRV_TENSOR,                                                                       \
+         .offset = offsetof(T, at.token_ids),                                                      \
+         .accepts = SRV_T_INT,                                                                     \
+         .doc = "[B, S] or [S]: the keys' token ids; a key whose id is pad_id is hidden."},        \
+        {.name = "pad_id",                                                                         \
+         .kind = SRV_INT,                                                                          \
+         .offset = offsetof(T, at.pad_id),                                                         \
+         .doc = "The id of the padding token in token_ids."},                                      \
+    {                                                                                              \
+        .name = "window", .kind = SRV_INTS, .offset = offsetof(T, at.window), .max = 2,            \
+        .doc = "[left, right]: how many other keys a query sees on either side of its own "        \
+               "position, inclusive; -1 = no bound."                                               \
+    }
+
+#define SRV_OFFSET_ROW(T, member)                                                                  \
+    {                                                                                              \
+        .name = "query_offset", .kind = SRV_UNION, .offset = offsetof(T, member),                  \
+        .accepts = SRV_U_INT | SRV_U_INTS | SRV_U_STRING, .choices = srv_offset_words,             \
+        .doc = "Query i sits at key position i + query_offset, for is_causal and window: an "      \
+               "integer, one a batch entry, or \"end\" (the last query at the last key). Default " \
+               "0, or the cache's length with past_key."                                           \
+    }
+
+/* Add a layer; false and a problem when there are too many. */
+bool srv_mask_add(const srv_scope *scope, attn_mask_spec *spec, const attn_mask_layer *layer);
+/* Check the shared fields against each other and add the layers that they ask for. */
+bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec);
+/* query_offset; `offset` must outlive the spec. */
+void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec);
+/* Which share of `cells` is visible; 1 of none. */
+double srv_mask_kept(const attn_mask *mask, double cells);
+/* A library error of a request with masks: a 0/1 mask without a meaning gets its own code. */
+void srv_mask_problem(srv_request *req, const attn_mask_spec *spec, const attn_error *err);
+
+#endif

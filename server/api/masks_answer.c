@@ -1,0 +1,209 @@
+/* The answer of POST /v1/masks: small masks cell by cell, large ones as runs of visible keys, with
+ * batch entries and heads that are equal said once. */
+#include <math.h>
+
+#include "masks_call.h"
+
+static bool small(const srv_masks_call *call) {
+    return call->cells <= SRV_MASK_CELLS;
+}
+
+/* All cells of a small mask, [B, H, L, S]; NULL when memory ran out. */
+static uint8_t *keep_cells(const srv_masks_call *call) {
+    const attn_mask_shape *s = &call->shape;
+    uint8_t *keep = attn_arena_take(call->req->arena, (size_t)call->cells);
+    uint8_t *row = keep;
+    for (size_t b = 0; keep && call->cells > 0 && b < call->B; b++)
+        for (size_t h = 0; h < s->H; h++)
+            for (size_t i = 0; i < s->L; i++, row += s->S)
+                attn_mask_keep(call->mask, b, h, i, 0, s->S, row);
+    return keep;
+}
+
+/* What is added to the scores, -infinity where hidden; NULL and *any false when nothing finite is.
+ */
+static float *additive_cells(const srv_masks_call *call, const uint8_t *keep, bool *any) {
+    const attn_mask_shape *s = &call->shape;
+    size_t cells = (size_t)call->cells, at = 0;
+    float *add = attn_arena_take(call->req->arena, cells * sizeof *add);
+    double *row = attn_arena_zeroed(call->req->arena, s->S + 1, sizeof *row);
+    *any = false;
+    if (!add || !row || cells == 0)
+        return NULL;
+    for (size_t b = 0; b < call->B; b++)
+        for (size_t h = 0; h < s->H; h++)
+            for (size_t i = 0; i < s->L; i++) {
+                attn_mask_additive(call->mask, b, h, i, 0, s->S, row);
+                for (size_t j = 0; j < s->S; j++, at++) {
+                    add[at] = keep[at] ? (float)row[j] : -INFINITY;
+                    *any = *any || (isfinite(row[j]) && row[j] != 0);
+                }
+            }
+    return add;
+}
+
+static void write_cells(srv_json *j, const srv_masks_call *call) {
+    uint8_t *keep = keep_cells(call);
+    if (!keep) {
+        j->failed = true;
+        return;
+    }
+    attn_tensor cells = attn_tensor_dense(keep, ATTN_BOOL, call->rank, call->dims);
+    srv_json_key(j, "keep");
+    srv_json_tensor(j, &cells);
+    bool any;
+    float *add = additive_cells(call, keep, &any);
+    if (!add || !any)
+        return;
+    cells = attn_tensor_dense(add, ATTN_F32, call->rank, call->dims);
+    srv_json_key(j, "additive");
+    srv_json_tensor(j, &cells);
+}
+
+static void write_row(srv_json *j, const uint8_t *keep, size_t i, size_t S) {
+    for (size_t from = 0; from < S;) {
+        size_t to = from;
+        while (to < S && keep[to] == keep[from])
+            to++;
+        if (keep[from]) {
+            srv_json_array(j);
+            srv_json_size(j, i);
+            srv_json_size(j, from);
+            srv_json_size(j, to);
+            srv_json_array_end(j);
+        }
+        from = to;
+    }
+}
+
+static void write_index(srv_json *j, const char *name, size_t index, bool shared) {
+    srv_json_key(j, name);
+    if (shared)
+        srv_json_null(j);
+    else
+        srv_json_size(j, index);
+}
+
+/* The runs of all distinct [L, S] parts; false: the deadline passed or the client left. */
+static bool write_runs(srv_json *j, const srv_masks_call *call) {
+    const attn_mask_shape *s = &call->shape;
+    bool same_batches = attn_mask_same_batches(call->mask);
+    bool same_heads = attn_mask_same_heads(call->mask);
+    uint8_t *keep = attn_arena_take(call->req->arena, s->S);
+    attn_error err = {0};
+    if (!keep) {
+        j->failed = true;
+        return true;
+    }
+    srv_json_key(j, "keep");
+    srv_json_object(j);
+    srv_json_key(j, "runs");
+    srv_json_array(j);
+    for (size_t b = 0; b < (same_batches ? 1 : call->B); b++)
+        for (size_t h = 0; h < (same_heads ? 1 : s->H); h++) {
+            srv_json_object(j);
+            write_index(j, "batch", b, same_batches);
+            write_index(j, "head", h, same_heads);
+            srv_json_key(j, "runs");
+            srv_json_array(j);
+            for (size_t i = 0; i < s->L && !j->failed; i++) {
+                if (attn_control_check(&call->req->control, &err)) {
+                    srv_problem_error(call->req, &err);
+                    return false;
+                }
+                attn_mask_keep(call->mask, b, h, i, 0, s->S, keep);
+                write_row(j, keep, i, s->S);
+            }
+            srv_json_array_end(j);
+            srv_json_object_end(j);
+        }
+    srv_json_array_end(j);
+    srv_json_object_end(j);
+    return true;
+}
+
+/* Numbers that may be added to the scores: said, not sent, when the mask is large. */
+static void write_omitted(srv_json *j, const srv_masks_call *call) {
+    bool numbers = false;
+    for (size_t i = 0; i < call->spec.count; i++) {
+        const attn_mask_layer *layer = &call->spec.layers[i];
+        numbers =
+            numbers ||
+            (layer->kind == ATTN_LAYER_VALUES && layer->values.dtype != ATTN_BOOL &&
+             (layer->semantics == ATTN_SEM_ADDITIVE || layer->semantics == ATTN_SEM_UNSTATED));
+    }
+    if (!numbers)
+        return;
+    srv_json_key(j, "omitted");
+    srv_json_object(j);
+    srv_json_key(j, "additive");
+    srv_json_object(j);
+    srv_json_key(j, "values");
+    srv_json_real(j, call->cells);
+    srv_json_key(j, "how");
+    srv_json_string(j, "ask for a part of at most 65,536 cells by a smaller shape");
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+}
+
+void srv_masks_json(srv_masks_call *call) {
+    srv_json j;
+    srv_json_begin(&j, call->req);
+    srv_json_object(&j);
+    srv_json_key(&j, "shape");
+    srv_json_array(&j);
+    for (int i = 0; i < call->rank; i++)
+        srv_json_size(&j, call->dims[i]);
+    srv_json_array_end(&j);
+    if (small(call))
+        write_cells(&j, call);
+    else if (!write_runs(&j, call))
+        return;
+    srv_json_key(&j, "kept");
+    srv_json_real(&j, srv_mask_kept(call->mask, call->cells));
+    srv_json_key(&j, "words");
+    srv_json_string(&j, attn_mask_words(call->mask, call->req->arena));
+    if (call->body.labels.given) {
+        srv_json_key(&j, "labels");
+        srv_labels_write(&j, &call->body.labels);
+    }
+    if (!small(call))
+        write_omitted(&j, call);
+    srv_warnings_write(&j, &call->warnings);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void print_pictures(attn_text *t, const srv_masks_call *call) {
+    const attn_mask_shape *s = &call->shape;
+    const uint8_t *keep = keep_cells(call);
+    if (!keep) {
+        t->failed = true;
+        return;
+    }
+    bool same_batches = attn_mask_same_batches(call->mask);
+    bool same_heads = attn_mask_same_heads(call->mask);
+    size_t B = same_batches && call->B > 0 ? 1 : call->B, H = same_heads && s->H > 0 ? 1 : s->H;
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H; h++) {
+            if (B > 1)
+                attn_text_add(t, "batch %zu%s", b, H > 1 ? ", " : ":\n");
+            if (H > 1)
+                attn_text_add(t, "head %zu:\n", h);
+            attn_text_mask(t, keep + (b * s->H + h) * s->L * s->S, s->L, s->S);
+            attn_text_add(t, "\n");
+        }
+}
+
+void srv_masks_text(srv_masks_call *call) {
+    char shape[128];
+    attn_text t = srv_plain_begin(call->req);
+    if (small(call))
+        print_pictures(&t, call);
+    attn_text_add(&t, "shape: %s\n", attn_shape_text(call->dims, call->rank, shape, sizeof shape));
+    attn_text_add(&t, "mask: %s\n", attn_mask_words(call->mask, call->req->arena));
+    attn_text_add(&t, "kept: %.4g %% of %.6g cells\n", 100 * srv_mask_kept(call->mask, call->cells),
+                  call->cells);
+    srv_warnings_text(&t, &call->warnings);
+    srv_plain_end(call->req, &t);
+}

@@ -1,0 +1,49 @@
+/* One POST /v1/masks on its way: decoded body -> compiled mask -> answer. */
+#ifndef SRV_MASKS_CALL_H
+#define SRV_MASKS_CALL_H
+
+#include "labels.h"
+#include "mask_input.h"
+#include "plain.h"
+#include "route_fields.h"
+
+/* Largest mask that is answered cell by cell; beyond it, as runs of visible keys. */
+#define SRV_MASK_CELLS 65536
+
+typedef struct srv_masks_item {
+    uint64_t given;
+    int kind;
+    srv_mask_input mask;
+} srv_masks_item;
+
+typedef struct srv_masks_body {
+    uint64_t given;
+    srv_objects masks; /* srv_masks_item */
+    srv_ints shape;
+    attn_tensor token_ids;
+    int64_t pad_id, timeout_ms;
+    srv_union query_offset;
+    int combine;
+    srv_labels labels;
+} srv_masks_body;
+
+typedef struct srv_masks_call {
+    srv_request *req;
+    srv_masks_body body;
+    attn_mask_spec spec;
+    attn_mask_shape shape;
+    size_t dims[ATTN_MAX_RANK]; /* the weights' shape */
+    int rank;
+    size_t B;
+    double cells;
+    attn_mask *mask;
+    attn_warnings warnings;
+} srv_masks_call;
+
+/* Body -> spec and shape (masks_input.c). false: a problem is set. */
+bool srv_masks_prepare(srv_masks_call *call);
+/* Mask -> reply (masks_answer.c). */
+void srv_masks_json(srv_masks_call *call);
+void srv_masks_text(srv_masks_call *call);
+
+#endif

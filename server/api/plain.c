@@ -1,0 +1,48 @@
+/* Text replies and warnings. */
+#include "plain.h"
+
+bool srv_plain(const srv_request *req) {
+    return (req->accept & SRV_ACCEPT_TEXT) != 0 && (req->accept & SRV_ACCEPT_JSON) == 0;
+}
+
+attn_text srv_plain_begin(srv_request *req) {
+    return (attn_text){.arena = req->arena};
+}
+
+void srv_plain_end(srv_request *req, const attn_text *t) {
+    if (t->failed) {
+        attn_error err;
+        attn_fail(&err, ATTN_ENOMEM, "",
+                  "the answer as text needs more memory than a request may use");
+        srv_problem_error(req, &err);
+        return;
+    }
+    srv_reply_set(req, 200, "text/plain; charset=utf-8", t->data ? t->data : "", t->size);
+}
+
+void srv_warnings_write(srv_json *j, const attn_warnings *warnings) {
+    if (warnings->count == 0)
+        return;
+    srv_json_key(j, "warnings");
+    srv_json_array(j);
+    for (size_t i = 0; i < warnings->count; i++) {
+        const attn_warning *w = &warnings->items[i];
+        srv_json_object(j);
+        srv_json_key(j, "code");
+        srv_json_string(j, w->code);
+        srv_json_key(j, "where");
+        srv_json_string(j, w->where);
+        srv_json_key(j, "text");
+        srv_json_string(j, w->text);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+void srv_warnings_text(attn_text *t, const attn_warnings *warnings) {
+    for (size_t i = 0; i < warnings->count; i++) {
+        const attn_warning *w = &warnings->items[i];
+        attn_text_add(t, "warning (%s%s%s): %s\n", w->code, w->where[0] ? ", " : "", w->where,
+                      w->text);
+    }
+}

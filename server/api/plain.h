@@ -1,0 +1,18 @@
+/* Answers for a terminal (Accept: text/plain), and warnings in either form. */
+#ifndef SRV_PLAIN_H
+#define SRV_PLAIN_H
+
+#include "wire/json_out.h"
+
+/* Does the client read text and not JSON? */
+bool srv_plain(const srv_request *req);
+/* An empty text in the request's arena. */
+attn_text srv_plain_begin(srv_request *req);
+/* The reply 200 text/plain, or a problem when memory ran out. */
+void srv_plain_end(srv_request *req, const attn_text *t);
+
+/* The key `warnings` with its list, resp. one line each; nothing when there are none. */
+void srv_warnings_write(srv_json *j, const attn_warnings *warnings);
+void srv_warnings_text(attn_text *t, const attn_warnings *warnings);
+
+#endif

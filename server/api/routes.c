@@ -1,0 +1,26 @@
+/* The one table of routes: router, openapi.json and index read it. */
+#include "handlers.h"
+#include "route.h"
+#include "route_fields.h"
+
+#define BOTH (SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT)
+
+const srv_route srv_routes[] = {
+    {"GET", "/", SRV_HERE, srv_index, NULL, "This index: routes and examples", BOTH, "Index"},
+    {"POST", "/v1/attention", SRV_SMALL, srv_attention, srv_attention_fields,
+     "Attention: output, exact weights, scores, heatmap", BOTH, "Attention"},
+    {"POST", "/v1/masks", SRV_SMALL, srv_masks, srv_masks_fields,
+     "Masks: build, combine, explain and check them", BOTH, "Mask"},
+    {"GET", "/v1/examples", SRV_HERE, srv_examples_list, NULL, "Worked examples", BOTH, "Examples"},
+    {"GET", "/v1/examples/{id}", SRV_HERE, srv_examples_one, NULL,
+     "One example: requests and what they answer", SRV_ACCEPT_JSON, "Example"},
+    {"GET", "/healthz", SRV_HERE, srv_healthz, NULL, "Is the process alive?", BOTH, "Health"},
+    {"GET", "/readyz", SRV_HERE, srv_readyz, NULL, "Does it take requests?", BOTH, "Health"},
+    {"GET", "/version", SRV_HERE, srv_version, NULL, "Version, kernels and limits", SRV_ACCEPT_JSON,
+     "Version"},
+    {"GET", "/metrics", SRV_HERE, srv_metrics, NULL, "Metrics for Prometheus", SRV_ACCEPT_TEXT,
+     "Metrics"},
+    {"GET", "/openapi.json", SRV_HERE, srv_openapi, NULL, "This interface as OpenAPI 3.1",
+     SRV_ACCEPT_JSON, "OpenApi"},
+    {0},
+};

@@ -1,0 +1,70 @@
+/* Checks between fields. Each leaves an ordinary problem whose pointer is the field that is given
+ * and whose text names the other one. */
+#include "scope.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool srv_given(const srv_scope *scope, const char *name) {
+    uint64_t given;
+    memcpy(&given, scope->body, sizeof given);
+    for (size_t i = 0; scope->fields[i].name; i++)
+        if (strcmp(scope->fields[i].name, name) == 0)
+            return (given >> i & 1) != 0;
+    return false;
+}
+
+const char *srv_where(const srv_scope *scope, const char *name) {
+    char text[96];
+    int n = scope->at[0] ? snprintf(text, sizeof text, "%s/%s", scope->at + 1, name)
+                         : snprintf(text, sizeof text, "%s", name);
+    const char *copy = n > 0 ? attn_arena_text(scope->req->arena, text, strlen(text)) : NULL;
+    return copy ? copy : name;
+}
+
+bool srv_refuse(const srv_scope *scope, srv_code code, const char *name, const char *format, ...) {
+    char pointer[128], text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(pointer, sizeof pointer, "%s/%s", scope->at, name);
+    srv_problem(scope->req, code, pointer, "%s", text);
+    return false;
+}
+
+bool srv_needs(const srv_scope *scope, const char *name, const char *other, const char *why) {
+    if (!srv_given(scope, name) || srv_given(scope, other))
+        return true;
+    return srv_refuse(scope, SRV_VALUE, name, "%s needs %s, which is not in this request: %s", name,
+                      other, why);
+}
+
+bool srv_excludes(const srv_scope *scope, const char *name, const char *other, const char *why) {
+    if (!srv_given(scope, name) || !srv_given(scope, other))
+        return true;
+    return srv_refuse(scope, SRV_VALUE, name, "%s and %s exclude each other: %s", name, other, why);
+}
+
+bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low) {
+    if (list->count != 2)
+        return srv_refuse(scope, SRV_VALUE, name, "%s must be two integers, found %zu", name,
+                          list->count);
+    for (size_t i = 0; i < 2; i++)
+        if (list->values[i] < low) {
+            char place[64];
+            snprintf(place, sizeof place, "%s/%zu", name, i);
+            return srv_refuse(scope, SRV_VALUE, place,
+                              "%s must be integers from %" PRId64 " upwards, found %" PRId64, name,
+                              low, list->values[i]);
+        }
+    return true;
+}
+
+void srv_hurry(srv_request *req, int64_t timeout_ms) {
+    int64_t deadline = req->start_ns + timeout_ms * 1000000;
+    if (timeout_ms > 0 && (req->control.deadline_ns == 0 || deadline < req->control.deadline_ns))
+        req->control.deadline_ns = deadline;
+}

@@ -1,0 +1,31 @@
+/* What field tables cannot say: which fields need or exclude each other. A scope is one decoded
+ * object (the body, or one item of a list in it) together with its place in the body. */
+#ifndef SRV_SCOPE_H
+#define SRV_SCOPE_H
+
+#include "wire/fields.h"
+
+typedef struct srv_scope {
+    srv_request *req;
+    const srv_field *fields;
+    const void *body; /* begins with uint64_t given */
+    const char *at;   /* JSON pointer of the object: "" or "/masks/1" */
+} srv_scope;
+
+/* Was the field in the body? */
+bool srv_given(const srv_scope *scope, const char *name);
+/* The arena text "<at without its slash>/<name>", as attn_error.where is written. */
+const char *srv_where(const srv_scope *scope, const char *name);
+/* A problem at the field; returns false, so that a failing check is one statement. */
+bool srv_refuse(const srv_scope *scope, srv_code code, const char *name, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* false and a problem when `name` was given without `other`; `why` ends the sentence. */
+bool srv_needs(const srv_scope *scope, const char *name, const char *other, const char *why);
+/* false and a problem when both were given. */
+bool srv_excludes(const srv_scope *scope, const char *name, const char *other, const char *why);
+/* A list of exactly two integers from `low` upwards. */
+bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low);
+/* timeout_ms of a body: the deadline moves nearer, never away; 0 = not given. */
+void srv_hurry(srv_request *req, int64_t timeout_ms);
+
+#endif
