@@ -1,0 +1,162 @@
+"""Seeded random requests of POST /v1/attention: shapes, layouts, masks, offsets, caches, types."""
+import numpy as np
+
+from oracle import tensors
+
+REAL = ("float32", "float32", "float32", "float16", "bfloat16", "float64")
+SIZES = (1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65)
+LONG = (130, 257, 300)
+
+
+class Draw:
+    """One request being drawn: dimensions first, then the fields that fit them."""
+
+    def __init__(self, seed):
+        self.r = np.random.default_rng(seed)
+        r = self.r
+        self.layout = str(r.choice(["BHLE", "BHLE", "BHLE", "BLHE", "BLD"]))
+        self.batch = [(), (int(r.integers(1, 4)),), (2, int(r.integers(1, 3)))][r.choice(3, p=[0.3, 0.6, 0.1])]
+        self.heads_axis = self.layout != "BHLE" or len(self.batch) == 2 or (self.batch and r.random() < 0.6)
+        if self.layout == "BHLE" and not self.heads_axis:
+            self.batch = self.batch[:1]
+        self.Hkv = int(r.integers(1, 4)) if self.heads_axis else 1
+        self.Hq = self.Hkv * int(r.choice([1, 1, 2, 3])) if self.heads_axis else 1
+        self.L, self.S, self.E, self.Ev = (int(r.choice(SIZES)) for _ in range(4))
+        if r.random() < 0.1:
+            self.S = int(r.choice(LONG))
+        if r.random() < 0.1:
+            self.L = int(r.choice(LONG))
+        if r.random() < 0.05:
+            self.S = 0
+        if r.random() < 0.04:
+            self.L = 0
+        self.same = self.S and self.L and r.random() < 0.08  # self-attention: key and value left out
+        if self.same:
+            self.S, self.Ev, self.Hkv = self.L, self.E, self.Hq
+        self.past = int(r.choice([0, 0, 0, 0, 1, 5, 40]))
+        self.dtype = str(r.choice(REAL))
+        self.keys = self.S + self.past
+
+    @property
+    def batches(self):
+        return int(np.prod(self.batch, dtype=int))
+
+    def chance(self, p):
+        return self.r.random() < p
+
+    def spell(self, x, dtype):
+        if dtype == "float32" and x.size and self.chance(0.5):
+            return tensors.nested(tensors.round_to(x, "float32"))
+        if dtype in ("float32", "float64") and self.chance(0.3):
+            x = tensors.round_to(x, dtype)
+            return {"shape": list(x.shape), "dtype": dtype, "data": x.reshape(-1).tolist()}
+        return tensors.write(x, dtype)
+
+    def operand(self, heads, length, width, batch=None):
+        batch = self.batch if batch is None else batch
+        if self.layout == "BLD":
+            shape = (*batch, length, heads * width)
+        elif self.layout == "BLHE":
+            shape = (*batch, length, heads, width)
+        else:
+            shape = (*batch, heads, length, width) if self.heads_axis else (*batch, length, width)
+        return self.spell(self.r.standard_normal(shape), self.dtype)
+
+    def cache(self, width):
+        head = (self.Hkv,) if self.heads_axis else ()
+        return self.spell(self.r.standard_normal((*self.batch, *head, self.past, width)), self.dtype)
+
+    def weights_shape(self):
+        return (*self.batch, *((self.Hq,) if self.heads_axis else ()), self.L, self.keys)
+
+    def broadcastable(self):
+        """A shape that broadcasts to the weights', aligned to the right."""
+        shape = [n if self.chance(0.7) else 1 for n in self.weights_shape()[:-1]] + [self.keys]
+        return shape[int(self.r.integers(0, len(shape))) :]
+
+    def mask(self, body):
+        shape = self.broadcastable()
+        keep = self.r.random(shape) < 0.7
+        kind = self.r.choice(["bool", "base64 bool", "keep", "hide", "additive", "additive with hidden"])
+        if keep.size == 0:
+            kind = "base64 bool"
+        if kind == "bool":
+            body["attn_mask"] = keep.tolist()
+        elif kind == "base64 bool":
+            body["attn_mask"] = tensors.write(keep, "bool")
+        elif kind in ("keep", "hide"):
+            body["attn_mask"] = (keep if kind == "keep" else ~keep).astype(int).tolist()
+            body["mask_semantics"] = str(kind)
+        else:
+            values = self.r.standard_normal(shape)
+            if kind != "additive":
+                values = np.where(keep, values, -np.inf)
+            body["attn_mask"] = tensors.nested(tensors.round_to(values, "float32"))
+            body["mask_semantics"] = "additive"
+
+    def padding(self, body):
+        kind = self.r.choice(["mask", "lengths", "tokens"])
+        rows = (self.batches,) if self.batch else (1,)
+        if not self.keys or len(self.batch) > 1:
+            return
+        if kind == "mask":
+            meaning = str(self.r.choice(["keep", "hide"]))
+            mask = self.r.random((*rows, self.keys)) < 0.7
+            body["key_padding_mask"] = mask.tolist() if self.chance(0.5) else mask.astype(int).tolist()
+            body["key_padding_semantics"] = meaning
+        elif kind == "lengths":
+            body["key_lengths"] = self.r.integers(0, self.keys + 1, rows).tolist()
+        else:
+            body["token_ids"] = self.r.integers(0, 4, (*rows, self.keys)).tolist()
+            body["pad_id"] = int(self.r.integers(0, 4))
+
+    def offset(self, body):
+        kind = self.r.choice(["end", "number", "list"])
+        if kind == "end":
+            body["query_offset"] = "end"
+        elif kind == "number":
+            body["query_offset"] = int(self.r.integers(-3, 6))
+        elif len(self.batch) == 1:
+            body["query_offset"] = self.r.integers(-3, 6, self.batches).tolist()
+
+    def masks(self, body):
+        if self.chance(0.35):
+            self.mask(body)
+        if self.chance(0.15):
+            bias = self.r.standard_normal(self.broadcastable())
+            body["attn_bias"] = self.spell(bias, "float32")
+        if self.chance(0.3):
+            self.padding(body)
+        if self.chance(0.3):
+            body["is_causal"] = True
+        if self.chance(0.2):
+            body["window"] = self.r.integers(-1, 9, 2).tolist()
+        if self.chance(0.25):
+            self.offset(body)
+
+    def request(self):
+        body = {"query": self.operand(self.Hq, self.L, self.E)}
+        if not self.same:
+            batch = tuple(1 if self.chance(0.2) else n for n in self.batch) if not self.past else None
+            body["key"] = self.operand(self.Hkv, self.S, self.E, batch)
+            body["value"] = self.operand(self.Hkv, self.S, self.Ev, batch)
+        if self.layout != "BHLE":
+            body["layout"] = self.layout
+        if self.layout == "BLD":
+            body["num_heads"] = self.Hq
+            if self.Hkv != self.Hq or self.chance(0.3):
+                body["num_kv_heads"] = self.Hkv
+        if self.past:
+            body["past_key"], body["past_value"] = self.cache(self.E), self.cache(self.Ev)
+        if self.chance(0.25):
+            body["scale"] = [False, 0.5, 0.05, 1.0][int(self.r.integers(4))]
+        if self.chance(0.2):
+            body["softcap"] = float(self.r.choice([0.5, 3.0, 30.0]))
+        self.masks(body)
+        body["return"] = ["output", "weights", "logsumexp", "scores"] + (["present"] if self.past else [])
+        body["score_stage"] = str(self.r.choice(["raw", "scaled", "softcapped", "biased", "probs"]))
+        return body
+
+
+def request(seed):
+    return Draw(seed).request()

@@ -1,0 +1,85 @@
+"""Every worked example of config/examples over HTTP, on every kernel table; and that the daemon serves
+the same files at /v1/examples."""
+import json
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "config" / "examples"
+EXAMPLES = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
+TOLERANCE = 1.2e-7
+WORDS_OF_A_WARNING = ("code", "where")
+
+
+def difference(got, want, tolerance, at=""):
+    """Where two JSON values differ, in words, or None."""
+    if isinstance(want, dict):
+        if not isinstance(got, dict) or got.keys() != want.keys():
+            return f"{at}: {got!r} has not the fields {list(want)}"
+        found = (difference(got[k], want[k], tolerance, f"{at}/{k}") for k in want)
+        return next((f for f in found if f), None)
+    if isinstance(want, list):
+        if not isinstance(got, list) or len(got) != len(want):
+            return f"{at}: {got!r} is not a list of {len(want)}"
+        found = (difference(g, w, tolerance, f"{at}/{i}") for i, (g, w) in enumerate(zip(got, want)))
+        return next((f for f in found if f), None)
+    if isinstance(want, (int, float)) and not isinstance(want, bool):
+        number = isinstance(got, (int, float)) and not isinstance(got, bool)
+        if number and abs(got - want) <= tolerance * max(1.0, abs(want)):
+            return None
+        return f"{at}: {got!r}, not {want!r}"
+    return None if type(got) is type(want) and got == want else f"{at}: {got!r}, not {want!r}"
+
+
+def send(daemon, case):
+    headers = {"Accept": case.get("accept", "application/json")}
+    body = json.dumps(case["request"]) if "request" in case else None
+    return daemon.request(case["method"], case["path"], data=body, headers=headers)
+
+
+def check(case, reply, earlier):
+    assert reply.status_code == case.get("status", 200), reply.text[:500]
+    if "same_as" in case:
+        assert reply.content == earlier[case["same_as"]], reply.text[:500]
+    if "text" in case:
+        assert reply.content.decode() == case["text"]
+    if "response" in case:
+        got, want = reply.json(), case["response"]
+        if case.get("status", 200) == 200:
+            for warning in got.get("warnings", []):
+                for word in set(warning) - set(WORDS_OF_A_WARNING):
+                    del warning[word]
+        else:
+            got = {k: v for k, v in got.items() if k in want}
+        fault = difference(got, want, case.get("tolerance", TOLERANCE))
+        assert not fault, fault
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(table, name):
+    example, replies = EXAMPLES[name], []
+    for case in example["cases"]:
+        reply = send(table, case)
+        replies.append(reply.content)
+        try:
+            check(case, reply, replies)
+        except AssertionError as fault:
+            pytest.fail(f"{case['title']}: {fault}")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_form(name):
+    example = EXAMPLES[name]
+    assert list(example) == ["id", "title", "what", "tags", "order", "cases"]
+    assert example["id"] == name and example["cases"]
+    for case in example["cases"]:
+        assert {"title", "method", "path"} <= case.keys()
+        assert case.keys() & {"response", "text", "same_as"}
+
+
+def test_served(table):
+    listed = table.get("/v1/examples").json()["examples"]
+    order = sorted(EXAMPLES.values(), key=lambda e: (e["order"], e["id"]))
+    assert [e["id"] for e in listed] == [e["id"] for e in order]
+    for name, example in EXAMPLES.items():
+        assert table.get(f"/v1/examples/{name}").json() == example

@@ -1,0 +1,107 @@
+"""What is hidden cannot leak: NaN and infinity under a mask change nothing, visible ones are a 422 that
+says where."""
+import json
+
+import numpy as np
+import pytest
+
+from conftest import ask, compare
+from oracle import rng, tensors
+from oracle.attention import served
+
+POISONS = (np.nan, np.inf, -np.inf)
+B, H, L, S, E, Ev = 2, 2, 9, 70, 8, 5
+
+
+def draw(seed, *shape):
+    return tensors.round_to(rng.normal(seed, int(np.prod(shape))).reshape(shape), "float32")
+
+
+def body(key, value, **more):
+    return {"query": tensors.write(draw(1, B, H, L, E)), "key": tensors.write(key),
+            "value": tensors.write(value), "return": ["output", "weights", "logsumexp", "scores"], **more}
+
+
+def triangle(offset):
+    return (np.arange(S) <= np.arange(L)[:, None] + offset).tolist()
+
+
+# Which keys nobody sees, for each way to hide them.
+HIDING = {
+    "causal": ({"is_causal": True}, range(L, S)),
+    "causal at an offset": ({"is_causal": True, "query_offset": 40}, range(L + 40, S)),
+    "window": ({"window": [3, 2], "query_offset": 20}, [*range(0, 17), *range(L + 22, S)]),
+    "boolean mask": ({"attn_mask": [j % 3 != 1 for j in range(S)]}, range(1, S, 3)),
+    "mask per row": ({"attn_mask": triangle(5)}, range(L + 5, S)),
+    "additive -infinity": ({"attn_mask": [None if j % 5 == 2 else 0.5 for j in range(S)]}, range(2, S, 5)),
+    "lengths": ({"key_lengths": [33, 33]}, range(33, S)),
+    "padding mask": ({"key_padding_mask": [[j in (0, 64, 69) for j in range(S)]] * B,
+                      "key_padding_semantics": "hide"}, [0, 64, 69]),
+    "token ids": ({"token_ids": [[7 if 20 <= j < 40 else 1 for j in range(S)]] * B, "pad_id": 7},
+                  range(20, 40)),
+}
+
+
+@pytest.mark.parametrize("poison", POISONS, ids=str)
+@pytest.mark.parametrize("way", HIDING)
+def test_hidden_changes_nothing(table, way, poison):
+    fields, hidden = HIDING[way]
+    key, value = draw(2, B, H, S, E), draw(3, B, H, S, Ev)
+    clean = body(key, value, **fields)
+    key[:, :, list(hidden)] = poison
+    value[:, :, list(hidden)] = poison
+    poisoned = body(key, value, **fields)
+    want = table.post("/v1/attention", json.dumps(clean))
+    got = table.post("/v1/attention", json.dumps(poisoned))
+    assert (want.status_code, got.status_code) == (200, 200), got.text[:500]
+    assert got.content == want.content
+    compare(got.json(), served(poisoned))
+
+
+@pytest.mark.parametrize("poison", POISONS, ids=str)
+@pytest.mark.parametrize("tensor", ["key", "value", "query"])
+def test_visible_is_refused(table, tensor, poison):
+    key, value = draw(2, B, H, S, E), draw(3, B, H, S, Ev)
+    request = body(key, value, is_causal=True, query_offset="end")
+    place = (1, 0, L - 1, 3)
+    x = tensors.read(request[tensor]).copy()
+    x[place] = poison
+    request[tensor] = tensors.write(x)
+    problem = ask(table, request, 422)
+    assert problem["code"] == "nonfinite"
+    assert problem["pointer"] == "/" + "/".join(map(str, (tensor, *place)))
+
+
+def test_partly_hidden_block(table):
+    """A key that only the last row may see: hidden to the others inside the same block."""
+    key, value = draw(2, B, H, S, E), draw(3, B, H, S, Ev)
+    key[:, :, L - 1], value[:, :, L - 1] = np.nan, np.inf
+    request = body(key, value, is_causal=True)
+    assert ask(table, request, 422)["pointer"].startswith("/key/0/0/8")
+    rows = tensors.read(request["query"])[:, :, : L - 1]
+    compare(ask(table, {**request, "query": tensors.write(rows)}),
+            served({**request, "query": tensors.write(rows)}))
+
+
+def test_allowed(table):
+    """allow_nonfinite: null stands for what is not finite, other rows are as they were."""
+    key, value = draw(2, B, H, S, E), draw(3, B, H, S, Ev)
+    clean = ask(table, body(key, value, is_causal=True))
+    value[:, :, L - 1, 0] = np.nan
+    dirty = ask(table, body(key, value, is_causal=True, allow_nonfinite=True))
+    assert dirty["weights"] == clean["weights"]
+    for b in range(B):
+        for h in range(H):
+            assert dirty["output"][b][h][: L - 1] == clean["output"][b][h][: L - 1]
+            assert dirty["output"][b][h][L - 1][0] is None
+
+
+def test_beyond_float32(table):
+    problem = ask(table, {"query": [[1, 1e39]]}, 422)
+    assert problem["code"] == "nonfinite" and problem["pointer"] == "/query/0/1"
+
+
+@pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity"])
+def test_tokens_are_not_json(table, token):
+    answer = table.post("/v1/attention", '{"query":[[1,%s]]}' % token)
+    assert answer.status_code == 400 and answer.json()["code"] == "malformed_json"

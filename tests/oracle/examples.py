@@ -1,0 +1,143 @@
+"""The expected answers of config/examples/*.json, computed by the oracle.
+
+    examples.py --check    fail when a file's answers are not the oracle's (`make test`)
+    examples.py --write    write the oracle's answers into the files, in the files' own form
+
+Cases with a status other than 200 or with same_as are left as their author wrote them.
+"""
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from oracle import tensors  # noqa: E402
+from oracle.attention import attention, served  # noqa: E402
+from oracle.maskroute import masks, masks_text  # noqa: E402
+
+FOLDER = Path(__file__).resolve().parents[2] / "config" / "examples"
+WIDTH = 100
+DIGITS = 10  # of the numbers in the files: far below the tolerance of 1.2e-7
+
+
+def rounded(x):
+    """float64 as the files print it: ten significant digits, whole numbers without a point."""
+    x = float(f"{x:.{DIGITS}g}")
+    return int(x) if x.is_integer() and abs(x) < 1e15 else x
+
+
+def tidy(x):
+    if isinstance(x, list):
+        return [tidy(v) for v in x]
+    return rounded(x) if isinstance(x, float) else x
+
+
+def attention_json(request):
+    """The answer of POST /v1/attention as JSON."""
+    answer = {name: tidy(tensors.nested(x)) for name, x in served(request).items()}
+    if "heatmap" in request:
+        raise ValueError("examples with heatmaps are checked by tests/conformance/test_heatmap.py")
+    if attention(request)["hidden_rows"]:
+        answer["warnings"] = [{"code": "hidden_rows", "where": ""}]
+    return answer
+
+
+def printed(x, decimals, double):
+    """A tensor as numpy.array_str prints it, in the type of the answer."""
+    x = np.asarray(x, np.float64 if double else np.float32)
+    if decimals is not None:
+        x = np.round(x.astype(np.float64), decimals).astype(x.dtype)
+    return np.array_str(x, max_line_width=75, precision=8)
+
+
+def attention_text(request):
+    """The same for a terminal: each tensor under its name, as NumPy prints it."""
+    double = any(tensors.dtype_of(request[n]) == "float64" for n in ("query", "key", "value") if n in request)
+    return "".join(f"{name}:\n{printed(x, request.get('decimals'), double)}\n"
+                   for name, x in served(request).items())
+
+
+ROUTES = {
+    "/v1/attention": {"response": attention_json, "text": attention_text},
+    "/v1/masks": {"response": masks, "text": masks_text},
+}
+
+
+def expected(case):
+    """(key, answer) of a case, or None where the oracle has nothing to say."""
+    if case.get("status", 200) != 200 or "same_as" in case or case["path"] not in ROUTES:
+        return None
+    key = "text" if case.get("accept") == "text/plain" else "response"
+    return key, ROUTES[case["path"]][key](case["request"])
+
+
+def agree(a, b):
+    """Equal up to the digits that the files hold."""
+    if isinstance(a, bool) or isinstance(b, bool) or a is None or b is None or isinstance(a, str):
+        return type(a) is type(b) and a == b
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(agree, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(agree(a[k], b[k]) for k in a)
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-15)
+    return False
+
+
+def dump(x, indent=0):
+    """JSON with one line for what fits into one."""
+    line = json.dumps(x, ensure_ascii=False)
+    if len(line) + indent <= WIDTH or not isinstance(x, (list, dict)) or not x:
+        return line
+    pad = " " * (indent + 2)
+    if isinstance(x, dict):
+        parts = [f"{pad}{json.dumps(k, ensure_ascii=False)}: {dump(v, indent + 2)}" for k, v in x.items()]
+        return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
+    if not any(isinstance(v, (list, dict, str)) for v in x):
+        return "[" + wrapped(x, pad) + "]"
+    return "[\n" + ",\n".join(pad + dump(v, indent + 2) for v in x) + "\n" + " " * indent + "]"
+
+
+def wrapped(numbers, pad):
+    lines = [""]
+    for i, v in enumerate(numbers):
+        word = json.dumps(v) + (", " if i + 1 < len(numbers) else "")
+        if len(lines[-1]) + len(word) + len(pad) > WIDTH:
+            lines.append("")
+        lines[-1] += word
+    return ("\n" + pad).join(line.rstrip() for line in lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--check", action="store_true")
+    group.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    faults = cases = 0
+    for path in sorted(FOLDER.glob("*.json")):
+        example = json.loads(path.read_text())
+        for i, case in enumerate(example["cases"]):
+            want = expected(case)
+            if not want:
+                continue
+            cases += 1
+            key, answer = want
+            if not agree(case.get(key), answer):
+                if options.check:
+                    print(f"{path.name}: case {i} ({case['title']}): {key} is not the oracle's:\n"
+                          f"  file   {json.dumps(case.get(key))}\n  oracle {json.dumps(answer)}")
+                    faults += 1
+                case[key] = answer
+        if options.write:
+            path.write_text(dump(example) + "\n")
+    print(f"examples: {cases} answers, {faults} faults")
+    return 1 if faults or not cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
