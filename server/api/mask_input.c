@@ -2,7 +2,6 @@
 #include "mask_input.h"
 
 #include <stdio.h>
-#include <string.h>
 
 const char *const srv_mask_semantics[] = {"keep", "hide", "additive", NULL};
 const char *const srv_padding_semantics[] = {"keep", "hide", NULL};
@@ -108,19 +107,4 @@ void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec) {
 
 double srv_mask_kept(const attn_mask *mask, double cells) {
     return cells > 0 ? (double)attn_mask_visible(mask) / cells : 1;
-}
-
-void srv_mask_problem(srv_request *req, const attn_mask_spec *spec, const attn_error *err) {
-    for (size_t i = 0; err->code == ATTN_EARG && i < spec->count; i++) {
-        const attn_mask_layer *layer = &spec->layers[i];
-        bool unstated = layer->kind == ATTN_LAYER_VALUES && layer->semantics == ATTN_SEM_UNSTATED &&
-                        layer->values.dtype != ATTN_BOOL;
-        if (unstated && strcmp(layer->where, err->where) == 0) {
-            char pointer[128];
-            snprintf(pointer, sizeof pointer, "/%s", err->where);
-            srv_problem(req, SRV_MASK_SEMANTICS, pointer, "%s", err->text);
-            return;
-        }
-    }
-    srv_problem_error(req, err);
 }

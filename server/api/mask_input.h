@@ -37,7 +37,7 @@ void srv_mask_input_init(srv_mask_input *in);
          .kind = SRV_ENUM,                                                                         \
          .offset = offsetof(T, at.mask_semantics),                                                 \
          .choices = srv_mask_semantics,                                                            \
-         .doc = "How attn_mask's numbers are read: keep (1 = attend), hide (1 = hidden) or "       \
+         .doc = "How attn_mask is read: keep (1 or true = attend), hide (1 or true = hidden) or "  \
                 "additive (added to the scores)."},                                                \
         {.name = "key_padding_mask",                                                               \
          .kind = SRV_TENSOR,                                                                       \
@@ -88,7 +88,5 @@ bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask
 void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec);
 /* Which share of `cells` is visible; 1 of none. */
 double srv_mask_kept(const attn_mask *mask, double cells);
-/* A library error of a request with masks: a 0/1 mask without a meaning gets its own code. */
-void srv_mask_problem(srv_request *req, const attn_mask_spec *spec, const attn_error *err);
 
 #endif

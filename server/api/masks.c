@@ -34,7 +34,7 @@ static bool compile(srv_masks_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
     if (attn_mask_new(&call->spec, &call->shape, req->arena, &call->mask, &err)) {
-        srv_mask_problem(req, &call->spec, &err);
+        srv_problem_error(req, &err);
         return false;
     }
     call->B = attn_mask_batches(call->mask);

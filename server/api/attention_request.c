@@ -91,7 +91,7 @@ static bool compute(srv_attention_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
     if (attn_attention_new(&call->in, req->arena, &call->op, &err)) {
-        srv_mask_problem(req, &call->in.mask, &err);
+        srv_problem_error(req, &err);
         return false;
     }
     attn_status status =

@@ -1,0 +1,219 @@
+/* Field tables -> JSON schemas. An optional field may also be null, which counts as absent. */
+#include "schema.h"
+
+#include <float.h>
+#include <string.h>
+
+static void put(srv_json *j, const char *key, const char *text) {
+    srv_json_key(j, key);
+    srv_json_string(j, text);
+}
+
+/* "type": "integer", or ["integer", "null"]. */
+static void put_type(srv_json *j, const char *type, bool nullable) {
+    srv_json_key(j, "type");
+    if (nullable)
+        srv_json_array(j);
+    srv_json_string(j, type);
+    if (nullable) {
+        srv_json_string(j, "null");
+        srv_json_array_end(j);
+    }
+}
+
+static void put_choices(srv_json *j, const char *const *choices, bool nullable) {
+    srv_json_key(j, "enum");
+    srv_json_array(j);
+    for (size_t i = 0; choices[i]; i++)
+        srv_json_string(j, choices[i]);
+    if (nullable)
+        srv_json_null(j);
+    srv_json_array_end(j);
+}
+
+static void put_bounds(srv_json *j, const srv_field *f) {
+    if (f->min == 0 && f->max == 0)
+        return;
+    srv_json_key(j, "minimum");
+    srv_json_real(j, f->min);
+    if (f->max < DBL_MAX) {
+        srv_json_key(j, "maximum");
+        srv_json_real(j, f->max);
+    }
+}
+
+/* "items": {"type": type}, "maxItems". */
+static void put_items(srv_json *j, const char *type, double most) {
+    srv_json_key(j, "items");
+    srv_json_object(j);
+    put_type(j, type, false);
+    srv_json_object_end(j);
+    if (most > 0) {
+        srv_json_key(j, "maxItems");
+        srv_json_real(j, most);
+    }
+}
+
+static void put_null(srv_json *j, bool nullable) {
+    if (!nullable)
+        return;
+    srv_json_object(j);
+    put_type(j, "null", false);
+    srv_json_object_end(j);
+}
+
+static void put_alternative(srv_json *j, const char *type) {
+    srv_json_object(j);
+    put_type(j, type, false);
+    if (strcmp(type, "array") == 0)
+        put_items(j, "integer", 0);
+    srv_json_object_end(j);
+}
+
+static void put_union(srv_json *j, const srv_field *f, bool nullable) {
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    if (f->accepts & SRV_U_BOOL)
+        put_alternative(j, "boolean");
+    if (f->accepts & SRV_U_NUMBER)
+        put_alternative(j, "number");
+    else if (f->accepts & SRV_U_INT)
+        put_alternative(j, "integer");
+    if (f->accepts & SRV_U_INTS)
+        put_alternative(j, "array");
+    if (f->accepts & SRV_U_STRING) {
+        srv_json_object(j);
+        put_choices(j, f->choices, false);
+        srv_json_object_end(j);
+    }
+    put_null(j, nullable);
+    srv_json_array_end(j);
+}
+
+static void put_flags(srv_json *j, const srv_field *f, bool nullable) {
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    srv_json_object(j);
+    put_type(j, "array", false);
+    srv_json_key(j, "items");
+    srv_json_object(j);
+    put_choices(j, f->choices, false);
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+    srv_json_object(j);
+    put_choices(j, f->choices, false);
+    srv_json_object_end(j);
+    put_null(j, nullable);
+    srv_json_array_end(j);
+}
+
+static const char *tensor_schema(unsigned accepts) {
+    if (accepts & SRV_T_INT)
+        return "#/components/schemas/IntegerTensor";
+    if (accepts & SRV_T_BOOL)
+        return accepts & SRV_T_NEGINF ? "#/components/schemas/MaskTensor"
+                                      : "#/components/schemas/FlagTensor";
+    return accepts & SRV_T_NEGINF ? "#/components/schemas/BiasTensor"
+                                  : "#/components/schemas/Tensor";
+}
+
+static void put_tensor(srv_json *j, const srv_field *f, bool nullable) {
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    srv_json_object(j);
+    put(j, "$ref", tensor_schema(f->accepts));
+    srv_json_object_end(j);
+    put_null(j, nullable);
+    srv_json_array_end(j);
+}
+
+static void put_object(srv_json *j, const srv_field *fields, bool nullable);
+
+static void put_objects(srv_json *j, const srv_field *f, bool nullable) {
+    put_type(j, "array", nullable);
+    srv_json_key(j, "items");
+    srv_json_object(j);
+    put_object(j, f->fields, false);
+    srv_json_object_end(j);
+    if (f->max > 0) {
+        srv_json_key(j, "maxItems");
+        srv_json_real(j, f->max);
+    }
+}
+
+static void put_field(srv_json *j, const srv_field *f) {
+    bool nullable = !f->required;
+    put(j, "description", f->doc);
+    switch (f->kind) {
+    case SRV_BOOL:
+        put_type(j, "boolean", nullable);
+        break;
+    case SRV_INT:
+    case SRV_REAL:
+        put_type(j, f->kind == SRV_INT ? "integer" : "number", nullable);
+        put_bounds(j, f);
+        break;
+    case SRV_STRING:
+        put_type(j, "string", nullable);
+        break;
+    case SRV_ENUM:
+        put_choices(j, f->choices, nullable);
+        break;
+    case SRV_FLAGS:
+        put_flags(j, f, nullable);
+        break;
+    case SRV_TENSOR:
+        put_tensor(j, f, nullable);
+        break;
+    case SRV_INTS:
+    case SRV_STRINGS:
+        put_type(j, "array", nullable);
+        put_items(j, f->kind == SRV_INTS ? "integer" : "string", f->max);
+        break;
+    case SRV_OBJECT:
+        put_object(j, f->fields, nullable);
+        break;
+    case SRV_OBJECTS:
+        put_objects(j, f, nullable);
+        break;
+    case SRV_UNION:
+        put_union(j, f, nullable);
+        break;
+    }
+}
+
+static void put_required(srv_json *j, const srv_field *fields) {
+    size_t count = 0;
+    for (const srv_field *f = fields; f->name; f++)
+        count += f->required;
+    if (count == 0)
+        return;
+    srv_json_key(j, "required");
+    srv_json_array(j);
+    for (const srv_field *f = fields; f->name; f++)
+        if (f->required)
+            srv_json_string(j, f->name);
+    srv_json_array_end(j);
+}
+
+static void put_object(srv_json *j, const srv_field *fields, bool nullable) {
+    put_type(j, "object", nullable);
+    srv_json_key(j, "additionalProperties");
+    srv_json_bool(j, false);
+    put_required(j, fields);
+    srv_json_key(j, "properties");
+    srv_json_object(j);
+    for (const srv_field *f = fields; f->name; f++) {
+        srv_json_key(j, f->name);
+        srv_json_object(j);
+        put_field(j, f);
+        srv_json_object_end(j);
+    }
+    srv_json_object_end(j);
+}
+
+void srv_schema_body(srv_json *j, const srv_field *fields) {
+    srv_json_object(j);
+    put_object(j, fields, false);
+    srv_json_object_end(j);
+}

@@ -1,0 +1,15 @@
+/* JSON schemas (2020-12) for openapi.json: of bodies, from their field tables; of answers, from
+ * texts. */
+#ifndef SRV_SCHEMA_H
+#define SRV_SCHEMA_H
+
+#include "wire/fields.h"
+#include "wire/json_out.h"
+
+/* The schema of a body, as a value. */
+void srv_schema_body(srv_json *j, const srv_field *fields);
+/* Keys and values of components.schemas that bodies and answers refer to: tensors, the problem, one
+ * schema a route's answer. */
+void srv_schema_components(srv_json *j);
+
+#endif
