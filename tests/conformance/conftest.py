@@ -16,6 +16,7 @@ _spec = importlib.util.spec_from_file_location(
 service = importlib.util.module_from_spec(_spec)
 sys.modules["service"] = service
 _spec.loader.exec_module(service)
+start = service.start  # the fixture
 
 # Per unit of magnitude, for float32 results of well-conditioned inputs against float64.
 FLOAT32 = 4e-6
