@@ -1,10 +1,10 @@
 /* Tensors as NumPy prints them (numpy.array_str with its default options).
  *
  * Two passes over the elements that are shown: the first finds the style (positional or scientific,
- * digits, widths), the second writes. More than THRESHOLD elements are summarised, EDGE at each end of
- * a long axis. Digits are the shortest that read back as the element's own type, at most PRECISION
- * after the point. Conversions go through texts without a decimal point, so that the locale of the
- * process does not matter. */
+ * digits, widths), the second writes. More than THRESHOLD elements are summarised, EDGE at each end
+ * of a long axis. Digits are the shortest that read back as the element's own type, at most
+ * PRECISION after the point. Conversions go through texts without a decimal point, so that the
+ * locale of the process does not matter. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,8 @@
 
 enum { PRECISION = 8, THRESHOLD = 1000, EDGE = 3, LINE_WIDTH = 75 };
 
-/* |v| = 0.d1 d2 d3 … x 10^point, `count` digits (1 … 17), no zeros behind; zero has one digit "0", point 1. */
+/* |v| = 0.d1 d2 d3 … x 10^point, `count` digits (1 … 17), no zeros behind; zero has one digit "0",
+ * point 1. */
 typedef struct digits {
     char text[24];
     int count, point;
@@ -108,9 +109,9 @@ static void step_up(digits *d, int count) {
     }
 }
 
-/* `count` digits that read back as v, if there are any. Rounding to nearest finds them, save for powers
- * of two: their neighbour above is twice as far as the one below, so that rounding down can leave the
- * interval while rounding up stays inside. */
+/* `count` digits that read back as v, if there are any. Rounding to nearest finds them, save for
+ * powers of two: their neighbour above is twice as far as the one below, so that rounding down can
+ * leave the interval while rounding up stays inside. */
 static bool digits_fit(double v, attn_dtype dtype, int count, digits *d) {
     char text[48];
     int exponent;
@@ -322,8 +323,8 @@ typedef struct line {
     size_t spaces;        /* of them, blanks at the end that are not written yet */
 } line;
 
-/* A word behind the line, or on a new line when it does not fit and that helps. Blanks at the end of a
- * wrapped line are dropped. */
+/* A word behind the line, or on a new line when it does not fit and that helps. Blanks at the end
+ * of a wrapped line are dropped. */
 static void put_word(attn_text *out, line *l, const char *word, size_t n) {
     if (l->used + n > l->width && l->used > l->indent) {
         attn_draw_bytes(out, "\n", 1);

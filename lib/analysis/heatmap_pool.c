@@ -1,0 +1,185 @@
+/* A piece of a heatmap: rows of weights are fetched into the lane's scratch, merged over heads when
+ * the mean is wanted, measured, and pooled into rows of cells. A row of cells lies within one
+ * piece, so that no sum depends on how pieces are shared among threads. */
+#include <math.h>
+#include <string.h>
+
+#include "analysis/heatmap_private.h"
+
+static const attn_heatmap_cell empty_cell = {.max = -INFINITY};
+
+/* Entropies of `rows` fetched rows of one head, added to those of the heads before. */
+static void measure_rows(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t rows) {
+    size_t S = w->plan->S;
+    for (size_t i = 0; i < rows; i++) {
+        double entropy;
+        const float *logits = w->source->has_logits ? lane->logits + i * S : NULL;
+        if (attn_analysis_row_entropy(lane->weights + i * S, logits, S, &entropy) &&
+            isfinite(entropy)) {
+            lane->rows[i].entropy += entropy;
+            lane->rows[i].alive++;
+        }
+    }
+}
+
+/* Adds one head's fetched rows to the sums over heads; a cell is visible when any head sees it. */
+static void merge_head(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t n, bool first) {
+    for (size_t j = 0; j < n; j++)
+        lane->sum[j] = (first ? 0.0 : lane->sum[j]) + lane->weights[j];
+    if (!w->source->has_logits)
+        return;
+    for (size_t j = 0; j < n; j++) {
+        bool before = !first && lane->visible[j];
+        lane->visible[j] = before || lane->logits[j] != -INFINITY;
+    }
+}
+
+/* The mean over heads, left where a single head's rows would be. */
+static void finish_mean(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t n) {
+    for (size_t j = 0; j < n; j++)
+        lane->weights[j] = (float)(lane->sum[j] / (double)w->plan->merged);
+    if (!w->source->has_logits)
+        return;
+    for (size_t j = 0; j < n; j++)
+        lane->logits[j] = lane->visible[j] ? 0.0f : -INFINITY;
+}
+
+static attn_status load_rows(const attn_heatmap_work *w, size_t map, size_t lane_index, size_t row,
+                             size_t rows, attn_error *err) {
+    const attn_heatmap_plan *p = w->plan;
+    attn_heatmap_lane *lane = &w->lanes[lane_index];
+    size_t head = attn_analysis_map_head(p, map);
+    bool mean = head == SIZE_MAX;
+    memset(lane->rows, 0, rows * sizeof *lane->rows);
+    for (size_t h = 0; h < p->merged; h++) {
+        attn_range range = {.batch = attn_analysis_map_batch(p, map),
+                            .head = mean ? h : head,
+                            .row = row,
+                            .rows = rows,
+                            .col = 0,
+                            .cols = p->S};
+        attn_status status =
+            w->source->fetch(w->source->ctx, lane_index, &range, lane->weights, lane->logits, err);
+        if (status)
+            return status;
+        measure_rows(w, lane, rows);
+        if (p->merged > 1)
+            merge_head(w, lane, rows * p->S, h == 0);
+    }
+    if (p->merged > 1)
+        finish_mean(w, lane, rows * p->S);
+    return ATTN_OK;
+}
+
+static void pool_row(const attn_heatmap_plan *p, const attn_heatmap_line *line,
+                     attn_heatmap_cell *cells) {
+    size_t end = p->col0 + p->cols;
+    for (size_t c = 0, from = p->col0; c < p->shape[1]; c++, from += p->step[1]) {
+        size_t to = end - from < p->step[1] ? end : from + p->step[1];
+        attn_heatmap_cell cell = cells[c];
+        for (size_t j = from; j < to; j++) {
+            float v = line->weights[j];
+            if (line->logits && line->logits[j] == -INFINITY)
+                continue;
+            if (isnan(v)) {
+                cell.nan = true;
+                continue;
+            }
+            cell.count++;
+            cell.sum += (double)v;
+            cell.max = v > cell.max ? v : cell.max;
+        }
+        cells[c] = cell;
+    }
+}
+
+/* Cell values of a finished row of cells into the planes; its hidden runs, its share of the sums.
+ */
+static void flush_cells(attn_heatmap_work *w, size_t map, size_t r, attn_heatmap_cell *cells,
+                        attn_heatmap_part *part) {
+    const attn_heatmap_plan *p = w->plan;
+    const attn_heatmap *m = &w->maps[map];
+    size_t C = p->shape[1], grid_row = map * p->shape[0] + r, count = 0;
+    attn_hidden_run *runs = w->runs + grid_row * p->run_room;
+    for (size_t c = 0; c < C; c++) {
+        const attn_heatmap_cell *cell = &cells[c];
+        bool hidden = !cell->count && !cell->nan;
+        float none = cell->nan ? NAN : 0.0f;
+        float max = cell->count ? cell->max : none;
+        float mean = cell->count ? (float)(cell->sum / (double)cell->count) : none;
+        if (m->max)
+            m->max[r * C + c] = max;
+        if (m->mean)
+            m->mean[r * C + c] = mean;
+        part->received[c] += cell->sum;
+        float shown = m->max ? max : mean;
+        if (!hidden && isfinite(shown)) {
+            part->low = shown < part->low ? shown : part->low;
+            part->high = shown > part->high ? shown : part->high;
+        }
+        if (hidden && count && runs[count - 1].to == c)
+            runs[count - 1].to = c + 1;
+        else if (hidden)
+            runs[count++] = (attn_hidden_run){.row = r, .from = c, .to = c + 1};
+        cells[c] = empty_cell;
+    }
+    w->run_counts[grid_row] = count;
+}
+
+typedef struct entropy_sum {
+    double sum;
+    size_t rows;
+} entropy_sum;
+
+/* Row i of the selection into the row of cells, the entropy of that, and the edges. */
+static attn_status take_row(attn_heatmap_work *w, size_t map, size_t i, size_t in_block,
+                            attn_heatmap_lane *lane, entropy_sum *entropy, attn_error *err) {
+    const attn_heatmap_plan *p = w->plan;
+    attn_heatmap_line line = {
+        .weights = lane->weights + in_block * p->S,
+        .logits = w->source->has_logits ? lane->logits + in_block * p->S : NULL,
+        .row = p->row0 + i,
+    };
+    const attn_heatmap_row *row = &lane->rows[in_block];
+    if (row->alive) {
+        entropy->sum += row->entropy / (double)row->alive;
+        entropy->rows++;
+    }
+    pool_row(p, &line, lane->cells);
+    if (!p->edge_room)
+        return ATTN_OK;
+    size_t at = map * p->rows + i;
+    return attn_analysis_row_edges(p, &line, w->edges + at * p->edge_room, &w->edge_counts[at],
+                                   err);
+}
+
+attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane_index,
+                                        attn_error *err) {
+    attn_heatmap_work *w = ctx;
+    const attn_heatmap_plan *p = w->plan;
+    attn_heatmap_lane *lane = &w->lanes[lane_index];
+    attn_heatmap_part *part = &w->parts[index];
+    size_t map = index / p->pieces, lines = p->piece_rows * p->step[0];
+    size_t from = index % p->pieces * lines;
+    size_t to = p->rows - from < lines ? p->rows : from + lines;
+    entropy_sum entropy = {0};
+    for (size_t c = 0; c < p->shape[1]; c++)
+        lane->cells[c] = empty_cell;
+    for (size_t at = from; at < to; at += p->block) {
+        size_t rows = to - at < p->block ? to - at : p->block;
+        attn_status status = load_rows(w, map, lane_index, p->row0 + at, rows, err);
+        for (size_t i = at; !status && i < at + rows; i++) {
+            status = take_row(w, map, i, i - at, lane, &entropy, err);
+            size_t r = i / p->step[0];
+            if (status || (i + 1 < p->rows && (i + 1) / p->step[0] == r))
+                continue;
+            w->maps[map].row_entropy[r] =
+                entropy.rows ? (float)(entropy.sum / (double)entropy.rows) : NAN;
+            flush_cells(w, map, r, lane->cells, part);
+            entropy = (entropy_sum){0};
+        }
+        if (status)
+            return status;
+    }
+    return ATTN_OK;
+}

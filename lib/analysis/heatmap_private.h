@@ -1,0 +1,88 @@
+/* What the files of the heatmap share: the plan made from shapes, the scratch of a lane, the sinks
+ * that pieces write to. */
+#ifndef ATTN_ANALYSIS_HEATMAP_PRIVATE_H
+#define ATTN_ANALYSIS_HEATMAP_PRIVATE_H
+
+#include "attn/heatmap.h"
+
+/* Everything that follows from options and shapes. All heatmaps of a call have the same grid. */
+typedef struct attn_heatmap_plan {
+    const attn_heatmap_options *options;
+    size_t H, S;
+    size_t maps, maps_a_batch; /* in all, and for each chosen batch entry */
+    size_t merged;             /* heads that one heatmap reads: H for the mean, else 1 */
+    size_t row0, rows, col0, cols;
+    size_t step[2], shape[2];
+    size_t piece_rows;                           /* rows of cells a piece */
+    size_t pieces;                               /* a heatmap */
+    size_t block;                                /* rows of weights a fetch */
+    size_t edge_room;                            /* edges a row, 0 = none wanted */
+    size_t run_room;                             /* hidden runs a row of cells */
+    size_t lane_bytes, result_bytes, work_bytes; /* work_bytes for the `slots` of the plan */
+} attn_heatmap_plan;
+
+/* ATTN_EARG for choices outside the shape, ATTN_ELIMIT for too much. The options must outlive it.
+ */
+attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
+                               size_t S, size_t slots, attn_heatmap_plan *out, attn_error *err);
+size_t attn_analysis_map_batch(const attn_heatmap_plan *plan, size_t map);
+size_t attn_analysis_map_head(const attn_heatmap_plan *plan, size_t map); /* SIZE_MAX: the mean */
+
+/* A cell that is being filled. */
+typedef struct attn_heatmap_cell {
+    double sum;
+    size_t count; /* visible weights that are numbers */
+    float max;
+    bool nan; /* a visible weight that is none */
+} attn_heatmap_cell;
+
+/* Entropy of one row, over the heads that see anything in it. */
+typedef struct attn_heatmap_row {
+    double entropy;
+    size_t alive;
+} attn_heatmap_row;
+
+/* Scratch of a lane: one row of cells, and a block of rows as they were fetched. */
+typedef struct attn_heatmap_lane {
+    attn_heatmap_cell *cells; /* [C] */
+    attn_heatmap_row *rows;   /* [block] */
+    double *sum;              /* [block, S], over heads; mean only */
+    float *weights, *logits;  /* [block, S] */
+    uint8_t *visible;         /* [block, S], in any head; mean only */
+} attn_heatmap_lane;
+
+/* What a piece leaves behind for the merge in piece order. */
+typedef struct attn_heatmap_part {
+    double *received; /* [C] */
+    float low, high;  /* of the visible cells; low > high when there are none */
+} attn_heatmap_part;
+
+typedef struct attn_heatmap_work {
+    const attn_heatmap_plan *plan;
+    const attn_weight_source *source;
+    attn_heatmap *maps;
+    attn_heatmap_lane *lanes;
+    attn_heatmap_part *parts; /* [maps, pieces] */
+    attn_hidden_run *runs;    /* [maps, R, run_room] */
+    size_t *run_counts;       /* [maps, R] */
+    attn_edge *edges;         /* [maps, rows, edge_room] */
+    size_t *edge_counts;      /* [maps, rows] */
+} attn_heatmap_work;
+
+/* Piece `index` of maps x pieces, for attn_pool_run; ctx is the work. */
+attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane, attn_error *err);
+
+/* One row of weights as a source gives it; logits NULL when there are none. */
+typedef struct attn_heatmap_line {
+    const float *weights, *logits;
+    size_t row; /* of the matrix */
+} attn_heatmap_line;
+
+/* Entropy of the row over n keys in nats; false when it has no distribution (nothing visible). */
+bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t n,
+                               double *entropy);
+/* The edges of a row into `edges` (room for plan->edge_room), best first. */
+attn_status attn_analysis_row_edges(const attn_heatmap_plan *plan, const attn_heatmap_line *line,
+                                    attn_edge *edges, size_t *count, attn_error *err);
+
+#endif
