@@ -128,7 +128,8 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
             size_t width = n - j < 64 ? n - j : 64;
             attn_widen_f32(values, attn_view_at(v, b, h, i, j0 + j), v->dtype, v->col, width);
             for (size_t k = 0; k < width; k++)
-                keep[j + k] &= values[k] != -INFINITY;
+                if (values[k] == -INFINITY)
+                    keep[j + k] = 0;
         }
     }
 }

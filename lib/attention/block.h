@@ -1,0 +1,74 @@
+/* One block of query rows against all keys: the streaming pass over tiles. */
+#ifndef ATTN_BLOCK_H
+#define ATTN_BLOCK_H
+
+#include "attention/attention_private.h"
+
+/* Packed operands of all key/value heads: tile t of (set, hkv). Non-finite rows are packed as zeros and
+ * marked; a row of queries that sees one is computed by attn_block_careful instead. */
+typedef struct attn_packed {
+    const attn_kernels *kernels;
+    size_t tiles;                    /* tiles a head */
+    size_t key_bytes, value_bytes;   /* of one tile */
+    char *keys, *values;             /* [sets, Hkv, tiles] */
+    double *key_reach, *value_reach; /* [sets, Hkv, tiles] largest magnitude */
+    uint8_t *bad;                    /* [sets, Hkv, S] 1: key, 2: value is not finite */
+    _Atomic int any_bad;
+} attn_packed;
+
+/* Scratch of one lane for one table. */
+typedef struct attn_block_work {
+    const attn_kernels *kernels;
+    size_t most_rows;
+    void *query;                  /* [rows, E] */
+    void *tile, *acc;             /* [rows, keys], [rows, acc_room] */
+    void *max, *sum, *factor;     /* [rows], [rows, lanes], [rows] */
+    void *source;                 /* [keys, max(E, Ev)] widened rows */
+    void *packed_key, *packed_value;
+    void *bias;                   /* [keys] */
+    void *line;                   /* [keys] results of a row before they are narrowed */
+    uint8_t *keep;                /* [keys] */
+} attn_block_work;
+
+/* Bytes of a work area; false on overflow. */
+bool attn_block_work_bytes(const attn_kernels *k, size_t rows, size_t E, size_t Ev, size_t *bytes);
+bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows, size_t E,
+                          size_t Ev, attn_arena *arena);
+
+typedef struct attn_block {
+    size_t b, h, i, rows; /* queries i … i + rows - 1 of head (b, h) */
+} attn_block;
+
+/* The union of the intervals that the rows see: keys [*lo, *hi) are worth visiting. */
+void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi);
+
+/* Raw scores of the block against keys j0 … j0 + n - 1 into w->tile. packed NULL: keys are packed here,
+ * as they are (NaN included). q [rows, E] with stride ldq. */
+void attn_block_scores(const attn_attention *a, const attn_block *block, const attn_packed *packed,
+                       size_t j0, size_t n, const void *q, size_t ldq, attn_block_work *w);
+
+/* Edits for cells j0 … of row i, up to a stage. */
+void attn_block_edit(const attn_attention *a, const attn_block *block, size_t row, size_t j0,
+                     size_t n, attn_stage stage, attn_block_work *w);
+
+/* The whole pass: leaves acc, max, sum. `scores`: where edited scores go, row-major [rows, S] of the
+ * table's element type, or NULL. */
+void attn_block_stream(const attn_attention *a, const attn_block *block, const attn_packed *packed,
+                       const void *q, size_t ldq, void *scores, attn_block_work *w);
+
+/* Tile t of the packed operands. */
+static inline size_t attn_packed_tile(const attn_attention *a, const attn_packed *p, size_t b,
+                                      size_t hkv, size_t tile) {
+    return ((a->sets == 1 ? 0 : b) * a->dims.Hkv + hkv) * p->tiles + tile;
+}
+
+/* Pack all keys and values over the pool, then refuse visible NaN and infinity. */
+attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *control,
+                      attn_arena *arena, attn_packed **out, attn_error *err);
+/* Bytes that attn_pack takes for these dims, false on overflow. */
+bool attn_pack_bytes(const attn_attention_dims *dims, const attn_kernels *k, size_t sets,
+                     size_t *bytes);
+/* Does query row i of head (b, h) see a key or value that is not finite? */
+bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i);
+
+#endif

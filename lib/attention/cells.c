@@ -1,0 +1,198 @@
+/* Exact cells of weights and score stages, computed when they are asked for. A score depends on its
+ * query and key alone and the row's maximum and sum are kept, so each cell is bit for bit what the
+ * full matrix would have held. */
+#include "attention/cells.h"
+
+#include <math.h>
+#include <string.h>
+
+struct attn_cells_scratch {
+    attn_block_work work, careful;
+};
+
+attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *arena) {
+    attn_cells_scratch *s = attn_arena_small(arena, sizeof *s);
+    const size_t rows = a->dims.L < a->kernels->rows ? a->dims.L : a->kernels->rows;
+    if (!s ||
+        !attn_block_work_init(&s->work, a->kernels, rows ? rows : 1, a->dims.E, a->dims.Ev, arena) ||
+        !attn_block_work_init(&s->careful, attn_kernels_of(ATTN_ISA_REF), 1, a->dims.E, a->dims.Ev,
+                              arena))
+        return NULL;
+    return s;
+}
+
+/* What to compute and where to put it. */
+typedef struct request {
+    const attn_attention *a;
+    const attn_stats *stats;
+    const attn_range *range;
+    attn_stage stage;
+    char *dst;
+    float *logits; /* also the biased scores as float [rows, cols]; or NULL */
+    size_t ld;
+} request;
+
+/* n elements of a table's row as elements of the result. */
+static void store(const attn_attention *a, const attn_kernels *k, char *dst, const void *src,
+                  size_t n) {
+    if (k->elem == attn_dtype_size(a->dims.result)) {
+        memcpy(dst, src, n * k->elem);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        ((float *)(void *)dst)[i] = (float)((const double *)src)[i];
+}
+
+static void store_logits(const attn_kernels *k, float *dst, const void *src, size_t n) {
+    attn_widen_f32(dst, src, k->elem == sizeof(float) ? ATTN_F32 : ATTN_F64, 1, n);
+}
+
+/* Cells [from, from + n) of tile row r, whose first cell is key j0, go to their place. */
+static void put_row(const request *q, const attn_block *block, size_t r, size_t j0, size_t from,
+                    size_t n, attn_block_work *w) {
+    const attn_attention *a = q->a;
+    const attn_kernels *k = w->kernels;
+    const size_t out_row = block->i + r - q->range->row, out_col = from - q->range->col;
+    const size_t elem = attn_dtype_size(a->dims.result);
+    char *dst = q->dst + (out_row * q->ld + out_col) * elem;
+    const char *cells = (char *)w->tile + (r * k->keys + from - j0) * k->elem;
+    if (q->logits)
+        store_logits(k, q->logits + out_row * q->range->cols + out_col, cells, n);
+    if (q->stage != ATTN_STAGE_PROBS) {
+        store(a, k, dst, cells, n);
+        return;
+    }
+    const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
+    if (q->stats->sum[row] == 0) {
+        memset(dst, 0, n * elem);
+        return;
+    }
+    k->weights(w->line, cells, n, q->stats->max[row], q->stats->sum[row]);
+    store(a, k, dst, w->line, n);
+}
+
+/* All cells of the range for the rows of one block. */
+static void compute_block(const request *q, const attn_block *block, const attn_packed *packed,
+                          uint8_t kind, attn_block_work *w) {
+    const attn_attention *a = q->a;
+    const attn_kernels *k = w->kernels;
+    const attn_range *range = q->range;
+    const size_t end = range->col + range->cols;
+    size_t ld;
+    const void *queries =
+        attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, &ld);
+    for (size_t tile = range->col / k->keys * k->keys; tile < end; tile += k->keys) {
+        const size_t tile_end = a->dims.S - tile < k->keys ? a->dims.S : tile + k->keys;
+        const size_t from = tile < range->col ? range->col : tile;
+        const size_t to = tile_end < end ? tile_end : end;
+        const size_t j0 = packed ? tile : from, n = (packed ? tile_end : to) - j0;
+        attn_block_scores(a, block, packed, j0, n, queries, ld, w);
+        for (size_t r = 0; r < block->rows; r++) {
+            const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
+            if (q->stats && q->stats->kind[row] != kind)
+                continue;
+            attn_block_edit(a, block, r, j0, n, q->stage, w);
+            put_row(q, block, r, j0, from, to - from, w);
+        }
+    }
+}
+
+static attn_status check_range(const request *q, attn_error *err) {
+    const attn_attention_dims *d = &q->a->dims;
+    const attn_range *r = q->range;
+    if (r->batch >= d->B || r->head >= d->Hq || r->row > d->L || r->rows > d->L - r->row ||
+        r->col > d->S || r->cols > d->S - r->col)
+        return attn_fail(err, ATTN_EARG, "range",
+                         "batch %zu, head %zu, rows %zu + %zu, keys %zu + %zu reach outside of "
+                         "%zu x %zu x %zu x %zu",
+                         r->batch, r->head, r->row, r->rows, r->col, r->cols, d->B, d->Hq, d->L,
+                         d->S);
+    if (q->stage == ATTN_STAGE_PROBS && !q->stats)
+        return attn_fail(err, ATTN_EARG, "stats", "weights need the statistics of a run");
+    return ATTN_OK;
+}
+
+static attn_status compute(const request *q, attn_cells_scratch *scratch, bool careful_only,
+                           attn_error *err) {
+    const attn_attention *a = q->a;
+    const attn_range *range = q->range;
+    attn_status status = check_range(q, err);
+    if (status != ATTN_OK)
+        return status;
+    for (size_t i = 0; i < range->rows && !careful_only; i += scratch->work.most_rows) {
+        const size_t left = range->rows - i;
+        attn_block block = {range->batch, range->head, range->row + i,
+                            left < scratch->work.most_rows ? left : scratch->work.most_rows};
+        compute_block(q, &block, a->packed, ATTN_ROW_TABLE, &scratch->work);
+    }
+    for (size_t i = 0; i < range->rows && q->stats; i++) {
+        attn_block block = {range->batch, range->head, range->row + i, 1};
+        if (q->stats->kind[attn_row_index(a, block.b, block.h, block.i)] == ATTN_ROW_CAREFUL)
+            compute_block(q, &block, NULL, ATTN_ROW_CAREFUL, &scratch->careful);
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stats,
+                                 const attn_range *range, attn_stage stage, void *dst, size_t ld,
+                                 attn_cells_scratch *scratch, attn_error *err) {
+    request q = {a, stats, range, stage, dst, NULL, ld};
+    return compute(&q, scratch, false, err);
+}
+
+attn_status attn_cells_with_logits(const attn_attention *a, const attn_stats *stats,
+                                   const attn_range *range, void *weights, float *logits,
+                                   attn_cells_scratch *scratch, attn_error *err) {
+    request q = {a, stats, range, ATTN_STAGE_PROBS, weights, logits, range->cols};
+    return compute(&q, scratch, false, err);
+}
+
+/* --- the whole matrix --- */
+
+typedef struct filler {
+    request q;
+    attn_tensor *out;
+    attn_cells_scratch **lanes;
+    bool careful_only;
+    size_t blocks, rows;
+} filler;
+
+static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const filler *f = ctx;
+    const attn_attention_dims *d = &f->q.a->dims;
+    const size_t head = index / f->blocks, row = index % f->blocks * f->rows;
+    attn_range range = {.batch = head / d->Hq,
+                        .head = head % d->Hq,
+                        .row = row,
+                        .rows = d->L - row < f->rows ? d->L - row : f->rows,
+                        .cols = d->S};
+    request q = f->q;
+    q.range = &range;
+    q.ld = d->S;
+    q.dst = (char *)f->out->data + attn_row_index(q.a, range.batch, range.head, row) * d->S *
+                                       attn_dtype_size(d->result);
+    return compute(&q, f->lanes[lane], f->careful_only, err);
+}
+
+static bool any_careful(const attn_attention *a, const attn_stats *stats) {
+    const size_t rows = a->dims.B * a->dims.Hq * a->dims.L;
+    return memchr(stats->kind, ATTN_ROW_CAREFUL, rows) != NULL;
+}
+
+attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, attn_stage stage,
+                            bool careful_only, attn_pool *pool, const attn_control *control,
+                            attn_arena *arena, attn_tensor *out, attn_error *err) {
+    const size_t slots = attn_pool_slots(pool), rows = a->kernels->rows;
+    filler f = {.q = {.a = a, .stats = stats, .stage = stage},
+                .out = out,
+                .careful_only = careful_only,
+                .rows = rows,
+                .blocks = (a->dims.L + rows - 1) / rows};
+    if (careful_only && !any_careful(a, stats))
+        return ATTN_OK;
+    f.lanes = attn_arena_take(arena, slots * sizeof *f.lanes);
+    for (size_t s = 0; s < slots; s++)
+        if (!f.lanes || !(f.lanes[s] = attn_cells_scratch_new(a, arena)))
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
+    return attn_pool_run(pool, a->dims.B * a->dims.Hq * f.blocks, fill_piece, &f, control, err);
+}

@@ -1,0 +1,50 @@
+/* What a run costs, from shapes alone: the same sums as forward.c and pack.c allocate. */
+#include "attention/block.h"
+
+static const attn_kernels *table_of(const attn_attention_dims *d) {
+    return d->result == ATTN_F64 ? attn_kernels_of(ATTN_ISA_REF) : attn_kernels_current();
+}
+
+/* bytes += a * b * c, checked. */
+static bool add_product(size_t *bytes, size_t a, size_t b, size_t c) {
+    size_t n;
+    return attn_size_mul(a, b, &n) && attn_size_mul(n, c, &n) && attn_size_add(*bytes, n, bytes) &&
+           attn_size_add(*bytes, ATTN_ALIGN, bytes);
+}
+
+static bool result_bytes(const attn_attention_dims *d, unsigned want, size_t *bytes) {
+    const size_t elem = attn_dtype_size(d->result), rows = d->B * d->Hq * d->L;
+    const size_t keys = d->B * d->Hkv * d->S;
+    *bytes = 0;
+    return add_product(bytes, rows, 2 * sizeof(double) + 1, 1) &&
+           (!(want & ATTN_WANT_OUTPUT) || add_product(bytes, rows, d->Ev, elem)) &&
+           (!(want & ATTN_WANT_WEIGHTS) || add_product(bytes, rows, d->S, elem)) &&
+           (!(want & ATTN_WANT_SCORES) || add_product(bytes, rows, d->S, elem)) &&
+           (!(want & ATTN_WANT_LOGSUMEXP) || add_product(bytes, rows, 1, elem)) &&
+           (!(want & ATTN_WANT_PRESENT) || (add_product(bytes, keys, d->E, elem) &&
+                                            add_product(bytes, keys, d->Ev, elem)));
+}
+
+static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots, size_t *bytes) {
+    const attn_kernels *k = table_of(d);
+    const size_t rows = d->L < k->rows ? d->L : k->rows, widest = d->E > d->Ev ? d->E : d->Ev;
+    const size_t areas = slots * (want & (ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES) ? 2 : 1);
+    size_t table, careful;
+    *bytes = 0;
+    return attn_pack_bytes(d, k, d->B, bytes) &&
+           attn_block_work_bytes(k, rows ? rows : 1, d->E, d->Ev, &table) &&
+           attn_block_work_bytes(attn_kernels_of(ATTN_ISA_REF), 1, d->E, d->Ev, &careful) &&
+           add_product(bytes, areas, table, 1) && add_product(bytes, areas, careful, 1) &&
+           add_product(bytes, slots, k->keys * widest, k->elem) &&
+           add_product(bytes, slots, 4096, 1);
+}
+
+attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
+                                attn_cost *out, attn_error *err) {
+    attn_cost c = {.cells = (double)dims->B * (double)dims->Hq * (double)dims->L * (double)dims->S};
+    c.operations = c.cells * 2 * ((double)dims->E + (double)dims->Ev);
+    if (!result_bytes(dims, want, &c.result_bytes) || !work_bytes(dims, want, slots, &c.work_bytes))
+        return attn_fail(err, ATTN_ELIMIT, "query", "more bytes than can be counted");
+    *out = c;
+    return ATTN_OK;
+}

@@ -1,0 +1,334 @@
+/* The run: keys and values are packed, blocks of query rows go over the pool, rows are finished into
+ * output, weights and statistics.
+ *
+ * A float table computes rows with finite inputs, no danger of overflow and |maximum| < ATTN_WIDE. All
+ * others are "careful": `ref` computes them in double from the unpacked inputs. */
+#include <float.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "attention/block.h"
+#include "attention/cells.h"
+
+#define PIECE_OPERATIONS 1e8 /* about a millisecond of a fast table */
+
+typedef struct lane {
+    attn_block_work work, careful;
+} lane;
+
+typedef struct forward {
+    const attn_attention *a;
+    const attn_packed *packed;
+    lane *lanes;
+    unsigned want;
+    attn_results *out;
+    size_t row_blocks, blocks_a_piece, pieces_a_head;
+    _Atomic size_t hidden_rows;
+} forward;
+
+/* --- finishing a row --- */
+
+static bool is_f64(const attn_attention *a) { return a->dims.result == ATTN_F64; }
+
+static void *result_at(const attn_attention *a, const attn_tensor *t, size_t element) {
+    return (char *)t->data + element * attn_dtype_size(a->dims.result);
+}
+
+static void narrow(float *dst, const double *src, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        dst[i] = (float)src[i];
+}
+
+static void finish_output(const forward *f, const attn_block *block, size_t r, double sum,
+                          attn_block_work *w) {
+    const attn_attention *a = f->a;
+    const attn_kernels *k = w->kernels;
+    const size_t Ev = a->dims.Ev, elem = attn_dtype_size(a->dims.result);
+    const ptrdiff_t at = (ptrdiff_t)(block->b * a->dims.Hq * a->dims.L * Ev) +
+                         (ptrdiff_t)block->h * a->out_head +
+                         (ptrdiff_t)(block->i + r) * a->out_row;
+    char *dst = (char *)f->out->output.data + at * (ptrdiff_t)elem;
+    const char *acc = (char *)w->acc + r * k->acc_room(Ev) * k->elem;
+    if (sum == 0) {
+        memset(dst, 0, Ev * elem);
+        return;
+    }
+    if (k->elem == elem) {
+        k->divide(dst, acc, Ev, sum);
+        return;
+    }
+    for (size_t e = 0; e < Ev; e += k->keys) {
+        size_t n = Ev - e < k->keys ? Ev - e : k->keys;
+        k->divide(w->line, acc + e * k->elem, n, sum);
+        narrow((float *)(void *)dst + e, w->line, n);
+    }
+}
+
+static attn_status check_scores(const attn_attention *a, const attn_block *block, size_t r,
+                                double max, attn_error *err) {
+    char where[96];
+    if (a->in.allow_nonfinite || max == -INFINITY || fabs(max) <= (is_f64(a) ? DBL_MAX : FLT_MAX))
+        return ATTN_OK;
+    attn_element_path(a, 'q', block->b, block->h, block->i + r, 0, where);
+    char *last = strrchr(where, '/');
+    if (last)
+        *last = 0;
+    return attn_fail(err, ATTN_EVALUE, where,
+                     "the scores of this query overflow %s; scale the inputs down (or set "
+                     "allow_nonfinite)",
+                     attn_dtype_name(a->dims.result));
+}
+
+/* Statistics, output and logsumexp of row r, whose pass w holds. */
+static attn_status finish_row(forward *f, const attn_block *block, size_t r, uint8_t kind,
+                              size_t in_work, attn_block_work *w, attn_error *err) {
+    const attn_attention *a = f->a;
+    const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
+    attn_block one = {block->b, block->h, block->i + r - in_work, 1};
+    double max = w->kernels->row_max(w->max, in_work), sum = 0;
+    attn_status status = check_scores(a, block, r, max, err);
+    if (status != ATTN_OK)
+        return status;
+    if (max != -INFINITY)
+        sum = w->kernels->total(w->sum, in_work);
+    else
+        atomic_fetch_add(&f->hidden_rows, 1);
+    f->out->stats.max[row] = max;
+    f->out->stats.sum[row] = sum;
+    f->out->stats.kind[row] = kind;
+    if (f->want & ATTN_WANT_OUTPUT)
+        finish_output(f, &one, in_work, sum, w);
+    if (f->want & ATTN_WANT_LOGSUMEXP) {
+        double lse = sum == 0 ? -INFINITY : w->kernels->logsumexp(max, sum);
+        if (is_f64(a))
+            ((double *)f->out->logsumexp.data)[row] = lse;
+        else
+            ((float *)f->out->logsumexp.data)[row] = (float)lse;
+    }
+    return ATTN_OK;
+}
+
+/* Scores that the pass left in the weights' memory become weights, in place. */
+static void finish_weights(const forward *f, const attn_block *block, size_t r) {
+    const attn_attention *a = f->a;
+    const size_t S = a->dims.S, elem = attn_dtype_size(a->dims.result);
+    const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
+    char *w = result_at(a, &f->out->weights, row * S);
+    const double max = f->out->stats.max[row], sum = f->out->stats.sum[row];
+    size_t lo = 0, hi = S;
+    if (sum == 0)
+        hi = 0;
+    else if (!attn_mask_fills(a->mask))
+        attn_mask_interval(a->mask, block->b, block->i + r, &lo, &hi);
+    memset(w, 0, lo * elem);
+    a->kernels->weights(w + lo * elem, w + lo * elem, hi - lo, max, sum);
+    memset(w + hi * elem, 0, (S - hi) * elem);
+}
+
+/* --- careful rows --- */
+
+static attn_status careful_row(forward *f, const attn_block *block, size_t r, lane *l,
+                               attn_error *err) {
+    const attn_attention *a = f->a;
+    attn_block_work *w = &l->careful;
+    attn_block one = {block->b, block->h, block->i + r, 1};
+    size_t ld;
+    const void *q = attn_query_rows(a, one.b, one.h, one.i, 1, w->kernels->elem, w->query, &ld);
+    attn_block_stream(a, &one, NULL, q, ld, NULL, w);
+    return finish_row(f, block, r, ATTN_ROW_CAREFUL, 0, w, err);
+}
+
+/* Queries as the table reads them. Rows that are not finite are zeroed and marked careful, or refused
+ * when they see a key. Gives the largest magnitude of the others. */
+static attn_status load_queries(const forward *f, const attn_block *block, attn_block_work *w,
+                                const void **q, size_t *ld, uint64_t *careful, double *reach,
+                                attn_error *err) {
+    const attn_attention *a = f->a;
+    const attn_kernels *k = w->kernels;
+    const size_t E = a->dims.E;
+    *q = attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, ld);
+    *reach = 0;
+    for (size_t r = 0; r < block->rows; r++) {
+        double x = k->reach((const char *)*q + r * *ld * k->elem, E);
+        if (isfinite(x)) {
+            *reach = fmax(*reach, x);
+            continue;
+        }
+        attn_status status = attn_refuse_query(a, block->b, block->h, block->i + r, err);
+        if (status != ATTN_OK)
+            return status;
+        *careful |= UINT64_C(1) << r;
+        if (*q != w->query) {
+            for (size_t c = 0; c < block->rows; c++)
+                memcpy((char *)w->query + c * E * k->elem,
+                       (const char *)*q + c * *ld * k->elem, E * k->elem);
+            *q = w->query;
+            *ld = E;
+        }
+        memset((char *)w->query + r * E * k->elem, 0, E * k->elem);
+    }
+    return ATTN_OK;
+}
+
+/* Rows that the table must not compute: those that see something not finite, and all of them where a
+ * product or a sum could overflow float. */
+static uint64_t careful_rows(const forward *f, const attn_block *block, double reach) {
+    const attn_attention *a = f->a;
+    const attn_packed *p = f->packed;
+    const size_t first = attn_packed_tile(a, p, block->b, attn_kv_head(a, block->h), 0);
+    uint64_t careful = 0;
+    if (p->any_bad)
+        for (size_t r = 0; r < block->rows; r++)
+            if (attn_sees_bad(a, p, block->b, block->h, block->i + r))
+                careful |= UINT64_C(1) << r;
+    if (a->kernels->elem == sizeof(float)) {
+        double key = 0, value = 0;
+        for (size_t t = 0; t < p->tiles; t++) {
+            key = fmax(key, p->key_reach[first + t]);
+            value = fmax(value, p->value_reach[first + t]);
+        }
+        const double score = reach * key * (double)a->dims.E * fmax(1, fabs(a->scale));
+        if (score > FLT_MAX / 4 || value * (double)a->dims.S > FLT_MAX / 4)
+            careful = UINT64_MAX;
+    }
+    return careful;
+}
+
+static attn_status run_block(forward *f, const attn_block *block, lane *l, attn_error *err) {
+    const attn_attention *a = f->a;
+    attn_block_work *w = &l->work;
+    const attn_kernels *k = w->kernels;
+    const size_t elem = attn_dtype_size(a->dims.result);
+    const bool in_pass = (f->want & ATTN_WANT_WEIGHTS) && k->elem == elem;
+    const void *q;
+    void *scores = NULL;
+    size_t ld;
+    uint64_t careful = 0;
+    double reach;
+    attn_status status = load_queries(f, block, w, &q, &ld, &careful, &reach, err);
+    if (status != ATTN_OK)
+        return status;
+    careful |= careful_rows(f, block, reach);
+    if (in_pass)
+        scores = result_at(a, &f->out->weights,
+                           attn_row_index(a, block->b, block->h, block->i) * a->dims.S);
+    attn_block_stream(a, block, f->packed, q, ld, scores, w);
+    for (size_t r = 0; r < block->rows && status == ATTN_OK; r++) {
+        const double max = k->row_max(w->max, r);
+        bool wide = k->elem == sizeof(float) && max != -INFINITY && !(fabs(max) < ATTN_WIDE);
+        if (careful >> r & 1 || wide) {
+            status = careful_row(f, block, r, l, err);
+            continue;
+        }
+        status = finish_row(f, block, r, ATTN_ROW_TABLE, r, w, err);
+        if (status == ATTN_OK && in_pass)
+            finish_weights(f, block, r);
+    }
+    return status;
+}
+
+static attn_status run_piece(void *ctx, size_t index, size_t lane_index, attn_error *err) {
+    forward *f = ctx;
+    const attn_attention_dims *d = &f->a->dims;
+    const size_t head = index / f->pieces_a_head, rows = f->a->kernels->rows;
+    const size_t first = index % f->pieces_a_head * f->blocks_a_piece;
+    attn_status status = ATTN_OK;
+    for (size_t n = first; n < first + f->blocks_a_piece && n < f->row_blocks && status == ATTN_OK;
+         n++) {
+        attn_block block = {head / d->Hq, head % d->Hq, n * rows,
+                            d->L - n * rows < rows ? d->L - n * rows : rows};
+        status = run_block(f, &block, &f->lanes[lane_index], err);
+    }
+    return status;
+}
+
+/* --- results --- */
+
+static bool allocate_tensor(attn_arena *arena, attn_dtype dtype, int rank, const size_t *dims,
+                            attn_tensor *out) {
+    size_t count;
+    attn_tensor t = attn_tensor_dense(NULL, dtype, rank, dims);
+    if (!attn_tensor_count(&t, &count) || !attn_size_mul(count, attn_dtype_size(dtype), &count))
+        return false;
+    t.data = attn_arena_take(arena, count);
+    *out = t;
+    return t.data != NULL;
+}
+
+static attn_status allocate_results(const attn_attention *a, unsigned want, attn_arena *arena,
+                                    attn_results *out, attn_error *err) {
+    const attn_attention_dims *d = &a->dims;
+    const size_t rows = d->B * d->Hq * d->L;
+    *out = (attn_results){.hidden_rows = 0};
+    out->stats.max = attn_arena_zeroed(arena, rows, sizeof(double));
+    out->stats.sum = attn_arena_zeroed(arena, rows, sizeof(double));
+    out->stats.kind = attn_arena_zeroed(arena, rows, 1);
+    bool ok = out->stats.max && out->stats.sum && out->stats.kind;
+    if (want & ATTN_WANT_OUTPUT)
+        ok = ok && allocate_tensor(arena, d->result, d->output_rank, d->output, &out->output);
+    if (want & ATTN_WANT_WEIGHTS)
+        ok = ok && allocate_tensor(arena, d->result, d->weights_rank, d->weights, &out->weights);
+    if (want & ATTN_WANT_LOGSUMEXP)
+        ok = ok && allocate_tensor(arena, d->result, d->rows_rank, d->rows, &out->logsumexp);
+    if (want & ATTN_WANT_SCORES)
+        ok = ok && allocate_tensor(arena, d->result, d->weights_rank, d->weights, &out->scores);
+    return ok ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the results");
+}
+
+static attn_status allocate_lanes(forward *f, size_t slots, attn_arena *arena, attn_error *err) {
+    const attn_attention *a = f->a;
+    const attn_kernels *k = a->kernels;
+    const size_t rows = a->dims.L < k->rows ? a->dims.L : k->rows;
+    f->lanes = attn_arena_zeroed(arena, slots, sizeof *f->lanes);
+    for (size_t s = 0; s < slots; s++)
+        if (!f->lanes || !attn_block_work_init(&f->lanes[s].work, k, rows, a->dims.E, a->dims.Ev, arena) ||
+            !attn_block_work_init(&f->lanes[s].careful, attn_kernels_of(ATTN_ISA_REF), 1,
+                                  a->dims.E, a->dims.Ev, arena))
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
+    return ATTN_OK;
+}
+
+static attn_status run_rows(forward *f, attn_pool *pool, const attn_control *control,
+                            attn_arena *arena, attn_error *err) {
+    const attn_attention_dims *d = &f->a->dims;
+    const size_t rows = f->a->kernels->rows;
+    const double block = 2.0 * (double)rows * (double)d->S * (double)(d->E + d->Ev) + 1;
+    f->row_blocks = (d->L + rows - 1) / rows;
+    f->blocks_a_piece = block < PIECE_OPERATIONS ? (size_t)(PIECE_OPERATIONS / block) : 1;
+    if (f->blocks_a_piece > f->row_blocks)
+        f->blocks_a_piece = f->row_blocks ? f->row_blocks : 1;
+    f->pieces_a_head = (f->row_blocks + f->blocks_a_piece - 1) / f->blocks_a_piece;
+    attn_status status = allocate_lanes(f, attn_pool_slots(pool), arena, err);
+    if (status == ATTN_OK)
+        status = attn_pool_run(pool, d->B * d->Hq * f->pieces_a_head, run_piece, f, control, err);
+    f->out->hidden_rows = f->hidden_rows;
+    return status;
+}
+
+attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
+                               const attn_control *control, attn_arena *arena, attn_results *out,
+                               attn_error *err) {
+    attn_results results;
+    attn_packed *packed;
+    attn_status status = allocate_results(a, want, arena, &results, err);
+    if (status == ATTN_OK)
+        status = attn_pack(a, pool, control, arena, &packed, err);
+    if (status != ATTN_OK)
+        return status;
+    a->packed = packed;
+    forward f = {.a = a, .packed = packed, .want = want, .out = &results};
+    status = run_rows(&f, pool, control, arena, err);
+    if (status == ATTN_OK && (want & ATTN_WANT_SCORES))
+        status = attn_cells_fill(a, &results.stats, stage, false, pool, control, arena,
+                                 &results.scores, err);
+    if (status == ATTN_OK && (want & ATTN_WANT_WEIGHTS))
+        status = attn_cells_fill(a, &results.stats, ATTN_STAGE_PROBS,
+                                 a->kernels->elem == attn_dtype_size(a->dims.result), pool, control,
+                                 arena, &results.weights, err);
+    if (status == ATTN_OK && (want & ATTN_WANT_PRESENT))
+        status = attn_present(a, arena, &results, err);
+    if (status == ATTN_OK)
+        *out = results;
+    return status;
+}

@@ -1,0 +1,191 @@
+/* Keys and values of all heads packed once and shared by all query blocks, over the pool; what is not
+ * finite is packed as zeros and marked, so that hidden NaN cannot leak through 0 x NaN. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/block.h"
+
+enum { TILES_A_PIECE = 8 };
+
+typedef struct packer {
+    const attn_attention *a;
+    attn_packed *p;
+    void **lanes; /* scratch [keys, max(E, Ev)] each */
+    size_t chunks; /* pieces a head */
+} packer;
+
+static bool packed_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t sets,
+                         size_t tiles, size_t *keys, size_t *values, size_t *reach, size_t *bad) {
+    size_t heads, all;
+    return attn_size_mul(sets, d->Hkv, &heads) && attn_size_mul(heads, tiles, &all) &&
+           attn_size_mul(all, k->key_room(d->E) * k->elem, keys) &&
+           attn_size_mul(all, k->value_room(d->Ev) * k->elem, values) &&
+           attn_size_mul(all, sizeof(double), reach) && attn_size_mul(heads, d->S, bad);
+}
+
+bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t sets,
+                     size_t *bytes) {
+    size_t keys, values, reach, bad, tiles = d->S / k->keys + (d->S % k->keys != 0);
+    return packed_bytes(d, k, sets, tiles, &keys, &values, &reach, &bad) &&
+           attn_size_add(keys, values, bytes) && attn_size_add(*bytes, 2 * reach, bytes) &&
+           attn_size_add(*bytes, bad, bytes) && attn_size_add(*bytes, 5 * ATTN_ALIGN, bytes);
+}
+
+/* The largest finite magnitude of n rows; rows that are not finite get `mark` in bad[] and are replaced
+ * by zeros, for which the rows are first copied to scratch. */
+static double clean(const attn_kernels *k, const void **rows, size_t *ld, size_t n, size_t width,
+                    uint8_t *bad, uint8_t mark, void *scratch) {
+    double reach = 0;
+    for (size_t j = 0; j < n; j++) {
+        double x = k->reach((const char *)*rows + j * *ld * k->elem, width);
+        if (isfinite(x)) {
+            reach = x > reach ? x : reach;
+            continue;
+        }
+        if (*rows != scratch) {
+            for (size_t c = 0; c < n; c++)
+                memcpy((char *)scratch + c * width * k->elem,
+                       (const char *)*rows + c * *ld * k->elem, width * k->elem);
+            *rows = scratch;
+            *ld = width;
+        }
+        memset((char *)scratch + j * width * k->elem, 0, width * k->elem);
+        bad[j] |= mark;
+    }
+    return reach;
+}
+
+static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, void *scratch) {
+    const attn_attention *a = pk->a;
+    attn_packed *p = pk->p;
+    const attn_kernels *k = p->kernels;
+    const size_t S = a->dims.S, j0 = tile * k->keys, n = S - j0 < k->keys ? S - j0 : k->keys;
+    const size_t at = attn_packed_tile(a, p, set, hkv, tile);
+    uint8_t *bad = p->bad + (set * a->dims.Hkv + hkv) * S + j0;
+    size_t ld;
+    memset(bad, 0, n);
+    const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
+    p->key_reach[at] = clean(k, &rows, &ld, n, a->dims.E, bad, 1, scratch);
+    k->pack_key(p->keys + at * p->key_bytes, rows, ld, n, a->dims.E);
+    rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
+    p->value_reach[at] = clean(k, &rows, &ld, n, a->dims.Ev, bad, 2, scratch);
+    k->pack_value(p->values + at * p->value_bytes, rows, ld, n, a->dims.Ev);
+    if (memchr(bad, 1, n) || memchr(bad, 2, n) || memchr(bad, 3, n))
+        atomic_store(&p->any_bad, 1);
+}
+
+static attn_status pack_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const packer *pk = ctx;
+    const size_t chunk = index % pk->chunks, head = index / pk->chunks;
+    const size_t end = (chunk + 1) * TILES_A_PIECE;
+    (void)err;
+    for (size_t t = chunk * TILES_A_PIECE; t < end && t < pk->p->tiles; t++)
+        pack_tile(pk, head / pk->a->dims.Hkv, head % pk->a->dims.Hkv, t, pk->lanes[lane]);
+    return ATTN_OK;
+}
+
+/* --- NaN and infinity --- */
+
+static bool visible(const attn_attention *a, size_t b, size_t h, size_t i, size_t j) {
+    uint8_t keep;
+    if (attn_mask_fills(a->mask))
+        return true;
+    attn_mask_keep(a->mask, b, h, i, j, 1, &keep);
+    return keep;
+}
+
+bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i) {
+    const size_t S = a->dims.S, set = a->sets == 1 ? 0 : b;
+    const uint8_t *bad = p->bad + (set * a->dims.Hkv + attn_kv_head(a, h)) * S;
+    for (size_t j = 0; j < S; j++)
+        if (bad[j] && visible(a, b, h, i, j))
+            return true;
+    return false;
+}
+
+static bool seen_by_any(const attn_attention *a, size_t b, size_t hkv, size_t j) {
+    const size_t group = a->dims.Hq / a->dims.Hkv;
+    for (size_t h = hkv * group; h < (hkv + 1) * group; h++)
+        for (size_t i = 0; i < a->dims.L; i++)
+            if (visible(a, b, h, i, j))
+                return true;
+    return false;
+}
+
+static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
+                              attn_error *err) {
+    const size_t width = key ? a->dims.E : a->dims.Ev;
+    char path[96];
+    for (size_t e = 0; e < width; e++) {
+        const bool cached = j < a->dims.past;
+        const attn_view *v = key ? (cached ? &a->past_key : &a->key)
+                                 : (cached ? &a->past_value : &a->value);
+        double x;
+        attn_widen_f64(&x, attn_view_at(v, b, hkv, cached ? j : j - a->dims.past, e), v->dtype, 1, 1);
+        if (isfinite(x))
+            continue;
+        attn_element_path(a, key ? 'k' : 'v', b, hkv, j, e, path);
+        return attn_fail(err, ATTN_EVALUE, path,
+                         "%s at a position that a query sees; expected a finite number (or set "
+                         "allow_nonfinite)",
+                         isnan(x) ? "NaN" : "infinity");
+    }
+    return ATTN_OK;
+}
+
+/* The first visible key or value that is not finite, as an error. */
+static attn_status refuse_bad(const attn_attention *a, const attn_packed *p, attn_error *err) {
+    for (size_t b = 0; b < a->dims.B; b++)
+        for (size_t hkv = 0; hkv < a->dims.Hkv; hkv++) {
+            const size_t set = a->sets == 1 ? 0 : b;
+            const uint8_t *bad = p->bad + (set * a->dims.Hkv + hkv) * a->dims.S;
+            for (size_t j = 0; j < a->dims.S; j++)
+                if (bad[j] && seen_by_any(a, b, hkv, j))
+                    return report_bad(a, b, hkv, j, bad[j] & 1, err);
+        }
+    return ATTN_OK;
+}
+
+/* --- all of it --- */
+
+static attn_packed *allocate(const attn_attention *a, attn_arena *arena) {
+    const attn_kernels *k = a->kernels;
+    const attn_attention_dims *d = &a->dims;
+    attn_packed *p = attn_arena_small(arena, sizeof *p);
+    size_t keys, values, reach, bad;
+    if (!p)
+        return NULL;
+    *p = (attn_packed){.kernels = k,
+                       .tiles = d->S / k->keys + (d->S % k->keys != 0),
+                       .key_bytes = k->key_room(d->E) * k->elem,
+                       .value_bytes = k->value_room(d->Ev) * k->elem};
+    if (!packed_bytes(d, k, a->sets, p->tiles, &keys, &values, &reach, &bad))
+        return NULL;
+    p->keys = attn_arena_take(arena, keys);
+    p->values = attn_arena_take(arena, values);
+    p->key_reach = attn_arena_take(arena, reach);
+    p->value_reach = attn_arena_take(arena, reach);
+    p->bad = attn_arena_take(arena, bad);
+    return p->keys && p->values && p->key_reach && p->value_reach && p->bad ? p : NULL;
+}
+
+attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *control,
+                      attn_arena *arena, attn_packed **out, attn_error *err) {
+    const attn_kernels *k = a->kernels;
+    const size_t slots = attn_pool_slots(pool);
+    const size_t widest = a->dims.E > a->dims.Ev ? a->dims.E : a->dims.Ev;
+    packer pk = {.a = a, .p = allocate(a, arena), .lanes = attn_arena_take(arena, slots * sizeof(void *))};
+    if (!pk.p || !pk.lanes)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
+    for (size_t s = 0; s < slots; s++)
+        if (!(pk.lanes[s] = attn_arena_take(arena, k->keys * widest * k->elem)))
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
+    pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
+    attn_status status = attn_pool_run(pool, a->sets * a->dims.Hkv * pk.chunks, pack_piece, &pk,
+                                       control, err);
+    if (status == ATTN_OK && pk.p->any_bad && !a->in.allow_nonfinite)
+        status = refuse_bad(a, pk.p, err);
+    if (status == ATTN_OK)
+        *out = pk.p;
+    return status;
+}

@@ -1,0 +1,239 @@
+/* Shapes: what query, key, value and cache must agree on, and what comes out. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/attention_private.h"
+
+/* One operand split into batch axes, heads, rows and width, whatever the layout. */
+typedef struct operand {
+    const char *name;
+    const attn_tensor *t;
+    int batch_rank;
+    size_t heads, rows, width;
+} operand;
+
+attn_inputs attn_attention_defaults(void) { return (attn_inputs){.scale = NAN}; }
+
+static attn_status check_tensor(const char *name, const attn_tensor *t, attn_error *err) {
+    size_t count;
+    if (t->rank < 2 || t->rank > ATTN_MAX_RANK - 1)
+        return attn_fail(err, ATTN_ESHAPE, name,
+                         "expected a tensor of rank 2 ([L, E]), 3 ([B, L, E]), 4 ([B, H, L, E]) or "
+                         "up to %d, found rank %d",
+                         ATTN_MAX_RANK - 1, t->rank);
+    if (t->dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, name,
+                         "expected float32, float16, bfloat16 or float64, found %s",
+                         attn_dtype_name(t->dtype));
+    if (!attn_tensor_count(t, &count) || count > PTRDIFF_MAX / 8)
+        return attn_fail(err, ATTN_ELIMIT, name, "too many elements");
+    return ATTN_OK;
+}
+
+static attn_status split_bld(operand *o, size_t heads, attn_error *err) {
+    const attn_tensor *t = o->t;
+    const size_t D = t->dims[t->rank - 1];
+    if (!heads)
+        return attn_fail(err, ATTN_EARG, "num_heads",
+                         "layout BLD needs num_heads, the number of heads in the last axis");
+    if (D % heads)
+        return attn_fail(err, ATTN_ESHAPE, o->name,
+                         "the last axis, %zu, is not a multiple of the %zu heads", D, heads);
+    o->batch_rank = t->rank - 2;
+    o->heads = heads;
+    o->rows = t->dims[t->rank - 2];
+    o->width = D / heads;
+    return ATTN_OK;
+}
+
+static attn_status split(operand *o, attn_layout layout, size_t heads, attn_error *err) {
+    const attn_tensor *t = o->t;
+    attn_status status = check_tensor(o->name, t, err);
+    if (status != ATTN_OK)
+        return status;
+    const int r = t->rank;
+    if (layout == ATTN_BLD)
+        return split_bld(o, heads, err);
+    if (layout == ATTN_BLHE && r < 3)
+        return attn_fail(err, ATTN_ESHAPE, o->name,
+                         "layout BLHE needs rank 3 ([L, H, E]) or more, found rank %d", r);
+    o->width = t->dims[r - 1];
+    if (layout == ATTN_BLHE) {
+        o->batch_rank = r - 3;
+        o->heads = t->dims[r - 2];
+        o->rows = t->dims[r - 3];
+    } else {
+        o->batch_rank = r > 3 ? r - 3 : r - 2;
+        o->heads = r > 3 ? t->dims[r - 3] : 1;
+        o->rows = t->dims[r - 2];
+    }
+    if (heads && heads != o->heads)
+        return attn_fail(err, ATTN_ESHAPE, o->name, "%zu heads were stated, found %zu", heads,
+                         o->heads);
+    return ATTN_OK;
+}
+
+/* Key, value and caches must have the query's rank. */
+static attn_status same_rank(const operand *q, const operand *o, attn_error *err) {
+    char have[128], need[128];
+    if (o->t->rank == q->t->rank)
+        return ATTN_OK;
+    attn_shape_text(q->t->dims, q->t->rank, need, sizeof need);
+    attn_shape_text(o->t->dims, o->t->rank, have, sizeof have);
+    return attn_fail(err, ATTN_ESHAPE, o->name,
+                     "%s has shape %s and query %s: both must have the same rank. Give the missing "
+                     "axis the size 1, e.g. one decoder state [8, 512] against [8, 20, 512] is sent as "
+                     "[8, 1, 512]",
+                     o->name, have, need);
+}
+
+/* Batch axes broadcast only from size 1. */
+static attn_status merge_batch(attn_attention_dims *d, const operand *o, attn_error *err) {
+    for (int a = 0; a < d->batch_rank; a++) {
+        size_t dim = o->t->dims[a];
+        if (d->batch[a] == 1)
+            d->batch[a] = dim;
+        else if (dim != 1 && dim != d->batch[a])
+            return attn_fail(err, ATTN_ESHAPE, o->name,
+                             "batch axis %d is %zu, expected %zu or 1", a, dim, d->batch[a]);
+    }
+    return ATTN_OK;
+}
+
+static attn_status expect(const char *name, const char *what, size_t found, size_t expected,
+                          const char *why, attn_error *err) {
+    if (found == expected)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, name, "%s is %zu, expected %zu (%s)", what, found, expected,
+                     why);
+}
+
+static attn_status check_heads(const attn_inputs *in, const attn_attention_dims *d,
+                               attn_error *err) {
+    if (d->Hq == d->Hkv)
+        return ATTN_OK;
+    if (in->forbid_gqa)
+        return attn_fail(err, ATTN_ESHAPE, "key",
+                         "%zu query heads and %zu key/value heads differ, which enable_gqa false "
+                         "forbids",
+                         d->Hq, d->Hkv);
+    if (!d->Hkv || d->Hq % d->Hkv)
+        return attn_fail(err, ATTN_ESHAPE, "key",
+                         "the %zu query heads must be a multiple of the %zu key/value heads", d->Hq,
+                         d->Hkv);
+    return ATTN_OK;
+}
+
+/* A cache: [batch axes, Hkv, P, E] in every layout, [batch axes, P, E] where there is one head. */
+static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_error *err) {
+    const attn_tensor *t = o->t;
+    attn_status status = check_tensor(o->name, t, err);
+    if (status != ATTN_OK)
+        return status;
+    if (t->rank != d->batch_rank + 3 && t->rank != d->batch_rank + 2)
+        return attn_fail(err, ATTN_ESHAPE, o->name,
+                         "a cache has the shape [batch axes, Hkv, P, E], which is rank %d here; "
+                         "found rank %d",
+                         d->batch_rank + 3, t->rank);
+    o->batch_rank = d->batch_rank;
+    o->heads = t->rank == d->batch_rank + 3 ? t->dims[t->rank - 3] : 1;
+    o->rows = t->dims[t->rank - 2];
+    o->width = t->dims[t->rank - 1];
+    return ATTN_OK;
+}
+
+static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
+    operand k = {"past_key", &in->past_key, 0, 0, 0, 0}, v = {"past_value", &in->past_value, 0, 0, 0, 0};
+    if (!in->past_key.rank && !in->past_value.rank)
+        return ATTN_OK;
+    if (!in->past_key.rank || !in->past_value.rank)
+        return attn_fail(err, ATTN_EARG, in->past_key.rank ? "past_value" : "past_key",
+                         "past_key and past_value go together, one is missing");
+    attn_status status = split_cache(&k, d, err);
+    if (status == ATTN_OK)
+        status = split_cache(&v, d, err);
+    if (status != ATTN_OK)
+        return status;
+    d->past = k.rows;
+    if ((status = merge_batch(d, &k, err)) != ATTN_OK || (status = merge_batch(d, &v, err)) != ATTN_OK ||
+        (status = expect(k.name, "the number of heads", k.heads, d->Hkv, "as key has", err)) != ATTN_OK ||
+        (status = expect(v.name, "the number of heads", v.heads, d->Hkv, "as key has", err)) != ATTN_OK ||
+        (status = expect(k.name, "the width", k.width, d->E, "as query has", err)) != ATTN_OK ||
+        (status = expect(v.name, "the width", v.width, d->Ev, "as value has", err)) != ATTN_OK)
+        return status;
+    return expect(v.name, "the length", v.rows, k.rows, "as past_key has", err);
+}
+
+static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
+    const attn_tensor *q = &in->query;
+    size_t count = 1;
+    d->has_heads = in->layout != ATTN_BHLE || q->rank > 3;
+    d->B = 1;
+    for (int a = 0; a < d->batch_rank; a++)
+        if (!attn_size_mul(d->B, d->batch[a], &d->B))
+            return attn_fail(err, ATTN_ELIMIT, "query", "too many batch entries");
+    memcpy(d->weights, d->batch, sizeof d->batch);
+    d->weights_rank = d->batch_rank;
+    if (d->has_heads)
+        d->weights[d->weights_rank++] = d->Hq;
+    d->weights[d->weights_rank++] = d->L;
+    d->rows_rank = d->weights_rank;
+    memcpy(d->rows, d->weights, sizeof d->rows);
+    d->weights[d->weights_rank++] = d->S;
+    memcpy(d->output, q->dims, sizeof d->output);
+    memcpy(d->output, d->batch, (size_t)d->batch_rank * sizeof *d->output);
+    d->output_rank = q->rank;
+    if (in->layout == ATTN_BLD) {
+        if (!attn_size_mul(d->Hq, d->Ev, &d->output[q->rank - 1]))
+            return attn_fail(err, ATTN_ELIMIT, "value", "too wide");
+    } else {
+        d->output[q->rank - 1] = d->Ev;
+    }
+    const size_t factors[] = {d->B, d->Hq, d->L, d->S ? d->S : 1, 16};
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
+        if (factors[i] && !attn_size_mul(count, factors[i], &count))
+            return attn_fail(err, ATTN_ELIMIT, "query",
+                             "batch x heads x queries x keys is beyond what can be counted");
+    return ATTN_OK;
+}
+
+attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out,
+                                 attn_error *err) {
+    const attn_tensor *key = in->key.rank ? &in->key : &in->query;
+    const attn_tensor *value = in->value.rank ? &in->value : key;
+    const size_t kv_heads = in->num_kv_heads ? in->num_kv_heads : in->num_heads;
+    operand q = {"query", &in->query, 0, 0, 0, 0}, k = {"key", key, 0, 0, 0, 0},
+            v = {"value", value, 0, 0, 0, 0};
+    attn_attention_dims d = {.result = ATTN_F32};
+    attn_status status;
+    if (in->value.rank && !in->key.rank)
+        return attn_fail(err, ATTN_EARG, "key", "value was given without key");
+    if ((status = split(&q, in->layout, in->num_heads, err)) != ATTN_OK ||
+        (status = check_tensor(k.name, key, err)) != ATTN_OK ||
+        (status = check_tensor(v.name, value, err)) != ATTN_OK ||
+        (status = same_rank(&q, &k, err)) != ATTN_OK ||
+        (status = same_rank(&q, &v, err)) != ATTN_OK ||
+        (status = split(&k, in->layout, kv_heads, err)) != ATTN_OK ||
+        (status = split(&v, in->layout, kv_heads, err)) != ATTN_OK)
+        return status;
+    d.batch_rank = q.batch_rank;
+    for (int a = 0; a < d.batch_rank; a++)
+        d.batch[a] = in->query.dims[a];
+    d.Hq = q.heads, d.Hkv = k.heads, d.L = q.rows, d.E = q.width, d.Ev = v.width;
+    if ((status = merge_batch(&d, &k, err)) != ATTN_OK ||
+        (status = merge_batch(&d, &v, err)) != ATTN_OK ||
+        (status = expect("key", "the width of a head", k.width, d.E, "as query has", err)) != ATTN_OK ||
+        (status = expect("value", "the number of heads", v.heads, d.Hkv, "as key has", err)) != ATTN_OK ||
+        (status = expect("value", "the number of keys", v.rows, k.rows, "as key has", err)) != ATTN_OK ||
+        (status = check_heads(in, &d, err)) != ATTN_OK ||
+        (status = resolve_past(in, &d, err)) != ATTN_OK)
+        return status;
+    if (!attn_size_add(d.past, k.rows, &d.S))
+        return attn_fail(err, ATTN_ELIMIT, "past_key", "too long");
+    if (in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64)
+        d.result = ATTN_F64;
+    status = fill_results(in, &d, err);
+    if (status == ATTN_OK)
+        *out = d;
+    return status;
+}
