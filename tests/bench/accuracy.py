@@ -9,7 +9,6 @@ these multiples of what PyTorch showed over 64 seeds. One seed decides nothing: 
 exceed each other on half of them.
 """
 import argparse
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ sys.path.insert(0, str(TESTS))
 import tables  # noqa: E402
 from oracle import tensors  # noqa: E402
 from oracle.attention import softmax_rows  # noqa: E402
+from serving import service  # noqa: E402
 
 BOUNDS = Path(__file__).with_name("accuracy_bounds.json")
 RMS, MAX = 1.1, 1.25  # allowed multiples of PyTorch's errors
@@ -96,9 +96,6 @@ def measure(run, seeds):
 
 
 def start(isa):
-    spec = importlib.util.spec_from_file_location("service", TESTS / "http" / "conftest.py")
-    service = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(service)
     return service.Daemon("--ops_listen", "", "--log", "off", env={"ATTN_ISA": isa})
 
 

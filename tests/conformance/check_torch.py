@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conftest import ask, as_array
+from serving import ask, as_array
 from oracle import tensors
 
 BOUND = 5e-6

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import tables
-from conftest import service
+from serving import service
 from random_requests import request
 
 LARGE = [

@@ -4,7 +4,7 @@ import base64
 import numpy as np
 import pytest
 
-from conftest import ask
+from serving import ask
 from oracle import heatmap, tensors
 from oracle.attention import attention
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from conftest import ask, compare
+from serving import ask, compare
 from oracle import rng, tensors
 from oracle.attention import served
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import onnx_cases
-from conftest import as_array, ask
+from serving import as_array, ask
 
 CASES = onnx_cases.cases()
 

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from conftest import FLOAT32, FLOAT64, ask, compare
+from serving import FLOAT32, FLOAT64, ask, compare
 from oracle import tensors
 from oracle.attention import served
 from random_requests import request

@@ -115,6 +115,7 @@ def read(spec):
             flat = _flatten(spec["data"])
         else:
             flat = _literal(spec, shape)
+            flat = flat if dtype == "float64" else flat.astype(np.float32)
     if isinstance(flat, list):
         flat = [-np.inf if x is None else x for x in flat]
     if dtype in REAL:

@@ -1,35 +1,22 @@
-"""A daemon on each kernel table that this processor has, and how answers are compared with the oracle."""
+"""How Python tests reach the daemon, and how answers are compared with the oracle."""
 import importlib.util
 import json
 import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
-
-import tables
 from oracle import tensors
 
 # The daemon under test is started as the HTTP tests start it.
 _spec = importlib.util.spec_from_file_location(
-    "service", Path(__file__).resolve().parents[1] / "http" / "conftest.py")
+    "service", Path(__file__).resolve().parent / "http" / "conftest.py")
 service = importlib.util.module_from_spec(_spec)
 sys.modules["service"] = service
 _spec.loader.exec_module(service)
-start = service.start  # the fixture
 
 # Per unit of magnitude, for float32 results of well-conditioned inputs against float64.
 FLOAT32 = 4e-6
 FLOAT64 = 1e-13
-
-
-@pytest.fixture(scope="session", params=tables.available())
-def table(request):
-    """One daemon a kernel table, for the whole run."""
-    daemon = service.Daemon("--ops_listen", "", "--log", "off", env={"ATTN_ISA": request.param})
-    assert daemon.kernels == request.param
-    yield daemon
-    daemon.stop()
 
 
 def ask(daemon, body, status=200, path="/v1/attention"):
