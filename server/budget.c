@@ -9,6 +9,7 @@
 
 static size_t total;
 static atomic_size_t used;
+static _Thread_local size_t refusals;
 
 static void *take(size_t size) {
     size_t rounded = size ? size : 1;
@@ -19,6 +20,7 @@ static void *take(size_t size) {
     void *p = NULL;
     if (rounded <= total && before <= total - rounded)
         p = aligned_alloc(ATTN_ALIGN, rounded);
+    refusals += !p;
     /* give() knows only what the C library says of the block, so that is what is counted. */
     size_t counted = p ? malloc_usable_size(p) : 0;
     atomic_fetch_add_explicit(&used, counted - rounded, memory_order_relaxed);
@@ -35,8 +37,16 @@ void srv_budget_start(size_t bytes) {
     attn_set_allocator(take, give);
 }
 
-size_t srv_budget_total(void) { return total; }
-size_t srv_budget_used(void) { return atomic_load_explicit(&used, memory_order_relaxed); }
+size_t srv_budget_total(void) {
+    return total;
+}
+size_t srv_budget_used(void) {
+    return atomic_load_explicit(&used, memory_order_relaxed);
+}
+
+size_t srv_budget_refusals(void) {
+    return refusals;
+}
 
 bool srv_budget_fits(size_t bytes) {
     size_t now = srv_budget_used();

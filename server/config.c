@@ -1,5 +1,6 @@
 /* The table of settings and its layers: defaults, JSON file, environment, command line. Every value
- * reaches the struct through set_value(), so that each layer has the same checks and error texts. */
+ * reaches the struct through set_value(), so that each layer has the same checks and error texts.
+ */
 #include "config.h"
 
 #include <ctype.h>
@@ -17,7 +18,7 @@ static const char *const log_choices[] = {"json", "off", NULL};
 static const char *const isa_choices[] = {"auto", "ref", "avx2", "avx512", NULL};
 
 #define AT(member) offsetof(srv_config, member)
-#define MOST 9007199254740992.0 /* 2^53: every number of the table is exact as a double */
+#define MOST       9007199254740992.0 /* 2^53: every number of the table is exact as a double */
 
 const srv_setting srv_settings[] = {
     {"listen", SRV_SET_STRING, AT(listen), "127.0.0.1:8080", 0, 0, NULL, false,
@@ -81,7 +82,9 @@ static bool refuse(srv_config_error *err, const char *format, ...) {
     return false;
 }
 
-static bool out_of_memory(srv_config_error *err) { return refuse(err, "out of memory"); }
+static bool out_of_memory(srv_config_error *err) {
+    return refuse(err, "out of memory");
+}
 
 const srv_setting *srv_setting_find(const char *key) {
     for (const srv_setting *row = srv_settings; row->key; row++)
@@ -100,7 +103,8 @@ static const char *nearest_key(const char *key) {
 
 static bool unknown_key(const char *key, const char *origin, srv_config_error *err) {
     const char *near = nearest_key(key);
-    return near ? refuse(err, "%s: unknown setting \"%.80s\", did you mean \"%s\"?", origin, key, near)
+    return near ? refuse(err, "%s: unknown setting \"%.80s\", did you mean \"%s\"?", origin, key,
+                         near)
                 : refuse(err, "%s: unknown setting \"%.80s\"", origin, key);
 }
 
@@ -266,7 +270,8 @@ static bool json_member(srv_config *c, const char *key, const json_t *value, con
     const srv_setting *row = srv_setting_find(key);
     if (!row)
         return unknown_key(key, origin, err);
-    bool number = row->kind == SRV_SET_INT || row->kind == SRV_SET_BYTES || row->kind == SRV_SET_REAL;
+    bool number =
+        row->kind == SRV_SET_INT || row->kind == SRV_SET_BYTES || row->kind == SRV_SET_REAL;
     if (json_is_number(value) && number)
         return number_set(c, row, json_number_value(value), origin, err);
     if (json_is_boolean(value) && row->kind == SRV_SET_BOOL)
@@ -353,7 +358,9 @@ void srv_config_close(srv_config *c) {
     *c = (srv_config){0};
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
 
 bool srv_config_resolve(srv_config *c, srv_config_error *err) {
     if (!c->workers)

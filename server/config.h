@@ -1,6 +1,7 @@
-/* Settings: one table (key, type, default, range, meaning) from which the JSON file, the environment
- * (ATTND_<KEY>), the command line (--<key>), --help, --print-config, the limits of GET /version and
- * config/README.md come. A srv_config owns its strings; it is read-only once the service runs. */
+/* Settings: one table (key, type, default, range, meaning) from which the JSON file, the
+ * environment (ATTND_<KEY>), the command line (--<key>), --help, --print-config, the limits of GET
+ * /version and config/README.md come. A srv_config owns its strings; it is read-only once the
+ * service runs. */
 #ifndef SRV_CONFIG_H
 #define SRV_CONFIG_H
 
@@ -22,24 +23,24 @@ typedef struct srv_config {
     int64_t queue_length;       /* requests that may wait for a request thread */
     int64_t request_timeout_ms; /* from the request line to the answer */
     int64_t max_body_bytes;
-    int64_t max_request_bytes;  /* arena of one request, its body not counted */
-    int64_t memory_bytes;       /* all bodies and arenas together */
-    double max_cells;           /* B * Hq * L * S of one request */
+    int64_t max_request_bytes; /* arena of one request, its body not counted */
+    int64_t memory_bytes;      /* all bodies and arenas together */
+    double max_cells;          /* B * Hq * L * S of one request */
     int64_t max_json_depth;
-    int64_t in_place_bytes;     /* bodies up to this may run on the HTTP thread */
+    int64_t in_place_bytes; /* bodies up to this may run on the HTTP thread */
     int64_t in_place_memory_bytes;
     srv_list cors_origins;
-    char *isa;                  /* "auto", "ref", "avx2", "avx512" */
-    int log;                    /* SRV_LOG_* */
+    char *isa; /* "auto", "ref", "avx2", "avx512" */
+    int log;   /* SRV_LOG_* */
     int64_t header_timeout_ms;
     int64_t idle_timeout_s;
-    int64_t min_rate_bytes;     /* slowest upload or download that is served, bytes a second */
+    int64_t min_rate_bytes; /* slowest upload or download that is served, bytes a second */
     int64_t connections;
-    int64_t connection_bytes;   /* buffer of one connection: request headers, one slice of the body */
+    int64_t connection_bytes; /* buffer of one connection: request headers, one slice of the body */
     int64_t drain_ms;
     bool half_close_is_gone;
 
-    bool ops_given;             /* ops_listen was chosen, not the default */
+    bool ops_given; /* ops_listen was chosen, not the default */
 } srv_config;
 
 enum { SRV_LOG_JSON, SRV_LOG_OFF };
@@ -76,7 +77,8 @@ typedef struct srv_config_error {
 bool srv_config_init(srv_config *c);
 void srv_config_close(srv_config *c);
 
-/* Each layer replaces what it names. `origin` is how errors call the source: a file name, "ATTND_X",
+/* Each layer replaces what it names. `origin` is how errors call the source: a file name,
+ * "ATTND_X",
  * "--x". false: *err says what was expected, what was found and where. */
 bool srv_config_set(srv_config *c, const char *key, const char *text, const char *origin,
                     srv_config_error *err);
@@ -87,14 +89,15 @@ bool srv_config_file(srv_config *c, const char *path, srv_config_error *err);
 bool srv_config_environment(srv_config *c, char **environment, FILE *warnings,
                             srv_config_error *err);
 
-/* Replace "0 = automatic" by numbers fitting this machine, and check what spans several settings. */
+/* Replace "0 = automatic" by numbers fitting this machine, and check what spans several settings.
+ */
 bool srv_config_resolve(srv_config *c, srv_config_error *err);
 
 const srv_setting *srv_setting_find(const char *key);
 double srv_setting_number(const srv_config *c, const srv_setting *row); /* numbers and booleans */
 
-void srv_config_print(const srv_config *c, FILE *out);     /* JSON, the form of config/attnd.json */
-void srv_config_print_reference(FILE *out);                /* Markdown, the form of config/README.md */
-void srv_config_print_options(FILE *out);                  /* for --help */
+void srv_config_print(const srv_config *c, FILE *out); /* JSON, the form of config/attnd.json */
+void srv_config_print_reference(FILE *out);            /* Markdown, the form of config/README.md */
+void srv_config_print_options(FILE *out);              /* for --help */
 
 #endif

@@ -1,4 +1,5 @@
-/* The settings printed: as JSON, as the reference table of config/README.md, as options of --help. */
+/* The settings printed: as JSON, as the reference table of config/README.md, as options of --help.
+ */
 #include <inttypes.h>
 #include <string.h>
 

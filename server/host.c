@@ -1,5 +1,5 @@
-/* Reads /proc and the cgroup trees. Cgroup limits hold for a group and all above it, so each path is
- * walked from this process's group up to the mount. */
+/* Reads /proc and the cgroup trees. Cgroup limits hold for a group and all above it, so each path
+ * is walked from this process's group up to the mount. */
 #include "host.h"
 
 #include <dirent.h>
@@ -87,7 +87,8 @@ typedef struct group_file {
     const char *file, *period; /* period: v1 file with the divisor, or NULL */
 } group_file;
 
-/* This process's path in the hierarchy of `controller`, from /proc/self/cgroup; false: not in one. */
+/* This process's path in the hierarchy of `controller`, from /proc/self/cgroup; false: not in one.
+ */
 static bool group_path(const char *root, const char *controller, char *path, size_t size) {
     char file[512], *text;
     size_t length;

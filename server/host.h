@@ -1,13 +1,13 @@
-/* What this machine or container gives us: processors, memory, files. `root` is put before the paths
- * of /proc and /sys ("" = the real ones), so that tests can bring a tree of their own. */
+/* What this machine or container gives us: processors, memory, files. `root` is put before the
+ * paths of /proc and /sys ("" = the real ones), so that tests can bring a tree of their own. */
 #ifndef SRV_HOST_H
 #define SRV_HOST_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whole processors: the affinity mask, and the cgroup quota (v2 cpu.max, v1 cpu.cfs_quota_us of this
- * process's group and those above), rounded down; at least 1. */
+/* Whole processors: the affinity mask, and the cgroup quota (v2 cpu.max, v1 cpu.cfs_quota_us of
+ * this process's group and those above), rounded down; at least 1. */
 size_t srv_host_processors(const char *root);
 /* Bytes: the smaller of physical memory and the cgroup limit (v2 memory.max, v1
  * memory.limit_in_bytes). */

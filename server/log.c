@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "line.h"
+
 enum { BUFFER = 512 * 1024, LINE_MOST = 1024, FLUSH_MS = 100 };
 
 struct srv_log {
@@ -18,37 +20,9 @@ struct srv_log {
     bool on, started, closing;
     char *filling, *writing;
     size_t filled, dropped;
-    time_t second;     /* whose text is in `stamp` */
-    char stamp[24];    /* "2026-01-31T12:00:00." */
+    time_t second;  /* whose text is in `stamp` */
+    char stamp[24]; /* "2026-01-31T12:00:00." */
 };
-
-static char *put(char *p, const char *text) {
-    size_t n = strlen(text);
-    memcpy(p, text, n);
-    return p + n;
-}
-
-static char *put_number(char *p, uint64_t value) {
-    char digits[20];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while (value /= 10);
-    while (n)
-        *p++ = digits[--n];
-    return p;
-}
-
-/* Milliseconds with three digits behind the point. */
-static char *put_ms(char *p, int64_t ns) {
-    uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
-    p = put_number(p, us / 1000);
-    *p++ = '.';
-    *p++ = (char)('0' + us / 100 % 10);
-    *p++ = (char)('0' + us / 10 % 10);
-    *p++ = (char)('0' + us % 10);
-    return p;
-}
 
 /* {"time":"2026-01-31T12:00:00.123Z" ; under the lock, for the text of the second is shared. */
 static char *put_time(srv_log *log, char *p) {
@@ -61,11 +35,11 @@ static char *put_time(srv_log *log, char *p) {
         log->second = now.tv_sec;
     }
     long ms = now.tv_nsec / 1000000;
-    p = put(put(p, "{\"time\":\""), log->stamp);
+    p = srv_put(srv_put(p, "{\"time\":\""), log->stamp);
     *p++ = (char)('0' + ms / 100);
     *p++ = (char)('0' + ms / 10 % 10);
     *p++ = (char)('0' + ms % 10);
-    return put(p, "Z\"");
+    return srv_put(p, "Z\"");
 }
 
 static void write_all(const char *data, size_t size) {
@@ -126,8 +100,7 @@ srv_log *srv_log_new(bool on) {
     log->on = on;
     log->filling = malloc(BUFFER);
     log->writing = malloc(BUFFER);
-    log->started = log->filling && log->writing &&
-                   !pthread_create(&log->thread, NULL, writer, log);
+    log->started = log->filling && log->writing && !pthread_create(&log->thread, NULL, writer, log);
     if (!log->started) {
         srv_log_free(log);
         return NULL;
@@ -172,19 +145,19 @@ void srv_log_request(srv_log *log, const srv_log_entry *e) {
     pthread_mutex_lock(&log->lock);
     char *p = put_time(log, line);
     /* Lengths: an id has at most 128 bytes, a client 108; methods and routes are our own texts. */
-    p = put(put(p, ",\"id\":\""), e->id);
-    p = put(put(p, "\",\"method\":\""), e->method);
-    p = put(put(p, "\",\"route\":\""), e->route);
-    p = put_number(put(p, "\",\"status\":"), (uint64_t)e->status);
-    p = put_number(put(p, ",\"bytes_in\":"), e->bytes_in);
-    p = put_number(put(p, ",\"bytes_out\":"), e->bytes_out);
-    p = put_ms(put(p, ",\"ms\":"), e->total_ns);
-    p = put_ms(put(p, ",\"queue_ms\":"), e->queue_ns);
-    p = put_ms(put(p, ",\"decode_ms\":"), e->decode_ns);
-    p = put_ms(put(p, ",\"compute_ms\":"), e->compute_ns);
-    p = put_ms(put(p, ",\"encode_ms\":"), e->encode_ns);
-    p = put(put(p, ",\"client\":\""), e->client);
-    p = put(p, "\"}\n");
+    p = srv_put(srv_put(p, ",\"id\":\""), e->id);
+    p = srv_put(srv_put(p, "\",\"method\":\""), e->method);
+    p = srv_put(srv_put(p, "\",\"route\":\""), e->route);
+    p = srv_put_number(srv_put(p, "\",\"status\":"), (uint64_t)e->status);
+    p = srv_put_number(srv_put(p, ",\"bytes_in\":"), e->bytes_in);
+    p = srv_put_number(srv_put(p, ",\"bytes_out\":"), e->bytes_out);
+    p = srv_put_ms(srv_put(p, ",\"ms\":"), e->total_ns);
+    p = srv_put_ms(srv_put(p, ",\"queue_ms\":"), e->queue_ns);
+    p = srv_put_ms(srv_put(p, ",\"decode_ms\":"), e->decode_ns);
+    p = srv_put_ms(srv_put(p, ",\"compute_ms\":"), e->compute_ns);
+    p = srv_put_ms(srv_put(p, ",\"encode_ms\":"), e->encode_ns);
+    p = srv_put(srv_put(p, ",\"client\":\""), e->client);
+    p = srv_put(p, "\"}\n");
     append(log, line, (size_t)(p - line));
     pthread_mutex_unlock(&log->lock);
 }
@@ -195,7 +168,7 @@ void srv_log_event(srv_log *log, const char *event) {
     char line[LINE_MOST];
     pthread_mutex_lock(&log->lock);
     char *p = put_time(log, line);
-    p = put(put(put(p, ",\"event\":\""), event), "\"}\n");
+    p = srv_put(srv_put(srv_put(p, ",\"event\":\""), event), "\"}\n");
     append(log, line, (size_t)(p - line));
     pthread_mutex_unlock(&log->lock);
 }

@@ -24,7 +24,8 @@ void srv_log_free(srv_log *log); /* writes what is left; NULL is fine */
 
 /* Any thread. */
 void srv_log_request(srv_log *log, const srv_log_entry *entry);
-/* A line about the service itself: {"time":…,"event":"…"}; `event` needs no escaping. Any thread. */
+/* A line about the service itself: {"time":…,"event":"…"}; `event` needs no escaping. Any thread.
+ */
 void srv_log_event(srv_log *log, const char *event);
 
 #endif

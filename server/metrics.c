@@ -1,4 +1,5 @@
-/* A dense table of counters [route][method][code] and two kinds of histograms, all of them atomics. */
+/* A dense table of counters [route][method][code] and two kinds of histograms, all of them atomics.
+ */
 #include "metrics.h"
 
 #include <stdatomic.h>
@@ -9,13 +10,13 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static const char *const methods[] = {"GET",    "HEAD",   "POST",  "OPTIONS",
-                                      "PUT",    "DELETE", "PATCH", "other"};
-static const int codes[] = {200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 410, 411,
-                            413, 415, 417, 422, 429, 499, 500, 501, 503, 504, 0 /* other */};
+static const char *const methods[] = {"GET", "HEAD",   "POST",  "OPTIONS",
+                                      "PUT", "DELETE", "PATCH", "other"};
+static const int codes[] = {200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 410,
+                            411, 413, 415, 417, 422, 429, 499, 500, 501, 503, 504, 0 /* other */};
 /* Upper bounds in nanoseconds, and as the text of their label in seconds. */
-static const int64_t bounds[] = {100000,     250000,     1000000,    2500000,     10000000,
-                                 25000000,   100000000,  250000000,  1000000000,  2500000000,
+static const int64_t bounds[] = {100000,      250000,      1000000,    2500000,    10000000,
+                                 25000000,    100000000,   250000000,  1000000000, 2500000000,
                                  10000000000, 30000000000, 60000000000};
 static const char *const bound_texts[] = {"0.0001", "0.00025", "0.001", "0.0025", "0.01",
                                           "0.025",  "0.1",     "0.25",  "1",      "2.5",
@@ -56,7 +57,9 @@ srv_meters *srv_meters_new(const char *const *routes, size_t count) {
     return meters;
 }
 
-void srv_meters_free(srv_meters *meters) { free(meters); }
+void srv_meters_free(srv_meters *meters) {
+    free(meters);
+}
 
 void srv_meter_add(srv_meters *meters, srv_meter which, int64_t amount) {
     atomic_fetch_add_explicit(&meters->single[which], amount, memory_order_relaxed);
@@ -85,7 +88,9 @@ static size_t method_index(const char *method) {
     return i;
 }
 
-const char *srv_method_name(const char *method) { return methods[method_index(method)]; }
+const char *srv_method_name(const char *method) {
+    return methods[method_index(method)];
+}
 
 void srv_meters_request(srv_meters *meters, size_t route, const char *method, int code,
                         int64_t total_ns, int64_t queue_ns) {
@@ -124,12 +129,13 @@ static void print_histogram(attn_text *out, const char *name, const char *label,
 }
 
 static void print_requests(srv_meters *meters, attn_text *out) {
-    family(out, "attnd_requests_total", "counter", "Requests answered, by route, method and status.");
+    family(out, "attnd_requests_total", "counter",
+           "Requests answered, by route, method and status.");
     for (size_t r = 0; r <= meters->count; r++)
         for (size_t m = 0; m < COUNT(methods); m++)
             for (size_t c = 0; c < COUNT(codes); c++) {
-                uint64_t n = atomic_load_explicit(&meters->routes[r].requests[m][c],
-                                                  memory_order_relaxed);
+                uint64_t n =
+                    atomic_load_explicit(&meters->routes[r].requests[m][c], memory_order_relaxed);
                 char code[16] = "other";
                 if (codes[c])
                     snprintf(code, sizeof code, "%d", codes[c]);

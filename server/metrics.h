@@ -9,8 +9,8 @@ typedef struct srv_meters srv_meters;
 
 /* Counters and gauges that are one number each. */
 typedef enum srv_meter {
-    SRV_IN_FLIGHT,        /* gauge: requests between their request line and the end of their reply */
-    SRV_CONNECTIONS,      /* gauge */
+    SRV_IN_FLIGHT,   /* gauge: requests between their request line and the end of their reply */
+    SRV_CONNECTIONS, /* gauge */
     SRV_EXPIRED_IN_QUEUE, /* counters from here on */
     SRV_CLIENT_GONE,
     SRV_CLOSED_SLOW,

@@ -2,11 +2,11 @@
  * the lock. */
 #include "queue.h"
 
-#include <attn/attn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-/* A request thread decodes, computes and encodes; jansson recurses over the nesting of a document. */
+/* A request thread decodes, computes and encodes; jansson recurses over the nesting of a document.
+ */
 #define STACK_BYTES (4u << 20)
 
 struct srv_queue {
@@ -38,7 +38,7 @@ static void *request_thread(void *argument) {
         take_out(queue, job);
         queue->running++;
         pthread_mutex_unlock(&queue->lock);
-        job->run(job, attn_now_ns() > job->deadline_ns ? SRV_EXPIRED : SRV_RUN);
+        job->run(job);
         pthread_mutex_lock(&queue->lock);
         queue->running--;
     }
@@ -109,18 +109,16 @@ bool srv_queue_is_full(srv_queue *queue) {
     return srv_queue_waiting(queue) >= queue->length;
 }
 
-bool srv_queue_drop(srv_queue *queue, srv_job *job) {
+bool srv_queue_take(srv_queue *queue, srv_job *job) {
     pthread_mutex_lock(&queue->lock);
     bool waited = job->waiting;
     if (waited)
         take_out(queue, job);
     pthread_mutex_unlock(&queue->lock);
-    if (waited)
-        job->run(job, SRV_DROPPED);
     return waited;
 }
 
-void srv_queue_sweep(srv_queue *queue, int64_t now_ns) {
+srv_job *srv_queue_take_expired(srv_queue *queue, int64_t now_ns) {
     srv_job *expired = NULL;
     pthread_mutex_lock(&queue->lock);
     for (srv_job *job = queue->first, *next; job; job = next) {
@@ -132,11 +130,7 @@ void srv_queue_sweep(srv_queue *queue, int64_t now_ns) {
         expired = job;
     }
     pthread_mutex_unlock(&queue->lock);
-    while (expired) {
-        srv_job *job = expired;
-        expired = job->next;
-        job->run(job, SRV_EXPIRED);
-    }
+    return expired;
 }
 
 size_t srv_queue_waiting(srv_queue *queue) {

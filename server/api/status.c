@@ -1,0 +1,105 @@
+/* What the service says of itself: health, readiness, version and limits, metrics. Nothing here may
+ * wait for a lock that work holds, since these answer under any load. */
+#include "api/handlers.h"
+#include "app.h"
+#include "budget.h"
+#include "host.h"
+#include "wire/json_out.h"
+
+static srv_outcome constant(srv_request *req, int status, const char *body, size_t size) {
+    srv_reply_set(req, status, "application/json", body, size);
+    srv_reply_header(req, "Cache-Control", "no-store");
+    return SRV_DONE;
+}
+
+srv_outcome srv_healthz(srv_request *req) {
+    static const char body[] = "{\"status\":\"ok\"}\n";
+    return constant(req, 200, body, sizeof body - 1);
+}
+
+srv_outcome srv_readyz(srv_request *req) {
+    static const char ready[] = "{\"status\":\"ready\"}\n";
+    if (!atomic_load_explicit(&req->app->draining, memory_order_relaxed))
+        return constant(req, 200, ready, sizeof ready - 1);
+    srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
+    return SRV_DONE;
+}
+
+static void put_kernels(srv_json *j) {
+    srv_json_key(j, "kernels");
+    srv_json_object(j);
+    srv_json_key(j, "table");
+    srv_json_string(j, attn_isa_name(attn_isa_current()));
+    srv_json_key(j, "reason");
+    srv_json_string(j, attn_isa_reason());
+    srv_json_key(j, "available");
+    srv_json_array(j);
+    for (int isa = 0; isa < ATTN_ISA_COUNT; isa++)
+        if (attn_isa_available((attn_isa)isa))
+            srv_json_string(j, attn_isa_name((attn_isa)isa));
+    srv_json_array_end(j);
+    srv_json_object_end(j);
+}
+
+/* Numbers by the names of the settings that change them. */
+static void put_limits(srv_json *j, const srv_config *config) {
+    srv_json_key(j, "limits");
+    srv_json_object(j);
+    for (const srv_setting *row = srv_settings; row->key; row++) {
+        if (!row->limit)
+            continue;
+        srv_json_key(j, row->key);
+        if (row->kind == SRV_SET_BOOL)
+            srv_json_bool(j, srv_setting_number(config, row) != 0);
+        else
+            srv_json_real(j, srv_setting_number(config, row));
+    }
+    srv_json_object_end(j);
+}
+
+srv_outcome srv_version(srv_request *req) {
+    const srv_app *app = req->app;
+    srv_json j;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_json_key(&j, "name");
+    srv_json_string(&j, "attnd");
+    srv_json_key(&j, "version");
+    srv_json_string(&j, attn_version());
+    put_kernels(&j);
+    put_limits(&j, app->config);
+    srv_json_key(&j, "features");
+    srv_json_object(&j);
+    srv_json_key(&j, "cors");
+    srv_json_bool(&j, app->config->cors_origins.count > 0);
+    srv_json_key(&j, "operations_port");
+    srv_json_bool(&j, app->ops != NULL);
+    srv_json_object_end(&j);
+    srv_json_object_end(&j);
+    if (srv_json_end(&j))
+        srv_reply_header(req, "Cache-Control", "no-store");
+    return SRV_DONE;
+}
+
+srv_outcome srv_metrics(srv_request *req) {
+    const srv_app *app = req->app;
+    attn_text text = {.arena = req->arena};
+    srv_gauges now = {
+        .queue_waiting = srv_queue_waiting(app->queue),
+        .queue_running = srv_queue_running(app->queue),
+        .queue_length = (size_t)app->config->queue_length,
+        .memory_used = srv_budget_used(),
+        .memory_budget = srv_budget_total(),
+        .resident_bytes = srv_host_resident(),
+        .open_files = srv_host_open_files(),
+        .isa = attn_isa_name(attn_isa_current()),
+    };
+    srv_meters_print(app->meters, &now, &text);
+    if (text.failed) {
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the metrics is left");
+        return SRV_DONE;
+    }
+    srv_reply_set(req, 200, "text/plain; version=0.0.4; charset=utf-8", text.data, text.size);
+    srv_reply_header(req, "Cache-Control", "no-store");
+    return SRV_DONE;
+}

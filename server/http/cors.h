@@ -1,0 +1,11 @@
+/* Cross-origin requests from browsers: off unless origins are configured, then exact matches only.
+ */
+#ifndef SRV_CORS_H
+#define SRV_CORS_H
+
+#include "http/exchange.h"
+
+/* Add what the Fetch standard asks for to the reply of x. */
+void srv_cors(srv_exchange *x, struct MHD_Response *response);
+
+#endif

@@ -1,0 +1,267 @@
+/* The callbacks of libmicrohttpd and the life of a daemon. All callbacks run on its one polling
+ * thread; the order for a request is begin -> (upload)* -> run -> [suspended] -> send -> completed.
+ */
+#include "http/daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "http/exchange.h"
+#include "http/guard.h"
+#include "http/upload.h"
+#include "http/watch.h"
+
+static srv_link *link_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void open_link(srv_daemon *d, struct MHD_Connection *connection, void **context) {
+    srv_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return; /* on_request_line refuses a connection without one */
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    link->fd = info->connect_fd;
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *client = info ? info->client_addr : NULL;
+    srv_address_host(client, link->client, sizeof link->client);
+    link->tcp = client && (client->sa_family == AF_INET || client->sa_family == AF_INET6);
+    link->daemon = d;
+    atomic_store(&link->turn, 1);
+    pthread_mutex_lock(&d->lock);
+    link->next = d->links;
+    if (d->links)
+        d->links->previous = link;
+    d->links = link;
+    pthread_mutex_unlock(&d->lock);
+    srv_meter_add(d->app->meters, SRV_CONNECTIONS, 1);
+    *context = link;
+}
+
+static void close_link(srv_daemon *d, srv_link *link) {
+    pthread_mutex_lock(&d->lock);
+    *(link->previous ? &link->previous->next : &d->links) = link->next;
+    if (link->next)
+        link->next->previous = link->previous;
+    pthread_mutex_unlock(&d->lock);
+    srv_meter_add(d->app->meters, SRV_CONNECTIONS, -1);
+    free(link);
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code) {
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        open_link(cls, connection, context);
+    else if (*context)
+        close_link(cls, *context);
+}
+
+static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *connection) {
+    srv_daemon *d = cls;
+    srv_link *link = link_of(connection);
+    srv_exchange *x = link ? srv_exchange_new(d, link, uri) : NULL;
+    if (!x)
+        return NULL;
+    x->connection = connection;
+    atomic_fetch_add_explicit(&link->turn, 1, memory_order_relaxed);
+    atomic_store_explicit(&link->deadline_ns,
+                          x->req.start_ns + d->app->config->header_timeout_ms * 1000000,
+                          memory_order_relaxed);
+    atomic_fetch_add(&d->in_flight, 1);
+    if (!d->is_ops)
+        srv_meter_add(d->app->meters, SRV_IN_FLIGHT, 1);
+    return x;
+}
+
+/* The header is here. A response queued now closes the connection, so only what must not go on, or
+ * would cost a long upload for nothing, is answered before the body. */
+static enum MHD_Result begin(srv_exchange *x, const char *url, const char *method,
+                             const char *version) {
+    x->phase = SRV_BODY;
+    srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
+    srv_guard(x, url, method, version);
+    if (!x->refused)
+        srv_upload_begin(x);
+    bool has_body = x->facts.length > 0 || x->facts.chunked;
+    bool waits = x->facts.expect && has_body;
+    if (x->refused && (x->close || waits || x->facts.length > SRV_SWALLOW_BYTES)) {
+        x->close = true;
+        return srv_exchange_send(x);
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **context) {
+    srv_exchange *x = *context;
+    (void)cls;
+    (void)connection;
+    if (!x)
+        return MHD_NO;
+    if (x->phase == SRV_HEADER)
+        return begin(x, url, method, version);
+    if (*size) {
+        bool go_on = srv_upload_take(x, data, *size);
+        *size = 0;
+        return go_on ? MHD_YES : MHD_NO;
+    }
+    if (x->phase == SRV_BODY && !x->refused)
+        return srv_exchange_run(x);
+    return srv_exchange_send(x);
+}
+
+/* The status that was sent, 499 when the client left first, or what the library itself refused
+ * with. */
+static int final_status(const srv_exchange *x, enum MHD_RequestTerminationCode how) {
+    if (x->phase != SRV_SENT && x->phase != SRV_HEADER)
+        return 499;
+    if (x->phase == SRV_HEADER)
+        return 400;
+    return how == MHD_REQUEST_TERMINATED_COMPLETED_OK && !atomic_load(&x->gone)
+               ? x->req.reply.status
+               : 499;
+}
+
+static void record(srv_exchange *x, int status, int64_t now) {
+    srv_app *app = x->req.app;
+    const srv_router *router = x->daemon->router;
+    const srv_request *req = &x->req;
+    const char *method = srv_method_name(req->method ? req->method : "");
+    bool queued = x->enqueued_ns != 0;
+    bool sent = status != 499 && strcmp(method, "HEAD");
+    size_t label = x->phase == SRV_HEADER ? router->label_count : x->match.label;
+    uint64_t bytes_out = sent ? req->reply.size : 0;
+    srv_meters_request(app->meters, label, method, status, now - req->start_ns,
+                       queued ? req->queued_ns : -1);
+    srv_meter_add(app->meters, SRV_BYTES_IN, (int64_t)x->bytes_in);
+    srv_meter_add(app->meters, SRV_BYTES_OUT, (int64_t)bytes_out);
+    if (status == 499)
+        srv_meter_add(app->meters, SRV_CLIENT_GONE, 1);
+    srv_log_request(
+        app->log,
+        &(srv_log_entry){.id = req->id ? req->id : "",
+                         .method = method,
+                         .route = label < router->label_count ? router->labels[label] : "none",
+                         .client = x->link->client,
+                         .status = status,
+                         .bytes_in = x->bytes_in,
+                         .bytes_out = bytes_out,
+                         .total_ns = now - req->start_ns,
+                         .queue_ns = req->queued_ns,
+                         .decode_ns = req->decode_ns,
+                         .compute_ns = req->compute_ns,
+                         .encode_ns = req->encode_ns});
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
+                         enum MHD_RequestTerminationCode how) {
+    srv_daemon *d = cls;
+    srv_exchange *x = *context;
+    (void)connection;
+    if (!x)
+        return;
+    *context = NULL;
+    atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->link->turn, 1, memory_order_relaxed);
+    if (!d->is_ops) {
+        record(x, final_status(x, how), attn_now_ns());
+        srv_meter_add(d->app->meters, SRV_IN_FLIGHT, -1);
+    }
+    atomic_fetch_sub(&d->in_flight, 1);
+    srv_exchange_drop(x);
+}
+
+static void on_panic(void *cls, const char *file, unsigned line, const char *reason) {
+    (void)cls;
+    fprintf(stderr, "attnd: libmicrohttpd gave up at %s:%u: %s\n", file, line,
+            reason ? reason : "");
+    abort();
+}
+
+static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *config) {
+    unsigned limit = (unsigned)(d->is_ops ? 64 : config->connections);
+    MHD_set_panic_func(on_panic, NULL);
+    return MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, d,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, limit,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)config->idle_timeout_s,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)config->connection_bytes,
+        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)config->connection_bytes / 4,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, d,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        d, MHD_OPTION_END);
+}
+
+int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
+                    bool is_ops) {
+    int fd = -1;
+    int failed = srv_address_listen(address, &fd);
+    if (failed)
+        return failed;
+    srv_daemon *d = calloc(1, sizeof *d);
+    if (!d) {
+        close(fd);
+        return ENOMEM;
+    }
+    pthread_mutex_init(&d->lock, NULL);
+    d->app = app;
+    d->router = router;
+    d->is_ops = is_ops;
+    srv_address_url(address, d->url, sizeof d->url);
+    const char *path = srv_address_path(address);
+    d->unix_path = path ? strdup(path) : NULL;
+    d->mhd = start_mhd(d, fd, app->config);
+    if (!d->mhd)
+        close(fd);
+    if (!d->mhd || !srv_watch_start(d)) {
+        srv_daemon_close(d);
+        return ENOMEM;
+    }
+    *out = d;
+    return 0;
+}
+
+const char *srv_daemon_url(const srv_daemon *d) {
+    return d->url;
+}
+
+void srv_daemon_quiesce(srv_daemon *d) {
+    MHD_socket fd = MHD_quiesce_daemon(d->mhd);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+    if (d->unix_path)
+        unlink(d->unix_path);
+}
+
+/* Quiet for a fifth of a second is the end: clients that were about to send on an open connection
+ * have got their 503 by then. */
+void srv_daemon_settle(srv_daemon *d, int64_t limit_ms) {
+    const struct timespec nap = {.tv_nsec = 10000000};
+    int64_t end = attn_now_ns() + limit_ms * 1000000;
+    for (int quiet = 0; quiet < 20 && attn_now_ns() < end;) {
+        nanosleep(&nap, NULL);
+        quiet = atomic_load(&d->in_flight) ? 0 : quiet + 1;
+    }
+}
+
+void srv_daemon_cancel(srv_daemon *d) {
+    srv_watch_cancel_all(d);
+}
+
+void srv_daemon_close(srv_daemon *d) {
+    if (!d)
+        return;
+    srv_watch_stop(d);
+    if (d->mhd)
+        MHD_stop_daemon(d->mhd);
+    pthread_mutex_destroy(&d->lock);
+    free(d->unix_path);
+    free(d);
+}

@@ -1,0 +1,21 @@
+/* A listening HTTP daemon: libmicrohttpd with one polling thread, and a watcher beside it. */
+#ifndef SRV_DAEMON_H
+#define SRV_DAEMON_H
+
+#include "app.h"
+#include "http/address.h"
+#include "http/router.h"
+
+/* Serve `router` on `address` (which becomes the bound one). 0, an errno value of the listening
+ * socket, or ENOMEM when threads or memory are missing. */
+int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
+                    bool is_ops);
+const char *srv_daemon_url(const srv_daemon *daemon);
+
+/* On the way down, in this order. */
+void srv_daemon_quiesce(srv_daemon *daemon);                  /* no new connections */
+void srv_daemon_settle(srv_daemon *daemon, int64_t limit_ms); /* wait for the requests under way */
+void srv_daemon_cancel(srv_daemon *daemon);                   /* what still runs shall stop */
+void srv_daemon_close(srv_daemon *daemon); /* nothing may be suspended; NULL is fine */
+
+#endif

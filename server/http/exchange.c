@@ -1,0 +1,189 @@
+/* Making and freeing an exchange, and its way through the queue: the two hand-offs are
+ * `enqueue` (HTTP thread -> request thread) and `come_back` (the other way). */
+#include "http/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "budget.h"
+
+static void run_job(srv_job *job);
+
+static bool has_bad_bytes(const char *uri) {
+    for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
+        if (*p < 0x21 || *p == 0x7f)
+            return true;
+        /* %00 … %1f and %7f: no path of ours holds control characters. */
+        if (*p == '%' && (p[1] == '0' || p[1] == '1' || (p[1] == '7' && (p[2] | 0x20) == 'f')))
+            return true;
+    }
+    return false;
+}
+
+srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri) {
+    size_t length = strlen(uri);
+    srv_exchange *x = calloc(1, sizeof *x + 2 * length + 4);
+    if (!x)
+        return NULL;
+    const char *query = strchr(uri, '?');
+    if (query)
+        memcpy(x->text, query + 1, strlen(query + 1));
+    x->params = x->text + length + 1;
+    x->bad_uri = has_bad_bytes(uri);
+    x->daemon = daemon;
+    x->link = link;
+    x->refs = 1;
+    x->job.run = run_job;
+    x->req.app = daemon->app;
+    x->req.query = x->text;
+    x->req.start_ns = attn_now_ns();
+    x->req.control.cancel = &x->req.cancel;
+    return x;
+}
+
+void srv_exchange_drop(srv_exchange *x) {
+    if (--x->refs)
+        return;
+    attn_arena_free(x->req.arena);
+    attn_free(x->body);
+    free(x);
+}
+
+bool srv_exchange_arena(srv_exchange *x, size_t limit) {
+    if (x->req.arena && attn_arena_used(x->req.arena) == 0) {
+        attn_arena_set_limit(x->req.arena, limit);
+        return true;
+    }
+    attn_arena_free(x->req.arena);
+    x->req.arena = attn_arena_new(limit);
+    if (!x->req.arena)
+        srv_problem(&x->req, SRV_MEMORY_BUDGET, NULL, "no memory for the request is left");
+    return x->req.arena != NULL;
+}
+
+static void end_reply(srv_exchange *x, srv_outcome outcome) {
+    if (outcome == SRV_DEFER || x->req.reply.status == 0)
+        srv_problem(&x->req, SRV_INTERNAL, NULL, "the request was not answered");
+}
+
+/* A request that failed because all requests together hold too much is told to come again. */
+static void blame_budget(srv_exchange *x, size_t refusals) {
+    if (x->req.reply.status == 413 && srv_budget_refusals() != refusals)
+        srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
+                          "memory_bytes",
+                          "the memory of all requests is in use; try again a little later");
+}
+
+/* false: a worker has to do it. */
+static bool run_in_place(srv_exchange *x, size_t memory) {
+    if (!srv_exchange_arena(x, memory))
+        return true;
+    x->req.in_place = true;
+    srv_outcome outcome = x->match.route->run(&x->req);
+    x->req.in_place = false;
+    /* The arena was small on purpose: what it could not hold is tried again with more. */
+    if (outcome == SRV_DONE && x->req.reply.status == 413 && x->match.route->place == SRV_SMALL)
+        outcome = SRV_DEFER;
+    if (outcome == SRV_DEFER) {
+        x->req.reply = (srv_reply){0};
+        return false;
+    }
+    end_reply(x, outcome);
+    return true;
+}
+
+/* Hand-off 2: the exchange belongs to the HTTP thread again. */
+static void come_back(srv_exchange *x) {
+    struct MHD_Connection *connection = x->connection;
+    attn_free(x->body);
+    x->body = NULL;
+    x->req.body = "";
+    x->req.body_size = 0;
+    pthread_mutex_lock(&x->daemon->lock);
+    x->link->suspended = NULL;
+    x->phase = SRV_BACK;
+    pthread_mutex_unlock(&x->daemon->lock);
+    MHD_resume_connection(connection);
+}
+
+void srv_exchange_give_up(srv_exchange *x, srv_code code) {
+    static const char *const why[] = {
+        [SRV_DEADLINE] = "the time for the request ran out while it waited in the queue",
+        [SRV_TIMEOUT] = "the client closed the connection",
+        [SRV_DRAINING] = "the server is shutting down",
+    };
+    x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
+    srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
+    srv_problem(&x->req, code, NULL, "%s", why[code]);
+    if (code == SRV_DEADLINE)
+        srv_meter_add(x->req.app->meters, SRV_EXPIRED_IN_QUEUE, 1);
+    come_back(x);
+}
+
+static void run_job(srv_job *job) {
+    srv_exchange *x = (srv_exchange *)job;
+    srv_app *app = x->req.app;
+    int64_t now = attn_now_ns();
+    if (atomic_load(&x->req.cancel)) {
+        srv_exchange_give_up(x, atomic_load(&x->gone) ? SRV_TIMEOUT : SRV_DRAINING);
+        return;
+    }
+    if (now > job->deadline_ns) {
+        srv_exchange_give_up(x, SRV_DEADLINE);
+        return;
+    }
+    x->req.queued_ns = now - x->enqueued_ns;
+    if (srv_exchange_arena(x, (size_t)app->config->max_request_bytes)) {
+        size_t refusals = srv_budget_refusals();
+        attn_pool_enter(app->pool);
+        srv_outcome outcome = x->match.route->run(&x->req);
+        attn_pool_leave(app->pool);
+        end_reply(x, outcome);
+        blame_budget(x, refusals);
+        if (atomic_load(&x->req.cancel) && !atomic_load(&x->gone) && x->req.reply.status >= 400)
+            srv_problem(&x->req, SRV_DRAINING, NULL, "the server is shutting down");
+    }
+    come_back(x);
+}
+
+static void refuse_full(srv_exchange *x) {
+    if (srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes))
+        srv_problem_limit(&x->req, SRV_QUEUE_FULL, NULL, (double)x->req.app->config->queue_length,
+                          "queue_length",
+                          "all places in the queue are taken; try again a little later");
+}
+
+/* Hand-off 1. Suspended first: the request may be done before the push returns. */
+static enum MHD_Result enqueue(srv_exchange *x) {
+    srv_queue *queue = x->req.app->queue;
+    if (srv_queue_is_full(queue)) {
+        refuse_full(x);
+        return srv_exchange_send(x);
+    }
+    x->job.deadline_ns = x->req.control.deadline_ns;
+    x->enqueued_ns = attn_now_ns();
+    pthread_mutex_lock(&x->daemon->lock);
+    x->phase = SRV_AWAY;
+    x->link->suspended = x;
+    pthread_mutex_unlock(&x->daemon->lock);
+    MHD_suspend_connection(x->connection);
+    if (!srv_queue_push(queue, &x->job)) {
+        refuse_full(x);
+        come_back(x);
+    }
+    return MHD_YES;
+}
+
+enum MHD_Result srv_exchange_run(srv_exchange *x) {
+    const srv_config *config = x->req.app->config;
+    const srv_route *route = x->match.route;
+    x->req.body = x->body ? x->body : "";
+    x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
+    atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
+    bool done = false;
+    if (route->place == SRV_HERE)
+        done = run_in_place(x, (size_t)config->max_request_bytes);
+    else if (route->place == SRV_SMALL && x->req.body_size <= (size_t)config->in_place_bytes)
+        done = run_in_place(x, (size_t)config->in_place_memory_bytes);
+    return done ? srv_exchange_send(x) : enqueue(x);
+}

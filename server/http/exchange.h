@@ -1,0 +1,105 @@
+/* Inside server/http: a listening daemon, a connection (link) and a request on it (exchange).
+ *
+ * An exchange is made at the request line and belongs to the HTTP thread, except between suspend
+ * and resume, when it belongs to the queue or to a request thread; the watcher then only touches it
+ * under the daemon's lock. It has two references, "request completed" and "response freed", both
+ * dropped on the HTTP thread; the last one frees it with its arena and its body. */
+#ifndef SRV_EXCHANGE_H
+#define SRV_EXCHANGE_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+
+#include "app.h"
+#include "http/router.h"
+#include "request.h"
+
+typedef struct srv_link srv_link;
+typedef struct srv_exchange srv_exchange;
+
+struct srv_daemon {
+    srv_app *app;
+    const srv_router *router;
+    struct MHD_Daemon *mhd;
+    char *unix_path; /* to unlink at the end, or NULL */
+    char url[160];   /* as printed: "http://127.0.0.1:8080" */
+    bool is_ops;     /* the operations port: keeps answering while draining */
+    atomic_int in_flight;
+    pthread_mutex_t lock; /* links, and each link's `suspended` */
+    srv_link *links;
+    pthread_t watcher;
+    bool watching;
+    atomic_int stop_watching;
+};
+
+struct srv_link {
+    srv_daemon *daemon;
+    srv_link *next, *previous;
+    int fd;
+    bool tcp;
+    _Atomic int64_t deadline_ns; /* the watcher closes the socket after this; 0 = none */
+    atomic_uint turn;            /* odd: between requests; even: a request is under way */
+    srv_exchange *suspended;
+    /* The watcher's own, for a header that has begun to come in: */
+    unsigned seen_turn;
+    uint64_t seen_bytes;
+    int64_t header_since_ns, look_ns;
+    char client[64];
+};
+
+typedef enum srv_phase {
+    SRV_HEADER, /* only the request line is known */
+    SRV_BODY,   /* the header was looked at, the body is coming in */
+    SRV_AWAY,   /* suspended: in the queue or on a request thread */
+    SRV_BACK,   /* resumed: the reply is ready */
+    SRV_SENT,   /* the response was handed to the HTTP library */
+} srv_phase;
+
+/* What the guards found in the header; texts belong to the HTTP library. */
+typedef struct srv_facts {
+    const char *origin, *if_none_match, *request_method; /* of a CORS preflight */
+    const char *accept, *type, *id, *expect, *length_text, *transfer, *encoding;
+    unsigned hosts, lengths, transfers;
+    bool bad_name; /* a header name that is no token */
+    bool has_length, chunked;
+    uint64_t length; /* Content-Length */
+} srv_facts;
+
+struct srv_exchange {
+    srv_job job; /* first: the queue hands back its address */
+    srv_request req;
+    srv_daemon *daemon;
+    srv_link *link;
+    struct MHD_Connection *connection;
+    srv_phase phase;
+    srv_facts facts;
+    srv_match match;
+    char *body;
+    size_t body_room;
+    uint64_t bytes_in, swallowed; /* received, kept or not; of them, after the refusal */
+    bool refused;                 /* the reply is in req.reply; the rest of the body is swallowed */
+    bool close;                   /* the reply closes the connection */
+    bool bad_uri;                 /* control bytes or %00 in the request line */
+    atomic_int gone;              /* the client left while suspended */
+    int refs;
+    int64_t enqueued_ns;
+    char id[136], type[96];
+    char *params; /* room for the route's parameters */
+    char text[];  /* the query, then params */
+};
+
+/* NULL: out of memory. `uri` is the raw request target. */
+srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri);
+void srv_exchange_drop(srv_exchange *x); /* one reference less */
+/* An empty arena for the request; false: a problem reply is set. */
+bool srv_exchange_arena(srv_exchange *x, size_t limit);
+
+/* The reply of x into the HTTP library's hands. */
+enum MHD_Result srv_exchange_send(srv_exchange *x);
+
+/* Run x: in place, or suspend and queue. Called once the body is there. */
+enum MHD_Result srv_exchange_run(srv_exchange *x);
+/* Queue jobs that the watcher took out: answer without running. Any thread. */
+void srv_exchange_give_up(srv_exchange *x, srv_code code);
+
+#endif

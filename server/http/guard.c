@@ -1,0 +1,226 @@
+/* libmicrohttpd 0.9.75 lets through what makes requests ambiguous (two lengths, a length beside a
+ * transfer coding, unknown codings), so the framing is judged again here. */
+#include "http/guard.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "budget.h"
+#include "http/negotiate.h"
+
+static bool is_token(const char *name, size_t size) {
+    if (!size)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)name[i] <= ' ' || (unsigned char)name[i] >= 0x7f ||
+            strchr("()<>@,;:\\\"/[]?={}", name[i]))
+            return false;
+    return true;
+}
+
+static bool is(const char *key, size_t size, const char *name) {
+    return strlen(name) == size && !strncasecmp(key, name, size);
+}
+
+static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_size,
+                               const char *value, size_t value_size) {
+    srv_facts *f = cls;
+    (void)kind;
+    (void)value_size;
+    if (!value)
+        value = "";
+    if (!is_token(key, key_size))
+        f->bad_name = true;
+    else if (is(key, key_size, "Host"))
+        f->hosts++;
+    else if (is(key, key_size, "Accept"))
+        f->accept = f->accept ? f->accept : value;
+    else if (is(key, key_size, "Content-Type"))
+        f->type = value;
+    else if (is(key, key_size, "Content-Length"))
+        f->length_text = value, f->lengths++;
+    else if (is(key, key_size, "Transfer-Encoding"))
+        f->transfer = value, f->transfers++;
+    else if (is(key, key_size, "Content-Encoding"))
+        f->encoding = value;
+    else if (is(key, key_size, "Expect"))
+        f->expect = value;
+    else if (is(key, key_size, "Origin"))
+        f->origin = value;
+    else if (is(key, key_size, "X-Request-Id"))
+        f->id = value;
+    else if (is(key, key_size, "If-None-Match"))
+        f->if_none_match = value;
+    else if (is(key, key_size, "Access-Control-Request-Method"))
+        f->request_method = value;
+    return MHD_YES;
+}
+
+/* Decimal digits only, below 2^63. */
+static bool parse_length(const char *text, uint64_t *length) {
+    uint64_t value = 0;
+    size_t digits = strspn(text, "0123456789");
+    if (!digits || text[digits] || digits > 18)
+        return false;
+    while (*text)
+        value = value * 10 + (uint64_t)(*text++ - '0');
+    *length = value;
+    return true;
+}
+
+static void refuse(srv_exchange *x) {
+    x->refused = true;
+}
+
+/* The framing cannot be trusted: nothing that follows on this connection can be, either. */
+static void refuse_framing(srv_exchange *x, srv_code code, const char *why) {
+    srv_problem(&x->req, code, NULL, "%s", why);
+    x->refused = x->close = true;
+}
+
+static void check_framing(srv_exchange *x, const char *version) {
+    srv_facts *f = &x->facts;
+    bool http11 = !strcmp(version, "HTTP/1.1");
+    if (x->bad_uri)
+        refuse_framing(x, SRV_BAD_REQUEST, "the request target holds control characters");
+    else if (f->bad_name)
+        refuse_framing(x, SRV_BAD_REQUEST, "a header name holds characters that no name may hold");
+    else if (f->transfers && f->lengths)
+        refuse_framing(x, SRV_BAD_REQUEST,
+                       "Transfer-Encoding and Content-Length exclude each other");
+    else if (f->lengths > 1)
+        refuse_framing(x, SRV_BAD_REQUEST, "more than one Content-Length");
+    else if (f->hosts > 1 || (http11 && !f->hosts))
+        refuse_framing(x, SRV_BAD_REQUEST, "exactly one Host header is needed");
+    else if (f->transfers > 1 || (f->transfers && strcasecmp(f->transfer, "chunked")))
+        refuse_framing(x, SRV_UNSUPPORTED, "the only transfer coding understood is \"chunked\"");
+    else if (f->lengths && !parse_length(f->length_text, &f->length))
+        refuse_framing(x, SRV_BAD_REQUEST, "Content-Length must be a decimal number");
+    f->has_length = f->lengths == 1;
+    f->chunked = f->transfers == 1;
+}
+
+static bool safe_id(const char *id) {
+    size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return n >= 1 && n <= 128 && id[n] == 0;
+}
+
+/* The client's id when it is safe to print, else 16 hexadecimal digits of our own. */
+static void take_id(srv_exchange *x) {
+    if (x->facts.id && safe_id(x->facts.id)) {
+        strcpy(x->id, x->facts.id);
+    } else {
+        uint64_t bits = attn_rng_bits((uint64_t)x->req.start_ns, (uint64_t)(uintptr_t)x);
+        for (int i = 0; i < 16; i++, bits >>= 4)
+            x->id[i] = "0123456789abcdef"[bits & 15];
+        x->id[16] = 0;
+    }
+    x->req.id = x->id;
+}
+
+/* Does the header alone make it impossible to run this? In the order of what helps the client most.
+ */
+static void check_request(srv_exchange *x) {
+    srv_request *req = &x->req;
+    srv_facts *f = &x->facts;
+    const srv_route *route = x->match.route;
+    if (x->match.label == x->daemon->router->label_count) {
+        srv_problem(req, SRV_NOT_FOUND, NULL, "there is no such path; GET / lists what there is");
+        refuse(x);
+    } else if (!route) {
+        srv_problem(req, SRV_METHOD, NULL, "%s is not answered here; allowed: %s",
+                    srv_method_name(req->method), x->match.allow);
+        srv_reply_header(req, "Allow", x->match.allow);
+        refuse(x);
+    } else if (f->expect && strcasecmp(f->expect, "100-continue")) {
+        srv_problem(req, SRV_EXPECTATION, NULL, "the only expectation understood is 100-continue");
+        refuse(x);
+    } else if (f->encoding && strcasecmp(f->encoding, "identity")) {
+        srv_problem(req, SRV_MEDIA_TYPE, NULL,
+                    "the body must come without a Content-Encoding (identity)");
+        srv_reply_header(req, "Accept-Encoding", "identity");
+        refuse(x);
+    } else if (route->fields && !srv_type_is_json(req->content_type)) {
+        srv_problem(
+            req, SRV_MEDIA_TYPE, NULL,
+            "the body must be JSON: send \"Content-Type: application/json\" (or none at all)");
+        srv_reply_header(req, "Accept-Post", "application/json");
+        refuse(x);
+    } else if (!(req->accept = srv_accept_choose(f->accept, route->produces))) {
+        srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",
+                    srv_accept_names(route->produces));
+        refuse(x);
+    }
+}
+
+/* Is there room for the body, and later for the request? */
+static void check_load(srv_exchange *x) {
+    srv_request *req = &x->req;
+    const srv_config *config = req->app->config;
+    uint64_t length = x->facts.length, cap = (uint64_t)config->max_body_bytes;
+    size_t total = srv_budget_total();
+    if (length > cap) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
+                          "the body has %llu bytes, at most %llu are taken",
+                          (unsigned long long)length, (unsigned long long)cap);
+        refuse(x);
+    } else if (length >= total - total / 16) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)total, "memory_bytes",
+                          "the body has %llu bytes, more than all requests together may hold",
+                          (unsigned long long)length);
+        refuse(x);
+    } else if (length > (uint64_t)config->in_place_bytes && srv_queue_is_full(req->app->queue)) {
+        srv_problem_limit(req, SRV_QUEUE_FULL, NULL, (double)config->queue_length, "queue_length",
+                          "all places in the queue are taken; try again a little later");
+        refuse(x);
+    }
+}
+
+static bool is_status_path(const char *path) {
+    static const char *const paths[] = {"/healthz", "/readyz", "/metrics", "/version"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (!strcmp(path, paths[i]))
+            return true;
+    return false;
+}
+
+static void take_type(srv_exchange *x) {
+    const char *type = x->facts.type ? x->facts.type : "";
+    size_t n = strcspn(type, "; \t");
+    for (size_t i = 0; i < n && i < sizeof x->type - 1; i++)
+        x->type[i] = (char)tolower((unsigned char)type[i]);
+    x->req.content_type = x->type;
+}
+
+void srv_guard(srv_exchange *x, const char *url, const char *method, const char *version) {
+    srv_request *req = &x->req;
+    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, look_at, &x->facts);
+    req->method = method;
+    req->path = url;
+    take_id(x);
+    take_type(x);
+    bool star = !strcmp(method, "OPTIONS") && !strcmp(url, "*");
+    /* The ops port has a few rows of the same table. */
+    bool hidden = x->daemon->is_ops && !is_status_path(url);
+    srv_router_find(x->daemon->router, method, hidden ? "" : url, x->params, &x->match);
+    req->params[0] = x->match.params[0];
+    req->params[1] = x->match.params[1];
+    check_framing(x, version);
+    if (x->refused)
+        return;
+    if (atomic_load_explicit(&req->app->draining, memory_order_relaxed) && !is_status_path(url)) {
+        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
+        x->refused = x->close = true;
+        return;
+    }
+    if (!strcmp(method, "OPTIONS") && (star || x->match.label < x->daemon->router->label_count)) {
+        srv_reply_set(req, 204, NULL, "", 0);
+        srv_reply_header(req, "Allow", star ? "GET, HEAD, POST, OPTIONS" : x->match.allow);
+        refuse(x);
+        return;
+    }
+    check_request(x);
+    if (!x->refused)
+        check_load(x);
+}

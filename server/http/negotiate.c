@@ -1,0 +1,97 @@
+/* Accept is read as in RFC 9110, 12.5.1: the most specific range that names a type gives its
+ * weight. */
+#include "http/negotiate.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "request.h"
+
+static const struct {
+    unsigned bit;
+    const char *type, *group;
+} known[] = {
+    {SRV_ACCEPT_JSON, "application/json", "application/*"},
+    {SRV_ACCEPT_TEXT, "text/plain", "text/*"},
+};
+#define KNOWN (sizeof known / sizeof *known)
+
+bool srv_type_is_json(const char *type) {
+    return !*type || !strcmp(type, "application/json") ||
+           !strcmp(type, "application/x-www-form-urlencoded");
+}
+
+const char *srv_accept_names(unsigned produces) {
+    switch (produces) {
+    case SRV_ACCEPT_JSON:
+        return "application/json";
+    case SRV_ACCEPT_TEXT:
+        return "text/plain";
+    default:
+        return "application/json or text/plain";
+    }
+}
+
+/* "0.25" -> 250; anything else that is no weight -> 0. */
+static int weight_of(const char *text, size_t size) {
+    int value = 0, unit = 1000;
+    if (!size || (text[0] != '0' && text[0] != '1'))
+        return 0;
+    value = (text[0] - '0') * unit;
+    for (size_t i = 2; i < size && i < 5 && text[1] == '.'; i++) {
+        unit /= 10;
+        if (text[i] < '0' || text[i] > '9')
+            break;
+        value += (text[i] - '0') * unit;
+    }
+    return value > 1000 ? 1000 : value;
+}
+
+/* The weight of one range, "text/plain;q=0.5": the number behind q. */
+static int range_weight(const char *p, const char *end) {
+    while ((p = memchr(p, ';', (size_t)(end - p)))) {
+        p++;
+        while (p < end && (*p == ' ' || *p == '\t'))
+            p++;
+        if (end - p >= 2 && (*p == 'q' || *p == 'Q') && p[1] == '=') {
+            const char *from = p + 2;
+            size_t size = 0;
+            while (from + size < end && strchr("0123456789.", from[size]))
+                size++;
+            return weight_of(from, size);
+        }
+    }
+    return 1000;
+}
+
+unsigned srv_accept_choose(const char *accept, unsigned produces) {
+    int weight[KNOWN], rank[KNOWN];
+    for (size_t i = 0; i < KNOWN; i++)
+        weight[i] = accept && *accept ? 0 : 1000, rank[i] = -1;
+    for (const char *p = accept ? accept : ""; *p;) {
+        p += strspn(p, " \t,");
+        const char *end = p + strcspn(p, ",");
+        size_t size = strcspn(p, "; \t,");
+        int w = size ? range_weight(p, end) : 0;
+        for (size_t i = 0; size && i < KNOWN; i++) {
+            int how = size == 3 && !strncmp(p, "*/*", 3)                                        ? 0
+                      : size == strlen(known[i].group) && !strncasecmp(p, known[i].group, size) ? 1
+                      : size == strlen(known[i].type) && !strncasecmp(p, known[i].type, size)   ? 2
+                                                                                              : -1;
+            if (how >= 0 && how >= rank[i]) {
+                rank[i] = how;
+                weight[i] = w;
+            }
+        }
+        p = end;
+    }
+    unsigned best = 0;
+    int best_weight = 0;
+    for (size_t i = 0; i < KNOWN; i++)
+        if ((produces & known[i].bit) && weight[i] > best_weight) {
+            best = known[i].bit;
+            best_weight = weight[i];
+        }
+    return best;
+}

@@ -1,0 +1,16 @@
+/* Media types: what the client sends (Content-Type) and what it can read (Accept). */
+#ifndef SRV_NEGOTIATE_H
+#define SRV_NEGOTIATE_H
+
+#include <stdbool.h>
+
+/* May a body of this type be JSON? `type`: lower case, without parameters. Yes for
+ * application/json, for none, and for what `curl -d` sends unasked. */
+bool srv_type_is_json(const char *type);
+
+/* The one SRV_ACCEPT_* bit of `produces` that an Accept header ranks highest (ties: JSON); 0: none.
+ * `accept` NULL: everything. */
+unsigned srv_accept_choose(const char *accept, unsigned produces);
+const char *srv_accept_names(unsigned produces); /* for error texts */
+
+#endif

@@ -1,0 +1,96 @@
+/* The table has a score of rows, so it is searched from the top. A {name} matches one non-empty
+ * segment; a trailing slash makes another path. */
+#include "http/router.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool srv_router_init(srv_router *router, const srv_route *routes) {
+    *router = (srv_router){.routes = routes};
+    while (routes[router->count].method)
+        router->count++;
+    router->labels = calloc(router->count + 1, sizeof *router->labels);
+    router->label_of = calloc(router->count + 1, sizeof *router->label_of);
+    if (!router->labels || !router->label_of) {
+        srv_router_close(router);
+        return false;
+    }
+    for (size_t row = 0; row < router->count; row++) {
+        size_t label = 0;
+        while (label < router->label_count && strcmp(router->labels[label], routes[row].path))
+            label++;
+        if (label == router->label_count)
+            router->labels[router->label_count++] = routes[row].path;
+        router->label_of[row] = label;
+    }
+    return true;
+}
+
+void srv_router_close(srv_router *router) {
+    free(router->labels);
+    free(router->label_of);
+    *router = (srv_router){0};
+}
+
+/* Does `path` fit `pattern`? Where the parameters lie goes to from/size. */
+static bool fits(const char *pattern, const char *path, const char *from[2], size_t size[2]) {
+    size_t params = 0;
+    while (*pattern) {
+        if (*pattern == '{') {
+            size_t n = strcspn(path, "/");
+            if (n == 0 || params == 2)
+                return false;
+            from[params] = path;
+            size[params++] = n;
+            pattern += strcspn(pattern, "}") + 1;
+            path += n;
+        } else if (*pattern++ != *path++) {
+            return false;
+        }
+    }
+    return *path == 0;
+}
+
+static void allow(srv_match *match, const char *method) {
+    size_t used = strlen(match->allow);
+    if (used + strlen(method) + 3 > sizeof match->allow)
+        return;
+    strcat(match->allow + used, used ? ", " : "");
+    strcat(match->allow + used, method);
+}
+
+static void copy_params(srv_match *match, const char *const from[2], const size_t size[2],
+                        char *text) {
+    for (size_t i = 0; i < 2 && from[i]; i++) {
+        memcpy(text, from[i], size[i]);
+        text[size[i]] = 0;
+        match->params[i] = text;
+        text += size[i] + 1;
+    }
+}
+
+void srv_router_find(const srv_router *router, const char *method, const char *path, char *text,
+                     srv_match *match) {
+    *match = (srv_match){.label = router->label_count};
+    const char *wanted = strcmp(method, "HEAD") ? method : "GET";
+    for (size_t row = 0; row < router->count; row++) {
+        const srv_route *route = &router->routes[row];
+        const char *from[2] = {NULL, NULL};
+        size_t size[2] = {0, 0};
+        if (!fits(route->path, path, from, size))
+            continue;
+        /* The first template that fits is the one; later ones are other paths. */
+        if (match->label != router->label_count && router->label_of[row] != match->label)
+            continue;
+        match->label = router->label_of[row];
+        allow(match, route->method);
+        if (!strcmp(route->method, "GET"))
+            allow(match, "HEAD");
+        if (!strcmp(route->method, wanted)) {
+            match->route = route;
+            copy_params(match, from, size, text);
+        }
+    }
+    if (match->label != router->label_count)
+        allow(match, "OPTIONS");
+}

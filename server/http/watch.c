@@ -1,0 +1,153 @@
+/* One thread a daemon, awake every 50 ms while requests are suspended, else four times a second.
+ *
+ * A link leaves the daemon's list (under the lock) before its socket is closed, and a suspended
+ * exchange leaves its link (under the lock) before it is resumed; so whatever the watcher reaches
+ * while it holds the lock is alive and the descriptor is the right one. */
+#include "http/watch.h"
+
+#include <linux/tcp.h> /* glibc's tcp_info ends before tcpi_bytes_received */
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define TICK_NS    50000000
+#define IDLE_TICKS 5
+
+typedef struct gone_list {
+    srv_exchange **items;
+    size_t count, room;
+} gone_list;
+
+static bool client_left(const srv_link *link, bool half_close_is_gone) {
+    struct pollfd fd = {.fd = link->fd, .events = half_close_is_gone ? POLLRDHUP : 0};
+    return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+/* Make it stop: raise the flag, and take it out of the queue when it still waits there. What was
+ * taken out belongs to the caller. */
+static void cancel(srv_exchange *x, gone_list *taken) {
+    if (taken->count == taken->room) {
+        size_t room = taken->room ? 2 * taken->room : 16;
+        srv_exchange **items = realloc(taken->items, room * sizeof(srv_exchange *));
+        if (!items)
+            return; /* the next round tries again */
+        taken->items = items;
+        taken->room = room;
+    }
+    atomic_store(&x->req.cancel, 1);
+    if (srv_queue_take(x->req.app->queue, &x->job))
+        taken->items[taken->count++] = x;
+}
+
+static void answer_all(gone_list *taken, srv_code code) {
+    for (size_t i = 0; i < taken->count; i++)
+        srv_exchange_give_up(taken->items[i], code);
+    free(taken->items);
+}
+
+/* Bytes received so far on a TCP connection; 0 when unknown. */
+static uint64_t received(const srv_link *link) {
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    if (!link->tcp || getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, &info, &size))
+        return 0;
+    return info.tcpi_bytes_received;
+}
+
+/* Between requests: has a header begun, and for how long does it come in already? */
+static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
+    unsigned turn = atomic_load_explicit(&link->turn, memory_order_relaxed);
+    if (!(turn & 1) || now < link->look_ns)
+        return false;
+    link->look_ns = now + (limit_ns < 4000000000 ? limit_ns / 4 : 1000000000);
+    uint64_t bytes = received(link);
+    if (turn != link->seen_turn) {
+        link->seen_turn = turn;
+        link->seen_bytes = turn == 1 ? 0 : bytes; /* turn 1: a new connection */
+        link->header_since_ns = 0;
+    }
+    if (bytes > link->seen_bytes && !link->header_since_ns)
+        link->header_since_ns = now;
+    return link->header_since_ns && now - link->header_since_ns > limit_ns;
+}
+
+/* true: something is suspended, look again soon. */
+static bool look_at_links(srv_daemon *d, gone_list *gone) {
+    const srv_config *config = d->app->config;
+    int64_t now = attn_now_ns();
+    bool busy = false;
+    pthread_mutex_lock(&d->lock);
+    for (srv_link *link = d->links; link; link = link->next) {
+        srv_exchange *x = link->suspended;
+        if (x) {
+            busy = true;
+            if (!atomic_load(&x->gone) && client_left(link, config->half_close_is_gone)) {
+                atomic_store(&x->gone, 1);
+                cancel(x, gone);
+            }
+            continue;
+        }
+        int64_t deadline = atomic_load_explicit(&link->deadline_ns, memory_order_relaxed);
+        if ((deadline && now > deadline) ||
+            header_is_slow(link, now, config->header_timeout_ms * 1000000)) {
+            atomic_store_explicit(&link->deadline_ns, 0, memory_order_relaxed);
+            link->header_since_ns = 0;
+            shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
+            srv_meter_add(d->app->meters, SRV_CLOSED_SLOW, 1);
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
+    return busy;
+}
+
+static void answer_expired(srv_daemon *d) {
+    for (srv_job *job = srv_queue_take_expired(d->app->queue, attn_now_ns()), *next; job;
+         job = next) {
+        next = job->next;
+        srv_exchange_give_up((srv_exchange *)job, SRV_DEADLINE);
+    }
+}
+
+static void *watcher(void *argument) {
+    srv_daemon *d = argument;
+    int quiet = 0;
+    bool busy = false;
+    while (!atomic_load(&d->stop_watching)) {
+        struct timespec nap = {.tv_nsec = TICK_NS};
+        nanosleep(&nap, NULL);
+        if (!busy && ++quiet < IDLE_TICKS)
+            continue;
+        quiet = 0;
+        gone_list gone = {0};
+        busy = look_at_links(d, &gone);
+        answer_all(&gone, SRV_TIMEOUT);
+        if (!d->is_ops)
+            answer_expired(d);
+    }
+    return NULL;
+}
+
+bool srv_watch_start(srv_daemon *d) {
+    d->watching = !pthread_create(&d->watcher, NULL, watcher, d);
+    return d->watching;
+}
+
+void srv_watch_stop(srv_daemon *d) {
+    if (!d->watching)
+        return;
+    atomic_store(&d->stop_watching, 1);
+    pthread_join(d->watcher, NULL);
+    d->watching = false;
+}
+
+void srv_watch_cancel_all(srv_daemon *d) {
+    gone_list taken = {0};
+    pthread_mutex_lock(&d->lock);
+    for (srv_link *link = d->links; link; link = link->next)
+        if (link->suspended)
+            cancel(link->suspended, &taken);
+    pthread_mutex_unlock(&d->lock);
+    answer_all(&taken, SRV_DRAINING);
+}

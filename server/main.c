@@ -1,0 +1,261 @@
+/* attnd: reads the settings, brings the service up, waits for a signal, brings it down. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app.h"
+#include "embedded.h"
+#include "http/address.h"
+#include "http/daemon.h"
+
+typedef enum command {
+    RUN,
+    HELLO,
+    CHECK_CONFIG,
+    PRINT_CONFIG,
+    PRINT_REFERENCE,
+    HEALTHCHECK,
+    HELP,
+    VERSION,
+} command;
+
+static const struct {
+    const char *flag;
+    command command;
+    const char *doc;
+} commands[] = {
+    {"--hello", HELLO, "serve, and print a request to try"},
+    {"--check-config", CHECK_CONFIG, "check the settings and leave"},
+    {"--print-config", PRINT_CONFIG, "print the settings as JSON and leave"},
+    {"--print-config-reference", PRINT_REFERENCE,
+     "print all settings with their meaning and leave"},
+    {"--healthcheck", HEALTHCHECK,
+     "ask the service at the configured address; exit 0 when it is well"},
+    {"--help", HELP, "this text"},
+    {"--version", VERSION, "print the version"},
+};
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+static void print_help(void) {
+    puts("attnd: an attention service over HTTP.\n\n"
+         "usage: attnd [--config FILE] [--listen ADDRESS] [--port N] [settings]\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        printf("  %-26s %s\n", commands[i].flag, commands[i].doc);
+    puts("  --config FILE              settings from a JSON file instead of the built-in one\n"
+         "  --port N                   the port of --listen; 0 takes a free one and prints it\n\n"
+         "Settings, later ones win: defaults, file, environment (ATTND_<KEY>), command line.");
+    srv_config_print_options(stdout);
+    puts("\nexit codes:\n"
+         "  0  stopped by SIGTERM or SIGINT after the accepted requests; or the check succeeded\n"
+         "  1  --healthcheck: the service is not well\n"
+         "  2  a wrong option or setting, or a configuration that cannot be read\n"
+         "  3  cannot listen on an address\n"
+         "  4  the processor lacks the requested instruction set\n"
+         "  5  not enough memory or threads to start\n"
+         "  6  a second signal cut the shutdown short");
+}
+
+static bool say(const srv_config_error *err) {
+    fprintf(stderr, "attnd: %s\n", err->text);
+    return false;
+}
+
+static bool missing_value(const char *flag) {
+    fprintf(stderr, "attnd: %s needs a value (see --help)\n", flag);
+    return false;
+}
+
+/* The built-in file is the defaults once more, so what it says was not chosen by anybody. */
+static bool read_embedded(srv_config *config, srv_config_error *err) {
+    for (const srv_file *file = srv_embedded; file->name; file++)
+        if (!strcmp(file->name, "attnd.json")) {
+            bool ok = srv_config_json(config, file->data, file->size, "attnd.json", err);
+            config->ops_given = false;
+            return ok;
+        }
+    return true;
+}
+
+/* --port N: the part of `listen` behind its last colon. */
+static bool set_port(srv_config *config, const char *port, srv_config_error *err) {
+    char text[512];
+    const char *colon = strrchr(config->listen, ':');
+    srv_address address;
+    snprintf(text, sizeof text, "%.*s:%s", colon ? (int)(colon - config->listen) : 0,
+             config->listen, port);
+    if (!strncmp(config->listen, "unix:", 5) || !srv_address_parse(text, &address)) {
+        fprintf(stderr,
+                "attnd: --port must be 0 to 65535 beside a listen address with a port, "
+                "found \"%.80s\"\n",
+                port);
+        return false;
+    }
+    return srv_config_set(config, "listen", text, "--port", err) || say(err);
+}
+
+/* One option with its value; `flag` starts with "--". */
+static bool take_option(srv_config *config, const char *flag, size_t length, const char *value,
+                        srv_config_error *err) {
+    char key[64], origin[80];
+    if (length - 2 >= sizeof key) {
+        fprintf(stderr, "attnd: unknown option %.80s\n", flag);
+        return false;
+    }
+    for (size_t i = 0; i < length - 2; i++)
+        key[i] = flag[2 + i] == '-' ? '_' : flag[2 + i];
+    key[length - 2] = 0;
+    snprintf(origin, sizeof origin, "%.*s", (int)length, flag);
+    return srv_config_set(config, key, value, origin, err) || say(err);
+}
+
+static bool is_command(const char *text, command *out) {
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (!strcmp(commands[i].flag, text)) {
+            *out = commands[i].command;
+            return true;
+        }
+    return false;
+}
+
+/* Walk the command line once a layer: first only --config and commands, then the settings. */
+static bool walk(srv_config *config, int argc, char **argv, const char **file, command *what,
+                 bool settings) {
+    srv_config_error err;
+    const char *port = NULL;
+    for (int i = 1; i < argc; i++) {
+        const char *flag = argv[i];
+        size_t length = strcspn(flag, "=");
+        if (is_command(flag, what))
+            continue;
+        if (strncmp(flag, "--", 2) || length == 2) {
+            fprintf(stderr, "attnd: unexpected argument \"%.80s\" (see --help)\n", flag);
+            return false;
+        }
+        const char *value = flag[length] ? flag + length + 1 : i + 1 < argc ? argv[++i] : NULL;
+        if (!value)
+            return missing_value(flag);
+        if (length == 8 && !strncmp(flag, "--config", length))
+            *file = value;
+        else if (length == 6 && !strncmp(flag, "--port", length))
+            port = value;
+        else if (settings && !take_option(config, flag, length, value, &err))
+            return false;
+    }
+    return !settings || !port || set_port(config, port, &err);
+}
+
+static bool read_settings(srv_config *config, int argc, char **argv, command *what) {
+    srv_config_error err;
+    const char *file = NULL;
+    if (!srv_config_init(config)) {
+        fputs("attnd: out of memory\n", stderr);
+        return false;
+    }
+    if (!walk(config, argc, argv, &file, what, false))
+        return false;
+    if (file ? !srv_config_file(config, file, &err) : !read_embedded(config, &err))
+        return say(&err);
+    if (!srv_config_environment(config, environ, stderr, &err))
+        return say(&err);
+    return walk(config, argc, argv, &file, what, true);
+}
+
+static int check_health(const srv_config *config) {
+    srv_address address;
+    if (!srv_address_parse(config->listen, &address)) {
+        fprintf(stderr, "attnd: \"listen\" is no address: %.200s\n", config->listen);
+        return SRV_EXIT_USAGE;
+    }
+    if (srv_address_healthy(&address, 2000))
+        return SRV_EXIT_OK;
+    fprintf(stderr, "attnd: no healthy answer from %s\n", config->listen);
+    return SRV_EXIT_UNHEALTHY;
+}
+
+static void print_ready(const srv_app *app, bool hello) {
+    const char *url = srv_daemon_url(app->data);
+    printf("attnd %s listening on %s (kernels %s, %zu worker%s%s%s)\n", attn_version(), url,
+           attn_isa_name(attn_isa_current()), attn_pool_slots(app->pool),
+           attn_pool_slots(app->pool) == 1 ? "" : "s", app->ops ? ", operations on " : "",
+           app->ops ? srv_daemon_url(app->ops) : "");
+    if (hello)
+        printf("try:\n  curl %s/v1/attention -d '{\"query\":[[1,0,0],[0,1,0]],"
+               "\"key\":[[1,2,3],[4,5,6]],\"value\":[[0,1,0],[1,0,1]],\"is_causal\":true}'\n",
+               url);
+    fflush(stdout);
+}
+
+static void force_exit(int number) {
+    (void)number;
+    _exit(SRV_EXIT_FORCED);
+}
+
+/* Signals are taken one at a time by the main thread: the first starts the shutdown, the second
+ * ends the process at once. All other threads inherit the blocked mask. */
+static int serve(const srv_config *config, bool hello) {
+    sigset_t set;
+    int number;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    srv_app app = {0};
+    int code = srv_app_open(&app, config);
+    if (!code) {
+        print_ready(&app, hello);
+        sigwait(&set, &number);
+        struct sigaction force = {.sa_handler = force_exit};
+        sigaction(SIGTERM, &force, NULL);
+        sigaction(SIGINT, &force, NULL);
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    }
+    srv_app_close(&app);
+    return code;
+}
+
+static int act(srv_config *config, command what) {
+    srv_config_error err;
+    srv_address address;
+    switch (what) {
+    case HELP:
+        print_help();
+        return SRV_EXIT_OK;
+    case VERSION:
+        printf("attnd %s\n", attn_version());
+        return SRV_EXIT_OK;
+    case PRINT_REFERENCE:
+        srv_config_print_reference(stdout);
+        return SRV_EXIT_OK;
+    case PRINT_CONFIG:
+        srv_config_print(config, stdout);
+        return SRV_EXIT_OK;
+    case HEALTHCHECK:
+        return check_health(config);
+    default:
+        break;
+    }
+    if (!srv_config_resolve(config, &err)) {
+        say(&err);
+        return SRV_EXIT_USAGE;
+    }
+    if (what != CHECK_CONFIG)
+        return serve(config, what == HELLO);
+    if (srv_address_parse(config->listen, &address) &&
+        (!*config->ops_listen || srv_address_parse(config->ops_listen, &address)))
+        return SRV_EXIT_OK;
+    fputs("attnd: \"listen\" or \"ops_listen\" is no address\n", stderr);
+    return SRV_EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+    srv_config config;
+    command what = RUN;
+    int code = SRV_EXIT_USAGE;
+    if (read_settings(&config, argc, argv, &what))
+        code = act(&config, what);
+    srv_config_close(&config);
+    return code;
+}
