@@ -123,6 +123,5 @@ bool srv_attention_prepare(srv_attention_call *call) {
     settle_weights(call, &scope);
     if (!srv_labels_check(&scope, &body->labels, call->dims.L, call->dims.S))
         return false;
-    return !call->heatmap ||
-           srv_heat_options(call->req, &body->heatmap, call->dims.L, call->dims.S, &call->heat);
+    return !call->heatmap || srv_heat_options(call->req, &body->heatmap, &call->dims, &call->heat);
 }

@@ -24,21 +24,28 @@ static bool decode(srv_attention_call *call) {
 }
 
 /* The cost of the run and its heatmap, from shapes alone. */
-static attn_status add_costs(srv_attention_call *call, attn_error *err) {
+static bool count_cost(srv_attention_call *call) {
+    srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    size_t slots = attn_pool_slots(call->req->app->pool);
-    attn_status status = attn_attention_cost(d, call->want, slots, &call->cost, err);
-    if (status || !call->heatmap)
-        return status;
-    attn_cost heat;
-    status = attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, err);
-    if (status)
-        return status;
+    size_t slots = attn_pool_slots(req->app->pool);
+    attn_cost heat = {0};
+    attn_error err = {0};
+    if (attn_attention_cost(d, call->want, slots, &call->cost, &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    if (!call->heatmap)
+        return true;
+    if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
+        srv_heat_problem(req, &err);
+        return false;
+    }
     call->cost.operations += heat.operations;
-    if (!attn_size_add(call->cost.work_bytes, heat.work_bytes, &call->cost.work_bytes) ||
-        !attn_size_add(call->cost.result_bytes, heat.result_bytes, &call->cost.result_bytes))
-        return attn_fail(err, ATTN_ELIMIT, "heatmap", "its size is beyond what can be counted");
-    return ATTN_OK;
+    if (attn_size_add(call->cost.work_bytes, heat.work_bytes, &call->cost.work_bytes) &&
+        attn_size_add(call->cost.result_bytes, heat.result_bytes, &call->cost.result_bytes))
+        return true;
+    srv_problem(req, SRV_TOO_LARGE, "/heatmap", "its size is beyond what can be counted");
+    return false;
 }
 
 /* Refuse what can never fit, with the numbers. A result byte becomes at most 4 bytes of JSON: 15
@@ -47,11 +54,8 @@ static attn_status add_costs(srv_attention_call *call, attn_error *err) {
 static bool within_limits(srv_attention_call *call) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    attn_error err = {0};
-    if (add_costs(call, &err)) {
-        srv_problem_error(req, &err);
+    if (!count_cost(call))
         return false;
-    }
     double most = req->app->config->max_cells;
     if (call->cost.cells > most) {
         srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",

@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Cells that keep a heatmap under 1 MB. As JSON a cell costs at most 15 bytes ("0.00012345678,")
- * and a run of hidden cells about 20 for at least two cells; base64 cells cost at most 5.4. */
-#define JSON_CELLS   40960
-#define PACKED_CELLS 65536
+/* The library's default keeps one plane of cells under 1 MB as JSON (lib/analysis/heatmap_plan.c):
+ * 65,536 cells, less what the frames of many heatmaps take. Two planes of numbers get half of that.
+ */
+#define BOTH_CELLS 32768
+#define BOTH_FRAME 64
+#define BOTH_MAPS  512
 
 static const char *const head_words[] = {"all", "mean", NULL};
 static const char *const pools[] = {"max", "mean", "both", NULL};
@@ -103,9 +105,13 @@ static bool range(const srv_scope *scope, const char *name, const srv_ints *list
     return true;
 }
 
-static size_t default_cells(const srv_heat_input *in) {
-    size_t cells = in->encoding == SRV_CELLS_JSON ? JSON_CELLS : PACKED_CELLS;
-    return in->pool == ATTN_POOL_BOTH ? cells / 2 : cells;
+/* 0 leaves the choice to the library. */
+static size_t default_cells(const srv_heat_input *in, size_t batches, size_t heads) {
+    size_t maps;
+    if (in->pool != ATTN_POOL_BOTH || in->encoding != SRV_CELLS_JSON ||
+        !attn_size_mul(batches, heads, &maps) || maps > BOTH_MAPS)
+        return 0;
+    return BOTH_CELLS - BOTH_FRAME * (maps > 0 ? maps - 1 : 0);
 }
 
 static bool lists(const srv_scope *scope, const srv_heat_input *in) {
@@ -123,25 +129,27 @@ static bool lists(const srv_scope *scope, const srv_heat_input *in) {
     return true;
 }
 
-bool srv_heat_options(srv_request *req, const srv_heat_input *in, size_t L, size_t S,
+bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_attention_dims *dims,
                       attn_heatmap_options *out) {
+    size_t batches = dims->B, heads = dims->Hq;
     const srv_scope scope = {req, srv_heat_fields, in, "/heatmap"};
     attn_heatmap_options o = attn_heatmap_defaults();
-    if (!lists(&scope, in) || !range(&scope, "rows", &in->rows, L, &o.row_from, &o.row_to) ||
-        !range(&scope, "cols", &in->cols, S, &o.col_from, &o.col_to))
+    if (!lists(&scope, in) || !range(&scope, "rows", &in->rows, dims->L, &o.row_from, &o.row_to) ||
+        !range(&scope, "cols", &in->cols, dims->S, &o.col_from, &o.col_to))
         return false;
     if (in->heads.is == SRV_U_INTS) {
         o.heads = ATTN_HEADS_LIST;
         o.head_list = in->heads.ints.values;
-        o.head_count = in->heads.ints.count;
+        o.head_count = heads = in->heads.ints.count;
     } else if (in->heads.is == SRV_U_STRING) {
         o.heads = in->heads.choice == 1 ? ATTN_HEADS_MEAN : ATTN_HEADS_ALL;
+        heads = in->heads.choice == 1 ? 1 : heads;
     }
     if (in->batch.count > 0) {
         o.batch_list = in->batch.values;
-        o.batch_count = in->batch.count;
+        o.batch_count = batches = in->batch.count;
     }
-    o.max_cells = in->max_cells > 0 ? (size_t)in->max_cells : default_cells(in);
+    o.max_cells = in->max_cells > 0 ? (size_t)in->max_cells : default_cells(in, batches, heads);
     o.pool = (attn_pooling)in->pool;
     o.top_k = (size_t)in->top_k;
     o.top_p = in->top_p;

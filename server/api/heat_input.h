@@ -15,7 +15,7 @@ typedef struct srv_heat_input {
     uint64_t given;
     srv_union heads; /* "all", "mean" or a list */
     srv_ints batch, rows, cols;
-    int64_t max_cells; /* 0 = the default of the encoding */
+    int64_t max_cells; /* 0 = the default */
     int pool;          /* attn_pooling */
     int encoding;      /* srv_encoding */
     int transform;     /* attn_transform */
@@ -26,8 +26,9 @@ typedef struct srv_heat_input {
 extern const srv_field srv_heat_fields[];
 void srv_heat_init(void *input); /* defaults, a srv_heat_input */
 
-/* Check the object against L and S and turn it into the library's options, which point into it. */
-bool srv_heat_options(srv_request *req, const srv_heat_input *in, size_t L, size_t S,
+/* Check the object against the shapes and turn it into the library's options, which point into it.
+ */
+bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_attention_dims *dims,
                       attn_heatmap_options *out);
 /* A library error about the options: its place lies inside /heatmap. */
 void srv_heat_problem(srv_request *req, const attn_error *err);

@@ -82,7 +82,7 @@ static const named_schema parts[] = {
     {"Heatmap", "{" CLOSED ",\"required\":[\"heads\",\"pool\",\"transform\",\"encoding\"],"
                 "\"properties\":{\"heads\":" LIST(REF(
                     "HeatmapOfHead")) ",\"labels\":" LABELS ",\"pool\":{\"enum\":[\"max\",\"mean\","
-                                                            "\"both\"]},\"transform\":{\"enum\":["
+                                      "\"both\"]},\"transform\":{\"enum\":["
                                       "\"linear\",\"sqrt\",\"log\"]},\"encoding\":{\"enum\":["
                                       "\"json\",\"u8\",\"f16\","
                                       "\"f32\"]}}}"},
@@ -114,23 +114,22 @@ static const named_schema parts[] = {
      "\"string\"}}},\"error\":{\"description\":\"The same as detail.\",\"type\":\"string\"}}}"},
 };
 
-static const named_schema
-    answers[] =
-        {
-            {"Attention",
-             "{\"description\":\"The tensors that return names, and what else was asked "
-             "for.\"," CLOSED ",\"properties\":{\"output\":" REF("Numbers") ",\"weights\":" REF("Nu"
-                                                                                                "mb"
-                                                                                                "er"
-                                                                                                "s") ",\"logsumexp\":" REF("Numbers") ",\"scores\":" REF("Numbers") ",\"present_key\":" REF("Numbers") ",\"present_value\":" REF(
-                 "Numbers") ",\"heatmap\":" REF("Heatmap") ",\"omitted\":" OMITTED("weights") ",\"w"
-                                                                                              "arni"
-                                                                                              "ngs"
-                                                                                              "\""
-                                                                                              ":" LIST(REF("Warning")) ",\"diagnostics\":" REF("Diagnostics") "}}"},
-            {"Mask",
-             "{" CLOSED ",\"required\":[\"shape\",\"keep\",\"kept\",\"words\"],\"properties\":{"
-                        "\"shape\":" SIZES
+static const named_schema answers[] = {
+    {"Attention",
+     "{\"description\":\"The tensors that return names, and what else was asked "
+     "for.\"," CLOSED ",\"properties\":{\"output\":" REF("Numbers") ",\"weights\":" REF(
+         "Nu"
+         "mb"
+         "er"
+         "s") ",\"logsumexp\":" REF("Numbers") ",\"scores\":" REF("Numbers") ",\"present_"
+                                                                             "key\":" REF("Numbers") ",\"present_value\":" REF("Numbers") ",\"heatmap\":" REF("Heatmap") ",\"omitted\":" OMITTED("weights") ",\"w"
+                                                                                                                                                                                                            "arni"
+                                                                                                                                                                                                            "ngs"
+                                                                                                                                                                                                            "\""
+                                                                                                                                                                                                            ":" LIST(REF("Warning")) ",\"diagnostics\":" REF(
+                                                                                                                                                                                                                "Diagnostics") "}}"},
+    {"Mask", "{" CLOSED ",\"required\":[\"shape\",\"keep\",\"kept\",\"words\"],\"properties\":{"
+             "\"shape\":" SIZES
              ",\"keep\":{\"description\":\"true = visible; of more than 65,536 cells as runs [row, "
              "from, to) of visible keys, null standing for every batch entry or "
              "head.\",\"anyOf\":[" REF(
@@ -140,7 +139,7 @@ static const named_schema
                           "\"batch\":{\"type\":[\"integer\",\"null\"]},\"head\":{\"type\":["
                           "\"integer\",\"null\"]},"
                           "\"runs\":" RUNS "}}}}}]},\"additive\":{\"description\":\"What is added "
-                                           "to the scores, null "
+                          "to the scores, null "
                           "where hidden; only when something finite is added.\",\"$ref\":"
                           "\"#/components/schemas/Numbers\"},\"kept\":{\"description\":\"Share of "
                           "the cells that are "
@@ -148,31 +147,27 @@ static const named_schema
                           "\"type\":\"string\"},"
                           "\"labels\":" LABELS ",\"omitted\":" OMITTED(
                               "additive") ",\"warnings\":" LIST(REF("Warning")) "}}"},
-            {"Examples",
-             "{" CLOSED ",\"required\":[\"examples\"],\"properties\":{\"examples\":" LIST(
-                 REF("ExampleEntry")) "}}"},
-            {"Example",
-             "{\"description\":\"Requests and what they answer.\",\"type\":\"object\","
-             "\"required\":[\"id\",\"title\",\"what\",\"tags\",\"order\",\"cases\"],"
-             "\"properties\":{\"id\":{\"type\":\"string\"},\"title\":{\"type\":\"string\"},"
-             "\"what\":{\"type\":\"string\"},\"tags\":" STRINGS ",\"order\":{\"type\":"
-             "\"integer\"},\"cases\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":"
-             "\"object\",\"required\":[\"title\",\"method\",\"path\"]}}}}"},
-            {"Index",
-             "{\"type\":\"object\",\"required\":[\"service\",\"version\",\"openapi\",\"routes\","
-             "\"examples\"],\"properties\":{\"service\":{\"const\":\"attnd\"},\"version\":"
-             "{\"type\":\"string\"},\"openapi\":{\"type\":\"string\"},\"try\":{\"type\":"
-             "\"string\"},\"routes\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
-             "\"required\":[\"method\",\"path\",\"summary\"],\"properties\":{\"method\":"
-             "{\"type\":\"string\"},\"path\":{\"type\":\"string\"},\"summary\":{\"type\":"
-             "\"string\"}}}},\"examples\":" LIST(REF("ExampleEntry")) "}}"},
-            {"Health", "{\"type\":\"object\",\"required\":[\"status\"],\"properties\":{\"status\":"
-                       "{\"type\":\"string\"}}}"},
-            {"Version",
-             "{\"type\":\"object\",\"required\":[\"version\"],\"properties\":{\"version\":"
-             "{\"type\":\"string\"}}}"},
-            {"Metrics", "{\"description\":\"Prometheus text format.\",\"type\":\"string\"}"},
-            {"OpenApi", "{\"type\":\"object\",\"required\":[\"openapi\"]}"},
+    {"Examples", "{" CLOSED ",\"required\":[\"examples\"],\"properties\":{\"examples\":" LIST(
+                     REF("ExampleEntry")) "}}"},
+    {"Example", "{\"description\":\"Requests and what they answer.\",\"type\":\"object\","
+                "\"required\":[\"id\",\"title\",\"what\",\"tags\",\"order\",\"cases\"],"
+                "\"properties\":{\"id\":{\"type\":\"string\"},\"title\":{\"type\":\"string\"},"
+                "\"what\":{\"type\":\"string\"},\"tags\":" STRINGS ",\"order\":{\"type\":"
+                "\"integer\"},\"cases\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":"
+                "\"object\",\"required\":[\"title\",\"method\",\"path\"]}}}}"},
+    {"Index", "{\"type\":\"object\",\"required\":[\"service\",\"version\",\"openapi\",\"routes\","
+              "\"examples\"],\"properties\":{\"service\":{\"const\":\"attnd\"},\"version\":"
+              "{\"type\":\"string\"},\"openapi\":{\"type\":\"string\"},\"try\":{\"type\":"
+              "\"string\"},\"routes\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
+              "\"required\":[\"method\",\"path\",\"summary\"],\"properties\":{\"method\":"
+              "{\"type\":\"string\"},\"path\":{\"type\":\"string\"},\"summary\":{\"type\":"
+              "\"string\"}}}},\"examples\":" LIST(REF("ExampleEntry")) "}}"},
+    {"Health", "{\"type\":\"object\",\"required\":[\"status\"],\"properties\":{\"status\":"
+               "{\"type\":\"string\"}}}"},
+    {"Version", "{\"type\":\"object\",\"required\":[\"version\"],\"properties\":{\"version\":"
+                "{\"type\":\"string\"}}}"},
+    {"Metrics", "{\"description\":\"Prometheus text format.\",\"type\":\"string\"}"},
+    {"OpenApi", "{\"type\":\"object\",\"required\":[\"openapi\"]}"},
 };
 
 static void write_all(srv_json *j, const named_schema *schemas, size_t count) {

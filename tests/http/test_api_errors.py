@@ -1,0 +1,182 @@
+"""Every way in which the fields of POST /v1/attention can be wrong: status, code, pointer, words."""
+import base64
+
+import numpy as np
+import pytest
+from api_client import ask, normal, qkv, refused
+
+GOOD = qkv()
+
+
+@pytest.mark.parametrize("extra, code, pointer, words", [
+    # unknown fields name the nearest known one, nested ones too
+    ({"qery": 1}, "unknown_field", "/qery", ["query"]),
+    ({"is_casual": True}, "unknown_field", "/is_casual", ["is_causal"]),
+    ({"heatmap": {"pol": "max"}}, "unknown_field", "/heatmap/pol", ["pool"]),
+    ({"labels": {"keys": ["a"]}}, "unknown_field", "/labels/keys", ["key"]),
+    ({"mask_fill": {"value": 1, "mode": "add", "valu": 2}}, "unknown_field", "/mask_fill/valu", ["value"]),
+    # fields of other times
+    *[({name: 1}, "unknown_field", f"/{name}", []) for name in (
+        "score", "projections", "position", "pattern", "sinks", "dropout_p", "grad_output", "store", "verify",
+        "dry_run", "precision", "analysis", "seed")],
+    # types and ranges
+    ({"is_causal": 1}, "wrong_type", "/is_causal", []),
+    ({"is_causal": "yes"}, "wrong_type", "/is_causal", []),
+    ({"softcap": -1}, "invalid_value", "/softcap", ["-1"]),
+    ({"softcap": "30"}, "wrong_type", "/softcap", []),
+    ({"scale": True}, "invalid_value", "/scale", ["false"]),
+    ({"scale": "auto"}, "wrong_type", "/scale", []),
+    ({"decimals": 18}, "invalid_value", "/decimals", ["17"]),
+    ({"decimals": -1}, "invalid_value", "/decimals", []),
+    ({"decimals": 1.5}, "wrong_type", "/decimals", []),
+    ({"timeout_ms": 0}, "invalid_value", "/timeout_ms", []),
+    ({"layout": "BHSD"}, "invalid_value", "/layout", ["BHLE"]),
+    ({"mask_semantics": "drop", "attn_mask": [1, 0, 1, 0, 1]}, "invalid_value", "/mask_semantics", ["keep"]),
+    ({"score_stage": "final", "return": ["scores"]}, "invalid_value", "/score_stage", ["probs"]),
+    ({"return": ["ouput"]}, "invalid_value", "/return/0", ["output"]),
+    ({"return": ["output", 3]}, "wrong_type", "/return/1", []),
+    ({"return": []}, "invalid_value", "/return", ["heatmap"]),
+    ({"query_offset": 1.5}, "wrong_type", "/query_offset", []),
+    ({"query_offset": "start"}, "invalid_value", "/query_offset", ["end"]),
+    ({"query_offset": [0, 1]}, "shape_mismatch", "/query_offset", ["2"]),
+    ({"query_offset": []}, "shape_mismatch", "/query_offset", []),
+    ({"window": [1]}, "invalid_value", "/window", ["two"]),
+    ({"window": [-2, 0]}, "invalid_value", "/window/0", ["-1"]),
+    ({"window": [0, 1, 2]}, "invalid_value", "/window", []),
+    ({"window": 3}, "wrong_type", "/window", []),
+    ({"mask_fill": {"value": -1e9}}, "invalid_value", "/mask_fill/mode", []),
+    ({"mask_fill": {"mode": "add"}}, "invalid_value", "/mask_fill/value", []),
+    ({"mask_fill": {"value": -1e9, "mode": "set"}}, "invalid_value", "/mask_fill/mode", ["replace"]),
+    ({"mask_fill": -1e9}, "wrong_type", "/mask_fill", []),
+    # one field without the other: the text names both
+    ({"mask_semantics": "keep"}, "invalid_value", "/mask_semantics", ["mask_semantics", "attn_mask"]),
+    ({"key_padding_semantics": "keep"}, "invalid_value", "/key_padding_semantics", ["key_padding_mask"]),
+    ({"key_padding_mask": [True] * 5}, "mask_semantics", "/key_padding_mask", ["key_padding_semantics", "hide"]),
+    ({"token_ids": [1, 2, 3, 0, 0]}, "invalid_value", "/token_ids", ["token_ids", "pad_id"]),
+    ({"pad_id": 0}, "invalid_value", "/pad_id", ["pad_id", "token_ids"]),
+    ({"key": None}, "invalid_value", "/value", ["value", "key"]),
+    ({"value": None}, "invalid_value", "/key", ["key", "value"]),
+    ({"past_key": normal(2, 4)}, "invalid_value", "/past_key", ["past_key", "past_value"]),
+    ({"past_value": normal(2, 4)}, "invalid_value", "/past_value", ["past_value", "past_key"]),
+    ({"score_stage": "raw"}, "invalid_value", "/score_stage", ["score_stage", "return"]),
+    ({"num_heads": 2}, "invalid_value", "/num_heads", ["num_heads", "BLD"]),
+    ({"num_kv_heads": 2}, "invalid_value", "/num_kv_heads", ["num_kv_heads", "num_heads"]),
+    ({"layout": "BLD"}, "invalid_value", "/layout", ["BLD", "num_heads"]),
+    # masks
+    ({"attn_mask": [1, 0, 1, 0, 1]}, "mask_semantics", "/attn_mask", ["keep", "hide", "additive"]),
+    ({"attn_mask": [[0.0] * 5] * 3}, "mask_semantics", "/attn_mask", ["keep", "hide"]),
+    ({"attn_mask": [1, 0.5, 0, 0, 1], "mask_semantics": "keep"}, "nonfinite_value", "/attn_mask/1", ["0.5"]),
+    ({"attn_mask": [1, True, 0, 0, 1]}, "wrong_type", "/attn_mask/1", []),
+    ({"attn_mask": [[True] * 4] * 3}, "shape_mismatch", "/attn_mask", ["[3, 4]", "[3, 5]"]),
+    ({"attn_mask": [[True] * 5] * 2}, "shape_mismatch", "/attn_mask", ["[2, 5]", "[3, 5]"]),
+    ({"attn_bias": [[True] * 5] * 3}, "wrong_type", "/attn_bias/0/0", []),
+    ({"attn_bias": [[0.0] * 6] * 3}, "shape_mismatch", "/attn_bias", ["6"]),
+    ({"key_padding_mask": [True] * 4, "key_padding_semantics": "keep"}, "shape_mismatch", "/key_padding_mask", ["4"]),
+    ({"key_lengths": [6]}, "nonfinite_value", "/key_lengths/0", ["6", "5"]),
+    ({"key_lengths": [1, 2]}, "shape_mismatch", "/key_lengths", ["2"]),
+    ({"key_lengths": [1.5]}, "wrong_type", "/key_lengths/0", []),
+    ({"token_ids": [1, 2, 3], "pad_id": 0}, "shape_mismatch", "/token_ids", ["3", "5"]),
+    ({"token_ids": [[1, 2, 3, 4, 0.5]], "pad_id": 0}, "wrong_type", "/token_ids/0/4", []),
+    # labels
+    ({"labels": {"key": ["a"]}}, "shape_mismatch", "/labels/key", ["5", "1"]),
+    ({"labels": {"query": ["a", "b", "c", "d"]}}, "shape_mismatch", "/labels/query", ["3", "4"]),
+    ({"labels": {"query": "abc"}}, "wrong_type", "/labels/query", []),
+    ({"labels": {"query": ["a", 1, "c"]}}, "wrong_type", "/labels/query/1", []),
+    # heatmaps
+    ({"heatmap": {"rows": [0, 4]}}, "invalid_value", "/heatmap/rows", ["3"]),
+    ({"heatmap": {"rows": [2, 2]}}, "invalid_value", "/heatmap/rows", []),
+    ({"heatmap": {"cols": [-1, 2]}}, "invalid_value", "/heatmap/cols/0", []),
+    ({"heatmap": {"cols": [1]}}, "invalid_value", "/heatmap/cols", []),
+    ({"heatmap": {"heads": [1]}}, "invalid_value", "/heatmap/heads/0", ["1"]),
+    ({"heatmap": {"heads": []}}, "invalid_value", "/heatmap/heads", []),
+    ({"heatmap": {"heads": "first"}}, "invalid_value", "/heatmap/heads", ["mean"]),
+    ({"heatmap": {"batch": [1]}}, "invalid_value", "/heatmap/batch/0", []),
+    ({"heatmap": {"batch": []}}, "invalid_value", "/heatmap/batch", []),
+    ({"heatmap": {"max_cells": 0}}, "invalid_value", "/heatmap/max_cells", []),
+    ({"heatmap": {"pool": "min"}}, "invalid_value", "/heatmap/pool", ["max"]),
+    ({"heatmap": {"encoding": "png"}}, "invalid_value", "/heatmap/encoding", ["u8"]),
+    ({"heatmap": {"transform": "sqrt"}}, "invalid_value", "/heatmap/transform", ["u8"]),
+    ({"heatmap": {"top_k": 0}}, "invalid_value", "/heatmap/top_k", []),
+    ({"heatmap": {"top_p": 1.5}}, "invalid_value", "/heatmap/top_p", ["1"]),
+    ({"heatmap": True}, "wrong_type", "/heatmap", []),
+])
+def test_refused(daemon, extra, code, pointer, words):
+    refused(daemon, GOOD | extra, code, pointer, *words)
+
+
+def test_query_is_required(daemon):
+    refused(daemon, {"key": GOOD["key"], "value": GOOD["value"]}, "invalid_value", "/query", "query")
+
+
+@pytest.mark.parametrize("name, value, pointer", [
+    ("key", normal(5, 3), "/key"),
+    ("value", normal(4, 4), "/value"),
+    ("key", normal(1, 5, 4), "/key"),
+    ("query", normal(4), "/query"),
+    ("query", 3, "/query"),
+    ("query", [[1, 2], [3]], "/query/1"),
+    ("query", [[1, 2], [3, "x"]], "/query/1/1"),
+    ("query", [[1, 2], [3, None]], "/query/1/1"),
+    ("query", [[1, 2], [3, True]], "/query/1/1"),
+])
+def test_tensors_that_do_not_fit(daemon, name, value, pointer):
+    reply = daemon.post("/v1/attention", GOOD | {name: value})
+    assert reply.status_code == 422 and reply.json()["pointer"] == pointer, reply.text
+
+
+def test_unequal_ranks_say_what_to_send(daemon):
+    body = {"query": normal(8, 16), "key": normal(8, 20, 16), "value": normal(8, 20, 16)}
+    problem = refused(daemon, body, "shape_mismatch", "/key")
+    assert "rank" in problem["detail"]
+
+
+def test_head_counts(daemon):
+    refused(daemon, qkv(B=1, H=4, Hkv=3), "shape_mismatch", "/key")
+    refused(daemon, qkv(B=1, H=4, Hkv=2) | {"enable_gqa": False}, "invalid_value", "/enable_gqa", "4", "2")
+    body = {"query": normal(1, 3, 6), "layout": "BLD", "num_heads": 4}
+    refused(daemon, body, "shape_mismatch", "/query", "4", "6")
+
+
+def test_cache_shapes(daemon):
+    body = qkv(B=1, H=2) | {"past_key": normal(1, 3, 2, 4), "past_value": normal(1, 3, 2, 4)}
+    refused(daemon, body, "shape_mismatch", "/past_key")
+    body = qkv(B=1, H=2) | {"past_key": normal(1, 2, 2, 4), "past_value": normal(1, 2, 3, 4)}
+    refused(daemon, body, "shape_mismatch", "/past_value")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["query", "key", "value"])
+def test_visible_nonfinite_values(daemon, name, bad):
+    x = np.array(GOOD[name], np.float32)
+    x[1, 2] = bad
+    spelled = {"shape": list(x.shape), "base64": base64.b64encode(x.tobytes()).decode()}
+    refused(daemon, GOOD | {name: spelled}, "nonfinite_value", f"/{name}/1/2")
+
+
+def test_numbers_beyond_float32(daemon):
+    text = '{"query":[[1,1e39]]}'
+    refused(daemon, text, "nonfinite_value", "/query/0/1")
+
+
+def test_scores_that_overflow(daemon):
+    big = [[3e38, 3e38]]
+    problem = daemon.post("/v1/attention", {"query": big, "key": big, "value": [[1, 2]], "scale": 1}).json()
+    assert (problem["status"], problem["code"]) == (422, "nonfinite_value")
+
+
+def test_too_many_cells_are_told_in_numbers(start):
+    daemon = start(env={"ATTND_MAX_CELLS": "1000"})
+    ask(daemon, {"query": {"shape": [31, 2], "fill": "ones"}})
+    problem = refused(daemon, {"query": {"shape": [32, 2], "fill": "ones"}}, "too_large", None, "1024", status=413)
+    assert problem["limit"] == {"value": 1000, "setting": "max_cells"}
+    refused(daemon, {"shape": [32, 32]}, "too_large", None, "1024", path="/v1/masks", status=413)
+
+
+def test_too_many_bytes_are_told_in_numbers(start):
+    daemon = start(env={"ATTND_MAX_REQUEST_BYTES": "8MiB"})
+    body = {"query": {"shape": [4096, 2], "fill": "ones"}}
+    assert "omitted" in ask(daemon, body)
+    problem = refused(daemon, body | {"return": "weights"}, "too_large", None, status=413)
+    assert problem["limit"] == {"value": 8 << 20, "setting": "max_request_bytes"}
+    assert str(4096 * 4096 * 4) in problem["detail"]
+    assert "heatmap" in ask(daemon, body | {"return": "heatmap"})
