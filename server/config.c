@@ -32,7 +32,7 @@ const srv_setting srv_settings[] = {
     {"queue_length", SRV_SET_INT, AT(queue_length), "256", 1, 1e6, NULL, true,
      "requests that may wait; beyond it 503 queue_full"},
     {"request_timeout_ms", SRV_SET_INT, AT(request_timeout_ms), "60000", 1, 86400e3, NULL, true,
-     "time for a request from its request line on; beyond it 504 deadline"},
+     "time for a request once its body is here; beyond it 504"},
     {"max_body_bytes", SRV_SET_BYTES, AT(max_body_bytes), "268435456", 1, MOST, NULL, true,
      "largest request body; beyond it 413 before the upload"},
     {"max_request_bytes", SRV_SET_BYTES, AT(max_request_bytes), "0", 0, MOST, NULL, true,

@@ -21,7 +21,7 @@ typedef struct srv_config {
     int64_t workers;            /* slots of the worker pool */
     int64_t requests_running;   /* request threads */
     int64_t queue_length;       /* requests that may wait for a request thread */
-    int64_t request_timeout_ms; /* from the request line to the answer */
+    int64_t request_timeout_ms; /* from the end of the body to the answer */
     int64_t max_body_bytes;
     int64_t max_request_bytes; /* arena of one request, its body not counted */
     int64_t memory_bytes;      /* all bodies and arenas together */

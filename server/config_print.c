@@ -93,7 +93,7 @@ static void print_range(const srv_setting *row, FILE *out) {
     else if (row->kind == SRV_SET_STRING)
         fputs("text", out);
     else
-        fprintf(out, "%.15g … %.15g%s", row->min, row->max,
+        fprintf(out, "%.16g … %.16g%s", row->min, row->max,
                 row->kind == SRV_SET_BYTES ? " bytes" : "");
 }
 
