@@ -3,7 +3,21 @@
  *
  * Every decoded struct begins with `uint64_t given;`: bit i is set when row i of its table was in
  * the body. Absent fields keep what the struct held before (its defaults); JSON null counts as
- * absent, save inside tensors. Unknown fields are errors that name the nearest known one. */
+ * absent, save inside tensors. Unknown fields are errors that name the nearest known one.
+ *
+ * A tensor is written as nested lists, or as an object {"shape": [..], "dtype": "float32", ..} with one
+ * of "data": [flat list], "base64": "little-endian bytes", "random": "normal" or "uniform" (with
+ * "seed", an integer, default 0; element i of the row-major tensor is number i of attn/rng.h), and
+ * "fill": "zeros", "ones", "eye" (over the last two axes) or "arange" (0, 1, 2, … row-major). Without
+ * "dtype" it is float32 where numbers are accepted, else int64, else bool; lists of true and false are
+ * bool where booleans are accepted.
+ *
+ * When the arena's limit is reached the reply is 413 too_large with setting "max_request_bytes". A
+ * handler that runs in place (req->in_place, with its small limit) then returns SRV_DEFER instead:
+ *     if (!srv_decode(req, fields, &body))
+ *         return req->in_place && req->reply.status == 413 ? SRV_DEFER : SRV_DONE;
+ * The bounds of what is not a tensor (1 MiB of text, 200,000 values, 16,384 lists and objects) are 413
+ * too, without a setting. */
 #ifndef SRV_FIELDS_H
 #define SRV_FIELDS_H
 
@@ -71,8 +85,10 @@ typedef struct srv_field {
     const char *const *choices;  /* NULL-terminated */
     const struct srv_field *fields; /* nested table, ended by a row with name NULL */
     size_t size;                 /* OBJECTS: bytes of one struct */
-    void (*init)(void *item);    /* OBJECT, OBJECTS: defaults; NULL = zeros */
-    double min, max;             /* INT, REAL: both 0 = no bound; OBJECTS, INTS, STRINGS: max count */
+    void (*init)(void *item);    /* OBJECT, OBJECTS: defaults, set when the object is there; NULL:
+                                    OBJECTS start as zeros, OBJECT as the struct was */
+    double min, max;             /* INT, REAL, numbers of UNION: both 0 = no bound; OBJECTS, INTS,
+                                    STRINGS: max count, 0 = no bound */
     bool required;
 } srv_field;
 

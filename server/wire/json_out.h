@@ -24,12 +24,13 @@ void srv_json_object_end(srv_json *j);
 void srv_json_array(srv_json *j);
 void srv_json_array_end(srv_json *j);
 void srv_json_key(srv_json *j, const char *key);
-void srv_json_string(srv_json *j, const char *text);   /* escaped; NULL writes null */
+void srv_json_string(srv_json *j, const char *text); /* escaped; NULL writes null */
 void srv_json_bool(srv_json *j, bool value);
 void srv_json_int(srv_json *j, int64_t value);
 void srv_json_size(srv_json *j, size_t value);
-void srv_json_real(srv_json *j, double value);         /* shortest double; non-finite -> null */
-void srv_json_float(srv_json *j, float value);         /* shortest float32, honours decimals; non-finite -> null */
+void srv_json_real(srv_json *j, double value); /* shortest double; non-finite -> null */
+void srv_json_float(srv_json *j,
+                    float value); /* shortest float32, honours decimals; non-finite -> null */
 void srv_json_null(srv_json *j);
 void srv_json_raw(srv_json *j, const char *text, size_t size); /* one ready JSON value */
 /* Nested arrays of any dtype, honouring decimals; non-finite -> null. An empty axis gives []. */
@@ -37,7 +38,8 @@ void srv_json_tensor(srv_json *j, const attn_tensor *t);
 /* A flat list of n floats, and n bytes as a base64 string. */
 void srv_json_floats(srv_json *j, const float *values, size_t n);
 void srv_json_base64(srv_json *j, const void *bytes, size_t n);
-/* Finish: a trailing newline, and the reply 200 application/json is set. false: a problem is set. */
+/* Finish: a trailing newline, and the reply 200 application/json is set. false: a problem is set.
+ */
 bool srv_json_end(srv_json *j);
 
 #endif

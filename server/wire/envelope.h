@@ -1,0 +1,34 @@
+/* The body without its tensors: one pass checks the JSON grammar, decodes what the route's table
+ * calls tensors (by path, not by looks) and writes a small document in which each of them is a
+ * number, its place in a side table. Only what the table places there can be such a number, so that
+ * a body cannot name a tensor that is not its own. */
+#ifndef SRV_ENVELOPE_H
+#define SRV_ENVELOPE_H
+
+#include "wire/fields.h"
+
+typedef struct srv_cut {
+    const char *pointer; /* where the tensor was */
+    attn_tensor tensor;
+} srv_cut;
+
+typedef struct srv_envelope {
+    char *text; /* compact JSON, one object */
+    size_t size, room;
+    srv_cut *cuts;
+    size_t cut_count, cut_room;
+    size_t values, containers; /* in text: what a tree of it would cost */
+} srv_envelope;
+
+/* Read req->body. false: the problem is set. */
+bool srv_envelope_read(srv_request *req, const srv_field *fields, size_t max_depth,
+                       srv_envelope *out);
+
+/* The tensor that stands at `pointer` as number `index`, or NULL when there is none. */
+const attn_tensor *srv_envelope_tensor(const srv_envelope *e, int64_t index, const char *pointer);
+
+/* The problem of a field that is in no table, naming the nearest that is. */
+void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
+                       const srv_field *fields);
+
+#endif

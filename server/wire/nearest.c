@@ -1,0 +1,73 @@
+/* The nearest known name: for "did you mean". */
+#include <string.h>
+#include <strings.h>
+
+#include "wire/envelope.h"
+
+enum { LONGEST = 48 };
+
+/* Fewest insertions, deletions, substitutions and swaps of neighbours that turn a into b (optimal
+ * string alignment), ignoring case. */
+static size_t distance(const char *a, size_t n, const char *b, size_t m) {
+    size_t rows[3][LONGEST + 1];
+    size_t *before = rows[0], *last = rows[1], *now = rows[2];
+    for (size_t j = 0; j <= m; j++)
+        last[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = last[j - 1] + (strncasecmp(a + i - 1, b + j - 1, 1) != 0);
+            best = last[j] + 1 < best ? last[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && strncasecmp(a + i - 1, b + j - 2, 1) == 0 &&
+                strncasecmp(a + i - 2, b + j - 1, 1) == 0 && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            now[j] = best;
+        }
+        size_t *spare = before;
+        before = last;
+        last = now;
+        now = spare;
+    }
+    return last[m];
+}
+
+/* "mask" is near "attn_mask" although five edits away. */
+static bool contains(const char *longer, const char *word, size_t n) {
+    return n >= 3 && strcasestr(longer, word) != NULL;
+}
+
+const char *srv_nearest(const char *word, const char *const *names, size_t count) {
+    size_t n = strlen(word), best = SIZE_MAX;
+    const char *nearest = NULL;
+    if (n == 0 || n > LONGEST)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        size_t m = strlen(names[i]);
+        if (m > LONGEST)
+            continue;
+        size_t d = distance(word, n, names[i], m), most = 1 + (n < m ? n : m) / 3;
+        if (d > most && contains(names[i], word, n))
+            d = most;
+        if (d <= most && d < best) {
+            best = d;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}
+
+void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
+                       const srv_field *fields) {
+    const char *names[64];
+    size_t count = 0;
+    for (; fields[count].name && count < 64; count++)
+        names[count] = fields[count].name;
+    const char *near = srv_nearest(name, names, count);
+    if (near)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; did you mean \"%s\"?", name, near);
+    else
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; /openapi.json lists them", name);
+}

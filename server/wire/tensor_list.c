@@ -1,0 +1,327 @@
+/* Nested lists of numbers or booleans: the hot loop of every JSON request.
+ *
+ * Room for the elements comes from counting commas up to the next string (a tensor holds none),
+ * which costs a fraction of reading the numbers and spares growing; what is left over goes back. */
+#include <math.h>
+#include <string.h>
+
+#include "wire/number.h"
+#include "wire/tensor_in.h"
+
+static size_t count_commas(const char *p, const char *end) {
+    size_t n = 0;
+    while (p < end) {
+        size_t block = end - p < 192 ? (size_t)(end - p) : 192; /* fits the narrow counter */
+        uint8_t commas = 0;
+        for (size_t i = 0; i < block; i++)
+            commas = (uint8_t)(commas + (p[i] == ','));
+        n += commas;
+        p += block;
+    }
+    return n;
+}
+
+size_t srv_list_room(const char *from, const char *to) {
+    return count_commas(from, to) + 1;
+}
+
+attn_dtype srv_list_dtype(const char *p, unsigned accepts) {
+    while (*p && strchr("[ \n\r\t", *p))
+        p++;
+    bool boolean = *p == 't' || *p == 'f';
+    if ((accepts & SRV_T_BOOL) && (boolean || !(accepts & (SRV_T_REAL | SRV_T_INT))))
+        return ATTN_BOOL;
+    return accepts & SRV_T_REAL ? ATTN_F32 : ATTN_I64;
+}
+
+bool srv_list_take(srv_list *l) {
+    l->count = 0;
+    l->data = srv_tensor_take(l->s, l->dtype, l->room);
+    return l->data != NULL;
+}
+
+/* Put the place of an element, or of a list, on the path. */
+static void push_place(srv_list *l, int level, size_t at) {
+    l->index[level] = at;
+    for (int i = 0; i <= level; i++)
+        srv_path_index(&l->s->path, l->index[i]);
+}
+
+static const char *expected_element(const srv_list *l) {
+    switch (l->dtype) {
+    case ATTN_BOOL:
+        return "true or false";
+    case ATTN_I32:
+    case ATTN_I64:
+    case ATTN_U8:
+        return "an integer";
+    default:
+        return l->accepts & SRV_T_NEGINF ? "a number or null" : "a number";
+    }
+}
+
+/* A number that its type cannot hold. */
+static bool refuse_number(srv_list *l) {
+    srv_scan *s = l->s;
+    char found[SRV_FOUND_ROOM];
+    srv_scan_found(s, s->p, found);
+    if (l->dtype == ATTN_BOOL)
+        srv_problem(s->req, SRV_TYPE, s->path.text, "expected true or false, found %s", found);
+    else if (l->dtype == ATTN_I32 || l->dtype == ATTN_I64 || l->dtype == ATTN_U8)
+        srv_problem(s->req, SRV_VALUE, s->path.text, "expected an integer within %s, found %s",
+                    attn_dtype_name(l->dtype), found);
+    else
+        srv_problem(s->req, SRV_NONFINITE, s->path.text, "expected a number within %s, found %s",
+                    attn_dtype_name(l->dtype), found);
+    return false;
+}
+
+bool srv_list_refuse(srv_list *l, int level, size_t at) {
+    srv_scan *s = l->s;
+    char found[SRV_FOUND_ROOM];
+    double number;
+    push_place(l, level, at);
+    if (!srv_scan_is_value(s->p))
+        return srv_scan_expected(s, expected_element(l));
+    bool is_number = *s->p == '-' || (*s->p >= '0' && *s->p <= '9');
+    if (is_number && srv_read_f64(s->p, s->end, &number))
+        return refuse_number(l);
+    if (is_number)
+        return srv_scan_expected(s, "a number as JSON writes it");
+    const char *what = srv_scan_found(s, s->p, found);
+    if (*s->p == '[')
+        srv_problem(s->req, SRV_SHAPE, s->path.text,
+                    "expected %s, found a list: the lists before it are %d deep",
+                    expected_element(l), level + 1);
+    else if (*s->p == 'n')
+        srv_problem(s->req, SRV_TYPE, s->path.text,
+                    "expected %s, found null (it stands for -infinity in additive masks and "
+                    "biases only)",
+                    expected_element(l));
+    else
+        srv_problem(s->req, SRV_TYPE, s->path.text, "expected %s, found %s", expected_element(l),
+                    what);
+    return false;
+}
+
+static bool read_integer(srv_list *l, size_t i) {
+    int64_t v;
+    const char *p = srv_read_i64(l->s->p, l->s->end, &v);
+    if (!p || (l->dtype == ATTN_I32 && (v < INT32_MIN || v > INT32_MAX)) ||
+        (l->dtype == ATTN_U8 && (v < 0 || v > UINT8_MAX)))
+        return false;
+    if (l->dtype == ATTN_I64)
+        ((int64_t *)(void *)l->data)[i] = v;
+    else
+        srv_tensor_store(l->data, l->dtype, i, (double)v);
+    l->s->p = p;
+    return true;
+}
+
+static bool read_boolean(srv_list *l, size_t i) {
+    bool on = srv_scan_word(l->s, "true");
+    if (!on && !srv_scan_word(l->s, "false"))
+        return false;
+    l->data[i] = on;
+    return true;
+}
+
+static bool read_null(srv_list *l, size_t i) {
+    if (!(l->accepts & SRV_T_NEGINF) || !srv_scan_word(l->s, "null"))
+        return false;
+    srv_tensor_store(l->data, l->dtype, i, -(double)INFINITY);
+    return true;
+}
+
+/* float32 is left to the hot loop. */
+static bool read_element(srv_list *l, size_t i) {
+    float single;
+    double value;
+    const char *p;
+    switch (l->dtype) {
+    case ATTN_BOOL:
+        return read_boolean(l, i);
+    case ATTN_I32:
+    case ATTN_I64:
+    case ATTN_U8:
+        return read_integer(l, i);
+    case ATTN_F64:
+        p = srv_read_f64(l->s->p, l->s->end, &value);
+        break;
+    default:
+        p = srv_read_f32(l->s->p, l->s->end, &single);
+        value = p ? (double)single : 0;
+    }
+    if (!p)
+        return read_null(l, i);
+    if (!isfinite(value) ||
+        (l->dtype == ATTN_F16 && fabs(value) >= 65520)) /* would round to 2^16 */
+        return false;
+    srv_tensor_store(l->data, l->dtype, i, value);
+    l->s->p = p;
+    return true;
+}
+
+/* As many float32 numbers with plain commas between them as there are; the cursor stays at the
+ * first byte that is neither, and *comma tells whether a comma was the last thing taken. */
+static void read_singles(srv_list *l, size_t *at, bool *comma) {
+    const char *p = l->s->p, *end = l->s->end;
+    float *out = (float *)(void *)l->data;
+    size_t i = *at;
+    *comma = true;
+    while (i < l->room) {
+        float value;
+        const char *next = srv_read_f32(p, end, &value);
+        if (!next || !(fabsf(value) <= 3.4028234663852886e38f))
+            break;
+        out[i++] = value;
+        p = next;
+        if (*p != ',') {
+            *comma = false;
+            break;
+        }
+        p++;
+        if (*p == ' ')
+            p++;
+    }
+    l->s->p = p;
+    *at = i;
+}
+
+bool srv_list_row(srv_list *l, int level, size_t *n) {
+    srv_scan *s = l->s;
+    size_t first = l->count;
+    for (;;) {
+        bool comma = true;
+        srv_scan_space(s);
+        if (l->dtype == ATTN_F32)
+            read_singles(l, &l->count, &comma);
+        if (comma) {
+            srv_scan_space(s);
+            if (l->count == l->room || !read_element(l, l->count))
+                return srv_list_refuse(l, level, l->count - first);
+            l->count++;
+        }
+        srv_scan_space(s);
+        if (*s->p == ']')
+            break;
+        if (*s->p != ',') {
+            push_place(l, level, l->count - first);
+            return srv_scan_expected(s, "',' or ']'");
+        }
+        s->p++;
+    }
+    s->p++;
+    *n = l->count - first;
+    return true;
+}
+
+/* The first odd list: path of the list itself, not of an element. */
+static bool refuse_ragged(srv_list *l, int level, size_t found) {
+    srv_scan *s = l->s;
+    if (level > 0)
+        push_place(l, level - 1, l->index[level - 1]);
+    const char *what = level + 1 < l->rank     ? "lists"
+                       : l->dtype == ATTN_BOOL ? "booleans"
+                                               : "numbers";
+    srv_problem(s->req, SRV_SHAPE, s->path.text,
+                "%s has %zu %s, expected %zu as in those before it", s->path.text, found, what,
+                l->dims[level]);
+    return false;
+}
+
+/* A list beyond the deepest axis there can be: too deep for any body, or only for a tensor? */
+static bool refuse_rank(srv_scan *s) {
+    size_t depth = s->depth + ATTN_MAX_RANK;
+    for (const char *p = s->p; *p == '[' && depth <= s->max_depth; p++)
+        depth++;
+    if (depth > s->max_depth) {
+        srv_problem_limit(s->req, SRV_MALFORMED, s->path.text, (double)s->max_depth,
+                          "max_json_depth", "lists and objects are more than %zu deep",
+                          s->max_depth);
+        return false;
+    }
+    srv_problem(s->req, SRV_SHAPE, s->path.text, "expected at most %d axes, found lists deeper",
+                ATTN_MAX_RANK);
+    return false;
+}
+
+static bool read_axis(srv_list *l, int level);
+
+static bool read_lists(srv_list *l, int level, size_t *n) {
+    srv_scan *s = l->s;
+    for (*n = 0;; s->p++) {
+        srv_scan_space(s);
+        l->index[level] = *n;
+        if (*s->p != '[') {
+            push_place(l, level, *n);
+            if (!srv_scan_is_value(s->p))
+                return srv_scan_expected(s, "a list");
+            char found[SRV_FOUND_ROOM];
+            srv_problem(s->req, SRV_SHAPE, s->path.text,
+                        "expected a list like those before it, found %s",
+                        srv_scan_found(s, s->p, found));
+            return false;
+        }
+        if (!read_axis(l, level + 1))
+            return false;
+        ++*n;
+        srv_scan_space(s);
+        if (*s->p == ']')
+            break;
+        if (*s->p != ',') {
+            push_place(l, level, *n);
+            return srv_scan_expected(s, "',' or ']'");
+        }
+    }
+    s->p++;
+    return true;
+}
+
+static bool read_axis(srv_list *l, int level) {
+    srv_scan *s = l->s;
+    size_t n = 0;
+    if (level == ATTN_MAX_RANK || s->depth + (size_t)level >= s->max_depth)
+        return refuse_rank(s);
+    s->p++;
+    srv_scan_space(s);
+    if (l->rank == 0 && *s->p != '[')
+        l->rank = level + 1;
+    if (*s->p == ']')
+        s->p++;
+    else if (level + 1 == l->rank ? !srv_list_row(l, level, &n) : !read_lists(l, level, &n))
+        return false;
+    if (l->dims[level] == SIZE_MAX)
+        l->dims[level] = n;
+    return n == l->dims[level] || refuse_ragged(l, level, n);
+}
+
+static bool read_nested(srv_scan *s, unsigned accepts, attn_tensor *out) {
+    srv_list l = {.s = s, .accepts = accepts};
+    const char *quote = memchr(s->p, '"', (size_t)(s->end - s->p));
+    l.dtype = srv_list_dtype(s->p, accepts);
+    l.room = srv_list_room(s->p, quote ? quote : s->end);
+    for (int i = 0; i < ATTN_MAX_RANK; i++)
+        l.dims[i] = SIZE_MAX;
+    if (!srv_list_take(&l) || !read_axis(&l, 0))
+        return false;
+    attn_arena_shrink(s->req->arena, l.data, l.count * attn_dtype_size(l.dtype));
+    *out = attn_tensor_dense(l.data, l.dtype, l.rank, l.dims);
+    return true;
+}
+
+bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out) {
+    char found[SRV_FOUND_ROOM];
+    if (*s->p == '[')
+        return read_nested(s, accepts, out);
+    if (*s->p == '{')
+        return srv_tensor_object(s, accepts, out);
+    if (!srv_scan_is_value(s->p))
+        return srv_scan_expected(s, "a tensor");
+    srv_problem(
+        s->req, SRV_TYPE, s->path.text,
+        "expected nested lists or {\"shape\": [..], \"data\" or \"base64\" or \"random\" or "
+        "\"fill\": ..}, found %s",
+        srv_scan_found(s, s->p, found));
+    return false;
+}

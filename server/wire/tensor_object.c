@@ -1,0 +1,348 @@
+/* A tensor as an object: shape, dtype, and where its elements come from (tensor_in.h). Keys come in
+ * any order, so the object is read over first and the elements are decoded when shape and dtype are
+ * known. */
+#include <string.h>
+
+#include "wire/base64.h"
+#include "wire/number.h"
+#include "wire/tensor_in.h"
+
+enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, FILL, SEED, KEYS };
+
+static const char *const keys[KEYS] = {"shape",  "dtype", "data", "base64",
+                                       "random", "fill",  "seed"};
+
+typedef struct description {
+    unsigned given; /* bits 1 << SHAPE … */
+    int rank;
+    size_t dims[ATTN_MAX_RANK];
+    attn_dtype dtype;
+    const char *data, *data_end; /* from its '[' to its ']' */
+    const char *from, *to;       /* base64 between its quotes */
+    bool escaped;
+    srv_name what; /* of random or fill */
+    int64_t seed;
+} description;
+
+static bool has(const description *d, int key) {
+    return d->given & (1u << key);
+}
+
+void *srv_tensor_take(srv_scan *s, attn_dtype dtype, size_t count) {
+    size_t bytes;
+    void *data = NULL;
+    if (attn_size_mul(count, attn_dtype_size(dtype), &bytes))
+        data = attn_arena_take(s->req->arena, bytes);
+    if (!data)
+        srv_scan_memory(s);
+    return data;
+}
+
+/* 422 at the path when something else stands there than `expected`, 400 when nothing does. */
+static bool refuse_type(srv_scan *s, const char *expected) {
+    char found[SRV_FOUND_ROOM];
+    if (!srv_scan_is_value(s->p))
+        return srv_scan_expected(s, expected);
+    srv_problem(s->req, SRV_TYPE, s->path.text, "expected %s, found %s", expected,
+                srv_scan_found(s, s->p, found));
+    return false;
+}
+
+static bool read_dim(srv_scan *s, size_t *out) {
+    int64_t v;
+    const char *p = srv_read_i64(s->p, s->end, &v);
+    if (!p || v < 0)
+        return refuse_type(s, "a size, an integer of 0 or more");
+    *out = (size_t)v;
+    s->p = p;
+    return true;
+}
+
+static bool read_shape(srv_scan *s, description *d) {
+    if (*s->p != '[')
+        return refuse_type(s, "a list of sizes");
+    for (bool more = true; more;) {
+        s->p++;
+        srv_scan_space(s);
+        size_t mark = srv_path_index(&s->path, (size_t)d->rank);
+        if (d->rank == ATTN_MAX_RANK || (d->rank == 0 && *s->p == ']')) {
+            srv_path_back(&s->path, mark);
+            srv_problem(s->req, SRV_SHAPE, s->path.text, "expected 1 to %d axes, found %s",
+                        ATTN_MAX_RANK, d->rank ? "more" : "none");
+            return false;
+        }
+        if (!read_dim(s, &d->dims[d->rank]))
+            return false;
+        srv_path_back(&s->path, mark);
+        d->rank++;
+        srv_scan_space(s);
+        more = *s->p == ',';
+    }
+    if (*s->p != ']')
+        return srv_scan_expected(s, "',' or ']'");
+    s->p++;
+    return true;
+}
+
+static bool read_text(srv_scan *s, srv_name *name) {
+    return *s->p == '"' ? srv_scan_name(s, name) : refuse_type(s, "a string");
+}
+
+static bool accepted(attn_dtype dtype, unsigned accepts) {
+    bool whole = dtype == ATTN_I32 || dtype == ATTN_I64 || dtype == ATTN_U8;
+    if (dtype == ATTN_BOOL)
+        return accepts & SRV_T_BOOL;
+    return (accepts & SRV_T_REAL) || (whole && (accepts & SRV_T_INT));
+}
+
+static bool read_dtype(srv_scan *s, unsigned accepts, description *d) {
+    srv_name name;
+    if (!read_text(s, &name))
+        return false;
+    if (strlen(name.text) == name.size && attn_dtype_parse(name.text, &d->dtype) &&
+        accepted(d->dtype, accepts))
+        return true;
+    srv_problem(s->req, SRV_DTYPE, s->path.text, "expected %s%s%s%s, found \"%s\"",
+                accepts & SRV_T_REAL ? "float32, float16, bfloat16, float64" : "",
+                accepts & SRV_T_REAL ? ", " : "",
+                accepts & (SRV_T_REAL | SRV_T_INT) ? "int32, int64, uint8" : "",
+                !(accepts & SRV_T_BOOL)              ? ""
+                : accepts & (SRV_T_REAL | SRV_T_INT) ? " or bool"
+                                                     : "bool",
+                name.text);
+    return false;
+}
+
+/* Step over the flat list. It ends at the next ']' unless a string or another list begins before.
+ */
+static bool skip_data(srv_scan *s, description *d) {
+    if (*s->p != '[')
+        return refuse_type(s, "a flat list of elements");
+    d->data = s->p;
+    const char *close = memchr(s->p, ']', (size_t)(s->end - s->p));
+    if (!close)
+        return srv_scan_malformed(s, s->p, "this list is not closed");
+    size_t inside = (size_t)(close - s->p - 1);
+    if (memchr(s->p + 1, '[', inside)) {
+        srv_problem(s->req, SRV_SHAPE, s->path.text,
+                    "expected one flat list beside \"shape\", found lists in it: nested lists are "
+                    "written without \"shape\"");
+        return false;
+    }
+    const char *quote = memchr(s->p + 1, '"', inside);
+    if (quote) {
+        srv_problem(s->req, SRV_TYPE, s->path.text, "expected numbers, found a string among them");
+        return false;
+    }
+    d->data_end = close;
+    s->p = close + 1;
+    return true;
+}
+
+static bool read_base64(srv_scan *s, description *d) {
+    if (*s->p != '"')
+        return refuse_type(s, "a string of base64");
+    return srv_scan_string(s, &d->from, &d->to, &d->escaped);
+}
+
+static bool read_seed(srv_scan *s, description *d) {
+    const char *p = srv_read_i64(s->p, s->end, &d->seed);
+    if (!p)
+        return refuse_type(s, "an integer of 64 bits");
+    s->p = p;
+    return true;
+}
+
+static bool read_member(srv_scan *s, int key, unsigned accepts, description *d) {
+    switch (key) {
+    case SHAPE:
+        return read_shape(s, d);
+    case DTYPE:
+        return read_dtype(s, accepts, d);
+    case DATA:
+        return skip_data(s, d);
+    case BASE64:
+        return read_base64(s, d);
+    case SEED:
+        return read_seed(s, d);
+    default:
+        return read_text(s, &d->what);
+    }
+}
+
+static bool find_key(srv_scan *s, const srv_name *name, int *key) {
+    for (*key = 0; *key < KEYS; ++*key)
+        if (srv_name_is(name, keys[*key]))
+            return true;
+    const char *near = srv_nearest(name->text, keys, KEYS);
+    srv_path_key(&s->path, name->text, name->size);
+    srv_problem(
+        s->req, SRV_UNKNOWN_FIELD, s->path.text,
+        "\"%s\" is no field of a tensor%s%s%s: it has shape, dtype and one of data, base64, "
+        "random (with seed), fill",
+        name->text, near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+    return false;
+}
+
+static bool read_members(srv_scan *s, unsigned accepts, description *d) {
+    for (bool more = true; more;) {
+        srv_name name;
+        int key;
+        s->p++;
+        srv_scan_space(s);
+        if (*s->p == '}' && d->given == 0)
+            break;
+        if (*s->p != '"')
+            return srv_scan_expected(s, "a field name in double quotes");
+        const char *start = s->p;
+        if (!srv_scan_name(s, &name) || !find_key(s, &name, &key))
+            return false;
+        size_t mark = srv_path_key(&s->path, name.text, name.size);
+        if (has(d, key))
+            return srv_scan_malformed(s, start, "the field \"%s\" is there twice", name.text);
+        d->given |= 1u << key;
+        srv_scan_space(s);
+        if (*s->p != ':')
+            return srv_scan_expected(s, "':'");
+        s->p++;
+        srv_scan_space(s);
+        if (!read_member(s, key, accepts, d))
+            return false;
+        srv_path_back(&s->path, mark);
+        srv_scan_space(s);
+        more = *s->p == ',';
+    }
+    if (*s->p != '}')
+        return srv_scan_expected(s, "',' or '}'");
+    s->p++;
+    return true;
+}
+
+/* Which of the sources is there: exactly one. */
+static bool check_members(srv_scan *s, const description *d) {
+    int sources = has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, FILL);
+    if (!has(d, SHAPE))
+        srv_problem(s->req, SRV_SHAPE, s->path.text,
+                    "expected \"shape\" in a tensor written as an object");
+    else if (sources != 1)
+        srv_problem(s->req, SRV_VALUE, s->path.text,
+                    "expected one of data, base64, random and fill beside shape, found %d",
+                    sources);
+    else if (has(d, SEED) && !has(d, RANDOM))
+        srv_problem(s->req, SRV_VALUE, s->path.text, "\"seed\" belongs to \"random\"");
+    else
+        return true;
+    return false;
+}
+
+static bool load_data(srv_scan *s, unsigned accepts, const description *d, attn_tensor *t,
+                      size_t count) {
+    const char *after = s->p;
+    char shape[128];
+    srv_list l = {.s = s, .accepts = accepts, .rank = 1, .dtype = t->dtype};
+    size_t n = 0, mark = srv_path_key(&s->path, "data", 4);
+    s->p = d->data + 1;
+    srv_scan_space(s);
+    if (s->p < d->data_end)
+        n = l.room = srv_list_room(d->data, d->data_end);
+    if (n != count) {
+        srv_problem(s->req, SRV_SHAPE, s->path.text, "shape %s needs %zu elements, data has %zu",
+                    attn_shape_text(d->dims, d->rank, shape, sizeof shape), count, n);
+        return false;
+    }
+    if (!srv_list_take(&l) || (n > 0 && !srv_list_row(&l, 0, &n)))
+        return false;
+    srv_path_back(&s->path, mark);
+    t->data = l.data;
+    s->p = after;
+    return true;
+}
+
+/* The text with "\/" written as "/" and the like; most texts have no escape. */
+static bool plain_base64(srv_scan *s, const description *d, const char **text, size_t *n) {
+    *text = d->from;
+    *n = (size_t)(d->to - d->from);
+    if (!d->escaped)
+        return true;
+    char *copy = attn_arena_take(s->req->arena, *n);
+    if (!copy)
+        return srv_scan_memory(s);
+    *n = srv_unescape(copy, d->from, d->to);
+    *text = copy;
+    return true;
+}
+
+static bool load_base64(srv_scan *s, const description *d, attn_tensor *t, size_t count) {
+    char shape[128];
+    const char *text;
+    size_t n, bytes = 0, need = count * attn_dtype_size(t->dtype);
+    srv_path_key(&s->path, "base64", 6);
+    if (!plain_base64(s, d, &text, &n))
+        return false;
+    bool whole = srv_base64_size(text, n, &bytes);
+    if (whole && bytes != need) {
+        srv_problem(s->req, SRV_SHAPE, s->path.text,
+                    "shape %s of %s needs %zu bytes, base64 has %zu",
+                    attn_shape_text(d->dims, d->rank, shape, sizeof shape),
+                    attn_dtype_name(t->dtype), need, bytes);
+        return false;
+    }
+    t->data = whole ? srv_tensor_take(s, t->dtype, count) : NULL;
+    if (whole && !t->data)
+        return false;
+    size_t bad = whole ? srv_base64_decode(t->data, text, n) : n;
+    if (!whole || bad < n) {
+        srv_problem(s->req, SRV_VALUE, s->path.text,
+                    whole
+                        ? "expected padded base64 (RFC 4648) without white space, found something "
+                          "else at character %zu"
+                        : "expected a multiple of 4 characters of base64, found %zu",
+                    whole ? bad : n);
+        return false;
+    }
+    for (size_t i = 0; t->dtype == ATTN_BOOL && i < count; i++)
+        if (((const uint8_t *)t->data)[i] > 1) {
+            srv_problem(s->req, SRV_VALUE, s->path.text,
+                        "expected bytes 0 and 1 for bool, found %u at index %zu",
+                        ((const uint8_t *)t->data)[i], i);
+            return false;
+        }
+    return true;
+}
+
+/* Elements of the shape. An axis of 0 counts as 1 for the limit: the others then bound loops over
+ * rows without elements. */
+static bool count_elements(srv_scan *s, const description *d, attn_dtype dtype, size_t *count) {
+    size_t bound = attn_dtype_size(dtype);
+    *count = 1;
+    for (int i = 0; i < d->rank; i++) {
+        *count *= d->dims[i];
+        if (!attn_size_mul(bound, d->dims[i] ? d->dims[i] : 1, &bound))
+            return srv_scan_memory(s);
+    }
+    return bound <= attn_arena_limit(s->req->arena) || srv_scan_memory(s);
+}
+
+bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
+    description d = {0};
+    size_t mark = s->path.size, count;
+    if (!read_members(s, accepts, &d) || !check_members(s, &d))
+        return false;
+    attn_dtype dtype = has(&d, DTYPE) ? d.dtype : srv_list_dtype(d.data ? d.data : "", accepts);
+    attn_tensor t = {.dtype = dtype};
+    if (!count_elements(s, &d, dtype, &count))
+        return false;
+    bool ok = has(&d, DATA)     ? load_data(s, accepts, &d, &t, count)
+              : has(&d, BASE64) ? load_base64(s, &d, &t, count)
+                                : (t.data = srv_tensor_take(s, dtype, count)) != NULL;
+    t = attn_tensor_dense(t.data, dtype, d.rank, d.dims);
+    if (ok && has(&d, RANDOM))
+        ok = srv_tensor_random(s, &d.what, d.seed, &t);
+    if (ok && has(&d, FILL))
+        ok = srv_tensor_fill(s, &d.what, &t);
+    if (!ok)
+        return false;
+    srv_path_back(&s->path, mark);
+    *out = t;
+    return true;
+}
