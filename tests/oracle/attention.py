@@ -54,17 +54,15 @@ def drop_unseen(x, seen, name):
     return np.where(bad, 0.0, x)
 
 
-def apply_masks(scores, visible, added, fill, double):
-    """Scores after bias and masks. A finite fill is one addition in the arithmetic of the result, as
-    published code does it: a fully hidden row is then uniform."""
+def apply_masks(scores, keep, added, fill):
+    """Scores after bias and masks. A finite fill is one float32 addition, as published code does it: a
+    fully hidden row is then uniform. What is added is added in any case, -infinity too."""
     biased = scores + added
     if fill is None:
-        return np.where(visible, biased, -np.inf)
-    number = np.float64 if double else np.float32
-    value = number(fill["value"])
+        return np.where(keep, biased, -np.inf)
     if fill["mode"] == "replace":
-        return np.where(visible, biased, np.float64(value))
-    return np.where(visible, biased, (biased.astype(number) + value).astype(np.float64))
+        return np.where(keep, biased, fill["value"])
+    return np.where(keep, biased, (biased.astype(np.float32) + np.float32(fill["value"])).astype(np.float64))
 
 
 class Operands:
@@ -77,8 +75,6 @@ class Operands:
         query = tensors.read(request["query"])
         key = tensors.read(request["key"]) if request.get("key") is not None else query
         value = tensors.read(request["value"]) if request.get("value") is not None else key
-        names = [request[n] for n in ("query", "key", "value") if request.get(n) is not None]
-        self.double = any(tensors.dtype_of(x) == "float64" for x in names)
         self.rank = query.ndim
         self.has_heads = self.layout != "BHLE" or self.rank >= 4
         self.q = split_heads(query, self.layout, heads)
@@ -106,22 +102,22 @@ def attention(request):
     """All answers of a request, as float64 arrays: output, weights, logsumexp (-infinity = hidden row),
     the five score stages under their names, present_key, present_value, visible, hidden_rows."""
     x = Operands(request)
-    visible, added = resolve(x.places, request)
+    keep, added = resolve(x.places, request)
     if not x.has_heads:
-        visible, added = visible[..., None, :, :], added[..., None, :, :]
+        keep, added = keep[..., None, :, :], added[..., None, :, :]
     fill = request.get("mask_fill")
+    visible = (keep | (fill is not None)) & ~np.isneginf(added)
     group = x.q.shape[-3] // max(1, x.k.shape[-3])
     k = np.repeat(x.k, group, axis=-3)
     v = np.repeat(x.v, group, axis=-3)
 
-    reached = np.ones_like(visible) if fill is not None else visible
-    k = drop_unseen(np.broadcast_to(k, visible.shape[:-2] + k.shape[-2:]), reached.any(-2)[..., None], "key")
-    v = drop_unseen(np.broadcast_to(v, visible.shape[:-2] + v.shape[-2:]), reached.any(-2)[..., None], "value")
-    q = drop_unseen(np.broadcast_to(x.q, visible.shape[:-2] + x.q.shape[-2:]), reached.any(-1)[..., None], "query")
+    k = drop_unseen(np.broadcast_to(k, visible.shape[:-2] + k.shape[-2:]), visible.any(-2)[..., None], "key")
+    v = drop_unseen(np.broadcast_to(v, visible.shape[:-2] + v.shape[-2:]), visible.any(-2)[..., None], "value")
+    q = drop_unseen(np.broadcast_to(x.q, visible.shape[:-2] + x.q.shape[-2:]), visible.any(-1)[..., None], "query")
 
     E = q.shape[-1]
     scale = request.get("scale")
-    if scale is None or scale is True:
+    if scale is None:
         scale = 1.0 / np.sqrt(E) if E else 1.0
     elif scale is False:
         scale = 1.0
@@ -129,19 +125,18 @@ def attention(request):
     scaled = scale * raw
     softcap = request.get("softcap")
     softcapped = softcap * np.tanh(scaled / softcap) if softcap else scaled
-    biased = apply_masks(softcapped, visible, added, fill, x.double)
+    biased = apply_masks(softcapped, keep, added, fill)
     weights, logsumexp = softmax_rows(biased)
     output = weights @ v
 
-    hidden_rows = 0 if fill is not None else int((~visible.any(-1)).sum())
     answer = {"raw": raw, "scaled": scaled, "softcapped": softcapped, "biased": biased,
-              "probs": weights, "weights": weights, "visible": reached}
+              "probs": weights, "weights": weights, "visible": visible}
     answer = {name: x.without_head_axis(a) for name, a in answer.items()}
     answer["logsumexp"] = logsumexp if x.has_heads else logsumexp[..., 0, :]
     answer["output"] = join_heads(output, x.layout, x.rank)
     answer["present_key"] = x.without_head_axis(x.k)
     answer["present_value"] = x.without_head_axis(x.v)
-    answer["hidden_rows"] = hidden_rows
+    answer["hidden_rows"] = int((~visible.any(-1)).sum())
     return answer
 
 

@@ -15,12 +15,12 @@ def combined(request):
     heads = shape[-3] if len(shape) >= 4 else None
     places = Places(shape[:-3] if heads is not None else shape[:-2], heads, *shape[-2:])
     whole = {"query_offset": request.get("query_offset")}
-    visible, added = resolve(places, {**whole, **{k: request[k] for k in ("token_ids", "pad_id") if k in request}})
+    keep, added = resolve(places, {**whole, **{k: request[k] for k in ("token_ids", "pad_id") if k in request}})
     for mask in request.get("masks", []):
-        keep, bias = resolve(places, {**whole, **mask, "is_causal": mask["kind"] == "causal"})
-        visible &= keep
+        kept, bias = resolve(places, {**whole, **mask, "is_causal": mask["kind"] == "causal"})
+        keep &= kept
         added = added + bias
-    return places, visible, added
+    return places, keep & ~np.isneginf(added), added
 
 
 def masks(request):

@@ -1,7 +1,7 @@
-"""Who may see whom: every mask of a request resolved to `visible` (bool) and `added` (float64).
+"""Who may see whom: every mask of a request resolved to `keep` (bool) and `added` (float64).
 
 Both have the shape of the weights, [batch.., H, L, S] (no H axis where the query has none). Yes/no
-parts are combined by AND, float parts are summed, a float part of -infinity hides.
+parts are combined by AND into `keep`, float parts are summed into `added`, where -infinity hides too.
 """
 import numpy as np
 
@@ -50,7 +50,7 @@ def offset_of(places, request):
 
 
 def read_values(mask, semantics):
-    """An attn_mask as (visible, added), in its own shape."""
+    """An attn_mask as (keep, added), in its own shape."""
     x = tensors.read(mask)
     if x.dtype == bool:
         return x, np.zeros(x.shape)
@@ -61,42 +61,42 @@ def read_values(mask, semantics):
         return (x == 1) if semantics == "keep" else (x == 0), np.zeros(x.shape)
     if semantics is None and zero_or_one:
         raise ValueError("a mask of zeros and ones needs mask_semantics")
-    return x != -np.inf, np.where(x == -np.inf, 0.0, x)
+    return np.ones(x.shape, bool), x
 
 
 def resolve(places, request):
-    """(visible, added) of all masks of a request."""
-    visible = np.ones(places.shape, bool)
+    """(keep, added) of all masks of a request."""
+    keep = np.ones(places.shape, bool)
     added = np.zeros(places.shape)
     i = np.arange(places.L).reshape(-1, 1) + offset_of(places, request)  # positions of the queries
     j = np.arange(places.S)
 
     if request.get("is_causal"):
-        visible &= j <= i
+        keep &= j <= i
     if request.get("window") is not None:
         left, right = request["window"]
         if left >= 0:
-            visible &= j >= i - left
+            keep &= j >= i - left
         if right >= 0:
-            visible &= j <= i + right
+            keep &= j <= i + right
     if request.get("attn_mask") is not None:
-        keep, bias = read_values(request["attn_mask"], request.get("mask_semantics"))
-        visible &= keep
+        kept, bias = read_values(request["attn_mask"], request.get("mask_semantics"))
+        keep &= kept
         added += bias
     if request.get("attn_bias") is not None:
-        keep, bias = read_values(request["attn_bias"], "additive")
-        visible &= keep
+        kept, bias = read_values(request["attn_bias"], "additive")
+        keep &= kept
         added += bias
     if request.get("key_padding_mask") is not None:
         mask = tensors.read(request["key_padding_mask"]).astype(bool)
         real = mask if request["key_padding_semantics"] == "keep" else ~mask
-        visible &= read_padding(places, real)
+        keep &= read_padding(places, real)
     if request.get("key_lengths") is not None:
-        visible &= j < lengths_of(places, request)
+        keep &= j < lengths_of(places, request)
     if request.get("token_ids") is not None:
         ids = np.asarray(tensors.read(request["token_ids"]))
-        visible &= read_padding(places, ids != request.get("pad_id", 0))
-    return visible, added
+        keep &= read_padding(places, ids != request.get("pad_id", 0))
+    return keep, added
 
 
 def runs(keep):
