@@ -1,0 +1,238 @@
+/* Heatmaps and masks for a terminal: a cell is two columns wide, so that it looks square.
+ *
+ * The shade of a cell has as much ink as the cell has value: blank, 1/4, 2/4, 3/4 and full blocks,
+ * each for the values nearest to it on a scale from 0 (or the smallest value, when that is
+ * negative) to the largest. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "draw/draw.h"
+
+enum {
+    DEFAULT_WIDTH = 100,
+    CELL = 2,
+    LABEL_MOST = 20, /* columns of a row label */
+    TOWER_MOST = 12, /* lines of a column label */
+    SHADES = 5,
+};
+
+static const char *const shades[SHADES] = {"  ", "░░", "▒▒", "▓▓", "██"};
+static const char hidden_cell[] = "··", nan_cell[] = "??";
+
+typedef struct names {
+    const char *const *list; /* NULL: indices */
+    size_t count, origin, step;
+    char index[24];
+} names;
+
+/* The label of cell i: that of the first row or key it covers. */
+static const char *name_of(names *n, size_t i) {
+    size_t at = n->origin + i * n->step;
+    if (n->list && at < n->count)
+        return n->list[at];
+    snprintf(n->index, sizeof n->index, "%zu", at);
+    return n->index;
+}
+
+static size_t widest(names *n, size_t count, size_t most) {
+    size_t width = 0;
+    for (size_t i = 0; i < count && width < most; i++) {
+        size_t w = attn_draw_width(name_of(n, i));
+        width = w > width ? w : width;
+    }
+    return width < most ? width : most;
+}
+
+/* --- labels above --- */
+
+/* Writes the character of `label` at height `at` in two columns. A label of more than TOWER_MOST
+ * characters ends in "…". Marks without a width stay with their character. */
+static void put_storey(attn_text *t, const char *label, size_t at, size_t length) {
+    size_t seen = 0, size;
+    bool cut = length > TOWER_MOST;
+    if (cut && at == TOWER_MOST - 1) {
+        attn_draw_bytes(t, "… ", strlen("… "));
+        return;
+    }
+    for (const char *p = label; *p; p += size) {
+        unsigned code = attn_draw_decode(p, &size);
+        size_t columns = attn_draw_columns(code);
+        if (columns && seen++ > at)
+            break;
+        if (seen != at + 1)
+            continue;
+        if (code == 0xfffd)
+            attn_draw_bytes(t, "\xef\xbf\xbd", 3);
+        else
+            attn_draw_bytes(t, p, size);
+        if (columns == 1) { /* its marks follow before the blank */
+            const char *mark = p + size;
+            for (; *mark && attn_draw_columns(attn_draw_decode(mark, &size)) == 0; mark += size)
+                attn_draw_bytes(t, mark, size);
+            attn_draw_bytes(t, " ", 1);
+            return;
+        }
+    }
+}
+
+/* Characters that stand above each other. */
+static size_t storeys(const char *label) {
+    size_t n = 0, size;
+    for (; *label; label += size)
+        n += attn_draw_columns(attn_draw_decode(label, &size)) > 0;
+    return n;
+}
+
+static void put_towers(attn_text *t, names *n, size_t cols, size_t left) {
+    size_t height = 0;
+    for (size_t c = 0; c < cols; c++) {
+        size_t h = storeys(name_of(n, c));
+        height = h > height ? h : height;
+    }
+    height = height < TOWER_MOST ? height : TOWER_MOST;
+    for (size_t line = 0; line < height && !t->failed; line++) {
+        size_t blanks = left + 1; /* written when something follows */
+        for (size_t c = 0; c < cols; c++) {
+            const char *label = name_of(n, c);
+            size_t length = storeys(label), own = length < height ? length : height;
+            if (line + own < height) {
+                blanks += CELL;
+                continue;
+            }
+            attn_draw_repeat(t, ' ', blanks);
+            blanks = 0;
+            put_storey(t, label, line + own - height, length);
+        }
+        attn_draw_bytes(t, "\n", 1);
+    }
+}
+
+/* Indices above every 1, 2, 5, 10, … cells, as many as fit with a blank between. */
+static void put_ticks(attn_text *t, names *n, size_t cols, size_t left) {
+    static const size_t factors[] = {1, 2, 5};
+    size_t every = 1, digits = cols ? strlen(name_of(n, cols - 1)) : 0;
+    for (size_t i = 1, ten = 1; every * CELL <= digits; i++) {
+        ten = i % 3 == 0 ? ten * 10 : ten;
+        every = factors[i % 3] * ten;
+    }
+    attn_draw_repeat(t, ' ', left + 1);
+    for (size_t c = 0, used = 0; c < cols; c += every) {
+        const char *name = name_of(n, c);
+        attn_draw_repeat(t, ' ', c * CELL - used);
+        attn_draw_bytes(t, name, strlen(name));
+        used = c * CELL + strlen(name);
+    }
+    attn_draw_bytes(t, "\n", 1);
+}
+
+/* --- cells --- */
+
+typedef struct scale {
+    double low, high;
+    const float *cells;
+} scale;
+
+static scale scale_of(const attn_heatmap *map) {
+    double low = map->range[0] < 0 ? (double)map->range[0] : 0;
+    return (scale){low, map->range[1], map->max ? map->max : map->mean};
+}
+
+static const char *shade_of(const scale *s, float v, bool *nan_seen) {
+    if (isnan(v)) {
+        *nan_seen = true;
+        return nan_cell;
+    }
+    double t = s->high > s->low ? (v - s->low) / (s->high - s->low) : 0;
+    double level = fmin(fmax(t, 0), 1) * (SHADES - 1);
+    return shades[(size_t)(level + 0.5)];
+}
+
+static void put_rule(attn_text *t, size_t left, size_t cells, const char *from, const char *to) {
+    attn_draw_repeat(t, ' ', left);
+    attn_draw_bytes(t, from, strlen(from));
+    for (size_t i = 0; i < cells * CELL; i++)
+        attn_draw_bytes(t, "─", strlen("─"));
+    attn_draw_bytes(t, to, strlen(to));
+    attn_draw_bytes(t, "\n", 1);
+}
+
+static void put_rows(attn_text *t, const attn_heatmap *map, names *rows, size_t cols, size_t left,
+                     bool *nan_seen) {
+    scale s = scale_of(map);
+    size_t run = 0;
+    for (size_t r = 0; r < map->shape[0] && !t->failed; r++) {
+        const char *label = name_of(rows, r);
+        size_t width = attn_draw_width(label);
+        attn_draw_repeat(t, ' ', width < left ? left - width : 0);
+        attn_draw_cut(t, label, left);
+        attn_draw_bytes(t, "│", strlen("│"));
+        for (size_t c = 0; c < cols; c++) {
+            while (run < map->hidden_count &&
+                   (map->hidden[run].row < r ||
+                    (map->hidden[run].row == r && map->hidden[run].to <= c)))
+                run++;
+            bool hidden =
+                run < map->hidden_count && map->hidden[run].row == r && map->hidden[run].from <= c;
+            const char *cell =
+                hidden ? hidden_cell : shade_of(&s, s.cells[r * map->shape[1] + c], nan_seen);
+            attn_draw_bytes(t, cell, strlen(cell));
+        }
+        attn_draw_bytes(t, "│\n", strlen("│\n"));
+    }
+}
+
+static void put_legend(attn_text *t, const attn_heatmap *map, bool nan_seen) {
+    scale s = scale_of(map);
+    attn_text_add(t, "scale: blank %.3g", s.low);
+    for (int i = 1; i < SHADES && s.high > s.low; i++)
+        attn_text_add(t, "  %s %.3g", shades[i], s.low + (s.high - s.low) * i / (SHADES - 1));
+    if (map->hidden_count)
+        attn_text_add(t, "  %s hidden", hidden_cell);
+    if (nan_seen)
+        attn_text_add(t, "  %s not a number", nan_cell);
+    attn_text_add(t, "   (values %.3g to %.3g)\n", (double)map->range[0], (double)map->range[1]);
+}
+
+void attn_text_heatmap(attn_text *t, const attn_heatmap *map, const char *const *row_labels,
+                       size_t row_count, const char *const *col_labels, size_t col_count,
+                       size_t width) {
+    names rows = {row_labels, row_count, map->origin[0], map->step[0], ""};
+    names cols = {col_labels, col_count, map->origin[1], map->step[1], ""};
+    size_t R = map->shape[0], C = map->shape[1], shown = C;
+    bool nan_seen = false;
+    if (!R || !C) {
+        attn_text_add(t, "(no cells: %zu rows, %zu columns)\n", R, C);
+        return;
+    }
+    size_t left = widest(&rows, R, LABEL_MOST), room = width ? width : DEFAULT_WIDTH;
+    room = room > left + 2 + CELL ? (room - left - 2) / CELL : 1;
+    shown = shown < room ? shown : room;
+    if (cols.list)
+        put_towers(t, &cols, shown, left);
+    else
+        put_ticks(t, &cols, shown, left);
+    put_rule(t, left, shown, "┌", "┐");
+    put_rows(t, map, &rows, shown, left, &nan_seen);
+    put_rule(t, left, shown, "└", "┘");
+    put_legend(t, map, nan_seen);
+    if (map->step[0] > 1 || map->step[1] > 1)
+        attn_text_add(t,
+                      "pooled: a cell is the %s of %zu queries x %zu keys; labels name the first\n",
+                      map->max ? "largest" : "mean", map->step[0], map->step[1]);
+    if (shown < C)
+        attn_text_add(t, "cut: %zu of %zu columns of cells are drawn\n", shown, C);
+}
+
+void attn_text_mask(attn_text *t, const uint8_t *keep, size_t rows, size_t cols) {
+    for (size_t i = 0; i < rows && !t->failed; i++) {
+        for (size_t j = 0; j < cols; j++) {
+            const char *mark = keep[i * cols + j] ? "✓" : "✗";
+            if (j)
+                attn_draw_bytes(t, " ", 1);
+            attn_draw_bytes(t, mark, strlen(mark));
+        }
+        attn_draw_bytes(t, "\n", 1);
+    }
+    attn_text_add(t, "a line is a query, a column a key: ✓ visible, ✗ hidden\n");
+}

@@ -1,0 +1,94 @@
+/* Times one attention case in-process: the C side of `make bench-attention`.
+ *
+ *   bench_attention --case B,H,L,S,E,Ev,causal,want --threads n --seconds s
+ *
+ * want: 1 output, 2 weights, 3 both (attention.h's bits). Prints the median in milliseconds. */
+#include <attn/attn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_RUNS = 100000 };
+
+typedef struct options {
+    size_t B, H, L, S, E, Ev, threads;
+    int causal, want;
+    double seconds;
+} options;
+
+static int parse(int argc, char **argv, options *o) {
+    *o = (options){.threads = 1, .seconds = 1};
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--case") == 0) {
+            if (sscanf(argv[i + 1], "%zu,%zu,%zu,%zu,%zu,%zu,%d,%d", &o->B, &o->H, &o->L, &o->S,
+                       &o->E, &o->Ev, &o->causal, &o->want) != 8)
+                return 0;
+        } else if (strcmp(argv[i], "--threads") == 0) {
+            o->threads = strtoul(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--seconds") == 0) {
+            o->seconds = strtod(argv[i + 1], NULL);
+        }
+    }
+    return o->B > 0;
+}
+
+static attn_tensor random_tensor(size_t B, size_t H, size_t n, size_t width, uint64_t seed) {
+    size_t dims[] = {B, H, n, width}, count = B * H * n * width;
+    float *data = attn_alloc(count * sizeof *data);
+    if (!data)
+        exit(1);
+    attn_rng_fill_normal(data, count, seed, 0);
+    return attn_tensor_dense(data, ATTN_F32, 4, dims);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double run_once(const attn_inputs *in, const options *o, attn_pool *pool) {
+    attn_error err = {ATTN_OK, "", ""};
+    attn_attention *a;
+    attn_results results;
+    int64_t start = attn_now_ns();
+    attn_arena *arena = attn_arena_new((size_t)16 << 30);
+    if (!arena || attn_attention_new(in, arena, &a, &err) != ATTN_OK ||
+        attn_attention_run(a, (unsigned)o->want, ATTN_STAGE_PROBS, pool, NULL, arena, &results,
+                           &err) != ATTN_OK) {
+        fprintf(stderr, "bench_attention: %s: %s\n", err.where, err.text);
+        exit(1);
+    }
+    attn_arena_free(arena);
+    return (double)(attn_now_ns() - start) * 1e-6;
+}
+
+int main(int argc, char **argv) {
+    options o;
+    static double ms[MOST_RUNS];
+    size_t runs = 0;
+    if (!parse(argc, argv, &o)) {
+        fprintf(stderr, "usage: bench_attention --case B,H,L,S,E,Ev,causal,want [--threads n] "
+                        "[--seconds s]\n");
+        return 2;
+    }
+    attn_inputs in = attn_attention_defaults();
+    in.query = random_tensor(o.B, o.H, o.L, o.E, 1);
+    in.key = random_tensor(o.B, o.H, o.S, o.E, 2);
+    in.value = random_tensor(o.B, o.H, o.S, o.Ev, 3);
+    if (o.causal)
+        in.mask.layers[in.mask.count++] = (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL};
+    attn_pool *pool = attn_pool_new(o.threads);
+    if (!pool)
+        return 1;
+    run_once(&in, &o, pool);
+    int64_t end = attn_now_ns() + (int64_t)(o.seconds * 1e9);
+    while (runs < 3 || (attn_now_ns() < end && runs < MOST_RUNS))
+        ms[runs++] = run_once(&in, &o, pool);
+    qsort(ms, runs, sizeof *ms, by_value);
+    printf("%.6f\n", ms[runs / 2]);
+    attn_pool_free(pool);
+    attn_free(in.query.data);
+    attn_free(in.key.data);
+    attn_free(in.value.data);
+    return 0;
+}
