@@ -85,6 +85,9 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     return open_daemons(app);
 }
 
+/* Clients that were about to send on an open connection get their 503 within this time. */
+#define QUIET_MS 200
+
 /* ready = 503 -> no new connections -> requests under way finish, new ones on open connections get
  * 503 -> what is over time is cancelled -> the request threads end, so nothing is suspended any
  * more
@@ -93,12 +96,12 @@ void srv_app_close(srv_app *app) {
     atomic_store(&app->draining, 1);
     if (app->data) {
         srv_daemon_quiesce(app->data);
-        srv_daemon_settle(app->data, app->config->drain_ms);
+        srv_daemon_settle(app->data, QUIET_MS, app->config->drain_ms);
         srv_daemon_cancel(app->data);
     }
     srv_queue_free(app->queue);
     if (app->data)
-        srv_daemon_settle(app->data, 2000);
+        srv_daemon_settle(app->data, 0, 2000);
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
     attn_pool_free(app->pool);

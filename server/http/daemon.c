@@ -240,14 +240,15 @@ void srv_daemon_quiesce(srv_daemon *d) {
         unlink(d->unix_path);
 }
 
-/* Quiet for a fifth of a second is the end: clients that were about to send on an open connection
- * have got their 503 by then. */
-void srv_daemon_settle(srv_daemon *d, int64_t limit_ms) {
-    const struct timespec nap = {.tv_nsec = 10000000};
-    int64_t end = attn_now_ns() + limit_ms * 1000000;
-    for (int quiet = 0; quiet < 20 && attn_now_ns() < end;) {
+void srv_daemon_settle(srv_daemon *d, int64_t quiet_ms, int64_t limit_ms) {
+    const struct timespec nap = {.tv_nsec = 5000000};
+    int64_t now = attn_now_ns(), busy = now, end = now + limit_ms * 1000000;
+    while (now < end) {
+        busy = atomic_load(&d->in_flight) ? now : busy;
+        if (now - busy >= quiet_ms * 1000000 && now != busy)
+            return;
         nanosleep(&nap, NULL);
-        quiet = atomic_load(&d->in_flight) ? 0 : quiet + 1;
+        now = attn_now_ns();
     }
 }
 

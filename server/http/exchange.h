@@ -28,8 +28,8 @@ struct srv_daemon {
     pthread_mutex_t lock; /* links, and each link's `suspended` */
     srv_link *links;
     pthread_t watcher;
-    bool watching;
-    atomic_int stop_watching;
+    pthread_cond_t wake; /* with lock: stop_watching was set */
+    bool watching, stop_watching;
 };
 
 struct srv_link {

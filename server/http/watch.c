@@ -12,8 +12,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#define TICK_NS    50000000
-#define IDLE_TICKS 5
+enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
 
 typedef struct gone_list {
     srv_exchange **items;
@@ -110,16 +109,25 @@ static void answer_expired(srv_daemon *d) {
     }
 }
 
+/* Sleep; false: stop. */
+static bool nap(srv_daemon *d, long ns) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&d->lock);
+    while (!d->stop_watching && !pthread_cond_timedwait(&d->wake, &d->lock, &until))
+        ;
+    bool go_on = !d->stop_watching;
+    pthread_mutex_unlock(&d->lock);
+    return go_on;
+}
+
 static void *watcher(void *argument) {
     srv_daemon *d = argument;
-    int quiet = 0;
     bool busy = false;
-    while (!atomic_load(&d->stop_watching)) {
-        struct timespec nap = {.tv_nsec = TICK_NS};
-        nanosleep(&nap, NULL);
-        if (!busy && ++quiet < IDLE_TICKS)
-            continue;
-        quiet = 0;
+    while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
         gone_list gone = {0};
         busy = look_at_links(d, &gone);
         answer_all(&gone, SRV_TIMEOUT);
@@ -130,6 +138,11 @@ static void *watcher(void *argument) {
 }
 
 bool srv_watch_start(srv_daemon *d) {
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&d->wake, &clock);
+    pthread_condattr_destroy(&clock);
     d->watching = !pthread_create(&d->watcher, NULL, watcher, d);
     return d->watching;
 }
@@ -137,8 +150,12 @@ bool srv_watch_start(srv_daemon *d) {
 void srv_watch_stop(srv_daemon *d) {
     if (!d->watching)
         return;
-    atomic_store(&d->stop_watching, 1);
+    pthread_mutex_lock(&d->lock);
+    d->stop_watching = true;
+    pthread_cond_signal(&d->wake);
+    pthread_mutex_unlock(&d->lock);
     pthread_join(d->watcher, NULL);
+    pthread_cond_destroy(&d->wake);
     d->watching = false;
 }
 
