@@ -1,0 +1,366 @@
+/* Each table's kernels against `ref`, at odd sizes, with every input flush against a page that must not
+ * be touched. A table that the processor lacks is said, not passed over silently. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <attn/attn.h>
+
+#include "kernels/gemm.h"
+#include "kernels/kernels.h"
+
+enum { ROUNDS = 60, MOST = 130 };
+
+static const attn_kernels *const ref = &attn_kernels_ref;
+
+/* Memory of n bytes whose last byte is the last of its page; the next page is inaccessible. */
+typedef struct guarded {
+    char *base;
+    size_t total;
+    void *data;
+} guarded;
+
+static guarded guarded_new(size_t n) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (n + page - 1) / page * page + page;
+    guarded g = {.total = used + page};
+    g.base = mmap(NULL, g.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(g.base != MAP_FAILED);
+    assert_int_equal(mprotect(g.base + used, page, PROT_NONE), 0);
+    g.data = g.base + used - n;
+    return g;
+}
+
+static void guarded_free(guarded *g) { munmap(g->base, g->total); }
+
+/* The same random numbers as floats (guarded) and doubles. */
+typedef struct numbers {
+    guarded f;
+    double *d;
+    size_t n;
+} numbers;
+
+static numbers numbers_new(size_t n, uint64_t seed, double gain) {
+    numbers x = {guarded_new(n * sizeof(float)), attn_alloc((n + 1) * sizeof(double)), n};
+    assert_non_null(x.d);
+    for (size_t i = 0; i < n; i++) {
+        ((float *)x.f.data)[i] = (float)(gain * attn_rng_normal(seed, i));
+        x.d[i] = (double)((float *)x.f.data)[i];
+    }
+    return x;
+}
+
+static void numbers_free(numbers *x) {
+    guarded_free(&x->f);
+    attn_free(x->d);
+}
+
+static size_t pick(uint64_t seed, uint64_t at, size_t n) {
+    return (size_t)(attn_rng_bits(seed, at) % n);
+}
+
+static void *tile_of(const attn_kernels *k, size_t rows) {
+    void *p = attn_alloc(rows * k->keys * k->elem);
+    assert_non_null(p);
+    return p;
+}
+
+static void near(double got, double want, double scale, double tolerance) {
+    if (!(fabs(got - want) <= tolerance * fmax(scale, fabs(want)))) {
+        print_error("got %.9g, want %.9g\n", got, want);
+        fail();
+    }
+}
+
+/* --- score: packed keys, every row count, every tail --- */
+
+static void score_round(const attn_kernels *k, uint64_t seed) {
+    const size_t most = k->keys < ref->keys ? k->keys : ref->keys;
+    const size_t n = 1 + pick(seed, 0, most), E = pick(seed, 1, MOST), rows = 1 + pick(seed, 2, 16);
+    numbers q = numbers_new(rows * E, seed, 1), key = numbers_new(n * E, seed + 1, 1);
+    void *packed = attn_alloc(k->key_room(E) * k->elem), *packed_ref = attn_alloc(ref->key_room(E) * 8);
+    float *tile = tile_of(k, rows);
+    double *truth = tile_of(ref, rows);
+    k->pack_key(packed, key.f.data, E, n, E);
+    ref->pack_key(packed_ref, key.d, E, n, E);
+    k->score(tile, q.f.data, E, rows, packed, n, E);
+    ref->score(truth, q.d, E, rows, packed_ref, n, E);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < n; j++)
+            near((double)tile[r * k->keys + j], truth[r * ref->keys + j], sqrt((double)E), 2e-6);
+    attn_free(packed), attn_free(packed_ref), attn_free(tile), attn_free(truth);
+    numbers_free(&q), numbers_free(&key);
+}
+
+/* A score is the same in every tile, row and call. */
+static void score_is_pure(const attn_kernels *k, uint64_t seed) {
+    const size_t n = k->keys, E = 1 + pick(seed, 1, MOST), rows = k->rows;
+    numbers q = numbers_new(rows * E, seed, 1), key = numbers_new(n * E, seed + 1, 1);
+    char *packed = attn_alloc(k->key_room(E) * k->elem);
+    float *all = tile_of(k, rows), *one = tile_of(k, 1);
+    k->pack_key(packed, key.f.data, E, n, E);
+    k->score(all, q.f.data, E, rows, packed, n, E);
+    for (size_t trial = 0; trial < 20; trial++) {
+        size_t r = pick(seed, 10 + trial, rows), j = pick(seed, 40 + trial, n);
+        k->pack_key(packed, (float *)key.f.data + j * E, E, 1, E);
+        k->score(one, (float *)q.f.data + r * E, E, 1, packed, 1, E);
+        assert_memory_equal(&one[0], &all[r * k->keys + j], sizeof(float));
+    }
+    attn_free(packed), attn_free(all), attn_free(one);
+    numbers_free(&q), numbers_free(&key);
+}
+
+/* --- edit --- */
+
+static void edit_round(const attn_kernels *k, uint64_t seed) {
+    const size_t most = k->keys < ref->keys ? k->keys : ref->keys, n = 1 + pick(seed, 0, most);
+    numbers s = numbers_new(n, seed, 4), bias = numbers_new(n, seed + 1, 1);
+    guarded keep = guarded_new(n);
+    float *row = tile_of(k, 1);
+    double *truth = tile_of(ref, 1);
+    attn_edit e = {.scale = 0.37f, .lo = 0, .hi = n};
+    for (size_t j = 0; j < n; j++) {
+        ((uint8_t *)keep.data)[j] = pick(seed + 2, j, 3) > 0;
+        if (pick(seed + 3, j, 5) == 0)
+            ((float *)bias.f.data)[j] = -INFINITY, bias.d[j] = -INFINITY;
+    }
+    memcpy(row, s.f.data, n * sizeof(float));
+    memcpy(truth, s.d, n * sizeof(double));
+    if (pick(seed, 4, 2))
+        e.softcap = 1.5;
+    if (pick(seed, 5, 2))
+        e.lo = pick(seed, 6, n), e.hi = e.lo + pick(seed, 7, n - e.lo + 1);
+    if (pick(seed, 8, 2))
+        e.keep = keep.data;
+    e.fill = (int)pick(seed, 9, 3);
+    e.fill_value = -1000;
+    attn_edit ef = e, ed = e;
+    if (pick(seed, 10, 2))
+        ef.bias = bias.f.data, ed.bias = bias.d;
+    k->edit(row, n, &ef);
+    ref->edit(truth, n, &ed);
+    for (size_t j = 0; j < n; j++) {
+        assert_int_equal(row[j] == -INFINITY, truth[j] == -INFINITY);
+        if (truth[j] != -INFINITY)
+            near((double)row[j], truth[j], 1, 1e-6);
+    }
+    attn_free(row), attn_free(truth);
+    guarded_free(&keep), numbers_free(&s), numbers_free(&bias);
+}
+
+/* NaN and infinity in hidden cells leave no trace. */
+static void edit_hides_poison(const attn_kernels *k) {
+    float *row = tile_of(k, 1), bias[3] = {-INFINITY, 0, 0};
+    uint8_t keep[3] = {1, 0, 1};
+    row[0] = NAN, row[1] = INFINITY, row[2] = 2;
+    attn_edit e = {.scale = 1, .bias = bias, .keep = keep, .lo = 0, .hi = 3};
+    k->edit(row, 3, &e);
+    assert_true(row[0] == -INFINITY && row[1] == -INFINITY && row[2] == 2);
+    attn_free(row);
+}
+
+/* --- softmax, accumulate, divide, weights, logsumexp over several tiles --- */
+
+typedef struct pass {
+    void *max, *sum, *factor, *acc, *tile, *packed;
+} pass;
+
+static pass pass_new(const attn_kernels *k, size_t rows, size_t Ev) {
+    pass p = {attn_alloc(rows * k->elem),
+              attn_alloc(rows * k->lanes * k->elem),
+              attn_alloc(rows * k->elem),
+              attn_alloc(rows * k->acc_room(Ev) * k->elem + 1),
+              tile_of(k, rows),
+              attn_alloc(k->value_room(Ev) * k->elem + 1)};
+    for (size_t r = 0; r < rows; r++)
+        if (k->elem == 4)
+            ((float *)p.max)[r] = -INFINITY;
+        else
+            ((double *)p.max)[r] = -INFINITY;
+    memset(p.sum, 0, rows * k->lanes * k->elem);
+    memset(p.acc, 0, rows * k->acc_room(Ev) * k->elem);
+    return p;
+}
+
+static void pass_free(pass *p) {
+    attn_free(p->max), attn_free(p->sum), attn_free(p->factor), attn_free(p->acc), attn_free(p->tile),
+        attn_free(p->packed);
+}
+
+/* One tile of scores s [rows, n] and values v [n, Ev] goes through the pass. */
+static void pass_step(const attn_kernels *k, pass *p, const void *s, const void *v, size_t rows,
+                      size_t n, size_t Ev) {
+    attn_edit none = {.scale = 1, .lo = 0, .hi = n};
+    for (size_t r = 0; r < rows; r++) {
+        char *row = (char *)p->tile + r * k->keys * k->elem;
+        memcpy(row, (const char *)s + r * n * k->elem, n * k->elem);
+        k->edit(row, n, &none);
+    }
+    k->softmax(p->tile, rows, n, p->max, p->sum, p->factor);
+    k->pack_value(p->packed, v, Ev, n, Ev);
+    k->accumulate(p->acc, p->tile, rows, p->packed, n, Ev, p->factor);
+}
+
+static void pass_round(const attn_kernels *k, uint64_t seed) {
+    const size_t most = k->keys < ref->keys ? k->keys : ref->keys;
+    const size_t rows = 1 + pick(seed, 0, 16), Ev = pick(seed, 1, MOST), tiles = 1 + pick(seed, 2, 4);
+    const double gain = pick(seed, 3, 2) ? 1 : 60;
+    pass a = pass_new(k, rows, Ev), b = pass_new(ref, rows, Ev);
+    for (size_t t = 0; t < tiles; t++) {
+        const size_t n = 1 + pick(seed, 10 + t, most);
+        numbers s = numbers_new(rows * n, seed + t, gain), v = numbers_new(n * Ev, seed + 50 + t, 1);
+        for (size_t i = 0; i < rows * n; i++)
+            if (pick(seed + 9, i, 4) == 0 || (i / n == 1 && t == 0))
+                ((float *)s.f.data)[i] = -INFINITY, s.d[i] = -INFINITY;
+        pass_step(k, &a, s.f.data, v.f.data, rows, n, Ev);
+        pass_step(ref, &b, s.d, v.d, rows, n, Ev);
+        numbers_free(&s), numbers_free(&v);
+    }
+    for (size_t r = 0; r < rows; r++) {
+        double max = k->row_max(a.max, r), max_ref = ref->row_max(b.max, r);
+        double sum = k->total(a.sum, r), sum_ref = ref->total(b.sum, r), truth[MOST];
+        guarded got = guarded_new(Ev * sizeof(float));
+        assert_true(max == max_ref);
+        if (max == -INFINITY)
+            continue;
+        near(k->logsumexp(max, sum), ref->logsumexp(max_ref, sum_ref), 1, 3e-7);
+        k->divide(got.data, (float *)a.acc + r * k->acc_room(Ev), Ev, sum);
+        ref->divide(truth, (double *)b.acc + r * ref->acc_room(Ev), Ev, sum_ref);
+        for (size_t e = 0; e < Ev; e++)
+            near((double)((float *)got.data)[e], truth[e], 1, 2e-6);
+        guarded_free(&got);
+    }
+    pass_free(&a), pass_free(&b);
+}
+
+/* Sums do not depend on the order in which the maximum grows: rescaling is exact. */
+static void sum_ignores_history(const attn_kernels *k, uint64_t seed) {
+    const size_t n = k->keys;
+    numbers low = numbers_new(n, seed, 1), high = numbers_new(n, seed + 1, 1), v = numbers_new(n, seed, 1);
+    double sums[2], maxima[2];
+    for (size_t i = 0; i < n; i++)
+        ((float *)high.f.data)[i] += 37.5f;
+    for (int order = 0; order < 2; order++) {
+        pass p = pass_new(k, 1, 1);
+        pass_step(k, &p, order ? high.f.data : low.f.data, v.f.data, 1, n, 1);
+        pass_step(k, &p, order ? low.f.data : high.f.data, v.f.data, 1, n, 1);
+        sums[order] = k->total(p.sum, 0), maxima[order] = k->row_max(p.max, 0);
+        pass_free(&p);
+    }
+    assert_true(sums[0] == sums[1] && maxima[0] == maxima[1]);
+    numbers_free(&low), numbers_free(&high), numbers_free(&v);
+}
+
+static void weights_round(const attn_kernels *k, uint64_t seed) {
+    const size_t n = 1 + pick(seed, 0, 300);
+    const double gain = (double[]){1, 30, 10000}[pick(seed, 1, 3)];
+    numbers s = numbers_new(n, seed, gain);
+    guarded got = guarded_new(n * sizeof(float));
+    double max = -INFINITY, sum = 0, truth[300];
+    for (size_t j = 0; j < n; j++)
+        max = fmax(max, s.d[j]);
+    for (size_t j = 0; j < n; j++)
+        sum += exp(s.d[j] - max);
+    ref->weights(truth, s.d, n, max, sum);
+    double exponent = rint((double)((float)max * 0x1.715476p+0f));
+    k->weights(got.data, s.f.data, n, max, sum * exp2(max * 1.4426950408889634074 - exponent));
+    for (size_t j = 0; j < n; j++) {
+        double w = (double)((float *)got.data)[j];
+        assert_true(fabs(w - truth[j]) <= 4e-7 * truth[j] + 1e-38);
+    }
+    numbers_free(&s), guarded_free(&got);
+}
+
+static void reach_round(const attn_kernels *k, uint64_t seed) {
+    const size_t n = 1 + pick(seed, 0, 100);
+    numbers x = numbers_new(n, seed, 5);
+    assert_true(k->reach(x.f.data, n) == ref->reach(x.d, n));
+    ((float *)x.f.data)[pick(seed, 1, n)] = pick(seed, 2, 2) ? NAN : -INFINITY;
+    assert_true(isinf(k->reach(x.f.data, n)));
+    numbers_free(&x);
+}
+
+static void each_table(void (*round)(const attn_kernels *, uint64_t)) {
+    for (int isa = ATTN_ISA_AVX2; isa < ATTN_ISA_COUNT; isa++) {
+        if (!attn_isa_available((attn_isa)isa)) {
+            printf("not run: %s\n", attn_isa_name((attn_isa)isa));
+            continue;
+        }
+        for (uint64_t seed = 0; seed < ROUNDS; seed++)
+            round(attn_kernels_of((attn_isa)isa), seed * 100);
+    }
+}
+
+static void poison_round(const attn_kernels *k, uint64_t seed) {
+    (void)seed;
+    edit_hides_poison(k);
+}
+
+#define OVER_TABLES(name, round)                                                                   \
+    static void name(void **state) {                                                               \
+        (void)state;                                                                               \
+        each_table(round);                                                                         \
+    }
+OVER_TABLES(test_score, score_round)
+OVER_TABLES(test_score_is_pure, score_is_pure)
+OVER_TABLES(test_edit, edit_round)
+OVER_TABLES(test_edit_hides_poison, poison_round)
+OVER_TABLES(test_pass, pass_round)
+OVER_TABLES(test_sum_ignores_history, sum_ignores_history)
+OVER_TABLES(test_weights, weights_round)
+OVER_TABLES(test_reach, reach_round)
+
+static void test_gemm(void **state) {
+    const size_t M = 7, N = 5, K = 9;
+    numbers a = numbers_new(M * K, 1, 1), b = numbers_new(N * K, 2, 1);
+    float c[35];
+    (void)state;
+    for (size_t i = 0; i < M * N; i++)
+        c[i] = 1;
+    attn_gemm_dims dims = {M, N, K, K, K, N};
+    attn_kernels_gemm(c, a.f.data, b.f.data, &dims, true, 2);
+    for (size_t i = 0; i < M; i++)
+        for (size_t j = 0; j < N; j++) {
+            double x = 2;
+            for (size_t p = 0; p < K; p++)
+                x += a.d[i * K + p] * b.d[j * K + p];
+            near((double)c[i * N + j], x, 1, 1e-6);
+        }
+    numbers_free(&a), numbers_free(&b);
+}
+
+static void test_choice(void **state) {
+    attn_error err = {ATTN_OK, "", ""};
+    attn_isa isa;
+    (void)state;
+    assert_int_equal(attn_isa_choose("sse9", &err), ATTN_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "sse9"));
+    assert_int_equal(attn_isa_choose("ref", &err), ATTN_OK);
+    assert_int_equal(attn_isa_current(), ATTN_ISA_REF);
+    assert_string_equal(attn_isa_reason(), "requested");
+    assert_true(attn_isa_parse("avx2", &isa) && isa == ATTN_ISA_AVX2);
+    assert_false(attn_isa_parse("AVX2", &isa));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_score),
+        cmocka_unit_test(test_score_is_pure),
+        cmocka_unit_test(test_edit),
+        cmocka_unit_test(test_edit_hides_poison),
+        cmocka_unit_test(test_pass),
+        cmocka_unit_test(test_sum_ignores_history),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_reach),
+        cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_choice),
+    };
+    return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+}

@@ -1,0 +1,270 @@
+/* The base room: status, sizes, arena, views, element types, pool. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <attn/attn.h>
+
+static void test_fail(void **state) {
+    attn_error err;
+    (void)state;
+    assert_int_equal(attn_fail(&err, ATTN_ESHAPE, "query", "%d axes", 3), ATTN_ESHAPE);
+    assert_string_equal(err.where, "query");
+    assert_string_equal(err.text, "3 axes");
+    assert_int_equal(attn_fail(NULL, ATTN_ENOMEM, "", "x"), ATTN_ENOMEM);
+    for (int code = 0; code <= ATTN_ESEMANTICS; code++)
+        assert_string_not_equal(attn_status_name((attn_status)code), "unknown");
+}
+
+static void test_sizes(void **state) {
+    size_t n = 7;
+    (void)state;
+    assert_false(attn_size_mul(SIZE_MAX / 2, 3, &n));
+    assert_false(attn_size_add(SIZE_MAX, 1, &n));
+    assert_int_equal(n, 7);
+    assert_true(attn_size_mul(6, 7, &n) && n == 42);
+}
+
+static void test_arena(void **state) {
+    attn_arena *arena = attn_arena_new(1 << 20);
+    (void)state;
+    assert_non_null(arena);
+    for (size_t i = 1; i < 3000; i += 37) {
+        char *p = attn_arena_take(arena, i), *s = attn_arena_small(arena, i);
+        assert_int_equal((uintptr_t)p % ATTN_ALIGN, 0);
+        assert_int_equal((uintptr_t)s % 16, 0);
+        memset(p, 1, i);
+        memset(s, 2, i);
+        assert_int_equal(p[i - 1], 1);
+    }
+    assert_string_equal(attn_arena_text(arena, "query", 3), "que");
+    size_t used = attn_arena_used(arena);
+    char *big = attn_arena_take(arena, 300000);
+    assert_non_null(big);
+    attn_arena_shrink(arena, big, 1000);
+    assert_int_equal(attn_arena_used(arena), used + 1000);
+    assert_null(attn_arena_take(arena, 1 << 20));
+    assert_null(attn_arena_take(arena, SIZE_MAX));
+    assert_null(attn_arena_zeroed(arena, SIZE_MAX / 2, 3));
+    attn_arena_set_limit(arena, 4 << 20);
+    assert_non_null(attn_arena_take(arena, 1 << 20));
+    attn_arena_free(arena);
+}
+
+static int takes_left;
+static void *failing_take(size_t size) {
+    return takes_left-- > 0 ? aligned_alloc(ATTN_ALIGN, (size + 63) / 64 * 64) : NULL;
+}
+
+/* Fail the n-th allocation of a whole attention run, for n = 0, 1, … until none fails. */
+static void test_every_allocation_fails_once(void **state) {
+    float x[6] = {1, 2, 3, 4, 5, 6};
+    size_t dims[] = {2, 3};
+    int n = 0;
+    attn_status status = ATTN_ENOMEM;
+    (void)state;
+    for (; status != ATTN_OK && n < 1000; n++) {
+        attn_error err;
+        attn_attention *a;
+        attn_results out;
+        attn_inputs in = attn_attention_defaults();
+        in.query = attn_tensor_dense(x, ATTN_F32, 2, dims);
+        takes_left = n;
+        attn_set_allocator(failing_take, free);
+        attn_arena *arena = attn_arena_new(1 << 24);
+        status = ATTN_ENOMEM;
+        if (arena && (status = attn_attention_new(&in, arena, &a, &err)) == ATTN_OK)
+            status = attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS, ATTN_STAGE_PROBS, NULL,
+                                        NULL, arena, &out, &err);
+        assert_true(status == ATTN_OK || status == ATTN_ENOMEM);
+        attn_arena_free(arena);
+        attn_set_allocator(NULL, NULL);
+    }
+    assert_int_equal(status, ATTN_OK);
+    assert_true(n > 3);
+}
+
+static void test_shapes(void **state) {
+    size_t dims[] = {2, 0, 4}, n;
+    char text[128];
+    attn_dtype dtype;
+    (void)state;
+    attn_tensor t = attn_tensor_dense(NULL, ATTN_F32, 3, dims);
+    assert_true(attn_tensor_count(&t, &n) && n == 0);
+    assert_true(attn_tensor_is_dense(&t));
+    t.dims[1] = 3;
+    t.strides[0] = 0;
+    assert_false(attn_tensor_is_dense(&t));
+    assert_string_equal(attn_shape_text(dims, 3, text, sizeof text), "[2, 0, 4]");
+    assert_string_equal(attn_shape_text(dims, 0, text, sizeof text), "[]");
+    assert_string_equal(attn_shape_text(dims, 3, text, 4), "[2,");
+    assert_true(attn_dtype_parse("bfloat16", &dtype) && dtype == ATTN_BF16);
+    assert_false(attn_dtype_parse("float", &dtype));
+    t.dims[0] = t.dims[1] = t.dims[2] = SIZE_MAX / 2;
+    assert_false(attn_tensor_count(&t, &n));
+}
+
+/* All 65,536 halves survive a round trip; widening agrees with the definition of the format. */
+static void test_halves(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 65536; h++) {
+        uint16_t half = (uint16_t)h, back;
+        float f;
+        attn_widen_f32(&f, &half, ATTN_F16, 1, 1);
+        int exponent = (int)(h >> 10 & 31);
+        double fraction = (h & 1023) / 1024.0;
+        double value = exponent == 0 ? ldexp(fraction, -14) : ldexp(1 + fraction, exponent - 15);
+        if (exponent == 31)
+            assert_true(fraction == 0 ? isinf(f) : isnan(f));
+        else
+            assert_true((double)f == (h & 0x8000 ? -value : value));
+        attn_narrow_f16(&back, &f, 1);
+        if (!isnan(f))
+            assert_int_equal(back, half);
+    }
+    const float cases[] = {65519.0f, 65520.0f, 0x1p-25f, 0x1.8p-25f, 1.00048828125f, 1.00146484375f};
+    const uint16_t halves[] = {0x7bff, 0x7c00, 0, 1, 0x3c00, 0x3c02};
+    uint16_t got[6];
+    attn_narrow_f16(got, cases, 6);
+    assert_memory_equal(got, halves, sizeof got);
+}
+
+static void test_widen(void **state) {
+    int64_t i64[] = {1, -2, 3};
+    uint16_t bf16[] = {0x3f80, 0xc000};
+    double d[3];
+    float f[3];
+    (void)state;
+    attn_widen_f64(d, i64, ATTN_I64, 2, 2);
+    assert_true(d[0] == 1 && d[1] == 3);
+    attn_widen_f32(f, bf16, ATTN_BF16, 1, 2);
+    assert_true(f[0] == 1 && f[1] == -2);
+    attn_widen_f32(f, i64, ATTN_I64, 0, 3);
+    assert_true(f[2] == 1);
+}
+
+/* --- pool --- */
+
+typedef struct job {
+    atomic_int *runs;
+    atomic_int lane_busy[64];
+    size_t fail_from;
+} job;
+
+static attn_status piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    job *j = ctx;
+    assert_int_equal(atomic_fetch_add(&j->lane_busy[lane], 1), 0);
+    atomic_fetch_add(&j->runs[index], 1);
+    for (volatile int spin = 0; spin < 2000; spin++)
+        ;
+    atomic_fetch_sub(&j->lane_busy[lane], 1);
+    if (index >= j->fail_from)
+        return attn_fail(err, ATTN_EVALUE, "", "piece %zu", index);
+    return ATTN_OK;
+}
+
+static void test_pool_runs_each_piece_once(void **state) {
+    (void)state;
+    for (size_t slots = 1; slots <= 5; slots++) {
+        attn_pool *pool = attn_pool_new(slots);
+        assert_non_null(pool);
+        for (size_t pieces = 0; pieces < 200; pieces += 33) {
+            atomic_int runs[200] = {0};
+            job j = {.runs = runs, .fail_from = SIZE_MAX};
+            assert_int_equal(attn_pool_run(pool, pieces, piece, &j, NULL, NULL), ATTN_OK);
+            for (size_t i = 0; i < 200; i++)
+                assert_int_equal(runs[i], i < pieces);
+        }
+        attn_pool_free(pool);
+    }
+}
+
+static void test_pool_reports_lowest_failure(void **state) {
+    attn_pool *pool = attn_pool_new(4);
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        atomic_int runs[200] = {0};
+        job j = {.runs = runs, .fail_from = 20};
+        attn_error err;
+        assert_int_equal(attn_pool_run(pool, 200, piece, &j, NULL, &err), ATTN_EVALUE);
+        assert_string_equal(err.text, "piece 20");
+    }
+    attn_pool_free(pool);
+}
+
+static void test_control(void **state) {
+    atomic_int cancel = 1, runs[4] = {0};
+    attn_control control = {.cancel = &cancel};
+    attn_pool *pool = attn_pool_new(2);
+    job j = {.runs = runs, .fail_from = SIZE_MAX};
+    attn_error err;
+    (void)state;
+    assert_int_equal(attn_pool_run(pool, 4, piece, &j, &control, &err), ATTN_ECANCELED);
+    control = (attn_control){.deadline_ns = attn_now_ns() - 1};
+    assert_int_equal(attn_pool_run(pool, 4, piece, &j, &control, &err), ATTN_EDEADLINE);
+    assert_int_equal(attn_pool_run(NULL, 4, piece, &j, &control, &err), ATTN_EDEADLINE);
+    assert_int_equal(runs[0] + runs[1] + runs[2] + runs[3], 0);
+    attn_pool_free(pool);
+}
+
+typedef struct caller {
+    attn_pool *pool;
+    atomic_int *total;
+} caller;
+
+static attn_status count_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    (void)index, (void)lane, (void)err;
+    atomic_fetch_add((atomic_int *)ctx, 1);
+    return ATTN_OK;
+}
+
+static void *call_often(void *arg) {
+    caller *c = arg;
+    for (int i = 0; i < 100; i++) {
+        attn_pool_enter(c->pool);
+        if (attn_pool_run(c->pool, 17, count_piece, (void *)c->total, NULL, NULL) != ATTN_OK)
+            abort();
+        attn_pool_leave(c->pool);
+    }
+    return NULL;
+}
+
+/* More callers than slots, all at once: no deadlock, nothing lost. */
+static void test_pool_many_callers(void **state) {
+    enum { CALLERS = 12 };
+    pthread_t threads[CALLERS];
+    atomic_int total = 0;
+    caller c = {attn_pool_new(2), &total};
+    (void)state;
+    for (int i = 0; i < CALLERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, call_often, &c), 0);
+    for (int i = 0; i < CALLERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(total, CALLERS * 100 * 17);
+    attn_pool_free(c.pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_every_allocation_fails_once),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_widen),
+        cmocka_unit_test(test_pool_runs_each_piece_once),
+        cmocka_unit_test(test_pool_reports_lowest_failure),
+        cmocka_unit_test(test_control),
+        cmocka_unit_test(test_pool_many_callers),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
