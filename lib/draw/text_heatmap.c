@@ -92,7 +92,7 @@ static void put_towers(attn_text *t, names *n, size_t cols, size_t left) {
     }
     height = height < TOWER_MOST ? height : TOWER_MOST;
     for (size_t line = 0; line < height && !t->failed; line++) {
-        size_t blanks = left + 1; /* written when something follows */
+        size_t blanks = left + 2; /* written when something follows */
         for (size_t c = 0; c < cols; c++) {
             const char *label = name_of(n, c);
             size_t length = storeys(label), own = length < height ? length : height;
@@ -116,9 +116,11 @@ static void put_ticks(attn_text *t, names *n, size_t cols, size_t left) {
         ten = i % 3 == 0 ? ten * 10 : ten;
         every = factors[i % 3] * ten;
     }
-    attn_draw_repeat(t, ' ', left + 1);
+    attn_draw_repeat(t, ' ', left + 2);
     for (size_t c = 0, used = 0; c < cols; c += every) {
         const char *name = name_of(n, c);
+        if (c && c * CELL + strlen(name) > cols * CELL + 1) /* beyond the frame */
+            break;
         attn_draw_repeat(t, ' ', c * CELL - used);
         attn_draw_bytes(t, name, strlen(name));
         used = c * CELL + strlen(name);
@@ -149,7 +151,7 @@ static const char *shade_of(const scale *s, float v, bool *nan_seen) {
 }
 
 static void put_rule(attn_text *t, size_t left, size_t cells, const char *from, const char *to) {
-    attn_draw_repeat(t, ' ', left);
+    attn_draw_repeat(t, ' ', left + 1);
     attn_draw_bytes(t, from, strlen(from));
     for (size_t i = 0; i < cells * CELL; i++)
         attn_draw_bytes(t, "─", strlen("─"));
@@ -166,7 +168,7 @@ static void put_rows(attn_text *t, const attn_heatmap *map, names *rows, size_t 
         size_t width = attn_draw_width(label);
         attn_draw_repeat(t, ' ', width < left ? left - width : 0);
         attn_draw_cut(t, label, left);
-        attn_draw_bytes(t, "│", strlen("│"));
+        attn_draw_bytes(t, " │", strlen(" │"));
         for (size_t c = 0; c < cols; c++) {
             while (run < map->hidden_count &&
                    (map->hidden[run].row < r ||
@@ -206,7 +208,7 @@ void attn_text_heatmap(attn_text *t, const attn_heatmap *map, const char *const 
         return;
     }
     size_t left = widest(&rows, R, LABEL_MOST), room = width ? width : DEFAULT_WIDTH;
-    room = room > left + 2 + CELL ? (room - left - 2) / CELL : 1;
+    room = room > left + 3 + CELL ? (room - left - 3) / CELL : 1; /* a blank and the frame */
     shown = shown < room ? shown : room;
     if (cols.list)
         put_towers(t, &cols, shown, left);
