@@ -6,7 +6,9 @@ PREFIX   ?= /usr/local
 DESTDIR  ?=
 VERSION  := 0.1.0
 SOMAJOR  := 0
-CC       ?= gcc
+ifeq ($(origin CC),default)
+CC       := gcc
+endif
 PYTHON   ?= python3
 OPT      ?= -O3
 SANITIZE ?=
@@ -93,7 +95,8 @@ format-check: ## fail when a C source is not formatted
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(if $(filter lib/%,$<),-Ilib/include -Ilib,-Ilib/include -Iserver) $(ISA_$(basename $(notdir $<))) \
+	@echo "  CC    $<"
+	@$(CC) $(CFLAGS) $(if $(filter lib/%,$<),-Ilib/include -Ilib,-Ilib/include -Iserver) $(ISA_$(basename $(notdir $<))) \
 	  $(DEPS) -c $< -o $@
 
 # Configuration and examples, embedded in the daemon so that it starts from any folder.
@@ -102,26 +105,30 @@ $(BUILD)/gen/embedded.S: server/embed.sh $(sort $(wildcard config/attnd.json con
 	@sh server/embed.sh $(filter %.json,$^) > $@
 
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.S
-	$(CC) -c $< -o $@
+	@$(CC) -c $< -o $@
 
 $(BUILD)/libattn.a: $(LIB_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	@echo "  AR    $@"
+	@$(AR) rcs $@ $^
 
 $(BUILD)/libattn.so.$(VERSION): $(LIB_OBJ)
-	$(CC) -shared -Wl,-soname,libattn.so.$(SOMAJOR) $^ $(LDFLAGS) $(LIB_LIBS) -o $@
+	@echo "  LINK  $@"
+	@$(CC) -shared -Wl,-soname,libattn.so.$(SOMAJOR) $^ $(LDFLAGS) $(LIB_LIBS) -o $@
 
 $(BUILD)/libattn.so: $(BUILD)/libattn.so.$(VERSION)
 	@ln -sf libattn.so.$(VERSION) $(BUILD)/libattn.so.$(SOMAJOR)
 	@ln -sf libattn.so.$(SOMAJOR) $@
 
 $(BUILD)/attnd: $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a
-	$(CC) -pie $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a $(LDFLAGS) $(SERVER_LIBS) $(LIB_LIBS) -o $@
+	@echo "  LINK  $@"
+	@$(CC) -pie $(SERVER_OBJ) $(EMBED_OBJ) $(BUILD)/libattn.a $(LDFLAGS) $(SERVER_LIBS) $(LIB_LIBS) -o $@
 
 # C tests: tests/unit/test_x.c and tests/kernels/test_x.c, each a cmocka program over both libraries.
 $(BUILD)/tests/%: tests/%.c $(SERVER_LIB) $(EMBED_OBJ) $(BUILD)/libattn.a
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -Wconversion -Wshadow,$(CFLAGS)) -Ilib/include -Ilib -Iserver -Itests $(DEPS) $< $(SERVER_LIB) $(EMBED_OBJ) \
+	@echo "  TEST  $@"
+	@$(CC) $(filter-out -Wconversion -Wshadow,$(CFLAGS)) -Ilib/include -Ilib -Iserver -Itests $(DEPS) $< $(SERVER_LIB) $(EMBED_OBJ) \
 	  $(BUILD)/libattn.a $(LDFLAGS) $(SERVER_LIBS) $(LIB_LIBS) $(call PKGL,cmocka) -o $@
 
 install: all ## install daemon, libraries, headers, pkg-config file under PREFIX
