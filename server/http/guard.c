@@ -9,13 +9,16 @@
 #include "budget.h"
 #include "http/negotiate.h"
 
+/* RFC 9110, 5.6.2, as bits of the characters 32 ... 127. */
 static bool is_token(const char *name, size_t size) {
+    static const uint32_t token[4] = {0, 0x03ff6cfa, 0xc7fffffe, 0x57ffffff};
     if (!size)
         return false;
-    for (size_t i = 0; i < size; i++)
-        if ((unsigned char)name[i] <= ' ' || (unsigned char)name[i] >= 0x7f ||
-            strchr("()<>@,;:\\\"/[]?={}", name[i]))
+    for (size_t i = 0; i < size; i++) {
+        unsigned c = (unsigned char)name[i];
+        if (c > 127 || !(token[c / 32] >> c % 32 & 1))
             return false;
+    }
     return true;
 }
 

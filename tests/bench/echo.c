@@ -82,8 +82,7 @@ int main(int argc, char **argv) {
         MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME,
                          (unsigned short)atoi(argv[1]), NULL, NULL, on_request, NULL,
                          MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-                         MHD_OPTION_CONNECTION_LIMIT, 4096u, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                         (size_t)65536, MHD_OPTION_END);
+                         MHD_OPTION_CONNECTION_LIMIT, 4096u, MHD_OPTION_END);
     if (!daemon) {
         fprintf(stderr, "echo: cannot listen on port %s\n", argv[1]);
         free(answer);
