@@ -228,7 +228,8 @@ def test_a_cache_grows(daemon, layout):
         step["num_heads"] = 2
     answer = like_oracle(daemon, step)
     assert list(answer) == ["output", "weights", "present_key", "present_value"]
-    assert answer["present_key"] == whole["key"] and answer["present_value"] == whole["value"]
+    for name in ("key", "value"):
+        assert np.array_equal(np.float32(answer[f"present_{name}"]), np.float32(whole[name]))
     reference = ask(daemon, whole | {"is_causal": True})
     assert [w[0] for w in answer["weights"][0]] == [w[3] for w in reference["weights"][0]]
 
@@ -266,7 +267,7 @@ def test_decimals(daemon, decimals):
     body = qkv(B=2, H=2) | {"return": ["output", "weights", "logsumexp", "heatmap"]}
     exact, rounded = ask(daemon, body), ask(daemon, body | {"decimals": decimals})
     for name in ("output", "weights", "logsumexp"):
-        assert np.abs(array(exact[name]) - array(rounded[name])).max() <= 0.5 * 10.0**-decimals + 1e-9
+        assert np.abs(array(exact[name]) - array(rounded[name])).max() <= 0.5 * 10.0**-decimals + 3e-7
         assert np.array_equal(array(rounded[name]), np.round(array(rounded[name]), decimals))
     cells = array(rounded["heatmap"]["heads"][0]["max"])
     assert np.array_equal(cells, np.round(cells, decimals))

@@ -1,0 +1,170 @@
+"""GET /, /v1/examples and /openapi.json: what the service says of itself."""
+import json
+
+import pytest
+from api_client import ask, qkv
+from conftest import ROOT
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+FILES = sorted((ROOT / "config" / "examples").glob("*.json"))
+TEXT = {"Accept": "text/plain"}
+
+
+@pytest.fixture(scope="module")
+def document(daemon):
+    reply = daemon.get("/openapi.json")
+    assert reply.status_code == 200 and reply.headers["Content-Type"] == "application/json"
+    return reply.json()
+
+
+def schema(document, name):
+    """A validator of one of the document's schemas."""
+    return Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": document["components"]})
+
+
+# --- examples ---
+
+def test_the_list_holds_every_example_in_order(daemon, document):
+    listed = daemon.get("/v1/examples").json()
+    schema(document, "Examples").validate(listed)
+    files = [json.loads(f.read_text()) for f in FILES]
+    files.sort(key=lambda e: (e["order"], e["id"]))
+    assert listed == {"examples": [
+        {k: e[k] for k in ("id", "title", "what", "tags")} | {"href": f"/v1/examples/{e['id']}"} for e in files]}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_an_example_is_its_file(daemon, document, file):
+    reply = daemon.get(f"/v1/examples/{file.stem}")
+    assert reply.content == file.read_bytes()
+    assert reply.headers["Content-Type"] == "application/json"
+    assert reply.json()["id"] == file.stem
+    schema(document, "Example").validate(reply.json())
+
+
+def test_an_example_that_is_not_there(daemon):
+    reply = daemon.get("/v1/examples/causl")
+    assert reply.status_code == 404 and reply.json()["code"] == "not_found"
+    assert '"causal"' in reply.json()["detail"]
+    assert daemon.get("/v1/examples/..%2Fattnd").status_code == 404
+    assert daemon.get("/v1/examples/causal.json").status_code == 404
+
+
+def test_the_list_as_text(daemon):
+    text = daemon.get("/v1/examples", headers=TEXT).text
+    assert all(f"/v1/examples/{file.stem}" in text for file in FILES)
+
+
+# --- index ---
+
+def test_index(daemon, document):
+    index = daemon.get("/").json()
+    schema(document, "Index").validate(index)
+    assert index["version"] == daemon.version
+    assert {(r["method"], r["path"]) for r in index["routes"]} == {
+        (m.upper(), path) for path, item in document["paths"].items() for m in item}
+    assert index["examples"] == daemon.get("/v1/examples").json()["examples"]
+
+
+def test_every_link_of_the_index_works(daemon):
+    index = daemon.get("/").json()
+    for href in [e["href"] for e in index["examples"]] + [index["openapi"]]:
+        assert daemon.get(href).status_code == 200
+    for route in index["routes"]:
+        if route["method"] == "GET" and "{" not in route["path"]:
+            assert daemon.get(route["path"]).status_code == 200, route
+
+
+def test_the_first_request_of_the_index_works(daemon):
+    body = daemon.get("/").json()["try"].split("-d ")[1].strip("'")
+    assert "output" in ask(daemon, json.loads(body))
+
+
+def test_index_as_text(daemon):
+    text = daemon.get("/", headers=TEXT).text
+    assert "POST /v1/attention" in text and "/v1/examples/causal" in text
+    assert max(len(line) for line in text.splitlines()) <= 160
+
+
+# --- openapi ---
+
+def test_the_document_is_valid(document):
+    assert document["openapi"].startswith("3.1")
+    validate(document)
+
+
+def test_every_operation_has_its_errors(document):
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            assert "200" in operation["responses"] and "503" in operation["responses"], path
+            assert ("requestBody" in operation) == (method == "post") == ("422" in operation["responses"])
+    ids = [op["operationId"] for item in document["paths"].values() for op in item.values()]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_field_is_documented(document):
+    def walk(node):
+        for name, field in node.get("properties", {}).items():
+            assert len(field["description"]) > 15, name
+            walk(field)
+            walk(field.get("items", {}))
+
+    for name in ("AttentionRequest", "MaskRequest"):
+        body = document["components"]["schemas"][name]
+        assert body["additionalProperties"] is False
+        walk(body)
+
+
+def test_only_what_exists_is_in_it(document):
+    fields = set(document["components"]["schemas"]["AttentionRequest"]["properties"])
+    assert not fields & {"score", "projections", "position", "pattern", "sinks", "dropout_p", "store", "verify",
+                         "dry_run", "precision", "analysis", "grad_output"}
+    assert {"query", "attn_mask", "heatmap", "labels", "timeout_ms"} <= fields
+
+
+BODIES = [
+    qkv(), qkv(B=1, H=2) | {"return": ["output", "present"], "scale": False, "window": [1, -1]},
+    {"query": {"shape": [2, 2], "random": "normal", "seed": 1}, "query_offset": "end", "labels": {"key": ["a", "b"]}},
+    {"query": {"shape": [2, 2], "dtype": "float64", "data": [1, 2, 3, 4]}, "attn_mask": [[0, None], [0, 0.5]]},
+    {"query": {"shape": [2, 2], "fill": "eye"}, "attn_mask": [[True, False]], "return": None, "explain": True},
+    {"query": [[1.0]], "key_padding_mask": [True], "key_padding_semantics": "keep", "key_lengths": [1],
+     "token_ids": [3], "pad_id": 0, "mask_fill": {"value": -1e9, "mode": "add"}},
+    {"query": {"shape": [300, 2], "fill": "ones"}, "explain": True, "key_lengths": [0]},
+    *[qkv(B=2, H=2) | {"is_causal": True, "return": "heatmap", "heatmap": h} for h in (
+        {}, {"pool": "both", "heads": "mean"}, {"encoding": "u8", "transform": "log", "top_k": 2},
+        {"heads": [1], "batch": [0], "rows": [0, 2], "cols": [1, 4], "top_p": 0.5, "encoding": "f16"})],
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
+def test_requests_and_answers_match_their_schemas(daemon, document, body):
+    schema(document, "AttentionRequest").validate(body)
+    schema(document, "Attention").validate(ask(daemon, body))
+
+
+@pytest.mark.parametrize("body", [
+    {"shape": [3, 3], "masks": [{"kind": "causal"}]}, {"token_ids": [[1, 0]], "pad_id": 0},
+    {"shape": [2, 200, 200], "masks": [{"kind": "values", "attn_mask": [0.5]}]},
+    {"shape": [2, 2], "masks": [{"kind": "values", "attn_mask": [[0.5, None]] * 2}], "labels": {"key": ["a", "b"]}},
+])
+def test_masks_match_their_schemas(daemon, document, body):
+    schema(document, "MaskRequest").validate(body)
+    schema(document, "Mask").validate(ask(daemon, body, "/v1/masks"))
+
+
+@pytest.mark.parametrize("body", [
+    {}, {"query": [[1]], "extra": 1}, {"query": "x"}, {"query": [[1]], "is_causal": "yes"},
+    {"query": [[1]], "decimals": 99}, {"query": [[1]], "return": ["everything"]}, {"query": [[1]], "window": "all"},
+    {"query": [[1]], "heatmap": {"pool": "min"}}, {"query": [[1]], "labels": {"rows": []}}, {"query": [[None]]},
+])
+def test_what_the_schema_refuses_the_service_refuses(daemon, document, body):
+    assert not schema(document, "AttentionRequest").is_valid(body)
+    reply = daemon.post("/v1/attention", body)
+    assert reply.status_code == 422
+    schema(document, "Problem").validate(reply.json())
+
+
+@pytest.mark.parametrize("path, name", [("/healthz", "Health"), ("/readyz", "Health"), ("/version", "Version")])
+def test_status_answers_match_their_schemas(daemon, document, path, name):
+    schema(document, name).validate(daemon.get(path).json())

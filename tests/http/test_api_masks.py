@@ -1,0 +1,194 @@
+"""POST /v1/masks: each kind, their combination, both forms of the answer, every error."""
+import numpy as np
+import pytest
+from api_client import ask, attention, qkv, refused
+from oracle.masks import runs
+
+MASKS = "/v1/masks"
+CAUSAL = {"kind": "causal"}
+
+
+def build(daemon, **body):
+    return ask(daemon, body, MASKS)
+
+
+def causal(L, S, offset=0):
+    return np.arange(S) <= np.arange(L)[:, None] + offset
+
+
+def test_causal(daemon):
+    answer = build(daemon, masks=[CAUSAL], shape=[3, 3])
+    assert list(answer) == ["shape", "keep", "kept", "words"]
+    assert answer["shape"] == [3, 3] and answer["keep"] == causal(3, 3).tolist()
+    assert answer["kept"] == 6 / 9 and "causal" in answer["words"]
+
+
+@pytest.mark.parametrize("offset, number", [(2, 2), (-1, -1), ("end", 2)])
+def test_query_offset(daemon, offset, number):
+    assert build(daemon, masks=[CAUSAL], shape=[3, 5], query_offset=offset)["keep"] == causal(3, 5, number).tolist()
+
+
+def test_one_offset_a_batch_entry(daemon):
+    keep = build(daemon, masks=[CAUSAL], shape=[2, 3, 5], query_offset=[0, 2])["keep"]
+    assert keep == [causal(3, 5).tolist(), causal(3, 5, 2).tolist()]
+
+
+def test_window(daemon):
+    keep = np.array(build(daemon, masks=[{"kind": "window", "window": [1, 2]}], shape=[6, 6])["keep"])
+    distance = np.arange(6) - np.arange(6)[:, None]
+    assert np.array_equal(keep, (distance >= -1) & (distance <= 2))
+
+
+@pytest.mark.parametrize("mask", [
+    {"key_padding_mask": [[True, True, False], [True, False, False]], "key_padding_semantics": "keep"},
+    {"key_padding_mask": [[0, 0, 1], [0, 1, 1]], "key_padding_semantics": "hide"},
+    {"key_lengths": [2, 1]},
+    {"token_ids": [[4, 5, 0], [6, 0, 0]], "pad_id": 0},
+])
+def test_padding(daemon, mask):
+    keep = build(daemon, masks=[{"kind": "padding"} | mask], shape=[2, 2, 3])["keep"]
+    assert keep == [[[True, True, False]] * 2, [[True, False, False]] * 2]
+
+
+@pytest.mark.parametrize("mask, want", [
+    ({"attn_mask": [[True, False], [True, True]]}, [[True, False], [True, True]]),
+    ({"attn_mask": [[1, 0], [1, 1]], "mask_semantics": "keep"}, [[True, False], [True, True]]),
+    ({"attn_mask": [[0, 1], [0, 0]], "mask_semantics": "hide"}, [[True, False], [True, True]]),
+    ({"attn_mask": [[0, None], [0, 0]], "mask_semantics": "additive"}, [[True, False], [True, True]]),
+])
+def test_values(daemon, mask, want):
+    answer = build(daemon, masks=[{"kind": "values"} | mask], shape=[2, 2])
+    assert answer["keep"] == want and "additive" not in answer
+
+
+def test_additive_parts_are_summed(daemon):
+    masks = [{"kind": "values", "attn_mask": [[0.5, None, 2], [0, 0, 0.25]]},
+             {"kind": "values", "attn_mask": [1, 1, 1], "mask_semantics": "additive"}, CAUSAL]
+    answer = build(daemon, masks=masks, shape=[2, 3], query_offset=1)
+    assert answer["keep"] == [[True, False, False], [True, True, True]]
+    assert answer["additive"] == [[1.5, None, None], [1, 1, 1.25]]
+
+
+def test_the_additive_part_means_the_same_to_attention(daemon):
+    masks = [{"kind": "values", "attn_mask": [[0.5, -1, 2, 0, 0.1]] * 3}, {"kind": "padding", "key_lengths": [4]}]
+    additive = build(daemon, masks=masks, shape=[3, 5])["additive"]
+    body = qkv()
+    split = ask(daemon, body | {"attn_mask": [[0.5, -1, 2, 0, 0.1]] * 3, "key_lengths": [4]})
+    assert ask(daemon, body | {"attn_mask": additive, "mask_semantics": "additive"}) == split
+
+
+def test_token_ids_alone(daemon):
+    answer = build(daemon, token_ids=[[7, 8, 0], [9, 0, 0]], pad_id=0)
+    assert answer["shape"] == [2, 3, 3]
+    assert answer["keep"] == [[[True, True, False]] * 3, [[True, False, False]] * 3]
+    one = build(daemon, token_ids=[7, 8, 0], pad_id=0, masks=[CAUSAL], combine="and")
+    assert one["shape"] == [3, 3]
+    assert one["keep"] == (causal(3, 3) & [True, True, False]).tolist()
+
+
+def test_no_mask_hides_nothing(daemon):
+    assert build(daemon, shape=[1, 2, 2, 2]) | {"words": ""} == {
+        "shape": [1, 2, 2, 2], "keep": [[[[True] * 2] * 2] * 2], "kept": 1, "words": ""}
+
+
+def test_a_mask_a_head(daemon):
+    mask = [[[True, True]], [[True, False]]]
+    keep = build(daemon, masks=[{"kind": "values", "attn_mask": mask}], shape=[1, 2, 2, 2])["keep"]
+    assert keep == [[[[True, True]] * 2, [[True, False]] * 2]]
+
+
+def test_masks_agree_with_attention(daemon):
+    body = qkv(B=2, H=2) | {"is_causal": True, "window": [2, 1], "key_lengths": [4, 5], "query_offset": 1}
+    answer = build(daemon, shape=[2, 2, 3, 5], query_offset=1, masks=[
+        CAUSAL, {"kind": "window", "window": [2, 1]}, {"kind": "padding", "key_lengths": [4, 5]}])
+    visible = attention(body)["visible"]
+    assert np.array_equal(answer["keep"], visible)
+    assert answer["kept"] == pytest.approx(visible.mean(), abs=1e-12)
+
+
+def test_large_masks_come_as_runs(daemon):
+    answer = build(daemon, masks=[CAUSAL, {"kind": "window", "window": [3, 3]}], shape=[2, 8, 300, 300])
+    parts = answer["keep"]["runs"]
+    assert [(p["batch"], p["head"]) for p in parts] == [(None, None)]
+    distance = np.arange(300) - np.arange(300)[:, None]
+    keep = (distance >= -3) & (distance <= 0)
+    assert parts[0]["runs"] == runs(keep) and answer["kept"] == pytest.approx(keep.mean(), abs=1e-12)
+
+
+def test_runs_of_batch_entries_that_differ(daemon):
+    answer = build(daemon, masks=[{"kind": "padding", "key_lengths": [300, 7]}], shape=[2, 4, 200, 300])
+    parts = answer["keep"]["runs"]
+    assert [(p["batch"], p["head"]) for p in parts] == [(0, None), (1, None)]
+    assert parts[1]["runs"] == [[i, 0, 7] for i in range(200)]
+
+
+def test_runs_of_heads_that_differ(daemon):
+    rng = np.random.default_rng(3)
+    mask = rng.random((3, 200, 200)) < 0.5
+    answer = build(daemon, masks=[{"kind": "values", "attn_mask": mask.tolist()}], shape=[1, 3, 200, 200])
+    parts = answer["keep"]["runs"]
+    assert [(p["batch"], p["head"]) for p in parts] == [(None, h) for h in range(3)]
+    for h in range(3):
+        assert parts[h]["runs"] == runs(mask[h])
+
+
+def test_a_large_additive_mask_is_said_to_be_left_out(daemon):
+    mask = {"kind": "values", "attn_mask": {"shape": [300], "random": "normal", "seed": 1}}
+    answer = build(daemon, masks=[mask], shape=[300, 300])
+    assert answer["omitted"]["additive"]["values"] == 90000
+    assert "omitted" not in build(daemon, masks=[CAUSAL], shape=[300, 300])
+
+
+def test_labels(daemon):
+    labels = {"query": ["a", "b"], "key": ["x", "y", "z"]}
+    assert build(daemon, shape=[2, 3], labels=labels)["labels"] == labels
+
+
+def test_warnings(daemon):
+    lower = np.tril(np.ones((3, 3), bool))
+    answer = build(daemon, masks=[{"kind": "values", "attn_mask": (~lower).tolist()}], shape=[3, 3])
+    codes = {w["code"] for w in answer["warnings"]}
+    assert "hidden_rows" in codes and "mask_not_causal" in codes
+    where = {w["where"] for w in answer["warnings"]}
+    assert any("masks/0" in w for w in where)
+
+
+@pytest.mark.parametrize("body, code, pointer, words", [
+    ({}, "invalid_value", "/shape", ["shape", "token_ids"]),
+    ({"shape": [3]}, "shape_mismatch", "/shape", ["[L, S]"]),
+    ({"shape": [3, -1]}, "invalid_value", "/shape/1", ["-1"]),
+    ({"shape": "3x3"}, "wrong_type", "/shape", []),
+    ({"shape": [2, 2], "token_ids": [1, 2], "pad_id": 0}, "invalid_value", "/shape", ["shape", "token_ids"]),
+    ({"token_ids": [1, 2]}, "invalid_value", "/token_ids", ["pad_id"]),
+    ({"shape": [2, 2], "pad_id": 0}, "invalid_value", "/pad_id", ["token_ids"]),
+    ({"token_ids": [[[1]]], "pad_id": 0}, "shape_mismatch", "/token_ids", ["[B, S]"]),
+    ({"shape": [2, 2], "combine": "or"}, "invalid_value", "/combine", ["and"]),
+    ({"shape": [2, 2], "mask": []}, "unknown_field", "/mask", ["masks"]),
+    ({"shape": [2, 2], "masks": [{"kind": "diagonal"}]}, "invalid_value", "/masks/0/kind", ["causal"]),
+    ({"shape": [2, 2], "masks": [{}]}, "invalid_value", "/masks/0", ["kind"]),
+    ({"shape": [2, 2], "masks": [{"kind": "causal", "windw": 1}]}, "unknown_field", "/masks/0/windw", ["window"]),
+    ({"shape": [2, 2], "masks": [CAUSAL, {"kind": "causal", "window": [0, 0]}]}, "invalid_value", "/masks/1/window",
+     ["window", "causal"]),
+    ({"shape": [2, 2], "masks": [{"kind": "window"}]}, "invalid_value", "/masks/0/kind", ["window"]),
+    ({"shape": [2, 2], "masks": [{"kind": "window", "window": [-3, 0]}]}, "invalid_value", "/masks/0/window/0", ["-1"]),
+    ({"shape": [2, 2], "masks": [{"kind": "values"}]}, "invalid_value", "/masks/0/kind", ["attn_mask"]),
+    ({"shape": [2, 2], "masks": [{"kind": "padding"}]}, "invalid_value", "/masks/0/kind", ["key_lengths"]),
+    ({"shape": [2, 2], "masks": [{"kind": "padding", "key_lengths": [1], "token_ids": [1, 2], "pad_id": 2}]},
+     "invalid_value", "/masks/0/kind", ["exactly one"]),
+    ({"shape": [2, 2], "masks": [CAUSAL, {"kind": "values", "attn_mask": [1, 0]}]}, "mask_semantics",
+     "/masks/1/attn_mask", ["keep", "hide"]),
+    ({"shape": [2, 2], "masks": [{"kind": "padding", "key_padding_mask": [1, 0]}]}, "mask_semantics",
+     "/masks/0/key_padding_mask", ["keep", "hide"]),
+    ({"shape": [2, 2], "masks": [{"kind": "padding", "token_ids": [1, 2]}]}, "invalid_value", "/masks/0/token_ids",
+     ["pad_id"]),
+    ({"shape": [2, 2], "masks": [{"kind": "values", "attn_mask": [True] * 3}]}, "shape_mismatch",
+     "/masks/0/attn_mask", ["[3]", "[2, 2]"]),
+    ({"shape": [2, 2], "masks": [{"kind": "padding", "key_lengths": [3]}]}, "nonfinite_value",
+     "/masks/0/key_lengths/0", ["3"]),
+    ({"shape": [2, 2], "query_offset": [1, 2, 3]}, "shape_mismatch", "/query_offset", ["3"]),
+    ({"shape": [2, 2], "labels": {"key": ["a"]}}, "shape_mismatch", "/labels/key", ["2", "1"]),
+    ({"shape": [2, 2], "masks": [CAUSAL] * 16}, "invalid_value", "/masks", ["15"]),
+    ({"shape": [1000000, 1000000]}, "too_large", None, ["1e+12"]),
+])
+def test_refused(daemon, body, code, pointer, words):
+    refused(daemon, body, code, pointer, *words, path=MASKS, status=413 if code == "too_large" else 422)
