@@ -96,7 +96,7 @@ def measure(run, seeds):
 
 
 def start(isa):
-    return service.Daemon("--ops_listen", "", "--log", "off", env={"ATTN_ISA": isa})
+    return service.Daemon("--ops-listen", "", "--log", "off", env={"ATTN_ISA": isa})
 
 
 def judge(label, found, allowed):

@@ -67,7 +67,7 @@ def measure(name, dims, options, cores):
     body = body_of(*dims)
     with tempfile.NamedTemporaryFile("w", suffix=".lua", delete=False) as script:
         script.write(f"wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nwrk.body = '{body}'\n")
-    daemon = Server([str(BUILD / "attnd"), "--port", "0", "--ops_listen", "", "--workers", "1", "--log", "off"], cores[0])
+    daemon = Server([str(BUILD / "attnd"), "--port", "0", "--ops-listen", "", "--workers", "1", "--log", "off"], cores[0])
     size = answer_size(daemon.url, body)
     echo = Server([str(BUILD / "tests/bench/echo"), str(size)], cores[0])
     try:

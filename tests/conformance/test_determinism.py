@@ -30,7 +30,7 @@ def answers(daemon):
 
 
 def launch(isa, *args):
-    return service.Daemon("--ops_listen", "", "--log", "off", *args, env={"ATTN_ISA": isa})
+    return service.Daemon("--ops-listen", "", "--log", "off", *args, env={"ATTN_ISA": isa})
 
 
 class Load:
@@ -69,6 +69,6 @@ def test_equal_bytes(isa):
         assert answers(two) == wanted, "under load"
     two.stop()
 
-    pooled = launch(isa, "--workers", "2", "--in_place_bytes", "0")
+    pooled = launch(isa, "--workers", "2", "--in-place-bytes", "0")
     assert answers(pooled) == wanted, "never in place"
     pooled.stop()

@@ -180,8 +180,8 @@ def descriptors():
 
 
 def test_nothing_is_left_over(descriptors, start):
-    daemon = start("--ops_listen", "", "--log", "off", "--max_body_bytes", str(BODY_LIMIT),
-                   "--idle_timeout_s", "600", "--queue_length", "4096")
+    daemon = start("--ops-listen", "", "--log", "off", "--max-body-bytes", str(BODY_LIMIT),
+                   "--idle-timeout-s", "600", "--queue-length", "4096")
     idle = idle_connections(daemon, IDLE)
     try:
         asyncio.run(storm(daemon.port, 2000, seed=1))  # buffers and arenas reach their size
@@ -206,7 +206,7 @@ SLOW = json.dumps({"query": {"shape": [1, 4, 600, 64], "random": "normal", "seed
 
 def test_sigterm_loses_nothing(start):
     """Every request that was sent in full before SIGTERM is answered; later ones are refused plainly."""
-    daemon = start("--ops_listen", "", "--log", "off", "--workers", "2")
+    daemon = start("--ops-listen", "", "--log", "off", "--workers", "2")
     socks = []
     for _ in range(40):
         sock = daemon.connect(timeout=60)
