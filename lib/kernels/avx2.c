@@ -72,11 +72,22 @@ VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
     return _mm256_castsi256_ps(_mm256_cmpgt_epi32(wide, _mm256_setzero_si256()));
 }
 
-/* Columns of a panel from rows of the source: a transpose. */
-VOCABULARY void pack_columns(float *to, const float *from, size_t ld, size_t width, size_t E) {
-    for (size_t j = 0; j < width; j++)
-        for (size_t e = 0; e < E; e++)
-            to[e * LANES * NV + j] = from[j * ld + e];
+/* 8 rows of 8 become 8 columns: pairs, quads, then 128-bit halves change places. */
+VOCABULARY void transpose(const vf r[8], vf column[8]) {
+    vf a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        a[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int half = 0; half < 2; half++) {
+            b[i + 2 * half] = _mm256_shuffle_ps(a[i + half], a[i + half + 2], 0x44);
+            b[i + 2 * half + 1] = _mm256_shuffle_ps(a[i + half], a[i + half + 2], 0xee);
+        }
+    for (int c = 0; c < 4; c++) {
+        column[c] = _mm256_permute2f128_ps(b[c], b[4 + c], 0x20);
+        column[4 + c] = _mm256_permute2f128_ps(b[c], b[4 + c], 0x31);
+    }
 }
 
 #include "kernels/simd_body.h"

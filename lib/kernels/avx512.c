@@ -62,12 +62,29 @@ VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
     return _mm_test_epi8_mask(_mm_maskz_loadu_epi8(first_lanes(n), p), _mm_set1_epi8(-1));
 }
 
-/* Columns of a panel from rows of the source: a transpose, 16 source rows gathered a step. */
-VOCABULARY void pack_columns(float *to, const float *from, size_t ld, size_t width, size_t E) {
-    const size_t panel = (size_t)LANES * NV;
-    for (size_t j = 0; j < width; j++)
-        for (size_t e = 0; e < E; e++)
-            to[e * panel + j] = from[j * ld + e];
+/* 16 rows of 16 become 16 columns: pairs, quads, then 128-bit lanes change places. */
+VOCABULARY void transpose(const vf r[16], vf column[16]) {
+    vf a[16], b[16];
+    for (int i = 0; i < 16; i += 2) {
+        a[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        a[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int half = 0; half < 2; half++) {
+            __m512d x = _mm512_castps_pd(a[i + half]), y = _mm512_castps_pd(a[i + half + 2]);
+            b[i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
+            b[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+        }
+    for (int c = 0; c < 4; c++) {
+        vf even_low = _mm512_shuffle_f32x4(b[c], b[4 + c], 0x88);
+        vf even_high = _mm512_shuffle_f32x4(b[8 + c], b[12 + c], 0x88);
+        vf odd_low = _mm512_shuffle_f32x4(b[c], b[4 + c], 0xdd);
+        vf odd_high = _mm512_shuffle_f32x4(b[8 + c], b[12 + c], 0xdd);
+        column[c] = _mm512_shuffle_f32x4(even_low, even_high, 0x88);
+        column[4 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0x88);
+        column[8 + c] = _mm512_shuffle_f32x4(even_low, even_high, 0xdd);
+        column[12 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd);
+    }
 }
 
 #include "kernels/simd_body.h"

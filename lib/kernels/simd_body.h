@@ -72,15 +72,24 @@ static size_t NAME(k_key_room)(size_t E) { return KEYS * E; }
 static size_t NAME(k_acc_room)(size_t Ev) { return (Ev + PW - 1) / PW * PW; }
 static size_t NAME(k_value_room)(size_t Ev) { return KEYS * NAME(k_acc_room)(Ev); }
 
-static void NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E) {
-    for (size_t panel = 0; panel < n; panel += PW) {
-        float *to = (float *)dst + panel * E;
-        const float *from = (const float *)src + panel * ld;
-        size_t width = n - panel < PW ? n - panel : PW;
-        if (width < PW)
-            memset(to, 0, PW * E * sizeof *to);
-        pack_columns(to, from, ld, width, E);
+/* Up to LANES rows of the source become LANES columns of a panel, LANES rows of it at a time; missing
+ * rows become zeros. */
+INLINE void pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E) {
+    for (size_t e = 0; e < E; e += LANES) {
+        const size_t width = E - e < LANES ? E - e : LANES;
+        vf row[LANES], column[LANES];
+        for (size_t j = 0; j < LANES; j++)
+            row[j] = j < n ? vload_n(from + j * ld + e, width) : vset(0.0f);
+        transpose(row, column);
+        for (size_t k = 0; k < width; k++)
+            vstore(to + (e + k) * PW, column[k]);
     }
+}
+
+static void NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E) {
+    for (size_t j = 0; j < n; j += LANES)
+        pack_columns((float *)dst + j / PW * PW * E + j % PW, (const float *)src + j * ld, ld,
+                     n - j < LANES ? n - j : LANES, E);
 }
 
 static void NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev) {
