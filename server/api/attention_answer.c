@@ -14,13 +14,12 @@ static void write_tensor(srv_json *j, const char *name, const attn_tensor *t) {
 }
 
 static void write_omitted(srv_json *j, const srv_attention_call *call) {
-    const attn_attention_dims *d = &call->dims;
     srv_json_key(j, "omitted");
     srv_json_object(j);
     srv_json_key(j, "weights");
     srv_json_object(j);
     srv_json_key(j, "values");
-    srv_json_size(j, d->B * d->Hq * d->L * d->S);
+    srv_json_real(j, call->cost.cells);
     srv_json_key(j, "how");
     srv_json_string(j, "name \"weights\" in return, or ask for a heatmap");
     srv_json_object_end(j);

@@ -23,8 +23,15 @@ static bool decode(srv_attention_call *call) {
     return ok;
 }
 
-/* The cost of the run and its heatmap, from shapes alone. */
-static bool count_cost(srv_attention_call *call) {
+/* Bytes of JSON that result bytes become, with the writer's buffer doubling as it grows: a float32
+ * takes up to 15, a float64 26; cells of a heatmap seldom need theirs, and its runs and edges take
+ * no more than twice their 24 bytes. */
+#define TEXT_OF_TENSORS 8.0
+#define TEXT_OF_HEATMAP 4.0
+
+/* The cost of the run and its heatmap, from shapes alone; *reply: most bytes of the answer's text.
+ */
+static bool count_cost(srv_attention_call *call, double *reply) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
     size_t slots = attn_pool_slots(req->app->pool);
@@ -34,12 +41,14 @@ static bool count_cost(srv_attention_call *call) {
         srv_problem_error(req, &err);
         return false;
     }
+    *reply = TEXT_OF_TENSORS * (double)call->cost.result_bytes;
     if (!call->heatmap)
         return true;
     if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
         srv_heat_problem(req, &err);
         return false;
     }
+    *reply += TEXT_OF_HEATMAP * (double)heat.result_bytes;
     call->cost.operations += heat.operations;
     if (attn_size_add(call->cost.work_bytes, heat.work_bytes, &call->cost.work_bytes) &&
         attn_size_add(call->cost.result_bytes, heat.result_bytes, &call->cost.result_bytes))
@@ -48,13 +57,12 @@ static bool count_cost(srv_attention_call *call) {
     return false;
 }
 
-/* Refuse what can never fit, with the numbers. A result byte becomes at most 4 bytes of JSON: 15
- * for a float32, 26 for a float64, 40 for the 24 bytes of a top-k edge; the writer's buffer may be
- * twice that. */
+/* Refuse what can never fit, with the numbers. */
 static bool within_limits(srv_attention_call *call) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    if (!count_cost(call))
+    double reply;
+    if (!count_cost(call, &reply))
         return false;
     double most = req->app->config->max_cells;
     if (call->cost.cells > most) {
@@ -65,7 +73,6 @@ static bool within_limits(srv_attention_call *call) {
         return false;
     }
     double limit = (double)attn_arena_limit(req->arena);
-    double reply = 8 * (double)call->cost.result_bytes;
     double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
                   (double)call->cost.result_bytes + reply;
     if (need > limit) {

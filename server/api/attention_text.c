@@ -56,7 +56,6 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
 
 void srv_attention_text(srv_attention_call *call) {
     const attn_results *r = &call->results;
-    const attn_attention_dims *d = &call->dims;
     int decimals = (int)call->body.decimals;
     attn_text t = srv_plain_begin(call->req);
     print_tensor(&t, "output", &r->output, decimals);
@@ -68,8 +67,9 @@ void srv_attention_text(srv_attention_call *call) {
     if (call->heatmap)
         srv_heat_text(&t, &call->maps, &call->body.labels);
     if (call->weights_omitted)
-        attn_text_add(&t, "omitted: weights (%zu values); name \"weights\" in return to get them\n",
-                      d->B * d->Hq * d->L * d->S);
+        attn_text_add(&t,
+                      "omitted: weights (%.0f values); name \"weights\" in return to get them\n",
+                      call->cost.cells);
     srv_warnings_text(&t, &call->warnings);
     if (call->body.explain)
         print_diagnostics(&t, call);

@@ -174,11 +174,11 @@ def test_too_many_cells_are_told_in_numbers(start):
 
 
 def test_too_many_bytes_are_told_in_numbers(start):
-    daemon = start(env={"ATTND_MAX_REQUEST_BYTES": "8MiB"})
+    daemon = start(env={"ATTND_MAX_REQUEST_BYTES": "16MiB"})
     body = {"query": {"shape": [4096, 2], "fill": "ones"}}
     assert "omitted" in ask(daemon, body)
     problem = refused(daemon, body | {"return": "weights"}, "too_large", None, status=413)
-    assert problem["limit"] == {"value": 8 << 20, "setting": "max_request_bytes"}
+    assert problem["limit"] == {"value": 16 << 20, "setting": "max_request_bytes"}
     results = int(re.search(r"results \((\d+) bytes\)", problem["detail"]).group(1))
     assert 4096 * 4096 * 4 <= results < 4096 * 4096 * 5
     assert "heatmap" in ask(daemon, body | {"return": "heatmap"})
