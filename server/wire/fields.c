@@ -168,7 +168,7 @@ static bool decode_choice(decoder *d, const srv_field *f, const json_t *v, int *
 
 static bool within_count(decoder *d, const srv_field *f, const json_t *v) {
     char expected[64];
-    if (f->max <= 0 || (double)json_array_size(v) <= f->max)
+    if (f->kind == SRV_UNION || f->max <= 0 || (double)json_array_size(v) <= f->max)
         return true;
     snprintf(expected, sizeof expected, "a list of at most %.0f", f->max);
     return refuse(d, SRV_VALUE, v, expected);
