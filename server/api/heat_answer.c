@@ -24,13 +24,12 @@ static void write_range(srv_json *j, const char *name, const float value[2]) {
 /* Little-endian, as the machines that this runs on are. */
 static void write_packed(srv_json *j, const float *cells, size_t n, const float value[2],
                          const srv_heat_input *in) {
-    attn_arena *arena = j->req->arena;
     if (in->encoding == SRV_CELLS_F32) {
         srv_json_base64(j, cells, n * sizeof *cells);
         return;
     }
     size_t each = in->encoding == SRV_CELLS_F16 ? sizeof(uint16_t) : 1;
-    void *packed = attn_arena_take(arena, n * each);
+    void *packed = attn_arena_take(j->req->arena, n * each);
     if (!packed) {
         j->failed = true;
         return;
@@ -40,7 +39,6 @@ static void write_packed(srv_json *j, const float *cells, size_t n, const float 
     else
         attn_heatmap_quantise(packed, cells, n, value, (attn_transform)in->transform);
     srv_json_base64(j, packed, n * each);
-    attn_arena_shrink(arena, packed, 0);
 }
 
 static void write_cells(srv_json *j, const char *name, float *cells, const size_t shape[2],

@@ -122,12 +122,18 @@ static const named_schema answers[] = {
          "mb"
          "er"
          "s") ",\"logsumexp\":" REF("Numbers") ",\"scores\":" REF("Numbers") ",\"present_"
-                                                                             "key\":" REF("Numbers") ",\"present_value\":" REF("Numbers") ",\"heatmap\":" REF("Heatmap") ",\"omitted\":" OMITTED("weights") ",\"w"
-                                                                                                                                                                                                            "arni"
-                                                                                                                                                                                                            "ngs"
-                                                                                                                                                                                                            "\""
-                                                                                                                                                                                                            ":" LIST(REF("Warning")) ",\"diagnostics\":" REF(
-                                                                                                                                                                                                                "Diagnostics") "}}"},
+                                                                             "key\":" REF("Numbers") ",\"present_value\":" REF("Numbers") ",\"heatmap\":" REF("Heatmap") ",\"omitted\":" OMITTED(
+                                                                                 "weights") ",\"w"
+                                                                                            "arni"
+                                                                                            "ngs"
+                                                                                            "\""
+                                                                                            ":" LIST(REF("Warning")) ",\"diagnostics\":" REF(
+                                                                                                "Di"
+                                                                                                "ag"
+                                                                                                "no"
+                                                                                                "st"
+                                                                                                "ic"
+                                                                                                "s") "}}"},
     {"Mask", "{" CLOSED ",\"required\":[\"shape\",\"keep\",\"kept\",\"words\"],\"properties\":{"
              "\"shape\":" SIZES
              ",\"keep\":{\"description\":\"true = visible; of more than 65,536 cells as runs [row, "
@@ -164,8 +170,16 @@ static const named_schema answers[] = {
               "\"string\"}}}},\"examples\":" LIST(REF("ExampleEntry")) "}}"},
     {"Health", "{\"type\":\"object\",\"required\":[\"status\"],\"properties\":{\"status\":"
                "{\"type\":\"string\"}}}"},
-    {"Version", "{\"type\":\"object\",\"required\":[\"version\"],\"properties\":{\"version\":"
-                "{\"type\":\"string\"}}}"},
+    {"Version",
+     "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"kernels\",\"limits\",\"features\"],"
+     "\"properties\":{\"name\":{\"const\":\"attnd\"},\"version\":{\"type\":\"string\"},\"kernels\":"
+     "{"
+     "\"description\":\"The table of kernels in use, why, and which this processor has.\","
+     "\"type\":\"object\",\"required\":[\"table\",\"reason\",\"available\"],\"properties\":{"
+     "\"table\":{\"type\":\"string\"},\"reason\":{\"type\":\"string\"},\"available\":" STRINGS
+     "}},\"limits\":{\"description\":\"Limits by the names of the settings that change them.\","
+     "\"type\":\"object\",\"additionalProperties\":{\"type\":[\"number\",\"boolean\"]}},"
+     "\"features\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"boolean\"}}}}"},
     {"Metrics", "{\"description\":\"Prometheus text format.\",\"type\":\"string\"}"},
     {"OpenApi", "{\"type\":\"object\",\"required\":[\"openapi\"]}"},
 };

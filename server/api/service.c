@@ -1,26 +1,29 @@
 /* What the service says of itself: health, readiness, version and limits, metrics. Nothing here may
  * wait for a lock that work holds, since these answer under any load. */
+#include <string.h>
+
 #include "api/handlers.h"
 #include "app.h"
 #include "budget.h"
 #include "host.h"
 #include "wire/json_out.h"
 
-static srv_outcome constant(srv_request *req, int status, const char *body, size_t size) {
-    srv_reply_set(req, status, "application/json", body, size);
+static srv_outcome say(srv_request *req, const char *json, const char *text) {
+    bool plain = req->accept == SRV_ACCEPT_TEXT;
+    const char *body = plain ? text : json;
+    srv_reply_set(req, 200, plain ? "text/plain; charset=utf-8" : "application/json", body,
+                  strlen(body));
     srv_reply_header(req, "Cache-Control", "no-store");
     return SRV_DONE;
 }
 
 srv_outcome srv_healthz(srv_request *req) {
-    static const char body[] = "{\"status\":\"ok\"}\n";
-    return constant(req, 200, body, sizeof body - 1);
+    return say(req, "{\"status\":\"ok\"}\n", "ok\n");
 }
 
 srv_outcome srv_readyz(srv_request *req) {
-    static const char ready[] = "{\"status\":\"ready\"}\n";
     if (!atomic_load_explicit(&req->app->draining, memory_order_relaxed))
-        return constant(req, 200, ready, sizeof ready - 1);
+        return say(req, "{\"status\":\"ready\"}\n", "ready\n");
     srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
     return SRV_DONE;
 }
