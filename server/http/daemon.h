@@ -13,10 +13,10 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
 const char *srv_daemon_url(const srv_daemon *daemon);
 
 /* On the way down, in this order. */
-void srv_daemon_quiesce(srv_daemon *daemon);                  /* no new connections */
+void srv_daemon_quiesce(srv_daemon *daemon); /* no new connections */
 /* Wait until no request was under way for quiet_ms, at most limit_ms. */
 void srv_daemon_settle(srv_daemon *daemon, int64_t quiet_ms, int64_t limit_ms);
-void srv_daemon_cancel(srv_daemon *daemon);                   /* what still runs shall stop */
-void srv_daemon_close(srv_daemon *daemon); /* nothing may be suspended; NULL is fine */
+void srv_daemon_cancel(srv_daemon *daemon); /* what still runs shall stop */
+void srv_daemon_close(srv_daemon *daemon);  /* nothing may be suspended; NULL is fine */
 
 #endif

@@ -78,11 +78,10 @@ int main(int argc, char **argv) {
     if (!answer)
         return 1;
     memset(answer, '1', answer_size);
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME,
-                         (unsigned short)atoi(argv[1]), NULL, NULL, on_request, NULL,
-                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
-                         MHD_OPTION_CONNECTION_LIMIT, 4096u, MHD_OPTION_END);
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, (unsigned short)atoi(argv[1]),
+        NULL, NULL, on_request, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_CONNECTION_LIMIT, 4096u, MHD_OPTION_END);
     if (!daemon) {
         fprintf(stderr, "echo: cannot listen on port %s\n", argv[1]);
         free(answer);

@@ -1,0 +1,269 @@
+"""Starting, settings, exit codes: everything that happens before the first request."""
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import requests
+
+from conftest import BINARY, ROOT, Daemon, clean_environment, run_attnd
+
+
+def test_ready_line_names_the_real_port(daemon):
+    assert daemon.port > 0
+    assert daemon.get("/healthz").json() == {"status": "ok"}
+
+
+def test_version_and_help():
+    version = run_attnd("--version")
+    assert version.returncode == 0 and version.stdout.startswith("attnd ")
+    text = run_attnd("--help")
+    assert text.returncode == 0
+    for key in json.loads(run_attnd("--print-config").stdout):
+        assert "--" + key.replace("_", "-") in text.stdout
+        assert "ATTND_" + key.upper() in text.stdout
+    for code in "0123456":
+        assert f"\n  {code}  " in text.stdout
+
+
+def test_shipped_settings_are_the_defaults():
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as empty:
+        empty.write("{}")
+        empty.flush()
+        bare = run_attnd("--config", empty.name, "--print-config")
+    assert json.loads(bare.stdout) == json.loads((ROOT / "config" / "attnd.json").read_text())
+    assert run_attnd("--print-config").stdout == bare.stdout
+
+
+def test_reference_page_is_the_print_of_the_table():
+    assert run_attnd("--print-config-reference").stdout == (ROOT / "config" / "README.md").read_text()
+
+
+def test_later_layers_win(tmp_path):
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps({"queue_length": 11, "drain_ms": 12, "max_body_bytes": "2MiB", "log": "off"}))
+    result = run_attnd("--config", str(file), "--print-config", "--queue-length", "31",
+                       env={"ATTND_QUEUE_LENGTH": "21", "ATTND_DRAIN_MS": "22"})
+    values = json.loads(result.stdout)
+    assert (values["queue_length"], values["drain_ms"]) == (31, 22)
+    assert (values["max_body_bytes"], values["log"]) == (2 * 1024 * 1024, "off")
+    assert values["connections"] == 4096
+
+
+def test_lists_and_equals_signs():
+    values = json.loads(run_attnd("--print-config", "--cors-origins=https://a.example, https://b.example",
+                                  "--half-close-is-gone=false").stdout)
+    assert values["cors_origins"] == ["https://a.example", "https://b.example"]
+    assert values["half_close_is_gone"] is False
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--queue-lenght", "3"], ["queue_lenght", "queue_length"]),
+    (["--queue-length", "many"], ["queue_length", "number", "many"]),
+    (["--queue-length", "0"], ["queue_length", "between 1 and"]),
+    (["--queue-length", "1.5"], ["queue_length", "whole"]),
+    (["--queue-length"], ["--queue-length", "value"]),
+    (["--isa", "mmx"], ["isa", "avx2", "mmx"]),
+    (["--log", "xml"], ["log", "json", "xml"]),
+    (["--half-close-is-gone", "perhaps"], ["true or false", "perhaps"]),
+    (["--listen", "nowhere"], ["listen", "ADDRESS:PORT", "nowhere"]),
+    (["--listen", "127.0.0.1:99999"], ["listen", "99999"]),
+    (["--port", "70000"], ["--port", "70000"]),
+    (["serve"], ["unexpected", "serve"]),
+    (["--max-request-bytes", "2GiB", "--memory-bytes", "1GiB"], ["max_request_bytes", "memory_bytes"]),
+])
+def test_wrong_options_are_one_clear_line(args, words):
+    result = run_attnd(*args)
+    assert result.returncode == 2 and result.stdout == ""
+    assert result.stderr.count("\n") == 1 and result.stderr.startswith("attnd: ")
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.mark.parametrize("text, words", [
+    ('{"queue_lenght": 3}', ["queue_lenght", "queue_length"]),
+    ('{"queue_length": "x"}', ["queue_length", "number"]),
+    ('{"queue_length": true}', ["queue_length", "number"]),
+    ('{"log": 1}', ["log", "string"]),
+    ('{"cors_origins": [1]}', ["cors_origins", "list of strings"]),
+    ('{"cors_origins": "*"}', ["cors_origins", "list of strings"]),
+    ('{"half_close_is_gone": 1}', ["half_close_is_gone", "true or false"]),
+    ('{"queue_length": 3, "queue_length": 4}', ["duplicate"]),
+    ('{"queue_length": 3', [":1:", "JSON"]),
+    ('[]', ["object"]),
+    ('', ["JSON"]),
+])
+def test_wrong_files_are_one_clear_line(tmp_path, text, words):
+    file = tmp_path / "c.json"
+    file.write_text(text)
+    result = run_attnd("--check-config", "--config", str(file))
+    assert result.returncode == 2 and result.stderr.count("\n") == 1
+    for word in words + [str(file)]:
+        assert word in result.stderr
+
+
+def test_unreadable_file(tmp_path):
+    for path in (tmp_path / "absent.json", tmp_path):
+        result = run_attnd("--config", str(path))
+        assert result.returncode == 2 and result.stderr.count("\n") == 1
+        assert str(path) in result.stderr
+
+
+def test_check_config(tmp_path):
+    file = tmp_path / "c.json"
+    file.write_text('{"listen": "127.0.0.1:1234"}')
+    result = run_attnd("--check-config", "--config", str(file))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_unknown_environment_is_told_not_fatal():
+    result = run_attnd("--check-config", env={"ATTND_QUEUE_LENGHT": "3"})
+    assert result.returncode == 0 and "queue_length" in result.stderr
+    kubernetes = {"ATTND_SERVICE_HOST": "10.0.0.1", "ATTND_PORT": "tcp://10.0.0.1:80"}
+    assert run_attnd("--check-config", env=kubernetes).returncode == 0
+
+
+def test_bad_environment_value_names_the_variable():
+    result = run_attnd("--check-config", env={"ATTND_DRAIN_MS": "soon"})
+    assert result.returncode == 2 and "ATTND_DRAIN_MS" in result.stderr
+
+
+def test_port_in_use():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = run_attnd("--port", str(port))
+        assert result.returncode == 3 and result.stderr.count("\n") == 1
+        assert f"127.0.0.1:{port}" in result.stderr and "in use" in result.stderr
+        result = run_attnd("--port", "0", "--ops-listen", f"127.0.0.1:{port}")
+        assert result.returncode == 3 and f"127.0.0.1:{port}" in result.stderr
+
+
+def test_kernels_that_do_not_exist():
+    result = run_attnd("--port", "0", env={"ATTN_ISA": "sse9"})
+    assert result.returncode == 4 and result.stderr.count("\n") == 1 and "sse9" in result.stderr
+
+
+def test_kernels_can_be_forced(start):
+    assert start("--isa", "ref").kernels == "ref"
+    assert start(env={"ATTND_ISA": "ref"}).kernels == "ref"
+    daemon = start(env={"ATTN_ISA": "ref"})
+    assert daemon.kernels == "ref"
+    assert daemon.get("/version").json()["kernels"]["table"] == "ref"
+
+
+def test_starts_from_any_folder_on_built_in_settings(start, tmp_path):
+    copy = tmp_path / "elsewhere"
+    copy.mkdir()
+    daemon = start(cwd=str(copy))
+    assert daemon.get("/healthz").status_code == 200
+
+
+def test_workers_setting(start):
+    assert start("--workers", "3").workers == 3
+    assert start(env={"ATTND_WORKERS": "1"}).workers == 1
+
+
+def test_workers_follow_the_affinity_mask(start):
+    cpu = str(sorted(os.sched_getaffinity(0))[0])
+    taskset = shutil.which("taskset")
+    out = subprocess.run([taskset, "-c", cpu, "timeout", "-s", "TERM", "2", BINARY, "--port", "0"],
+                         env=clean_environment(), capture_output=True, text=True).stdout
+    assert ", 1 worker," in out or "1 worker)" in out
+
+
+def test_operations_port_moves_when_taken(start):
+    first = start("--ops-listen", "127.0.0.1:0")
+    assert first.ops_url and first.ops_url != first.url
+    off = start("--ops-listen", "")
+    assert off.ops_url is None
+
+
+def test_default_operations_port_never_prevents_a_start():
+    with socket.socket() as taken, socket.socket() as free:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", 8081))
+            taken.listen()
+        except OSError:
+            pass  # somebody else holds it, which serves as well
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        daemon = Daemon("--port", str(port))
+        try:
+            assert daemon.ops_url and not daemon.ops_url.endswith(":8081")
+            assert "127.0.0.1:8081 is taken" in daemon.stderr()
+        finally:
+            daemon.stop()
+
+
+def test_ipv6(start):
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    daemon = start("--listen", "[::1]:0")
+    assert daemon.url.startswith("http://[::1]:")
+    assert requests.get(daemon.url + "/healthz", timeout=20).status_code == 200
+
+
+def test_unix_socket(start, tmp_path):
+    path = tmp_path / "attnd.sock"
+    daemon = start("--listen", f"unix:{path}")
+    assert daemon.url == f"unix:{path}" and stat.S_ISSOCK(path.stat().st_mode)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(20)
+        client.connect(str(path))
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b'{"status":"ok"}' in b"".join(iter(lambda: client.recv(4096), b""))
+    assert run_attnd("--healthcheck", "--listen", f"unix:{path}").returncode == 0
+    result = run_attnd("--listen", f"unix:{path}")
+    assert result.returncode == 3, "a socket that is served must not be taken over"
+    assert daemon.stop() == 0
+    assert not path.exists()
+
+
+def test_stale_unix_socket_is_replaced(start, tmp_path):
+    path = tmp_path / "attnd.sock"
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))
+    assert start("--listen", f"unix:{path}").url == f"unix:{path}"
+
+
+def test_healthcheck(daemon):
+    assert run_attnd("--healthcheck", "--port", str(daemon.port)).returncode == 0
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        result = run_attnd("--healthcheck", "--port", str(closed.getsockname()[1]))
+        assert result.returncode == 1 and result.stderr.count("\n") == 1
+        closed.listen()
+        mute = run_attnd("--healthcheck", "--port", str(closed.getsockname()[1]))
+        assert mute.returncode == 1
+
+
+def test_hello_prints_a_request_to_try():
+    process = subprocess.Popen([BINARY, "--port", "0", "--hello"], env=clean_environment(), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        ready, heading, line = (process.stdout.readline() for _ in range(3))
+        url = ready.split(" on ")[1].split(" ")[0]
+        assert heading.startswith("try") and f"curl {url}/v1/attention -d" in line
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+        process.stdout.close()
+
+
+def test_open_files_limit_is_raised(start):
+    daemon = start()
+    limits = Path(f"/proc/{daemon.pid}/limits").read_text()
+    line = next(row for row in limits.splitlines() if row.startswith("Max open files"))
+    assert line.split()[3] == line.split()[4]
