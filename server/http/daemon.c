@@ -34,6 +34,7 @@ static void open_link(srv_daemon *d, struct MHD_Connection *connection, void **c
     link->tcp = client && (client->sa_family == AF_INET || client->sa_family == AF_INET6);
     link->daemon = d;
     atomic_store(&link->turn, 1);
+    atomic_store(&link->reading, true);
     pthread_mutex_lock(&d->lock);
     link->next = d->links;
     if (d->links)
@@ -170,6 +171,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     *context = NULL;
     atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&x->link->turn, 1, memory_order_relaxed);
+    atomic_store_explicit(&x->link->reading, true, memory_order_relaxed);
     if (!d->is_ops) {
         record(x, final_status(x, how), attn_now_ns());
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, -1);

@@ -180,6 +180,7 @@ enum MHD_Result srv_exchange_run(srv_exchange *x) {
     x->req.body = x->body ? x->body : "";
     x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
     atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&x->link->reading, false, memory_order_relaxed);
     bool done = false;
     if (route->place == SRV_HERE)
         done = run_in_place(x, (size_t)config->max_request_bytes);

@@ -39,6 +39,7 @@ struct srv_link {
     bool tcp;
     _Atomic int64_t deadline_ns; /* the watcher closes the socket after this; 0 = none */
     atomic_uint turn;            /* odd: between requests; even: a request is under way */
+    atomic_bool reading;         /* nothing to do but wait for bytes of the client */
     srv_exchange *suspended;
     /* The watcher's own, for a header that has begun to come in: */
     unsigned seen_turn;

@@ -102,6 +102,7 @@ enum MHD_Result srv_exchange_send(srv_exchange *x) {
         return MHD_NO;
     x->refs++;
     add_headers(x, response, tag);
+    atomic_store_explicit(&x->link->reading, false, memory_order_relaxed);
     set_deadline(x);
     x->phase = SRV_SENT;
     enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)reply->status, response);

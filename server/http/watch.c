@@ -58,9 +58,8 @@ static uint64_t received(const srv_link *link) {
 /* Between requests: has a header begun, and for how long does it come in already? */
 static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     unsigned turn = atomic_load_explicit(&link->turn, memory_order_relaxed);
-    if (!(turn & 1) || now < link->look_ns)
+    if (!(turn & 1))
         return false;
-    link->look_ns = now + (limit_ns < 4000000000 ? limit_ns / 4 : 1000000000);
     uint64_t bytes = received(link);
     if (turn != link->seen_turn) {
         link->seen_turn = turn;
@@ -72,9 +71,38 @@ static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     return link->header_since_ns && now - link->header_since_ns > limit_ns;
 }
 
+/* A client that closes right behind a partial request is missed by libmicrohttpd 0.9.75: it takes
+ * the bytes and waits for another edge, which the close has already used up. */
+static bool is_left_over(const srv_link *link) {
+    char byte;
+    return atomic_load_explicit(&link->reading, memory_order_relaxed) &&
+           recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static bool is_slow(srv_link *link, int64_t now, int64_t header_ns) {
+    int64_t deadline = atomic_load_explicit(&link->deadline_ns, memory_order_relaxed);
+    return (deadline && now > deadline) || header_is_slow(link, now, header_ns);
+}
+
+/* A connection that no request thread works for. */
+static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
+    int64_t header_ns = d->app->config->header_timeout_ms * 1000000;
+    if (now < link->look_ns)
+        return;
+    link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
+    bool left = is_left_over(link);
+    if (!left && !is_slow(link, now, header_ns))
+        return;
+    atomic_store_explicit(&link->deadline_ns, 0, memory_order_relaxed);
+    link->header_since_ns = 0;
+    shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
+    if (!left)
+        srv_meter_add(d->app->meters, SRV_CLOSED_SLOW, 1);
+}
+
 /* true: something is suspended, look again soon. */
 static bool look_at_links(srv_daemon *d, gone_list *gone) {
-    const srv_config *config = d->app->config;
+    bool half_close_is_gone = d->app->config->half_close_is_gone;
     int64_t now = attn_now_ns();
     bool busy = false;
     pthread_mutex_lock(&d->lock);
@@ -82,20 +110,13 @@ static bool look_at_links(srv_daemon *d, gone_list *gone) {
         srv_exchange *x = link->suspended;
         if (x) {
             busy = true;
-            if (!atomic_load(&x->gone) && client_left(link, config->half_close_is_gone)) {
+            if (!atomic_load(&x->gone) && client_left(link, half_close_is_gone)) {
                 atomic_store(&x->gone, 1);
                 cancel(x, gone);
             }
             continue;
         }
-        int64_t deadline = atomic_load_explicit(&link->deadline_ns, memory_order_relaxed);
-        if ((deadline && now > deadline) ||
-            header_is_slow(link, now, config->header_timeout_ms * 1000000)) {
-            atomic_store_explicit(&link->deadline_ns, 0, memory_order_relaxed);
-            link->header_since_ns = 0;
-            shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
-            srv_meter_add(d->app->meters, SRV_CLOSED_SLOW, 1);
-        }
+        look_at_socket(d, link, now);
     }
     pthread_mutex_unlock(&d->lock);
     return busy;

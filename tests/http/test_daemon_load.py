@@ -1,0 +1,270 @@
+"""Overload, slow and vanishing clients, memory: what the daemon refuses, and what it survives."""
+import concurrent.futures
+import json
+import socket
+import time
+
+import pytest
+import requests
+
+from conftest import PATIENCE
+from test_daemon_protocol import post, read_one, status
+
+TINY = '{"query":[[1,0],[0,1]]}'
+
+
+def work(n=200000, **fields):
+    """A short body that asks for n * n cells; the default runs for far longer than any test."""
+    tensor = {"shape": [n, 64], "random": "normal", "seed": 1}
+    return json.dumps({"query": tensor, "key": {**tensor, "seed": 2}, "return": ["output"],
+                       "value": {"shape": [n, 1], "random": "uniform", "seed": 3}, **fields})
+
+
+def send_work(daemon, **fields):
+    """Start a long request on a connection of its own; the caller closes it."""
+    body = work(**fields).encode()
+    sock = daemon.connect()
+    sock.sendall(post(body, f"Content-Length: {len(body)}"))
+    return sock
+
+
+def eventually(condition, patience=PATIENCE):
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def ops_metric(daemon, name):
+    for line in requests.get(daemon.ops_url + "/metrics", timeout=PATIENCE).text.splitlines():
+        if line.startswith(name + " "):
+            return float(line.split()[1])
+    return None
+
+
+def test_long_work_is_possible(daemon):
+    """The other tests need a request that runs until it is stopped."""
+    reply = daemon.post("/v1/attention", work(timeout_ms=1500))
+    assert reply.status_code == 504 and reply.json()["code"] == "deadline_exceeded"
+
+
+def test_full_queue_refuses_with_retry_after(start):
+    daemon = start("--requests-running", "1", "--queue-length", "2", "--workers", "1")
+    held = [send_work(daemon)]
+    try:
+        assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 1)
+        held += [send_work(daemon) for _ in range(2)]
+        assert eventually(lambda: ops_metric(daemon, "attnd_queue_waiting") == 2)
+        reply = daemon.post("/v1/attention", work())
+        problem = reply.json()
+        assert reply.status_code == 503 and problem["code"] == "queue_full"
+        assert int(reply.headers["Retry-After"]) >= 1
+        assert problem["limit"] == {"value": 2, "setting": "queue_length"}
+        early = daemon.raw(post(b"", "Content-Length: 5000000", "Expect: 100-continue"))
+        assert status(early) == 503, "a long upload must be refused before it begins"
+        assert daemon.post("/v1/attention", TINY).status_code == 200, "small requests still run in place"
+        assert daemon.get("/healthz").status_code == 200
+    finally:
+        for sock in held:
+            sock.close()
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+    assert daemon.post("/v1/attention", TINY).status_code == 200
+
+
+def test_deadline_while_running_and_while_waiting(start):
+    daemon = start("--requests-running", "1", "--workers", "1", "--request-timeout-ms", "1500")
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        begin = time.monotonic()
+        replies = list(pool.map(lambda _: requests.post(daemon.url + "/v1/attention", data=work(), timeout=PATIENCE),
+                                range(4)))
+        took = time.monotonic() - begin
+    assert [reply.status_code for reply in replies] == [504] * 4
+    assert {reply.json()["code"] for reply in replies} == {"deadline_exceeded"}
+    assert took < 1.5 + PATIENCE / 6, "those that wait are answered at their own deadline, not one after another"
+    assert ops_metric(daemon, "attnd_expired_in_queue_total") >= 1
+    assert daemon.post("/v1/attention", TINY).status_code == 200
+
+
+def test_vanished_clients_stop_their_work(start):
+    daemon = start("--requests-running", "1", "--workers", "1")
+    socks = [send_work(daemon) for _ in range(5)]
+    assert eventually(lambda: ops_metric(daemon, "attnd_queue_waiting") == 4)
+    for sock in socks:
+        sock.close()
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+    assert ops_metric(daemon, "attnd_queue_running") == 0 and ops_metric(daemon, "attnd_queue_waiting") == 0
+    assert ops_metric(daemon, "attnd_client_gone_total") == 5
+    assert len(daemon.log(5, status=499)) == 5
+    assert daemon.post("/v1/attention", TINY).status_code == 200
+
+
+def test_reset_clients_stop_their_work(start):
+    import struct
+    daemon = start("--half-close-is-gone", "false")
+    sock = send_work(daemon)
+    assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+
+
+def test_body_beyond_the_memory_budget(start):
+    daemon = start("--memory-bytes", "64MiB", "--max-body-bytes", "256MiB", "--max-request-bytes", "16MiB")
+    never = daemon.raw(post(b"", "Content-Length: 100000000", "Expect: 100-continue"))
+    assert status(never) == 413 and b'"setting":"memory_bytes"' in never
+    held = []
+    try:
+        for _ in range(2):  # two bodies of 25 MB announced and begun
+            sock = daemon.connect()
+            sock.sendall(post(b"[", "Content-Length: 25000000"))
+            held.append(sock)
+        assert eventually(lambda: ops_metric(daemon, "attnd_memory_reserved_bytes") > 50e6)
+        now = daemon.raw(post(b"", "Content-Length: 25000000", "Expect: 100-continue"))
+        assert status(now) == 503 and b'"code":"memory_budget"' in now and b"Retry-After" in now
+        assert daemon.post("/v1/attention", TINY).status_code == 200
+    finally:
+        for sock in held:
+            sock.close()
+    assert eventually(lambda: ops_metric(daemon, "attnd_memory_reserved_bytes") < 1e6)
+
+
+def test_request_beyond_its_own_memory(start):
+    daemon = start("--memory-bytes", "256MiB", "--max-request-bytes", "8MiB")
+    reply = daemon.post("/v1/attention", json.dumps({"query": {"shape": [4000000], "zeros": True}}))
+    assert reply.status_code in (413, 422)
+    reply = daemon.post("/v1/attention", work(n=40000, timeout_ms=20000))
+    assert reply.status_code == 413 and reply.json()["limit"]["setting"] == "max_request_bytes"
+
+
+def test_unfinished_header_is_cut_off(start):
+    daemon = start("--header-timeout-ms", "700")
+    with daemon.connect() as partial, daemon.connect() as half_line, daemon.connect() as trickle, \
+            daemon.connect() as silent:
+        partial.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        half_line.sendall(b"GET /heal")
+        trickle.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+        end = time.monotonic() + PATIENCE
+        try:
+            while time.monotonic() < end:
+                trickle.sendall(b"y")
+                time.sleep(0.1)
+            pytest.fail("a header that trickles in must be cut off")
+        except OSError:
+            pass
+        assert partial.recv(100) == b"" and half_line.recv(100) == b""
+        silent.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert status(read_one(silent)) == 200, "a connection that has sent nothing may wait"
+    assert ops_metric(daemon, "attnd_closed_slow_total") == 3
+
+
+def test_stalled_and_trickling_bodies_are_cut_off(start):
+    daemon = start("--header-timeout-ms", "700", "--min-rate-bytes", "1000")
+    with daemon.connect() as stalled, daemon.connect() as trickle:
+        stalled.sendall(post(b"[1,", "Content-Length: 100000"))
+        trickle.sendall(post(b"[1,", "Content-Length: 100000"))
+        end = time.monotonic() + PATIENCE
+        try:
+            while time.monotonic() < end:
+                trickle.sendall(b"1")
+                time.sleep(0.1)
+            pytest.fail("a body that trickles in must be cut off")
+        except OSError:
+            pass
+        assert stalled.recv(100) == b""
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+
+
+def test_slow_reader_is_cut_off(start):
+    daemon = start("--header-timeout-ms", "700", "--min-rate-bytes", "4GiB")
+    body = b'{"query":{"shape":[1,1500,64],"random":"normal","seed":1},"return":["weights"]}'
+    with daemon.connect() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.sendall(post(body, f"Content-Length: {len(body)}"))
+        assert sock.recv(1000).startswith(b"HTTP/1.1 200")
+        assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+        assert ops_metric(daemon, "attnd_closed_slow_total") == 1
+
+
+def test_closing_behind_a_partial_header_is_noticed(start):
+    daemon = start("--header-timeout-ms", "600000", "--idle-timeout-s", "600")
+    for data in (b"", b"GET /he", b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"):
+        for _ in range(20):
+            with daemon.connect() as sock:
+                sock.sendall(data)
+    assert eventually(lambda: ops_metric(daemon, "attnd_connections") <= 1)
+
+
+def test_idle_connections_are_closed_after_their_time(start):
+    daemon = start("--idle-timeout-s", "1")
+    with daemon.connect() as sock:
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        read_one(sock)
+        assert sock.recv(100) == b""
+
+
+def test_active_beside_a_thousand_idle_connections(start):
+    daemon = start()
+    idle = [daemon.connect() for _ in range(1000)]
+    try:
+        bodies = [TINY, work(n=500), "{", '{"query":1}']
+        wanted = [200, 200, 400, 422]
+
+        def client(seed):
+            with requests.Session() as session:
+                got = [session.post(daemon.url + "/v1/attention", data=bodies[(seed + i) % 4],
+                                    timeout=PATIENCE).status_code for i in range(8)]
+            return got == [wanted[(seed + i) % 4] for i in range(8)]
+
+        with concurrent.futures.ThreadPoolExecutor(200) as pool:
+            assert all(pool.map(client, range(200)))
+        assert eventually(lambda: ops_metric(daemon, "attnd_connections") >= 1000)
+        for sock in idle[::100]:
+            sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert status(read_one(sock)) == 200
+    finally:
+        for sock in idle:
+            sock.close()
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+    assert eventually(lambda: ops_metric(daemon, "attnd_connections") <= 2)
+
+
+def test_connection_limit_leaves_the_operations_port_open(start):
+    daemon = start("--connections", "8")
+    socks = [daemon.connect() for _ in range(12)]
+    try:
+        for _ in range(3):
+            assert requests.get(daemon.ops_url + "/healthz", timeout=PATIENCE).status_code == 200
+    finally:
+        for sock in socks:
+            sock.close()
+    assert eventually(lambda: daemon.get("/healthz").status_code == 200)
+
+
+def test_health_answers_while_all_workers_are_busy(start):
+    daemon = start("--workers", "1", "--requests-running", "2")
+    socks = [send_work(daemon) for _ in range(4)]
+    try:
+        assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 2)
+        times = []
+        for url in (daemon.url, daemon.ops_url):
+            for path in ("/healthz", "/metrics"):
+                begin = time.monotonic()
+                assert requests.get(url + path, timeout=PATIENCE).status_code == 200
+                times.append(time.monotonic() - begin)
+        assert max(times) < PATIENCE / 10
+    finally:
+        for sock in socks:
+            sock.close()
+
+
+def test_abandoned_uploads_return_their_memory(start):
+    daemon = start()
+    for _ in range(200):
+        with daemon.connect() as sock:
+            sock.sendall(post(b"[1,2,", "Content-Length: 1000000"))
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+    assert eventually(lambda: ops_metric(daemon, "attnd_memory_reserved_bytes") < 100000)
+    assert eventually(lambda: ops_metric(daemon, "attnd_connections") <= 1)
+    assert ops_metric(daemon, "attnd_closed_slow_total") == 0, "noticed, not timed out"

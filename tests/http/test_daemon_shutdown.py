@@ -1,0 +1,159 @@
+"""SIGTERM: what was accepted is answered, what comes later is told, and the process leaves with 0."""
+import json
+import signal
+import threading
+import time
+
+import pytest
+import requests
+
+from conftest import PATIENCE
+from test_daemon_load import eventually, ops_metric, send_work, work
+from test_daemon_protocol import head, post, read_one, status
+
+TINY = '{"query":[[1,0],[0,1]]}'
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_idle_daemon_stops(start, number):
+    daemon = start()
+    daemon.get("/healthz")
+    idle = [daemon.connect() for _ in range(20)]
+    daemon.signal(number)
+    assert daemon.wait() == 0
+    for sock in idle:
+        sock.close()
+
+
+def test_drain_finishes_what_was_accepted(start):
+    daemon = start("--workers", "1", "--requests-running", "1")
+    body = work(n=12000).encode()
+    socks = []
+    for _ in range(4):
+        sock = daemon.connect()
+        sock.sendall(post(body, f"Content-Length: {len(body)}"))
+        socks.append(sock)
+    open_one = daemon.connect()
+    open_one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert status(read_one(open_one)) == 200
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 4)
+    daemon.signal()
+    assert eventually(lambda: requests.get(daemon.ops_url + "/readyz", timeout=PATIENCE).status_code == 503)
+    assert requests.get(daemon.ops_url + "/healthz", timeout=PATIENCE).status_code == 200
+    open_one.sendall(post(TINY.encode(), f"Content-Length: {len(TINY)}"))
+    refused = read_one(open_one)
+    assert status(refused) == 503 and b'"code":"draining"' in refused
+    assert head(refused)["connection"] == "close" and "retry-after" in head(refused)
+    with pytest.raises(OSError):
+        daemon.connect(2)
+    for sock in socks:
+        reply = read_one(sock)
+        assert status(reply) == 200 and head(reply)["connection"].lower() == "close"
+        sock.close()
+    open_one.close()
+    assert daemon.wait() == 0
+    assert len(daemon.log(4, status=200, route="/v1/attention")) == 4
+
+
+def test_drain_is_bounded(start):
+    daemon = start("--drain-ms", "500", "--requests-running", "1", "--workers", "1")
+    running = send_work(daemon)
+    assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 1)
+    waiting = send_work(daemon)
+    assert eventually(lambda: ops_metric(daemon, "attnd_queue_waiting") == 1)
+    daemon.signal()
+    for sock in (running, waiting):
+        reply = read_one(sock)
+        assert status(reply) == 503 and b'"code":"draining"' in reply
+        sock.close()
+    assert daemon.wait() == 0
+
+
+def test_second_signal_forces_the_end(start):
+    daemon = start()
+    sock = send_work(daemon)
+    assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 1)
+    daemon.signal()
+    assert eventually(lambda: requests.get(daemon.ops_url + "/readyz", timeout=PATIENCE).status_code == 503)
+    daemon.signal()
+    assert daemon.wait() == 6
+    sock.close()
+
+
+def test_load_across_a_stop_loses_nothing(start):
+    """Clients with open connections hammer the daemon while it stops: every request that reached it
+    gets one whole answer; a connection may end only between answers."""
+    daemon = start()
+    answers, broken = [], []
+    stopping = threading.Event()
+
+    def client(number):
+        body = [TINY, work(n=600), work(n=2500)][number % 3].encode()
+        data = post(body, f"Content-Length: {len(body)}")
+        try:
+            sock = daemon.connect()
+        except OSError:
+            return
+        with sock:
+            while True:
+                try:
+                    sock.sendall(data)
+                    first = sock.recv(1, 2)  # MSG_PEEK
+                except OSError:
+                    first = b""
+                if not first:
+                    if not stopping.is_set():
+                        broken.append("closed before the stop")
+                    return
+                try:
+                    reply = read_one(sock)
+                except (AssertionError, OSError) as error:
+                    broken.append(repr(error))
+                    return
+                answers.append(status(reply))
+                if head(reply).get("connection", "").lower() == "close":
+                    return
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(30)]
+    for thread in threads:
+        thread.start()
+    assert eventually(lambda: len(answers) > 100)
+    stopping.set()
+    daemon.signal()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert daemon.wait() == 0
+    assert broken == []
+    assert set(answers) <= {200, 503} and answers.count(200) > 100
+    logged = daemon.log(len(answers), route="/v1/attention")
+    assert [entry for entry in logged if entry["status"] not in (200, 503)] == []
+    assert len(logged) == len(answers)
+
+
+def test_stop_during_an_upload(start):
+    daemon = start("--drain-ms", "1000")
+    with daemon.connect() as sock:
+        sock.sendall(post(b'{"query":', "Content-Length: 23"))
+        assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 1)
+        daemon.signal()
+        assert eventually(lambda: requests.get(daemon.ops_url + "/readyz", timeout=PATIENCE).status_code == 503)
+        sock.sendall(b"[[1,0],[0,1]]}")
+        assert status(read_one(sock)) == 200, "an upload that had begun is an accepted request"
+    assert daemon.wait() == 0
+
+
+def test_log_is_complete_json_at_the_end(start):
+    daemon = start()
+    for _ in range(50):
+        daemon.get("/healthz")
+    assert daemon.stop() == 0
+    lines = [json.loads(line) for line in daemon.stderr().splitlines()]
+    assert len([entry for entry in lines if entry.get("route") == "/healthz"]) == 50
+
+
+def test_stop_right_after_the_start(start):
+    for _ in range(5):
+        daemon = start()
+        begin = time.monotonic()
+        assert daemon.stop() == 0
+        assert time.monotonic() - begin < PATIENCE / 4
