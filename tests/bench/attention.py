@@ -3,8 +3,7 @@
 
 The C side is tests/bench/bench_attention.c:
     bench_attention --case B,H,L,S,E,Ev,causal,want --threads n --seconds s
-with causal 0 or 1 and want "output" or "weights" (output and weights) prints the median of one call in
-milliseconds. PyTorch's time includes its Python call, about 4 microseconds.
+prints the median of one call in milliseconds; want: 1 output, 3 output and weights. PyTorch's time includes its Python call, about 4 microseconds.
 """
 import argparse
 import os
@@ -18,16 +17,17 @@ import torch
 import torch.nn.functional as F
 
 DRIVER = Path(os.environ.get("BUILD", "build")) / "tests" / "bench" / "bench_attention"
+OUTPUT, WEIGHTS = 1, 3  # what is asked for
 # name: B, H, L, S, E, Ev, causal, want; and the ratio PyTorch / ours that must be reached
 CASES = {
-    "H8 L128 D64": ((1, 8, 128, 128, 64, 64, 0, "output"), None),
-    "H8 L512 D64": ((1, 8, 512, 512, 64, 64, 0, "output"), 0.5),
-    "H8 L2048 D64": ((1, 8, 2048, 2048, 64, 64, 0, "output"), None),
-    "H8 L2048 D128": ((1, 8, 2048, 2048, 128, 128, 0, "output"), None),
-    "H8 L2048 D64 causal": ((1, 8, 2048, 2048, 64, 64, 1, "output"), None),
-    "H12 L1024 D64 with weights": ((1, 12, 1024, 1024, 64, 64, 0, "weights"), None),
-    "H32 L1 S4096 D128 (decode)": ((1, 32, 1, 4096, 128, 128, 0, "output"), None),
-    "H1 L16 D64": ((1, 1, 16, 16, 64, 64, 0, "output"), None),
+    "H8 L128 D64": ((1, 8, 128, 128, 64, 64, 0, OUTPUT), None),
+    "H8 L512 D64": ((1, 8, 512, 512, 64, 64, 0, OUTPUT), 0.5),
+    "H8 L2048 D64": ((1, 8, 2048, 2048, 64, 64, 0, OUTPUT), None),
+    "H8 L2048 D128": ((1, 8, 2048, 2048, 128, 128, 0, OUTPUT), None),
+    "H8 L2048 D64 causal": ((1, 8, 2048, 2048, 64, 64, 1, OUTPUT), None),
+    "H12 L1024 D64 with weights": ((1, 12, 1024, 1024, 64, 64, 0, WEIGHTS), None),
+    "H32 L1 S4096 D128 (decode)": ((1, 32, 1, 4096, 128, 128, 0, OUTPUT), None),
+    "H1 L16 D64": ((1, 1, 16, 16, 64, 64, 0, OUTPUT), None),
 }
 
 
@@ -50,7 +50,7 @@ def peer(case, seconds):
     def unfused():
         torch.softmax(q @ k.transpose(-1, -2) / E**0.5, -1) @ v
 
-    run = unfused if want == "weights" else fused
+    run = unfused if want == WEIGHTS else fused
     times = []
     end = time.perf_counter() + seconds
     with torch.inference_mode():

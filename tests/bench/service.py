@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -30,17 +31,21 @@ def body_of(H, L, D):
     return json.dumps({"query": tensor(), "key": tensor(), "value": tensor()}, separators=(",", ":"))
 
 
-class Server:
-    """A server pinned to one core; `ready` is found in its first line, which holds http://host:port."""
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
-    def __init__(self, command, core):
-        self.process = subprocess.Popen(["taskset", "-c", str(core), *command], stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        found = re.search(r"http://[\w.:\[\]]+", line)
-        if not found:
-            sys.exit(f"{command[0]} did not start: {line!r}")
-        self.url = found.group(0)
+
+class Server:
+    """A server pinned to one core; it serves once it has printed a line."""
+
+    def __init__(self, program, port, core, *arguments):
+        self.url = f"http://127.0.0.1:{port}"
+        command = ["taskset", "-c", str(core), str(BUILD / program), *map(str, arguments)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if not self.process.stdout.readline():
+            sys.exit(f"{program} did not start")
 
     def stop(self):
         self.process.terminate()
@@ -67,9 +72,11 @@ def measure(name, dims, options, cores):
     body = body_of(*dims)
     with tempfile.NamedTemporaryFile("w", suffix=".lua", delete=False) as script:
         script.write(f"wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\nwrk.body = '{body}'\n")
-    daemon = Server([str(BUILD / "attnd"), "--port", "0", "--ops-listen", "", "--workers", "1", "--log", "off"], cores[0])
+    port = free_port()
+    daemon = Server("attnd", port, cores[0], "--port", port, "--ops-listen", "", "--workers", 1, "--log", "off")
     size = answer_size(daemon.url, body)
-    echo = Server([str(BUILD / "tests/bench/echo"), str(size)], cores[0])
+    port = free_port()
+    echo = Server("tests/bench/echo", port, cores[0], port, size)
     try:
         turns = [(load(echo.url, script.name, cores[1], options.seconds, options.connections),
                   load(daemon.url, script.name, cores[1], options.seconds, options.connections))
