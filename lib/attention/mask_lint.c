@@ -142,11 +142,11 @@ static void check_causal(linter *l, const attn_mask_layer *layer) {
 
 /* Rows of one head by what they see. */
 typedef struct row_census {
-    size_t blind;   /* rows that see nothing */
-    size_t common;  /* rows that see what most rows see */
-    size_t model;   /* one of these */
-    size_t other;   /* the rest */
-    size_t example; /* first of the rest */
+    size_t blind;       /* rows that see nothing */
+    size_t common;      /* rows that see what most rows see */
+    size_t model;       /* one of these */
+    size_t other;       /* the rest */
+    size_t first, last; /* of the rest */
 } row_census;
 
 static uint64_t row_print(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t S,
@@ -164,7 +164,7 @@ static uint64_t row_print(const attn_mask_part *part, size_t b, size_t h, size_t
 /* The most common row by Boyer and Moore's majority vote, then a count. */
 static row_census census_of(const attn_mask_part *part, size_t b, size_t h, size_t L, size_t S,
                             uint64_t *prints) {
-    row_census c = {.example = L};
+    row_census c = {.first = L};
     size_t votes = 0;
     bool blind;
     for (size_t i = 0; i < L; i++) {
@@ -185,8 +185,10 @@ static row_census census_of(const attn_mask_part *part, size_t b, size_t h, size
             continue;
         if (prints[i] == prints[c.model])
             c.common++;
-        else if (!c.other++)
-            c.example = i;
+        else {
+            c.first = c.other++ ? c.first : i;
+            c.last = i;
+        }
     }
     return c;
 }
@@ -239,15 +241,16 @@ static bool check_census(linter *l, const attn_mask_part *part, size_t b, size_t
         return warn_by_query(l, part, b, padding, c);
     if (L < 4 || !c->other || c->other + c->blind > L / 4)
         return false;
-    size_t extra = extra_keys(part, b, h, c->model, c->example, S, &key);
-    if (!extra || (extra > 1 && c->other > 1))
+    size_t more = extra_keys(part, b, h, c->model, c->last, S, &key);
+    size_t extra = extra_keys(part, b, h, c->model, c->first, S, &key);
+    if (!extra || !more || (c->other > 1 && (extra > 1 || more > 1)))
         return false;
     attn_mask_text t = {.used = 0};
     attn_mask_say(&t,
                   "batch entry %zu: key %zu is hidden from %zu of %zu queries but visible to query "
                   "%zu. If it is padding it still receives mass: padding does not differ over "
                   "queries",
-                  b, key, c->common + c->blind, L, c->example);
+                  b, key, c->common + c->blind, L, c->first);
     warn(l, "padding_by_query", part->layer->where, &t);
     return true;
 }
