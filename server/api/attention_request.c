@@ -6,9 +6,10 @@
 #include "attention_call.h"
 #include "handlers.h"
 
-/* Work that the HTTP thread may do itself: a fraction of a millisecond. */
+/* Work that the HTTP thread may do itself, a fraction of a millisecond: operations, and the bound
+ * of the answer's text for 256 KiB of results. */
 #define IN_PLACE_OPERATIONS 2e6
-#define IN_PLACE_BYTES      ((size_t)256 * 1024)
+#define IN_PLACE_TEXT       (2.0 * 1024 * 1024)
 
 static bool decode(srv_attention_call *call) {
     srv_request *req = call->req;
@@ -28,10 +29,11 @@ static bool decode(srv_attention_call *call) {
  * no more than twice their 24 bytes. */
 #define TEXT_OF_TENSORS 8.0
 #define TEXT_OF_HEATMAP 4.0
+/* Brackets and commas of a row of each of four tensors, which empty rows have too. */
+#define TEXT_OF_ROWS 32.0
 
-/* The cost of the run and its heatmap, from shapes alone; *reply: most bytes of the answer's text.
- */
-static bool count_cost(srv_attention_call *call, double *reply) {
+/* The cost of the run and its heatmap, from shapes alone; *text: most bytes of the answer. */
+static bool count_cost(srv_attention_call *call, double *text) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
     size_t slots = attn_pool_slots(req->app->pool);
@@ -41,14 +43,15 @@ static bool count_cost(srv_attention_call *call, double *reply) {
         srv_problem_error(req, &err);
         return false;
     }
-    *reply = TEXT_OF_TENSORS * (double)call->cost.result_bytes;
+    double rows = (double)d->B * ((double)d->Hq * (double)d->L + (double)d->Hkv * (double)d->S);
+    *text = TEXT_OF_TENSORS * (double)call->cost.result_bytes + TEXT_OF_ROWS * rows;
     if (!call->heatmap)
         return true;
     if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
         srv_heat_problem(req, &err);
         return false;
     }
-    *reply += TEXT_OF_HEATMAP * (double)heat.result_bytes;
+    *text += TEXT_OF_HEATMAP * (double)heat.result_bytes;
     call->cost.operations += heat.operations;
     if (attn_size_add(call->cost.work_bytes, heat.work_bytes, &call->cost.work_bytes) &&
         attn_size_add(call->cost.result_bytes, heat.result_bytes, &call->cost.result_bytes))
@@ -58,11 +61,10 @@ static bool count_cost(srv_attention_call *call, double *reply) {
 }
 
 /* Refuse what can never fit, with the numbers. */
-static bool within_limits(srv_attention_call *call) {
+static bool within_limits(srv_attention_call *call, double *text) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    double reply;
-    if (!count_cost(call, &reply))
+    if (!count_cost(call, text))
         return false;
     double most = req->app->config->max_cells;
     if (call->cost.cells > most) {
@@ -74,14 +76,14 @@ static bool within_limits(srv_attention_call *call) {
     }
     double limit = (double)attn_arena_limit(req->arena);
     double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
-                  (double)call->cost.result_bytes + reply;
+                  (double)call->cost.result_bytes + *text;
     if (need > limit) {
         srv_problem_limit(
             req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
             "inputs, results (%zu bytes), scratch (%zu bytes) and the answer's text "
             "(up to %.0f bytes) need %.0f bytes; a request may use %.0f: ask for less "
             "in return, or for a heatmap instead of weights",
-            call->cost.result_bytes, call->cost.work_bytes, reply, need, limit);
+            call->cost.result_bytes, call->cost.work_bytes, *text, need, limit);
         return false;
     }
     return true;
@@ -124,10 +126,10 @@ static bool compute(srv_attention_call *call) {
 
 srv_outcome srv_attention(srv_request *req) {
     srv_attention_call call = {.req = req};
-    if (!decode(&call) || !within_limits(&call))
+    double text = 0;
+    if (!decode(&call) || !within_limits(&call, &text))
         return SRV_DONE;
-    bool small =
-        call.cost.operations <= IN_PLACE_OPERATIONS && call.cost.result_bytes <= IN_PLACE_BYTES;
+    bool small = call.cost.operations <= IN_PLACE_OPERATIONS && text <= IN_PLACE_TEXT;
     if (req->in_place && !small)
         return SRV_DEFER;
 

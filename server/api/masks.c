@@ -20,12 +20,12 @@ static bool decode(srv_masks_call *call) {
 
 static bool within_limits(srv_masks_call *call) {
     double most = call->req->app->config->max_cells;
-    if (call->cells <= most)
+    if (call->bound <= most)
         return true;
     char text[128];
     srv_problem_limit(call->req, SRV_TOO_LARGE, NULL, most, "max_cells",
                       "a mask of shape %s has %.4g cells; at most %.4g are allowed",
-                      attn_shape_text(call->dims, call->rank, text, sizeof text), call->cells,
+                      attn_shape_text(call->dims, call->rank, text, sizeof text), call->bound,
                       most);
     return false;
 }
@@ -49,7 +49,7 @@ srv_outcome srv_masks(srv_request *req) {
     srv_masks_call call = {.req = req};
     if (!decode(&call) || !within_limits(&call))
         return SRV_DONE;
-    if (req->in_place && call.cells > IN_PLACE_CELLS)
+    if (req->in_place && call.bound > IN_PLACE_CELLS)
         return SRV_DEFER;
     int64_t start = attn_now_ns();
     bool ok = compile(&call);

@@ -5,7 +5,7 @@
 #include "masks_call.h"
 
 static bool small(const srv_masks_call *call) {
-    return call->cells <= SRV_MASK_CELLS;
+    return call->bound <= SRV_MASK_CELLS;
 }
 
 /* All cells of a small mask, [B, H, L, S]; NULL when memory ran out. */

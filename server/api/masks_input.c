@@ -178,9 +178,11 @@ static void split_shape(srv_masks_call *call) {
     shape->H = shape->has_heads ? call->dims[rank - 3] : 1;
     shape->L = call->dims[rank - 2];
     shape->S = call->dims[rank - 1];
-    call->cells = 1;
-    for (int i = 0; i < rank; i++)
+    call->cells = call->bound = 1;
+    for (int i = 0; i < rank; i++) {
         call->cells *= (double)call->dims[i];
+        call->bound *= call->dims[i] > 0 ? (double)call->dims[i] : 1;
+    }
     memcpy(shape->batch, call->dims, (size_t)shape->batch_rank * sizeof shape->batch[0]);
 }
 

@@ -201,7 +201,8 @@ def test_softcap(daemon, softcap):
 @pytest.mark.parametrize("stage", ["raw", "scaled", "softcapped", "biased", "probs"])
 def test_score_stages(daemon, stage):
     body = qkv(B=1, H=2) | {"return": ["scores"], "score_stage": stage, "scale": 0.3, "softcap": 2,
-                            "attn_bias": normal(3, 5, seed=4), "is_causal": True}
+                            "attn_bias": normal(3, 5, seed=4), "is_causal": True,
+                            "query_offset": "end"}
     answer = ask(daemon, body)
     assert list(answer) == ["scores"]
     close(answer["scores"], attention(body)[stage])

@@ -26,7 +26,7 @@ def test_as_numpy_prints(daemon):
 
 @pytest.mark.parametrize("item", ["output", "weights", "logsumexp", "scores", "present"])
 def test_every_item(daemon, item):
-    body = qkv(B=2, H=2) | {"return": item, "is_causal": True}
+    body = qkv(B=2, H=2, L=5) | {"return": item, "is_causal": True}
     answer, text = ask(daemon, body), text_of(daemon, body)
     for name, value in answer.items():
         shown = array(value).astype(np.float32)
