@@ -72,7 +72,13 @@ def expected(case):
     if case.get("status", 200) != 200 or "same_as" in case or case["path"] not in ROUTES:
         return None
     key = "text" if case.get("accept") == "text/plain" else "response"
-    return key, ROUTES[case["path"]][key](case["request"])
+    answer = ROUTES[case["path"]][key](case["request"])
+    if key == "response":
+        # What the linter should say is the author's word: it is not computed from tensors.
+        said = [w for w in case.get("response", {}).get("warnings", []) if w["code"] != "hidden_rows"]
+        if said:
+            answer["warnings"] = said + answer.get("warnings", [])
+    return key, answer
 
 
 def agree(a, b):

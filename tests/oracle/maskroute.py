@@ -23,15 +23,51 @@ def combined(request):
     return places, keep & ~np.isneginf(added), added
 
 
+def words(request, places):
+    """The masks of the examples in words."""
+    said = []
+    if "token_ids" in request:
+        hidden = (np.asarray(request["token_ids"]) == request["pad_id"]).sum(-1).reshape(-1)
+        each = ", ".join(map(str, hidden)) if len(set(hidden)) > 1 else str(hidden[0])
+        said.append(f"token_ids: keys with the id {request['pad_id']} are padding, hides {each} of "
+                    f"{places.S} keys" + (" by batch entry" if len(set(hidden)) > 1 else ""))
+    for mask in request.get("masks", []):
+        if mask["kind"] == "causal":
+            said.append("causal: query i sees keys 0 to i")
+        elif mask["kind"] == "window":
+            left, right = mask["window"]
+            start = "0" if left < 0 else f"i - {left}" if left else "i"
+            end = "the last" if right < 0 else f"i + {right}" if right else "i"
+            said.append(f"window: query i sees keys {start} to {end}")
+        else:
+            raise ValueError(f"no words for {mask['kind']}")
+    return "; ".join(said) or "none: every query sees every key"
+
+
 def masks(request):
     """The answer as JSON."""
     places, visible, added = combined(request)
     answer = {"shape": list(places.shape), "keep": visible.tolist()}
     if added[visible].any():
         answer["additive"] = tensors.nested(np.where(visible, added, -np.inf))
-    answer["kept"] = float(visible.mean()) if visible.size else 1
+    answer["kept"] = float(visible.mean()) if visible.size else 1.0
+    answer["words"] = words(request, places)
     return answer
 
 
+def picture(keep):
+    lines = [" ".join("✓" if cell else "✗" for cell in row) for row in keep]
+    return "\n".join(lines) + "\na line is a query, a column a key: ✓ visible, ✗ hidden\n"
+
+
 def masks_text(request):
-    raise NotImplementedError
+    """The same for a terminal: a picture for each batch entry that differs, then what there is to say."""
+    places, visible, _ = combined(request)
+    entries = visible.reshape(-1, places.L, places.S)
+    if (entries == entries[0]).all():
+        pictures = [picture(entries[0])]
+    else:
+        pictures = [f"batch {b}:\n{picture(keep)}" for b, keep in enumerate(entries)]
+    shape = "[" + ", ".join(map(str, places.shape)) + "]"
+    return ("".join(p + "\n" for p in pictures) + f"shape: {shape}\nmask: {words(request, places)}\n"
+            f"kept: {100 * visible.mean():.4g} % of {visible.size} cells\n")
