@@ -13,14 +13,14 @@ typedef enum srv_place {
 } srv_place;
 
 typedef struct srv_route {
-    const char *method;       /* "GET", "POST"; HEAD follows GET */
-    const char *path;         /* "/v1/examples/{id}" */
+    const char *method; /* "GET", "POST"; HEAD follows GET */
+    const char *path;   /* "/v1/examples/{id}" */
     srv_place place;
     srv_outcome (*run)(srv_request *req);
-    const srv_field *fields;  /* body, or NULL */
-    const char *summary;      /* one line */
-    unsigned produces;        /* SRV_ACCEPT_* bits */
-    const char *answer;       /* name of the answer's schema in openapi.json */
+    const srv_field *fields; /* body, or NULL */
+    const char *summary;     /* one line */
+    unsigned produces;       /* SRV_ACCEPT_* bits */
+    const char *answer;      /* name of the answer's schema in openapi.json */
 } srv_route;
 
 extern const srv_route srv_routes[]; /* ended by a row with method NULL */

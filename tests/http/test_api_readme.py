@@ -1,0 +1,72 @@
+"""The README's console lines get the answers that it prints, and its field table is the service's."""
+import json
+import re
+import shlex
+
+import numpy as np
+import pytest
+from conftest import ROOT
+
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```console\n(.*?)^```", README, re.M | re.S)
+CASES = [case.split("\n", 1) for block in BLOCKS for case in re.split(r"^\$ ", block, flags=re.M) if case]
+CASES = [(command, answer) for command, answer in CASES if command.startswith("curl ")]
+
+
+def run(daemon, command):
+    """The reply to a curl line that uses -d and -H only."""
+    words, headers, body, url = shlex.split(command)[1:], {"Accept": "*/*"}, None, None
+    while words:
+        word = words.pop(0)
+        if word == "-d":
+            body = words.pop(0)
+        elif word == "-H":
+            name, value = words.pop(0).split(":", 1)
+            headers[name] = value.strip()
+        else:
+            url = word
+    assert url.startswith("localhost:8080/"), command
+    path = url.removeprefix("localhost:8080")
+    return daemon.get(path, headers=headers) if body is None else daemon.post(path, body, headers=headers)
+
+
+def alike(got, want):
+    """Equal but for the last digits of numbers, which kernels may differ in."""
+    if isinstance(want, dict):
+        return list(got) == list(want) and all(alike(got[k], want[k]) for k in want)
+    if isinstance(want, list):
+        return len(got) == len(want) and all(map(alike, got, want))
+    if isinstance(want, float):
+        return bool(np.isclose(got, want, rtol=1e-6, atol=1.2e-7))
+    return got == want
+
+
+@pytest.mark.parametrize("command, answer", CASES, ids=range(len(CASES)))
+def test_console_lines(daemon, command, answer):
+    reply = run(daemon, command)
+    got = reply.content.decode()
+    if "…" in answer:
+        start = answer.split("…")[0]
+        assert len(start) > 15 and got.startswith(start), got[:300]
+    elif reply.headers["Content-Type"] == "application/json":
+        assert alike(json.loads(got), json.loads(answer)), got
+    else:
+        assert got.rstrip("\n") == answer.rstrip("\n")
+
+
+def test_every_route_has_a_line(daemon):
+    asked = {re.search(r"localhost:8080(/\S*)", command).group(1) for command, _ in CASES}
+    for path in daemon.get("/openapi.json").json()["paths"]:
+        pattern = re.escape(path).replace(r"\{id\}", "[a-z-]+")
+        assert any(re.fullmatch(pattern, a) for a in asked), path
+
+
+def test_the_field_table_is_complete(daemon):
+    schemas = daemon.get("/openapi.json").json()["components"]["schemas"]
+    table = README[README.index("| field | meaning |"):README.index("A tensor is a nested list")]
+    named = {name for row in table.splitlines()[2:] if row.startswith("|")
+             for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == set(schemas["AttentionRequest"]["properties"])
+    heatmaps = README[README.index("### Heatmaps"):README.index("### POST /v1/masks")]
+    for option in schemas["AttentionRequest"]["properties"]["heatmap"]["properties"]:
+        assert f"`{option}`" in heatmaps, option
