@@ -3,14 +3,46 @@
 
 #include "analysis/heatmap_private.h"
 
-enum { WAYS = 4 }; /* independent sums, so that additions need not wait for each other */
+enum { WAYS = 8 }; /* independent sums, so that additions need not wait for each other */
+
+typedef struct row_sums {
+    double mass[WAYS]; /* sum p */
+    double fall[WAYS]; /* sum p (m - s) */
+} row_sums;
 
 static bool is_hidden(const float *logits, size_t j) {
     return logits && logits[j] == -INFINITY;
 }
 
 static double join(const double sums[WAYS]) {
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
+           ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+/* Key k of a group of at most WAYS: its own sums. Weights that are not above 0 add nothing. */
+static inline void add_key(row_sums *r, size_t k, float weight, float logit, float m) {
+    double p = weight > 0 ? (double)weight : 0;
+    double d = weight > 0 ? (double)m - (double)logit : 0;
+    r->mass[k] += p;
+    r->fall[k] += p * d;
+}
+
+static void add_keys(row_sums *r, const float *weights, const float *logits, size_t n, float m) {
+    size_t j = 0;
+    for (; j + WAYS <= n; j += WAYS)
+        for (size_t k = 0; k < WAYS; k++)
+            add_key(r, k, weights[j + k], logits[j + k], m);
+    for (size_t k = 0; j + k < n; k++)
+        add_key(r, k, weights[j + k], logits[j + k], m);
+}
+
+/* The key with the largest logit; n when every key is hidden. */
+static size_t best_key(const float *logits, size_t n) {
+    size_t best = n;
+    for (size_t j = 0; j < n; j++)
+        if (logits[j] > (best == n ? -INFINITY : logits[best]))
+            best = j;
+    return best;
 }
 
 /* With p = e^(s-m)/l the row's entropy is ln l - sum p (s - m). l is 1/p at the largest logit,
@@ -19,24 +51,15 @@ static double join(const double sums[WAYS]) {
  * where a sink holds part of the mass. */
 static bool entropy_of_logits(const float *weights, const float *logits, size_t n,
                               double *entropy) {
-    double mass[WAYS] = {0}, fall[WAYS] = {0};
-    size_t best = n, j;
-    for (j = 0; j < n; j++)
-        if (logits[j] > -INFINITY && (best == n || logits[j] > logits[best]))
-            best = j;
+    row_sums r = {{0}, {0}};
+    size_t best = best_key(logits, n);
     if (best == n)
         return false;
-    float m = logits[best];
     double top = weights[best];
-    for (j = 0; j < n; j++) {
-        if (j == best || !(weights[j] > 0))
-            continue;
-        double p = weights[j];
-        mass[j % WAYS] += p;
-        fall[j % WAYS] += p * ((double)m - logits[j]);
-    }
-    double rest = join(mass);
-    *entropy = log1p(rest / top) + join(fall) / (top + rest);
+    add_keys(&r, weights, logits, best, logits[best]);
+    add_keys(&r, weights + best + 1, logits + best + 1, n - best - 1, logits[best]);
+    double rest = join(r.mass);
+    *entropy = log1p(rest / top) + join(r.fall) / (top + rest);
     return true;
 }
 
