@@ -39,7 +39,8 @@ typedef struct attn_heatmap_options {
     size_t batch_count;
     size_t row_from, row_to;   /* half-open; 0, 0 = all rows */
     size_t col_from, col_to;
-    size_t max_cells;          /* cells of all heatmaps together; 0 = 65,536. At least 1 a heatmap */
+    size_t max_cells;          /* cells of all heatmaps together, at least 1 a heatmap; 0 = 65,536,
+                                  less 64 for each heatmap but the first: JSON below 1 MiB */
     attn_pooling pool;         /* default MAX */
     size_t top_k;              /* 0 = none: the k largest weights of each row as edges */
     double top_p;              /* 0 = none: the fewest keys whose weights sum to >= top_p */
@@ -65,9 +66,11 @@ typedef struct attn_heatmap {
     float *max, *mean;           /* [R, C] or NULL; mean over the visible weights of the cell; hidden = 0 */
     attn_hidden_run *hidden;
     size_t hidden_count;
-    float *row_entropy;          /* [R], nats, mean over the cell's rows; NaN where all rows are hidden */
+    float *row_entropy;          /* [R], nats, over all keys of a row, mean over the cell's rows; NaN where
+                                    all rows are hidden */
     float *received;             /* [C], sum of the weights that these keys receive from the chosen rows */
-    attn_edge *edges;            /* rows ascending, weights descending */
+    attn_edge *edges;            /* rows ascending, weights descending, equal ones by key; of the chosen
+                                    keys that are visible. Row and col are those of the matrix */
     size_t edge_count;
 } attn_heatmap;
 
@@ -83,14 +86,16 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
 /* Build. Row entropy is ln l - sum p (s - m) where logits are known (numerically exact for large
  * logits), else -sum p ln p. A head, batch entry, row or column outside is ATTN_EARG with where
- * "heads/2", "rows", …. Pieces are blocks of rows; results do not depend on the pool. */
+ * "heads/2", "batch/0", "rows", …; more than max(512, max_cells) heatmaps are ATTN_ELIMIT ("heads"), and
+ * so are more than 1,048,576 edges in all ("top_k"; with top_p alone every row may have an equal share
+ * of them, "top_p"). Weights that are NaN count nowhere; a cell of nothing else is NaN. Pieces are blocks of rows; results do not depend on the pool. */
 attn_status attn_heatmap_build(const attn_weight_source *source,
                                const attn_heatmap_options *options, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_heatmaps *out,
                                attn_error *err);
 
 /* Cells for the wire. transform: v in [lo, hi] -> t in [0, 1] by linear, sqrt or log (log: ln(1 + 255 t)
- * / ln 256); u8 = round(255 t). */
+ * / ln 256); u8 = round(255 t). Where lo = hi, t is 1 above 0 and else 0. NaN gives 0. */
 typedef enum attn_transform { ATTN_LINEAR = 0, ATTN_SQRT, ATTN_LOG } attn_transform;
 void attn_heatmap_quantise(uint8_t *dst, const float *src, size_t n, const float range[2],
                            attn_transform transform);
