@@ -31,25 +31,33 @@ static inline bool is_digit(char c) {
     return (unsigned char)(c - '0') < 10;
 }
 
-/* Append the digits at p to *w, eight at a time. A byte x of `t` is a digit when x < 10: x + 0x76
- * reaches the top bit otherwise; carries only disturb bytes behind the first such byte. */
+/* The digits among the eight bytes at p, up to the first other byte; *n counts them. A byte x of
+ * `t` is a digit when x < 10: x + 0x76 reaches the top bit otherwise; carries only disturb bytes
+ * behind the first such byte. */
+static inline uint64_t eight_digits(const char *p, int *n) {
+    uint64_t t;
+    memcpy(&t, p, 8);
+    t ^= 0x3030303030303030u;
+    uint64_t other = ((t + 0x7676767676767676u) | t) & 0x8080808080808080u;
+    *n = other ? __builtin_ctzll(other) / 8 : 8;
+    int half = 4 * (8 - *n);
+    t = t << half << half; /* leading zeros (a shift by 64 is none); pairs, fours, eights join */
+    t = t * 10 + (t >> 8);
+    return ((t & 0x000000FF000000FFu) * 0x000F424000000064u +
+            ((t >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >>
+           32;
+}
+
+/* Append the digits at p to *w, sixteen at a time: how many there are differs from number to
+ * number, so nothing is branched on before the sixteenth. */
 static inline const char *digits(const char *p, const char *end, uint64_t *w) {
-    while (end - p >= 8) {
-        uint64_t t;
-        memcpy(&t, p, 8);
-        t ^= 0x3030303030303030u;
-        uint64_t other = ((t + 0x7676767676767676u) | t) & 0x8080808080808080u;
-        int n = other ? __builtin_ctzll(other) / 8 : 8;
-        if (n == 0)
-            return p;
-        t <<= 8 * (8 - n); /* leading zeros, then pairs, fours and eights are put together */
-        t = t * 10 + (t >> 8);
-        t = ((t & 0x000000FF000000FFu) * 0x000F424000000064u +
-             ((t >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >>
-            32;
-        *w = *w * small_powers[n] + t;
-        p += n;
-        if (n < 8)
+    while (end - p >= 16) {
+        int n, m;
+        uint64_t high = eight_digits(p, &n), low = eight_digits(p + 8, &m);
+        m = n == 8 ? m : 0;
+        *w = (*w * small_powers[n] + high) * small_powers[m] + (m ? low : 0);
+        p += n + m;
+        if (n + m < 16)
             return p;
     }
     for (; p < end && is_digit(*p); p++)
@@ -80,13 +88,17 @@ static inline const char *read_decimal(const char *p, const char *end, decimal *
     d->w = 0;
     if (p >= end || !is_digit(*p))
         return NULL;
-    if (*p == '0')
-        p++;
-    else
-        for (; p < end && is_digit(*p); p++)
-            d->w = d->w * 10 + (uint64_t)(*p - '0');
-    if (p < end && is_digit(*p))
-        return NULL;
+    if (end - p > 1 && p[1] == '.') { /* most are below ten */
+        d->w = (uint64_t)(*p++ - '0');
+    } else {
+        if (*p == '0')
+            p++;
+        else
+            for (; p < end && is_digit(*p); p++)
+                d->w = d->w * 10 + (uint64_t)(*p - '0');
+        if (p < end && is_digit(*p))
+            return NULL;
+    }
     d->point_shift = 0;
     if (p < end && *p == '.') {
         const char *fraction = ++p;
@@ -180,8 +192,6 @@ static void plain_text(const decimal *d, char text[SIGNIFICANT + 32]) {
 }
 
 static bool is_long(const decimal *d) {
-    if (d->last - d->first <= 19)
-        return false;
     const char *p = d->first;
     while (p < d->last && (*p == '0' || *p == '.'))
         p++;
@@ -209,7 +219,7 @@ static uint64_t leading_digits(const decimal *d, int64_t *dropped) {
     return w;
 }
 
-static uint64_t nearest_long(const decimal *d, const format f) {
+static __attribute__((noinline)) uint64_t nearest_long(const decimal *d, const format f) {
     int64_t dropped;
     uint64_t w = leading_digits(d, &dropped);
     uint64_t below = nearest(w, d->q + dropped, f), above = nearest(w + 1, d->q + dropped, f);
@@ -240,7 +250,11 @@ const char *srv_read_f32(const char *p, const char *end, float *out) {
         *out = d.negative ? -value : value;
         return p;
     }
-    uint32_t bits = (uint32_t)(is_long(&d) ? nearest_long(&d, single) : nearest(d.w, d.q, single));
+    uint32_t bits;
+    if (d.last - d.first > 19 && is_long(&d))
+        bits = (uint32_t)nearest_long(&d, single);
+    else
+        bits = (uint32_t)nearest(d.w, d.q, single);
     bits |= (uint32_t)d.negative << 31;
     memcpy(out, &bits, sizeof bits);
     return p;
@@ -251,7 +265,8 @@ const char *srv_read_f64(const char *p, const char *end, double *out) {
     p = read_decimal(p, end, &d);
     if (!p)
         return NULL;
-    uint64_t bits = is_long(&d) ? nearest_long(&d, twice) : nearest(d.w, d.q, twice);
+    bool beyond = d.last - d.first > 19 && is_long(&d);
+    uint64_t bits = beyond ? nearest_long(&d, twice) : nearest(d.w, d.q, twice);
     bits |= (uint64_t)d.negative << 63;
     memcpy(out, &bits, sizeof bits);
     return p;

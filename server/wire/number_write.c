@@ -23,22 +23,19 @@ typedef struct interval {
 } interval;
 
 /* A multiple of 10^(k+1) in the interval, else the multiple of 10^k nearest to the value. `odd`:
- * the ends of the interval do not read back to the value. */
+ * the ends of the interval do not read back to the value. Which of them it is, is a toss of a coin
+ * for most data, so all are computed and none is branched to. */
 static inline decimal choose(interval v, bool odd) {
     uint64_t lower = v.lower + odd, upper = v.upper - odd;
-    uint64_t s = v.value / 4;
-    if (s >= 10) {
-        uint64_t tens = s / 10;
-        bool below = lower <= 40 * tens, above = 40 * tens + 40 <= upper;
-        if (below != above)
-            return (decimal){tens + above, v.k + 1};
-    }
+    uint64_t s = v.value / 4, tens = s / 10;
+    bool tens_below = lower <= 40 * tens, tens_above = 40 * tens + 40 <= upper;
     bool below = lower <= 4 * s, above = 4 * s + 4 <= upper;
-    if (below != above)
-        return (decimal){s + above, v.k};
-    uint64_t middle = 4 * s + 2;
-    bool up = v.value > middle || (v.value == middle && (s & 1));
-    return (decimal){s + up, v.k};
+    uint64_t rest = v.value & 3;
+    bool up = rest + (s & 1) > 2; /* nearest, half to even */
+    up = ((below != above) & above) | ((below == above) & up);
+    bool shorter = (tens_below != tens_above) & (s >= 10);
+    uint64_t mask = 0 - (uint64_t)shorter;
+    return (decimal){((tens + tens_above) & mask) | ((s + up) & ~mask), v.k + shorter};
 }
 
 /* floor(log10(2^q)), or of 3/4 * 2^q where the lower neighbour is half as far. */
@@ -142,7 +139,7 @@ static char *write_exponent(char *p, const char *digits, int n, int exponent) {
 }
 
 /* 0.digits * 10^point, without exponent for 1e-5 <= value < 10^most. */
-static inline char *place(char *p, const char *digits, int n, int point, int most) {
+static char *place(char *p, const char *digits, int n, int point, int most) {
     if (point < -4 || point > most)
         return write_exponent(p, digits, n, point - 1);
     if (point <= 0) {
@@ -162,21 +159,25 @@ static inline char *place(char *p, const char *digits, int n, int point, int mos
     return p + n + 1;
 }
 
-/* The same for at most nine digits in a buffer of 16 bytes: copies of fixed size are faster. */
-static inline char *place_single(char *p, const char digits[16], int n, int point) {
+/* The same for at most nine digits, in the low bytes of `digits`, first to last: copies of fixed
+ * size and shifts are faster. Room for 23 bytes is used. */
+static inline char *place_single(char *p, unsigned __int128 digits, int n, int point) {
     if (point <= 0 && point >= -4) {
-        memcpy(p, "0.0000", 6);
+        memcpy(p, "0.000000", 8);
         p += 2 - point;
-        memcpy(p, digits, 16);
+        memcpy(p, &digits, 16);
         return p + n;
     }
+    memcpy(p, &digits, 16);
     if (point > 0 && point < n) {
-        memcpy(p, digits, 16);
+        uint64_t behind = (uint64_t)(digits >> (8 * point)); /* at most eight digits */
         p[point] = '.';
-        memcpy(p + point + 1, digits + point, 8);
+        memcpy(p + point + 1, &behind, 8);
         return p + n + 1;
     }
-    return place(p, digits, n, point, 16);
+    char text[16];
+    memcpy(text, &digits, 16);
+    return place(p, text, n, point, 16);
 }
 
 char *srv_write_f32(char *p, float value) {
@@ -185,31 +186,19 @@ char *srv_write_f32(char *p, float value) {
     *p = '-';
     p += bits >> 31;
     bits &= 0x7FFFFFFF;
-    if (bits == 0) {
-        *p = '0';
-        return p + 1;
-    }
-    if (bits == 0x3F800000) {
-        *p = '1';
+    if (bits == 0 || bits == 0x3F800000) {
+        *p = bits ? '1' : '0';
         return p + 1;
     }
     decimal d = shortest_single(bits);
-    char text[16] = {0};
-    uint32_t first = (uint32_t)(d.digits / 100000000);
-    uint64_t t = eight_digits((uint32_t)(d.digits % 100000000));
-    int leading = first ? -1 : __builtin_ctzll(t) / 8;
+    uint64_t first = d.digits / 100000000; /* of nine; the other eight: */
+    uint64_t t = eight_digits((uint32_t)(d.digits - first * 100000000));
     int trailing = t ? __builtin_clzll(t) / 8 : 8;
-    t += ZEROS;
-    text[0] = (char)('0' + first);
-    memcpy(text + 1, &t, 8);
-    char moved[16];
-    memcpy(moved, text, 16);
-    if (leading >= 0) {
-        t >>= 8 * leading;
-        memcpy(moved, &t, 8);
-    }
-    int n = 8 - leading - trailing;
-    return place_single(p, moved, n, n + d.exponent + trailing);
+    int leading = first ? 0 : 1 + __builtin_ctzll(t) / 8;
+    unsigned __int128 digits = ((unsigned __int128)(t + ZEROS) << 8 | (first + '0'));
+    digits >>= 8 * leading;
+    int n = 9 - leading - trailing;
+    return place_single(p, digits, n, 9 - leading + d.exponent);
 }
 
 char *srv_write_f64(char *p, double value) {
@@ -272,10 +261,9 @@ char *srv_write_decimals(char *p, double value, int decimals) {
     p = write_u64(p, whole);
     if (fraction == 0)
         return p;
-    *p = '.';
+    for (; fraction % 10 == 0; fraction /= 10)
+        ten /= 10;
     char *last = write_u64(p, fraction + ten); /* the leading 1 keeps the zeros behind the point */
     *p = '.';
-    while (last[-1] == '0')
-        last--;
     return last;
 }

@@ -172,7 +172,7 @@ static void test_memory(void **state) {
         srv_json_begin(&j, &req);
         srv_json_object(&j);
         for (int i = 0; i < 9; i++) {
-            char key[8];
+            char key[16];
             snprintf(key, sizeof key, "t%d", i);
             srv_json_key(&j, key);
             srv_json_tensor(&j, &t);
