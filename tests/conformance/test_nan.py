@@ -42,10 +42,13 @@ HIDING = {
 }
 
 
+@pytest.mark.parametrize("scale", [0.3, 1e5], ids=["normal", "huge scores"])
 @pytest.mark.parametrize("poison", POISONS, ids=str)
 @pytest.mark.parametrize("way", HIDING)
-def test_hidden_changes_nothing(table, way, poison):
+def test_hidden_changes_nothing(table, way, poison, scale):
+    """Huge scores take another path through the library than normal ones."""
     fields, hidden = HIDING[way]
+    fields = {**fields, "scale": scale}
     key, value = draw(2, B, H, S, E), draw(3, B, H, S, Ev)
     clean = body(key, value, **fields)
     key[:, :, list(hidden)] = poison
@@ -55,7 +58,8 @@ def test_hidden_changes_nothing(table, way, poison):
     got = table.post("/v1/attention", json.dumps(poisoned))
     assert (want.status_code, got.status_code) == (200, 200), got.text[:500]
     assert got.content == want.content
-    compare(got.json(), served(poisoned))
+    if scale < 1:
+        compare(got.json(), served(poisoned))
 
 
 @pytest.mark.parametrize("poison", POISONS, ids=str)
