@@ -13,8 +13,10 @@ static _Thread_local size_t refusals;
 
 static void *take(size_t size) {
     size_t rounded = size ? size : 1;
-    if (rounded > SIZE_MAX - ATTN_ALIGN)
+    if (rounded > SIZE_MAX - ATTN_ALIGN) {
+        refusals++;
         return NULL;
+    }
     rounded = (rounded + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
     size_t before = atomic_fetch_add_explicit(&used, rounded, memory_order_relaxed);
     void *p = NULL;

@@ -147,8 +147,8 @@ static bool number_parse(const char *text, srv_setting_kind kind, double *out) {
     } units[] = {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"B", 1.0}};
     char *end;
     errno = 0;
-    if (!isdigit((unsigned char)*text))
-        return false;
+    if (!isdigit((unsigned char)*text) || text[1] == 'x' || text[1] == 'X')
+        return false; /* strtod would also take signs, spaces, "inf" and hexadecimal */
     double value = strtod(text, &end);
     if (errno || !isfinite(value))
         return false;

@@ -1,0 +1,216 @@
+/* The table of settings, its layers and its error texts; automatic values; the JSON that it prints.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+
+static int open_config(void **state) {
+    srv_config *c = malloc(sizeof *c);
+    *state = c;
+    return !c || !srv_config_init(c);
+}
+
+static int close_config(void **state) {
+    srv_config_close(*state);
+    free(*state);
+    return 0;
+}
+
+static bool set(srv_config *c, const char *key, const char *text) {
+    srv_config_error err = {""};
+    bool ok = srv_config_set(c, key, text, "test", &err);
+    assert_true(ok == !*err.text);
+    return ok;
+}
+
+static void test_every_default_is_legal(void **state) {
+    srv_config *c = *state;
+    for (const srv_setting *row = srv_settings; row->key; row++) {
+        assert_true(set(c, row->key, row->standard));
+        assert_true(row->doc && *row->doc);
+        for (const srv_setting *other = row + 1; other->key; other++)
+            assert_string_not_equal(row->key, other->key);
+    }
+}
+
+static void test_every_number_keeps_its_range(void **state) {
+    srv_config *c = *state;
+    for (const srv_setting *row = srv_settings; row->key; row++) {
+        if (row->max == 0 || row->kind == SRV_SET_BOOL)
+            continue;
+        char text[64];
+        double values[] = {row->min, row->max};
+        for (int i = 0; i < 2; i++) {
+            snprintf(text, sizeof text, "%.17g", values[i]);
+            assert_true(set(c, row->key, text));
+            assert_true(srv_setting_number(c, row) == values[i]);
+        }
+        snprintf(text, sizeof text, "%.17g", row->max * 2 + 1);
+        assert_false(set(c, row->key, text));
+        assert_true(srv_setting_number(c, row) == row->max);
+        assert_false(set(c, row->key, "-1"));
+    }
+}
+
+static void test_units(void **state) {
+    srv_config *c = *state;
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } good[] = {{"1000", 1000},        {"64KiB", 65536}, {"1.5MiB", 1572864},
+                {"2 GiB", 2147483648}, {"5B", 5},        {"1e6", 1000000}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(set(c, "max_body_bytes", good[i].text));
+        assert_int_equal(c->max_body_bytes, good[i].bytes);
+    }
+    static const char *const bad[] = {"",   "MiB", "1MB", "1 MiB x", "0x10", " 5",
+                                      "+5", "nan", "inf", "1e400",   "5,",   "1.3B"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(set(c, "max_body_bytes", bad[i]));
+    assert_false(set(c, "drain_ms", "1KiB"));
+    assert_int_equal(c->max_body_bytes, 1000000);
+}
+
+static void test_unknown_key_names_the_nearest(void **state) {
+    srv_config_error err;
+    assert_false(srv_config_set(*state, "queue_lenght", "1", "--queue-lenght", &err));
+    assert_non_null(strstr(err.text, "queue_length"));
+    assert_non_null(strstr(err.text, "--queue-lenght"));
+    assert_false(srv_config_set(*state, "zzzzzzzzzzzzzzzzzz", "1", "x", &err));
+    assert_null(strstr(err.text, "did you mean"));
+}
+
+static void test_lists(void **state) {
+    srv_config *c = *state;
+    assert_true(set(c, "cors_origins", " a , b,,c "));
+    assert_int_equal(c->cors_origins.count, 3);
+    assert_string_equal(c->cors_origins.items[0], "a");
+    assert_string_equal(c->cors_origins.items[2], "c");
+    assert_true(set(c, "cors_origins", ""));
+    assert_int_equal(c->cors_origins.count, 0);
+}
+
+static bool read_json(srv_config *c, const char *text, srv_config_error *err) {
+    return srv_config_json(c, text, strlen(text), "f.json", err);
+}
+
+static void test_json(void **state) {
+    srv_config *c = *state;
+    srv_config_error err;
+    assert_true(read_json(c,
+                          "{\"queue_length\":7,\"max_cells\":1e6,\"memory_bytes\":\"1GiB\","
+                          "\"half_close_is_gone\":false,\"isa\":\"ref\",\"cors_origins\":[\"x\"]}",
+                          &err));
+    assert_int_equal(c->queue_length, 7);
+    assert_true(c->max_cells == 1e6);
+    assert_int_equal(c->memory_bytes, 1 << 30);
+    assert_false(c->half_close_is_gone);
+    assert_string_equal(c->isa, "ref");
+    assert_string_equal(c->cors_origins.items[0], "x");
+    assert_false(read_json(c, "{\"queue_length\":null}", &err));
+    assert_false(read_json(c, "{\"queue_length\":[1]}", &err));
+    assert_false(read_json(c, "{\"listen\":7}", &err));
+    assert_false(read_json(c, "{\n\"queue_length\":}", &err));
+    assert_non_null(strstr(err.text, "f.json:2:"));
+}
+
+static void test_environment(void **state) {
+    srv_config *c = *state;
+    srv_config_error err;
+    char *good[] = {"PATH=/bin",
+                    "ATTND_QUEUE_LENGTH=9",
+                    "ATTND_SERVICE_HOST=10.0.0.1",
+                    "ATTND_QUEUE_LENGHT=8",
+                    "ATTNDX=1",
+                    NULL};
+    char *bad[] = {"ATTND_QUEUE_LENGTH=many", NULL};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *warnings = open_memstream(&text, &size);
+    assert_true(srv_config_environment(c, good, warnings, &err));
+    assert_int_equal(c->queue_length, 9);
+    assert_false(srv_config_environment(c, bad, warnings, &err));
+    assert_non_null(strstr(err.text, "ATTND_QUEUE_LENGTH"));
+    fclose(warnings);
+    assert_non_null(strstr(text, "ATTND_QUEUE_LENGHT"));
+    assert_null(strstr(text, "SERVICE_HOST"));
+    free(text);
+}
+
+static void test_automatic_values(void **state) {
+    srv_config *c = *state;
+    srv_config_error err;
+    assert_true(srv_config_resolve(c, &err));
+    assert_true(c->workers >= 1);
+    assert_true(c->requests_running >= 4 && c->requests_running >= 2 * c->workers);
+    assert_true(c->memory_bytes >= 64 << 20);
+    assert_int_equal(c->max_request_bytes, c->memory_bytes / 2);
+    assert_true(set(c, "workers", "3"));
+    assert_true(srv_config_resolve(c, &err));
+    assert_int_equal(c->workers, 3);
+    assert_true(set(c, "memory_bytes", "1000"));
+    assert_false(srv_config_resolve(c, &err));
+    assert_non_null(strstr(err.text, "max_request_bytes"));
+}
+
+static char *printed(const srv_config *c) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    srv_config_print(c, out);
+    fclose(out);
+    return text;
+}
+
+static void test_what_is_printed_reads_back(void **state) {
+    srv_config *c = *state;
+    srv_config_error err;
+    srv_config back;
+    assert_true(set(c, "cors_origins", "https://a.example,quote\"back\\slash"));
+    assert_true(set(c, "listen", "unix:/tmp/\001odd"));
+    assert_true(set(c, "max_cells", "12345678901234"));
+    assert_true(set(c, "log", "off"));
+    assert_true(set(c, "half_close_is_gone", "false"));
+    char *first = printed(c);
+    assert_true(srv_config_init(&back));
+    assert_true(read_json(&back, first, &err));
+    char *second = printed(&back);
+    assert_string_equal(first, second);
+    assert_string_equal(back.listen, "unix:/tmp/\001odd");
+    srv_config_close(&back);
+    free(first);
+    free(second);
+}
+
+static void test_a_chosen_operations_port_is_remembered(void **state) {
+    srv_config *c = *state;
+    assert_false(c->ops_given);
+    assert_true(set(c, "ops_listen", ""));
+    assert_true(c->ops_given);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_config, close_config)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_every_default_is_legal),
+        TEST(test_every_number_keeps_its_range),
+        TEST(test_units),
+        TEST(test_unknown_key_names_the_nearest),
+        TEST(test_lists),
+        TEST(test_json),
+        TEST(test_environment),
+        TEST(test_automatic_values),
+        TEST(test_what_is_printed_reads_back),
+        TEST(test_a_chosen_operations_port_is_remembered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
