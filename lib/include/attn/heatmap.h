@@ -1,7 +1,7 @@
 /* Heatmap data: a part of a weight matrix, pooled to what a browser can draw.
  *
- * Weights come from a source, so that the L x S matrix need not exist: the attention operation gives
- * rows on demand, a caller with finished weights gives them from memory. */
+ * Weights come from a source, so that the L x S matrix need not exist: the attention operation
+ * gives rows on demand, a caller with finished weights gives them from memory. */
 #ifndef ATTN_HEATMAP_H
 #define ATTN_HEATMAP_H
 
@@ -12,7 +12,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Fetch rows row … row + rows - 1 of head (batch, head): weights [rows, cols] and logits [rows, cols]
+/* Fetch rows row … row + rows - 1 of head (batch, head): weights [rows, cols] and logits [rows,
+ * cols]
  * (-infinity = hidden; a source without logits leaves them and sets has_logits false). `lane` as in
  * attn_pool_run. */
 typedef struct attn_weight_source {
@@ -23,8 +24,8 @@ typedef struct attn_weight_source {
     void *ctx;
 } attn_weight_source;
 
-/* The rows of an attention run that has been made, as a source: `lanes` scratch areas are taken from
- * the arena. float64 results are rounded to float32. */
+/* The rows of an attention run that has been made, as a source: `lanes` scratch areas are taken
+ * from the arena. float64 results are rounded to float32. */
 attn_status attn_attention_source(const attn_attention *a, const attn_stats *stats, size_t lanes,
                                   attn_arena *arena, attn_weight_source *out, attn_error *err);
 
@@ -32,18 +33,18 @@ typedef enum attn_pooling { ATTN_POOL_MAX = 0, ATTN_POOL_MEAN, ATTN_POOL_BOTH } 
 typedef enum attn_heads { ATTN_HEADS_ALL = 0, ATTN_HEADS_LIST, ATTN_HEADS_MEAN } attn_heads;
 
 typedef struct attn_heatmap_options {
-    attn_heads heads;          /* default ALL; MEAN: one heatmap, the mean over heads */
-    const int64_t *head_list;  /* LIST */
+    attn_heads heads;         /* default ALL; MEAN: one heatmap, the mean over heads */
+    const int64_t *head_list; /* LIST */
     size_t head_count;
     const int64_t *batch_list; /* NULL = all batch entries */
     size_t batch_count;
-    size_t row_from, row_to;   /* half-open; 0, 0 = all rows */
+    size_t row_from, row_to; /* half-open; 0, 0 = all rows */
     size_t col_from, col_to;
-    size_t max_cells;          /* cells of all heatmaps together, at least 1 a heatmap; 0 = 65,536,
-                                  less 64 for each heatmap but the first: JSON below 1 MiB */
-    attn_pooling pool;         /* default MAX */
-    size_t top_k;              /* 0 = none: the k largest weights of each row as edges */
-    double top_p;              /* 0 = none: the fewest keys whose weights sum to >= top_p */
+    size_t max_cells;  /* cells of all heatmaps together, at least 1 a heatmap; 0 = 65,536,
+                          less 64 for each heatmap but the first: JSON below 1 MiB */
+    attn_pooling pool; /* default MAX */
+    size_t top_k;      /* 0 = none: the k largest weights of each row as edges */
+    double top_p;      /* 0 = none: the fewest keys whose weights sum to >= top_p */
 } attn_heatmap_options;
 
 typedef struct attn_edge {
@@ -51,7 +52,8 @@ typedef struct attn_edge {
     float weight;
 } attn_edge;
 
-/* A run of hidden cells: cells (row, from) … (row, to - 1) of the pooled grid hold no visible weight. */
+/* A run of hidden cells: cells (row, from) … (row, to - 1) of the pooled grid hold no visible
+ * weight. */
 typedef struct attn_hidden_run {
     size_t row, from, to;
 } attn_hidden_run;
@@ -59,18 +61,18 @@ typedef struct attn_hidden_run {
 /* One heatmap of R x C cells. Cell (r, c) covers rows origin[0] + r*step[0] … and keys
  * origin[1] + c*step[1] …, the last row and column of cells may be narrower. */
 typedef struct attn_heatmap {
-    size_t batch, head;          /* head = SIZE_MAX for the mean over heads */
-    size_t shape[2];             /* R, C */
+    size_t batch, head; /* head = SIZE_MAX for the mean over heads */
+    size_t shape[2];    /* R, C */
     size_t origin[2], step[2];
-    float range[2];              /* smallest and largest visible value among the max (or only) cells */
-    float *max, *mean;           /* [R, C] or NULL; mean over the visible weights of the cell; hidden = 0 */
+    float range[2];    /* smallest and largest visible value among the max (or only) cells */
+    float *max, *mean; /* [R, C] or NULL; mean over the visible weights of the cell; hidden = 0 */
     attn_hidden_run *hidden;
     size_t hidden_count;
-    float *row_entropy;          /* [R], nats, over all keys of a row, mean over the cell's rows; NaN where
-                                    all rows are hidden */
-    float *received;             /* [C], sum of the weights that these keys receive from the chosen rows */
-    attn_edge *edges;            /* rows ascending, weights descending, equal ones by key; of the chosen
-                                    keys that are visible. Row and col are those of the matrix */
+    float *row_entropy; /* [R], nats, over all keys of a row, mean over the cell's rows; NaN where
+                           all rows are hidden */
+    float *received;    /* [C], sum of the weights that these keys receive from the chosen rows */
+    attn_edge *edges;   /* rows ascending, weights descending, equal ones by key; of the chosen
+                           keys that are visible. Row and col are those of the matrix */
     size_t edge_count;
 } attn_heatmap;
 
@@ -86,16 +88,17 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
 /* Build. Row entropy is ln l - sum p (s - m) where logits are known (numerically exact for large
  * logits), else -sum p ln p. A head, batch entry, row or column outside is ATTN_EARG with where
- * "heads/2", "batch/0", "rows", …; more than max(512, max_cells) heatmaps are ATTN_ELIMIT ("heads"), and
- * so are more than 1,048,576 edges in all ("top_k"; with top_p alone every row may have an equal share
- * of them, "top_p"). Weights that are NaN count nowhere; a cell of nothing else is NaN. Pieces are blocks of rows; results do not depend on the pool. */
+ * "heads/2", "batch/0", "rows", …; more than max(512, max_cells) heatmaps are ATTN_ELIMIT
+ * ("heads"), and so are more than 1,048,576 edges in all ("top_k"; with top_p alone every row may
+ * have an equal share of them, "top_p"). Weights that are NaN count nowhere; a cell of nothing else
+ * is NaN. Pieces are blocks of rows; results do not depend on the pool. */
 attn_status attn_heatmap_build(const attn_weight_source *source,
                                const attn_heatmap_options *options, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_heatmaps *out,
                                attn_error *err);
 
-/* Cells for the wire. transform: v in [lo, hi] -> t in [0, 1] by linear, sqrt or log (log: ln(1 + 255 t)
- * / ln 256); u8 = round(255 t). Where lo = hi, t is 1 above 0 and else 0. NaN gives 0. */
+/* Cells for the wire. transform: v in [lo, hi] -> t in [0, 1] by linear, sqrt or log (log: ln(1 +
+ * 255 t) / ln 256); u8 = round(255 t). Where lo = hi, t is 1 above 0 and else 0. NaN gives 0. */
 typedef enum attn_transform { ATTN_LINEAR = 0, ATTN_SQRT, ATTN_LOG } attn_transform;
 void attn_heatmap_quantise(uint8_t *dst, const float *src, size_t n, const float range[2],
                            attn_transform transform);

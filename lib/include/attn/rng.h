@@ -1,12 +1,12 @@
 /* Counter-based random numbers: element i of seed s is a pure function of (s, i), so that threads,
  * tiles and other languages agree.
  *
- * bits(s, i) is the SplitMix64 output function (Steele, Lea and Flood, "Fast splittable pseudorandom
- * number generators", OOPSLA 2014) at state s + (i + 1) * 0x9E3779B97F4A7C15, modulo 2^64:
- *     z = s + (i + 1) * 0x9E3779B97F4A7C15
- *     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 ; z = (z ^ (z >> 27)) * 0x94D049BB133111EB ; z ^ (z >> 31)
- * uniform(s, i) = (bits(s, i) >> 11) * 2^-53, in [0, 1).
- * normal(s, i)  = sqrt(-2 ln(1 - uniform(s, 2i))) * cos(2 pi uniform(s, 2i + 1))   (Box and Muller, 1958). */
+ * bits(s, i) is the SplitMix64 output function (Steele, Lea and Flood, "Fast splittable
+ * pseudorandom number generators", OOPSLA 2014) at state s + (i + 1) * 0x9E3779B97F4A7C15, modulo
+ * 2^64: z = s + (i + 1) * 0x9E3779B97F4A7C15 z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 ; z = (z ^ (z
+ * >> 27)) * 0x94D049BB133111EB ; z ^ (z >> 31) uniform(s, i) = (bits(s, i) >> 11) * 2^-53, in [0,
+ * 1). normal(s, i)  = sqrt(-2 ln(1 - uniform(s, 2i))) * cos(2 pi uniform(s, 2i + 1))   (Box and
+ * Muller, 1958). */
 #ifndef ATTN_RNG_H
 #define ATTN_RNG_H
 

@@ -20,13 +20,15 @@ typedef struct attn_text {
 void attn_text_add(attn_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The tensor as numpy.array_str prints it (precision 8, suppress off, threshold 1000 with "...",
- * line width 75): "[[0.         1.         0.        ]\n [0.84967455 0.15032545 0.84967455]]". float32
- * and float64 values print their own shortest digits; booleans True/False; integers plain. */
+ * line width 75): "[[0.         1.         0.        ]\n [0.84967455 0.15032545 0.84967455]]".
+ * float32 and float64 values print their own shortest digits; booleans True/False; integers plain.
+ */
 void attn_text_tensor(attn_text *t, const attn_tensor *tensor);
 
 /* One heatmap: labels at the left and above (NULL = indices), one cell two columns wide, shaded in
  * Unicode blocks by value / range, hidden cells as a middle dot pattern distinct from zero, a scale
- * line below. Wide labels are cut; at most `width` columns (0 = 100): the rest is said, not drawn. */
+ * line below. Wide labels are cut; at most `width` columns (0 = 100): the rest is said, not drawn.
+ */
 void attn_text_heatmap(attn_text *t, const attn_heatmap *map, const char *const *row_labels,
                        size_t row_count, const char *const *col_labels, size_t col_count,
                        size_t width);
