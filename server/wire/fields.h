@@ -1,55 +1,57 @@
-/* Field tables: what a JSON body may hold, decoded into a C struct. The parser, the limits, the error
- * texts and openapi.json come from these rows; api files hold the tables.
+/* Field tables: what a JSON body may hold, decoded into a C struct. The parser, the limits, the
+ * error texts and openapi.json come from these rows; api files hold the tables.
  *
  * Every decoded struct begins with `uint64_t given;`: bit i is set when row i of its table was in
  * the body. Absent fields keep what the struct held before (its defaults); JSON null counts as
  * absent, save inside tensors. Unknown fields are errors that name the nearest known one.
  *
- * A tensor is written as nested lists, or as an object {"shape": [..], "dtype": "float32", ..} with one
- * of "data": [flat list], "base64": "little-endian bytes", "random": "normal" or "uniform" (with
- * "seed", an integer, default 0; element i of the row-major tensor is number i of attn/rng.h), and
- * "fill": "zeros", "ones", "eye" (over the last two axes) or "arange" (0, 1, 2, … row-major). Without
- * "dtype" it is float32 where numbers are accepted, else int64, else bool; lists of true and false are
- * bool where booleans are accepted.
+ * A tensor is written as nested lists, or as an object {"shape": [..], "dtype": "float32", ..} with
+ * one of "data": [flat list], "base64": "little-endian bytes", "random": "normal" or "uniform"
+ * (with "seed", an integer, default 0; element i of the row-major tensor is number i of
+ * attn/rng.h), and "fill": "zeros", "ones", "eye" (over the last two axes) or "arange" (0, 1, 2, …
+ * row-major). Without "dtype" it is float32 where numbers are accepted, else int64, else bool;
+ * lists of true and false are bool where booleans are accepted.
  *
  * When the arena's limit is reached the reply is 413 too_large with setting "max_request_bytes". A
  * handler that runs in place (req->in_place, with its small limit) then returns SRV_DEFER instead:
  *     if (!srv_decode(req, fields, &body))
  *         return req->in_place && req->reply.status == 413 ? SRV_DEFER : SRV_DONE;
- * The bounds of what is not a tensor (1 MiB of text, 200,000 values, 16,384 lists and objects) are 413
- * too, without a setting. */
+ * The bounds of what is not a tensor (1 MiB of text, 200,000 values, 16,384 lists and objects) are
+ * 413 too, without a setting. */
 #ifndef SRV_FIELDS_H
 #define SRV_FIELDS_H
 
 #include "request.h"
 
 typedef enum srv_kind {
-    SRV_BOOL,    /* bool */
-    SRV_INT,     /* int64_t, within min … max */
-    SRV_REAL,    /* double, within min … max, finite */
-    SRV_STRING,  /* const char * */
-    SRV_ENUM,    /* int: index into choices */
-    SRV_FLAGS,   /* unsigned: a list of names, bit = index into choices; a single string is a list of one */
-    SRV_TENSOR,  /* attn_tensor, see accepts */
-    SRV_INTS,    /* srv_ints: a list of integers */
+    SRV_BOOL,   /* bool */
+    SRV_INT,    /* int64_t, within min … max */
+    SRV_REAL,   /* double, within min … max, finite */
+    SRV_STRING, /* const char * */
+    SRV_ENUM,   /* int: index into choices */
+    SRV_FLAGS,  /* unsigned: a list of names, bit = index into choices; a single string is a list of
+                   one */
+    SRV_TENSOR, /* attn_tensor, see accepts */
+    SRV_INTS,   /* srv_ints: a list of integers */
     SRV_STRINGS, /* srv_strings: a list of strings */
     SRV_OBJECT,  /* nested struct at offset, fields */
     SRV_OBJECTS, /* srv_objects: a list of nested structs of `size` bytes, fields, `init` */
     SRV_UNION,   /* srv_union: one of several, see accepts */
 } srv_kind;
 
-/* accepts, for tensors. Storage: numbers float32 (or as "dtype" says), SRV_T_INT int64, booleans BOOL. */
+/* accepts, for tensors. Storage: numbers float32 (or as "dtype" says), SRV_T_INT int64, booleans
+ * BOOL. */
 enum {
-    SRV_T_REAL = 1,    /* numbers */
-    SRV_T_BOOL = 2,    /* true/false, all of them or none */
-    SRV_T_INT = 4,     /* integers only, exact to 64 bits */
-    SRV_T_NEGINF = 8,  /* null stands for -infinity */
+    SRV_T_REAL = 1,   /* numbers */
+    SRV_T_BOOL = 2,   /* true/false, all of them or none */
+    SRV_T_INT = 4,    /* integers only, exact to 64 bits */
+    SRV_T_NEGINF = 8, /* null stands for -infinity */
 };
 /* accepts, for unions. */
 enum {
     SRV_U_BOOL = 1,
     SRV_U_NUMBER = 2,
-    SRV_U_INT = 4, /* integral numbers only (with SRV_U_NUMBER: any number) */
+    SRV_U_INT = 4,    /* integral numbers only (with SRV_U_NUMBER: any number) */
     SRV_U_STRING = 8, /* one of choices */
     SRV_U_INTS = 16,
 };
@@ -67,8 +69,8 @@ typedef struct srv_objects {
     size_t count;
 } srv_objects;
 typedef struct srv_union {
-    unsigned is; /* 0 = absent, else the one SRV_U_* bit that was found (an integral number is INT when
-                    SRV_U_INT is accepted, else NUMBER) */
+    unsigned is; /* 0 = absent, else the one SRV_U_* bit that was found (an integral number is INT
+                    when SRV_U_INT is accepted, else NUMBER) */
     bool boolean;
     double number; /* set for INT too */
     int64_t integer;
@@ -80,15 +82,15 @@ typedef struct srv_field {
     const char *name;
     srv_kind kind;
     size_t offset;
-    const char *doc;             /* one sentence for openapi.json and the README */
+    const char *doc; /* one sentence for openapi.json and the README */
     unsigned accepts;
-    const char *const *choices;  /* NULL-terminated */
+    const char *const *choices;     /* NULL-terminated */
     const struct srv_field *fields; /* nested table, ended by a row with name NULL */
-    size_t size;                 /* OBJECTS: bytes of one struct */
-    void (*init)(void *item);    /* OBJECT, OBJECTS: defaults, set when the object is there; NULL:
-                                    OBJECTS start as zeros, OBJECT as the struct was */
-    double min, max;             /* INT, REAL, numbers of UNION: both 0 = no bound; OBJECTS, INTS,
-                                    STRINGS: max count, 0 = no bound */
+    size_t size;                    /* OBJECTS: bytes of one struct */
+    void (*init)(void *item); /* OBJECT, OBJECTS: defaults, set when the object is there; NULL:
+                                 OBJECTS start as zeros, OBJECT as the struct was */
+    double min, max;          /* INT, REAL, numbers of UNION: both 0 = no bound; OBJECTS, INTS,
+                                 STRINGS: max count, 0 = no bound */
     bool required;
 } srv_field;
 

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /* Read one JSON number that starts at p (RFC 8259 grammar: no leading +, no leading zeros, no bare
- * dot) and ends before `end`. Returns the byte after it, or NULL when there is no number. The value is
- * rounded to nearest even, as strtof / strtod would; beyond the range gives ±infinity, which the
+ * dot) and ends before `end`. Returns the byte after it, or NULL when there is no number. The value
+ * is rounded to nearest even, as strtof / strtod would; beyond the range gives ±infinity, which the
  * caller refuses. read_i64: integers only ("3.0" and "1e3" count as integers when exact; otherwise
  * NULL). */
 const char *srv_read_f32(const char *p, const char *end, float *out);
@@ -17,10 +17,10 @@ const char *srv_read_i64(const char *p, const char *end, int64_t *out);
 
 #define SRV_NUMBER_TEXT 32 /* room that any of these needs, bytes */
 
-/* Write the shortest decimal text that reads back to the same float32 (double), nearest to the exact
- * value among those; finite values only. Integral values have no point ("1", "-0", "16777216");
- * exponents as in "1e-07" are written "1e-7", used below 1e-5 and from 1e16 on (1e21 for double).
- * Returns the byte after the text; no NUL is written. */
+/* Write the shortest decimal text that reads back to the same float32 (double), nearest to the
+ * exact value among those; finite values only. Integral values have no point ("1", "-0",
+ * "16777216"); exponents as in "1e-07" are written "1e-7", used below 1e-5 and from 1e16 on (1e21
+ * for double). Returns the byte after the text; no NUL is written. */
 char *srv_write_f32(char *p, float value);
 char *srv_write_f64(char *p, double value);
 char *srv_write_i64(char *p, int64_t value);

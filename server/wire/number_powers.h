@@ -4,9 +4,10 @@
 
 #include <stdint.h>
 
-#define SRV_POWER_FIRST (-342) /* below, any 64-bit integer times the power is less than 2^-1075   \
-                                */
-#define SRV_POWER_LAST 324     /* 10^324 scales the smallest double to an integer of 17 digits */
+/* Any 64-bit integer times 10^-343 is less than half of the smallest double; 10^324 scales that
+ * double to an integer of 17 digits. */
+#define SRV_POWER_FIRST (-342)
+#define SRV_POWER_LAST  324
 
 /* Rows 0 … 55 are exact; rows -27 … -1 are rounded up; all others are cut off. */
 typedef struct srv_power {
