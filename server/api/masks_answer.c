@@ -1,6 +1,7 @@
 /* The answer of POST /v1/masks: small masks cell by cell, large ones as runs of visible keys, with
  * batch entries and heads that are equal said once. */
 #include <math.h>
+#include <string.h>
 
 #include "masks_call.h"
 
@@ -60,18 +61,26 @@ static void write_cells(srv_json *j, const srv_masks_call *call) {
     srv_json_tensor(j, &cells);
 }
 
-static void write_row(srv_json *j, const uint8_t *keep, size_t i, size_t S) {
-    for (size_t from = 0; from < S;) {
-        size_t to = from;
-        while (to < S && keep[to] == keep[from])
-            to++;
-        if (keep[from]) {
-            srv_json_array(j);
-            srv_json_size(j, i);
-            srv_json_size(j, from);
-            srv_json_size(j, to);
-            srv_json_array_end(j);
-        }
+/* The runs of one row; keep has room for S keys. Only the keys that causal, window and lengths
+ * leave are looked at. */
+static void write_row(srv_json *j, const srv_masks_call *call, size_t b, size_t h, size_t i,
+                      uint8_t *keep) {
+    size_t lo, hi;
+    attn_mask_interval(call->mask, b, i, &lo, &hi);
+    attn_mask_keep(call->mask, b, h, i, lo, hi - lo, keep);
+    const uint8_t *end = keep + (hi - lo);
+    for (const uint8_t *from = keep; from < end;) {
+        from = memchr(from, 1, (size_t)(end - from));
+        if (!from)
+            return;
+        const uint8_t *to = memchr(from, 0, (size_t)(end - from));
+        if (!to)
+            to = end;
+        srv_json_array(j);
+        srv_json_size(j, i);
+        srv_json_size(j, lo + (size_t)(from - keep));
+        srv_json_size(j, lo + (size_t)(to - keep));
+        srv_json_array_end(j);
         from = to;
     }
 }
@@ -111,8 +120,7 @@ static bool write_runs(srv_json *j, const srv_masks_call *call) {
                     srv_problem_error(call->req, &err);
                     return false;
                 }
-                attn_mask_keep(call->mask, b, h, i, 0, s->S, keep);
-                write_row(j, keep, i, s->S);
+                write_row(j, call, b, h, i, keep);
             }
             srv_json_array_end(j);
             srv_json_object_end(j);
