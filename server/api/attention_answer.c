@@ -85,9 +85,9 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     srv_json_key(j, "bytes");
     srv_json_object(j);
     srv_json_key(j, "work");
-    srv_json_size(j, call->cost.work_bytes);
+    srv_json_size(j, call->alone.work_bytes);
     srv_json_key(j, "result");
-    srv_json_size(j, call->cost.result_bytes);
+    srv_json_size(j, call->alone.result_bytes);
     srv_json_object_end(j);
     srv_json_object_end(j);
 }

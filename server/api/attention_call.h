@@ -46,7 +46,8 @@ typedef struct srv_attention_call {
     bool heatmap;         /* asked for */
     bool weights_omitted; /* by default, for their size */
     attn_heatmap_options heat;
-    attn_cost cost; /* of the heatmap too */
+    attn_cost cost;  /* of the heatmap too */
+    attn_cost alone; /* the same on one thread: what explain may say of any service */
     attn_attention *op;
     attn_results results;
     attn_heatmaps maps;

@@ -32,19 +32,19 @@ static bool decode(srv_attention_call *call) {
 /* Brackets and commas of a row of each of four tensors, which empty rows have too. */
 #define TEXT_OF_ROWS 32.0
 
-/* The cost of the run and its heatmap, from shapes alone; *text: most bytes of the answer. */
-static bool count_cost(srv_attention_call *call, double *text) {
+/* The cost of the run and its heatmap on `slots` threads, from shapes alone; *text: most bytes of
+ * the answer. */
+static bool count_cost(srv_attention_call *call, size_t slots, attn_cost *cost, double *text) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    size_t slots = attn_pool_slots(req->app->pool);
     attn_cost heat = {0};
     attn_error err = {0};
-    if (attn_attention_cost(d, call->want, slots, &call->cost, &err)) {
+    if (attn_attention_cost(d, call->want, slots, cost, &err)) {
         srv_problem_error(req, &err);
         return false;
     }
     double rows = (double)d->B * ((double)d->Hq * (double)d->L + (double)d->Hkv * (double)d->S);
-    *text = TEXT_OF_TENSORS * (double)call->cost.result_bytes + TEXT_OF_ROWS * rows;
+    *text = TEXT_OF_TENSORS * (double)cost->result_bytes + TEXT_OF_ROWS * rows;
     if (!call->heatmap)
         return true;
     if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
@@ -52,9 +52,9 @@ static bool count_cost(srv_attention_call *call, double *text) {
         return false;
     }
     *text += TEXT_OF_HEATMAP * (double)heat.result_bytes;
-    call->cost.operations += heat.operations;
-    if (attn_size_add(call->cost.work_bytes, heat.work_bytes, &call->cost.work_bytes) &&
-        attn_size_add(call->cost.result_bytes, heat.result_bytes, &call->cost.result_bytes))
+    cost->operations += heat.operations;
+    if (attn_size_add(cost->work_bytes, heat.work_bytes, &cost->work_bytes) &&
+        attn_size_add(cost->result_bytes, heat.result_bytes, &cost->result_bytes))
         return true;
     srv_problem(req, SRV_TOO_LARGE, "/heatmap", "its size is beyond what can be counted");
     return false;
@@ -64,7 +64,8 @@ static bool count_cost(srv_attention_call *call, double *text) {
 static bool within_limits(srv_attention_call *call, double *text) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    if (!count_cost(call, text))
+    if (!count_cost(call, 1, &call->alone, text) ||
+        !count_cost(call, attn_pool_slots(req->app->pool), &call->cost, text))
         return false;
     double most = req->app->config->max_cells;
     if (call->cost.cells > most) {

@@ -51,7 +51,7 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                   d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
     attn_text_add(t, "kernel: %s\n", attn_attention_kernel(call->op));
     attn_text_add(t, "cost: %.6g operations, %zu bytes of results, %zu bytes of scratch\n",
-                  call->cost.operations, call->cost.result_bytes, call->cost.work_bytes);
+                  call->alone.operations, call->alone.result_bytes, call->alone.work_bytes);
 }
 
 void srv_attention_text(srv_attention_call *call) {

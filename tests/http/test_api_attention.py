@@ -319,6 +319,12 @@ def test_explain(daemon):
     assert plain["offsets"] == [0] and plain["kept"] == 1 and plain["scale"] == 3
 
 
+def test_explain_does_not_depend_on_the_workers(start):
+    body = qkv(B=2, H=4, L=40, S=50) | {"explain": True, "heatmap": {}}
+    one, two = (start("--workers", str(n), "--ops-listen", "").post("/v1/attention", body).content for n in (1, 2))
+    assert one == two
+
+
 def test_explain_alone(daemon):
     assert list(ask(daemon, qkv() | {"return": [], "explain": True})) == ["diagnostics"]
 
