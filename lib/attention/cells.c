@@ -14,9 +14,8 @@ attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *
     attn_cells_scratch *s = attn_arena_small(arena, sizeof *s);
     const size_t rows = a->dims.L < a->kernels->rows ? a->dims.L : a->kernels->rows;
     if (!s ||
-        !attn_block_work_init(&s->work, a->kernels, rows ? rows : 1, a->dims.E, a->dims.Ev, arena) ||
-        !attn_block_work_init(&s->careful, attn_kernels_of(ATTN_ISA_REF), 1, a->dims.E, a->dims.Ev,
-                              arena))
+        !attn_block_work_init(&s->work, a->kernels, rows ? rows : 1, &a->dims, arena) ||
+        !attn_block_work_init(&s->careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena))
         return NULL;
     return s;
 }
@@ -81,6 +80,7 @@ static void compute_block(const request *q, const attn_block *block, const attn_
     size_t ld;
     const void *queries =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, &ld);
+    attn_block_begin(a, block, queries, ld, w);
     for (size_t tile = range->col / k->keys * k->keys; tile < end; tile += k->keys) {
         const size_t tile_end = a->dims.S - tile < k->keys ? a->dims.S : tile + k->keys;
         const size_t from = tile < range->col ? range->col : tile;

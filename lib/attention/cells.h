@@ -19,6 +19,9 @@ attn_status attn_cells_with_logits(const attn_attention *a, const attn_stats *st
 attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_t i,
                               attn_error *err);
 
+/* Weights [B, Hq, L, S] become those after dropout. */
+void attn_drop_weights(const attn_attention *a, attn_tensor *weights);
+
 /* present_key and present_value: the cache with the new keys behind it, [B, Hkv, S, …]. */
 attn_status attn_present(const attn_attention *a, attn_arena *arena, attn_results *out,
                          attn_error *err);

@@ -146,7 +146,7 @@ static attn_status load_queries(const forward *f, const attn_block *block, attn_
                                 attn_error *err) {
     const attn_attention *a = f->a;
     const attn_kernels *k = w->kernels;
-    const size_t E = a->dims.E;
+    const size_t E = a->dims.score_width;
     *q = attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, ld);
     *reach = 0;
     for (size_t r = 0; r < block->rows; r++) {
@@ -188,7 +188,7 @@ static uint64_t careful_rows(const forward *f, const attn_block *block, double r
             key = fmax(key, p->key_reach[first + t]);
             value = fmax(value, p->value_reach[first + t]);
         }
-        const double score = reach * key * (double)a->dims.E * fmax(1, fabs(a->scale));
+        const double score = reach * key * (double)a->dims.score_width * fmax(1, fabs(a->scale));
         if (score > FLT_MAX / 4 || value * (double)a->dims.S > FLT_MAX / 4)
             careful = UINT64_MAX;
     }
@@ -269,6 +269,8 @@ static attn_status allocate_results(const attn_attention *a, unsigned want, attn
         ok = ok && allocate_tensor(arena, d->result, d->output_rank, d->output, &out->output);
     if (want & ATTN_WANT_WEIGHTS)
         ok = ok && allocate_tensor(arena, d->result, d->weights_rank, d->weights, &out->weights);
+    if (want & ATTN_WANT_WEIGHTS_DROPPED)
+        ok = ok && allocate_tensor(arena, d->result, d->weights_rank, d->weights, &out->weights_dropped);
     if (want & ATTN_WANT_LOGSUMEXP)
         ok = ok && allocate_tensor(arena, d->result, d->rows_rank, d->rows, &out->logsumexp);
     if (want & ATTN_WANT_SCORES)
@@ -282,9 +284,9 @@ static attn_status allocate_lanes(forward *f, size_t slots, attn_arena *arena, a
     const size_t rows = a->dims.L < k->rows ? a->dims.L : k->rows;
     f->lanes = attn_arena_zeroed(arena, slots, sizeof *f->lanes);
     for (size_t s = 0; s < slots; s++)
-        if (!f->lanes || !attn_block_work_init(&f->lanes[s].work, k, rows, a->dims.E, a->dims.Ev, arena) ||
-            !attn_block_work_init(&f->lanes[s].careful, attn_kernels_of(ATTN_ISA_REF), 1,
-                                  a->dims.E, a->dims.Ev, arena))
+        if (!f->lanes || !attn_block_work_init(&f->lanes[s].work, k, rows, &a->dims, arena) ||
+            !attn_block_work_init(&f->lanes[s].careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims,
+                                  arena))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
     return ATTN_OK;
 }
@@ -293,7 +295,7 @@ static attn_status run_rows(forward *f, attn_pool *pool, const attn_control *con
                             attn_arena *arena, attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
     const size_t rows = f->a->kernels->rows;
-    const double block = 2.0 * (double)rows * (double)d->S * (double)(d->E + d->Ev) + 1;
+    const double block = 2.0 * (double)rows * (double)d->S * (double)(d->score_width + d->Ev) + 1;
     f->row_blocks = (d->L + rows - 1) / rows;
     f->blocks_a_piece = block < PIECE_OPERATIONS ? (size_t)(PIECE_OPERATIONS / block) : 1;
     if (f->blocks_a_piece > f->row_blocks)
@@ -326,6 +328,12 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
         status = attn_cells_fill(a, &results.stats, ATTN_STAGE_PROBS,
                                  a->kernels->elem == attn_dtype_size(a->dims.result), pool, control,
                                  arena, &results.weights, err);
+    if (status == ATTN_OK && (want & ATTN_WANT_WEIGHTS_DROPPED)) {
+        status = attn_cells_fill(a, &results.stats, ATTN_STAGE_PROBS, false, pool, control, arena,
+                                 &results.weights_dropped, err);
+        if (status == ATTN_OK)
+            attn_drop_weights(a, &results.weights_dropped);
+    }
     if (status == ATTN_OK && (want & ATTN_WANT_PRESENT))
         status = attn_present(a, arena, &results, err);
     if (status == ATTN_OK)

@@ -345,6 +345,21 @@ static attn_status add_window(compiler *c, const attn_mask_layer *layer) {
     return ATTN_OK;
 }
 
+static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
+    const attn_pattern *pattern = &layer->pattern;
+    attn_mask *m = c->m;
+    attn_status status = attn_pattern_check(pattern, layer->where, c->err);
+    if (status != ATTN_OK)
+        return status;
+    if (pattern->kind == ATTN_PATTERN_LOCAL) {
+        m->left = pattern->radius < m->left ? pattern->radius : m->left;
+        m->right = pattern->radius < m->right ? pattern->radius : m->right;
+    } else {
+        m->patterns[m->pattern_count++] = pattern;
+    }
+    return ATTN_OK;
+}
+
 static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
@@ -367,6 +382,8 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
         return add_padding(c, layer);
     case ATTN_LAYER_LENGTHS:
         return add_lengths(c, layer);
+    case ATTN_LAYER_PATTERN:
+        return add_pattern(c, layer);
     case ATTN_LAYER_TOKENS:
         return add_keep(c, layer, (double)layer->pad_id, true, padding_view);
     }
@@ -397,7 +414,7 @@ static attn_status set_offsets(compiler *c) {
             return attn_fail(c->err, ATTN_EARG, "query_offset",
                              "%" PRId64 " is beyond any sequence", offset[b]);
     }
-    const bool interval = m->left != INT64_MAX || m->right != INT64_MAX;
+    const bool interval = m->pattern_count || m->left != INT64_MAX || m->right != INT64_MAX;
     for (size_t b = 1; interval && b < m->B; b++)
         m->same_batches &= offset[b] == offset[0];
     m->offset = offset;

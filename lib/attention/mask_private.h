@@ -4,6 +4,7 @@
 
 #include <attn/mask.h>
 
+#include "attention/pattern.h"
 #include "attention/view.h"
 #include "kernels/kernels.h"
 
@@ -24,6 +25,8 @@ struct attn_mask {
     size_t keep_count;
     attn_mask_part bias[ATTN_MASK_LAYERS]; /* numbers; -infinity hides */
     size_t bias_count;
+    const attn_pattern *patterns[ATTN_MASK_LAYERS];
+    size_t pattern_count;
     bool same_heads, same_batches;
 };
 
@@ -35,7 +38,11 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 
 /* May a layer other than the interval hide a key (by bytes or by -infinity)? */
 static inline bool attn_mask_hides_cells(const attn_mask *m) {
-    return m->keep_count || m->bias_count;
+    return m->keep_count || m->bias_count || m->pattern_count;
 }
+
+/* Do patterns hide all of keys j0 … j0 + n - 1 from all of rows i … i + rows - 1? (Not under a finite
+ * fill.) */
+bool attn_mask_tile_hidden(const attn_mask *m, size_t b, size_t i, size_t rows, size_t j0, size_t n);
 
 #endif

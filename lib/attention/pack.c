@@ -18,7 +18,7 @@ static bool packed_bytes(const attn_attention_dims *d, const attn_kernels *k, si
                          size_t tiles, size_t *keys, size_t *values, size_t *reach, size_t *bad) {
     size_t heads, all;
     return attn_size_mul(sets, d->Hkv, &heads) && attn_size_mul(heads, tiles, &all) &&
-           attn_size_mul(all, k->key_room(d->E) * k->elem, keys) &&
+           attn_size_mul(all, k->key_room(d->score_width) * k->elem, keys) &&
            attn_size_mul(all, k->value_room(d->Ev) * k->elem, values) &&
            attn_size_mul(all, sizeof(double), reach) && attn_size_mul(heads, d->S, bad);
 }
@@ -65,8 +65,8 @@ static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, voi
     size_t ld;
     memset(bad, 0, n);
     const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-    p->key_reach[at] = clean(k, &rows, &ld, n, a->dims.E, bad, 1, scratch);
-    k->pack_key(p->keys + at * p->key_bytes, rows, ld, n, a->dims.E);
+    p->key_reach[at] = clean(k, &rows, &ld, n, a->dims.score_width, bad, 1, scratch);
+    k->pack_key(p->keys + at * p->key_bytes, rows, ld, n, a->dims.score_width);
     rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
     p->value_reach[at] = clean(k, &rows, &ld, n, a->dims.Ev, bad, 2, scratch);
     k->pack_value(p->values + at * p->value_bytes, rows, ld, n, a->dims.Ev);
@@ -114,7 +114,7 @@ static bool seen_by_any(const attn_attention *a, size_t b, size_t hkv, size_t j)
 
 static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
                               attn_error *err) {
-    const size_t width = key ? a->dims.E : a->dims.Ev;
+    const size_t width = key ? a->dims.Ek : a->dims.Ev;
     char path[96];
     for (size_t e = 0; e < width; e++) {
         const bool cached = j < a->dims.past;
@@ -130,7 +130,8 @@ static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, siz
                          "allow_nonfinite)",
                          isnan(x) ? "NaN" : "infinity");
     }
-    return ATTN_OK;
+    attn_element_path(a, key ? 'k' : 'v', b, hkv, j, 0, path);
+    return attn_fail(err, ATTN_EVALUE, path, "the score form's map of this key overflows float32");
 }
 
 /* The first visible key or value that is not finite, as an error. */
@@ -157,7 +158,7 @@ static attn_packed *allocate(const attn_attention *a, attn_arena *arena) {
         return NULL;
     *p = (attn_packed){.kernels = k,
                        .tiles = d->S / k->keys + (d->S % k->keys != 0),
-                       .key_bytes = k->key_room(d->E) * k->elem,
+                       .key_bytes = k->key_room(d->score_width) * k->elem,
                        .value_bytes = k->value_room(d->Ev) * k->elem};
     if (!packed_bytes(d, k, a->sets, p->tiles, &keys, &values, &reach, &bad))
         return NULL;
@@ -173,7 +174,7 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
                       attn_arena *arena, attn_packed **out, attn_error *err) {
     const attn_kernels *k = a->kernels;
     const size_t slots = attn_pool_slots(pool);
-    const size_t widest = a->dims.E > a->dims.Ev ? a->dims.E : a->dims.Ev;
+    const size_t E = a->dims.score_width, widest = E > a->dims.Ev ? E : a->dims.Ev;
     packer pk = {.a = a, .p = allocate(a, arena), .lanes = attn_arena_take(arena, slots * sizeof(void *))};
     if (!pk.p || !pk.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");

@@ -158,7 +158,7 @@ static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, a
     if ((status = merge_batch(d, &k, err)) != ATTN_OK || (status = merge_batch(d, &v, err)) != ATTN_OK ||
         (status = expect(k.name, "the number of heads", k.heads, d->Hkv, "as key has", err)) != ATTN_OK ||
         (status = expect(v.name, "the number of heads", v.heads, d->Hkv, "as key has", err)) != ATTN_OK ||
-        (status = expect(k.name, "the width", k.width, d->E, "as query has", err)) != ATTN_OK ||
+        (status = expect(k.name, "the width", k.width, d->Ek, "as key has", err)) != ATTN_OK ||
         (status = expect(v.name, "the width", v.width, d->Ev, "as value has", err)) != ATTN_OK)
         return status;
     return expect(v.name, "the length", v.rows, k.rows, "as past_key has", err);
@@ -197,6 +197,22 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     return ATTN_OK;
 }
 
+/* Widths that the score form makes of queries and keys. */
+static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
+    attn_score_plan plan;
+    if (in->score.kind >= ATTN_SCORE_COUNT)
+        return attn_fail(err, ATTN_EARG, "score", "unknown score form");
+    attn_status status = attn_score_form_of(in->score.kind)->plan(&in->score, d->E, d->Ek, &plan, err);
+    if (status != ATTN_OK)
+        return status;
+    d->score_width = plan.width;
+    d->transforms = plan.query_map.rank || plan.key_map.rank || plan.finish ||
+                    in->position.kind == ATTN_POSITION_ROTARY;
+    if (in->position.kind == ATTN_POSITION_SHAW && in->position.key_table.rank)
+        d->relative = in->position.key_table.dims[0];
+    return ATTN_OK;
+}
+
 attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out,
                                  attn_error *err) {
     const attn_tensor *key = in->key.rank ? &in->key : &in->query;
@@ -219,10 +235,11 @@ attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out
     d.batch_rank = q.batch_rank;
     for (int a = 0; a < d.batch_rank; a++)
         d.batch[a] = in->query.dims[a];
-    d.Hq = q.heads, d.Hkv = k.heads, d.L = q.rows, d.E = q.width, d.Ev = v.width;
+    d.Hq = q.heads, d.Hkv = k.heads, d.L = q.rows;
+    d.E = q.width, d.Ek = k.width, d.Ev = v.width;
     if ((status = merge_batch(&d, &k, err)) != ATTN_OK ||
         (status = merge_batch(&d, &v, err)) != ATTN_OK ||
-        (status = expect("key", "the width of a head", k.width, d.E, "as query has", err)) != ATTN_OK ||
+        (status = resolve_score(in, &d, err)) != ATTN_OK ||
         (status = expect("value", "the number of heads", v.heads, d.Hkv, "as key has", err)) != ATTN_OK ||
         (status = expect("value", "the number of keys", v.rows, k.rows, "as key has", err)) != ATTN_OK ||
         (status = check_heads(in, &d, err)) != ATTN_OK ||

@@ -6,6 +6,7 @@
  *
  *   pack_key, pack_value   one tile's keys and values into the table's own layout
  *   score                  tile[r][j] = q_r . k_j
+ *   score_tanh             tile[r][j] = sum_a v_a tanh(q_ra + k_ja)
  *   edit                   one row of it: scale, softcap, bias, hidden cells
  *   softmax                tile -> unnormalised weights; running maximum, partial sums, rescale factors
  *   accumulate             acc[r] = acc[r] * factor[r] + sum_j tile[r][j] v_j
@@ -64,6 +65,9 @@ typedef struct attn_kernels {
     /* q [rows, E] with row stride ldq. Cells j >= n of the tile's rows are left undefined. */
     void (*score)(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
                   size_t n, size_t E);
+    /* v [A] unaligned; queries and keys of width A. */
+    void (*score_tanh)(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
+                       size_t n, size_t A, const void *v);
     /* In place; pads the row behind n as softmax needs it. */
     void (*edit)(void *row, size_t n, const attn_edit *edit);
     /* max[rows] (start: -infinity) and sum[rows][lanes] (start: 0) go on from tile to tile; factor[rows]

@@ -43,6 +43,18 @@ static void k_score_ref(void *tile, const void *q, size_t ldq, size_t rows, cons
         }
 }
 
+static void k_score_tanh_ref(void *tile, const void *q, size_t ldq, size_t rows,
+                             const void *packed_key, size_t n, size_t A, const void *v) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < n; j++) {
+            const double *a = (const double *)q + r * ldq, *b = (const double *)packed_key + j * A;
+            double sum = 0;
+            for (size_t c = 0; c < A; c++)
+                sum += ((const double *)v)[c] * tanh(a[c] + b[c]);
+            ((double *)tile)[r * KEYS + j] = sum;
+        }
+}
+
 /* A hidden cell under a finite fill: `add` is one float32 addition in every table. */
 static double hide(double s, const attn_edit *edit) {
     switch (edit->fill) {
@@ -135,6 +147,7 @@ const attn_kernels attn_kernels_ref = {
     .pack_value = k_pack_ref,
     .reach = k_reach_ref,
     .score = k_score_ref,
+    .score_tanh = k_score_tanh_ref,
     .edit = k_edit_ref,
     .softmax = k_softmax_ref,
     .accumulate = k_accumulate_ref,

@@ -216,6 +216,20 @@ static void NAME(k_score)(void *tile, const void *q, size_t ldq, size_t rows,
     }
 }
 
+static void NAME(k_score_tanh)(void *tile, const void *q, size_t ldq, size_t rows,
+                               const void *packed_key, size_t n, size_t A, const void *v) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < n; j += LANES) {
+            const float *a = (const float *)q + r * ldq;
+            const float *column = (const float *)packed_key + j / PW * PW * A + j % PW;
+            vf sum = vset(0.0f);
+            for (size_t c = 0; c < A; c++)
+                sum = vfma(vset(((const float *)v)[c]),
+                           tanh_lanes(vadd(vset(a[c]), vload(column + c * PW))), sum);
+            vstore((float *)tile + r * KEYS + j, sum);
+        }
+}
+
 static void NAME(k_accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
                                size_t n, size_t Ev, const void *factor) {
     size_t lda = NAME(k_acc_room)(Ev);
@@ -364,6 +378,7 @@ const attn_kernels NAME(attn_kernels) = {
     .pack_value = NAME(k_pack_value),
     .reach = NAME(k_reach),
     .score = NAME(k_score),
+    .score_tanh = NAME(k_score_tanh),
     .edit = NAME(k_edit),
     .softmax = NAME(k_softmax),
     .accumulate = NAME(k_accumulate),

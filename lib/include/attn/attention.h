@@ -5,8 +5,9 @@
  * Letters: B batch, Hq query heads, Hkv key/value heads, L queries, S keys (cached ones included),
  * E head width, Ev value width. Query head h uses key/value head h / (Hq / Hkv).
  *
- * Order: score -> scale -> softcap c*tanh(s/c) -> additive parts -> hidden cells to -infinity ->
- * softmax -> times value. A fully hidden row gives zero output, zero weights, logsumexp -infinity.
+ * Order: score -> scale -> softcap c*tanh(s/c) -> additive parts (positions, float masks) -> hidden cells
+ * to -infinity -> sink logit in the denominator -> softmax -> dropout -> times value. A fully hidden row
+ * gives zero output, zero weights, logsumexp -infinity (with a sink: the sink).
  *
  * One operation runs in four steps: attn_attention_shape (shapes only) -> attn_attention_cost ->
  * attn_attention_new (checks values, compiles masks) -> attn_attention_run; afterwards
@@ -14,6 +15,7 @@
 #ifndef ATTN_ATTENTION_H
 #define ATTN_ATTENTION_H
 
+#include "forms.h"
 #include "isa.h"
 #include "mask.h"
 #include "memory.h"
@@ -50,8 +52,14 @@ typedef struct attn_inputs {
     attn_layout layout;
     size_t num_heads, num_kv_heads;    /* BLD: needed; 0 for num_kv_heads = num_heads */
     bool forbid_gqa;                   /* unequal head counts are an error */
-    double scale;                      /* NaN = 1/sqrt(E) */
+    double scale;                      /* NaN = the form's own: 1/sqrt(E) or 1 (forms.h) */
     double softcap;                    /* 0 = off, else > 0 */
+    attn_score score;                  /* forms.h; all zero = scaled dot product */
+    attn_position position;
+    attn_tensor sinks;                 /* [Hq]: a logit a head that takes mass and gives no value */
+    double dropout_p;                  /* 0 = none; weights dropped with this probability, < 1 */
+    uint64_t dropout_seed;             /* cell (b, h, i, j) is dropped when attn_rng_uniform(seed, its
+                                          row-major index in [B, Hq, L, S]) < p */
     attn_mask_spec mask;
     bool allow_nonfinite;              /* let NaN and infinity through instead of ATTN_EVALUE */
 } attn_inputs;
@@ -62,7 +70,10 @@ typedef struct attn_attention_dims {
     int batch_rank;
     size_t batch[ATTN_MAX_RANK];
     bool has_heads;              /* do output and weights carry a head axis? */
-    size_t B, Hq, Hkv, L, S, past, E, Ev;
+    size_t B, Hq, Hkv, L, S, past, E, Ek, Ev; /* E, Ek: widths of a query and a key, equal for dot forms */
+    size_t score_width;          /* width of the product that makes a score: E, or A */
+    size_t relative;             /* rows of Shaw's tables, 0 without */
+    bool transforms;             /* queries or keys are transformed before the product */
     attn_dtype result;           /* ATTN_F32, or ATTN_F64 with a float64 input */
     int output_rank, weights_rank, rows_rank;
     size_t output[ATTN_MAX_RANK];  /* query's shape with Ev for E, in the query's layout */
@@ -81,6 +92,7 @@ enum {
     ATTN_WANT_LOGSUMEXP = 4,
     ATTN_WANT_SCORES = 8,
     ATTN_WANT_PRESENT = 16,
+    ATTN_WANT_WEIGHTS_DROPPED = 32, /* weights after dropout, kept ones divided by 1 - p */
 };
 
 typedef struct attn_cost {
@@ -108,7 +120,7 @@ const char *attn_attention_kernel(const attn_attention *a); /* "avx512", "ref", 
 /* Statistics of each row [B, Hq, L]: enough to compute any weight later, exactly. `sum` is relative
  * to a power of two chosen from `max` (lib/kernels/kernels.h), so use logsumexp for arithmetic. */
 typedef struct attn_stats {
-    double *max;   /* largest visible score; -infinity for a fully hidden row */
+    double *max;   /* largest visible score or sink; -infinity for a fully hidden row without sink */
     double *sum;
     uint8_t *kind; /* private: which path computed the row */
 } attn_stats;
@@ -116,7 +128,7 @@ typedef struct attn_stats {
 /* Wanted tensors have a rank; others rank 0. Element type: dims.result (present_*: the type of the
  * inputs widened to it). logsumexp and scores hold -infinity where hidden. All in the arena. */
 typedef struct attn_results {
-    attn_tensor output, weights, logsumexp, scores, present_key, present_value;
+    attn_tensor output, weights, weights_dropped, logsumexp, scores, present_key, present_value;
     attn_stats stats;
     size_t hidden_rows; /* fully hidden rows, over all batches and heads */
 } attn_results;
@@ -132,6 +144,17 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
 typedef struct attn_range {
     size_t batch, head, row, rows, col, cols;
 } attn_range;
+
+/* The largest differences found when n random rows (attn_rng, `seed`) are computed again in double from
+ * the inputs: of output (relative to the largest magnitude of value) and of logsumexp. Needs
+ * ATTN_WANT_OUTPUT in the run. */
+typedef struct attn_verification {
+    size_t rows;
+    double output_error, logsumexp_error;
+} attn_verification;
+attn_status attn_attention_verify(const attn_attention *a, const attn_results *results, size_t n,
+                                  uint64_t seed, attn_arena *arena, attn_verification *out,
+                                  attn_error *err);
 
 /* Scratch for attn_attention_cells, one a thread. */
 typedef struct attn_cells_scratch attn_cells_scratch;

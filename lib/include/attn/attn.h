@@ -3,6 +3,7 @@
 #define ATTN_ATTN_H
 
 #include "attention.h"
+#include "forms.h"
 #include "heatmap.h"
 #include "isa.h"
 #include "mask.h"

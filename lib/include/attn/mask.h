@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "forms.h"
 #include "memory.h"
 #include "status.h"
 #include "tensor.h"
@@ -28,6 +29,7 @@ typedef enum attn_layer_kind {
     ATTN_LAYER_BIAS,    /* the same, always additive */
     ATTN_LAYER_PADDING, /* [B, S] or [S]: which keys are real */
     ATTN_LAYER_LENGTHS, /* [B]: the first length keys are real */
+    ATTN_LAYER_PATTERN, /* forms.h: local, strided, block, global */
     ATTN_LAYER_TOKENS,  /* token ids [B, S] or [S]: a key is real when its id is not pad_id */
 } attn_layer_kind;
 
@@ -46,6 +48,7 @@ typedef struct attn_mask_layer {
     attn_semantics semantics;
     int64_t window[2];     /* WINDOW: left, right; -1 = open */
     int64_t pad_id;        /* TOKENS */
+    attn_pattern pattern;  /* PATTERN */
 } attn_mask_layer;
 
 typedef enum attn_fill { ATTN_FILL_HIDE = 0, ATTN_FILL_ADD, ATTN_FILL_REPLACE } attn_fill;
@@ -86,7 +89,7 @@ int64_t attn_mask_offset(const attn_mask *m, size_t b);        /* row i sits at 
 bool attn_mask_is_plain(const attn_mask *m);                   /* nothing hidden, nothing added */
 bool attn_mask_fills(const attn_mask *m);                      /* finite fill: no cell is hidden */
 
-/* The interval [*lo, *hi) of keys outside of which causal, window and lengths hide everything of row i
+/* The interval [*lo, *hi) of keys outside of which causal, window, lengths and patterns hide everything of row i
  * (also under a finite fill). O(1). */
 void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi);
 /* keep[j - j0] = 1 when key j is visible to query i, for j0 <= j < j0 + n (finite fill ignored). */
