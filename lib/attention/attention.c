@@ -1,5 +1,5 @@
-/* From inputs to the resolved operation: canonical views, compiled mask, scale, kernel table; and the
- * reading of input rows through those views. */
+/* From inputs to the resolved operation: canonical views, compiled mask, scale, kernel table; and
+ * the reading of input rows through those views. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -131,9 +131,15 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     return status;
 }
 
-const attn_attention_dims *attn_attention_dims_of(const attn_attention *a) { return &a->dims; }
-const attn_mask *attn_attention_mask(const attn_attention *a) { return a->mask; }
-const char *attn_attention_kernel(const attn_attention *a) { return a->kernels->name; }
+const attn_attention_dims *attn_attention_dims_of(const attn_attention *a) {
+    return &a->dims;
+}
+const attn_mask *attn_attention_mask(const attn_attention *a) {
+    return a->mask;
+}
+const char *attn_attention_kernel(const attn_attention *a) {
+    return a->kernels->name;
+}
 
 /* --- rows of the inputs --- */
 
@@ -192,8 +198,10 @@ void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, 
     const attn_inputs *in = &a->in;
     const bool cached = which != 'q' && row < a->dims.past;
     const char *name = which == 'q'   ? "query"
-                       : which == 'k' ? (cached ? "past_key" : in->key.rank ? "key" : "query")
-                                      : (cached          ? "past_value"
+                       : which == 'k' ? (cached         ? "past_key"
+                                         : in->key.rank ? "key"
+                                                        : "query")
+                                      : (cached           ? "past_value"
                                          : in->value.rank ? "value"
                                          : in->key.rank   ? "key"
                                                           : "query");
@@ -216,9 +224,10 @@ void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, 
     if (layout == ATTN_BLHE)
         index[count++] = h;
     index[count++] = layout == ATTN_BLD ? h * (which == 'v'   ? a->dims.Ev
-                                                    : which == 'k' ? a->dims.Ek
-                                                                   : a->dims.E) +
-                                                   col : col;
+                                               : which == 'k' ? a->dims.Ek
+                                                              : a->dims.E) +
+                                              col
+                                        : col;
     int used = snprintf(path, 96, "%s", name);
     for (size_t i = 0; i < count && used > 0 && used < 96; i++)
         used += snprintf(path + used, 96 - (size_t)used, "/%zu", index[i]);

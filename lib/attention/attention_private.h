@@ -16,27 +16,27 @@ struct attn_attention {
     const attn_kernels *kernels;
     attn_mask *mask;
     double scale;
-    attn_view query;                 /* [B, Hq, L, E] */
-    attn_view key, value;            /* [B, Hkv, S - past, …] */
-    attn_view past_key, past_value;  /* [B, Hkv, past, …] */
+    attn_view query;                  /* [B, Hq, L, E] */
+    attn_view key, value;             /* [B, Hkv, S - past, …] */
+    attn_view past_key, past_value;   /* [B, Hkv, past, …] */
     attn_view score_query, score_key; /* what the product reads: as sent, or transformed */
-    size_t score_past;               /* cached keys that are read from past_key; 0 when transformed */
+    size_t score_past; /* cached keys that are read from past_key; 0 when transformed */
     attn_score_plan plan;
-    const void *score_v;             /* plan.v as table elements, or NULL */
-    const double *score_v_wide;      /* and as double */
+    const void *score_v;        /* plan.v as table elements, or NULL */
+    const double *score_v_wide; /* and as double */
     attn_position_rule rule;
-    const double *sinks;             /* [Hq] or NULL */
-    ptrdiff_t out_head, out_row;     /* strides of the output, whose batch stride is dense */
-    size_t sets;                     /* distinct (key, value) batch entries: B, or 1 when shared */
+    const double *sinks;              /* [Hq] or NULL */
+    ptrdiff_t out_head, out_row;      /* strides of the output, whose batch stride is dense */
+    size_t sets;                      /* distinct (key, value) batch entries: B, or 1 when shared */
     const struct attn_packed *packed; /* after a run: its packed keys, for attn_attention_cells */
 };
 
 /* How a row was computed: attn_stats.kind. */
 enum { ATTN_ROW_TABLE = 0, ATTN_ROW_CAREFUL = 1 };
 
-/* n rows j0 … of a sequence whose first `past_rows` rows live in `past`, as elements of `elem` bytes.
- * Points into the memory when that can be read in place, else widens into scratch [n, width]; *ld is
- * the row stride. */
+/* n rows j0 … of a sequence whose first `past_rows` rows live in `past`, as elements of `elem`
+ * bytes. Points into the memory when that can be read in place, else widens into scratch [n,
+ * width]; *ld is the row stride. */
 const void *attn_view_rows(const attn_view *past, size_t past_rows, const attn_view *v, size_t b,
                            size_t h, size_t j0, size_t n, size_t width, size_t elem, void *scratch,
                            size_t *ld);

@@ -16,9 +16,10 @@ static bool part_bytes(const attn_kernels *k, size_t rows, const attn_attention_
                        size_t bytes[PARTS]) {
     const size_t E = d->score_width, Ev = d->Ev, widest = E > Ev ? E : Ev, room = k->acc_room(Ev);
     const size_t factors[PARTS][2] = {
-        {rows, E},           {rows, k->keys},     {rows, room},  {rows, 1},
-        {rows, k->lanes},    {rows, 1},           {k->keys, widest}, {k->key_room(E), 1},
-        {k->value_room(Ev), 1}, {k->keys, 1},     {k->keys, 1},  {rows, d->relative},
+        {rows, E},           {rows, k->keys},     {rows, room},
+        {rows, 1},           {rows, k->lanes},    {rows, 1},
+        {k->keys, widest},   {k->key_room(E), 1}, {k->value_room(Ev), 1},
+        {k->keys, 1},        {k->keys, 1},        {rows, d->relative},
         {rows, d->relative},
     };
     for (int p = 0; p < PARTS; p++) {
@@ -56,10 +57,9 @@ bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows
     if (!at)
         return false;
     *w = (attn_block_work){.kernels = k, .most_rows = rows};
-    void **const places[PARTS] = {&w->query,  &w->tile,       &w->acc,          &w->max,
-                                  &w->sum,    &w->factor,     &w->source,       &w->packed_key,
-                                  &w->packed_value, &w->bias, &w->line,
-                                  &w->terms,  &w->term_sums};
+    void **const places[PARTS] = {
+        &w->query,      &w->tile,         &w->acc,  &w->max,  &w->sum,   &w->factor,   &w->source,
+        &w->packed_key, &w->packed_value, &w->bias, &w->line, &w->terms, &w->term_sums};
     for (int p = 0; p < PARTS; p++) {
         *places[p] = at;
         at += part[p];
@@ -68,8 +68,7 @@ bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows
     return true;
 }
 
-void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo,
-                         size_t *hi) {
+void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi) {
     *lo = a->dims.S, *hi = 0;
     if (attn_mask_fills(a->mask)) {
         *lo = 0, *hi = a->dims.S;
@@ -107,8 +106,8 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
     const size_t hkv = attn_kv_head(a, block->h), E = a->dims.score_width;
     const void *keys = w->packed_key;
     if (packed) {
-        keys = packed->keys + packed->key_bytes * attn_packed_tile(a, packed, block->b, hkv,
-                                                                   j0 / k->keys);
+        keys = packed->keys +
+               packed->key_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys);
     } else {
         size_t ld;
         const void *rows = attn_key_rows(a, block->b, hkv, j0, n, k->elem, w->source, &ld);
@@ -129,10 +128,11 @@ void attn_block_edit(const attn_attention *a, const attn_block *block, size_t ro
     const attn_kernels *k = w->kernels;
     attn_edit edit = {.scale = 1, .lo = 0, .hi = n};
     if (stage >= ATTN_STAGE_BIASED)
-        attn_mask_edit(a->mask, block->b, block->h, block->i + row, j0, n, k->elem, w->bias, w->keep,
-                       &edit);
+        attn_mask_edit(a->mask, block->b, block->h, block->i + row, j0, n, k->elem, w->bias,
+                       w->keep, &edit);
     if (stage >= ATTN_STAGE_BIASED && a->rule.biases) {
-        attn_position_bias(a, block->b, block->h, block->i + row, j0, n, k->elem, edit.bias, w->bias);
+        attn_position_bias(a, block->b, block->h, block->i + row, j0, n, k->elem, edit.bias,
+                           w->bias);
         edit.bias = w->bias;
     }
     if (stage >= ATTN_STAGE_SCALED)
@@ -148,8 +148,8 @@ static void accumulate(const attn_attention *a, const attn_block *block, const a
     const size_t hkv = attn_kv_head(a, block->h);
     const void *values = w->packed_value;
     if (packed) {
-        values = packed->values + packed->value_bytes * attn_packed_tile(a, packed, block->b, hkv,
-                                                                         j0 / k->keys);
+        values = packed->values +
+                 packed->value_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys);
     } else {
         size_t ld;
         const void *rows = attn_value_rows(a, block->b, hkv, j0, n, k->elem, w->source, &ld);
@@ -203,8 +203,8 @@ static void collect_terms(const attn_attention *a, const attn_block *block, size
                           attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     for (size_t r = 0; r < block->rows; r++) {
-        double factor = k->elem == sizeof(float) ? (double)((float *)w->factor)[r]
-                                                 : ((double *)w->factor)[r];
+        double factor =
+            k->elem == sizeof(float) ? (double)((float *)w->factor)[r] : ((double *)w->factor)[r];
         attn_shaw_collect(a, block->b, block->i + r, j0, n, k->elem, row_of(w->tile, r, k->keys, k),
                           factor, row_of(w->term_sums, r, a->rule.relative, k));
     }
@@ -226,8 +226,8 @@ static void visit_tile(const attn_attention *a, const attn_block *block, const a
     for (size_t r = 0; r < block->rows; r++) {
         attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
         if (scores)
-            memcpy((char *)scores + (r * a->dims.S + j0) * k->elem,
-                   row_of(w->tile, r, k->keys, k), n * k->elem);
+            memcpy((char *)scores + (r * a->dims.S + j0) * k->elem, row_of(w->tile, r, k->keys, k),
+                   n * k->elem);
     }
     k->softmax(w->tile, block->rows, n, w->max, w->sum, w->factor);
     if (a->in.dropout_p > 0)

@@ -13,8 +13,7 @@ struct attn_cells_scratch {
 attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *arena) {
     attn_cells_scratch *s = attn_arena_small(arena, sizeof *s);
     const size_t rows = a->dims.L < a->kernels->rows ? a->dims.L : a->kernels->rows;
-    if (!s ||
-        !attn_block_work_init(&s->work, a->kernels, rows ? rows : 1, &a->dims, arena) ||
+    if (!s || !attn_block_work_init(&s->work, a->kernels, rows ? rows : 1, &a->dims, arena) ||
         !attn_block_work_init(&s->careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena))
         return NULL;
     return s;
@@ -169,8 +168,8 @@ static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *
     request q = f->q;
     q.range = &range;
     q.ld = d->S;
-    q.dst = (char *)f->out->data + attn_row_index(q.a, range.batch, range.head, row) * d->S *
-                                       attn_dtype_size(d->result);
+    q.dst = (char *)f->out->data +
+            attn_row_index(q.a, range.batch, range.head, row) * d->S * attn_dtype_size(d->result);
     return compute(&q, f->lanes[lane], f->careful_only, err);
 }
 

@@ -4,8 +4,8 @@
 
 #include "attention/block.h"
 
-/* Fill out [B, Hq, L, S] with a stage. careful_only: only rows of kind ATTN_ROW_CAREFUL, the others are
- * there already. */
+/* Fill out [B, Hq, L, S] with a stage. careful_only: only rows of kind ATTN_ROW_CAREFUL, the others
+ * are there already. */
 attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, attn_stage stage,
                             bool careful_only, attn_pool *pool, const attn_control *control,
                             attn_arena *arena, attn_tensor *out, attn_error *err);

@@ -22,13 +22,14 @@ static bool result_bytes(const attn_attention_dims *d, unsigned want, size_t *by
            (!(want & ATTN_WANT_WEIGHTS_DROPPED) || add_product(bytes, rows, d->S, elem)) &&
            (!(want & ATTN_WANT_SCORES) || add_product(bytes, rows, d->S, elem)) &&
            (!(want & ATTN_WANT_LOGSUMEXP) || add_product(bytes, rows, 1, elem)) &&
-           (!(want & ATTN_WANT_PRESENT) || (add_product(bytes, keys, d->Ek, elem) &&
-                                            add_product(bytes, keys, d->Ev, elem)));
+           (!(want & ATTN_WANT_PRESENT) ||
+            (add_product(bytes, keys, d->Ek, elem) && add_product(bytes, keys, d->Ev, elem)));
 }
 
 static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots, size_t *bytes) {
     const attn_kernels *k = table_of(d);
-    const size_t rows = d->L < k->rows ? d->L : k->rows, E = d->score_width, widest = E > d->Ev ? E : d->Ev;
+    const size_t rows = d->L < k->rows ? d->L : k->rows, E = d->score_width,
+                 widest = E > d->Ev ? E : d->Ev;
     const size_t areas = slots * (want & (ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES) ? 2 : 1);
     size_t table, careful, prepared;
     *bytes = 0;

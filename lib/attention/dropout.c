@@ -1,5 +1,6 @@
 /* Dropout on weights: a cell's fate depends on the seed and its place alone, so tiles, threads and
- * kernels agree. Kept weights are divided by 1 - p (Srivastava et al., "Dropout", 2014, inverted). */
+ * kernels agree. Kept weights are divided by 1 - p (Srivastava et al., "Dropout", 2014, inverted).
+ */
 #include <attn/rng.h>
 
 #include "attention/attention_private.h"

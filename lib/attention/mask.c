@@ -4,12 +4,24 @@
 
 #include "attention/mask_private.h"
 
-const attn_mask_shape *attn_mask_dims(const attn_mask *m) { return &m->shape; }
-size_t attn_mask_batches(const attn_mask *m) { return m->B; }
-int64_t attn_mask_offset(const attn_mask *m, size_t b) { return m->offset[b]; }
-bool attn_mask_fills(const attn_mask *m) { return m->spec.fill != ATTN_FILL_HIDE; }
-bool attn_mask_same_heads(const attn_mask *m) { return m->same_heads; }
-bool attn_mask_same_batches(const attn_mask *m) { return m->same_batches; }
+const attn_mask_shape *attn_mask_dims(const attn_mask *m) {
+    return &m->shape;
+}
+size_t attn_mask_batches(const attn_mask *m) {
+    return m->B;
+}
+int64_t attn_mask_offset(const attn_mask *m, size_t b) {
+    return m->offset[b];
+}
+bool attn_mask_fills(const attn_mask *m) {
+    return m->spec.fill != ATTN_FILL_HIDE;
+}
+bool attn_mask_same_heads(const attn_mask *m) {
+    return m->same_heads;
+}
+bool attn_mask_same_batches(const attn_mask *m) {
+    return m->same_batches;
+}
 
 bool attn_mask_is_plain(const attn_mask *m) {
     return !attn_mask_hides_cells(m) && !m->lengths && m->left == INT64_MAX &&
@@ -119,6 +131,10 @@ static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i
 static size_t within(size_t key, size_t j0, size_t n) {
     return key <= j0 ? 0 : key - j0 < n ? key - j0 : n;
 }
+
+_Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == ATTN_EDIT_ADD &&
+                   (int)ATTN_FILL_REPLACE == ATTN_EDIT_REPLACE,
+               "the kernels read these numbers");
 
 void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit) {

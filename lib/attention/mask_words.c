@@ -161,7 +161,8 @@ static void say_pattern(attn_mask_text *t, const attn_pattern *p) {
         break;
     case ATTN_PATTERN_STRIDED:
         attn_mask_say(t,
-                      "strided: a query sees every %" PRId64 ". key counted from itself, and keys up "
+                      "strided: a query sees every %" PRId64
+                      ". key counted from itself, and keys up "
                       "to %" PRId64 " positions away",
                       p->stride, p->local);
         break;

@@ -1,5 +1,5 @@
-/* Keys and values of all heads packed once and shared by all query blocks, over the pool; what is not
- * finite is packed as zeros and marked, so that hidden NaN cannot leak through 0 x NaN. */
+/* Keys and values of all heads packed once and shared by all query blocks, over the pool; what is
+ * not finite is packed as zeros and marked, so that hidden NaN cannot leak through 0 x NaN. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { TILES_A_PIECE = 8 };
 typedef struct packer {
     const attn_attention *a;
     attn_packed *p;
-    void **lanes; /* scratch [keys, max(E, Ev)] each */
+    void **lanes;  /* scratch [keys, max(E, Ev)] each */
     size_t chunks; /* pieces a head */
 } packer;
 
@@ -31,8 +31,8 @@ bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t
            attn_size_add(*bytes, bad, bytes) && attn_size_add(*bytes, 5 * ATTN_ALIGN, bytes);
 }
 
-/* The largest finite magnitude of n rows; rows that are not finite get `mark` in bad[] and are replaced
- * by zeros, for which the rows are first copied to scratch. */
+/* The largest finite magnitude of n rows; rows that are not finite get `mark` in bad[] and are
+ * replaced by zeros, for which the rows are first copied to scratch. */
 static double clean(const attn_kernels *k, const void **rows, size_t *ld, size_t n, size_t width,
                     uint8_t *bad, uint8_t mark, void *scratch) {
     double reach = 0;
@@ -118,10 +118,11 @@ static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, siz
     char path[96];
     for (size_t e = 0; e < width; e++) {
         const bool cached = j < a->dims.past;
-        const attn_view *v = key ? (cached ? &a->past_key : &a->key)
-                                 : (cached ? &a->past_value : &a->value);
+        const attn_view *v =
+            key ? (cached ? &a->past_key : &a->key) : (cached ? &a->past_value : &a->value);
         double x;
-        attn_widen_f64(&x, attn_view_at(v, b, hkv, cached ? j : j - a->dims.past, e), v->dtype, 1, 1);
+        attn_widen_f64(&x, attn_view_at(v, b, hkv, cached ? j : j - a->dims.past, e), v->dtype, 1,
+                       1);
         if (isfinite(x))
             continue;
         attn_element_path(a, key ? 'k' : 'v', b, hkv, j, e, path);
@@ -175,15 +176,16 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
     const attn_kernels *k = a->kernels;
     const size_t slots = attn_pool_slots(pool);
     const size_t E = a->dims.score_width, widest = E > a->dims.Ev ? E : a->dims.Ev;
-    packer pk = {.a = a, .p = allocate(a, arena), .lanes = attn_arena_take(arena, slots * sizeof(void *))};
+    packer pk = {
+        .a = a, .p = allocate(a, arena), .lanes = attn_arena_take(arena, slots * sizeof(void *))};
     if (!pk.p || !pk.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
     for (size_t s = 0; s < slots; s++)
         if (!(pk.lanes[s] = attn_arena_take(arena, k->keys * widest * k->elem)))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
     pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
-    attn_status status = attn_pool_run(pool, a->sets * a->dims.Hkv * pk.chunks, pack_piece, &pk,
-                                       control, err);
+    attn_status status =
+        attn_pool_run(pool, a->sets * a->dims.Hkv * pk.chunks, pack_piece, &pk, control, err);
     if (status == ATTN_OK && pk.p->any_bad && !a->in.allow_nonfinite)
         status = refuse_bad(a, pk.p, err);
     if (status == ATTN_OK)

@@ -1,12 +1,18 @@
-/* Patterns of visibility by position: cell by cell, and rectangle by rectangle so that hidden tiles are
- * skipped. */
+/* Patterns of visibility by position: cell by cell, and rectangle by rectangle so that hidden tiles
+ * are skipped. */
 #include "attention/pattern.h"
 
-static int64_t distance(int64_t a, int64_t b) { return a < b ? b - a : a - b; }
+static int64_t distance(int64_t a, int64_t b) {
+    return a < b ? b - a : a - b;
+}
 
 /* Floor division by d > 0, and its remainder. */
-static int64_t floor_div(int64_t a, int64_t d) { return a / d - (a % d < 0); }
-static bool divides(int64_t d, int64_t a) { return a % d == 0; }
+static int64_t floor_div(int64_t a, int64_t d) {
+    return a / d - (a % d < 0);
+}
+static bool divides(int64_t d, int64_t a) {
+    return a % d == 0;
+}
 
 attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, attn_error *err) {
     const struct {
@@ -22,8 +28,7 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
          pattern->kind == ATTN_PATTERN_STRIDED || pattern->kind == ATTN_PATTERN_GLOBAL},
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].used &&
-            (sizes[i].value < sizes[i].least || sizes[i].value > INT64_C(1) << 40))
+        if (sizes[i].used && (sizes[i].value < sizes[i].least || sizes[i].value > INT64_C(1) << 40))
             return attn_fail(err, ATTN_EARG, where, "%s must be at least %lld, found %lld",
                              sizes[i].name, (long long)sizes[i].least, (long long)sizes[i].value);
     return ATTN_OK;

@@ -14,8 +14,7 @@ void attn_alibi_slopes(size_t H, double *slopes) {
                           : exp2(-4.0 * (double)(2 * (h - n) + 1) / (double)n);
 }
 
-size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance,
-                      bool unidirectional) {
+size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bool unidirectional) {
     size_t first = 0;
     uint64_t n = distance < 0 ? 0 - (uint64_t)distance : (uint64_t)distance;
     if (!unidirectional) {
@@ -44,8 +43,9 @@ static attn_status check_table(const attn_tensor *t, const char *where, int rank
         return attn_fail(err, ATTN_EARG, where, "this kind of position needs this table");
     attn_shape_text(t->dims, t->rank, have, sizeof have);
     if (t->rank != rank || t->dims[axis] != expected)
-        return attn_fail(err, ATTN_ESHAPE, where, "axis %d of a rank-%d table must be %zu, found %s",
-                         axis, rank, expected, have);
+        return attn_fail(err, ATTN_ESHAPE, where,
+                         "axis %d of a rank-%d table must be %zu, found %s", axis, rank, expected,
+                         have);
     if (t->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers");
     return ATTN_OK;
@@ -62,8 +62,8 @@ static attn_status odd_rows(const attn_tensor *t, const char *where, int axis, a
 static double element(const attn_tensor *t, size_t i, size_t j) {
     double x;
     ptrdiff_t at = (ptrdiff_t)i * t->strides[0] + (t->rank > 1 ? (ptrdiff_t)j * t->strides[1] : 0);
-    attn_widen_f64(&x, (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype, 1,
-                   1);
+    attn_widen_f64(&x, (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype,
+                   1, 1);
     return x;
 }
 
@@ -106,12 +106,15 @@ static attn_status new_table(attn_attention *a, attn_arena *arena, int64_t reach
     return ATTN_OK;
 }
 
-static int64_t t5_distance(const attn_position *p) { return p->max_distance ? p->max_distance : 128; }
+static int64_t t5_distance(const attn_position *p) {
+    return p->max_distance ? p->max_distance : 128;
+}
 
 static double t5_value(const attn_attention *a, size_t h, int64_t distance) {
     const attn_position *p = &a->in.position;
     return element(&p->table,
-                   attn_t5_bucket(distance, p->table.dims[0], t5_distance(p), p->unidirectional), h);
+                   attn_t5_bucket(distance, p->table.dims[0], t5_distance(p), p->unidirectional),
+                   h);
 }
 
 static double relative_value(const attn_attention *a, size_t h, int64_t distance) {
@@ -181,14 +184,16 @@ static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *er
 static attn_status check_rotary(const attn_attention *a, attn_error *err) {
     const attn_position *p = &a->in.position;
     if (p->rotary == ATTN_ROTARY_UNSTATED)
-        return attn_fail(err, ATTN_EARG, "position/layout",
-                         "say which coordinates form a pair: \"interleaved\" (0 and 1, 2 and 3, …; the "
-                         "paper) or \"halves\" (0 and dims/2, …; GPT-NeoX)");
+        return attn_fail(
+            err, ATTN_EARG, "position/layout",
+            "say which coordinates form a pair: \"interleaved\" (0 and 1, 2 and 3, …; the "
+            "paper) or \"halves\" (0 and dims/2, …; GPT-NeoX)");
     if (p->dims < 0 || (size_t)p->dims > a->dims.E || (p->dims ? p->dims : (int64_t)a->dims.E) % 2)
-        return attn_fail(err, ATTN_EARG, "position/dims",
-                         "rotary positions turn pairs: expected an even number up to the width %zu, "
-                         "found %lld",
-                         a->dims.E, (long long)(p->dims ? p->dims : (int64_t)a->dims.E));
+        return attn_fail(
+            err, ATTN_EARG, "position/dims",
+            "rotary positions turn pairs: expected an even number up to the width %zu, "
+            "found %lld",
+            a->dims.E, (long long)(p->dims ? p->dims : (int64_t)a->dims.E));
     if (!(p->base >= 0) || isinf(p->base) || (p->base != 0 && p->base <= 1))
         return attn_fail(err, ATTN_EARG, "position/base", "expected a number above 1, found %g",
                          p->base);
@@ -205,9 +210,10 @@ attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *
     a->plan = plan;
     if ((kind == ATTN_POSITION_SHAW || kind == ATTN_POSITION_ROTARY) &&
         (plan.query_map.rank || plan.key_map.rank || plan.v.rank || plan.finish))
-        return attn_fail(err, ATTN_EARG, "position/kind",
-                         "these positions are defined for the dot product of query and key; use the "
-                         "score scaled_dot or dot");
+        return attn_fail(
+            err, ATTN_EARG, "position/kind",
+            "these positions are defined for the dot product of query and key; use the "
+            "score scaled_dot or dot");
     switch (kind) {
     case ATTN_POSITION_NONE:
         return ATTN_OK;
@@ -225,11 +231,10 @@ attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *
     return attn_fail(err, ATTN_EARG, "position/kind", "unknown kind of position");
 }
 
-/* The bias of one distance. */
-static double bias_at(const attn_position_rule *rule, size_t h, int64_t distance) {
+double attn_position_bias_at(const attn_position_rule *rule, size_t h, int64_t distance) {
     if (rule->slopes)
         return -rule->slopes[h] * (double)(distance < 0 ? -distance : distance);
-    int64_t d = distance < -rule->reach ? -rule->reach
+    int64_t d = distance < -rule->reach  ? -rule->reach
                 : distance > rule->reach ? rule->reach
                                          : distance;
     return rule->table[h * (2 * (size_t)rule->reach + 1) + (size_t)(d + rule->reach)];
@@ -239,7 +244,7 @@ void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, s
                         size_t elem, const void *from, void *to) {
     const int64_t first = (int64_t)j0 - (int64_t)i - attn_mask_offset(a->mask, b);
     for (size_t j = 0; j < n; j++) {
-        const double bias = bias_at(&a->rule, h, first + (int64_t)j);
+        const double bias = attn_position_bias_at(&a->rule, h, first + (int64_t)j);
         if (elem == sizeof(float))
             ((float *)to)[j] = (from ? ((const float *)from)[j] : 0) + (float)bias;
         else

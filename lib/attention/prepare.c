@@ -1,6 +1,6 @@
-/* Queries and keys transformed before the product: maps of learned scores, rotary positions. Each row is
- * transformed alone and in one fixed order of operations, so scores stay functions of their query and
- * key. The transformed rows are elements of the kernel table, in the arena. */
+/* Queries and keys transformed before the product: maps of learned scores, rotary positions. Each
+ * row is transformed alone and in one fixed order of operations, so scores stay functions of their
+ * query and key. The transformed rows are elements of the kernel table, in the arena. */
 #include <stdint.h>
 #include <string.h>
 
@@ -162,8 +162,10 @@ static bool read_weight(preparer *p) {
     size_t bytes;
     if (!v->rank)
         return true;
-    void *copy = attn_size_mul(p->width, sizeof(double), &bytes) ? attn_arena_take(p->arena, bytes) : NULL;
-    double *wide = attn_size_mul(p->width, sizeof(double), &bytes) ? attn_arena_take(p->arena, bytes) : NULL;
+    void *copy =
+        attn_size_mul(p->width, sizeof(double), &bytes) ? attn_arena_take(p->arena, bytes) : NULL;
+    double *wide =
+        attn_size_mul(p->width, sizeof(double), &bytes) ? attn_arena_take(p->arena, bytes) : NULL;
     if (!copy || !wide)
         return false;
     widen(p->k, copy, v, 0, p->width);
@@ -191,7 +193,8 @@ attn_status attn_prepare(attn_attention *a, attn_arena *arena, attn_error *err) 
         ok = transform_side(&p, &k, false, &a->score_key);
         a->score_past = 0;
     }
-    return ok ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "", "no memory left for transformed queries and keys");
+    return ok ? ATTN_OK
+              : attn_fail(err, ATTN_ENOMEM, "", "no memory left for transformed queries and keys");
 }
 
 bool attn_prepare_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes) {
@@ -201,11 +204,13 @@ bool attn_prepare_bytes(const attn_attention_dims *d, const attn_kernels *k, siz
     *bytes = 0;
     if (!d->transforms)
         return true;
-    if (!attn_size_mul(d->B * d->Hq, d->L, &queries) || !attn_size_mul(d->B * d->Hkv, d->S, &keys) ||
-        !attn_size_add(queries, keys, &n) || !attn_size_mul(n, d->score_width * k->elem, &n) ||
+    if (!attn_size_mul(d->B * d->Hq, d->L, &queries) ||
+        !attn_size_mul(d->B * d->Hkv, d->S, &keys) || !attn_size_add(queries, keys, &n) ||
+        !attn_size_mul(n, d->score_width * k->elem, &n) ||
         !attn_size_add(n, 2 * (k->rows + k->keys) * widest * k->elem, &n) ||
         !attn_size_add(n, 2 * tiles * k->key_room(widest) * k->elem, &n) ||
-        !attn_size_add(n, 2 * k->rows * k->keys * k->elem + 8 * sizeof(double) * d->score_width, &n) ||
+        !attn_size_add(n, 2 * k->rows * k->keys * k->elem + 8 * sizeof(double) * d->score_width,
+                       &n) ||
         !attn_size_add(n, 16 * d->B + 16 * ATTN_ALIGN, &n))
         return false;
     *bytes = n;

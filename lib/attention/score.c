@@ -17,7 +17,9 @@ const char *attn_score_name(attn_score_kind kind) {
     return kind < ATTN_SCORE_COUNT ? names[kind] : NULL;
 }
 
-const attn_score_form *attn_score_form_of(attn_score_kind kind) { return forms[kind]; }
+const attn_score_form *attn_score_form_of(attn_score_kind kind) {
+    return forms[kind];
+}
 
 attn_status attn_score_parameter(const attn_tensor *t, const char *name, int rank, size_t rows,
                                  size_t cols, attn_error *err) {
@@ -39,7 +41,8 @@ attn_status attn_score_parameter(const attn_tensor *t, const char *name, int ran
         return attn_fail(err, ATTN_ESHAPE, where, "expected shape [%zu], found %s", rows, have);
     if (rows == SIZE_MAX)
         return attn_fail(err, ATTN_ESHAPE, where, "expected shape [A, %zu], found %s", cols, have);
-    return attn_fail(err, ATTN_ESHAPE, where, "expected shape [%zu, %zu], found %s", rows, cols, have);
+    return attn_fail(err, ATTN_ESHAPE, where, "expected shape [%zu, %zu], found %s", rows, cols,
+                     have);
 }
 
 attn_status attn_score_equal_widths(size_t Eq, size_t Ek, attn_error *err) {

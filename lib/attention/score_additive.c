@@ -1,5 +1,5 @@
-/* v . tanh(W_q q + W_k k [+ b]): Bahdanau, Cho and Bengio, "Neural machine translation by jointly learning
- * to align and translate", 2015, appendix A.1.2. */
+/* v . tanh(W_q q + W_k k [+ b]): Bahdanau, Cho and Bengio, "Neural machine translation by jointly
+ * learning to align and translate", 2015, appendix A.1.2. */
 #include <stdint.h>
 
 #include "attention/score.h"

@@ -1,5 +1,5 @@
-/* v . tanh(W [k ; q]): Luong, Pham and Manning, 2015, equation 8, "concat". W's first columns belong to
- * the key, the others to the query, so it is the additive score with W taken apart. */
+/* v . tanh(W [k ; q]): Luong, Pham and Manning, 2015, equation 8, "concat". W's first columns
+ * belong to the key, the others to the query, so it is the additive score with W taken apart. */
 #include <stdint.h>
 
 #include "attention/score.h"
@@ -8,8 +8,8 @@
 static attn_tensor columns(const attn_tensor *w, size_t from, size_t count) {
     attn_tensor part = *w;
     part.dims[1] = count;
-    part.data = (char *)w->data +
-                (ptrdiff_t)from * w->strides[1] * (ptrdiff_t)attn_dtype_size(w->dtype);
+    part.data =
+        (char *)w->data + (ptrdiff_t)from * w->strides[1] * (ptrdiff_t)attn_dtype_size(w->dtype);
     return part;
 }
 

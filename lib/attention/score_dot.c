@@ -1,5 +1,5 @@
-/* q . k: Luong, Pham and Manning, "Effective approaches to attention-based neural machine translation",
- * 2015, equation 8, "dot". */
+/* q . k: Luong, Pham and Manning, "Effective approaches to attention-based neural machine
+ * translation", 2015, equation 8, "dot". */
 #include "attention/score.h"
 
 static attn_status plan(const attn_score *score, size_t Eq, size_t Ek, attn_score_plan *out,

@@ -1,7 +1,7 @@
-/* Relative positions inside score and value: Shaw, Uszkoreit and Vaswani, "Self-attention with relative
- * position representations", 2018. Equation 4: e_ij = q_i . (k_j + a^K_{j-i}); equation 3: the output adds
- * sum_j w_ij a^V_{j-i}. Distances are few, so each row takes the product of its query with the table once
- * and collects its weights by distance. */
+/* Relative positions inside score and value: Shaw, Uszkoreit and Vaswani, "Self-attention with
+ * relative position representations", 2018. Equation 4: e_ij = q_i . (k_j + a^K_{j-i}); equation 3:
+ * the output adds sum_j w_ij a^V_{j-i}. Distances are few, so each row takes the product of its
+ * query with the table once and collects its weights by distance. */
 #include "attention/attention_private.h"
 
 /* Place in the table of key j0 + j for row i of batch b. */
@@ -20,8 +20,9 @@ void attn_shaw_terms(const attn_attention *a, const void *q, size_t elem, void *
         const double *key = a->rule.keys + t * E;
         double sum = 0;
         for (size_t e = 0; e < E; e++)
-            sum += (elem == sizeof(float) ? (double)((const float *)q)[e] : ((const double *)q)[e]) *
-                   key[e];
+            sum +=
+                (elem == sizeof(float) ? (double)((const float *)q)[e] : ((const double *)q)[e]) *
+                key[e];
         if (elem == sizeof(float))
             ((float *)terms)[t] = (float)sum;
         else
@@ -39,8 +40,8 @@ void attn_shaw_add(const attn_attention *a, size_t b, size_t i, size_t j0, size_
             ((double *)scores)[j] += ((const double *)terms)[place(a, first, j)];
 }
 
-void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n, size_t elem,
-                       const void *weights, double factor, void *sums) {
+void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n,
+                       size_t elem, const void *weights, double factor, void *sums) {
     const int64_t first = first_distance(a, b, i, j0);
     for (size_t t = 0; t < a->rule.relative; t++)
         if (elem == sizeof(float))

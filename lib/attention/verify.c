@@ -38,8 +38,8 @@ static double element(const attn_tensor *t, size_t i) {
 
 static double output_difference(const attn_attention *a, const attn_results *results,
                                 const attn_block *row, const double *truth) {
-    const size_t base = row->b * a->dims.Hq * a->dims.L * a->dims.Ev + row->h * (size_t)a->out_head +
-                        row->i * (size_t)a->out_row;
+    const size_t base = row->b * a->dims.Hq * a->dims.L * a->dims.Ev +
+                        row->h * (size_t)a->out_head + row->i * (size_t)a->out_row;
     double most = 0;
     for (size_t e = 0; e < a->dims.Ev; e++)
         most = fmax(most, fabs(element(&results->output, base + e) - truth[e]));

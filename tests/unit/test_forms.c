@@ -36,8 +36,8 @@ static attn_tensor normal(trial *t, int rank, const size_t *dims) {
     return attn_tensor_dense(data, ATTN_F32, rank, dims);
 }
 
-#define DIMS(...) ((const size_t[]){__VA_ARGS__})
-#define RANK(...) (sizeof(DIMS(__VA_ARGS__)) / sizeof(size_t))
+#define DIMS(...)      ((const size_t[]){__VA_ARGS__})
+#define RANK(...)      (sizeof(DIMS(__VA_ARGS__)) / sizeof(size_t))
 #define NORMAL(t, ...) normal(t, (int)RANK(__VA_ARGS__), DIMS(__VA_ARGS__))
 
 static double at(const attn_tensor *x, size_t i, size_t j) {
@@ -72,7 +72,8 @@ static void run(trial *t) {
                           ATTN_WANT_WEIGHTS_DROPPED | ATTN_WANT_SCORES;
     attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
     if (status == ATTN_OK)
-        status = attn_attention_run(t->a, want, ATTN_STAGE_RAW, NULL, NULL, t->arena, &t->out, &err);
+        status =
+            attn_attention_run(t->a, want, ATTN_STAGE_RAW, NULL, NULL, t->arena, &t->out, &err);
     if (status != ATTN_OK)
         print_error("%s: %s\n", err.where, err.text);
     assert_int_equal(status, ATTN_OK);
@@ -125,7 +126,8 @@ static double nothing(const trial *t, size_t b, size_t h, size_t i, size_t j) {
 }
 
 /* Weights, output and logsumexp of every row against raw * scale + added. */
-static void check(const trial *t, definition raw, definition added, double scale, double tolerance) {
+static void check(const trial *t, definition raw, definition added, double scale,
+                  double tolerance) {
     double s[MOST], w[MOST];
     uint8_t keep[MOST];
     for (size_t n = 0; n < t->B * t->Hq * t->L; n++) {
@@ -135,7 +137,8 @@ static void check(const trial *t, definition raw, definition added, double scale
         attn_mask_keep(attn_attention_mask(t->a), b, h, i, 0, t->S, keep);
         for (size_t j = 0; j < t->S; j++) {
             const double r = raw(t, b, h, i, j);
-            assert_true(fabs((double)row_of(&t->out.scores, b, h, i)[j] - r) <= tolerance * fmax(10, fabs(r)));
+            assert_true(fabs((double)row_of(&t->out.scores, b, h, i)[j] - r) <=
+                        tolerance * fmax(10, fabs(r)));
             s[j] = keep[j] ? r * scale + added(t, b, h, i, j) : -INFINITY;
             max = fmax(max, s[j]);
         }
@@ -143,10 +146,11 @@ static void check(const trial *t, definition raw, definition added, double scale
             sum += w[j] = max == -INFINITY ? 0 : exp(s[j] - max);
         sum += sink == -INFINITY ? 0 : exp(sink - max);
         for (size_t j = 0; j < t->S; j++)
-            assert_true(fabs((double)row_of(&t->out.weights, b, h, i)[j] - (sum > 0 ? w[j] / sum : 0)) <=
-                        tolerance);
+            assert_true(fabs((double)row_of(&t->out.weights, b, h, i)[j] -
+                             (sum > 0 ? w[j] / sum : 0)) <= tolerance);
         const float lse = ((const float *)t->out.logsumexp.data)[n];
-        assert_true(sum > 0 ? fabs((double)lse - max - log(sum)) <= tolerance * fmax(1, fabs((double)lse))
+        assert_true(sum > 0 ? fabs((double)lse - max - log(sum)) <=
+                                  tolerance * fmax(1, fabs((double)lse))
                             : lse == -INFINITY);
     }
     check_cells(t);
@@ -203,7 +207,8 @@ static double general_score(const trial *t, size_t b, size_t h, size_t i, size_t
 static void test_scores(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < TRIALS; seed++) {
-        const size_t Eq = 1 + pick(seed, 30, 40), Ek = 1 + pick(seed, 31, 40), A = 1 + pick(seed, 32, 70);
+        const size_t Eq = 1 + pick(seed, 30, 40), Ek = 1 + pick(seed, 31, 40),
+                     A = 1 + pick(seed, 32, 70);
         trial t = begin(seed, Eq, Ek);
         t.in.score = (attn_score){.kind = ATTN_SCORE_additive,
                                   .w_q = NORMAL(&t, A, Eq),
@@ -214,7 +219,8 @@ static void test_scores(void **state) {
         run(&t);
         check(&t, tanh_score, nothing, 1, 1e-5);
         check_output(&t, NULL, 1e-5);
-        t.in.score = (attn_score){.kind = ATTN_SCORE_concat, .w = NORMAL(&t, A, Ek + Eq), .v = NORMAL(&t, A)};
+        t.in.score = (attn_score){
+            .kind = ATTN_SCORE_concat, .w = NORMAL(&t, A, Ek + Eq), .v = NORMAL(&t, A)};
         run(&t);
         check(&t, tanh_score, nothing, 1, 1e-5);
         t.in.score = (attn_score){.kind = ATTN_SCORE_general, .w = NORMAL(&t, Ek, Eq)};
@@ -239,7 +245,8 @@ static void test_score_errors(void **state) {
     assert_int_equal(refused(&t, "score/w"), ATTN_EARG);
     t.in.score.w = NORMAL(&t, 4, 5);
     assert_int_equal(refused(&t, "score/w"), ATTN_ESHAPE);
-    t.in.score = (attn_score){.kind = ATTN_SCORE_additive, .w_q = NORMAL(&t, 7, 4), .w_k = NORMAL(&t, 6, 5)};
+    t.in.score =
+        (attn_score){.kind = ATTN_SCORE_additive, .w_q = NORMAL(&t, 7, 4), .w_k = NORMAL(&t, 6, 5)};
     assert_int_equal(refused(&t, "score/w_k"), ATTN_ESHAPE);
     t.in.score.w_k = NORMAL(&t, 7, 5);
     assert_int_equal(refused(&t, "score/v"), ATTN_EARG);
@@ -264,7 +271,8 @@ static double relative(const trial *t, size_t b, size_t h, size_t i, size_t j) {
 
 static double t5(const trial *t, size_t b, size_t h, size_t i, size_t j) {
     const attn_position *p = &t->in.position;
-    return at(&p->table, attn_t5_bucket(distance(t, b, i, j), p->table.dims[0], 40, p->unidirectional), h);
+    return at(&p->table,
+              attn_t5_bucket(distance(t, b, i, j), p->table.dims[0], 40, p->unidirectional), h);
 }
 
 static double shaw(const trial *t, size_t b, size_t h, size_t i, size_t j) {
@@ -272,8 +280,12 @@ static double shaw(const trial *t, size_t b, size_t h, size_t i, size_t j) {
     int64_t m = (int64_t)(table->dims[0] / 2), d = distance(t, b, i, j);
     double sum = dot(t, b, h, i, j);
     for (size_t e = 0; e < t->Eq; e++)
-        sum += (double)row_of(&t->in.query, b, h, i)[e] *
-               at(table, (size_t)((d < -m ? -m : d > m ? m : d) + m), e);
+        sum += (double)row_of(&t->in.query, b, h, i)[e] * at(table,
+                                                             (size_t)((d < -m  ? -m
+                                                                       : d > m ? m
+                                                                               : d) +
+                                                                      m),
+                                                             e);
     return sum;
 }
 
@@ -287,7 +299,8 @@ static double rotary(const trial *t, size_t b, size_t h, size_t i, size_t j) {
     for (size_t n = 0; n < dims / 2; n++) {
         const size_t x = p->rotary == ATTN_ROTARY_INTERLEAVED ? 2 * n : n;
         const size_t y = p->rotary == ATTN_ROTARY_INTERLEAVED ? 2 * n + 1 : n + dims / 2;
-        const double theta = (double)distance(t, b, i, j) * pow(10000, -2.0 * (double)n / (double)dims);
+        const double theta =
+            (double)distance(t, b, i, j) * pow(10000, -2.0 * (double)n / (double)dims);
         const double c = (double)q[x] * (double)k[x] + (double)q[y] * (double)k[y];
         const double s = (double)q[y] * (double)k[x] - (double)q[x] * (double)k[y];
         sum += c * cos(theta) + s * sin(theta);
@@ -322,9 +335,10 @@ static void test_positions(void **state) {
         run(&t);
         check(&t, shaw, nothing, scale, 1e-5);
         check_output(&t, &t.in.position.value_table, 1e-5);
-        t.in.position = (attn_position){.kind = ATTN_POSITION_ROTARY,
-                                        .rotary = seed % 2 ? ATTN_ROTARY_HALVES : ATTN_ROTARY_INTERLEAVED,
-                                        .dims = pick(seed, 33, 2) ? 2 : 0};
+        t.in.position =
+            (attn_position){.kind = ATTN_POSITION_ROTARY,
+                            .rotary = seed % 2 ? ATTN_ROTARY_HALVES : ATTN_ROTARY_INTERLEAVED,
+                            .dims = pick(seed, 33, 2) ? 2 : 0};
         run(&t);
         check(&t, rotary, nothing, scale, 2e-5);
         attn_arena_free(t.arena);
@@ -379,9 +393,9 @@ static void test_rotary_cache(void **state) {
     attn_results grown, rest;
     first.key.dims[2] = first.value.dims[2] = half;
     assert_int_equal(attn_attention_new(&first, t.arena, &a, &err), ATTN_OK);
-    assert_int_equal(attn_attention_run(a, ATTN_WANT_PRESENT, ATTN_STAGE_RAW, NULL, NULL, t.arena, &grown,
-                                        &err),
-                     ATTN_OK);
+    assert_int_equal(
+        attn_attention_run(a, ATTN_WANT_PRESENT, ATTN_STAGE_RAW, NULL, NULL, t.arena, &grown, &err),
+        ATTN_OK);
     second.past_key = grown.present_key, second.past_value = grown.present_value;
     second.key.data = (float *)t.in.key.data + half * t.Ek;
     second.value.data = (float *)t.in.value.data + half * t.Ev;
@@ -390,13 +404,14 @@ static void test_rotary_cache(void **state) {
     second.mask.offsets = (const int64_t[]){0};
     second.mask.offset_count = 1;
     assert_int_equal(attn_attention_new(&second, t.arena, &a, &err), ATTN_OK);
-    assert_int_equal(attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_PRESENT, ATTN_STAGE_RAW, NULL, NULL,
-                                        t.arena, &rest, &err),
+    assert_int_equal(attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_PRESENT, ATTN_STAGE_RAW,
+                                        NULL, NULL, t.arena, &rest, &err),
                      ATTN_OK);
     run(&t);
-    for (size_t c = 0; c < t.B * t.Hq * t.L * t.Ev; c++) /* `ref` turns in double, the cache is float */
-        assert_true(fabs((double)((float *)rest.output.data)[c] - (double)((float *)t.out.output.data)[c]) <
-                    1e-6);
+    for (size_t c = 0; c < t.B * t.Hq * t.L * t.Ev;
+         c++) /* `ref` turns in double, the cache is float */
+        assert_true(fabs((double)((float *)rest.output.data)[c] -
+                         (double)((float *)t.out.output.data)[c]) < 1e-6);
     attn_arena_free(t.arena);
 }
 
@@ -442,11 +457,10 @@ static void test_patterns(void **state) {
                 for (size_t j = 0; j < t.S; j++) {
                     int64_t pos = (int64_t)j - distance(&t, 0, i, j), d = (int64_t)j - pos;
                     d = d < 0 ? -d : d;
-                    keep[i * t.S + j] =
-                        n == 0   ? d <= 5
-                        : n == 1 ? d % 150 == 0 || d <= 2
-                        : n == 2 ? floor((double)pos / 33) == floor((double)j / 33)
-                                 : j < 3 || pos < 3 || d <= 4;
+                    keep[i * t.S + j] = n == 0   ? d <= 5
+                                        : n == 1 ? d % 150 == 0 || d <= 2
+                                        : n == 2 ? floor((double)pos / 33) == floor((double)j / 33)
+                                                 : j < 3 || pos < 3 || d <= 4;
                 }
             masked.in.mask.layers[masked.in.mask.count++] =
                 (attn_mask_layer){.kind = ATTN_LAYER_VALUES,
@@ -481,10 +495,10 @@ static void test_verify(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores),         cmocka_unit_test(test_score_errors),
-        cmocka_unit_test(test_positions),      cmocka_unit_test(test_known_positions),
+        cmocka_unit_test(test_scores),          cmocka_unit_test(test_score_errors),
+        cmocka_unit_test(test_positions),       cmocka_unit_test(test_known_positions),
         cmocka_unit_test(test_position_errors), cmocka_unit_test(test_rotary_cache),
-        cmocka_unit_test(test_dropout),        cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_dropout),         cmocka_unit_test(test_patterns),
         cmocka_unit_test(test_verify),
     };
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);

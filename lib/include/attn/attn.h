@@ -9,6 +9,8 @@
 #include "mask.h"
 #include "memory.h"
 #include "pool.h"
+#include "positions.h"
+#include "projections.h"
 #include "rng.h"
 #include "status.h"
 #include "tensor.h"

@@ -29,7 +29,9 @@ extern "C" {
     FORM(concat)
 
 #define ATTN_SCORE_NUMBER(name) ATTN_SCORE_##name,
-typedef enum attn_score_kind { ATTN_SCORE_FORMS(ATTN_SCORE_NUMBER) ATTN_SCORE_COUNT } attn_score_kind;
+typedef enum attn_score_kind {
+    ATTN_SCORE_FORMS(ATTN_SCORE_NUMBER) ATTN_SCORE_COUNT
+} attn_score_kind;
 #undef ATTN_SCORE_NUMBER
 
 /* A form and its parameters, shared by all heads. Absent tensors have rank 0. */
@@ -47,14 +49,19 @@ const char *attn_score_name(attn_score_kind kind); /* "scaled_dot", …; NULL be
 /* How positions enter. Row i sits at p = i + query_offset, key j at j; distance j - p. */
 typedef enum attn_position_kind {
     ATTN_POSITION_NONE = 0,
-    ATTN_POSITION_ALIBI,    /* bias -slope_h |j - p|                Press, Smith and Lewis 2022 */
-    ATTN_POSITION_T5,       /* bias table[bucket(j - p)][h]         Raffel et al. 2020, section 2.1 */
+    ATTN_POSITION_ALIBI, /* bias -slope_h |j - p|                Press, Smith and Lewis 2022 */
+    ATTN_POSITION_T5,    /* bias table[bucket(j - p)][h]         Raffel et al. 2020, section 2.1 */
     ATTN_POSITION_RELATIVE, /* bias table[h][clip(j - p, -m, m) + m] */
-    ATTN_POSITION_SHAW,     /* q . (k + key_table[clip(j - p)]), value side too. Shaw et al. 2018, eq. 3, 4 */
-    ATTN_POSITION_ROTARY,   /* rotated query and key                Su et al. 2021, eq. 34 */
+    ATTN_POSITION_SHAW,   /* q . (k + key_table[clip(j - p)]), value side too. Shaw et al. 2018, eq.
+                             3, 4 */
+    ATTN_POSITION_ROTARY, /* rotated query and key                Su et al. 2021, eq. 34 */
 } attn_position_kind;
 
-typedef enum attn_rotary { ATTN_ROTARY_UNSTATED = 0, ATTN_ROTARY_INTERLEAVED, ATTN_ROTARY_HALVES } attn_rotary;
+typedef enum attn_rotary {
+    ATTN_ROTARY_UNSTATED = 0,
+    ATTN_ROTARY_INTERLEAVED,
+    ATTN_ROTARY_HALVES
+} attn_rotary;
 
 typedef struct attn_position {
     attn_position_kind kind;
@@ -69,8 +76,8 @@ typedef struct attn_position {
     int64_t dims;            /* ROTARY: how many leading coordinates turn; 0 = E; even */
 } attn_position;
 
-/* slopes[h] for h < H, as the paper's reference computes them: 2^(-8(h+1)/H) for a power of two, else
- * those of the next lower power n, then every other one of 2n's. Any thread. */
+/* slopes[h] for h < H, as the paper's reference computes them: 2^(-8(h+1)/H) for a power of two,
+ * else those of the next lower power n, then every other one of 2n's. Any thread. */
 void attn_alibi_slopes(size_t H, double *slopes);
 /* The T5 bucket of distance j - p, in [0, buckets). */
 size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bool unidirectional);
@@ -78,9 +85,11 @@ size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bo
 /* Patterns hide keys by position, and hidden tiles are skipped, not computed and masked. */
 typedef enum attn_pattern_kind {
     ATTN_PATTERN_LOCAL,   /* |j - p| <= radius */
-    ATTN_PATTERN_STRIDED, /* (p - j) mod stride = 0, or |j - p| <= local.  Child et al. 2019, section 4.2 */
+    ATTN_PATTERN_STRIDED, /* (p - j) mod stride = 0, or |j - p| <= local.  Child et al. 2019,
+                             section 4.2 */
     ATTN_PATTERN_BLOCK,   /* floor(p / size) = floor(j / size) */
-    ATTN_PATTERN_GLOBAL,  /* j < keys, p < keys, or |j - p| <= local.      Beltagy, Peters and Cohan 2020 */
+    ATTN_PATTERN_GLOBAL,  /* j < keys, p < keys, or |j - p| <= local.      Beltagy, Peters and Cohan
+                             2020 */
 } attn_pattern_kind;
 
 typedef struct attn_pattern {
