@@ -1,5 +1,5 @@
-/* From inputs to the resolved operation: canonical views, compiled mask, scale, kernel table; and the
- * reading of input rows through those views. */
+/* From inputs to the resolved operation: canonical views, compiled mask, scale, kernel table; and
+ * the reading of input rows through those views. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static bool make_views(attn_attention *a, attn_arena *arena) {
         return false;
     if (in->layout == ATTN_BLD) {
         a->query.head = (ptrdiff_t)d->E * a->query.col;
-        a->key.head = (ptrdiff_t)d->E * a->key.col;
+        a->key.head = (ptrdiff_t)d->Ek * a->key.col;
         a->value.head = (ptrdiff_t)d->Ev * a->value.col;
     }
     if (d->past && (!make_view(a, &in->past_key, ATTN_BHLE, arena, &a->past_key) ||
@@ -71,6 +71,27 @@ static attn_status check_numbers(const attn_inputs *in, attn_error *err) {
     if (!isfinite(in->softcap) || in->softcap < 0)
         return attn_fail(err, ATTN_EARG, "softcap",
                          "expected a positive number, or 0 for none; found %g", in->softcap);
+    if (!(in->dropout_p >= 0 && in->dropout_p < 1))
+        return attn_fail(err, ATTN_EARG, "dropout_p", "expected a probability in [0, 1), found %g",
+                         in->dropout_p);
+    return ATTN_OK;
+}
+
+static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_tensor *t = &a->in.sinks;
+    if (!t->rank)
+        return ATTN_OK;
+    if (t->rank != 1 || t->dims[0] != a->dims.Hq)
+        return attn_fail(err, ATTN_ESHAPE, "sinks", "expected one logit a query head, shape [%zu]",
+                         a->dims.Hq);
+    double *sinks = attn_arena_zeroed(arena, a->dims.Hq, sizeof *sinks);
+    if (!sinks)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
+    attn_widen_f64(sinks, t->data, t->dtype, t->strides[0], a->dims.Hq);
+    for (size_t h = 0; h < a->dims.Hq; h++)
+        if (!isfinite(sinks[h]))
+            return attn_fail(err, ATTN_EVALUE, "sinks", "expected finite numbers");
+    a->sinks = sinks;
     return ATTN_OK;
 }
 
@@ -87,7 +108,8 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
         return status;
     const attn_attention_dims *d = &a->dims;
     a->kernels = d->result == ATTN_F64 ? attn_kernels_of(ATTN_ISA_REF) : attn_kernels_current();
-    a->scale = isnan(in->scale) ? 1 / sqrt((double)(d->E ? d->E : 1)) : in->scale;
+    const bool unit = attn_score_form_of(in->score.kind)->unit_scale;
+    a->scale = !isnan(in->scale) ? in->scale : unit ? 1 : 1 / sqrt((double)(d->E ? d->E : 1));
     if (!make_views(a, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
     attn_mask_shape shape = {.batch_rank = d->batch_rank,
@@ -99,13 +121,25 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     memcpy(shape.batch, d->batch, sizeof shape.batch);
     status = attn_mask_new(&in->mask, &shape, arena, &a->mask, err);
     if (status == ATTN_OK)
+        status = read_sinks(a, arena, err);
+    if (status == ATTN_OK)
+        status = attn_position_new(a, arena, err);
+    if (status == ATTN_OK)
+        status = attn_prepare(a, arena, err);
+    if (status == ATTN_OK)
         *out = a;
     return status;
 }
 
-const attn_attention_dims *attn_attention_dims_of(const attn_attention *a) { return &a->dims; }
-const attn_mask *attn_attention_mask(const attn_attention *a) { return a->mask; }
-const char *attn_attention_kernel(const attn_attention *a) { return a->kernels->name; }
+const attn_attention_dims *attn_attention_dims_of(const attn_attention *a) {
+    return &a->dims;
+}
+const attn_mask *attn_attention_mask(const attn_attention *a) {
+    return a->mask;
+}
+const char *attn_attention_kernel(const attn_attention *a) {
+    return a->kernels->name;
+}
 
 /* --- rows of the inputs --- */
 
@@ -120,8 +154,7 @@ static bool readable_in_place(const attn_view *v, size_t elem) {
     return v->col == 1 && v->dtype == (elem == sizeof(float) ? ATTN_F32 : ATTN_F64) && v->row >= 0;
 }
 
-/* Rows j0 … of a sequence whose first `past` rows live in another view. */
-static const void *rows_of(const attn_view *past, size_t past_rows, const attn_view *v, size_t b,
+const void *attn_view_rows(const attn_view *past, size_t past_rows, const attn_view *v, size_t b,
                            size_t h, size_t j0, size_t n, size_t width, size_t elem, void *scratch,
                            size_t *ld) {
     if (j0 >= past_rows && readable_in_place(v, elem)) {
@@ -144,18 +177,20 @@ static const void *rows_of(const attn_view *past, size_t past_rows, const attn_v
 
 const void *attn_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                           size_t elem, void *scratch, size_t *ld) {
-    return rows_of(&a->past_key, a->dims.past, &a->key, b, hkv, j0, n, a->dims.E, elem, scratch, ld);
+    return attn_view_rows(&a->past_key, a->score_past, &a->score_key, b, hkv, j0, n,
+                          a->dims.score_width, elem, scratch, ld);
 }
 
 const void *attn_value_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                             size_t elem, void *scratch, size_t *ld) {
-    return rows_of(&a->past_value, a->dims.past, &a->value, b, hkv, j0, n, a->dims.Ev, elem, scratch,
-                   ld);
+    return attn_view_rows(&a->past_value, a->dims.past, &a->value, b, hkv, j0, n, a->dims.Ev, elem,
+                          scratch, ld);
 }
 
 const void *attn_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0, size_t n,
                             size_t elem, void *scratch, size_t *ld) {
-    return rows_of(NULL, 0, &a->query, b, h, i0, n, a->dims.E, elem, scratch, ld);
+    return attn_view_rows(NULL, 0, &a->score_query, b, h, i0, n, a->dims.score_width, elem, scratch,
+                          ld);
 }
 
 void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, size_t row,
@@ -163,8 +198,10 @@ void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, 
     const attn_inputs *in = &a->in;
     const bool cached = which != 'q' && row < a->dims.past;
     const char *name = which == 'q'   ? "query"
-                       : which == 'k' ? (cached ? "past_key" : in->key.rank ? "key" : "query")
-                                      : (cached          ? "past_value"
+                       : which == 'k' ? (cached         ? "past_key"
+                                         : in->key.rank ? "key"
+                                                        : "query")
+                                      : (cached           ? "past_value"
                                          : in->value.rank ? "value"
                                          : in->key.rank   ? "key"
                                                           : "query");
@@ -186,7 +223,11 @@ void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, 
     index[count++] = row;
     if (layout == ATTN_BLHE)
         index[count++] = h;
-    index[count++] = layout == ATTN_BLD ? h * (which == 'v' ? a->dims.Ev : a->dims.E) + col : col;
+    index[count++] = layout == ATTN_BLD ? h * (which == 'v'   ? a->dims.Ev
+                                               : which == 'k' ? a->dims.Ek
+                                                              : a->dims.E) +
+                                              col
+                                        : col;
     int used = snprintf(path, 96, "%s", name);
     for (size_t i = 0; i < count && used > 0 && used < 96; i++)
         used += snprintf(path + used, 96 - (size_t)used, "/%zu", index[i]);

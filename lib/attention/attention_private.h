@@ -5,6 +5,8 @@
 #include <attn/attention.h>
 
 #include "attention/mask_private.h"
+#include "attention/position.h"
+#include "attention/score.h"
 #include "attention/view.h"
 #include "kernels/kernels.h"
 
@@ -14,26 +16,51 @@ struct attn_attention {
     const attn_kernels *kernels;
     attn_mask *mask;
     double scale;
-    attn_view query;                 /* [B, Hq, L, E] */
-    attn_view key, value;            /* [B, Hkv, S - past, …] */
-    attn_view past_key, past_value;  /* [B, Hkv, past, …] */
-    ptrdiff_t out_head, out_row;     /* strides of the output, whose batch stride is dense */
-    size_t sets;                     /* distinct (key, value) batch entries: B, or 1 when shared */
+    attn_view query;                  /* [B, Hq, L, E] */
+    attn_view key, value;             /* [B, Hkv, S - past, …] */
+    attn_view past_key, past_value;   /* [B, Hkv, past, …] */
+    attn_view score_query, score_key; /* what the product reads: as sent, or transformed */
+    size_t score_past; /* cached keys that are read from past_key; 0 when transformed */
+    attn_score_plan plan;
+    const void *score_v;        /* plan.v as table elements, or NULL */
+    const double *score_v_wide; /* and as double */
+    attn_position_rule rule;
+    const double *sinks;              /* [Hq] or NULL */
+    ptrdiff_t out_head, out_row;      /* strides of the output, whose batch stride is dense */
+    size_t sets;                      /* distinct (key, value) batch entries: B, or 1 when shared */
     const struct attn_packed *packed; /* after a run: its packed keys, for attn_attention_cells */
 };
 
 /* How a row was computed: attn_stats.kind. */
 enum { ATTN_ROW_TABLE = 0, ATTN_ROW_CAREFUL = 1 };
 
-/* n rows of keys (values) j0 … of batch b, key/value head hkv, as elements of `elem` bytes. Points into
- * the input when that can be read in place, else widens into scratch [n, width]; *ld is the row
- * stride. Rows may come from the cache and the new keys. */
+/* n rows j0 … of a sequence whose first `past_rows` rows live in `past`, as elements of `elem`
+ * bytes. Points into the memory when that can be read in place, else widens into scratch [n,
+ * width]; *ld is the row stride. */
+const void *attn_view_rows(const attn_view *past, size_t past_rows, const attn_view *v, size_t b,
+                           size_t h, size_t j0, size_t n, size_t width, size_t elem, void *scratch,
+                           size_t *ld);
+
+/* The same for keys and queries as the product reads them, and for values. */
 const void *attn_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                           size_t elem, void *scratch, size_t *ld);
 const void *attn_value_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                             size_t elem, void *scratch, size_t *ld);
 const void *attn_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0, size_t n,
                             size_t elem, void *scratch, size_t *ld);
+
+/* Transform queries and keys as the score form and rotary positions want them. */
+attn_status attn_prepare(attn_attention *a, attn_arena *arena, attn_error *err);
+/* Bytes of it, from dims. */
+bool attn_prepare_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
+/* Dropout of n weights from column j0 of a row: 0, or divided by 1 - p. */
+void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, size_t elem,
+                   void *weights);
+/* Turn one row by its position in place; cos and sin [dims / 2]. */
+void attn_rotary_angles(const attn_position *p, size_t width, double position, double *cosines,
+                        double *sines);
+void attn_rotary_turn(const attn_position *p, size_t width, void *row, size_t elem,
+                      const double *cosines, const double *sines);
 
 /* "key/0/3/1": the path of an element as the caller sent it. `which` is 'q', 'k' or 'v'. */
 void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, size_t row,

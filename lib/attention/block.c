@@ -3,22 +3,24 @@
  *        keys ->  tile 0   tile 1   …        for each tile: scores, edits, softmax so far,
  *   rows          [      ] [      ]          then acc = acc * factor + weights * values
  *
- * Only two tiles' worth of scores exist at a time; row maximum and sum are what remains. */
+ * Only one tile of scores exists at a time; row maximum and sum are what remains. */
 #include <math.h>
 #include <string.h>
 
 #include "attention/block.h"
 
 /* Sizes of the work area's parts, in the order of attn_block_work. */
-enum { PARTS = 11 };
+enum { PARTS = 13 };
 
-static bool part_bytes(const attn_kernels *k, size_t rows, size_t E, size_t Ev,
+static bool part_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
                        size_t bytes[PARTS]) {
-    const size_t widest = E > Ev ? E : Ev, room = k->acc_room(Ev);
+    const size_t E = d->score_width, Ev = d->Ev, widest = E > Ev ? E : Ev, room = k->acc_room(Ev);
     const size_t factors[PARTS][2] = {
-        {rows, E},           {rows, k->keys},     {rows, room},  {rows, 1},
-        {rows, k->lanes},    {rows, 1},           {k->keys, widest}, {k->key_room(E), 1},
-        {k->value_room(Ev), 1}, {k->keys, 1},     {k->keys, 1},
+        {rows, E},           {rows, k->keys},     {rows, room},
+        {rows, 1},           {rows, k->lanes},    {rows, 1},
+        {k->keys, widest},   {k->key_room(E), 1}, {k->value_room(Ev), 1},
+        {k->keys, 1},        {k->keys, 1},        {rows, d->relative},
+        {rows, d->relative},
     };
     for (int p = 0; p < PARTS; p++) {
         size_t n;
@@ -34,10 +36,10 @@ static size_t keep_bytes(const attn_kernels *k) {
     return (k->keys + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
 }
 
-bool attn_block_work_bytes(const attn_kernels *k, size_t rows, size_t E, size_t Ev,
+bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
                            size_t *bytes) {
     size_t part[PARTS], total = keep_bytes(k);
-    if (!part_bytes(k, rows, E, Ev, part))
+    if (!part_bytes(k, rows, d, part))
         return false;
     for (int p = 0; p < PARTS; p++)
         if (!attn_size_add(total, part[p], &total))
@@ -46,18 +48,18 @@ bool attn_block_work_bytes(const attn_kernels *k, size_t rows, size_t E, size_t 
     return true;
 }
 
-bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows, size_t E,
-                          size_t Ev, attn_arena *arena) {
+bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,
+                          const attn_attention_dims *d, attn_arena *arena) {
     size_t part[PARTS], total;
-    if (!part_bytes(k, rows, E, Ev, part) || !attn_block_work_bytes(k, rows, E, Ev, &total))
+    if (!part_bytes(k, rows, d, part) || !attn_block_work_bytes(k, rows, d, &total))
         return false;
     char *at = attn_arena_take(arena, total);
     if (!at)
         return false;
     *w = (attn_block_work){.kernels = k, .most_rows = rows};
-    void **const places[PARTS] = {&w->query,  &w->tile,       &w->acc,          &w->max,
-                                  &w->sum,    &w->factor,     &w->source,       &w->packed_key,
-                                  &w->packed_value, &w->bias, &w->line};
+    void **const places[PARTS] = {
+        &w->query,      &w->tile,         &w->acc,  &w->max,  &w->sum,   &w->factor,   &w->source,
+        &w->packed_key, &w->packed_value, &w->bias, &w->line, &w->terms, &w->term_sums};
     for (int p = 0; p < PARTS; p++) {
         *places[p] = at;
         at += part[p];
@@ -66,8 +68,7 @@ bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows
     return true;
 }
 
-void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo,
-                         size_t *hi) {
+void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi) {
     *lo = a->dims.S, *hi = 0;
     if (attn_mask_fills(a->mask)) {
         *lo = 0, *hi = a->dims.S;
@@ -87,20 +88,39 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
         *lo = *hi = 0;
 }
 
+static void *row_of(void *base, size_t row, size_t width, const attn_kernels *k) {
+    return (char *)base + row * width * k->elem;
+}
+
+void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
+                      attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    for (size_t r = 0; a->rule.relative && r < block->rows; r++)
+        attn_shaw_terms(a, (const char *)q + r * ldq * k->elem, k->elem,
+                        row_of(w->terms, r, a->rule.relative, k));
+}
+
 void attn_block_scores(const attn_attention *a, const attn_block *block, const attn_packed *packed,
                        size_t j0, size_t n, const void *q, size_t ldq, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    const size_t hkv = attn_kv_head(a, block->h);
+    const size_t hkv = attn_kv_head(a, block->h), E = a->dims.score_width;
     const void *keys = w->packed_key;
     if (packed) {
-        keys = packed->keys + packed->key_bytes * attn_packed_tile(a, packed, block->b, hkv,
-                                                                   j0 / k->keys);
+        keys = packed->keys +
+               packed->key_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys);
     } else {
         size_t ld;
         const void *rows = attn_key_rows(a, block->b, hkv, j0, n, k->elem, w->source, &ld);
-        k->pack_key(w->packed_key, rows, ld, n, a->dims.E);
+        k->pack_key(w->packed_key, rows, ld, n, E);
     }
-    k->score(w->tile, q, ldq, block->rows, keys, n, a->dims.E);
+    if (a->score_v)
+        k->score_tanh(w->tile, q, ldq, block->rows, keys, n, E,
+                      k == a->kernels ? a->score_v : a->score_v_wide);
+    else
+        k->score(w->tile, q, ldq, block->rows, keys, n, E);
+    for (size_t r = 0; a->rule.relative && r < block->rows; r++)
+        attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem,
+                      row_of(w->terms, r, a->rule.relative, k), row_of(w->tile, r, k->keys, k));
 }
 
 void attn_block_edit(const attn_attention *a, const attn_block *block, size_t row, size_t j0,
@@ -108,8 +128,13 @@ void attn_block_edit(const attn_attention *a, const attn_block *block, size_t ro
     const attn_kernels *k = w->kernels;
     attn_edit edit = {.scale = 1, .lo = 0, .hi = n};
     if (stage >= ATTN_STAGE_BIASED)
-        attn_mask_edit(a->mask, block->b, block->h, block->i + row, j0, n, k->elem, w->bias, w->keep,
-                       &edit);
+        attn_mask_edit(a->mask, block->b, block->h, block->i + row, j0, n, k->elem, w->bias,
+                       w->keep, &edit);
+    if (stage >= ATTN_STAGE_BIASED && a->rule.biases) {
+        attn_position_bias(a, block->b, block->h, block->i + row, j0, n, k->elem, edit.bias,
+                           w->bias);
+        edit.bias = w->bias;
+    }
     if (stage >= ATTN_STAGE_SCALED)
         edit.scale = a->scale;
     if (stage >= ATTN_STAGE_SOFTCAPPED)
@@ -123,8 +148,8 @@ static void accumulate(const attn_attention *a, const attn_block *block, const a
     const size_t hkv = attn_kv_head(a, block->h);
     const void *values = w->packed_value;
     if (packed) {
-        values = packed->values + packed->value_bytes * attn_packed_tile(a, packed, block->b, hkv,
-                                                                         j0 / k->keys);
+        values = packed->values +
+                 packed->value_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys);
     } else {
         size_t ld;
         const void *rows = attn_value_rows(a, block->b, hkv, j0, n, k->elem, w->source, &ld);
@@ -133,14 +158,83 @@ static void accumulate(const attn_attention *a, const attn_block *block, const a
     k->accumulate(w->acc, w->tile, block->rows, values, n, a->dims.Ev, w->factor);
 }
 
-static void start(const attn_kernels *k, size_t rows, size_t Ev, attn_block_work *w) {
-    memset(w->acc, 0, rows * k->acc_room(Ev) * k->elem);
-    memset(w->sum, 0, rows * k->lanes * k->elem);
-    for (size_t r = 0; r < rows; r++)
-        if (k->elem == sizeof(float))
-            ((float *)w->max)[r] = -INFINITY;
-        else
-            ((double *)w->max)[r] = -INFINITY;
+static void set(void *values, size_t at, double x, const attn_kernels *k) {
+    if (k->elem == sizeof(float))
+        ((float *)values)[at] = (float)x;
+    else
+        ((double *)values)[at] = x;
+}
+
+/* A sink is a key that every row sees and that gives no value: a tile of one cell. */
+static void start_sinks(const attn_attention *a, const attn_block *block, attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const attn_edit as_it_is = {.scale = 1, .lo = 0, .hi = 1};
+    for (size_t r = 0; r < block->rows; r++) {
+        void *row = row_of(w->tile, r, k->keys, k);
+        set(row, 0, a->sinks[block->h], k);
+        k->edit(row, 1, &as_it_is);
+    }
+    k->softmax(w->tile, block->rows, 1, w->max, w->sum, w->factor);
+}
+
+static void start(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
+                  attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    memset(w->acc, 0, block->rows * k->acc_room(a->dims.Ev) * k->elem);
+    memset(w->sum, 0, block->rows * k->lanes * k->elem);
+    memset(w->term_sums, 0, block->rows * a->rule.relative * k->elem);
+    for (size_t r = 0; r < block->rows; r++)
+        set(w->max, r, -INFINITY, k);
+    attn_block_begin(a, block, q, ldq, w);
+    if (a->sinks)
+        start_sinks(a, block, w);
+}
+
+/* Weights of a tile that dropout leaves: 0, or divided by 1 - p. The sum keeps all. */
+static void drop(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                 attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    for (size_t r = 0; r < block->rows; r++)
+        attn_drop_row(a, attn_row_index(a, block->b, block->h, block->i + r), j0, n, k->elem,
+                      row_of(w->tile, r, k->keys, k));
+}
+
+static void collect_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                          attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    for (size_t r = 0; r < block->rows; r++) {
+        double factor =
+            k->elem == sizeof(float) ? (double)((float *)w->factor)[r] : ((double *)w->factor)[r];
+        attn_shaw_collect(a, block->b, block->i + r, j0, n, k->elem, row_of(w->tile, r, k->keys, k),
+                          factor, row_of(w->term_sums, r, a->rule.relative, k));
+    }
+}
+
+/* A tile that no row sees still has its place among the scores. */
+static void hide_tile(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                      void *scores, const attn_kernels *k) {
+    for (size_t r = 0; scores && r < block->rows; r++)
+        for (size_t j = 0; j < n; j++)
+            set(scores, r * a->dims.S + j0 + j, -INFINITY, k);
+}
+
+static void visit_tile(const attn_attention *a, const attn_block *block, const attn_packed *packed,
+                       size_t j0, size_t n, const void *q, size_t ldq, void *scores,
+                       attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    attn_block_scores(a, block, packed, j0, n, q, ldq, w);
+    for (size_t r = 0; r < block->rows; r++) {
+        attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
+        if (scores)
+            memcpy((char *)scores + (r * a->dims.S + j0) * k->elem, row_of(w->tile, r, k->keys, k),
+                   n * k->elem);
+    }
+    k->softmax(w->tile, block->rows, n, w->max, w->sum, w->factor);
+    if (a->in.dropout_p > 0)
+        drop(a, block, j0, n, w);
+    if (a->rule.values)
+        collect_terms(a, block, j0, n, w);
+    accumulate(a, block, packed, j0, n, w);
 }
 
 void attn_block_stream(const attn_attention *a, const attn_block *block, const attn_packed *packed,
@@ -148,18 +242,16 @@ void attn_block_stream(const attn_attention *a, const attn_block *block, const a
     const attn_kernels *k = w->kernels;
     const size_t S = a->dims.S;
     size_t lo, hi;
-    start(k, block->rows, a->dims.Ev, w);
+    start(a, block, q, ldq, w);
     attn_block_interval(a, block, &lo, &hi);
     for (size_t j = lo / k->keys * k->keys; j < hi; j += k->keys) {
         const size_t n = S - j < k->keys ? S - j : k->keys;
-        attn_block_scores(a, block, packed, j, n, q, ldq, w);
-        for (size_t r = 0; r < block->rows; r++) {
-            attn_block_edit(a, block, r, j, n, ATTN_STAGE_BIASED, w);
-            if (scores)
-                memcpy((char *)scores + (r * S + j) * k->elem,
-                       (char *)w->tile + r * k->keys * k->elem, n * k->elem);
-        }
-        k->softmax(w->tile, block->rows, n, w->max, w->sum, w->factor);
-        accumulate(a, block, packed, j, n, w);
+        if (attn_mask_tile_hidden(a->mask, block->b, block->i, block->rows, j, n))
+            hide_tile(a, block, j, n, scores, k);
+        else
+            visit_tile(a, block, packed, j, n, q, ldq, scores, w);
     }
+    for (size_t r = 0; a->rule.values && r < block->rows; r++)
+        attn_shaw_values(a, k->elem, row_of(w->term_sums, r, a->rule.relative, k),
+                         row_of(w->acc, r, k->acc_room(a->dims.Ev), k));
 }

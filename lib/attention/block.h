@@ -4,8 +4,8 @@
 
 #include "attention/attention_private.h"
 
-/* Packed operands of all key/value heads: tile t of (set, hkv). Non-finite rows are packed as zeros and
- * marked; a row of queries that sees one is computed by attn_block_careful instead. */
+/* Packed operands of all key/value heads: tile t of (set, hkv). Non-finite rows are packed as zeros
+ * and marked; a row of queries that sees one is computed by attn_block_careful instead. */
 typedef struct attn_packed {
     const attn_kernels *kernels;
     size_t tiles;                    /* tiles a head */
@@ -20,20 +20,22 @@ typedef struct attn_packed {
 typedef struct attn_block_work {
     const attn_kernels *kernels;
     size_t most_rows;
-    void *query;                  /* [rows, E] */
-    void *tile, *acc;             /* [rows, keys], [rows, acc_room] */
-    void *max, *sum, *factor;     /* [rows], [rows, lanes], [rows] */
-    void *source;                 /* [keys, max(E, Ev)] widened rows */
+    void *query;              /* [rows, score width] */
+    void *tile, *acc;         /* [rows, keys], [rows, acc_room] */
+    void *max, *sum, *factor; /* [rows], [rows, lanes], [rows] */
+    void *source;             /* [keys, max(score width, Ev)] widened rows */
     void *packed_key, *packed_value;
-    void *bias;                   /* [keys] */
-    void *line;                   /* [keys] results of a row before they are narrowed */
-    uint8_t *keep;                /* [keys] */
+    void *bias;              /* [keys] */
+    void *line;              /* [keys] results of a row before they are narrowed */
+    void *terms, *term_sums; /* [rows, relative] SHAW: terms of scores, weights by distance */
+    uint8_t *keep;           /* [keys] */
 } attn_block_work;
 
 /* Bytes of a work area; false on overflow. */
-bool attn_block_work_bytes(const attn_kernels *k, size_t rows, size_t E, size_t Ev, size_t *bytes);
-bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows, size_t E,
-                          size_t Ev, attn_arena *arena);
+bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
+                           size_t *bytes);
+bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,
+                          const attn_attention_dims *d, attn_arena *arena);
 
 typedef struct attn_block {
     size_t b, h, i, rows; /* queries i … i + rows - 1 of head (b, h) */
@@ -42,8 +44,13 @@ typedef struct attn_block {
 /* The union of the intervals that the rows see: keys [*lo, *hi) are worth visiting. */
 void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi);
 
-/* Raw scores of the block against keys j0 … j0 + n - 1 into w->tile. packed NULL: keys are packed here,
- * as they are (NaN included). q [rows, E] with stride ldq. */
+/* What depends on the block's queries alone, before its tiles. q [rows, score width] with stride
+ * ldq. */
+void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
+                      attn_block_work *w);
+
+/* Raw scores of the block against keys j0 … j0 + n - 1 into w->tile. packed NULL: keys are packed
+ * here, as they are (NaN included). After attn_block_begin. */
 void attn_block_scores(const attn_attention *a, const attn_block *block, const attn_packed *packed,
                        size_t j0, size_t n, const void *q, size_t ldq, attn_block_work *w);
 
@@ -51,8 +58,8 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
 void attn_block_edit(const attn_attention *a, const attn_block *block, size_t row, size_t j0,
                      size_t n, attn_stage stage, attn_block_work *w);
 
-/* The whole pass: leaves acc, max, sum. `scores`: where edited scores go, row-major [rows, S] of the
- * table's element type, or NULL. */
+/* The whole pass: leaves acc, max, sum. `scores`: where edited scores go, row-major [rows, S] of
+ * the table's element type, or NULL. */
 void attn_block_stream(const attn_attention *a, const attn_block *block, const attn_packed *packed,
                        const void *q, size_t ldq, void *scores, attn_block_work *w);
 

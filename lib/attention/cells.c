@@ -13,10 +13,8 @@ struct attn_cells_scratch {
 attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *arena) {
     attn_cells_scratch *s = attn_arena_small(arena, sizeof *s);
     const size_t rows = a->dims.L < a->kernels->rows ? a->dims.L : a->kernels->rows;
-    if (!s ||
-        !attn_block_work_init(&s->work, a->kernels, rows ? rows : 1, a->dims.E, a->dims.Ev, arena) ||
-        !attn_block_work_init(&s->careful, attn_kernels_of(ATTN_ISA_REF), 1, a->dims.E, a->dims.Ev,
-                              arena))
+    if (!s || !attn_block_work_init(&s->work, a->kernels, rows ? rows : 1, &a->dims, arena) ||
+        !attn_block_work_init(&s->careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena))
         return NULL;
     return s;
 }
@@ -81,6 +79,7 @@ static void compute_block(const request *q, const attn_block *block, const attn_
     size_t ld;
     const void *queries =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, &ld);
+    attn_block_begin(a, block, queries, ld, w);
     for (size_t tile = range->col / k->keys * k->keys; tile < end; tile += k->keys) {
         const size_t tile_end = a->dims.S - tile < k->keys ? a->dims.S : tile + k->keys;
         const size_t from = tile < range->col ? range->col : tile;
@@ -169,8 +168,8 @@ static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *
     request q = f->q;
     q.range = &range;
     q.ld = d->S;
-    q.dst = (char *)f->out->data + attn_row_index(q.a, range.batch, range.head, row) * d->S *
-                                       attn_dtype_size(d->result);
+    q.dst = (char *)f->out->data +
+            attn_row_index(q.a, range.batch, range.head, row) * d->S * attn_dtype_size(d->result);
     return compute(&q, f->lanes[lane], f->careful_only, err);
 }
 

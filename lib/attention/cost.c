@@ -19,21 +19,24 @@ static bool result_bytes(const attn_attention_dims *d, unsigned want, size_t *by
     return add_product(bytes, rows, 2 * sizeof(double) + 1, 1) &&
            (!(want & ATTN_WANT_OUTPUT) || add_product(bytes, rows, d->Ev, elem)) &&
            (!(want & ATTN_WANT_WEIGHTS) || add_product(bytes, rows, d->S, elem)) &&
+           (!(want & ATTN_WANT_WEIGHTS_DROPPED) || add_product(bytes, rows, d->S, elem)) &&
            (!(want & ATTN_WANT_SCORES) || add_product(bytes, rows, d->S, elem)) &&
            (!(want & ATTN_WANT_LOGSUMEXP) || add_product(bytes, rows, 1, elem)) &&
-           (!(want & ATTN_WANT_PRESENT) || (add_product(bytes, keys, d->E, elem) &&
-                                            add_product(bytes, keys, d->Ev, elem)));
+           (!(want & ATTN_WANT_PRESENT) ||
+            (add_product(bytes, keys, d->Ek, elem) && add_product(bytes, keys, d->Ev, elem)));
 }
 
 static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots, size_t *bytes) {
     const attn_kernels *k = table_of(d);
-    const size_t rows = d->L < k->rows ? d->L : k->rows, widest = d->E > d->Ev ? d->E : d->Ev;
+    const size_t rows = d->L < k->rows ? d->L : k->rows, E = d->score_width,
+                 widest = E > d->Ev ? E : d->Ev;
     const size_t areas = slots * (want & (ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES) ? 2 : 1);
-    size_t table, careful;
+    size_t table, careful, prepared;
     *bytes = 0;
-    return attn_pack_bytes(d, k, d->B, bytes) &&
-           attn_block_work_bytes(k, rows ? rows : 1, d->E, d->Ev, &table) &&
-           attn_block_work_bytes(attn_kernels_of(ATTN_ISA_REF), 1, d->E, d->Ev, &careful) &&
+    return attn_pack_bytes(d, k, d->B, bytes) && attn_prepare_bytes(d, k, &prepared) &&
+           attn_size_add(*bytes, prepared, bytes) &&
+           attn_block_work_bytes(k, rows ? rows : 1, d, &table) &&
+           attn_block_work_bytes(attn_kernels_of(ATTN_ISA_REF), 1, d, &careful) &&
            add_product(bytes, areas, table, 1) && add_product(bytes, areas, careful, 1) &&
            add_product(bytes, slots, k->keys * widest, k->elem) &&
            add_product(bytes, slots, 4096, 1);
@@ -42,7 +45,7 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err) {
     attn_cost c = {.cells = (double)dims->B * (double)dims->Hq * (double)dims->L * (double)dims->S};
-    c.operations = c.cells * 2 * ((double)dims->E + (double)dims->Ev);
+    c.operations = c.cells * 2 * ((double)dims->score_width + (double)dims->Ev);
     if (!result_bytes(dims, want, &c.result_bytes) || !work_bytes(dims, want, slots, &c.work_bytes))
         return attn_fail(err, ATTN_ELIMIT, "query", "more bytes than can be counted");
     *out = c;

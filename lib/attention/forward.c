@@ -1,8 +1,8 @@
-/* The run: keys and values are packed, blocks of query rows go over the pool, rows are finished into
- * output, weights and statistics.
+/* The run: keys and values are packed, blocks of query rows go over the pool, rows are finished
+ * into output, weights and statistics.
  *
- * A float table computes rows with finite inputs, no danger of overflow and |maximum| < ATTN_WIDE. All
- * others are "careful": `ref` computes them in double from the unpacked inputs. */
+ * A float table computes rows with finite inputs, no danger of overflow and |maximum| < ATTN_WIDE.
+ * All others are "careful": `ref` computes them in double from the unpacked inputs. */
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -29,7 +29,9 @@ typedef struct forward {
 
 /* --- finishing a row --- */
 
-static bool is_f64(const attn_attention *a) { return a->dims.result == ATTN_F64; }
+static bool is_f64(const attn_attention *a) {
+    return a->dims.result == ATTN_F64;
+}
 
 static void *result_at(const attn_attention *a, const attn_tensor *t, size_t element) {
     return (char *)t->data + element * attn_dtype_size(a->dims.result);
@@ -46,8 +48,7 @@ static void finish_output(const forward *f, const attn_block *block, size_t r, d
     const attn_kernels *k = w->kernels;
     const size_t Ev = a->dims.Ev, elem = attn_dtype_size(a->dims.result);
     const ptrdiff_t at = (ptrdiff_t)(block->b * a->dims.Hq * a->dims.L * Ev) +
-                         (ptrdiff_t)block->h * a->out_head +
-                         (ptrdiff_t)(block->i + r) * a->out_row;
+                         (ptrdiff_t)block->h * a->out_head + (ptrdiff_t)(block->i + r) * a->out_row;
     char *dst = (char *)f->out->output.data + at * (ptrdiff_t)elem;
     const char *acc = (char *)w->acc + r * k->acc_room(Ev) * k->elem;
     if (sum == 0) {
@@ -139,14 +140,14 @@ static attn_status careful_row(forward *f, const attn_block *block, size_t r, la
     return finish_row(f, block, r, ATTN_ROW_CAREFUL, 0, w, err);
 }
 
-/* Queries as the table reads them. Rows that are not finite are zeroed and marked careful, or refused
- * when they see a key. Gives the largest magnitude of the others. */
+/* Queries as the table reads them. Rows that are not finite are zeroed and marked careful, or
+ * refused when they see a key. Gives the largest magnitude of the others. */
 static attn_status load_queries(const forward *f, const attn_block *block, attn_block_work *w,
                                 const void **q, size_t *ld, uint64_t *careful, double *reach,
                                 attn_error *err) {
     const attn_attention *a = f->a;
     const attn_kernels *k = w->kernels;
-    const size_t E = a->dims.E;
+    const size_t E = a->dims.score_width;
     *q = attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, ld);
     *reach = 0;
     for (size_t r = 0; r < block->rows; r++) {
@@ -161,8 +162,8 @@ static attn_status load_queries(const forward *f, const attn_block *block, attn_
         *careful |= UINT64_C(1) << r;
         if (*q != w->query) {
             for (size_t c = 0; c < block->rows; c++)
-                memcpy((char *)w->query + c * E * k->elem,
-                       (const char *)*q + c * *ld * k->elem, E * k->elem);
+                memcpy((char *)w->query + c * E * k->elem, (const char *)*q + c * *ld * k->elem,
+                       E * k->elem);
             *q = w->query;
             *ld = E;
         }
@@ -171,8 +172,8 @@ static attn_status load_queries(const forward *f, const attn_block *block, attn_
     return ATTN_OK;
 }
 
-/* Rows that the table must not compute: those that see something not finite, and all of them where a
- * product or a sum could overflow float. */
+/* Rows that the table must not compute: those that see something not finite, and all of them where
+ * a product or a sum could overflow float. */
 static uint64_t careful_rows(const forward *f, const attn_block *block, double reach) {
     const attn_attention *a = f->a;
     const attn_packed *p = f->packed;
@@ -188,7 +189,7 @@ static uint64_t careful_rows(const forward *f, const attn_block *block, double r
             key = fmax(key, p->key_reach[first + t]);
             value = fmax(value, p->value_reach[first + t]);
         }
-        const double score = reach * key * (double)a->dims.E * fmax(1, fabs(a->scale));
+        const double score = reach * key * (double)a->dims.score_width * fmax(1, fabs(a->scale));
         if (score > FLT_MAX / 4 || value * (double)a->dims.S > FLT_MAX / 4)
             careful = UINT64_MAX;
     }
@@ -269,6 +270,9 @@ static attn_status allocate_results(const attn_attention *a, unsigned want, attn
         ok = ok && allocate_tensor(arena, d->result, d->output_rank, d->output, &out->output);
     if (want & ATTN_WANT_WEIGHTS)
         ok = ok && allocate_tensor(arena, d->result, d->weights_rank, d->weights, &out->weights);
+    if (want & ATTN_WANT_WEIGHTS_DROPPED)
+        ok = ok &&
+             allocate_tensor(arena, d->result, d->weights_rank, d->weights, &out->weights_dropped);
     if (want & ATTN_WANT_LOGSUMEXP)
         ok = ok && allocate_tensor(arena, d->result, d->rows_rank, d->rows, &out->logsumexp);
     if (want & ATTN_WANT_SCORES)
@@ -282,9 +286,9 @@ static attn_status allocate_lanes(forward *f, size_t slots, attn_arena *arena, a
     const size_t rows = a->dims.L < k->rows ? a->dims.L : k->rows;
     f->lanes = attn_arena_zeroed(arena, slots, sizeof *f->lanes);
     for (size_t s = 0; s < slots; s++)
-        if (!f->lanes || !attn_block_work_init(&f->lanes[s].work, k, rows, a->dims.E, a->dims.Ev, arena) ||
-            !attn_block_work_init(&f->lanes[s].careful, attn_kernels_of(ATTN_ISA_REF), 1,
-                                  a->dims.E, a->dims.Ev, arena))
+        if (!f->lanes || !attn_block_work_init(&f->lanes[s].work, k, rows, &a->dims, arena) ||
+            !attn_block_work_init(&f->lanes[s].careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims,
+                                  arena))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
     return ATTN_OK;
 }
@@ -293,7 +297,7 @@ static attn_status run_rows(forward *f, attn_pool *pool, const attn_control *con
                             attn_arena *arena, attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
     const size_t rows = f->a->kernels->rows;
-    const double block = 2.0 * (double)rows * (double)d->S * (double)(d->E + d->Ev) + 1;
+    const double block = 2.0 * (double)rows * (double)d->S * (double)(d->score_width + d->Ev) + 1;
     f->row_blocks = (d->L + rows - 1) / rows;
     f->blocks_a_piece = block < PIECE_OPERATIONS ? (size_t)(PIECE_OPERATIONS / block) : 1;
     if (f->blocks_a_piece > f->row_blocks)
@@ -326,6 +330,12 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
         status = attn_cells_fill(a, &results.stats, ATTN_STAGE_PROBS,
                                  a->kernels->elem == attn_dtype_size(a->dims.result), pool, control,
                                  arena, &results.weights, err);
+    if (status == ATTN_OK && (want & ATTN_WANT_WEIGHTS_DROPPED)) {
+        status = attn_cells_fill(a, &results.stats, ATTN_STAGE_PROBS, false, pool, control, arena,
+                                 &results.weights_dropped, err);
+        if (status == ATTN_OK)
+            attn_drop_weights(a, &results.weights_dropped);
+    }
     if (status == ATTN_OK && (want & ATTN_WANT_PRESENT))
         status = attn_present(a, arena, &results, err);
     if (status == ATTN_OK)

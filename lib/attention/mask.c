@@ -4,15 +4,27 @@
 
 #include "attention/mask_private.h"
 
-const attn_mask_shape *attn_mask_dims(const attn_mask *m) { return &m->shape; }
-size_t attn_mask_batches(const attn_mask *m) { return m->B; }
-int64_t attn_mask_offset(const attn_mask *m, size_t b) { return m->offset[b]; }
-bool attn_mask_fills(const attn_mask *m) { return m->spec.fill != ATTN_FILL_HIDE; }
-bool attn_mask_same_heads(const attn_mask *m) { return m->same_heads; }
-bool attn_mask_same_batches(const attn_mask *m) { return m->same_batches; }
+const attn_mask_shape *attn_mask_dims(const attn_mask *m) {
+    return &m->shape;
+}
+size_t attn_mask_batches(const attn_mask *m) {
+    return m->B;
+}
+int64_t attn_mask_offset(const attn_mask *m, size_t b) {
+    return m->offset[b];
+}
+bool attn_mask_fills(const attn_mask *m) {
+    return m->spec.fill != ATTN_FILL_HIDE;
+}
+bool attn_mask_same_heads(const attn_mask *m) {
+    return m->same_heads;
+}
+bool attn_mask_same_batches(const attn_mask *m) {
+    return m->same_batches;
+}
 
 bool attn_mask_is_plain(const attn_mask *m) {
-    return !m->keep_count && !m->bias_count && !m->lengths && m->left == INT64_MAX &&
+    return !attn_mask_hides_cells(m) && !m->lengths && m->left == INT64_MAX &&
            m->right == INT64_MAX;
 }
 
@@ -83,21 +95,46 @@ static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, s
     return scratch;
 }
 
+static void and_patterns(const attn_mask *m, size_t b, size_t i, size_t j0, size_t n,
+                         uint8_t *keep) {
+    const int64_t position = (int64_t)i + m->offset[b];
+    for (size_t l = 0; l < m->pattern_count; l++)
+        for (size_t j = 0; j < n; j++)
+            keep[j] &= attn_pattern_sees(m->patterns[l], position, (int64_t)(j0 + j));
+}
+
+bool attn_mask_tile_hidden(const attn_mask *m, size_t b, size_t i, size_t rows, size_t j0,
+                           size_t n) {
+    const int64_t first = (int64_t)i + m->offset[b];
+    if (attn_mask_fills(m) || !rows || !n)
+        return false;
+    for (size_t l = 0; l < m->pattern_count; l++)
+        if (!attn_pattern_touches(m->patterns[l], first, first + (int64_t)rows - 1, (int64_t)j0,
+                                  (int64_t)(j0 + n - 1)))
+            return true;
+    return false;
+}
+
 static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
                                 size_t n, uint8_t *scratch) {
-    if (!m->keep_count)
+    if (!m->keep_count && !m->pattern_count)
         return NULL;
-    if (m->keep_count == 1 && m->keep[0].view.col == 1)
+    if (m->keep_count == 1 && m->keep[0].view.col == 1 && !m->pattern_count)
         return attn_view_at(&m->keep[0].view, b, h, i, j0);
     memset(scratch, 1, n);
     for (size_t l = 0; l < m->keep_count; l++)
         and_layer(&m->keep[l], b, h, i, j0, n, scratch);
+    and_patterns(m, b, i, j0, n, scratch);
     return scratch;
 }
 
 static size_t within(size_t key, size_t j0, size_t n) {
     return key <= j0 ? 0 : key - j0 < n ? key - j0 : n;
 }
+
+_Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == ATTN_EDIT_ADD &&
+                   (int)ATTN_FILL_REPLACE == ATTN_EDIT_REPLACE,
+               "the kernels read these numbers");
 
 void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit) {
@@ -121,6 +158,7 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
         memset(keep + from, 1, to - from);
     for (size_t l = 0; l < m->keep_count; l++)
         and_layer(&m->keep[l], b, h, i, j0, n, keep);
+    and_patterns(m, b, i, j0, n, keep);
     for (size_t l = 0; l < m->bias_count; l++) {
         const attn_view *v = &m->bias[l].view;
         float values[64];

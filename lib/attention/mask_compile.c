@@ -1,4 +1,5 @@
-/* From a mask's spec to its compiled form: shapes checked, meanings settled, values checked once. */
+/* From a mask's spec to its compiled form: shapes checked, meanings settled, values checked once.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -173,8 +174,8 @@ static attn_status padding_view(compiler *c, const attn_mask_layer *layer, attn_
 
 /* --- visibility bytes --- */
 
-/* A dense copy of the layer's tensor as bytes: 1 where `visible(value)`. `hide_equal`: 1 where the value
- * differs from `mark`, else where it equals it. */
+/* A dense copy of the layer's tensor as bytes: 1 where `visible(value)`. `hide_equal`: 1 where the
+ * value differs from `mark`, else where it equals it. */
 static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, double mark, bool hide_equal,
                             attn_tensor *out) {
     const attn_tensor *t = &layer->values;
@@ -283,9 +284,10 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
 
 static attn_status add_padding(compiler *c, const attn_mask_layer *layer) {
     if (layer->semantics != ATTN_SEM_KEEP && layer->semantics != ATTN_SEM_HIDE)
-        return attn_fail(c->err, ATTN_ESEMANTICS, layer->where,
-                         "a key padding mask needs its meaning: key_padding_semantics \"keep\" "
-                         "(1 or true = a real key) or \"hide\" (1 or true = padding, as PyTorch's)");
+        return attn_fail(
+            c->err, ATTN_ESEMANTICS, layer->where,
+            "a key padding mask needs its meaning: key_padding_semantics \"keep\" "
+            "(1 or true = a real key) or \"hide\" (1 or true = padding, as PyTorch's)");
     if (layer->values.dtype != ATTN_BOOL) {
         survey s = survey_values(&layer->values);
         attn_status status = check_bits(c, layer, &s);
@@ -312,8 +314,9 @@ static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
         double x;
         size_t at = count == 1 ? 0 : b, width = t->dims[t->rank - 1];
         const char *row = row_at(t, at / width);
-        attn_widen_f64(&x, row + (ptrdiff_t)(at % width) * t->strides[t->rank - 1] *
-                                     (ptrdiff_t)attn_dtype_size(t->dtype),
+        attn_widen_f64(&x,
+                       row + (ptrdiff_t)(at % width) * t->strides[t->rank - 1] *
+                                 (ptrdiff_t)attn_dtype_size(t->dtype),
                        t->dtype, 1, 1);
         if (!(x >= 0 && x <= (double)m->shape.S) || x != floor(x)) {
             char path[96];
@@ -345,6 +348,21 @@ static attn_status add_window(compiler *c, const attn_mask_layer *layer) {
     return ATTN_OK;
 }
 
+static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
+    const attn_pattern *pattern = &layer->pattern;
+    attn_mask *m = c->m;
+    attn_status status = attn_pattern_check(pattern, layer->where, c->err);
+    if (status != ATTN_OK)
+        return status;
+    if (pattern->kind == ATTN_PATTERN_LOCAL) {
+        m->left = pattern->radius < m->left ? pattern->radius : m->left;
+        m->right = pattern->radius < m->right ? pattern->radius : m->right;
+    } else {
+        m->patterns[m->pattern_count++] = pattern;
+    }
+    return ATTN_OK;
+}
+
 static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
@@ -367,6 +385,8 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
         return add_padding(c, layer);
     case ATTN_LAYER_LENGTHS:
         return add_lengths(c, layer);
+    case ATTN_LAYER_PATTERN:
+        return add_pattern(c, layer);
     case ATTN_LAYER_TOKENS:
         return add_keep(c, layer, (double)layer->pad_id, true, padding_view);
     }
@@ -390,14 +410,15 @@ static attn_status set_offsets(compiler *c) {
         return no_memory(c);
     for (size_t b = 0; b < m->B; b++) {
         int64_t end = m->lengths ? m->lengths[b] : (int64_t)m->shape.S;
-        offset[b] = spec->offset == ATTN_OFFSET_END     ? end - (int64_t)m->shape.L
-                    : spec->offset == ATTN_OFFSET_GIVEN ? spec->offsets[spec->offset_count > 1 ? b : 0]
-                                                        : (int64_t)m->shape.past;
+        offset[b] = spec->offset == ATTN_OFFSET_END ? end - (int64_t)m->shape.L
+                    : spec->offset == ATTN_OFFSET_GIVEN
+                        ? spec->offsets[spec->offset_count > 1 ? b : 0]
+                        : (int64_t)m->shape.past;
         if (offset[b] > MOST_OFFSET || offset[b] < -MOST_OFFSET)
             return attn_fail(c->err, ATTN_EARG, "query_offset",
                              "%" PRId64 " is beyond any sequence", offset[b]);
     }
-    const bool interval = m->left != INT64_MAX || m->right != INT64_MAX;
+    const bool interval = m->pattern_count || m->left != INT64_MAX || m->right != INT64_MAX;
     for (size_t b = 1; interval && b < m->B; b++)
         m->same_batches &= offset[b] == offset[0];
     m->offset = offset;
@@ -417,7 +438,8 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
                        .same_heads = true,
                        .same_batches = true};
     if (spec->count > ATTN_MASK_LAYERS)
-        return attn_fail(err, ATTN_ELIMIT, "", "at most %d masks can be combined", ATTN_MASK_LAYERS);
+        return attn_fail(err, ATTN_ELIMIT, "", "at most %d masks can be combined",
+                         ATTN_MASK_LAYERS);
     if (spec->fill != ATTN_FILL_HIDE && !isfinite(spec->fill_value))
         return attn_fail(err, ATTN_EARG, "mask_fill/value", "the fill is a finite number");
     for (int a = 0; a < shape->batch_rank; a++)

@@ -4,6 +4,7 @@
 
 #include <attn/mask.h>
 
+#include "attention/pattern.h"
 #include "attention/view.h"
 #include "kernels/kernels.h"
 
@@ -17,25 +18,32 @@ struct attn_mask {
     attn_mask_spec spec;
     attn_mask_shape shape;
     size_t B;
-    const int64_t *offset;  /* [B]: row i sits at key position i + offset */
-    const int64_t *lengths; /* [B] or NULL: keys from here on are hidden */
-    int64_t left, right;    /* other keys seen to either side; INT64_MAX = open */
+    const int64_t *offset;                 /* [B]: row i sits at key position i + offset */
+    const int64_t *lengths;                /* [B] or NULL: keys from here on are hidden */
+    int64_t left, right;                   /* other keys seen to either side; INT64_MAX = open */
     attn_mask_part keep[ATTN_MASK_LAYERS]; /* bytes, 1 = visible */
     size_t keep_count;
     attn_mask_part bias[ATTN_MASK_LAYERS]; /* numbers; -infinity hides */
     size_t bias_count;
+    const attn_pattern *patterns[ATTN_MASK_LAYERS];
+    size_t pattern_count;
     bool same_heads, same_batches;
 };
 
-/* What happens to cells j0 … j0 + n - 1 of row i: fills edit's bias, keep, lo, hi, fill (not scale and
- * softcap). `bias` points at n elements of elem bytes (4 float, 8 double) and `keep` at n bytes of
- * scratch, used where the mask's own memory cannot be pointed at. */
+/* What happens to cells j0 … j0 + n - 1 of row i: fills edit's bias, keep, lo, hi, fill (not scale
+ * and softcap). `bias` points at n elements of elem bytes (4 float, 8 double) and `keep` at n bytes
+ * of scratch, used where the mask's own memory cannot be pointed at. */
 void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit);
 
 /* May a layer other than the interval hide a key (by bytes or by -infinity)? */
 static inline bool attn_mask_hides_cells(const attn_mask *m) {
-    return m->keep_count || m->bias_count;
+    return m->keep_count || m->bias_count || m->pattern_count;
 }
+
+/* Do patterns hide all of keys j0 … j0 + n - 1 from all of rows i … i + rows - 1? (Not under a
+ * finite fill.) */
+bool attn_mask_tile_hidden(const attn_mask *m, size_t b, size_t i, size_t rows, size_t j0,
+                           size_t n);
 
 #endif

@@ -154,6 +154,31 @@ static void say_lengths(attn_mask_text *t, const attn_mask *m, const attn_mask_l
                   m->B > 1 ? ", by batch entry" : "");
 }
 
+static void say_pattern(attn_mask_text *t, const attn_pattern *p) {
+    switch (p->kind) {
+    case ATTN_PATTERN_LOCAL:
+        attn_mask_say(t, "local: a query sees keys up to %" PRId64 " positions away", p->radius);
+        break;
+    case ATTN_PATTERN_STRIDED:
+        attn_mask_say(t,
+                      "strided: a query sees every %" PRId64
+                      ". key counted from itself, and keys up "
+                      "to %" PRId64 " positions away",
+                      p->stride, p->local);
+        break;
+    case ATTN_PATTERN_BLOCK:
+        attn_mask_say(t, "block: a query sees the keys of its own block of %" PRId64 " positions",
+                      p->size);
+        break;
+    case ATTN_PATTERN_GLOBAL:
+        attn_mask_say(t,
+                      "global: the first %" PRId64 " positions see and are seen by all, others see "
+                      "keys up to %" PRId64 " positions away",
+                      p->keys, p->local);
+        break;
+    }
+}
+
 static void say_layer(attn_mask_text *t, const attn_mask *m, size_t i) {
     const attn_mask_layer *layer = &m->spec.layers[i];
     const attn_mask_part *part = attn_mask_part_of(m, i);
@@ -168,6 +193,9 @@ static void say_layer(attn_mask_text *t, const attn_mask *m, size_t i) {
     case ATTN_LAYER_VALUES:
     case ATTN_LAYER_BIAS:
         say_values(t, m, layer, part);
+        break;
+    case ATTN_LAYER_PATTERN:
+        say_pattern(t, &layer->pattern);
         break;
     case ATTN_LAYER_PADDING:
         attn_mask_say(t, "%s: ", layer->where);

@@ -1,5 +1,5 @@
-/* Keys and values of all heads packed once and shared by all query blocks, over the pool; what is not
- * finite is packed as zeros and marked, so that hidden NaN cannot leak through 0 x NaN. */
+/* Keys and values of all heads packed once and shared by all query blocks, over the pool; what is
+ * not finite is packed as zeros and marked, so that hidden NaN cannot leak through 0 x NaN. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { TILES_A_PIECE = 8 };
 typedef struct packer {
     const attn_attention *a;
     attn_packed *p;
-    void **lanes; /* scratch [keys, max(E, Ev)] each */
+    void **lanes;  /* scratch [keys, max(E, Ev)] each */
     size_t chunks; /* pieces a head */
 } packer;
 
@@ -18,7 +18,7 @@ static bool packed_bytes(const attn_attention_dims *d, const attn_kernels *k, si
                          size_t tiles, size_t *keys, size_t *values, size_t *reach, size_t *bad) {
     size_t heads, all;
     return attn_size_mul(sets, d->Hkv, &heads) && attn_size_mul(heads, tiles, &all) &&
-           attn_size_mul(all, k->key_room(d->E) * k->elem, keys) &&
+           attn_size_mul(all, k->key_room(d->score_width) * k->elem, keys) &&
            attn_size_mul(all, k->value_room(d->Ev) * k->elem, values) &&
            attn_size_mul(all, sizeof(double), reach) && attn_size_mul(heads, d->S, bad);
 }
@@ -31,8 +31,8 @@ bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t
            attn_size_add(*bytes, bad, bytes) && attn_size_add(*bytes, 5 * ATTN_ALIGN, bytes);
 }
 
-/* The largest finite magnitude of n rows; rows that are not finite get `mark` in bad[] and are replaced
- * by zeros, for which the rows are first copied to scratch. */
+/* The largest finite magnitude of n rows; rows that are not finite get `mark` in bad[] and are
+ * replaced by zeros, for which the rows are first copied to scratch. */
 static double clean(const attn_kernels *k, const void **rows, size_t *ld, size_t n, size_t width,
                     uint8_t *bad, uint8_t mark, void *scratch) {
     double reach = 0;
@@ -65,8 +65,8 @@ static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, voi
     size_t ld;
     memset(bad, 0, n);
     const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-    p->key_reach[at] = clean(k, &rows, &ld, n, a->dims.E, bad, 1, scratch);
-    k->pack_key(p->keys + at * p->key_bytes, rows, ld, n, a->dims.E);
+    p->key_reach[at] = clean(k, &rows, &ld, n, a->dims.score_width, bad, 1, scratch);
+    k->pack_key(p->keys + at * p->key_bytes, rows, ld, n, a->dims.score_width);
     rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
     p->value_reach[at] = clean(k, &rows, &ld, n, a->dims.Ev, bad, 2, scratch);
     k->pack_value(p->values + at * p->value_bytes, rows, ld, n, a->dims.Ev);
@@ -114,14 +114,15 @@ static bool seen_by_any(const attn_attention *a, size_t b, size_t hkv, size_t j)
 
 static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
                               attn_error *err) {
-    const size_t width = key ? a->dims.E : a->dims.Ev;
+    const size_t width = key ? a->dims.Ek : a->dims.Ev;
     char path[96];
     for (size_t e = 0; e < width; e++) {
         const bool cached = j < a->dims.past;
-        const attn_view *v = key ? (cached ? &a->past_key : &a->key)
-                                 : (cached ? &a->past_value : &a->value);
+        const attn_view *v =
+            key ? (cached ? &a->past_key : &a->key) : (cached ? &a->past_value : &a->value);
         double x;
-        attn_widen_f64(&x, attn_view_at(v, b, hkv, cached ? j : j - a->dims.past, e), v->dtype, 1, 1);
+        attn_widen_f64(&x, attn_view_at(v, b, hkv, cached ? j : j - a->dims.past, e), v->dtype, 1,
+                       1);
         if (isfinite(x))
             continue;
         attn_element_path(a, key ? 'k' : 'v', b, hkv, j, e, path);
@@ -130,7 +131,8 @@ static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, siz
                          "allow_nonfinite)",
                          isnan(x) ? "NaN" : "infinity");
     }
-    return ATTN_OK;
+    attn_element_path(a, key ? 'k' : 'v', b, hkv, j, 0, path);
+    return attn_fail(err, ATTN_EVALUE, path, "the score form's map of this key overflows float32");
 }
 
 /* The first visible key or value that is not finite, as an error. */
@@ -157,7 +159,7 @@ static attn_packed *allocate(const attn_attention *a, attn_arena *arena) {
         return NULL;
     *p = (attn_packed){.kernels = k,
                        .tiles = d->S / k->keys + (d->S % k->keys != 0),
-                       .key_bytes = k->key_room(d->E) * k->elem,
+                       .key_bytes = k->key_room(d->score_width) * k->elem,
                        .value_bytes = k->value_room(d->Ev) * k->elem};
     if (!packed_bytes(d, k, a->sets, p->tiles, &keys, &values, &reach, &bad))
         return NULL;
@@ -173,16 +175,17 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
                       attn_arena *arena, attn_packed **out, attn_error *err) {
     const attn_kernels *k = a->kernels;
     const size_t slots = attn_pool_slots(pool);
-    const size_t widest = a->dims.E > a->dims.Ev ? a->dims.E : a->dims.Ev;
-    packer pk = {.a = a, .p = allocate(a, arena), .lanes = attn_arena_take(arena, slots * sizeof(void *))};
+    const size_t E = a->dims.score_width, widest = E > a->dims.Ev ? E : a->dims.Ev;
+    packer pk = {
+        .a = a, .p = allocate(a, arena), .lanes = attn_arena_take(arena, slots * sizeof(void *))};
     if (!pk.p || !pk.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
     for (size_t s = 0; s < slots; s++)
         if (!(pk.lanes[s] = attn_arena_take(arena, k->keys * widest * k->elem)))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
     pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
-    attn_status status = attn_pool_run(pool, a->sets * a->dims.Hkv * pk.chunks, pack_piece, &pk,
-                                       control, err);
+    attn_status status =
+        attn_pool_run(pool, a->sets * a->dims.Hkv * pk.chunks, pack_piece, &pk, control, err);
     if (status == ATTN_OK && pk.p->any_bad && !a->in.allow_nonfinite)
         status = refuse_bad(a, pk.p, err);
     if (status == ATTN_OK)

@@ -11,7 +11,8 @@ static bool join(const attn_attention *a, attn_arena *arena, rows_reader read, s
                  attn_tensor *out) {
     const attn_attention_dims *d = &a->dims;
     const size_t elem = attn_dtype_size(d->result);
-    const bool heads = a->in.past_key.rank ? a->in.past_key.rank == d->batch_rank + 3 : d->has_heads;
+    const bool heads =
+        a->in.past_key.rank ? a->in.past_key.rank == d->batch_rank + 3 : d->has_heads;
     size_t dims[ATTN_MAX_RANK], count, ld;
     int rank = d->batch_rank;
     memcpy(dims, d->batch, sizeof dims);
@@ -34,9 +35,18 @@ static bool join(const attn_attention *a, attn_arena *arena, rows_reader read, s
     return true;
 }
 
+/* Keys as they enter the cache: turned by their positions, not mapped by a score form. */
+static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
+                                  size_t n, size_t elem, void *scratch, size_t *ld) {
+    if (a->in.position.kind == ATTN_POSITION_ROTARY)
+        return attn_key_rows(a, b, hkv, j0, n, elem, scratch, ld);
+    return attn_view_rows(&a->past_key, a->dims.past, &a->key, b, hkv, j0, n, a->dims.Ek, elem,
+                          scratch, ld);
+}
+
 attn_status attn_present(const attn_attention *a, attn_arena *arena, attn_results *out,
                          attn_error *err) {
-    if (join(a, arena, attn_key_rows, a->dims.E, &out->present_key) &&
+    if (join(a, arena, cache_key_rows, a->dims.Ek, &out->present_key) &&
         join(a, arena, attn_value_rows, a->dims.Ev, &out->present_value))
         return ATTN_OK;
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the grown cache");
@@ -72,5 +82,7 @@ attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_
                          "allow_nonfinite)",
                          isnan(x) ? "NaN" : "infinity");
     }
-    return ATTN_OK;
+    attn_element_path(a, 'q', b, h, i, 0, path);
+    return attn_fail(err, ATTN_EVALUE, path,
+                     "the score form's map of this query overflows float32");
 }

@@ -12,7 +12,9 @@ typedef struct operand {
     size_t heads, rows, width;
 } operand;
 
-attn_inputs attn_attention_defaults(void) { return (attn_inputs){.scale = NAN}; }
+attn_inputs attn_attention_defaults(void) {
+    return (attn_inputs){.scale = NAN};
+}
 
 static attn_status check_tensor(const char *name, const attn_tensor *t, attn_error *err) {
     size_t count;
@@ -80,11 +82,12 @@ static attn_status same_rank(const operand *q, const operand *o, attn_error *err
         return ATTN_OK;
     attn_shape_text(q->t->dims, q->t->rank, need, sizeof need);
     attn_shape_text(o->t->dims, o->t->rank, have, sizeof have);
-    return attn_fail(err, ATTN_ESHAPE, o->name,
-                     "%s has shape %s and query %s: both must have the same rank. Give the missing "
-                     "axis the size 1, e.g. one decoder state [8, 512] against [8, 20, 512] is sent as "
-                     "[8, 1, 512]",
-                     o->name, have, need);
+    return attn_fail(
+        err, ATTN_ESHAPE, o->name,
+        "%s has shape %s and query %s: both must have the same rank. Give the missing "
+        "axis the size 1, e.g. one decoder state [8, 512] against [8, 20, 512] is sent as "
+        "[8, 1, 512]",
+        o->name, have, need);
 }
 
 /* Batch axes broadcast only from size 1. */
@@ -94,8 +97,8 @@ static attn_status merge_batch(attn_attention_dims *d, const operand *o, attn_er
         if (d->batch[a] == 1)
             d->batch[a] = dim;
         else if (dim != 1 && dim != d->batch[a])
-            return attn_fail(err, ATTN_ESHAPE, o->name,
-                             "batch axis %d is %zu, expected %zu or 1", a, dim, d->batch[a]);
+            return attn_fail(err, ATTN_ESHAPE, o->name, "batch axis %d is %zu, expected %zu or 1",
+                             a, dim, d->batch[a]);
     }
     return ATTN_OK;
 }
@@ -143,7 +146,8 @@ static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_er
 }
 
 static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
-    operand k = {"past_key", &in->past_key, 0, 0, 0, 0}, v = {"past_value", &in->past_value, 0, 0, 0, 0};
+    operand k = {"past_key", &in->past_key, 0, 0, 0, 0},
+            v = {"past_value", &in->past_value, 0, 0, 0, 0};
     if (!in->past_key.rank && !in->past_value.rank)
         return ATTN_OK;
     if (!in->past_key.rank || !in->past_value.rank)
@@ -155,10 +159,13 @@ static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, a
     if (status != ATTN_OK)
         return status;
     d->past = k.rows;
-    if ((status = merge_batch(d, &k, err)) != ATTN_OK || (status = merge_batch(d, &v, err)) != ATTN_OK ||
-        (status = expect(k.name, "the number of heads", k.heads, d->Hkv, "as key has", err)) != ATTN_OK ||
-        (status = expect(v.name, "the number of heads", v.heads, d->Hkv, "as key has", err)) != ATTN_OK ||
-        (status = expect(k.name, "the width", k.width, d->E, "as query has", err)) != ATTN_OK ||
+    if ((status = merge_batch(d, &k, err)) != ATTN_OK ||
+        (status = merge_batch(d, &v, err)) != ATTN_OK ||
+        (status = expect(k.name, "the number of heads", k.heads, d->Hkv, "as key has", err)) !=
+            ATTN_OK ||
+        (status = expect(v.name, "the number of heads", v.heads, d->Hkv, "as key has", err)) !=
+            ATTN_OK ||
+        (status = expect(k.name, "the width", k.width, d->Ek, "as key has", err)) != ATTN_OK ||
         (status = expect(v.name, "the width", v.width, d->Ev, "as value has", err)) != ATTN_OK)
         return status;
     return expect(v.name, "the length", v.rows, k.rows, "as past_key has", err);
@@ -197,8 +204,24 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     return ATTN_OK;
 }
 
-attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out,
-                                 attn_error *err) {
+/* Widths that the score form makes of queries and keys. */
+static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
+    attn_score_plan plan;
+    if (in->score.kind >= ATTN_SCORE_COUNT)
+        return attn_fail(err, ATTN_EARG, "score", "unknown score form");
+    attn_status status =
+        attn_score_form_of(in->score.kind)->plan(&in->score, d->E, d->Ek, &plan, err);
+    if (status != ATTN_OK)
+        return status;
+    d->score_width = plan.width;
+    d->transforms = plan.query_map.rank || plan.key_map.rank || plan.finish ||
+                    in->position.kind == ATTN_POSITION_ROTARY;
+    if (in->position.kind == ATTN_POSITION_SHAW && in->position.key_table.rank)
+        d->relative = in->position.key_table.dims[0];
+    return ATTN_OK;
+}
+
+attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err) {
     const attn_tensor *key = in->key.rank ? &in->key : &in->query;
     const attn_tensor *value = in->value.rank ? &in->value : key;
     const size_t kv_heads = in->num_kv_heads ? in->num_kv_heads : in->num_heads;
@@ -219,12 +242,15 @@ attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out
     d.batch_rank = q.batch_rank;
     for (int a = 0; a < d.batch_rank; a++)
         d.batch[a] = in->query.dims[a];
-    d.Hq = q.heads, d.Hkv = k.heads, d.L = q.rows, d.E = q.width, d.Ev = v.width;
+    d.Hq = q.heads, d.Hkv = k.heads, d.L = q.rows;
+    d.E = q.width, d.Ek = k.width, d.Ev = v.width;
     if ((status = merge_batch(&d, &k, err)) != ATTN_OK ||
         (status = merge_batch(&d, &v, err)) != ATTN_OK ||
-        (status = expect("key", "the width of a head", k.width, d.E, "as query has", err)) != ATTN_OK ||
-        (status = expect("value", "the number of heads", v.heads, d.Hkv, "as key has", err)) != ATTN_OK ||
-        (status = expect("value", "the number of keys", v.rows, k.rows, "as key has", err)) != ATTN_OK ||
+        (status = resolve_score(in, &d, err)) != ATTN_OK ||
+        (status = expect("value", "the number of heads", v.heads, d.Hkv, "as key has", err)) !=
+            ATTN_OK ||
+        (status = expect("value", "the number of keys", v.rows, k.rows, "as key has", err)) !=
+            ATTN_OK ||
         (status = check_heads(in, &d, err)) != ATTN_OK ||
         (status = resolve_past(in, &d, err)) != ATTN_OK)
         return status;

@@ -14,8 +14,8 @@ typedef struct attn_view {
 } attn_view;
 
 static inline const void *attn_view_at(const attn_view *v, size_t b, size_t h, size_t i, size_t j) {
-    ptrdiff_t at = v->batch[b] + (ptrdiff_t)h * v->head + (ptrdiff_t)i * v->row +
-                   (ptrdiff_t)j * v->col;
+    ptrdiff_t at =
+        v->batch[b] + (ptrdiff_t)h * v->head + (ptrdiff_t)i * v->row + (ptrdiff_t)j * v->col;
     return (const char *)v->data + at * (ptrdiff_t)attn_dtype_size(v->dtype);
 }
 

@@ -10,10 +10,10 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
-#define POISON(p, n) __asan_poison_memory_region((p), (n))
+#define POISON(p, n)   __asan_poison_memory_region((p), (n))
 #define UNPOISON(p, n) __asan_unpoison_memory_region((p), (n))
 #else
-#define POISON(p, n) ((void)(p), (void)(n))
+#define POISON(p, n)   ((void)(p), (void)(n))
 #define UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
@@ -44,7 +44,9 @@ void attn_set_allocator(void *(*take)(size_t), void (*give)(void *)) {
     give_hook = give ? give : free;
 }
 
-void *attn_alloc(size_t size) { return take_hook(size); }
+void *attn_alloc(size_t size) {
+    return take_hook(size);
+}
 
 void attn_free(void *p) {
     if (p)
@@ -98,8 +100,8 @@ static chunk *chunk_new(size_t size) {
     return c;
 }
 
-/* A block that does not fit the newest chunk: its own chunk behind the newest when large, else a new
- * newest one. */
+/* A block that does not fit the newest chunk: its own chunk behind the newest when large, else a
+ * new newest one. */
 static chunk *chunk_for(attn_arena *arena, size_t size) {
     bool own = size > arena->next_size / 2;
     chunk *c = chunk_new(own ? size : arena->next_size);
@@ -140,7 +142,9 @@ void *attn_arena_take(attn_arena *arena, size_t size) {
     return arena_place(arena, size, ATTN_ALIGN);
 }
 
-void *attn_arena_small(attn_arena *arena, size_t size) { return arena_place(arena, size, 16); }
+void *attn_arena_small(attn_arena *arena, size_t size) {
+    return arena_place(arena, size, 16);
+}
 
 void *attn_arena_zeroed(attn_arena *arena, size_t count, size_t size) {
     size_t bytes;
@@ -176,6 +180,12 @@ void attn_arena_shrink(attn_arena *arena, void *block, size_t size) {
     }
 }
 
-size_t attn_arena_used(const attn_arena *arena) { return arena->used; }
-size_t attn_arena_limit(const attn_arena *arena) { return arena->limit; }
-void attn_arena_set_limit(attn_arena *arena, size_t limit) { arena->limit = limit; }
+size_t attn_arena_used(const attn_arena *arena) {
+    return arena->used;
+}
+size_t attn_arena_limit(const attn_arena *arena) {
+    return arena->limit;
+}
+void attn_arena_set_limit(attn_arena *arena, size_t limit) {
+    arena->limit = limit;
+}

@@ -1,4 +1,5 @@
-/* The worker pool: slots handed round in order of asking, runs in a ring, pieces claimed one by one.
+/* The worker pool: slots handed round in order of asking, runs in a ring, pieces claimed one by
+ * one.
  *
  *     thread that wants a processor --> line of waiters --> slot --> one piece --> back to the line
  *
@@ -227,7 +228,9 @@ void attn_pool_free(attn_pool *pool) {
     attn_free(pool);
 }
 
-size_t attn_pool_slots(const attn_pool *pool) { return pool ? pool->slots : 1; }
+size_t attn_pool_slots(const attn_pool *pool) {
+    return pool ? pool->slots : 1;
+}
 
 void attn_pool_enter(attn_pool *pool) {
     if (!pool || held++)

@@ -4,7 +4,9 @@
 
 #include "attn/attn.h"
 
-const char *attn_version(void) { return ATTN_VERSION; }
+const char *attn_version(void) {
+    return ATTN_VERSION;
+}
 
 const char *attn_status_name(attn_status code) {
     switch (code) {

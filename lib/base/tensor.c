@@ -15,8 +15,12 @@ static const struct {
 };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
-size_t attn_dtype_size(attn_dtype dtype) { return dtypes[dtype].size; }
-const char *attn_dtype_name(attn_dtype dtype) { return dtypes[dtype].name; }
+size_t attn_dtype_size(attn_dtype dtype) {
+    return dtypes[dtype].size;
+}
+const char *attn_dtype_name(attn_dtype dtype) {
+    return dtypes[dtype].name;
+}
 
 bool attn_dtype_parse(const char *name, attn_dtype *out) {
     for (int i = 0; i < DTYPES; i++)

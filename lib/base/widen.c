@@ -17,7 +17,8 @@ static uint32_t to_bits(float f) {
 
 /* binary16 -> binary32, exact: subnormals are renormalised by one subtraction of 2^-14. */
 static float half_to_float(uint16_t h) {
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, fraction = h & 0x3ffu;
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u,
+             fraction = h & 0x3ffu;
     if (exponent == 31)
         return from_bits(sign | 0x7f800000u | fraction << 13);
     if (exponent)

@@ -1,14 +1,13 @@
-/* The AVX2 kernels: 8 lanes, panels of 16 columns, 6 x 2 accumulators (12 of 16 registers, plus 2 for
- * the panel and 1 for the broadcast). */
-#include <attn/mask.h>
+/* The AVX2 kernels: 8 lanes, panels of 16 columns, 6 x 2 accumulators (12 of 16 registers, plus 2
+ * for the panel and 1 for the broadcast). */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
 
-#define NAME(x) x##_avx2
-#define ISA ATTN_ISA_AVX2
+#define NAME(x)  x##_avx2
+#define ISA      ATTN_ISA_AVX2
 #define ISA_NAME "avx2"
 enum { LANES = 8, MR = 6, ROWS = 48, KEYS = 128 };
 #define NV 2
@@ -18,24 +17,52 @@ typedef __m256 vm; /* all bits of a lane set or clear */
 
 #define VOCABULARY static inline __attribute__((always_inline))
 
-VOCABULARY vf vset(float x) { return _mm256_set1_ps(x); }
-VOCABULARY vf vload(const float *p) { return _mm256_load_ps(p); }
-VOCABULARY void vstore(float *p, vf x) { _mm256_store_ps(p, x); }
+VOCABULARY vf vset(float x) {
+    return _mm256_set1_ps(x);
+}
+VOCABULARY vf vload(const float *p) {
+    return _mm256_load_ps(p);
+}
+VOCABULARY void vstore(float *p, vf x) {
+    _mm256_store_ps(p, x);
+}
 VOCABULARY __m256i first_lanes(size_t n) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), lane);
 }
-VOCABULARY vf vload_n(const float *p, size_t n) { return _mm256_maskload_ps(p, first_lanes(n)); }
-VOCABULARY void vstore_n(float *p, vf x, size_t n) { _mm256_maskstore_ps(p, first_lanes(n), x); }
-VOCABULARY vf vadd(vf a, vf b) { return _mm256_add_ps(a, b); }
-VOCABULARY vf vsub(vf a, vf b) { return _mm256_sub_ps(a, b); }
-VOCABULARY vf vmul(vf a, vf b) { return _mm256_mul_ps(a, b); }
-VOCABULARY vf vdiv(vf a, vf b) { return _mm256_div_ps(a, b); }
-VOCABULARY vf vfma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-VOCABULARY vf vmax(vf a, vf b) { return _mm256_max_ps(a, b); }
-VOCABULARY vf vmin(vf a, vf b) { return _mm256_min_ps(a, b); }
-VOCABULARY vf vabs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
-VOCABULARY vf vneg(vf a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
+VOCABULARY vf vload_n(const float *p, size_t n) {
+    return _mm256_maskload_ps(p, first_lanes(n));
+}
+VOCABULARY void vstore_n(float *p, vf x, size_t n) {
+    _mm256_maskstore_ps(p, first_lanes(n), x);
+}
+VOCABULARY vf vadd(vf a, vf b) {
+    return _mm256_add_ps(a, b);
+}
+VOCABULARY vf vsub(vf a, vf b) {
+    return _mm256_sub_ps(a, b);
+}
+VOCABULARY vf vmul(vf a, vf b) {
+    return _mm256_mul_ps(a, b);
+}
+VOCABULARY vf vdiv(vf a, vf b) {
+    return _mm256_div_ps(a, b);
+}
+VOCABULARY vf vfma(vf a, vf b, vf c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+VOCABULARY vf vmax(vf a, vf b) {
+    return _mm256_max_ps(a, b);
+}
+VOCABULARY vf vmin(vf a, vf b) {
+    return _mm256_min_ps(a, b);
+}
+VOCABULARY vf vabs(vf a) {
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+VOCABULARY vf vneg(vf a) {
+    return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f));
+}
 VOCABULARY vf vcopysign(vf magnitude, vf sign) {
     const vf bit = _mm256_set1_ps(-0.0f);
     return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
@@ -49,13 +76,27 @@ VOCABULARY vf vscale(vf x, vf n) {
     bits = _mm256_slli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(127)), 23);
     return _mm256_mul_ps(x, _mm256_castsi256_ps(bits));
 }
-VOCABULARY vm vless(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
-VOCABULARY vm vnot_less(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
-VOCABULARY vf vselect(vm m, vf yes, vf no) { return _mm256_blendv_ps(no, yes, m); }
-VOCABULARY vm vnone(void) { return _mm256_setzero_ps(); }
-VOCABULARY vm vor(vm a, vm b) { return _mm256_or_ps(a, b); }
-VOCABULARY vm vand(vm a, vm b) { return _mm256_and_ps(a, b); }
-VOCABULARY int vany(vm a) { return _mm256_movemask_ps(a) != 0; }
+VOCABULARY vm vless(vf a, vf b) {
+    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+VOCABULARY vm vnot_less(vf a, vf b) {
+    return _mm256_cmp_ps(a, b, _CMP_NLT_UQ);
+}
+VOCABULARY vf vselect(vm m, vf yes, vf no) {
+    return _mm256_blendv_ps(no, yes, m);
+}
+VOCABULARY vm vnone(void) {
+    return _mm256_setzero_ps();
+}
+VOCABULARY vm vor(vm a, vm b) {
+    return _mm256_or_ps(a, b);
+}
+VOCABULARY vm vand(vm a, vm b) {
+    return _mm256_and_ps(a, b);
+}
+VOCABULARY int vany(vm a) {
+    return _mm256_movemask_ps(a) != 0;
+}
 VOCABULARY float vhmax(vf a) {
     __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     x = _mm_max_ps(x, _mm_movehl_ps(x, x));

@@ -1,14 +1,13 @@
-/* The AVX-512 kernels: 16 lanes, panels of 64 columns, 6 x 4 accumulators (24 of 32 registers, plus 4
- * for the panel and 1 for the broadcast). A packed key panel of width 64 and E = 64 is 16 KiB. */
-#include <attn/mask.h>
+/* The AVX-512 kernels: 16 lanes, panels of 64 columns, 6 x 4 accumulators (24 of 32 registers, plus
+ * 4 for the panel and 1 for the broadcast). A packed key panel of width 64 and E = 64 is 16 KiB. */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
 
-#define NAME(x) x##_avx512
-#define ISA ATTN_ISA_AVX512
+#define NAME(x)  x##_avx512
+#define ISA      ATTN_ISA_AVX512
 #define ISA_NAME "avx512"
 enum { LANES = 16, MR = 6, ROWS = 48, KEYS = 128 };
 #define NV 4
@@ -18,25 +17,51 @@ typedef __mmask16 vm;
 
 #define VOCABULARY static inline __attribute__((always_inline))
 
-VOCABULARY vf vset(float x) { return _mm512_set1_ps(x); }
-VOCABULARY vf vload(const float *p) { return _mm512_load_ps(p); }
-VOCABULARY void vstore(float *p, vf x) { _mm512_store_ps(p, x); }
-VOCABULARY vm first_lanes(size_t n) { return n >= 16 ? (vm)0xffff : (vm)((1u << n) - 1u); }
+VOCABULARY vf vset(float x) {
+    return _mm512_set1_ps(x);
+}
+VOCABULARY vf vload(const float *p) {
+    return _mm512_load_ps(p);
+}
+VOCABULARY void vstore(float *p, vf x) {
+    _mm512_store_ps(p, x);
+}
+VOCABULARY vm first_lanes(size_t n) {
+    return n >= 16 ? (vm)0xffff : (vm)((1u << n) - 1u);
+}
 VOCABULARY vf vload_n(const float *p, size_t n) {
     return _mm512_maskz_loadu_ps(first_lanes(n), p);
 }
 VOCABULARY void vstore_n(float *p, vf x, size_t n) {
     _mm512_mask_storeu_ps(p, first_lanes(n), x);
 }
-VOCABULARY vf vadd(vf a, vf b) { return _mm512_add_ps(a, b); }
-VOCABULARY vf vsub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-VOCABULARY vf vmul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-VOCABULARY vf vdiv(vf a, vf b) { return _mm512_div_ps(a, b); }
-VOCABULARY vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-VOCABULARY vf vmax(vf a, vf b) { return _mm512_max_ps(a, b); }
-VOCABULARY vf vmin(vf a, vf b) { return _mm512_min_ps(a, b); }
-VOCABULARY vf vabs(vf a) { return _mm512_abs_ps(a); }
-VOCABULARY vf vneg(vf a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
+VOCABULARY vf vadd(vf a, vf b) {
+    return _mm512_add_ps(a, b);
+}
+VOCABULARY vf vsub(vf a, vf b) {
+    return _mm512_sub_ps(a, b);
+}
+VOCABULARY vf vmul(vf a, vf b) {
+    return _mm512_mul_ps(a, b);
+}
+VOCABULARY vf vdiv(vf a, vf b) {
+    return _mm512_div_ps(a, b);
+}
+VOCABULARY vf vfma(vf a, vf b, vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+VOCABULARY vf vmax(vf a, vf b) {
+    return _mm512_max_ps(a, b);
+}
+VOCABULARY vf vmin(vf a, vf b) {
+    return _mm512_min_ps(a, b);
+}
+VOCABULARY vf vabs(vf a) {
+    return _mm512_abs_ps(a);
+}
+VOCABULARY vf vneg(vf a) {
+    return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f));
+}
 VOCABULARY vf vcopysign(vf magnitude, vf sign) {
     const vf bit = _mm512_set1_ps(-0.0f);
     return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
@@ -45,15 +70,33 @@ VOCABULARY vf vrint(vf a) {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 /* x * 2^n; far below the range it is exactly 0. */
-VOCABULARY vf vscale(vf x, vf n) { return _mm512_scalef_ps(x, n); }
-VOCABULARY vm vless(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
-VOCABULARY vm vnot_less(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
-VOCABULARY vf vselect(vm m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
-VOCABULARY vm vnone(void) { return 0; }
-VOCABULARY vm vor(vm a, vm b) { return (vm)(a | b); }
-VOCABULARY vm vand(vm a, vm b) { return (vm)(a & b); }
-VOCABULARY int vany(vm a) { return a != 0; }
-VOCABULARY float vhmax(vf a) { return _mm512_reduce_max_ps(a); }
+VOCABULARY vf vscale(vf x, vf n) {
+    return _mm512_scalef_ps(x, n);
+}
+VOCABULARY vm vless(vf a, vf b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+VOCABULARY vm vnot_less(vf a, vf b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ);
+}
+VOCABULARY vf vselect(vm m, vf yes, vf no) {
+    return _mm512_mask_blend_ps(m, no, yes);
+}
+VOCABULARY vm vnone(void) {
+    return 0;
+}
+VOCABULARY vm vor(vm a, vm b) {
+    return (vm)(a | b);
+}
+VOCABULARY vm vand(vm a, vm b) {
+    return (vm)(a & b);
+}
+VOCABULARY int vany(vm a) {
+    return a != 0;
+}
+VOCABULARY float vhmax(vf a) {
+    return _mm512_reduce_max_ps(a);
+}
 VOCABULARY vm vfirst_lanes_between(size_t lo, size_t hi) {
     return (vm)(first_lanes(hi) & ~first_lanes(lo));
 }

@@ -15,7 +15,9 @@ static const attn_kernels *const tables[ATTN_ISA_COUNT] = {
 static _Atomic(const attn_kernels *) chosen;
 static _Atomic(const char *) chosen_why = "not chosen yet";
 
-const char *attn_isa_name(attn_isa isa) { return tables[isa]->name; }
+const char *attn_isa_name(attn_isa isa) {
+    return tables[isa]->name;
+}
 
 bool attn_isa_available(attn_isa isa) {
     __builtin_cpu_init();
@@ -65,7 +67,9 @@ attn_status attn_isa_choose(const char *name, attn_error *err) {
     return ATTN_OK;
 }
 
-const attn_kernels *attn_kernels_of(attn_isa isa) { return tables[isa]; }
+const attn_kernels *attn_kernels_of(attn_isa isa) {
+    return tables[isa];
+}
 
 const attn_kernels *attn_kernels_current(void) {
     const attn_kernels *k = chosen;
@@ -77,7 +81,9 @@ const attn_kernels *attn_kernels_current(void) {
     return k;
 }
 
-attn_isa attn_isa_current(void) { return attn_kernels_current()->isa; }
+attn_isa attn_isa_current(void) {
+    return attn_kernels_current()->isa;
+}
 
 const char *attn_isa_reason(void) {
     attn_kernels_current();

@@ -5,13 +5,27 @@
 #include <cblas.h>
 #include <pthread.h>
 
-static void pin_to_one_thread(void) { openblas_set_num_threads(1); }
+static void pin_to_one_thread(void) {
+    openblas_set_num_threads(1);
+}
+
+static void prepare(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, pin_to_one_thread);
+}
 
 void attn_kernels_gemm(float *c, const float *a, const float *b, const attn_gemm_dims *dims,
                        bool transpose_b, float beta) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, pin_to_one_thread);
+    prepare();
     cblas_sgemm(CblasRowMajor, CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
-                (blasint)dims->M, (blasint)dims->N, (blasint)dims->K, 1.0f, a, (blasint)dims->lda, b,
+                (blasint)dims->M, (blasint)dims->N, (blasint)dims->K, 1.0f, a, (blasint)dims->lda,
+                b, (blasint)dims->ldb, beta, c, (blasint)dims->ldc);
+}
+
+void attn_kernels_gemm_f64(double *c, const double *a, const double *b, const attn_gemm_dims *dims,
+                           bool transpose_b, double beta) {
+    prepare();
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
+                (blasint)dims->M, (blasint)dims->N, (blasint)dims->K, 1.0, a, (blasint)dims->lda, b,
                 (blasint)dims->ldb, beta, c, (blasint)dims->ldc);
 }

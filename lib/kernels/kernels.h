@@ -1,23 +1,25 @@
 /* The kernel tables: one const table of function pointers an instruction set.
  *
- * Attention walks over tiles: `rows` queries by up to `keys` keys. A table owns the layout of packed
- * operands; tile, accumulator and statistics are row-major arrays of `elem`-byte elements (float, in
- * `ref` double) that its functions alone look into.
+ * Attention walks over tiles: `rows` queries by up to `keys` keys. A table owns the layout of
+ * packed operands; tile, accumulator and statistics are row-major arrays of `elem`-byte elements
+ * (float, in `ref` double) that its functions alone look into.
  *
  *   pack_key, pack_value   one tile's keys and values into the table's own layout
  *   score                  tile[r][j] = q_r . k_j
+ *   score_tanh             tile[r][j] = sum_a v_a tanh(q_ra + k_ja)
  *   edit                   one row of it: scale, softcap, bias, hidden cells
- *   softmax                tile -> unnormalised weights; running maximum, partial sums, rescale factors
- *   accumulate             acc[r] = acc[r] * factor[r] + sum_j tile[r][j] v_j
- *   total, divide, weights the end of a row: its sum, its output, its exact weights
+ *   softmax                tile -> unnormalised weights; running maximum, partial sums, rescale
+ * factors accumulate             acc[r] = acc[r] * factor[r] + sum_j tile[r][j] v_j total, divide,
+ * weights the end of a row: its sum, its output, its exact weights
  *
  * Three promises make every weight computable later, bit for bit:
- *  1. A score is a pure function of (q_i, k_j): the sum over E runs in one fixed order, whatever the
- *     tile, row or call.
+ *  1. A score is a pure function of (q_i, k_j): the sum over E runs in one fixed order, whatever
+ * the tile, row or call.
  *  2. A table but `ref` splits exponents exactly. With t = s log2(e), n = rint(t), f = t - n, the
- *     numerator of a cell is 2^f 2^(n - M), M = rint(max * log2(e)): 2^f depends on the score alone, and
- *     a later, larger M only rescales by a power of two. So no partial sum depends on how the maximum
- *     grew. It holds while |max| < ATTN_WIDE; other rows are computed by `ref` (attention/careful.c).
+ *     numerator of a cell is 2^f 2^(n - M), M = rint(max * log2(e)): 2^f depends on the score
+ * alone, and a later, larger M only rescales by a power of two. So no partial sum depends on how
+ * the maximum grew. It holds while |max| < ATTN_WIDE; other rows are computed by `ref`
+ * (attention/careful.c).
  *  3. Partial sums of a row are added in one order, fixed by `keys` and `lanes`.
  *
  * No function allocates or reads past the n it is given, but for tiles, packed operands and
@@ -32,6 +34,9 @@
 
 #define ATTN_WIDE 65536.0 /* |row maximum| from which a float table hands a row to `ref` */
 
+/* What hiding a cell means; the numbers are those of attn_fill (attn/mask.h). */
+enum { ATTN_EDIT_HIDE = 0, ATTN_EDIT_ADD, ATTN_EDIT_REPLACE };
+
 /* What happens to one row of raw scores. */
 typedef struct attn_edit {
     double scale;
@@ -39,7 +44,7 @@ typedef struct attn_edit {
     const void *bias;    /* n elements to add, or NULL; -infinity hides */
     const uint8_t *keep; /* n bytes, 0 hides; or NULL */
     size_t lo, hi;       /* cells outside [lo, hi) are hidden */
-    int fill;            /* attn_fill: what hiding means */
+    int fill;            /* ATTN_EDIT_…: what hiding means */
     double fill_value;
 } attn_edit;
 
@@ -64,16 +69,20 @@ typedef struct attn_kernels {
     /* q [rows, E] with row stride ldq. Cells j >= n of the tile's rows are left undefined. */
     void (*score)(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
                   size_t n, size_t E);
+    /* v [A] unaligned; queries and keys of width A. */
+    void (*score_tanh)(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
+                       size_t n, size_t A, const void *v);
     /* In place; pads the row behind n as softmax needs it. */
     void (*edit)(void *row, size_t n, const attn_edit *edit);
-    /* max[rows] (start: -infinity) and sum[rows][lanes] (start: 0) go on from tile to tile; factor[rows]
-     * out. A row without a visible cell so far leaves undefined partial sums that a factor of 0 drops. */
+    /* max[rows] (start: -infinity) and sum[rows][lanes] (start: 0) go on from tile to tile;
+     * factor[rows] out. A row without a visible cell so far leaves undefined partial sums that a
+     * factor of 0 drops. */
     void (*softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor);
     void (*accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value, size_t n,
                        size_t Ev, const void *factor);
 
-    double (*row_max)(const void *max, size_t row);           /* element of max */
-    double (*total)(const void *sum, size_t row);             /* partial sums -> the row's sum */
+    double (*row_max)(const void *max, size_t row); /* element of max */
+    double (*total)(const void *sum, size_t row);   /* partial sums -> the row's sum */
     void (*divide)(void *dst, const void *acc, size_t n, double sum);
     /* dst[j] = weight of the edited score scores[j]; dst == scores is fine. */
     void (*weights)(void *dst, const void *scores, size_t n, double max, double sum);

@@ -1,9 +1,9 @@
-/* The reference kernels: plain C, everything in double. They are the truth that the other tables are
- * tested against, and they compute float64 requests and the rows that a float table hands over.
+/* The reference kernels: plain C, everything in double. They are the truth that the other tables
+ * are tested against, and they compute float64 requests and the rows that a float table hands over.
  *
  * Layouts are the plain ones: packed keys [n, E], packed values [n, Ev], tile [rows, KEYS]. NaN and
- * infinity behave as IEEE 754 says, save that a weight of exactly 0 takes nothing from its value. */
-#include <attn/mask.h>
+ * infinity behave as IEEE 754 says, save that a weight of exactly 0 takes nothing from its value.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -11,9 +11,15 @@
 
 enum { ROWS = 16, KEYS = 64 };
 
-static size_t k_key_room_ref(size_t E) { return KEYS * E; }
-static size_t k_value_room_ref(size_t Ev) { return KEYS * Ev; }
-static size_t k_acc_room_ref(size_t Ev) { return Ev; }
+static size_t k_key_room_ref(size_t E) {
+    return KEYS * E;
+}
+static size_t k_value_room_ref(size_t Ev) {
+    return KEYS * Ev;
+}
+static size_t k_acc_room_ref(size_t Ev) {
+    return Ev;
+}
 
 static void k_pack_ref(void *dst, const void *src, size_t ld, size_t n, size_t width) {
     for (size_t j = 0; j < n; j++)
@@ -43,12 +49,24 @@ static void k_score_ref(void *tile, const void *q, size_t ldq, size_t rows, cons
         }
 }
 
+static void k_score_tanh_ref(void *tile, const void *q, size_t ldq, size_t rows,
+                             const void *packed_key, size_t n, size_t A, const void *v) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < n; j++) {
+            const double *a = (const double *)q + r * ldq, *b = (const double *)packed_key + j * A;
+            double sum = 0;
+            for (size_t c = 0; c < A; c++)
+                sum += ((const double *)v)[c] * tanh(a[c] + b[c]);
+            ((double *)tile)[r * KEYS + j] = sum;
+        }
+}
+
 /* A hidden cell under a finite fill: `add` is one float32 addition in every table. */
 static double hide(double s, const attn_edit *edit) {
     switch (edit->fill) {
-    case ATTN_FILL_ADD:
+    case ATTN_EDIT_ADD:
         return (double)((float)s + (float)edit->fill_value);
-    case ATTN_FILL_REPLACE:
+    case ATTN_EDIT_REPLACE:
         return edit->fill_value;
     default:
         return -INFINITY;
@@ -71,9 +89,13 @@ static void k_edit_ref(void *row, size_t n, const attn_edit *edit) {
 }
 
 /* A NaN score makes its whole row NaN, as softmax does. */
-static double larger(double a, double b) { return isnan(a) || a >= b ? a : b; }
+static double larger(double a, double b) {
+    return isnan(a) || a >= b ? a : b;
+}
 
-static double numerator(double s, double max) { return s == -INFINITY ? 0 : exp(s - max); }
+static double numerator(double s, double max) {
+    return s == -INFINITY ? 0 : exp(s - max);
+}
 
 static void k_softmax_ref(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor) {
     for (size_t r = 0; r < rows; r++) {
@@ -104,8 +126,12 @@ static void k_accumulate_ref(void *acc, const void *tile, size_t rows, const voi
     }
 }
 
-static double k_row_max_ref(const void *max, size_t row) { return ((const double *)max)[row]; }
-static double k_total_ref(const void *sum, size_t row) { return ((const double *)sum)[row]; }
+static double k_row_max_ref(const void *max, size_t row) {
+    return ((const double *)max)[row];
+}
+static double k_total_ref(const void *sum, size_t row) {
+    return ((const double *)sum)[row];
+}
 
 static void k_divide_ref(void *dst, const void *acc, size_t n, double sum) {
     for (size_t i = 0; i < n; i++)
@@ -119,7 +145,9 @@ static void k_weights_ref(void *dst, const void *scores, size_t n, double max, d
     }
 }
 
-static double k_logsumexp_ref(double max, double sum) { return max + log(sum); }
+static double k_logsumexp_ref(double max, double sum) {
+    return max + log(sum);
+}
 
 const attn_kernels attn_kernels_ref = {
     .isa = ATTN_ISA_REF,
@@ -135,6 +163,7 @@ const attn_kernels attn_kernels_ref = {
     .pack_value = k_pack_ref,
     .reach = k_reach_ref,
     .score = k_score_ref,
+    .score_tanh = k_score_tanh_ref,
     .edit = k_edit_ref,
     .softmax = k_softmax_ref,
     .accumulate = k_accumulate_ref,

@@ -14,17 +14,18 @@
  *        B: depth x PW  ->  NV registers          registers: MR * NV accumulators + NV + 1
  *   A: MR x depth           MR x NV accumulators
  *
- * and each cell is one chain of fused multiply-adds over the depth, from 0 up: a pure function of its
- * row of A and its column of B. */
+ * and each cell is one chain of fused multiply-adds over the depth, from 0 up: a pure function of
+ * its row of A and its column of B. */
 
-#define PW (LANES * NV)
+#define PW     (LANES * NV)
 #define INLINE static inline __attribute__((always_inline))
 
 /* log2(e) in two parts: s * HI - n is exact in a fused multiply-add, LO carries the rest. */
 #define LOG2E_HI 0x1.715476p+0f
 #define LOG2E_LO 1.925963e-8f
-/* Scores are held above this in exponents: it is far below -ATTN_WIDE, so such cells are exactly 0, and
- * small enough that rint(s * log2 e) and the reduced argument stay exact. -infinity ends here too. */
+/* Scores are held above this in exponents: it is far below -ATTN_WIDE, so such cells are exactly 0,
+ * and small enough that rint(s * log2 e) and the reduced argument stay exact. -infinity ends here
+ * too. */
 #define LOWEST -0x1p20f
 
 /* rint(max * log2 e), the row's power of two, as the vector code computes it for single scores. */
@@ -68,12 +69,18 @@ INLINE vf tanh_lanes(vf x) {
 
 /* --- packing --- */
 
-static size_t NAME(k_key_room)(size_t E) { return KEYS * E; }
-static size_t NAME(k_acc_room)(size_t Ev) { return (Ev + PW - 1) / PW * PW; }
-static size_t NAME(k_value_room)(size_t Ev) { return KEYS * NAME(k_acc_room)(Ev); }
+static size_t NAME(k_key_room)(size_t E) {
+    return KEYS * E;
+}
+static size_t NAME(k_acc_room)(size_t Ev) {
+    return (Ev + PW - 1) / PW * PW;
+}
+static size_t NAME(k_value_room)(size_t Ev) {
+    return KEYS * NAME(k_acc_room)(Ev);
+}
 
-/* Up to LANES rows of the source become LANES columns of a panel, LANES rows of it at a time; missing
- * rows become zeros. */
+/* Up to LANES rows of the source become LANES columns of a panel, LANES rows of it at a time;
+ * missing rows become zeros. */
 INLINE void pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E) {
     for (size_t e = 0; e < E; e += LANES) {
         const size_t width = E - e < LANES ? E - e : LANES;
@@ -216,6 +223,20 @@ static void NAME(k_score)(void *tile, const void *q, size_t ldq, size_t rows,
     }
 }
 
+static void NAME(k_score_tanh)(void *tile, const void *q, size_t ldq, size_t rows,
+                               const void *packed_key, size_t n, size_t A, const void *v) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < n; j += LANES) {
+            const float *a = (const float *)q + r * ldq;
+            const float *column = (const float *)packed_key + j / PW * PW * A + j % PW;
+            vf sum = vset(0.0f);
+            for (size_t c = 0; c < A; c++)
+                sum = vfma(vset(((const float *)v)[c]),
+                           tanh_lanes(vadd(vset(a[c]), vload(column + c * PW))), sum);
+            vstore((float *)tile + r * KEYS + j, sum);
+        }
+}
+
 static void NAME(k_accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
                                size_t n, size_t Ev, const void *factor) {
     size_t lda = NAME(k_acc_room)(Ev);
@@ -249,9 +270,9 @@ INLINE vm lanes_within(size_t j, size_t lo, size_t hi) {
 
 INLINE vf hide_lanes(vf x, vm visible, const attn_edit *edit) {
     vf hidden = vset(-INFINITY);
-    if (edit->fill == ATTN_FILL_ADD)
+    if (edit->fill == ATTN_EDIT_ADD)
         hidden = vadd(x, vset((float)edit->fill_value));
-    else if (edit->fill == ATTN_FILL_REPLACE)
+    else if (edit->fill == ATTN_EDIT_REPLACE)
         hidden = vset((float)edit->fill_value);
     return vselect(visible, x, hidden);
 }
@@ -288,8 +309,7 @@ static void NAME(k_edit)(void *row, size_t n, const attn_edit *edit) {
     }
 }
 
-static void NAME(k_softmax)(void *tile, size_t rows, size_t n, void *max, void *sum,
-                            void *factor) {
+static void NAME(k_softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor) {
     for (size_t r = 0; r < rows; r++) {
         float *p = (float *)tile + r * KEYS, *m = (float *)max + r, *l = (float *)sum + r * LANES;
         vf most = vload(p);
@@ -364,6 +384,7 @@ const attn_kernels NAME(attn_kernels) = {
     .pack_value = NAME(k_pack_value),
     .reach = NAME(k_reach),
     .score = NAME(k_score),
+    .score_tanh = NAME(k_score_tanh),
     .edit = NAME(k_edit),
     .softmax = NAME(k_softmax),
     .accumulate = NAME(k_accumulate),

@@ -1,5 +1,5 @@
-/* Each table's kernels against `ref`, at odd sizes, with every input flush against a page that must not
- * be touched. A table that the processor lacks is said, not passed over silently. */
+/* Each table's kernels against `ref`, at odd sizes, with every input flush against a page that must
+ * not be touched. A table that the processor lacks is said, not passed over silently. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,9 @@ static guarded guarded_new(size_t n) {
     return g;
 }
 
-static void guarded_free(guarded *g) { munmap(g->base, g->total); }
+static void guarded_free(guarded *g) {
+    munmap(g->base, g->total);
+}
 
 /* The same random numbers as floats (guarded) and doubles. */
 typedef struct numbers {
@@ -85,7 +87,8 @@ static void score_round(const attn_kernels *k, uint64_t seed) {
     const size_t most = k->keys < ref->keys ? k->keys : ref->keys;
     const size_t n = 1 + pick(seed, 0, most), E = pick(seed, 1, MOST), rows = 1 + pick(seed, 2, 16);
     numbers q = numbers_new(rows * E, seed, 1), key = numbers_new(n * E, seed + 1, 1);
-    void *packed = attn_alloc(k->key_room(E) * k->elem), *packed_ref = attn_alloc(ref->key_room(E) * 8);
+    void *packed = attn_alloc(k->key_room(E) * k->elem),
+         *packed_ref = attn_alloc(ref->key_room(E) * 8);
     float *tile = tile_of(k, rows);
     double *truth = tile_of(ref, rows);
     k->pack_key(packed, key.f.data, E, n, E);
@@ -173,12 +176,9 @@ typedef struct pass {
 } pass;
 
 static pass pass_new(const attn_kernels *k, size_t rows, size_t Ev) {
-    pass p = {attn_alloc(rows * k->elem),
-              attn_alloc(rows * k->lanes * k->elem),
-              attn_alloc(rows * k->elem),
-              attn_alloc(rows * k->acc_room(Ev) * k->elem + 1),
-              tile_of(k, rows),
-              attn_alloc(k->value_room(Ev) * k->elem + 1)};
+    pass p = {attn_alloc(rows * k->elem), attn_alloc(rows * k->lanes * k->elem),
+              attn_alloc(rows * k->elem), attn_alloc(rows * k->acc_room(Ev) * k->elem + 1),
+              tile_of(k, rows),           attn_alloc(k->value_room(Ev) * k->elem + 1)};
     for (size_t r = 0; r < rows; r++)
         if (k->elem == 4)
             ((float *)p.max)[r] = -INFINITY;
@@ -190,8 +190,8 @@ static pass pass_new(const attn_kernels *k, size_t rows, size_t Ev) {
 }
 
 static void pass_free(pass *p) {
-    attn_free(p->max), attn_free(p->sum), attn_free(p->factor), attn_free(p->acc), attn_free(p->tile),
-        attn_free(p->packed);
+    attn_free(p->max), attn_free(p->sum), attn_free(p->factor), attn_free(p->acc),
+        attn_free(p->tile), attn_free(p->packed);
 }
 
 /* One tile of scores s [rows, n] and values v [n, Ev] goes through the pass. */
@@ -210,12 +210,14 @@ static void pass_step(const attn_kernels *k, pass *p, const void *s, const void 
 
 static void pass_round(const attn_kernels *k, uint64_t seed) {
     const size_t most = k->keys < ref->keys ? k->keys : ref->keys;
-    const size_t rows = 1 + pick(seed, 0, 16), Ev = pick(seed, 1, MOST), tiles = 1 + pick(seed, 2, 4);
+    const size_t rows = 1 + pick(seed, 0, 16), Ev = pick(seed, 1, MOST),
+                 tiles = 1 + pick(seed, 2, 4);
     const double gain = pick(seed, 3, 2) ? 1 : 60;
     pass a = pass_new(k, rows, Ev), b = pass_new(ref, rows, Ev);
     for (size_t t = 0; t < tiles; t++) {
         const size_t n = 1 + pick(seed, 10 + t, most);
-        numbers s = numbers_new(rows * n, seed + t, gain), v = numbers_new(n * Ev, seed + 50 + t, 1);
+        numbers s = numbers_new(rows * n, seed + t, gain),
+                v = numbers_new(n * Ev, seed + 50 + t, 1);
         for (size_t i = 0; i < rows * n; i++)
             if (pick(seed + 9, i, 4) == 0 || (i / n == 1 && t == 0))
                 ((float *)s.f.data)[i] = -INFINITY, s.d[i] = -INFINITY;
@@ -243,7 +245,8 @@ static void pass_round(const attn_kernels *k, uint64_t seed) {
 /* Sums do not depend on the order in which the maximum grows: rescaling is exact. */
 static void sum_ignores_history(const attn_kernels *k, uint64_t seed) {
     const size_t n = k->keys;
-    numbers low = numbers_new(n, seed, 1), high = numbers_new(n, seed + 1, 1), v = numbers_new(n, seed, 1);
+    numbers low = numbers_new(n, seed, 1), high = numbers_new(n, seed + 1, 1),
+            v = numbers_new(n, seed, 1);
     double sums[2], maxima[2];
     for (size_t i = 0; i < n; i++)
         ((float *)high.f.data)[i] += 37.5f;
@@ -351,16 +354,11 @@ static void test_choice(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_score),
-        cmocka_unit_test(test_score_is_pure),
-        cmocka_unit_test(test_edit),
-        cmocka_unit_test(test_edit_hides_poison),
-        cmocka_unit_test(test_pass),
-        cmocka_unit_test(test_sum_ignores_history),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_reach),
-        cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_score),   cmocka_unit_test(test_score_is_pure),
+        cmocka_unit_test(test_edit),    cmocka_unit_test(test_edit_hides_poison),
+        cmocka_unit_test(test_pass),    cmocka_unit_test(test_sum_ignores_history),
+        cmocka_unit_test(test_weights), cmocka_unit_test(test_reach),
+        cmocka_unit_test(test_gemm),    cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The operation in-process, on the chosen table: against a naive double computation, cells bit for bit,
- * any number of threads, rows at the edges of float. */
+/* The operation in-process, on the chosen table: against a naive double computation, cells bit for
+ * bit, any number of threads, rows at the edges of float. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,8 @@ typedef struct trial {
     size_t B, Hq, Hkv, L, S, E, Ev;
 } trial;
 
-static attn_tensor normal(attn_arena *arena, size_t B, size_t H, size_t n, size_t w, uint64_t seed) {
+static attn_tensor normal(attn_arena *arena, size_t B, size_t H, size_t n, size_t w,
+                          uint64_t seed) {
     size_t dims[] = {B, H, n, w}, count = B * H * n * w;
     float *data = attn_arena_zeroed(arena, count, sizeof *data);
     assert_non_null(data);
@@ -89,8 +90,8 @@ static void run_trial(trial *t, attn_pool *pool) {
     const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
     attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
     if (status == ATTN_OK)
-        status = attn_attention_run(t->a, want, ATTN_STAGE_PROBS, pool, NULL, t->arena, &t->out,
-                                    &err);
+        status =
+            attn_attention_run(t->a, want, ATTN_STAGE_PROBS, pool, NULL, t->arena, &t->out, &err);
     if (status != ATTN_OK)
         print_error("%s: %s\n", err.where, err.text);
     assert_int_equal(status, ATTN_OK);
@@ -145,7 +146,8 @@ static void check_row(const trial *t, size_t b, size_t h, size_t i, double toler
     }
     float lse = ((const float *)t->out.logsumexp.data)[(b * t->Hq + h) * t->L + i];
     double expected = sum > 0 ? max + log(sum) : -INFINITY;
-    assert_true(lse == (float)expected || fabs((double)lse - expected) <= 4 * tolerance * fmax(1, fabs(expected)));
+    assert_true(lse == (float)expected ||
+                fabs((double)lse - expected) <= 4 * tolerance * fmax(1, fabs(expected)));
 }
 
 static void test_against_naive(void **state) {
@@ -161,7 +163,8 @@ static void test_against_naive(void **state) {
     }
 }
 
-/* Any rectangle of weights equals the full matrix bit for bit; so do the two score stages around it. */
+/* Any rectangle of weights equals the full matrix bit for bit; so do the two score stages around
+ * it. */
 static void test_cells_bitwise(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < CASES; seed++) {
@@ -171,8 +174,9 @@ static void test_cells_bitwise(void **state) {
         attn_cells_scratch *scratch = attn_cells_scratch_new(t.a, t.arena);
         assert_non_null(scratch);
         for (uint64_t n = 0; n < 10; n++) {
-            attn_range r = {pick(seed, 50 + n, t.B), pick(seed, 60 + n, t.Hq), pick(seed, 70 + n, t.L),
-                            0, pick(seed, 80 + n, t.S), 0};
+            attn_range r = {pick(seed, 50 + n, t.B), pick(seed, 60 + n, t.Hq),
+                            pick(seed, 70 + n, t.L), 0,
+                            pick(seed, 80 + n, t.S), 0};
             r.rows = 1 + pick(seed, 90 + n, t.L - r.row);
             r.cols = 1 + pick(seed, 100 + n, t.S - r.col);
             float *cells = attn_arena_zeroed(t.arena, r.rows * r.cols, sizeof *cells);
@@ -236,8 +240,8 @@ static void test_weights_do_not_change_output(void **state) {
     attn_error err;
     size_t n;
     run_trial(&t, NULL);
-    assert_int_equal(attn_attention_run(t.a, ATTN_WANT_OUTPUT, ATTN_STAGE_PROBS, NULL, NULL, t.arena,
-                                        &only, &err),
+    assert_int_equal(attn_attention_run(t.a, ATTN_WANT_OUTPUT, ATTN_STAGE_PROBS, NULL, NULL,
+                                        t.arena, &only, &err),
                      ATTN_OK);
     attn_tensor_count(&t.out.output, &n);
     assert_memory_equal(t.out.output.data, only.output.data, n * sizeof(float));
@@ -259,24 +263,25 @@ static void test_wide_rows(void **state) {
     in.key = attn_tensor_dense(k, ATTN_F32, 2, dims);
     in.value = attn_tensor_dense(v, ATTN_F32, 2, dims);
     assert_int_equal(attn_attention_new(&in, arena, &a, &err), ATTN_OK);
-    assert_int_equal(attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS, ATTN_STAGE_PROBS, NULL,
-                                        NULL, arena, &out, &err),
+    assert_int_equal(attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS, ATTN_STAGE_PROBS,
+                                        NULL, NULL, arena, &out, &err),
                      ATTN_OK);
     const float *w = out.weights.data, *o = out.output.data;
     const float expected[] = {0, .5f, .5f, 0, 0, 0, 0, 1, 0, .5f, .5f, 0};
     assert_memory_equal(w, expected, sizeof expected);
     assert_true(o[0] == 55 && o[1] == 1000 && o[2] == 55);
     q[0] = 3e38f;
-    assert_int_equal(attn_attention_run(a, ATTN_WANT_OUTPUT, ATTN_STAGE_PROBS, NULL, NULL, arena, &out,
-                                        &err),
-                     ATTN_EVALUE);
+    assert_int_equal(
+        attn_attention_run(a, ATTN_WANT_OUTPUT, ATTN_STAGE_PROBS, NULL, NULL, arena, &out, &err),
+        ATTN_EVALUE);
     assert_string_equal(err.where, "query/0");
     attn_arena_free(arena);
 }
 
 static void test_empty_axes(void **state) {
     (void)state;
-    const size_t sizes[][4] = {{0, 3, 2, 2}, {3, 0, 2, 2}, {0, 0, 2, 2}, {2, 3, 0, 2}, {2, 3, 2, 0}};
+    const size_t sizes[][4] = {
+        {0, 3, 2, 2}, {3, 0, 2, 2}, {0, 0, 2, 2}, {2, 3, 0, 2}, {2, 3, 2, 0}};
     for (size_t c = 0; c < sizeof sizes / sizeof *sizes; c++) {
         const size_t L = sizes[c][0], S = sizes[c][1], E = sizes[c][2], Ev = sizes[c][3];
         size_t q[] = {L, E}, k[] = {S, E}, v[] = {S, Ev}, n;
@@ -290,9 +295,10 @@ static void test_empty_axes(void **state) {
         in.key = attn_tensor_dense(data, ATTN_F32, 2, k);
         in.value = attn_tensor_dense(data, ATTN_F32, 2, v);
         assert_int_equal(attn_attention_new(&in, arena, &a, &err), ATTN_OK);
-        assert_int_equal(attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP,
-                                            ATTN_STAGE_PROBS, NULL, NULL, arena, &out, &err),
-                         ATTN_OK);
+        assert_int_equal(
+            attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP,
+                               ATTN_STAGE_PROBS, NULL, NULL, arena, &out, &err),
+            ATTN_OK);
         attn_tensor_count(&out.output, &n);
         assert_int_equal(n, L * Ev);
         for (size_t i = 0; i < n; i++)
@@ -311,11 +317,14 @@ static void test_cost_bounds_memory(void **state) {
         attn_cost cost;
         const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
         assert_int_equal(attn_attention_new(&t.in, t.arena, &t.a, &err), ATTN_OK);
-        assert_int_equal(attn_attention_cost(attn_attention_dims_of(t.a), want, 1, &cost, &err), ATTN_OK);
-        size_t before = attn_arena_used(t.arena);
-        assert_int_equal(attn_attention_run(t.a, want, ATTN_STAGE_PROBS, NULL, NULL, t.arena, &t.out, &err),
+        assert_int_equal(attn_attention_cost(attn_attention_dims_of(t.a), want, 1, &cost, &err),
                          ATTN_OK);
-        size_t used = attn_arena_used(t.arena) - before, promised = cost.work_bytes + cost.result_bytes;
+        size_t before = attn_arena_used(t.arena);
+        assert_int_equal(
+            attn_attention_run(t.a, want, ATTN_STAGE_PROBS, NULL, NULL, t.arena, &t.out, &err),
+            ATTN_OK);
+        size_t used = attn_arena_used(t.arena) - before,
+               promised = cost.work_bytes + cost.result_bytes;
         assert_true(used <= promised);
         attn_arena_free(t.arena);
     }

@@ -82,8 +82,8 @@ static void test_every_allocation_fails_once(void **state) {
         attn_arena *arena = attn_arena_new(1 << 24);
         status = ATTN_ENOMEM;
         if (arena && (status = attn_attention_new(&in, arena, &a, &err)) == ATTN_OK)
-            status = attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS, ATTN_STAGE_PROBS, NULL,
-                                        NULL, arena, &out, &err);
+            status = attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS, ATTN_STAGE_PROBS,
+                                        NULL, NULL, arena, &out, &err);
         assert_true(status == ATTN_OK || status == ATTN_ENOMEM);
         attn_arena_free(arena);
         attn_set_allocator(NULL, NULL);
@@ -130,7 +130,8 @@ static void test_halves(void **state) {
         if (!isnan(f))
             assert_int_equal(back, half);
     }
-    const float cases[] = {65519.0f, 65520.0f, 0x1p-25f, 0x1.8p-25f, 1.00048828125f, 1.00146484375f};
+    const float cases[] = {65519.0f,   65520.0f,       0x1p-25f,
+                           0x1.8p-25f, 1.00048828125f, 1.00146484375f};
     const uint16_t halves[] = {0x7bff, 0x7c00, 0, 1, 0x3c00, 0x3c02};
     uint16_t got[6];
     attn_narrow_f16(got, cases, 6);

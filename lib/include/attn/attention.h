@@ -1,12 +1,14 @@
 /* Dot-product attention: outputs, exact weights, row statistics, and any cell of the weights later.
  *
- *   softmax(scale * Q K^T + mask) V       (Vaswani et al., "Attention is all you need", 2017, eq. 1)
+ *   softmax(scale * Q K^T + mask) V       (Vaswani et al., "Attention is all you need", 2017, eq.
+ * 1)
  *
  * Letters: B batch, Hq query heads, Hkv key/value heads, L queries, S keys (cached ones included),
  * E head width, Ev value width. Query head h uses key/value head h / (Hq / Hkv).
  *
- * Order: score -> scale -> softcap c*tanh(s/c) -> additive parts -> hidden cells to -infinity ->
- * softmax -> times value. A fully hidden row gives zero output, zero weights, logsumexp -infinity.
+ * Order: score -> scale -> softcap c*tanh(s/c) -> additive parts (positions, float masks) -> hidden
+ * cells to -infinity -> sink logit in the denominator -> softmax -> dropout -> times value. A fully
+ * hidden row gives zero output, zero weights, logsumexp -infinity (with a sink: the sink).
  *
  * One operation runs in four steps: attn_attention_shape (shapes only) -> attn_attention_cost ->
  * attn_attention_new (checks values, compiles masks) -> attn_attention_run; afterwards
@@ -14,6 +16,7 @@
 #ifndef ATTN_ATTENTION_H
 #define ATTN_ATTENTION_H
 
+#include "forms.h"
 #include "isa.h"
 #include "mask.h"
 #include "memory.h"
@@ -41,19 +44,26 @@ typedef enum attn_stage {
 } attn_stage;
 
 /* All inputs. Start from attn_attention_defaults(). key and value absent: self-attention. float32,
- * float16, bfloat16: computed in float32 grade; any float64 among query, key and value: all in double. */
+ * float16, bfloat16: computed in float32 grade; any float64 among query, key and value: all in
+ * double. */
 typedef struct attn_inputs {
-    attn_tensor query;                 /* [.., Hq, L, E] in `layout` */
-    attn_tensor key;                   /* [.., Hkv, S - P, E], equal rank; batch axes broadcast from 1 */
-    attn_tensor value;                 /* [.., Hkv, S - P, Ev] */
-    attn_tensor past_key, past_value;  /* [.., Hkv, P, E], [.., Hkv, P, Ev], in every layout */
+    attn_tensor query; /* [.., Hq, L, E] in `layout` */
+    attn_tensor key;   /* [.., Hkv, S - P, E], equal rank; batch axes broadcast from 1 */
+    attn_tensor value; /* [.., Hkv, S - P, Ev] */
+    attn_tensor past_key, past_value; /* [.., Hkv, P, E], [.., Hkv, P, Ev], in every layout */
     attn_layout layout;
-    size_t num_heads, num_kv_heads;    /* BLD: needed; 0 for num_kv_heads = num_heads */
-    bool forbid_gqa;                   /* unequal head counts are an error */
-    double scale;                      /* NaN = 1/sqrt(E) */
-    double softcap;                    /* 0 = off, else > 0 */
+    size_t num_heads, num_kv_heads; /* BLD: needed; 0 for num_kv_heads = num_heads */
+    bool forbid_gqa;                /* unequal head counts are an error */
+    double scale;                   /* NaN = the form's own: 1/sqrt(E) or 1 (forms.h) */
+    double softcap;                 /* 0 = off, else > 0 */
+    attn_score score;               /* forms.h; all zero = scaled dot product */
+    attn_position position;
+    attn_tensor sinks;     /* [Hq]: a logit a head that takes mass and gives no value */
+    double dropout_p;      /* 0 = none; weights dropped with this probability, < 1 */
+    uint64_t dropout_seed; /* cell (b, h, i, j) is dropped when attn_rng_uniform(seed, its
+                              row-major index in [B, Hq, L, S]) < p */
     attn_mask_spec mask;
-    bool allow_nonfinite;              /* let NaN and infinity through instead of ATTN_EVALUE */
+    bool allow_nonfinite; /* let NaN and infinity through instead of ATTN_EVALUE */
 } attn_inputs;
 
 attn_inputs attn_attention_defaults(void);
@@ -61,9 +71,13 @@ attn_inputs attn_attention_defaults(void);
 typedef struct attn_attention_dims {
     int batch_rank;
     size_t batch[ATTN_MAX_RANK];
-    bool has_heads;              /* do output and weights carry a head axis? */
-    size_t B, Hq, Hkv, L, S, past, E, Ev;
-    attn_dtype result;           /* ATTN_F32, or ATTN_F64 with a float64 input */
+    bool has_heads; /* do output and weights carry a head axis? */
+    size_t B, Hq, Hkv, L, S, past, E, Ek,
+        Ev;             /* E, Ek: widths of a query and a key, equal for dot forms */
+    size_t score_width; /* width of the product that makes a score: E, or A */
+    size_t relative;    /* rows of Shaw's tables, 0 without */
+    bool transforms;    /* queries or keys are transformed before the product */
+    attn_dtype result;  /* ATTN_F32, or ATTN_F64 with a float64 input */
     int output_rank, weights_rank, rows_rank;
     size_t output[ATTN_MAX_RANK];  /* query's shape with Ev for E, in the query's layout */
     size_t weights[ATTN_MAX_RANK]; /* [batch.., H, L, S], no H axis for query rank 2 and 3 (BHLE) */
@@ -81,16 +95,18 @@ enum {
     ATTN_WANT_LOGSUMEXP = 4,
     ATTN_WANT_SCORES = 8,
     ATTN_WANT_PRESENT = 16,
+    ATTN_WANT_WEIGHTS_DROPPED = 32, /* weights after dropout, kept ones divided by 1 - p */
 };
 
 typedef struct attn_cost {
-    double cells;       /* B * Hq * L * S */
-    double operations;  /* floating-point operations, a multiply-add = 2 */
-    size_t work_bytes;  /* scratch and packed operands */
+    double cells;      /* B * Hq * L * S */
+    double operations; /* floating-point operations, a multiply-add = 2 */
+    size_t work_bytes; /* scratch and packed operands */
     size_t result_bytes;
 } attn_cost;
 
-/* Bytes and operations of a run over `slots` threads, from shapes alone. ATTN_ELIMIT on overflow. */
+/* Bytes and operations of a run over `slots` threads, from shapes alone. ATTN_ELIMIT on overflow.
+ */
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
 
@@ -108,7 +124,7 @@ const char *attn_attention_kernel(const attn_attention *a); /* "avx512", "ref", 
 /* Statistics of each row [B, Hq, L]: enough to compute any weight later, exactly. `sum` is relative
  * to a power of two chosen from `max` (lib/kernels/kernels.h), so use logsumexp for arithmetic. */
 typedef struct attn_stats {
-    double *max;   /* largest visible score; -infinity for a fully hidden row */
+    double *max; /* largest visible score or sink; -infinity for a fully hidden row without sink */
     double *sum;
     uint8_t *kind; /* private: which path computed the row */
 } attn_stats;
@@ -116,30 +132,42 @@ typedef struct attn_stats {
 /* Wanted tensors have a rank; others rank 0. Element type: dims.result (present_*: the type of the
  * inputs widened to it). logsumexp and scores hold -infinity where hidden. All in the arena. */
 typedef struct attn_results {
-    attn_tensor output, weights, logsumexp, scores, present_key, present_value;
+    attn_tensor output, weights, weights_dropped, logsumexp, scores, present_key, present_value;
     attn_stats stats;
     size_t hidden_rows; /* fully hidden rows, over all batches and heads */
 } attn_results;
 
-/* Run. `stage` matters with ATTN_WANT_SCORES. Errors: ATTN_EVALUE (a visible NaN or infinity, scores
- * that overflow), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Same inputs on the same kernel table:
- * same bytes, for any pool. */
-attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage,
-                               attn_pool *pool, const attn_control *control, attn_arena *arena,
-                               attn_results *out, attn_error *err);
+/* Run. `stage` matters with ATTN_WANT_SCORES. Errors: ATTN_EVALUE (a visible NaN or infinity,
+ * scores that overflow), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Same inputs on the same
+ * kernel table: same bytes, for any pool. */
+attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
+                               const attn_control *control, attn_arena *arena, attn_results *out,
+                               attn_error *err);
 
 /* A rectangle of one head's [L, S] matrix: rows row … row + rows - 1, keys col … col + cols - 1. */
 typedef struct attn_range {
     size_t batch, head, row, rows, col, cols;
 } attn_range;
 
+/* The largest differences found when n random rows (attn_rng, `seed`) are computed again in double
+ * from the inputs: of output (relative to the largest magnitude of value) and of logsumexp. Needs
+ * ATTN_WANT_OUTPUT in the run. */
+typedef struct attn_verification {
+    size_t rows;
+    double output_error, logsumexp_error;
+} attn_verification;
+attn_status attn_attention_verify(const attn_attention *a, const attn_results *results, size_t n,
+                                  uint64_t seed, attn_arena *arena, attn_verification *out,
+                                  attn_error *err);
+
 /* Scratch for attn_attention_cells, one a thread. */
 typedef struct attn_cells_scratch attn_cells_scratch;
 attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *arena);
 
-/* Exact cells of the weights (stage PROBS) or of a score stage, row-major [rows, cols] into dst with
- * a row stride of ld elements of dims.result. Weights equal those of attn_attention_run bit for bit.
- * stats come from that run (NULL allowed for score stages). Any thread with its own scratch. */
+/* Exact cells of the weights (stage PROBS) or of a score stage, row-major [rows, cols] into dst
+ * with a row stride of ld elements of dims.result. Weights equal those of attn_attention_run bit
+ * for bit. stats come from that run (NULL allowed for score stages). Any thread with its own
+ * scratch. */
 attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stats,
                                  const attn_range *range, attn_stage stage, void *dst, size_t ld,
                                  attn_cells_scratch *scratch, attn_error *err);

@@ -3,11 +3,14 @@
 #define ATTN_ATTN_H
 
 #include "attention.h"
+#include "forms.h"
 #include "heatmap.h"
 #include "isa.h"
 #include "mask.h"
 #include "memory.h"
 #include "pool.h"
+#include "positions.h"
+#include "projections.h"
 #include "rng.h"
 #include "status.h"
 #include "tensor.h"

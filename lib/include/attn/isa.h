@@ -14,16 +14,18 @@ extern "C" {
 
 typedef enum attn_isa { ATTN_ISA_REF = 0, ATTN_ISA_AVX2, ATTN_ISA_AVX512, ATTN_ISA_COUNT } attn_isa;
 
-const char *attn_isa_name(attn_isa isa);         /* "ref", "avx2", "avx512" */
-bool attn_isa_available(attn_isa isa);           /* does this processor have it? */
+const char *attn_isa_name(attn_isa isa); /* "ref", "avx2", "avx512" */
+bool attn_isa_available(attn_isa isa);   /* does this processor have it? */
 bool attn_isa_parse(const char *name, attn_isa *out);
 
-/* Choose the table for all later work: by name, or NULL / "" / "auto" for the environment's ATTN_ISA
- * and, without that, the best this processor has. A name that is unknown or that the processor lacks
- * is ATTN_EUNSUPPORTED. Call before threads start; without a call the first use chooses. */
+/* Choose the table for all later work: by name, or NULL / "" / "auto" for the environment's
+ * ATTN_ISA and, without that, the best this processor has. A name that is unknown or that the
+ * processor lacks is ATTN_EUNSUPPORTED. Call before threads start; without a call the first use
+ * chooses. */
 attn_status attn_isa_choose(const char *name, attn_error *err);
 attn_isa attn_isa_current(void);
-const char *attn_isa_reason(void); /* why the current one: "best of this processor", "ATTN_ISA", "requested" */
+const char *
+attn_isa_reason(void); /* why the current one: "best of this processor", "ATTN_ISA", "requested" */
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

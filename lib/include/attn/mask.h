@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "forms.h"
 #include "memory.h"
 #include "status.h"
 #include "tensor.h"
@@ -28,6 +29,7 @@ typedef enum attn_layer_kind {
     ATTN_LAYER_BIAS,    /* the same, always additive */
     ATTN_LAYER_PADDING, /* [B, S] or [S]: which keys are real */
     ATTN_LAYER_LENGTHS, /* [B]: the first length keys are real */
+    ATTN_LAYER_PATTERN, /* forms.h: local, strided, block, global */
     ATTN_LAYER_TOKENS,  /* token ids [B, S] or [S]: a key is real when its id is not pad_id */
 } attn_layer_kind;
 
@@ -41,23 +43,28 @@ typedef enum attn_semantics {
 
 typedef struct attn_mask_layer {
     attn_layer_kind kind;
-    const char *where;     /* how errors name it: "attn_mask", "masks/1/values" */
-    attn_tensor values;    /* VALUES, BIAS, PADDING, LENGTHS, TOKENS */
+    const char *where;  /* how errors name it: "attn_mask", "masks/1/values" */
+    attn_tensor values; /* VALUES, BIAS, PADDING, LENGTHS, TOKENS */
     attn_semantics semantics;
-    int64_t window[2];     /* WINDOW: left, right; -1 = open */
-    int64_t pad_id;        /* TOKENS */
+    int64_t window[2];    /* WINDOW: left, right; -1 = open */
+    int64_t pad_id;       /* TOKENS */
+    attn_pattern pattern; /* PATTERN */
 } attn_mask_layer;
 
 typedef enum attn_fill { ATTN_FILL_HIDE = 0, ATTN_FILL_ADD, ATTN_FILL_REPLACE } attn_fill;
-typedef enum attn_offset { ATTN_OFFSET_DEFAULT = 0, ATTN_OFFSET_GIVEN, ATTN_OFFSET_END } attn_offset;
+typedef enum attn_offset {
+    ATTN_OFFSET_DEFAULT = 0,
+    ATTN_OFFSET_GIVEN,
+    ATTN_OFFSET_END
+} attn_offset;
 
 typedef struct attn_mask_spec {
     attn_mask_layer layers[ATTN_MASK_LAYERS];
     size_t count;
-    attn_offset offset;      /* default: the number of cached keys; END: S - L, or length_b - L */
-    const int64_t *offsets;  /* GIVEN: one, or one a batch entry */
+    attn_offset offset;     /* default: the number of cached keys; END: S - L, or length_b - L */
+    const int64_t *offsets; /* GIVEN: one, or one a batch entry */
     size_t offset_count;
-    attn_fill fill;          /* HIDE: -infinity. ADD, REPLACE: finite parity with other codes */
+    attn_fill fill; /* HIDE: -infinity. ADD, REPLACE: finite parity with other codes */
     double fill_value;
 } attn_mask_spec;
 
@@ -73,21 +80,21 @@ typedef struct attn_mask_shape {
 
 typedef struct attn_mask attn_mask;
 
-/* Check and compile. Memory comes from the arena; tensors must outlive the mask. Errors: ATTN_ESHAPE
- * (both shapes and the axis in the text), ATTN_ESEMANTICS when a 0/1 mask has no declared meaning or a
- * padding mask none at all, ATTN_EVALUE (NaN, +infinity; for keep and hide
+/* Check and compile. Memory comes from the arena; tensors must outlive the mask. Errors:
+ * ATTN_ESHAPE (both shapes and the axis in the text), ATTN_ESEMANTICS when a 0/1 mask has no
+ * declared meaning or a padding mask none at all, ATTN_EVALUE (NaN, +infinity; for keep and hide
  * anything but 0 and 1), ATTN_ENOMEM. */
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err);
 
 const attn_mask_shape *attn_mask_dims(const attn_mask *m);
-size_t attn_mask_batches(const attn_mask *m);                  /* B */
-int64_t attn_mask_offset(const attn_mask *m, size_t b);        /* row i sits at key i + offset */
-bool attn_mask_is_plain(const attn_mask *m);                   /* nothing hidden, nothing added */
-bool attn_mask_fills(const attn_mask *m);                      /* finite fill: no cell is hidden */
+size_t attn_mask_batches(const attn_mask *m);           /* B */
+int64_t attn_mask_offset(const attn_mask *m, size_t b); /* row i sits at key i + offset */
+bool attn_mask_is_plain(const attn_mask *m);            /* nothing hidden, nothing added */
+bool attn_mask_fills(const attn_mask *m);               /* finite fill: no cell is hidden */
 
-/* The interval [*lo, *hi) of keys outside of which causal, window and lengths hide everything of row i
- * (also under a finite fill). O(1). */
+/* The interval [*lo, *hi) of keys outside of which causal, window, lengths and patterns hide
+ * everything of row i (also under a finite fill). O(1). */
 void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi);
 /* keep[j - j0] = 1 when key j is visible to query i, for j0 <= j < j0 + n (finite fill ignored). */
 void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
@@ -98,7 +105,8 @@ void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t
 /* Number of visible cells of all B x H x L x S; with heads shared where the layers are. */
 uint64_t attn_mask_visible(const attn_mask *m);
 
-/* Does head h share its visibility with head 0 (no layer has a head axis)? Batch entries likewise? */
+/* Does head h share its visibility with head 0 (no layer has a head axis)? Batch entries likewise?
+ */
 bool attn_mask_same_heads(const attn_mask *m);
 bool attn_mask_same_batches(const attn_mask *m);
 

@@ -15,8 +15,8 @@ extern "C" {
 
 #define ATTN_ALIGN 64 /* alignment of every block, bytes: one cache line, one zmm register */
 
-/* Replace the allocator. `take(size)` returns ATTN_ALIGN-aligned memory or NULL, `give(p)` frees it.
- * NULL, NULL restores the C library's. Call before any other thread uses the library. */
+/* Replace the allocator. `take(size)` returns ATTN_ALIGN-aligned memory or NULL, `give(p)` frees
+ * it. NULL, NULL restores the C library's. Call before any other thread uses the library. */
 void attn_set_allocator(void *(*take)(size_t size), void (*give)(void *p));
 
 /* An ATTN_ALIGN-aligned block of at least `size` bytes (size 0 gives a valid block), or NULL. */

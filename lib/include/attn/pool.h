@@ -32,7 +32,8 @@ typedef struct attn_control {
 attn_status attn_control_check(const attn_control *control, attn_error *err);
 int64_t attn_now_ns(void); /* CLOCK_MONOTONIC */
 
-/* A pool with `slots` >= 1 (slots - 1 helper threads are started). NULL if out of memory or threads. */
+/* A pool with `slots` >= 1 (slots - 1 helper threads are started). NULL if out of memory or
+ * threads. */
 attn_pool *attn_pool_new(size_t slots);
 void attn_pool_free(attn_pool *pool); /* waits for helpers; no run may be under way; NULL is fine */
 size_t attn_pool_slots(const attn_pool *pool); /* NULL pool: 1 */

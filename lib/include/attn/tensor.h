@@ -24,7 +24,8 @@ typedef enum attn_dtype {
     ATTN_BOOL, /* one byte, 0 or 1 */
 } attn_dtype;
 
-/* rank 0 means "absent"; a scalar is not a tensor here. Strides count elements, may be 0 (broadcast). */
+/* rank 0 means "absent"; a scalar is not a tensor here. Strides count elements, may be 0
+ * (broadcast). */
 typedef struct attn_tensor {
     void *data;
     attn_dtype dtype;

@@ -1,0 +1,16 @@
+/* Patterns of visibility by position. */
+#ifndef ATTN_PATTERN_H
+#define ATTN_PATTERN_H
+
+#include <attn/forms.h>
+#include <attn/status.h>
+
+attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, attn_error *err);
+
+/* Does a query at position p see key j? */
+bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j);
+/* Does any query at p0 … p1 see any key of j0 … j1? (ends included, p0 <= p1, j0 <= j1) */
+bool attn_pattern_touches(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t j0,
+                          int64_t j1);
+
+#endif

@@ -1,0 +1,253 @@
+/* Biases by distance: ALiBi, T5 buckets, learned relative tables; and what all positions check. */
+#include "attention/position.h"
+
+#include <math.h>
+
+#include "attention/attention_private.h"
+
+void attn_alibi_slopes(size_t H, double *slopes) {
+    size_t n = 1;
+    while (n * 2 <= H)
+        n *= 2;
+    for (size_t h = 0; h < H; h++)
+        slopes[h] = h < n ? exp2(-8.0 * (double)(h + 1) / (double)n)
+                          : exp2(-4.0 * (double)(2 * (h - n) + 1) / (double)n);
+}
+
+size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bool unidirectional) {
+    size_t first = 0;
+    uint64_t n = distance < 0 ? 0 - (uint64_t)distance : (uint64_t)distance;
+    if (!unidirectional) {
+        buckets /= 2;
+        first = distance > 0 ? buckets : 0;
+    } else if (distance > 0) {
+        n = 0;
+    }
+    const size_t exact = buckets / 2;
+    if (n < exact)
+        return first + (size_t)n;
+    double steps = log((double)n / (double)exact) / log((double)max_distance / (double)exact);
+    double bucket = (double)exact + floor(steps * (double)(buckets - exact));
+    return first + (bucket < (double)(buckets - 1) ? (size_t)bucket : buckets - 1);
+}
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
+}
+
+/* A finite parameter of the given rank whose dimension `axis` is `expected`. */
+static attn_status check_table(const attn_tensor *t, const char *where, int rank, int axis,
+                               size_t expected, attn_error *err) {
+    char have[128];
+    if (!t->rank)
+        return attn_fail(err, ATTN_EARG, where, "this kind of position needs this table");
+    attn_shape_text(t->dims, t->rank, have, sizeof have);
+    if (t->rank != rank || t->dims[axis] != expected)
+        return attn_fail(err, ATTN_ESHAPE, where,
+                         "axis %d of a rank-%d table must be %zu, found %s", axis, rank, expected,
+                         have);
+    if (t->dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers");
+    return ATTN_OK;
+}
+
+static attn_status odd_rows(const attn_tensor *t, const char *where, int axis, attn_error *err) {
+    if (t->dims[axis] % 2 == 1)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, where,
+                     "a relative table holds 2m + 1 distances, an odd number; found %zu",
+                     t->dims[axis]);
+}
+
+static double element(const attn_tensor *t, size_t i, size_t j) {
+    double x;
+    ptrdiff_t at = (ptrdiff_t)i * t->strides[0] + (t->rank > 1 ? (ptrdiff_t)j * t->strides[1] : 0);
+    attn_widen_f64(&x, (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype,
+                   1, 1);
+    return x;
+}
+
+static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_tensor *t = &a->in.position.slopes;
+    const size_t H = a->dims.Hq;
+    double *slopes = attn_arena_zeroed(arena, H, sizeof *slopes);
+    if (!slopes)
+        return no_memory(err);
+    attn_alibi_slopes(H, slopes);
+    if (t->rank) {
+        attn_status status = check_table(t, "position/slopes", 1, 0, H, err);
+        if (status != ATTN_OK)
+            return status;
+        for (size_t h = 0; h < H; h++)
+            slopes[h] = element(t, h, 0);
+    }
+    a->rule.biases = true;
+    a->rule.slopes = slopes;
+    return ATTN_OK;
+}
+
+/* A table [Hq, 2 reach + 1] whose values `value` gives. */
+static attn_status new_table(attn_attention *a, attn_arena *arena, int64_t reach,
+                             double (*value)(const attn_attention *, size_t, int64_t),
+                             attn_error *err) {
+    const size_t width = 2 * (size_t)reach + 1;
+    size_t count;
+    double *table = NULL;
+    if (attn_size_mul(a->dims.Hq, width, &count))
+        table = attn_arena_zeroed(arena, count, sizeof *table);
+    if (!table)
+        return no_memory(err);
+    for (size_t h = 0; h < a->dims.Hq; h++)
+        for (size_t d = 0; d < width; d++)
+            table[h * width + d] = value(a, h, (int64_t)d - reach);
+    a->rule.biases = true;
+    a->rule.table = table;
+    a->rule.reach = reach;
+    return ATTN_OK;
+}
+
+static int64_t t5_distance(const attn_position *p) {
+    return p->max_distance ? p->max_distance : 128;
+}
+
+static double t5_value(const attn_attention *a, size_t h, int64_t distance) {
+    const attn_position *p = &a->in.position;
+    return element(&p->table,
+                   attn_t5_bucket(distance, p->table.dims[0], t5_distance(p), p->unidirectional),
+                   h);
+}
+
+static double relative_value(const attn_attention *a, size_t h, int64_t distance) {
+    return element(&a->in.position.table, h, (size_t)(distance + a->rule.reach));
+}
+
+static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_position *p = &a->in.position;
+    attn_status status = check_table(&p->table, "position/table", 2, 1, a->dims.Hq, err);
+    if (status != ATTN_OK)
+        return status;
+    const size_t buckets = p->table.dims[0], side = p->unidirectional ? buckets : buckets / 2;
+    if (side < 2 || (!p->unidirectional && buckets % 2) || t5_distance(p) <= (int64_t)(side / 2) ||
+        t5_distance(p) > 1 << 20)
+        return attn_fail(err, ATTN_EARG, "position",
+                         "T5 positions need at least 2 buckets a side (found %zu in all) and a "
+                         "max_distance beyond half of them, at most 1,048,576 (found %lld)",
+                         buckets, (long long)t5_distance(p));
+    return new_table(a, arena, t5_distance(p), t5_value, err);
+}
+
+static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_tensor *t = &a->in.position.table;
+    attn_status status = check_table(t, "position/table", 2, 0, a->dims.Hq, err);
+    if (status == ATTN_OK)
+        status = odd_rows(t, "position/table", 1, err);
+    if (status != ATTN_OK)
+        return status;
+    a->rule.reach = (int64_t)(t->dims[1] / 2);
+    return new_table(a, arena, a->rule.reach, relative_value, err);
+}
+
+/* A dense copy of a matrix; NULL when out of memory. */
+static const double *doubles(const attn_tensor *t, attn_arena *arena) {
+    size_t count;
+    double *copy = NULL;
+    if (attn_tensor_count(t, &count))
+        copy = attn_arena_zeroed(arena, count, sizeof *copy);
+    for (size_t i = 0; copy && i < t->dims[0]; i++)
+        for (size_t j = 0; j < t->dims[1]; j++)
+            copy[i * t->dims[1] + j] = element(t, i, j);
+    return copy;
+}
+
+static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_position *p = &a->in.position;
+    attn_status status =
+        check_table(&p->key_table, "position/key_table", 2, 1, a->dims.score_width, err);
+    if (status == ATTN_OK)
+        status = odd_rows(&p->key_table, "position/key_table", 0, err);
+    if (status == ATTN_OK && p->value_table.rank) {
+        status = check_table(&p->value_table, "position/value_table", 2, 1, a->dims.Ev, err);
+        if (status == ATTN_OK && p->value_table.dims[0] != p->key_table.dims[0])
+            status = attn_fail(err, ATTN_ESHAPE, "position/value_table",
+                               "expected as many rows as key_table has, %zu; found %zu",
+                               p->key_table.dims[0], p->value_table.dims[0]);
+    }
+    if (status != ATTN_OK)
+        return status;
+    a->rule.relative = p->key_table.dims[0];
+    a->rule.reach = (int64_t)(a->rule.relative / 2);
+    a->rule.keys = doubles(&p->key_table, arena);
+    a->rule.values = p->value_table.rank ? doubles(&p->value_table, arena) : NULL;
+    return a->rule.keys && (a->rule.values || !p->value_table.rank) ? ATTN_OK : no_memory(err);
+}
+
+static attn_status check_rotary(const attn_attention *a, attn_error *err) {
+    const attn_position *p = &a->in.position;
+    if (p->rotary == ATTN_ROTARY_UNSTATED)
+        return attn_fail(
+            err, ATTN_EARG, "position/layout",
+            "say which coordinates form a pair: \"interleaved\" (0 and 1, 2 and 3, …; the "
+            "paper) or \"halves\" (0 and dims/2, …; GPT-NeoX)");
+    if (p->dims < 0 || (size_t)p->dims > a->dims.E || (p->dims ? p->dims : (int64_t)a->dims.E) % 2)
+        return attn_fail(
+            err, ATTN_EARG, "position/dims",
+            "rotary positions turn pairs: expected an even number up to the width %zu, "
+            "found %lld",
+            a->dims.E, (long long)(p->dims ? p->dims : (int64_t)a->dims.E));
+    if (!(p->base >= 0) || isinf(p->base) || (p->base != 0 && p->base <= 1))
+        return attn_fail(err, ATTN_EARG, "position/base", "expected a number above 1, found %g",
+                         p->base);
+    return ATTN_OK;
+}
+
+attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_position_kind kind = a->in.position.kind;
+    attn_score_plan plan;
+    attn_status status =
+        attn_score_form_of(a->in.score.kind)->plan(&a->in.score, a->dims.E, a->dims.Ek, &plan, err);
+    if (status != ATTN_OK)
+        return status;
+    a->plan = plan;
+    if ((kind == ATTN_POSITION_SHAW || kind == ATTN_POSITION_ROTARY) &&
+        (plan.query_map.rank || plan.key_map.rank || plan.v.rank || plan.finish))
+        return attn_fail(
+            err, ATTN_EARG, "position/kind",
+            "these positions are defined for the dot product of query and key; use the "
+            "score scaled_dot or dot");
+    switch (kind) {
+    case ATTN_POSITION_NONE:
+        return ATTN_OK;
+    case ATTN_POSITION_ALIBI:
+        return new_alibi(a, arena, err);
+    case ATTN_POSITION_T5:
+        return new_t5(a, arena, err);
+    case ATTN_POSITION_RELATIVE:
+        return new_relative(a, arena, err);
+    case ATTN_POSITION_SHAW:
+        return new_shaw(a, arena, err);
+    case ATTN_POSITION_ROTARY:
+        return check_rotary(a, err);
+    }
+    return attn_fail(err, ATTN_EARG, "position/kind", "unknown kind of position");
+}
+
+double attn_position_bias_at(const attn_position_rule *rule, size_t h, int64_t distance) {
+    if (rule->slopes)
+        return -rule->slopes[h] * (double)(distance < 0 ? -distance : distance);
+    int64_t d = distance < -rule->reach  ? -rule->reach
+                : distance > rule->reach ? rule->reach
+                                         : distance;
+    return rule->table[h * (2 * (size_t)rule->reach + 1) + (size_t)(d + rule->reach)];
+}
+
+void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                        size_t elem, const void *from, void *to) {
+    const int64_t first = (int64_t)j0 - (int64_t)i - attn_mask_offset(a->mask, b);
+    for (size_t j = 0; j < n; j++) {
+        const double bias = attn_position_bias_at(&a->rule, h, first + (int64_t)j);
+        if (elem == sizeof(float))
+            ((float *)to)[j] = (from ? ((const float *)from)[j] : 0) + (float)bias;
+        else
+            ((double *)to)[j] = (from ? ((const double *)from)[j] : 0) + bias;
+    }
+}

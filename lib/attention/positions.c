@@ -1,0 +1,53 @@
+/* Positional encodings as tables, for callers and for projections. */
+#include <attn/positions.h>
+
+#include <attn/rng.h>
+#include <math.h>
+
+#include "attention/attention_private.h"
+
+attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
+                            attn_error *err) {
+    if (width % 2)
+        return attn_fail(err, ATTN_EARG, "width",
+                         "sinusoidal positions need an even width (pairs of sine and cosine), found %zu",
+                         width);
+    for (size_t p = 0; p < length; p++)
+        for (size_t i = 0; i < width / 2; i++) {
+            const double angle = (double)p * pow(10000, -2.0 * (double)i / (double)width);
+            double *row = table + p * width;
+            row[layout == ATTN_ENCODING_HALVES ? i : 2 * i] = sin(angle);
+            row[layout == ATTN_ENCODING_HALVES ? width / 2 + i : 2 * i + 1] = cos(angle);
+        }
+    return ATTN_OK;
+}
+
+void attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed) {
+    for (size_t n = 0; n < length * width; n++)
+        table[n] = std * attn_rng_normal(seed, n);
+}
+
+attn_status attn_position_table(const attn_position *position, size_t H, size_t queries, size_t keys,
+                                int64_t offset, double *table, attn_error *err) {
+    if (position->kind != ATTN_POSITION_ALIBI && position->kind != ATTN_POSITION_T5 &&
+        position->kind != ATTN_POSITION_RELATIVE)
+        return attn_fail(err, ATTN_EARG, "kind", "alibi, t5 and relative positions are biases");
+    attn_arena *arena = attn_arena_new(SIZE_MAX);
+    attn_attention a = {.in = {.position = *position}, .dims = {.Hq = H}};
+    attn_status status = arena ? attn_position_new(&a, arena, err)
+                               : attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
+    for (size_t h = 0; status == ATTN_OK && h < H; h++)
+        for (size_t i = 0; i < queries; i++)
+            for (size_t j = 0; j < keys; j++)
+                table[(h * queries + i) * keys + j] =
+                    attn_position_bias_at(&a.rule, h, (int64_t)j - (int64_t)i - offset);
+    attn_arena_free(arena);
+    return status;
+}
+
+void attn_rotary_table(const attn_position *position, size_t length, double *cosines, double *sines) {
+    const size_t pairs = (size_t)position->dims / 2;
+    for (size_t p = 0; p < length; p++)
+        attn_rotary_angles(position, (size_t)position->dims, (double)p, cosines + p * pairs,
+                           sines + p * pairs);
+}

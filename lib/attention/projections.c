@@ -1,0 +1,296 @@
+/* Linear projections around attention, through OpenBLAS. */
+#include <attn/positions.h>
+#include <attn/projections.h>
+
+#include <string.h>
+
+#include "kernels/gemm.h"
+
+enum { ROWS_A_PIECE = 256 }; /* depends on nothing, so that results do not depend on threads */
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for projections");
+}
+
+static attn_status too_large(attn_error *err) {
+    return attn_fail(err, ATTN_ELIMIT, "projections", "beyond what can be computed");
+}
+
+/* --- shapes --- */
+
+/* One projection: input t [.., L, D], weight, bias, heads of its result. */
+typedef struct part {
+    const attn_tensor *t, *w, *b;
+    const char *name, *w_name, *b_name;
+    size_t heads;
+} part;
+
+static attn_status check_part(const part *p, attn_tensor *out, size_t *parameters,
+                              attn_error *err) {
+    char have[128];
+    if (p->t->rank < 2)
+        return attn_fail(err, ATTN_ESHAPE, p->name, "expected [L, D] or [B, L, D], found rank %d",
+                         p->t->rank);
+    *out = *p->t;
+    if (p->b->rank && !p->w->rank)
+        return attn_fail(err, ATTN_EARG, p->b_name, "a bias needs its weight");
+    if (p->w->rank) {
+        const size_t D = p->t->dims[p->t->rank - 1];
+        attn_shape_text(p->w->dims, p->w->rank, have, sizeof have);
+        if (p->w->rank != 2 || p->w->dims[1] != D)
+            return attn_fail(err, ATTN_ESHAPE, p->w_name,
+                             "expected [out, %zu] (torch.nn.Linear.weight), found %s", D, have);
+        if (p->b->rank && (p->b->rank != 1 || p->b->dims[0] != p->w->dims[0]))
+            return attn_fail(err, ATTN_ESHAPE, p->b_name, "expected shape [%zu]", p->w->dims[0]);
+        if (p->w->dtype > ATTN_F64 || (p->b->rank && p->b->dtype > ATTN_F64))
+            return attn_fail(err, ATTN_EDTYPE, p->w_name, "expected floating-point numbers");
+        size_t dims[ATTN_MAX_RANK];
+        memcpy(dims, p->t->dims, sizeof dims);
+        dims[p->t->rank - 1] = p->w->dims[0];
+        *out = attn_tensor_dense(NULL, p->t->dtype == ATTN_F64 || p->w->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32,
+                                 p->t->rank, dims);
+        if (parameters)
+            *parameters += p->w->dims[0] * (D + (p->b->rank ? 1 : 0));
+    }
+    const size_t width = out->dims[out->rank - 1];
+    if (p->heads && width % p->heads)
+        return attn_fail(err, ATTN_ESHAPE, p->w->rank ? p->w_name : p->name,
+                         "the width %zu is not divisible by the %zu heads", width, p->heads);
+    return ATTN_OK;
+}
+
+static void parts_of(const attn_inputs *in, const attn_projections *p, part parts[3]) {
+    const attn_tensor *key = in->key.rank ? &in->key : &in->query;
+    const attn_tensor *value = in->value.rank ? &in->value : key;
+    const size_t kv = p->num_kv_heads ? p->num_kv_heads : p->num_heads;
+    parts[0] = (part){&in->query, &p->w_q, &p->b_q, "query", "projections/w_q", "projections/b_q", p->num_heads};
+    parts[1] = (part){key, &p->w_k, &p->b_k, "key", "projections/w_k", "projections/b_k", kv};
+    parts[2] = (part){value, &p->w_v, &p->b_v, "value", "projections/w_v", "projections/b_v", kv};
+}
+
+static attn_status check_output(const attn_inputs *in, const attn_projections *p,
+                                size_t *parameters, attn_error *err) {
+    const size_t kv = p->num_kv_heads ? p->num_kv_heads : p->num_heads;
+    size_t width;
+    if (p->b_o.rank && !p->w_o.rank)
+        return attn_fail(err, ATTN_EARG, "projections/b_o", "a bias needs its weight");
+    if (!p->w_o.rank)
+        return ATTN_OK;
+    if (!attn_size_mul(in->value.dims[in->value.rank - 1] / kv, p->num_heads, &width))
+        return too_large(err);
+    if (p->w_o.rank != 2 || p->w_o.dims[1] != width || p->w_o.dtype > ATTN_F64)
+        return attn_fail(err, ATTN_ESHAPE, "projections/w_o",
+                         "expected floating-point numbers of shape [out, %zu]: heads times value width",
+                         width);
+    if (p->b_o.rank && (p->b_o.rank != 1 || p->b_o.dims[0] != p->w_o.dims[0] || p->b_o.dtype > ATTN_F64))
+        return attn_fail(err, ATTN_ESHAPE, "projections/b_o", "expected shape [%zu]", p->w_o.dims[0]);
+    if (parameters)
+        *parameters += p->w_o.dims[0] * (width + (p->b_o.rank ? 1 : 0));
+    return ATTN_OK;
+}
+
+attn_status attn_projections_shape(const attn_inputs *in, const attn_projections *p,
+                                   attn_inputs *out, size_t *parameters, attn_error *err) {
+    part parts[3];
+    attn_inputs projected = *in;
+    attn_tensor *const to[3] = {&projected.query, &projected.key, &projected.value};
+    attn_status status = ATTN_OK;
+    if (!p->num_heads)
+        return attn_fail(err, ATTN_EARG, "projections/num_heads", "expected at least 1 head");
+    if (in->layout == ATTN_BLHE)
+        return attn_fail(err, ATTN_EARG, "layout", "projections take query, key and value as [B, L, D]");
+    if (parameters)
+        *parameters = 0;
+    parts_of(in, p, parts);
+    for (int i = 0; i < 3 && status == ATTN_OK; i++)
+        status = check_part(&parts[i], to[i], parameters, err);
+    projected.layout = ATTN_BLD;
+    projected.num_heads = p->num_heads;
+    projected.num_kv_heads = p->num_kv_heads ? p->num_kv_heads : p->num_heads;
+    if (status == ATTN_OK)
+        status = check_output(&projected, p, parameters, err);
+    if (status == ATTN_OK)
+        *out = projected;
+    return status;
+}
+
+static bool rows_of(const attn_tensor *t, size_t *rows) {
+    *rows = 1;
+    for (int a = 0; a < t->rank - 1; a++)
+        if (!attn_size_mul(*rows, t->dims[a], rows))
+            return false;
+    return true;
+}
+
+/* Dense copies, the product and what it is made from, in elements of 8 bytes at most. */
+static bool add_cost(attn_cost *c, size_t rows, size_t in, size_t out) {
+    size_t copies, weights, results, total;
+    if (!attn_size_mul(rows, in, &copies) || !attn_size_mul(in + 1, out, &weights) ||
+        !attn_size_mul(rows, out, &results) || !attn_size_add(copies, weights, &total) ||
+        !attn_size_add(total, results, &total) || !attn_size_mul(total, sizeof(double), &total) ||
+        !attn_size_add(c->work_bytes, total + 4 * ATTN_ALIGN, &c->work_bytes))
+        return false;
+    c->operations += 2.0 * (double)rows * (double)in * (double)out;
+    return true;
+}
+
+attn_status attn_projections_cost(const attn_inputs *in, const attn_projections *p, attn_cost *out,
+                                  attn_error *err) {
+    attn_cost c = {.cells = 0};
+    attn_inputs projected;
+    part parts[3];
+    size_t rows;
+    attn_status status = attn_projections_shape(in, p, &projected, NULL, err);
+    if (status != ATTN_OK)
+        return status;
+    parts_of(in, p, parts);
+    for (int i = 0; i < 3; i++) {
+        const size_t D = parts[i].t->dims[parts[i].t->rank - 1];
+        if (!rows_of(parts[i].t, &rows) ||
+            !add_cost(&c, rows, D, parts[i].w->rank ? parts[i].w->dims[0] : p->add_positions ? D : 0))
+            return too_large(err);
+    }
+    if (p->w_o.rank && (!rows_of(&in->query, &rows) || !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0])))
+        return too_large(err);
+    *out = c;
+    return ATTN_OK;
+}
+
+/* --- products --- */
+
+typedef struct product {
+    const char *x, *w;
+    const char *bias;
+    char *y;
+    size_t rows, in, out, elem;
+} product;
+
+static attn_status product_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const product *p = ctx;
+    const size_t first = index * ROWS_A_PIECE;
+    const size_t n = p->rows - first < ROWS_A_PIECE ? p->rows - first : ROWS_A_PIECE;
+    const attn_gemm_dims dims = {n, p->out, p->in, p->in, p->in, p->out};
+    char *y = p->y + first * p->out * p->elem;
+    (void)lane, (void)err;
+    for (size_t r = 0; r < n; r++)
+        if (p->bias)
+            memcpy(y + r * p->out * p->elem, p->bias, p->out * p->elem);
+        else
+            memset(y + r * p->out * p->elem, 0, p->out * p->elem);
+    if (!n || !p->out || !p->in)
+        return ATTN_OK;
+    const void *x = p->x + first * p->in * p->elem;
+    if (p->elem == sizeof(float))
+        attn_kernels_gemm((float *)(void *)y, x, (const float *)(const void *)p->w, &dims, true, 1);
+    else
+        attn_kernels_gemm_f64((double *)(void *)y, x, (const double *)(const void *)p->w, &dims, true, 1);
+    return ATTN_OK;
+}
+
+/* A dense copy of t as float or double, NULL when out of memory. */
+static char *dense(const attn_tensor *t, attn_dtype dtype, attn_arena *arena) {
+    const size_t elem = attn_dtype_size(dtype);
+    size_t count, bytes, rows;
+    if (!attn_tensor_count(t, &count) || !attn_size_mul(count, elem, &bytes) || !rows_of(t, &rows))
+        return NULL;
+    if (t->dtype == dtype && attn_tensor_is_dense(t))
+        return t->data;
+    char *copy = attn_arena_take(arena, bytes);
+    const size_t width = t->dims[t->rank - 1];
+    for (size_t r = 0; copy && width && r < rows; r++) {
+        ptrdiff_t at = 0;
+        size_t rest = r;
+        for (int a = t->rank - 2; a >= 0; a--) {
+            at += (ptrdiff_t)(rest % t->dims[a]) * t->strides[a];
+            rest /= t->dims[a];
+        }
+        const char *from = (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype);
+        void *to = copy + r * width * elem;
+        if (dtype == ATTN_F32)
+            attn_widen_f32(to, from, t->dtype, t->strides[t->rank - 1], width);
+        else
+            attn_widen_f64(to, from, t->dtype, t->strides[t->rank - 1], width);
+    }
+    return copy;
+}
+
+static attn_status multiply(const attn_tensor *x, const attn_tensor *w, const attn_tensor *b,
+                            attn_pool *pool, const attn_control *control, attn_arena *arena,
+                            attn_tensor *out, attn_error *err) {
+    size_t dims[ATTN_MAX_RANK], count;
+    const attn_dtype dtype = x->dtype == ATTN_F64 || w->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+    memcpy(dims, x->dims, sizeof dims);
+    dims[x->rank - 1] = w->dims[0];
+    *out = attn_tensor_dense(NULL, dtype, x->rank, dims);
+    product p = {.in = w->dims[1], .out = w->dims[0], .elem = attn_dtype_size(dtype)};
+    if (p.in > INT32_MAX || p.out > INT32_MAX || !attn_tensor_count(out, &count) ||
+        !attn_size_mul(count, p.elem, &count) || !rows_of(x, &p.rows))
+        return too_large(err);
+    p.x = dense(x, dtype, arena);
+    p.w = dense(w, dtype, arena);
+    p.bias = b->rank ? dense(b, dtype, arena) : NULL;
+    p.y = attn_arena_take(arena, count);
+    if (!p.x || !p.w || !p.y || (b->rank && !p.bias))
+        return no_memory(err);
+    out->data = p.y;
+    return attn_pool_run(pool, (p.rows + ROWS_A_PIECE - 1) / ROWS_A_PIECE, product_piece, &p, control,
+                         err);
+}
+
+/* x plus the sinusoidal table of its length and width. */
+static attn_status add_positions(const attn_tensor *x, attn_arena *arena, attn_tensor *out,
+                                 attn_error *err) {
+    const size_t L = x->dims[x->rank - 2], D = x->dims[x->rank - 1];
+    const attn_dtype dtype = x->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+    size_t count, bytes;
+    if (!attn_tensor_count(x, &count) || !attn_size_mul(L, D, &bytes) ||
+        !attn_size_mul(bytes, sizeof(double), &bytes))
+        return too_large(err);
+    double *table = attn_arena_take(arena, bytes);
+    char *copy = attn_arena_take(arena, count * attn_dtype_size(dtype));
+    if (!table || !copy)
+        return no_memory(err);
+    attn_status status = attn_sinusoidal(table, L, D, ATTN_ENCODING_INTERLEAVED, err);
+    if (status != ATTN_OK)
+        return status;
+    const char *from = dense(x, dtype, arena);
+    if (!from)
+        return no_memory(err);
+    for (size_t i = 0; i < count; i++)
+        if (dtype == ATTN_F32)
+            ((float *)(void *)copy)[i] = (float)((double)((const float *)(const void *)from)[i] + table[i % (L * D)]);
+        else
+            ((double *)(void *)copy)[i] = ((const double *)(const void *)from)[i] + table[i % (L * D)];
+    *out = attn_tensor_dense(copy, dtype, x->rank, x->dims);
+    return ATTN_OK;
+}
+
+attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p, attn_pool *pool,
+                                   const attn_control *control, attn_arena *arena, attn_inputs *out,
+                                   attn_error *err) {
+    part parts[3];
+    attn_inputs projected;
+    attn_status status = attn_projections_shape(in, p, &projected, NULL, err);
+    attn_tensor *const to[3] = {&projected.query, &projected.key, &projected.value};
+    parts_of(in, p, parts);
+    for (int i = 0; i < 3 && status == ATTN_OK; i++) {
+        attn_tensor x = *parts[i].t;
+        if (p->add_positions)
+            status = add_positions(parts[i].t, arena, &x, err);
+        *to[i] = x;
+        if (status == ATTN_OK && parts[i].w->rank)
+            status = multiply(&x, parts[i].w, parts[i].b, pool, control, arena, to[i], err);
+    }
+    if (status == ATTN_OK)
+        *out = projected;
+    return status;
+}
+
+attn_status attn_projections_output(const attn_tensor *output, const attn_projections *p,
+                                    attn_pool *pool, const attn_control *control,
+                                    attn_arena *arena, attn_tensor *out, attn_error *err) {
+    if (p->w_o.rank)
+        return multiply(output, &p->w_o, &p->b_o, pool, control, arena, out, err);
+    *out = *output;
+    return ATTN_OK;
+}

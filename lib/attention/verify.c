@@ -1,0 +1,76 @@
+/* A run judged from within: some of its rows computed again in double, from the inputs as they were
+ * sent. */
+#include <math.h>
+
+#include <attn/rng.h>
+
+#include "attention/block.h"
+
+/* Output of one row in acc, its logsumexp in *lse. */
+static void recompute(const attn_attention *a, const attn_block *row, attn_block_work *w,
+                      double *lse) {
+    const attn_kernels *k = w->kernels;
+    size_t ld;
+    const void *q = attn_query_rows(a, row->b, row->h, row->i, 1, k->elem, w->query, &ld);
+    attn_block_stream(a, row, NULL, q, ld, NULL, w);
+    const double max = k->row_max(w->max, 0), sum = k->total(w->sum, 0);
+    *lse = max == -INFINITY ? -INFINITY : k->logsumexp(max, sum);
+    for (size_t e = 0; e < a->dims.Ev; e++)
+        ((double *)w->acc)[e] = max == -INFINITY ? 0 : ((double *)w->acc)[e] / sum;
+}
+
+/* The largest finite magnitude among the values that a row could take from, at least the smallest
+ * normal number. */
+static double largest_value(const attn_attention *a, const attn_packed *p, const attn_block *row) {
+    const size_t first = attn_packed_tile(a, p, row->b, attn_kv_head(a, row->h), 0);
+    double most = 1e-38;
+    for (size_t t = 0; t < p->tiles; t++)
+        most = fmax(most, p->value_reach[first + t]);
+    return most;
+}
+
+/* Element i of a result tensor. */
+static double element(const attn_tensor *t, size_t i) {
+    double x;
+    attn_widen_f64(&x, (const char *)t->data + i * attn_dtype_size(t->dtype), t->dtype, 1, 1);
+    return x;
+}
+
+static double output_difference(const attn_attention *a, const attn_results *results,
+                                const attn_block *row, const double *truth) {
+    const size_t base = row->b * a->dims.Hq * a->dims.L * a->dims.Ev +
+                        row->h * (size_t)a->out_head + row->i * (size_t)a->out_row;
+    double most = 0;
+    for (size_t e = 0; e < a->dims.Ev; e++)
+        most = fmax(most, fabs(element(&results->output, base + e) - truth[e]));
+    return most;
+}
+
+attn_status attn_attention_verify(const attn_attention *a, const attn_results *results, size_t n,
+                                  uint64_t seed, attn_arena *arena, attn_verification *out,
+                                  attn_error *err) {
+    const attn_attention_dims *d = &a->dims;
+    const size_t rows = d->B * d->Hq * d->L;
+    attn_verification v = {.rows = rows ? n : 0};
+    attn_block_work w;
+    if (!results->output.rank || !a->packed)
+        return attn_fail(err, ATTN_EARG, "verify", "only a run with its output can be verified");
+    if (!attn_block_work_init(&w, attn_kernels_of(ATTN_ISA_REF), 1, d, arena))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for verification");
+    for (size_t r = 0; r < v.rows; r++) {
+        const size_t at = (size_t)(attn_rng_bits(seed, r) % rows), head = at / d->L;
+        attn_block row = {head / d->Hq, head % d->Hq, at % d->L, 1};
+        double lse, got = -INFINITY;
+        recompute(a, &row, &w, &lse);
+        if (results->stats.sum[at] != 0)
+            got = results->stats.kind[at] == ATTN_ROW_CAREFUL
+                      ? w.kernels->logsumexp(results->stats.max[at], results->stats.sum[at])
+                      : a->kernels->logsumexp(results->stats.max[at], results->stats.sum[at]);
+        if (got != lse)
+            v.logsumexp_error = fmax(v.logsumexp_error, fabs(got - lse));
+        v.output_error = fmax(v.output_error, output_difference(a, results, &row, w.acc) /
+                                                  largest_value(a, a->packed, &row));
+    }
+    *out = v;
+    return ATTN_OK;
+}

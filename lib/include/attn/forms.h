@@ -1,0 +1,104 @@
+/* Forms of attention beyond the scaled dot product: learned scores, positions, patterns.
+ *
+ * Letters as in attention.h; A = score width, m = largest distance of a relative table.
+ *
+ * Scores (query q of width Eq, key k of width Ek):
+ *   scaled_dot  q . k, scale 1/sqrt(E)           Vaswani et al. 2017, eq. 1
+ *   dot         q . k, scale 1                    Luong, Pham and Manning 2015, eq. 8 "dot"
+ *   additive    v . tanh(W_q q + W_k k [+ b])     Bahdanau, Cho and Bengio 2015, appendix A.1.2
+ *   general     k . (W q)                         Luong et al. 2015, "general"
+ *   concat      v . tanh(W [k ; q])               Luong et al. 2015, "concat"
+ * A scale that is given always multiplies; without one it is 1/sqrt(E) for scaled_dot, else 1. */
+#ifndef ATTN_FORMS_H
+#define ATTN_FORMS_H
+
+#include "tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* Every score form, in the order of their numbers. One line here and one file
+ * lib/attention/score_<name>.c make a form; the tables are built from this list. */
+#define ATTN_SCORE_FORMS(FORM)                                                                     \
+    FORM(scaled_dot)                                                                               \
+    FORM(dot)                                                                                      \
+    FORM(additive)                                                                                 \
+    FORM(general)                                                                                  \
+    FORM(concat)
+
+#define ATTN_SCORE_NUMBER(name) ATTN_SCORE_##name,
+typedef enum attn_score_kind {
+    ATTN_SCORE_FORMS(ATTN_SCORE_NUMBER) ATTN_SCORE_COUNT
+} attn_score_kind;
+#undef ATTN_SCORE_NUMBER
+
+/* A form and its parameters, shared by all heads. Absent tensors have rank 0. */
+typedef struct attn_score {
+    attn_score_kind kind; /* default scaled_dot */
+    attn_tensor w_q;      /* additive: [A, Eq] */
+    attn_tensor w_k;      /* additive: [A, Ek] */
+    attn_tensor b;        /* additive: [A], optional */
+    attn_tensor v;        /* additive, concat: [A] */
+    attn_tensor w;        /* general: [Ek, Eq]; concat: [A, Ek + Eq] */
+} attn_score;
+
+const char *attn_score_name(attn_score_kind kind); /* "scaled_dot", …; NULL beyond the last */
+
+/* How positions enter. Row i sits at p = i + query_offset, key j at j; distance j - p. */
+typedef enum attn_position_kind {
+    ATTN_POSITION_NONE = 0,
+    ATTN_POSITION_ALIBI, /* bias -slope_h |j - p|                Press, Smith and Lewis 2022 */
+    ATTN_POSITION_T5,    /* bias table[bucket(j - p)][h]         Raffel et al. 2020, section 2.1 */
+    ATTN_POSITION_RELATIVE, /* bias table[h][clip(j - p, -m, m) + m] */
+    ATTN_POSITION_SHAW,   /* q . (k + key_table[clip(j - p)]), value side too. Shaw et al. 2018, eq.
+                             3, 4 */
+    ATTN_POSITION_ROTARY, /* rotated query and key                Su et al. 2021, eq. 34 */
+} attn_position_kind;
+
+typedef enum attn_rotary {
+    ATTN_ROTARY_UNSTATED = 0,
+    ATTN_ROTARY_INTERLEAVED,
+    ATTN_ROTARY_HALVES
+} attn_rotary;
+
+typedef struct attn_position {
+    attn_position_kind kind;
+    attn_tensor slopes;      /* ALIBI: [H]; absent: attn_alibi_slopes */
+    attn_tensor table;       /* T5: [buckets, H]; RELATIVE: [H, 2m+1] */
+    int64_t max_distance;    /* T5: default 128 */
+    bool unidirectional;     /* T5: buckets for the past only */
+    attn_tensor key_table;   /* SHAW: [2m+1, E] */
+    attn_tensor value_table; /* SHAW: [2m+1, Ev], optional */
+    attn_rotary rotary;      /* ROTARY: which coordinates form a pair; must be stated */
+    double base;             /* ROTARY: 0 = 10,000 */
+    int64_t dims;            /* ROTARY: how many leading coordinates turn; 0 = E; even */
+} attn_position;
+
+/* slopes[h] for h < H, as the paper's reference computes them: 2^(-8(h+1)/H) for a power of two,
+ * else those of the next lower power n, then every other one of 2n's. Any thread. */
+void attn_alibi_slopes(size_t H, double *slopes);
+/* The T5 bucket of distance j - p, in [0, buckets). */
+size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bool unidirectional);
+
+/* Patterns hide keys by position, and hidden tiles are skipped, not computed and masked. */
+typedef enum attn_pattern_kind {
+    ATTN_PATTERN_LOCAL,   /* |j - p| <= radius */
+    ATTN_PATTERN_STRIDED, /* (p - j) mod stride = 0, or |j - p| <= local.  Child et al. 2019,
+                             section 4.2 */
+    ATTN_PATTERN_BLOCK,   /* floor(p / size) = floor(j / size) */
+    ATTN_PATTERN_GLOBAL,  /* j < keys, p < keys, or |j - p| <= local.      Beltagy, Peters and Cohan
+                             2020 */
+} attn_pattern_kind;
+
+typedef struct attn_pattern {
+    attn_pattern_kind kind;
+    int64_t radius, stride, size, keys, local; /* sizes and strides >= 1, the others >= 0 */
+} attn_pattern;
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,36 @@
+/* Positional encodings as tables.
+ *
+ *   sinusoidal  angle(p, i) = p * 10000^(-2i/D), i < D/2    Vaswani et al. 2017, section 3.5
+ *               interleaved: sin in column 2i, cos in 2i + 1; halves: sin in i, cos in D/2 + i
+ *   learned     the initial table of a learned embedding: normal numbers (attn/rng.h) times std
+ */
+#ifndef ATTN_POSITIONS_H
+#define ATTN_POSITIONS_H
+
+#include "forms.h"
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef enum attn_encoding_layout { ATTN_ENCODING_INTERLEAVED = 0, ATTN_ENCODING_HALVES } attn_encoding_layout;
+
+/* table [length, width], float64, row = position; width must be even, else ATTN_EARG at "width". */
+attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
+                            attn_error *err);
+/* table [length, width]: element n (row-major) = std * attn_rng_normal(seed, n). */
+void attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed);
+/* table [H, queries, keys]: the bias that ALiBi, T5 or relative positions add, row 0 at key `offset`.
+ * ATTN_EARG for kinds that are no bias; errors as the operation's. */
+attn_status attn_position_table(const attn_position *position, size_t H, size_t queries, size_t keys,
+                                int64_t offset, double *table, attn_error *err);
+/* cosines and sines [length, dims / 2] of rotary positions 0 … length - 1; position->dims must be set. */
+void attn_rotary_table(const attn_position *position, size_t length, double *cosines, double *sines);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,505 @@
+/* The further forms on the chosen table, each against its definition in double: learned scores,
+ * positions, sinks, dropout, patterns. Cells stay equal bit for bit for all of them. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <attn/attn.h>
+
+enum { MOST = 256, TRIALS = 25, LIMIT = 1 << 28 };
+
+typedef struct trial {
+    attn_arena *arena;
+    attn_inputs in;
+    attn_attention *a;
+    attn_results out;
+    size_t B, Hq, Hkv, L, S, Eq, Ek, Ev;
+    uint64_t seed;
+} trial;
+
+static size_t pick(uint64_t seed, uint64_t at, size_t n) {
+    return (size_t)(attn_rng_bits(seed, at) % n);
+}
+
+static attn_tensor normal(trial *t, int rank, const size_t *dims) {
+    size_t count = 1;
+    for (int a = 0; a < rank; a++)
+        count *= dims[a];
+    float *data = attn_arena_zeroed(t->arena, count, sizeof *data);
+    assert_non_null(data);
+    attn_rng_fill_normal(data, count, ++t->seed, 0);
+    return attn_tensor_dense(data, ATTN_F32, rank, dims);
+}
+
+#define DIMS(...)      ((const size_t[]){__VA_ARGS__})
+#define RANK(...)      (sizeof(DIMS(__VA_ARGS__)) / sizeof(size_t))
+#define NORMAL(t, ...) normal(t, (int)RANK(__VA_ARGS__), DIMS(__VA_ARGS__))
+
+static double at(const attn_tensor *x, size_t i, size_t j) {
+    return (double)((const float *)x->data)[i * (x->rank > 1 ? x->dims[1] : 1) + j];
+}
+
+static const float *row_of(const attn_tensor *x, size_t b, size_t h, size_t i) {
+    return (const float *)x->data + ((b * x->dims[1] + h) * x->dims[2] + i) * x->dims[3];
+}
+
+static trial begin(uint64_t seed, size_t Eq, size_t Ek) {
+    trial t = {.arena = attn_arena_new(LIMIT), .seed = seed * 100};
+    const size_t group = 1 + pick(seed, 1, 2);
+    assert_non_null(t.arena);
+    t.B = 1 + pick(seed, 2, 2), t.Hkv = 1 + pick(seed, 3, 2), t.Hq = t.Hkv * group;
+    t.L = 1 + pick(seed, 4, 60), t.S = 1 + pick(seed, 5, MOST - 1);
+    t.Eq = Eq, t.Ek = Ek, t.Ev = 1 + pick(seed, 7, 20);
+    t.in = attn_attention_defaults();
+    t.in.query = NORMAL(&t, t.B, t.Hq, t.L, Eq);
+    t.in.key = NORMAL(&t, t.B, t.Hkv, t.S, Ek);
+    t.in.value = NORMAL(&t, t.B, t.Hkv, t.S, t.Ev);
+    if (pick(seed, 8, 2))
+        t.in.mask.layers[t.in.mask.count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
+    t.in.mask.offset = pick(seed, 9, 2) ? ATTN_OFFSET_END : ATTN_OFFSET_DEFAULT;
+    return t;
+}
+
+static void run(trial *t) {
+    attn_error err = {ATTN_OK, "", ""};
+    const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP |
+                          ATTN_WANT_WEIGHTS_DROPPED | ATTN_WANT_SCORES;
+    attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
+    if (status == ATTN_OK)
+        status =
+            attn_attention_run(t->a, want, ATTN_STAGE_RAW, NULL, NULL, t->arena, &t->out, &err);
+    if (status != ATTN_OK)
+        print_error("%s: %s\n", err.where, err.text);
+    assert_int_equal(status, ATTN_OK);
+}
+
+static attn_status refused(trial *t, const char *where) {
+    attn_error err = {ATTN_OK, "", ""};
+    attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
+    assert_string_equal(err.where, where);
+    return status;
+}
+
+/* Any cell, computed alone, has the bits of the full matrix. */
+static void check_cells(const trial *t) {
+    attn_cells_scratch *scratch = attn_cells_scratch_new(t->a, t->arena);
+    attn_error err;
+    assert_non_null(scratch);
+    for (uint64_t n = 0; n < 12; n++) {
+        attn_range one = {pick(t->seed, n, t->B),      pick(t->seed, 20 + n, t->Hq),
+                          pick(t->seed, 40 + n, t->L), 1,
+                          pick(t->seed, 60 + n, t->S), 1};
+        float cell;
+        assert_int_equal(attn_attention_cells(t->a, &t->out.stats, &one, ATTN_STAGE_PROBS, &cell, 1,
+                                              scratch, &err),
+                         ATTN_OK);
+        assert_memory_equal(&cell, row_of(&t->out.weights, one.batch, one.head, one.row) + one.col,
+                            sizeof cell);
+    }
+}
+
+/* What a definition says of one cell: its raw score and what is added after scaling. */
+typedef double (*definition)(const trial *t, size_t b, size_t h, size_t i, size_t j);
+
+static int64_t distance(const trial *t, size_t b, size_t i, size_t j) {
+    return (int64_t)j - (int64_t)i - attn_mask_offset(attn_attention_mask(t->a), b);
+}
+
+static double dot(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+    const float *q = row_of(&t->in.query, b, h, i);
+    const float *k = row_of(&t->in.key, b, h / (t->Hq / t->Hkv), j);
+    double sum = 0;
+    for (size_t e = 0; e < t->Eq; e++)
+        sum += (double)q[e] * (double)k[e];
+    return sum;
+}
+
+static double nothing(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+    (void)t, (void)b, (void)h, (void)i, (void)j;
+    return 0;
+}
+
+/* Weights, output and logsumexp of every row against raw * scale + added. */
+static void check(const trial *t, definition raw, definition added, double scale,
+                  double tolerance) {
+    double s[MOST], w[MOST];
+    uint8_t keep[MOST];
+    for (size_t n = 0; n < t->B * t->Hq * t->L; n++) {
+        const size_t b = n / t->L / t->Hq, h = n / t->L % t->Hq, i = n % t->L;
+        const double sink = t->in.sinks.rank ? at(&t->in.sinks, h, 0) : -INFINITY;
+        double max = sink, sum = 0;
+        attn_mask_keep(attn_attention_mask(t->a), b, h, i, 0, t->S, keep);
+        for (size_t j = 0; j < t->S; j++) {
+            const double r = raw(t, b, h, i, j);
+            assert_true(fabs((double)row_of(&t->out.scores, b, h, i)[j] - r) <=
+                        tolerance * fmax(10, fabs(r)));
+            s[j] = keep[j] ? r * scale + added(t, b, h, i, j) : -INFINITY;
+            max = fmax(max, s[j]);
+        }
+        for (size_t j = 0; j < t->S; j++)
+            sum += w[j] = max == -INFINITY ? 0 : exp(s[j] - max);
+        sum += sink == -INFINITY ? 0 : exp(sink - max);
+        for (size_t j = 0; j < t->S; j++)
+            assert_true(fabs((double)row_of(&t->out.weights, b, h, i)[j] -
+                             (sum > 0 ? w[j] / sum : 0)) <= tolerance);
+        const float lse = ((const float *)t->out.logsumexp.data)[n];
+        assert_true(sum > 0 ? fabs((double)lse - max - log(sum)) <=
+                                  tolerance * fmax(1, fabs((double)lse))
+                            : lse == -INFINITY);
+    }
+    check_cells(t);
+}
+
+/* output = weights_dropped times value (+ what a relative value table adds). */
+static void check_output(const trial *t, const attn_tensor *value_table, double tolerance) {
+    for (size_t n = 0; n < t->B * t->Hq * t->L; n++) {
+        const size_t b = n / t->L / t->Hq, h = n / t->L % t->Hq, i = n % t->L;
+        const float *w = row_of(&t->out.weights_dropped, b, h, i);
+        for (size_t e = 0; e < t->Ev; e++) {
+            double sum = 0;
+            for (size_t j = 0; j < t->S; j++) {
+                double v = (double)row_of(&t->in.value, b, h / (t->Hq / t->Hkv), j)[e];
+                if (value_table) {
+                    int64_t m = (int64_t)(value_table->dims[0] / 2), d = distance(t, b, i, j);
+                    v += at(value_table, (size_t)((d < -m ? -m : d > m ? m : d) + m), e);
+                }
+                sum += (double)w[j] * v;
+            }
+            assert_true(fabs((double)row_of(&t->out.output, b, h, i)[e] - sum) <= tolerance);
+        }
+    }
+}
+
+/* --- scores --- */
+
+static double tanh_score(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+    const attn_score *f = &t->in.score;
+    const float *q = row_of(&t->in.query, b, h, i);
+    const float *k = row_of(&t->in.key, b, h / (t->Hq / t->Hkv), j);
+    double score = 0;
+    for (size_t c = 0; c < f->v.dims[0]; c++) {
+        double x = f->b.rank ? at(&f->b, c, 0) : 0;
+        for (size_t e = 0; e < t->Eq; e++)
+            x += (double)q[e] * (f->w.rank ? at(&f->w, c, t->Ek + e) : at(&f->w_q, c, e));
+        for (size_t e = 0; e < t->Ek; e++)
+            x += (double)k[e] * (f->w.rank ? at(&f->w, c, e) : at(&f->w_k, c, e));
+        score += at(&f->v, c, 0) * tanh(x);
+    }
+    return score;
+}
+
+static double general_score(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+    const float *q = row_of(&t->in.query, b, h, i);
+    const float *k = row_of(&t->in.key, b, h / (t->Hq / t->Hkv), j);
+    double score = 0;
+    for (size_t r = 0; r < t->Ek; r++)
+        for (size_t c = 0; c < t->Eq; c++)
+            score += (double)k[r] * at(&t->in.score.w, r, c) * (double)q[c];
+    return score;
+}
+
+static void test_scores(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < TRIALS; seed++) {
+        const size_t Eq = 1 + pick(seed, 30, 40), Ek = 1 + pick(seed, 31, 40),
+                     A = 1 + pick(seed, 32, 70);
+        trial t = begin(seed, Eq, Ek);
+        t.in.score = (attn_score){.kind = ATTN_SCORE_additive,
+                                  .w_q = NORMAL(&t, A, Eq),
+                                  .w_k = NORMAL(&t, A, Ek),
+                                  .v = NORMAL(&t, A)};
+        if (seed % 2)
+            t.in.score.b = NORMAL(&t, A);
+        run(&t);
+        check(&t, tanh_score, nothing, 1, 1e-5);
+        check_output(&t, NULL, 1e-5);
+        t.in.score = (attn_score){
+            .kind = ATTN_SCORE_concat, .w = NORMAL(&t, A, Ek + Eq), .v = NORMAL(&t, A)};
+        run(&t);
+        check(&t, tanh_score, nothing, 1, 1e-5);
+        t.in.score = (attn_score){.kind = ATTN_SCORE_general, .w = NORMAL(&t, Ek, Eq)};
+        t.in.scale = 0.05;
+        run(&t);
+        check(&t, general_score, nothing, 0.05, 1e-4);
+        attn_arena_free(t.arena);
+        t = begin(seed, Eq, Eq);
+        t.in.score.kind = ATTN_SCORE_dot;
+        t.in.sinks = NORMAL(&t, t.Hq);
+        run(&t);
+        check(&t, dot, nothing, 1, 1e-5);
+        attn_arena_free(t.arena);
+    }
+}
+
+static void test_score_errors(void **state) {
+    trial t = begin(3, 4, 5);
+    (void)state;
+    assert_int_equal(refused(&t, "key"), ATTN_ESHAPE);
+    t.in.score.kind = ATTN_SCORE_general;
+    assert_int_equal(refused(&t, "score/w"), ATTN_EARG);
+    t.in.score.w = NORMAL(&t, 4, 5);
+    assert_int_equal(refused(&t, "score/w"), ATTN_ESHAPE);
+    t.in.score =
+        (attn_score){.kind = ATTN_SCORE_additive, .w_q = NORMAL(&t, 7, 4), .w_k = NORMAL(&t, 6, 5)};
+    assert_int_equal(refused(&t, "score/w_k"), ATTN_ESHAPE);
+    t.in.score.w_k = NORMAL(&t, 7, 5);
+    assert_int_equal(refused(&t, "score/v"), ATTN_EARG);
+    assert_string_equal(attn_score_name(ATTN_SCORE_concat), "concat");
+    assert_null(attn_score_name(ATTN_SCORE_COUNT));
+    attn_arena_free(t.arena);
+}
+
+/* --- positions --- */
+
+static double alibi(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+    double slopes[8];
+    attn_alibi_slopes(t->Hq, slopes);
+    return -slopes[h] * fabs((double)distance(t, b, i, j));
+}
+
+static double relative(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+    const attn_tensor *table = &t->in.position.table;
+    int64_t m = (int64_t)(table->dims[1] / 2), d = distance(t, b, i, j);
+    return at(table, h, (size_t)((d < -m ? -m : d > m ? m : d) + m));
+}
+
+static double t5(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+    const attn_position *p = &t->in.position;
+    return at(&p->table,
+              attn_t5_bucket(distance(t, b, i, j), p->table.dims[0], 40, p->unidirectional), h);
+}
+
+static double shaw(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+    const attn_tensor *table = &t->in.position.key_table;
+    int64_t m = (int64_t)(table->dims[0] / 2), d = distance(t, b, i, j);
+    double sum = dot(t, b, h, i, j);
+    for (size_t e = 0; e < t->Eq; e++)
+        sum += (double)row_of(&t->in.query, b, h, i)[e] * at(table,
+                                                             (size_t)((d < -m  ? -m
+                                                                       : d > m ? m
+                                                                               : d) +
+                                                                      m),
+                                                             e);
+    return sum;
+}
+
+/* Turned pairs: their product depends on the distance alone, Re(q conj(k) e^(i d theta)). */
+static double rotary(const trial *t, size_t b, size_t h, size_t i, size_t j) {
+    const attn_position *p = &t->in.position;
+    const float *q = row_of(&t->in.query, b, h, i);
+    const float *k = row_of(&t->in.key, b, h / (t->Hq / t->Hkv), j);
+    const size_t dims = p->dims ? (size_t)p->dims : t->Eq;
+    double sum = 0;
+    for (size_t n = 0; n < dims / 2; n++) {
+        const size_t x = p->rotary == ATTN_ROTARY_INTERLEAVED ? 2 * n : n;
+        const size_t y = p->rotary == ATTN_ROTARY_INTERLEAVED ? 2 * n + 1 : n + dims / 2;
+        const double theta =
+            (double)distance(t, b, i, j) * pow(10000, -2.0 * (double)n / (double)dims);
+        const double c = (double)q[x] * (double)k[x] + (double)q[y] * (double)k[y];
+        const double s = (double)q[y] * (double)k[x] - (double)q[x] * (double)k[y];
+        sum += c * cos(theta) + s * sin(theta);
+    }
+    for (size_t e = dims; e < t->Eq; e++)
+        sum += (double)q[e] * (double)k[e];
+    return sum;
+}
+
+static void test_positions(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < TRIALS; seed++) {
+        const size_t E = 2 + 2 * pick(seed, 30, 20), m = pick(seed, 31, 12);
+        const double scale = 1 / sqrt((double)E);
+        trial t = begin(seed, E, E);
+        t.in.position.kind = ATTN_POSITION_ALIBI;
+        run(&t);
+        check(&t, dot, alibi, scale, 1e-5);
+        t.in.position =
+            (attn_position){.kind = ATTN_POSITION_RELATIVE, .table = NORMAL(&t, t.Hq, 2 * m + 1)};
+        run(&t);
+        check(&t, dot, relative, scale, 1e-5);
+        t.in.position = (attn_position){.kind = ATTN_POSITION_T5,
+                                        .table = NORMAL(&t, 16, t.Hq),
+                                        .max_distance = 40,
+                                        .unidirectional = seed % 2};
+        run(&t);
+        check(&t, dot, t5, scale, 1e-5);
+        t.in.position = (attn_position){.kind = ATTN_POSITION_SHAW,
+                                        .key_table = NORMAL(&t, 2 * m + 1, E),
+                                        .value_table = NORMAL(&t, 2 * m + 1, t.Ev)};
+        run(&t);
+        check(&t, shaw, nothing, scale, 1e-5);
+        check_output(&t, &t.in.position.value_table, 1e-5);
+        t.in.position =
+            (attn_position){.kind = ATTN_POSITION_ROTARY,
+                            .rotary = seed % 2 ? ATTN_ROTARY_HALVES : ATTN_ROTARY_INTERLEAVED,
+                            .dims = pick(seed, 33, 2) ? 2 : 0};
+        run(&t);
+        check(&t, rotary, nothing, scale, 2e-5);
+        attn_arena_free(t.arena);
+    }
+}
+
+static void test_known_positions(void **state) {
+    double slopes[12];
+    (void)state;
+    attn_alibi_slopes(8, slopes);
+    assert_true(slopes[0] == 0.5 && slopes[7] == 1.0 / 256);
+    attn_alibi_slopes(12, slopes);
+    assert_true(slopes[0] == 0.5 && slopes[7] == 1.0 / 256);
+    assert_true(slopes[8] == exp2(-0.5) && slopes[11] == exp2(-3.5));
+    assert_int_equal(attn_t5_bucket(0, 32, 128, false), 0);
+    assert_int_equal(attn_t5_bucket(-7, 32, 128, false), 7);
+    assert_int_equal(attn_t5_bucket(7, 32, 128, false), 23);
+    assert_int_equal(attn_t5_bucket(-8, 32, 128, false), 8);
+    assert_int_equal(attn_t5_bucket(-127, 32, 128, false), 15);
+    assert_int_equal(attn_t5_bucket(1 << 20, 32, 128, false), 31);
+    assert_int_equal(attn_t5_bucket(5, 32, 128, true), 0);
+    assert_int_equal(attn_t5_bucket(-15, 32, 128, true), 15);
+}
+
+static void test_position_errors(void **state) {
+    trial t = begin(4, 5, 5);
+    (void)state;
+    t.in.position.kind = ATTN_POSITION_ROTARY;
+    assert_int_equal(refused(&t, "position/layout"), ATTN_EARG);
+    t.in.position.rotary = ATTN_ROTARY_HALVES;
+    assert_int_equal(refused(&t, "position/dims"), ATTN_EARG);
+    t.in.position = (attn_position){.kind = ATTN_POSITION_RELATIVE, .table = NORMAL(&t, t.Hq, 4)};
+    assert_int_equal(refused(&t, "position/table"), ATTN_ESHAPE);
+    t.in.position = (attn_position){.kind = ATTN_POSITION_SHAW};
+    assert_int_equal(refused(&t, "position/key_table"), ATTN_EARG);
+    t.in.position = (attn_position){.kind = ATTN_POSITION_T5, .table = NORMAL(&t, 3, t.Hq)};
+    assert_int_equal(refused(&t, "position"), ATTN_EARG);
+    attn_arena_free(t.arena);
+}
+
+/* Cached keys have been turned: growing a cache step by step equals one run over all. */
+static void test_rotary_cache(void **state) {
+    (void)state;
+    trial t = begin(12, 8, 8);
+    t.in.mask.count = 0;
+    t.in.mask.offset = ATTN_OFFSET_DEFAULT;
+    t.in.position = (attn_position){.kind = ATTN_POSITION_ROTARY, .rotary = ATTN_ROTARY_HALVES};
+    const size_t half = t.S / 2;
+    attn_inputs first = t.in, second = t.in;
+    attn_error err;
+    attn_attention *a;
+    attn_results grown, rest;
+    first.key.dims[2] = first.value.dims[2] = half;
+    assert_int_equal(attn_attention_new(&first, t.arena, &a, &err), ATTN_OK);
+    assert_int_equal(
+        attn_attention_run(a, ATTN_WANT_PRESENT, ATTN_STAGE_RAW, NULL, NULL, t.arena, &grown, &err),
+        ATTN_OK);
+    second.past_key = grown.present_key, second.past_value = grown.present_value;
+    second.key.data = (float *)t.in.key.data + half * t.Ek;
+    second.value.data = (float *)t.in.value.data + half * t.Ev;
+    second.key.dims[2] = second.value.dims[2] = t.S - half;
+    second.mask.offset = ATTN_OFFSET_GIVEN;
+    second.mask.offsets = (const int64_t[]){0};
+    second.mask.offset_count = 1;
+    assert_int_equal(attn_attention_new(&second, t.arena, &a, &err), ATTN_OK);
+    assert_int_equal(attn_attention_run(a, ATTN_WANT_OUTPUT | ATTN_WANT_PRESENT, ATTN_STAGE_RAW,
+                                        NULL, NULL, t.arena, &rest, &err),
+                     ATTN_OK);
+    run(&t);
+    for (size_t c = 0; c < t.B * t.Hq * t.L * t.Ev;
+         c++) /* `ref` turns in double, the cache is float */
+        assert_true(fabs((double)((float *)rest.output.data)[c] -
+                         (double)((float *)t.out.output.data)[c]) < 1e-6);
+    attn_arena_free(t.arena);
+}
+
+/* --- dropout, patterns, verification --- */
+
+static void test_dropout(void **state) {
+    (void)state;
+    trial t = begin(21, 16, 16);
+    size_t dropped = 0, cells = t.B * t.Hq * t.L * t.S;
+    t.in.dropout_p = 0.25;
+    t.in.dropout_seed = 99;
+    run(&t);
+    const float *w = t.out.weights.data, *d = t.out.weights_dropped.data;
+    for (size_t c = 0; c < cells; c++) {
+        bool gone = attn_rng_uniform(99, c) < 0.25;
+        dropped += gone;
+        assert_true(d[c] == (gone ? 0 : w[c] * (float)(1 / 0.75)));
+    }
+    assert_true(fabs((double)dropped / (double)cells - 0.25) < 0.05);
+    check_output(&t, NULL, 1e-5);
+    check(&t, dot, nothing, 0.25, 1e-5);
+    attn_arena_free(t.arena);
+}
+
+/* A pattern skips tiles; as a mask of booleans nothing is skipped. Both give the same bytes. */
+static void test_patterns(void **state) {
+    const attn_pattern patterns[] = {
+        {.kind = ATTN_PATTERN_LOCAL, .radius = 5},
+        {.kind = ATTN_PATTERN_STRIDED, .stride = 150, .local = 2},
+        {.kind = ATTN_PATTERN_BLOCK, .size = 33},
+        {.kind = ATTN_PATTERN_GLOBAL, .keys = 3, .local = 4},
+    };
+    (void)state;
+    for (uint64_t seed = 0; seed < TRIALS; seed++)
+        for (size_t n = 0; n < 4; n++) {
+            trial t = begin(seed, 8, 8), masked = t;
+            const attn_pattern *p = &patterns[n];
+            t.in.mask.layers[t.in.mask.count++] =
+                (attn_mask_layer){.kind = ATTN_LAYER_PATTERN, .where = "pattern", .pattern = *p};
+            run(&t);
+            uint8_t *keep = attn_arena_zeroed(t.arena, t.L * t.S, 1);
+            for (size_t i = 0; i < t.L; i++)
+                for (size_t j = 0; j < t.S; j++) {
+                    int64_t pos = (int64_t)j - distance(&t, 0, i, j), d = (int64_t)j - pos;
+                    d = d < 0 ? -d : d;
+                    keep[i * t.S + j] = n == 0   ? d <= 5
+                                        : n == 1 ? d % 150 == 0 || d <= 2
+                                        : n == 2 ? floor((double)pos / 33) == floor((double)j / 33)
+                                                 : j < 3 || pos < 3 || d <= 4;
+                }
+            masked.in.mask.layers[masked.in.mask.count++] =
+                (attn_mask_layer){.kind = ATTN_LAYER_VALUES,
+                                  .where = "attn_mask",
+                                  .values = attn_tensor_dense(keep, ATTN_BOOL, 2, DIMS(t.L, t.S))};
+            run(&masked);
+            assert_memory_equal(t.out.weights.data, masked.out.weights.data,
+                                t.B * t.Hq * t.L * t.S * sizeof(float));
+            assert_memory_equal(t.out.output.data, masked.out.output.data,
+                                t.B * t.Hq * t.L * t.Ev * sizeof(float));
+            assert_int_equal(attn_mask_visible(attn_attention_mask(t.a)),
+                             attn_mask_visible(attn_attention_mask(masked.a)));
+            check_cells(&t);
+            attn_arena_free(t.arena);
+        }
+}
+
+static void test_verify(void **state) {
+    (void)state;
+    trial t = begin(31, 16, 16);
+    attn_verification v;
+    attn_error err;
+    run(&t);
+    assert_int_equal(attn_attention_verify(t.a, &t.out, 20, 1, t.arena, &v, &err), ATTN_OK);
+    assert_true(v.rows == 20 && v.output_error < 1e-6 && v.logsumexp_error < 1e-5);
+    for (size_t c = 0; c < t.B * t.Hq * t.L * t.Ev; c++)
+        ((float *)t.out.output.data)[c] += 0.5f;
+    assert_int_equal(attn_attention_verify(t.a, &t.out, 20, 1, t.arena, &v, &err), ATTN_OK);
+    assert_true(v.output_error > 0.05);
+    attn_arena_free(t.arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scores),          cmocka_unit_test(test_score_errors),
+        cmocka_unit_test(test_positions),       cmocka_unit_test(test_known_positions),
+        cmocka_unit_test(test_position_errors), cmocka_unit_test(test_rotary_cache),
+        cmocka_unit_test(test_dropout),         cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_verify),
+    };
+    return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
+}
