@@ -99,11 +99,12 @@ void srv_app_close(srv_app *app) {
         srv_daemon_settle(app->data, QUIET_MS, app->config->drain_ms);
         srv_daemon_cancel(app->data);
     }
-    srv_queue_free(app->queue);
+    srv_queue_close(app->queue);
     if (app->data)
         srv_daemon_settle(app->data, 0, 2000);
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
+    srv_queue_free(app->queue);
     attn_pool_free(app->pool);
     srv_meters_free(app->meters);
     if (app->router)

@@ -74,7 +74,7 @@ srv_queue *srv_queue_new(size_t threads, size_t length) {
     return queue;
 }
 
-void srv_queue_free(srv_queue *queue) {
+void srv_queue_close(srv_queue *queue) {
     if (!queue)
         return;
     pthread_mutex_lock(&queue->lock);
@@ -83,6 +83,13 @@ void srv_queue_free(srv_queue *queue) {
     pthread_mutex_unlock(&queue->lock);
     for (size_t i = 0; i < queue->threads; i++)
         pthread_join(queue->thread[i], NULL);
+    queue->threads = 0;
+}
+
+void srv_queue_free(srv_queue *queue) {
+    if (!queue)
+        return;
+    srv_queue_close(queue);
     pthread_cond_destroy(&queue->filled);
     pthread_mutex_destroy(&queue->lock);
     free(queue->thread);
@@ -91,7 +98,7 @@ void srv_queue_free(srv_queue *queue) {
 
 bool srv_queue_push(srv_queue *queue, srv_job *job) {
     pthread_mutex_lock(&queue->lock);
-    bool room = queue->waiting < queue->length;
+    bool room = queue->waiting < queue->length && !queue->closing;
     if (room) {
         job->next = NULL;
         job->previous = queue->last;

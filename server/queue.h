@@ -21,10 +21,11 @@ struct srv_job {
 /* `threads` request threads with 4 MiB of stack each, room for `length` waiting jobs. NULL: out of
  * memory or threads. */
 srv_queue *srv_queue_new(size_t threads, size_t length);
-/* Waits for the request threads; the queue must be empty of waiting jobs. NULL is fine. */
-void srv_queue_free(srv_queue *queue);
+/* Take no more jobs, run those that wait, end the request threads. NULL is fine, twice is fine. */
+void srv_queue_close(srv_queue *queue);
+void srv_queue_free(srv_queue *queue); /* closes it first; NULL is fine */
 
-/* false: full. The job may run before this returns. Any thread. */
+/* false: full, or closed. The job may run before this returns. Any thread. */
 bool srv_queue_push(srv_queue *queue, srv_job *job);
 bool srv_queue_is_full(srv_queue *queue);
 /* Take a waiting job out: the caller has it back. false: it no longer waits. Any thread. */

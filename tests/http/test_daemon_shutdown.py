@@ -26,8 +26,11 @@ def test_idle_daemon_stops(start, number):
 
 
 def test_drain_finishes_what_was_accepted(start):
-    daemon = start("--workers", "1", "--requests-running", "1")
-    body = work(n=12000).encode()
+    daemon = start("--workers", "1", "--requests-running", "1", "--drain-ms", "600000", "--request-timeout-ms", "600000")
+    begin = time.monotonic()
+    assert daemon.post("/v1/attention", work(n=3000)).status_code == 200
+    took = time.monotonic() - begin
+    body = work(n=int(3000 * max(1, 1 / took) ** 0.5)).encode()  # about a second each
     socks = []
     for _ in range(4):
         sock = daemon.connect()

@@ -12,6 +12,7 @@ import pytest
 import requests
 
 from conftest import BINARY, ROOT, Daemon, clean_environment, run_attnd
+from test_daemon_load import eventually
 
 
 def test_ready_line_names_the_real_port(daemon):
@@ -199,7 +200,7 @@ def test_default_operations_port_never_prevents_a_start():
         daemon = Daemon("--port", str(port))
         try:
             assert daemon.ops_url and not daemon.ops_url.endswith(":8081")
-            assert "127.0.0.1:8081 is taken" in daemon.stderr()
+            assert eventually(lambda: "127.0.0.1:8081 is taken" in daemon.stderr())
         finally:
             daemon.stop()
 

@@ -125,6 +125,26 @@ static void test_expiry(void **state) {
     assert_int_equal(jobs[1].runs + jobs[3].runs, 2);
 }
 
+static void test_closed(void **state) {
+    (void)state;
+    srv_queue *queue = srv_queue_new(2, 8);
+    job jobs[6], late = make(INT64_MAX);
+    assert_non_null(queue);
+    for (int i = 0; i < 6; i++) {
+        jobs[i] = make(INT64_MAX);
+        assert_true(srv_queue_push(queue, &jobs[i].base));
+    }
+    srv_queue_close(queue);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(jobs[i].runs, 1);
+    assert_false(srv_queue_push(queue, &late.base));
+    assert_int_equal(srv_queue_waiting(queue) + srv_queue_running(queue), 0);
+    srv_queue_close(queue);
+    srv_queue_free(queue);
+    srv_queue_free(NULL);
+    assert_int_equal(late.runs, 0);
+}
+
 enum { MANY = 20000 };
 static job many[MANY];
 
@@ -163,6 +183,7 @@ int main(void) {
         cmocka_unit_test(test_order_and_refusal),
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_expiry),
+        cmocka_unit_test(test_closed),
         cmocka_unit_test(test_nothing_is_lost_under_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
