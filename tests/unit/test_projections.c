@@ -1,0 +1,163 @@
+/* Projections and position tables against their definitions in double. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <attn/attn.h>
+
+enum { LIMIT = 1 << 28 };
+
+static attn_tensor normal(attn_arena *arena, uint64_t seed, int rank, const size_t *dims) {
+    size_t count = 1;
+    for (int a = 0; a < rank; a++)
+        count *= dims[a];
+    float *data = attn_arena_zeroed(arena, count, sizeof *data);
+    assert_non_null(data);
+    attn_rng_fill_normal(data, count, seed, 0);
+    return attn_tensor_dense(data, ATTN_F32, rank, dims);
+}
+
+#define DIMS(...) ((const size_t[]){__VA_ARGS__})
+#define NORMAL(arena, seed, ...)                                                                   \
+    normal(arena, seed, (int)(sizeof(DIMS(__VA_ARGS__)) / sizeof(size_t)), DIMS(__VA_ARGS__))
+
+static double at(const attn_tensor *t, size_t i) {
+    return (double)((const float *)t->data)[i];
+}
+
+/* y[r][o] = sum_i x[r][i] w[o][i] + b[o] */
+static void check_product(const attn_tensor *x, const attn_tensor *w, const attn_tensor *b,
+                          const attn_tensor *y) {
+    size_t count;
+    attn_tensor_count(x, &count);
+    const size_t in = w->dims[1], out = w->dims[0], rows = count / in;
+    assert_int_equal(y->dims[y->rank - 1], out);
+    for (size_t r = 0; r < rows; r++)
+        for (size_t o = 0; o < out; o++) {
+            double sum = b->rank ? at(b, o) : 0;
+            for (size_t i = 0; i < in; i++)
+                sum += at(x, r * in + i) * at(w, o * in + i);
+            assert_true(fabs(at(y, r * out + o) - sum) < 1e-5);
+        }
+}
+
+static void test_apply(void **state) {
+    attn_arena *arena = attn_arena_new(LIMIT);
+    attn_pool *pool = attn_pool_new(2);
+    attn_error err = {ATTN_OK, "", ""};
+    attn_inputs in = attn_attention_defaults(), out;
+    attn_tensor y;
+    size_t parameters;
+    attn_cost cost;
+    (void)state;
+    in.query = NORMAL(arena, 1, 2, 300, 6);
+    in.key = NORMAL(arena, 2, 2, 5, 7);
+    attn_projections p = {.w_q = NORMAL(arena, 3, 8, 6),
+                          .b_q = NORMAL(arena, 4, 8),
+                          .w_k = NORMAL(arena, 5, 8, 7),
+                          .w_v = NORMAL(arena, 6, 12, 7),
+                          .w_o = NORMAL(arena, 7, 3, 12),
+                          .b_o = NORMAL(arena, 8, 3),
+                          .num_heads = 4};
+    const attn_tensor none = {.rank = 0};
+    assert_int_equal(attn_projections_cost(&in, &p, &cost, &err), ATTN_OK);
+    size_t before = attn_arena_used(arena);
+    assert_int_equal(attn_projections_apply(&in, &p, pool, NULL, arena, &out, &err), ATTN_OK);
+    check_product(&in.query, &p.w_q, &p.b_q, &out.query);
+    check_product(&in.key, &p.w_k, &none, &out.key);
+    check_product(&in.key, &p.w_v, &none, &out.value);
+    assert_true(out.layout == ATTN_BLD && out.num_heads == 4 && out.num_kv_heads == 4);
+    attn_attention_dims dims;
+    assert_int_equal(attn_attention_shape(&out, &dims, &err), ATTN_OK);
+    assert_true(dims.E == 2 && dims.Ev == 3 && dims.Hq == 4 && dims.L == 300 && dims.S == 5);
+    attn_tensor fake = NORMAL(arena, 9, 2, 300, 12);
+    assert_int_equal(attn_projections_output(&fake, &p, pool, NULL, arena, &y, &err), ATTN_OK);
+    check_product(&fake, &p.w_o, &p.b_o, &y);
+    assert_true(attn_arena_used(arena) - before <= cost.work_bytes + 600 * 12 * sizeof(float));
+    assert_int_equal(attn_projections_shape(&in, &p, &out, &parameters, &err), ATTN_OK);
+    assert_int_equal(parameters, 8 * 6 + 8 + 8 * 7 + 12 * 7 + 3 * 12 + 3);
+    attn_pool_free(pool);
+    attn_arena_free(arena);
+}
+
+static void test_positions_are_added(void **state) {
+    attn_arena *arena = attn_arena_new(LIMIT);
+    attn_error err;
+    attn_inputs in = attn_attention_defaults(), out;
+    double table[5 * 4];
+    (void)state;
+    in.query = NORMAL(arena, 1, 2, 5, 4);
+    attn_projections p = {.num_heads = 2, .add_positions = true};
+    assert_int_equal(attn_projections_apply(&in, &p, NULL, NULL, arena, &out, &err), ATTN_OK);
+    assert_int_equal(attn_sinusoidal(table, 5, 4, ATTN_ENCODING_INTERLEAVED, &err), ATTN_OK);
+    for (size_t n = 0; n < 40; n++) {
+        assert_true(at(&out.query, n) == (double)(float)(at(&in.query, n) + table[n % 20]));
+        assert_true(at(&out.value, n) == at(&out.key, n));
+    }
+    attn_arena_free(arena);
+}
+
+static void expect_error(const attn_inputs *in, const attn_projections *p, const char *where) {
+    attn_error err = {ATTN_OK, "", ""};
+    attn_inputs out;
+    assert_int_not_equal(attn_projections_shape(in, p, &out, NULL, &err), ATTN_OK);
+    assert_string_equal(err.where, where);
+}
+
+static void test_errors(void **state) {
+    attn_arena *arena = attn_arena_new(LIMIT);
+    attn_inputs in = attn_attention_defaults();
+    (void)state;
+    in.query = NORMAL(arena, 1, 2, 5, 6);
+    expect_error(&in, &(attn_projections){.num_heads = 0}, "projections/num_heads");
+    expect_error(&in, &(attn_projections){.num_heads = 4}, "query");
+    expect_error(&in, &(attn_projections){.num_heads = 4, .w_q = NORMAL(arena, 2, 6, 6)},
+                 "projections/w_q");
+    expect_error(&in, &(attn_projections){.num_heads = 2, .w_q = NORMAL(arena, 2, 6, 5)},
+                 "projections/w_q");
+    expect_error(&in, &(attn_projections){.num_heads = 2, .b_k = NORMAL(arena, 2, 6)},
+                 "projections/b_k");
+    expect_error(&in, &(attn_projections){.num_heads = 2, .w_o = NORMAL(arena, 2, 6, 5)},
+                 "projections/w_o");
+    in.layout = ATTN_BLHE;
+    expect_error(&in, &(attn_projections){.num_heads = 2}, "layout");
+    attn_arena_free(arena);
+}
+
+static void test_tables(void **state) {
+    double table[3 * 6], learned[4], bias[2 * 2 * 3], c[4], s[4];
+    attn_error err = {ATTN_OK, "", ""};
+    (void)state;
+    assert_int_equal(attn_sinusoidal(table, 3, 5, ATTN_ENCODING_HALVES, &err), ATTN_EARG);
+    assert_int_equal(attn_sinusoidal(table, 3, 6, ATTN_ENCODING_INTERLEAVED, &err), ATTN_OK);
+    assert_true(table[0] == 0 && table[1] == 1 && fabs(table[6] - sin(1.0)) < 1e-15);
+    assert_true(fabs(table[6 + 3] - cos(pow(10000, -2.0 / 6))) < 1e-15);
+    assert_int_equal(attn_sinusoidal(table, 3, 6, ATTN_ENCODING_HALVES, &err), ATTN_OK);
+    assert_true(fabs(table[6 + 3] - cos(1.0)) < 1e-15);
+    attn_learned(learned, 2, 2, 0.02, 5);
+    assert_true(learned[3] == 0.02 * attn_rng_normal(5, 3));
+    attn_position p = {.kind = ATTN_POSITION_ALIBI};
+    assert_int_equal(attn_position_table(&p, 2, 2, 3, 1, bias, &err), ATTN_OK);
+    assert_true(bias[0] == -1.0 / 16 && bias[1] == 0 && bias[11] == 0);
+    p.kind = ATTN_POSITION_SHAW;
+    assert_int_equal(attn_position_table(&p, 2, 2, 3, 1, bias, &err), ATTN_EARG);
+    p = (attn_position){.kind = ATTN_POSITION_ROTARY, .dims = 4};
+    attn_rotary_table(&p, 2, c, s);
+    assert_true(c[0] == 1 && s[1] == 0 && fabs(c[2] - cos(1.0)) < 1e-15 &&
+                fabs(s[3] - sin(0.01)) < 1e-15);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_apply),
+        cmocka_unit_test(test_positions_are_added),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_tables),
+    };
+    return cmocka_run_group_tests_name("projections", tests, NULL, NULL);
+}
