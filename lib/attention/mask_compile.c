@@ -174,10 +174,21 @@ static attn_status padding_view(compiler *c, const attn_mask_layer *layer, attn_
 
 /* --- visibility bytes --- */
 
-/* A dense copy of the layer's tensor as bytes: 1 where `visible(value)`. `hide_equal`: 1 where the
- * value differs from `mark`, else where it equals it. */
-static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, double mark, bool hide_equal,
-                            attn_tensor *out) {
+/* to[k] = element k of `from` equals `mark`; integers are compared as integers. */
+static void compare(uint8_t *to, const void *from, attn_dtype dtype, ptrdiff_t stride, size_t n,
+                    int64_t mark) {
+    double x[PART];
+    if (dtype != ATTN_I64)
+        attn_widen_f64(x, from, dtype, stride, n);
+    for (size_t k = 0; k < n; k++)
+        to[k] = dtype == ATTN_I64 ? ((const int64_t *)from)[(ptrdiff_t)k * stride] == mark
+                                  : x[k] == (double)mark;
+}
+
+/* A dense copy of the layer's tensor as bytes. `hide_equal`: 1 where the value differs from `mark`,
+ * else where it equals it. */
+static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t mark,
+                            bool hide_equal, attn_tensor *out) {
     const attn_tensor *t = &layer->values;
     size_t count;
     if (!attn_tensor_count(t, &count))
@@ -190,21 +201,21 @@ static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, double ma
     for (size_t r = 0; r < rows; r++) {
         const char *row = row_at(t, r);
         for (size_t j = 0; j < width; j += PART) {
-            double x[PART];
             size_t n = width - j < PART ? width - j : PART;
-            attn_widen_f64(x, row + (ptrdiff_t)j * stride * (ptrdiff_t)attn_dtype_size(t->dtype),
-                           t->dtype, stride, n);
+            compare(to + r * width + j,
+                    row + (ptrdiff_t)j * stride * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype,
+                    stride, n, mark);
             for (size_t k = 0; k < n; k++)
-                to[r * width + j + k] = (x[k] == mark) != hide_equal;
+                to[r * width + j + k] ^= hide_equal;
         }
     }
     *out = attn_tensor_dense(to, ATTN_BOOL, t->rank, t->dims);
     return ATTN_OK;
 }
 
-static attn_status add_keep(compiler *c, const attn_mask_layer *layer, double mark, bool hide_equal,
-                            attn_status (*view_of)(compiler *, const attn_mask_layer *,
-                                                   attn_view *)) {
+static attn_status
+add_keep(compiler *c, const attn_mask_layer *layer, int64_t mark, bool hide_equal,
+         attn_status (*view_of)(compiler *, const attn_mask_layer *, attn_view *)) {
     attn_mask_layer bytes = *layer;
     const bool ready = layer->values.dtype == ATTN_BOOL && mark == 1 && !hide_equal;
     attn_mask_part *part = &c->m->keep[c->m->keep_count];
@@ -388,7 +399,7 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
     case ATTN_LAYER_PATTERN:
         return add_pattern(c, layer);
     case ATTN_LAYER_TOKENS:
-        return add_keep(c, layer, (double)layer->pad_id, true, padding_view);
+        return add_keep(c, layer, layer->pad_id, true, padding_view);
     }
     return attn_fail(c->err, ATTN_EARG, layer->where, "unknown kind of mask");
 }

@@ -22,6 +22,7 @@ enum { CHUNK_FIRST = 16384, CHUNK_MOST = 1 << 20, HEADER = ATTN_ALIGN };
 typedef struct chunk {
     struct chunk *next;
     size_t size, used; /* of the bytes behind the header */
+    size_t last;       /* where the newest block begins */
 } chunk;
 
 struct attn_arena {
@@ -133,6 +134,7 @@ static void *arena_place(attn_arena *arena, size_t size, size_t align) {
     }
     char *p = (char *)c + HEADER + at;
     c->used = at + size;
+    c->last = at;
     arena->used = total;
     UNPOISON(p, size);
     return p;
@@ -170,11 +172,10 @@ void attn_arena_shrink(attn_arena *arena, void *block, size_t size) {
         char *base = (char *)c + HEADER;
         if ((char *)block < base || (char *)block >= base + c->size)
             continue;
-        size_t end = (size_t)((char *)block - base) + size;
-        if (end <= c->used) {
-            POISON(base + end, c->used - end);
-            arena->used -= c->used - end;
-            c->used = end;
+        if (base + c->last == (char *)block && c->last + size < c->used) {
+            POISON(base + c->last + size, c->used - c->last - size);
+            arena->used -= c->used - c->last - size;
+            c->used = c->last + size;
         }
         return;
     }

@@ -27,7 +27,7 @@ VOCABULARY void vstore(float *p, vf x) {
     _mm512_store_ps(p, x);
 }
 VOCABULARY vm first_lanes(size_t n) {
-    return n >= 16 ? (vm)0xffff : (vm)((1u << n) - 1u);
+    return (vm)(n >= 16 ? 0xffffu : (1u << n) - 1u);
 }
 VOCABULARY vf vload_n(const float *p, size_t n) {
     return _mm512_maskz_loadu_ps(first_lanes(n), p);

@@ -51,6 +51,11 @@ static void test_arena(void **state) {
     assert_non_null(big);
     attn_arena_shrink(arena, big, 1000);
     assert_int_equal(attn_arena_used(arena), used + 1000);
+    char *first = attn_arena_small(arena, 64), *second = attn_arena_small(arena, 64);
+    attn_arena_shrink(arena, first, 16); /* no longer the last: nothing happens */
+    assert_int_equal(attn_arena_used(arena), used + 1128);
+    attn_arena_shrink(arena, second, 32);
+    assert_int_equal(attn_arena_used(arena), used + 1096);
     assert_null(attn_arena_take(arena, 1 << 20));
     assert_null(attn_arena_take(arena, SIZE_MAX));
     assert_null(attn_arena_zeroed(arena, SIZE_MAX / 2, 3));
