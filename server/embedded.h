@@ -1,5 +1,5 @@
-/* Files of config/ inside the binary (made by embed.sh): "attnd.json", "examples/causal.json", …, in
- * order of their names; each is followed by a NUL byte. */
+/* Files of config/ inside the binary (made by embed.sh): "attnd.json", "examples/causal.json", …,
+ * in order of their names; each is followed by a NUL byte. */
 #ifndef SRV_EMBEDDED_H
 #define SRV_EMBEDDED_H
 

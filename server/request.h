@@ -19,9 +19,9 @@ enum { SRV_ACCEPT_JSON = 1, SRV_ACCEPT_TEXT = 2 };
 #define SRV_REPLY_HEADERS 12
 
 typedef struct srv_reply {
-    int status;            /* 0 = nothing yet */
-    const char *type;      /* media type */
-    const char *body;      /* arena or static memory that outlives the response */
+    int status;       /* 0 = nothing yet */
+    const char *type; /* media type */
+    const char *body; /* arena or static memory that outlives the response */
     size_t size;
     srv_header headers[SRV_REPLY_HEADERS];
     size_t header_count;
@@ -37,11 +37,11 @@ typedef struct srv_request {
     const char *query;        /* raw query string without "?", or "" */
     const char *content_type; /* lower case, without parameters; "" if absent */
     unsigned accept;
-    const char *body;         /* NUL-terminated after size bytes */
+    const char *body; /* NUL-terminated after size bytes */
     size_t body_size;
-    attn_control control;     /* deadline and cancel flag */
+    attn_control control; /* deadline and cancel flag */
     atomic_int cancel;
-    bool in_place;            /* runs on the HTTP thread: small work only, else return SRV_DEFER */
+    bool in_place; /* runs on the HTTP thread: small work only, else return SRV_DEFER */
     int64_t start_ns, queued_ns, decode_ns, compute_ns, encode_ns; /* durations but start */
     srv_reply reply;
 } srv_request;
@@ -57,7 +57,8 @@ void srv_reply_set(srv_request *req, int status, const char *type, const char *b
 /* Value of a query parameter, percent-decoded into the arena, or NULL. */
 const char *srv_query(srv_request *req, const char *name);
 
-/* --- errors: one body, application/problem+json, one table from code to status (wire/problem.c) --- */
+/* --- errors: one body, application/problem+json, one table from code to status (wire/problem.c)
+ * --- */
 
 /* Stable codes. The table gives HTTP status and title. */
 typedef enum srv_code {

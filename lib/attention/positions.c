@@ -9,9 +9,9 @@
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             attn_error *err) {
     if (width % 2)
-        return attn_fail(err, ATTN_EARG, "width",
-                         "sinusoidal positions need an even width (pairs of sine and cosine), found %zu",
-                         width);
+        return attn_fail(
+            err, ATTN_EARG, "width",
+            "sinusoidal positions need an even width (pairs of sine and cosine), found %zu", width);
     for (size_t p = 0; p < length; p++)
         for (size_t i = 0; i < width / 2; i++) {
             const double angle = (double)p * pow(10000, -2.0 * (double)i / (double)width);
@@ -27,8 +27,8 @@ void attn_learned(double *table, size_t length, size_t width, double std, uint64
         table[n] = std * attn_rng_normal(seed, n);
 }
 
-attn_status attn_position_table(const attn_position *position, size_t H, size_t queries, size_t keys,
-                                int64_t offset, double *table, attn_error *err) {
+attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
+                                size_t keys, int64_t offset, double *table, attn_error *err) {
     if (position->kind != ATTN_POSITION_ALIBI && position->kind != ATTN_POSITION_T5 &&
         position->kind != ATTN_POSITION_RELATIVE)
         return attn_fail(err, ATTN_EARG, "kind", "alibi, t5 and relative positions are biases");
@@ -45,7 +45,8 @@ attn_status attn_position_table(const attn_position *position, size_t H, size_t 
     return status;
 }
 
-void attn_rotary_table(const attn_position *position, size_t length, double *cosines, double *sines) {
+void attn_rotary_table(const attn_position *position, size_t length, double *cosines,
+                       double *sines) {
     const size_t pairs = (size_t)position->dims / 2;
     for (size_t p = 0; p < length; p++)
         attn_rotary_angles(position, (size_t)position->dims, (double)p, cosines + p * pairs,

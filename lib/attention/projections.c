@@ -47,8 +47,9 @@ static attn_status check_part(const part *p, attn_tensor *out, size_t *parameter
         size_t dims[ATTN_MAX_RANK];
         memcpy(dims, p->t->dims, sizeof dims);
         dims[p->t->rank - 1] = p->w->dims[0];
-        *out = attn_tensor_dense(NULL, p->t->dtype == ATTN_F64 || p->w->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32,
-                                 p->t->rank, dims);
+        *out = attn_tensor_dense(
+            NULL, p->t->dtype == ATTN_F64 || p->w->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32,
+            p->t->rank, dims);
         if (parameters)
             *parameters += p->w->dims[0] * (D + (p->b->rank ? 1 : 0));
     }
@@ -63,7 +64,8 @@ static void parts_of(const attn_inputs *in, const attn_projections *p, part part
     const attn_tensor *key = in->key.rank ? &in->key : &in->query;
     const attn_tensor *value = in->value.rank ? &in->value : key;
     const size_t kv = p->num_kv_heads ? p->num_kv_heads : p->num_heads;
-    parts[0] = (part){&in->query, &p->w_q, &p->b_q, "query", "projections/w_q", "projections/b_q", p->num_heads};
+    parts[0] = (part){&in->query,        &p->w_q,           &p->b_q,     "query",
+                      "projections/w_q", "projections/b_q", p->num_heads};
     parts[1] = (part){key, &p->w_k, &p->b_k, "key", "projections/w_k", "projections/b_k", kv};
     parts[2] = (part){value, &p->w_v, &p->b_v, "value", "projections/w_v", "projections/b_v", kv};
 }
@@ -79,11 +81,13 @@ static attn_status check_output(const attn_inputs *in, const attn_projections *p
     if (!attn_size_mul(in->value.dims[in->value.rank - 1] / kv, p->num_heads, &width))
         return too_large(err);
     if (p->w_o.rank != 2 || p->w_o.dims[1] != width || p->w_o.dtype > ATTN_F64)
-        return attn_fail(err, ATTN_ESHAPE, "projections/w_o",
-                         "expected floating-point numbers of shape [out, %zu]: heads times value width",
-                         width);
-    if (p->b_o.rank && (p->b_o.rank != 1 || p->b_o.dims[0] != p->w_o.dims[0] || p->b_o.dtype > ATTN_F64))
-        return attn_fail(err, ATTN_ESHAPE, "projections/b_o", "expected shape [%zu]", p->w_o.dims[0]);
+        return attn_fail(
+            err, ATTN_ESHAPE, "projections/w_o",
+            "expected floating-point numbers of shape [out, %zu]: heads times value width", width);
+    if (p->b_o.rank &&
+        (p->b_o.rank != 1 || p->b_o.dims[0] != p->w_o.dims[0] || p->b_o.dtype > ATTN_F64))
+        return attn_fail(err, ATTN_ESHAPE, "projections/b_o", "expected shape [%zu]",
+                         p->w_o.dims[0]);
     if (parameters)
         *parameters += p->w_o.dims[0] * (width + (p->b_o.rank ? 1 : 0));
     return ATTN_OK;
@@ -98,7 +102,8 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
     if (!p->num_heads)
         return attn_fail(err, ATTN_EARG, "projections/num_heads", "expected at least 1 head");
     if (in->layout == ATTN_BLHE)
-        return attn_fail(err, ATTN_EARG, "layout", "projections take query, key and value as [B, L, D]");
+        return attn_fail(err, ATTN_EARG, "layout",
+                         "projections take query, key and value as [B, L, D]");
     if (parameters)
         *parameters = 0;
     parts_of(in, p, parts);
@@ -146,11 +151,14 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
     parts_of(in, p, parts);
     for (int i = 0; i < 3; i++) {
         const size_t D = parts[i].t->dims[parts[i].t->rank - 1];
-        if (!rows_of(parts[i].t, &rows) ||
-            !add_cost(&c, rows, D, parts[i].w->rank ? parts[i].w->dims[0] : p->add_positions ? D : 0))
+        if (!rows_of(parts[i].t, &rows) || !add_cost(&c, rows, D,
+                                                     parts[i].w->rank   ? parts[i].w->dims[0]
+                                                     : p->add_positions ? D
+                                                                        : 0))
             return too_large(err);
     }
-    if (p->w_o.rank && (!rows_of(&in->query, &rows) || !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0])))
+    if (p->w_o.rank &&
+        (!rows_of(&in->query, &rows) || !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0])))
         return too_large(err);
     *out = c;
     return ATTN_OK;
@@ -183,7 +191,8 @@ static attn_status product_piece(void *ctx, size_t index, size_t lane, attn_erro
     if (p->elem == sizeof(float))
         attn_kernels_gemm((float *)(void *)y, x, (const float *)(const void *)p->w, &dims, true, 1);
     else
-        attn_kernels_gemm_f64((double *)(void *)y, x, (const double *)(const void *)p->w, &dims, true, 1);
+        attn_kernels_gemm_f64((double *)(void *)y, x, (const double *)(const void *)p->w, &dims,
+                              true, 1);
     return ATTN_OK;
 }
 
@@ -233,8 +242,8 @@ static attn_status multiply(const attn_tensor *x, const attn_tensor *w, const at
     if (!p.x || !p.w || !p.y || (b->rank && !p.bias))
         return no_memory(err);
     out->data = p.y;
-    return attn_pool_run(pool, (p.rows + ROWS_A_PIECE - 1) / ROWS_A_PIECE, product_piece, &p, control,
-                         err);
+    return attn_pool_run(pool, (p.rows + ROWS_A_PIECE - 1) / ROWS_A_PIECE, product_piece, &p,
+                         control, err);
 }
 
 /* x plus the sinusoidal table of its length and width. */
@@ -258,16 +267,18 @@ static attn_status add_positions(const attn_tensor *x, attn_arena *arena, attn_t
         return no_memory(err);
     for (size_t i = 0; i < count; i++)
         if (dtype == ATTN_F32)
-            ((float *)(void *)copy)[i] = (float)((double)((const float *)(const void *)from)[i] + table[i % (L * D)]);
+            ((float *)(void *)copy)[i] =
+                (float)((double)((const float *)(const void *)from)[i] + table[i % (L * D)]);
         else
-            ((double *)(void *)copy)[i] = ((const double *)(const void *)from)[i] + table[i % (L * D)];
+            ((double *)(void *)copy)[i] =
+                ((const double *)(const void *)from)[i] + table[i % (L * D)];
     *out = attn_tensor_dense(copy, dtype, x->rank, x->dims);
     return ATTN_OK;
 }
 
-attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p, attn_pool *pool,
-                                   const attn_control *control, attn_arena *arena, attn_inputs *out,
-                                   attn_error *err) {
+attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p,
+                                   attn_pool *pool, const attn_control *control, attn_arena *arena,
+                                   attn_inputs *out, attn_error *err) {
     part parts[3];
     attn_inputs projected;
     attn_status status = attn_projections_shape(in, p, &projected, NULL, err);
@@ -287,8 +298,8 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
 }
 
 attn_status attn_projections_output(const attn_tensor *output, const attn_projections *p,
-                                    attn_pool *pool, const attn_control *control,
-                                    attn_arena *arena, attn_tensor *out, attn_error *err) {
+                                    attn_pool *pool, const attn_control *control, attn_arena *arena,
+                                    attn_tensor *out, attn_error *err) {
     if (p->w_o.rank)
         return multiply(output, &p->w_o, &p->b_o, pool, control, arena, out, err);
     *out = *output;

@@ -15,19 +15,24 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-typedef enum attn_encoding_layout { ATTN_ENCODING_INTERLEAVED = 0, ATTN_ENCODING_HALVES } attn_encoding_layout;
+typedef enum attn_encoding_layout {
+    ATTN_ENCODING_INTERLEAVED = 0,
+    ATTN_ENCODING_HALVES
+} attn_encoding_layout;
 
 /* table [length, width], float64, row = position; width must be even, else ATTN_EARG at "width". */
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             attn_error *err);
 /* table [length, width]: element n (row-major) = std * attn_rng_normal(seed, n). */
 void attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed);
-/* table [H, queries, keys]: the bias that ALiBi, T5 or relative positions add, row 0 at key `offset`.
- * ATTN_EARG for kinds that are no bias; errors as the operation's. */
-attn_status attn_position_table(const attn_position *position, size_t H, size_t queries, size_t keys,
-                                int64_t offset, double *table, attn_error *err);
-/* cosines and sines [length, dims / 2] of rotary positions 0 … length - 1; position->dims must be set. */
-void attn_rotary_table(const attn_position *position, size_t length, double *cosines, double *sines);
+/* table [H, queries, keys]: the bias that ALiBi, T5 or relative positions add, row 0 at key
+ * `offset`. ATTN_EARG for kinds that are no bias; errors as the operation's. */
+attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
+                                size_t keys, int64_t offset, double *table, attn_error *err);
+/* cosines and sines [length, dims / 2] of rotary positions 0 … length - 1; position->dims must be
+ * set. */
+void attn_rotary_table(const attn_position *position, size_t length, double *cosines,
+                       double *sines);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

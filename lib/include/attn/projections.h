@@ -3,8 +3,8 @@
  *   head_h = attention(query W_q^T + b_q, key W_k^T + b_k, value W_v^T + b_v) on head h's columns
  *   output = concat(head_0, …) W_o^T + b_o         (Vaswani et al. 2017, section 3.2.2)
  *
- * Weights are laid out as torch.nn.Linear.weight: [out, in]. Products go through OpenBLAS, in blocks of
- * rows that depend on the shapes alone. */
+ * Weights are laid out as torch.nn.Linear.weight: [out, in]. Products go through OpenBLAS, in
+ * blocks of rows that depend on the shapes alone. */
 #ifndef ATTN_PROJECTIONS_H
 #define ATTN_PROJECTIONS_H
 
@@ -15,19 +15,20 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Each tensor is optional (rank 0): without a weight the input passes as it is. A bias needs its weight. */
+/* Each tensor is optional (rank 0): without a weight the input passes as it is. A bias needs its
+ * weight. */
 typedef struct attn_projections {
-    attn_tensor w_q, b_q; /* [Hq * E, Dq], [Hq * E] */
-    attn_tensor w_k, b_k; /* [Hkv * E, Dk], [Hkv * E] */
-    attn_tensor w_v, b_v; /* [Hkv * Ev, Dv], [Hkv * Ev] */
-    attn_tensor w_o, b_o; /* [Do, Hq * Ev], [Do] */
+    attn_tensor w_q, b_q;           /* [Hq * E, Dq], [Hq * E] */
+    attn_tensor w_k, b_k;           /* [Hkv * E, Dk], [Hkv * E] */
+    attn_tensor w_v, b_v;           /* [Hkv * Ev, Dv], [Hkv * Ev] */
+    attn_tensor w_o, b_o;           /* [Do, Hq * Ev], [Do] */
     size_t num_heads, num_kv_heads; /* num_heads >= 1; num_kv_heads 0 = num_heads */
-    bool add_positions;   /* add sinusoidal positions (interleaved) to query, key and value first */
+    bool add_positions; /* add sinusoidal positions (interleaved) to query, key and value first */
 } attn_projections;
 
 /* Shapes only: the inputs after projection, for attn_attention_shape and attn_attention_cost. Their
- * tensors have no data. Errors name "projections/w_q", …. `parameters` (NULL allowed): how many numbers
- * the projections hold. */
+ * tensors have no data. Errors name "projections/w_q", …. `parameters` (NULL allowed): how many
+ * numbers the projections hold. */
 attn_status attn_projections_shape(const attn_inputs *in, const attn_projections *p,
                                    attn_inputs *out, size_t *parameters, attn_error *err);
 
@@ -37,14 +38,15 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
 
 /* query, key and value [.., L, D] projected into the arena: *out is *in with these tensors, layout
  * ATTN_BLD and the head counts. Key absent: query is used; value absent: key. */
-attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p, attn_pool *pool,
-                                   const attn_control *control, attn_arena *arena, attn_inputs *out,
-                                   attn_error *err);
+attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p,
+                                   attn_pool *pool, const attn_control *control, attn_arena *arena,
+                                   attn_inputs *out, attn_error *err);
 
-/* The operation's output [.., L, Hq * Ev] times W_o^T + b_o into the arena; *out = *output without W_o. */
+/* The operation's output [.., L, Hq * Ev] times W_o^T + b_o into the arena; *out = *output without
+ * W_o. */
 attn_status attn_projections_output(const attn_tensor *output, const attn_projections *p,
-                                    attn_pool *pool, const attn_control *control,
-                                    attn_arena *arena, attn_tensor *out, attn_error *err);
+                                    attn_pool *pool, const attn_control *control, attn_arena *arena,
+                                    attn_tensor *out, attn_error *err);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus
