@@ -1,7 +1,5 @@
-/* From inputs to the resolved operation: canonical views, compiled mask, scale, kernel table; and
- * the reading of input rows through those views. */
+/* From inputs to the resolved operation: canonical views, compiled mask, scale, kernel table. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "attention/attention_private.h"
