@@ -1,16 +1,18 @@
-"""POST /v1/attention in NumPy float64: softmax(scale * Q K^T + mask) V, Vaswani et al. (2017), eq. 1.
+"""POST /v1/attention in NumPy float64: softmax(scale * Q K^T + mask) V, Vaswani et al. (2017), eq. 1,
+and its other forms.
 
     >>> from oracle.attention import attention
     >>> attention({"query": [[1, 0, 0], [0, 1, 0]], "key": [[1, 2, 3], [4, 5, 6]],
     ...            "value": [[0, 1, 0], [1, 0, 1]], "is_causal": True})["output"]
 
-Order: score -> scale -> softcap c*tanh(s/c) -> additive parts -> hidden cells to -infinity -> softmax
--> times value. B batch, Hq query heads, Hkv key/value heads, L queries, S keys (cached ones
-included), E head width, Ev value width; query head h uses key/value head h // (Hq // Hkv).
+Order: projections -> positions that turn -> score -> scale -> softcap c*tanh(s/c) -> additive parts ->
+hidden cells to -infinity -> sink in the denominator -> softmax -> dropout -> times value -> last
+projection. B batch, Hq query heads, Hkv key/value heads, L queries, S keys (cached ones included), E head
+width, Ev value width; query head h uses key/value head h // (Hq // Hkv).
 """
 import numpy as np
 
-from . import tensors
+from . import forms, positions, tensors
 from .masks import Places, resolve
 
 STAGES = ("raw", "scaled", "softcapped", "biased", "probs")
@@ -26,6 +28,15 @@ def softmax_rows(scores):
     with np.errstate(divide="ignore"):
         logsumexp = (np.log(total) + np.where(np.isneginf(top), 0.0, top))[..., 0]
     return shifted / np.where(total == 0, 1.0, total), logsumexp
+
+
+def softmax_with_sinks(scores, sinks):
+    """The same with a logit a head [H] that takes mass and gives no value: rows sum to 1 less its mass."""
+    if sinks is None:
+        return softmax_rows(scores)
+    sink = np.broadcast_to(sinks[:, None, None], scores.shape[:-1] + (1,))
+    weights, logsumexp = softmax_rows(np.concatenate((scores, sink), axis=-1))
+    return weights[..., :-1], logsumexp
 
 
 def split_heads(x, layout, heads):
@@ -69,18 +80,28 @@ class Operands:
     """The tensors of a request, split into heads: q [.., Hq, L, E], k and v [.., Hkv, S, E | Ev]."""
 
     def __init__(self, request):
+        holder = request
         self.layout = request.get("layout", "BHLE")
-        heads = request.get("num_heads")
-        kv_heads = request.get("num_kv_heads", heads)
-        query = tensors.read(request["query"])
-        key = tensors.read(request["key"]) if request.get("key") is not None else query
-        value = tensors.read(request["value"]) if request.get("value") is not None else key
+        if "projections" in request:
+            holder, self.layout = request["projections"], "BLD"
+            query, key, value = forms.project(request)
+        else:
+            query = tensors.read(request["query"])
+            key = tensors.read(request["key"]) if request.get("key") is not None else query
+            value = tensors.read(request["value"]) if request.get("value") is not None else key
+        heads = holder.get("num_heads", 1)
+        kv_heads = holder.get("num_kv_heads", heads)
         self.rank = query.ndim
         self.has_heads = self.layout != "BHLE" or self.rank >= 4
         self.q = split_heads(query, self.layout, heads)
         self.k = split_heads(key, self.layout, kv_heads)
         self.v = split_heads(value, self.layout, kv_heads)
         self.past = 0
+        position = request.get("position") or {}
+        rotary = position.get("kind") == "rotary"
+        past_rows = tensors.shape_of(request["past_key"])[-2] if request.get("past_key") is not None else 0
+        if rotary:  # cached keys have turned already
+            self.k = positions.rotate(self.k, past_rows + np.arange(self.k.shape[-2]), position)
         if request.get("past_key") is not None:
             past_key = self.with_head_axis(tensors.read(request["past_key"]))
             past_value = self.with_head_axis(tensors.read(request["past_value"]))
@@ -90,6 +111,8 @@ class Operands:
         batch = np.broadcast_shapes(self.q.shape[:-3], self.k.shape[:-3], self.v.shape[:-3])
         self.places = Places(batch, self.q.shape[-3] if self.has_heads else None,
                              self.q.shape[-2], self.k.shape[-2], self.past)
+        if rotary:
+            self.q = positions.rotate(self.q, positions.query_places(self.places, request)[..., 0], position)
 
     def with_head_axis(self, x):
         return x if self.has_heads else x[..., None, :, :]
@@ -100,7 +123,8 @@ class Operands:
 
 def attention(request):
     """All answers of a request, as float64 arrays: output, weights, logsumexp (-infinity = hidden row),
-    the five score stages under their names, present_key, present_value, visible, hidden_rows."""
+    the five score stages under their names, weights_dropped, present_key, present_value, visible,
+    hidden_rows."""
     x = Operands(request)
     keep, added = resolve(x.places, request)
     if not x.has_heads:
@@ -115,25 +139,38 @@ def attention(request):
     v = drop_unseen(np.broadcast_to(v, visible.shape[:-2] + v.shape[-2:]), visible.any(-2)[..., None], "value")
     q = drop_unseen(np.broadcast_to(x.q, visible.shape[:-2] + x.q.shape[-2:]), visible.any(-1)[..., None], "query")
 
-    E = q.shape[-1]
+    position = request.get("position") or {"kind": None}
+    distance = positions.distances(x.places, request)
+    kind, parameters = forms.score_of(request)
     scale = request.get("scale")
     if scale is None:
-        scale = 1.0 / np.sqrt(E) if E else 1.0
+        scale = forms.default_scale(kind, q.shape[-1])
     elif scale is False:
         scale = 1.0
-    raw = q @ np.swapaxes(k, -1, -2)
+    raw = forms.raw_scores(kind, parameters, q, k)
+    if position["kind"] == "shaw":
+        raw = raw + forms.shaw_keys(position, q, distance)
     scaled = scale * raw
     softcap = request.get("softcap")
     softcapped = softcap * np.tanh(scaled / softcap) if softcap else scaled
+    if position["kind"] in positions.BIASES:
+        added = added + positions.bias(position, q.shape[-3], distance)
     biased = apply_masks(softcapped, keep, added, fill)
-    weights, logsumexp = softmax_rows(biased)
-    output = weights @ v
+    sinks = request.get("sinks")
+    weights, logsumexp = softmax_with_sinks(biased, None if sinks is None else tensors.read(sinks))
+    dropped = forms.dropped(weights, request.get("dropout_p", 0.0), request.get("seed", 0))
+    output = dropped @ v
+    if position.get("value_table") is not None:
+        output = output + forms.shaw_values(position, dropped, distance)
 
     answer = {"raw": raw, "scaled": scaled, "softcapped": softcapped, "biased": biased,
-              "probs": weights, "weights": weights, "visible": visible}
+              "probs": weights, "weights": weights, "weights_dropped": dropped, "visible": visible}
     answer = {name: x.without_head_axis(a) for name, a in answer.items()}
     answer["logsumexp"] = logsumexp if x.has_heads else logsumexp[..., 0, :]
     answer["output"] = join_heads(output, x.layout, x.rank)
+    if "projections" in request:
+        w_o, b_o = (request["projections"].get(n) for n in ("w_o", "b_o"))
+        answer["output"] = forms.linear(answer["output"], w_o, b_o)
     answer["present_key"] = x.without_head_axis(x.k)
     answer["present_value"] = x.without_head_axis(x.v)
     answer["hidden_rows"] = int((~visible.any(-1)).sum())
@@ -146,7 +183,8 @@ def served(request):
     wanted = request.get("return")
     if wanted is None:
         wanted = ["output"] + (["weights"] if whole["weights"].size <= 65536 else [])
-    answer = {name: whole[name] for name in ("output", "weights", "logsumexp") if name in wanted}
+    answer = {name: whole[name] for name in ("output", "weights", "weights_dropped", "logsumexp")
+              if name in wanted}
     if "scores" in wanted:
         answer["scores"] = whole[request.get("score_stage", "biased")]
     if "present" in wanted:

@@ -64,6 +64,20 @@ def read_values(mask, semantics):
     return np.ones(x.shape, bool), x
 
 
+def pattern_keep(pattern, p, j):
+    """Does the row at position p see key j? Arrays that broadcast."""
+    kind = pattern["kind"]
+    if kind == "local":
+        return np.abs(j - p) <= pattern["radius"]
+    if kind == "strided":  # Child et al. (2019), section 4.2
+        return ((p - j) % pattern["stride"] == 0) | (np.abs(j - p) <= pattern["local"])
+    if kind == "block":
+        return p // pattern["size"] == j // pattern["size"]
+    if kind == "global":  # Beltagy, Peters and Cohan (2020)
+        return (j < pattern["keys"]) | (p < pattern["keys"]) | (np.abs(j - p) <= pattern["local"])
+    raise ValueError(f"no pattern {kind}")
+
+
 def resolve(places, request):
     """(keep, added) of all masks of a request."""
     keep = np.ones(places.shape, bool)
@@ -79,6 +93,8 @@ def resolve(places, request):
             keep &= j >= i - left
         if right >= 0:
             keep &= j <= i + right
+    if request.get("pattern") is not None:
+        keep &= pattern_keep(request["pattern"], i, j)
     if request.get("attn_mask") is not None:
         kept, bias = read_values(request["attn_mask"], request.get("mask_semantics"))
         keep &= kept

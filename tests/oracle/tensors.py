@@ -82,6 +82,11 @@ def _shape(x):
     return tuple(shape)
 
 
+def shape_of(spec):
+    """The shape of a spelled tensor; its elements are not read."""
+    return tuple(spec["shape"]) if is_object(spec) else _shape(spec)
+
+
 def _literal(spec, shape):
     n = int(np.prod(shape, dtype=np.int64))
     if spec.get("random") == "normal":

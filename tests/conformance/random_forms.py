@@ -1,0 +1,170 @@
+"""Seeded random requests of every form: scores, positions, sinks, dropout, patterns, projections, mixed
+with the masks, layouts, caches and types of random_requests.py."""
+import numpy as np
+
+from oracle.forms import FORMS
+from random_requests import Draw
+
+DOT = ("scaled_dot", "dot")
+POSITIONS = (None, None, "alibi", "t5", "relative", "shaw", "rotary")
+LONGEST = 70  # the oracle holds [.., L, S, A] numbers of the tanh forms
+
+
+class FormDraw(Draw):
+    """Dimensions as before, not too long; then a form and its parameters."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        r = self.r
+        self.L, self.S = min(self.L, LONGEST), min(self.S, LONGEST)
+        self.keys = self.S + self.past
+        self.score = str(r.choice(FORMS))
+        self.position = r.choice(np.array(POSITIONS, object))
+        if self.score not in DOT and self.position in ("shaw", "rotary"):
+            self.position = None
+        if self.position == "rotary":
+            self.E += self.E % 2
+        self.Ek = self.E
+        if self.score not in DOT and not self.same and self.chance(0.5):
+            self.Ek = int(r.choice((1, 3, 8, 17)))
+        if self.same:
+            self.S, self.Ev, self.keys = self.L, self.E, self.L + self.past
+
+    def parameter(self, *shape, size=1.0):
+        dtype = "float32" if self.dtype == "float64" else str(self.r.choice(["float32", self.dtype]))
+        return self.spell(size * self.r.standard_normal(shape), dtype)
+
+    def score_field(self):
+        A, E, Ek = int(self.r.choice((1, 2, 7, 16, 33))), self.E, self.Ek
+        size = 1 / np.sqrt(E)
+        if self.score in DOT:
+            return self.score if self.chance(0.7) else {"kind": self.score}
+        if self.score == "general":
+            return {"kind": "general", "w": self.parameter(Ek, E, size=size)}
+        if self.score == "concat":
+            return {"kind": "concat", "w": self.parameter(A, Ek + E, size=size), "v": self.parameter(A)}
+        field = {"kind": "additive", "w_q": self.parameter(A, E, size=size),
+                 "w_k": self.parameter(A, Ek, size=size), "v": self.parameter(A)}
+        if self.chance(0.5):
+            field["b"] = self.parameter(A)
+        return field
+
+    def position_field(self):
+        reach = int(self.r.choice((0, 1, 4, 20)))
+        if self.position == "alibi":
+            return {"kind": "alibi", **({"slopes": self.parameter(self.Hq)} if self.chance(0.4) else {})}
+        if self.position == "t5":
+            field = {"kind": "t5", "table": self.parameter(int(self.r.choice((8, 16, 32))), self.Hq)}
+            if self.chance(0.6):
+                field["bidirectional"] = bool(self.chance(0.5))
+            if self.chance(0.5):
+                field["max_distance"] = int(self.r.choice((20, 64, 128)))
+            return field
+        if self.position == "relative":
+            return {"kind": "relative", "table": self.parameter(self.Hq, 2 * reach + 1)}
+        if self.position == "shaw":
+            field = {"kind": "shaw", "key_table": self.parameter(2 * reach + 1, self.E)}
+            if self.chance(0.6):
+                field["value_table"] = self.parameter(2 * reach + 1, self.Ev)
+            return field
+        field = {"kind": "rotary", "layout": str(self.r.choice(["interleaved", "halves"]))}
+        if self.chance(0.4):
+            field["base"] = float(self.r.choice((100.0, 500000.0)))
+        if self.chance(0.4):
+            field["dims"] = 2 * int(self.r.integers(1, self.E // 2 + 1))
+        return field
+
+    def pattern(self):
+        kind = str(self.r.choice(["local", "strided", "block", "global"]))
+        n = int(self.r.choice((0, 1, 3, 10)))
+        return {"kind": kind, **{"local": {"radius": n}, "strided": {"stride": n + 1, "local": n // 2},
+                                 "block": {"size": n + 1}, "global": {"keys": n, "local": n // 2}}[kind]}
+
+    def operands(self, body):
+        body["query"] = self.operand(self.Hq, self.L, self.E)
+        if not self.same:
+            batch = tuple(1 if self.chance(0.2) else n for n in self.batch) if not self.past else None
+            body["key"] = self.operand(self.Hkv, self.S, self.Ek, batch)
+            body["value"] = self.operand(self.Hkv, self.S, self.Ev, batch)
+        if self.layout != "BHLE":
+            body["layout"] = self.layout
+        if self.layout == "BLD":
+            body.update(num_heads=self.Hq, num_kv_heads=self.Hkv)
+        if self.past:
+            body["past_key"], body["past_value"] = self.cache(self.Ek), self.cache(self.Ev)
+
+    def extras(self, body):
+        """What goes with every form."""
+        if self.position is not None:
+            body["position"] = self.position_field()
+        if self.chance(0.25):
+            body["sinks"] = self.parameter(self.Hq)
+        if self.chance(0.2):
+            body["dropout_p"] = float(self.r.choice((0.1, 0.5)))
+            body["seed"] = int(self.r.integers(0, 2**40))
+        if self.chance(0.25):
+            body["pattern"] = self.pattern()
+        if self.chance(0.2):
+            body["scale"] = [False, 0.5, 1.0][int(self.r.integers(3))]
+        if self.chance(0.15):
+            body["softcap"] = float(self.r.choice([0.5, 3.0, 30.0]))
+        self.masks(body)
+        body["return"] = ["output", "weights", "logsumexp", "scores"] + (["present"] if self.past else [])
+        if "dropout_p" in body:
+            body["return"].append("weights_dropped")
+        body["score_stage"] = str(self.r.choice(["raw", "scaled", "softcapped", "biased", "probs"]))
+
+    def request(self):
+        body = {"score": self.score_field()}
+        self.operands(body)
+        self.extras(body)
+        return body
+
+
+class ProjectedDraw(FormDraw):
+    """Multi-head attention: [.., L, D] tensors with weights, each optional."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.layout, self.heads_axis, self.same = "BLD", True, False
+        self.score, self.Ek = str(self.r.choice(DOT)), self.E
+        self.S = max(1, self.S)
+        self.keys = self.S + self.past
+        if self.position is None and self.chance(0.5):
+            self.position = "alibi"
+
+    def weight(self, name, heads, width, size, into):
+        """The input's width; its weight and bias go into `into`."""
+        if not self.chance(0.75):
+            return heads * width
+        D = int(self.r.choice((1, 4, 12, 33)))
+        into["w_" + name] = self.parameter(heads * width, D, size=size / np.sqrt(D))
+        if self.chance(0.6):
+            into["b_" + name] = self.parameter(heads * width)
+        return D
+
+    def request(self):
+        p = {"num_heads": self.Hq}
+        if self.Hkv != self.Hq:
+            p["num_kv_heads"] = self.Hkv
+        widths = [self.weight(n, heads, width, 1.0, p) for n, heads, width in
+                  (("q", self.Hq, self.E), ("k", self.Hkv, self.E), ("v", self.Hkv, self.Ev))]
+        if self.chance(0.7):
+            Do = int(self.r.choice((1, 5, 24)))
+            p["w_o"] = self.parameter(Do, self.Hq * self.Ev, size=1 / np.sqrt(self.Hq * self.Ev))
+            if self.chance(0.6):
+                p["b_o"] = self.parameter(Do)
+        if all(w % 2 == 0 for w in widths) and self.chance(0.6):
+            p["add_positions"] = True
+        body = {"score": self.score, "projections": p}
+        for name, length, width in zip(("query", "key", "value"), (self.L, self.S, self.S), widths):
+            body[name] = self.spell(self.r.standard_normal((*self.batch, length, width)), self.dtype)
+        if self.past:
+            body["past_key"], body["past_value"] = self.cache(self.E), self.cache(self.Ev)
+        self.extras(body)
+        return body
+
+
+def request(seed):
+    """Every fourth request has projections."""
+    return (ProjectedDraw if seed % 4 == 3 else FormDraw)(seed + 10**6).request()

@@ -1,0 +1,95 @@
+"""The forms of attention beyond the scaled dot product, and what goes around it: learned scores, linear
+projections, relative terms, dropout. tests/oracle/attention.py puts them in order."""
+import numpy as np
+
+from . import positions, rng, tensors
+from .masks import Places
+
+FORMS = ("scaled_dot", "dot", "additive", "general", "concat")
+
+
+def score_of(request):
+    """(kind, its tensors by name) of the field `score`."""
+    score = request.get("score", "scaled_dot")
+    if isinstance(score, str):
+        return score, {}
+    return score["kind"], {n: tensors.read(x) for n, x in score.items() if n != "kind" and x is not None}
+
+
+def raw_scores(kind, parameters, q, k):
+    """q [.., L, Eq] and k [.., S, Ek] -> [.., L, S]."""
+    if kind in ("scaled_dot", "dot"):  # Vaswani et al. (2017), eq. 1; Luong et al. (2015), eq. 8
+        return q @ np.swapaxes(k, -1, -2)
+    if kind == "general":  # k . (W q): Luong et al. (2015), eq. 8
+        return (q @ parameters["w"].T) @ np.swapaxes(k, -1, -2)
+    if kind == "additive":  # v . tanh(W_q q + W_k k + b): Bahdanau et al. (2015), appendix A.1.2
+        query, key = q @ parameters["w_q"].T, k @ parameters["w_k"].T
+        key = key + parameters.get("b", 0.0)
+    elif kind == "concat":  # v . tanh(W [k ; q]): Luong et al. (2015), eq. 8
+        Ek = k.shape[-1]
+        query, key = q @ parameters["w"][:, Ek:].T, k @ parameters["w"][:, :Ek].T
+    else:
+        raise ValueError(f"no score {kind}")
+    return np.tanh(query[..., :, None, :] + key[..., None, :, :]) @ parameters["v"]
+
+
+def default_scale(kind, E):
+    return 1.0 / np.sqrt(E) if kind == "scaled_dot" and E else 1.0
+
+
+def dropped(weights, p, seed):
+    """Weights [B.., H, L, S] after inverted dropout: the cell whose row-major index is n falls out when the
+    n-th uniform number of the seed is below p."""
+    kept = rng.uniform_at(seed, np.arange(weights.size)).reshape(weights.shape) >= p
+    return np.where(kept, weights / (1.0 - p), 0.0)
+
+
+def shaw_keys(position, q, distance):
+    """q . a_ij, the term that Shaw et al. (2018), eq. 4, put inside the raw score."""
+    table = tensors.read(position["key_table"])
+    place = np.broadcast_to(positions.clipped(table.T, distance), q.shape[:-1] + distance.shape[-1:])
+    return np.take_along_axis(q @ table.T, place, axis=-1)
+
+
+def shaw_values(position, weights, distance):
+    """sum_j w_ij a_ij, what their eq. 3 adds to the output."""
+    table = tensors.read(position["value_table"])
+    place = np.broadcast_to(positions.clipped(table.T, distance), weights.shape)
+    return (weights[..., None] * table[place]).sum(-2)
+
+
+def linear(x, weight, bias):
+    """x W^T + b with W [out, in]; without W, x."""
+    if weight is None:
+        return x
+    y = x @ tensors.read(weight).T
+    return y if bias is None else y + tensors.read(bias)
+
+
+def project(request):
+    """(query, key, value) of a request with projections, [.., L, heads * width]: multi-head attention,
+    Vaswani et al. (2017), section 3.2.2. Sinusoidal positions come first: new keys stand behind the
+    cached ones, queries at query_offset."""
+    p = request["projections"]
+    query = tensors.read(request["query"])
+    key = tensors.read(request["key"]) if request.get("key") is not None else query
+    value = tensors.read(request["value"]) if request.get("value") is not None else key
+    if p.get("add_positions"):
+        past = tensors.read(request["past_key"]).shape[-2] if request.get("past_key") is not None else 0
+        places = Places(query.shape[:-2], None, query.shape[-2], past + key.shape[-2], past)
+        at = positions.query_places(places, request)[..., 0, :, 0]
+        query = query + positions.sinusoidal(at, query.shape[-1])
+        key = key + positions.sinusoidal(past + np.arange(key.shape[-2]), key.shape[-1])
+        value = value + positions.sinusoidal(past + np.arange(value.shape[-2]), value.shape[-1])
+    return tuple(linear(x, p.get("w_" + n), p.get("b_" + n)) for n, x in zip("qkv", (query, key, value)))
+
+
+def count_parameters(request):
+    """How many numbers the learned parts of a request hold: score, projections, position tables, sinks."""
+    holders = [request.get("score"), request.get("projections"), request.get("position")]
+    given = [x for h in holders if isinstance(h, dict) for n, x in h.items() if is_parameter(n)]
+    return sum(int(np.prod(tensors.shape_of(x))) for x in given + [request.get("sinks")] if x is not None)
+
+
+def is_parameter(name):
+    return name in ("w", "v", "b", "table", "key_table", "value_table", "slopes") or name[:2] in ("w_", "b_")

@@ -1,0 +1,127 @@
+"""Positions: biases by distance, rotations, tables; and POST /v1/positions.
+
+Row i stands at p = i + query_offset, key j at j; their distance is j - p. Nothing here is rounded:
+T5's logarithm is decided in whole numbers, so that no bucket depends on a library's log().
+"""
+import numpy as np
+
+from . import rng, tensors
+from .masks import offset_of
+
+BASE = 10000.0
+BIASES = ("alibi", "t5", "relative")
+
+
+def alibi_slopes(H):
+    """Press, Smith and Lewis (2022), section 3 and its reference code: a geometric sequence that starts at
+    its own ratio 2^(-8/n) for n a power of two; else that of the power below, then every other slope of
+    the power above."""
+    n = 1 << (H.bit_length() - 1)
+    if n == H:
+        return np.array([2.0 ** (-8 * (h + 1) / H) for h in range(H)])
+    return np.concatenate((alibi_slopes(n), alibi_slopes(2 * n)[0::2][: H - n]))
+
+
+def t5_bucket(distance, buckets, max_distance, bidirectional):
+    """Raffel et al. (2020), section 2.1: half of the buckets for exact distances, the others widen
+    logarithmically up to max_distance. floor(log(n / e) / log(m / e) * w) >= t when n^w e^t >= e^w m^t."""
+    first = 0
+    if bidirectional:
+        buckets //= 2
+        first = buckets if distance > 0 else 0
+        n = abs(distance)
+    else:
+        n = max(-distance, 0)
+    exact = buckets // 2
+    if n < exact:
+        return first + n
+    wide = buckets - exact
+    t = 0
+    while t + 1 < wide and n**wide * exact ** (t + 1) >= exact**wide * max_distance ** (t + 1):
+        t += 1
+    return first + exact + t
+
+
+def clipped(table, distance):
+    """The column of a [.., 2m + 1] table for each distance."""
+    reach = table.shape[-1] // 2
+    return np.clip(distance, -reach, reach) + reach
+
+
+def bias(position, H, distance):
+    """What ALiBi, T5 or relative positions add: [.., H, L, S] for distances [.., 1, L, S]."""
+    kind = position["kind"]
+    if kind == "alibi":
+        given = position.get("slopes")
+        slopes = alibi_slopes(H) if given is None else tensors.read(given)
+        return -slopes[:, None, None] * np.abs(distance)
+    table = tensors.read(position["table"])
+    if kind == "t5":
+        options = (table.shape[0], position.get("max_distance", 128), position.get("bidirectional", True))
+        seen = {int(d): t5_bucket(int(d), *options) for d in np.unique(distance)}
+        place = np.vectorize(lambda d: seen[int(d)], otypes=[int])(distance)
+        by_head = table.T
+    else:
+        place, by_head = clipped(table, distance), table
+    return np.moveaxis(by_head[:, place[..., 0, :, :]], 0, -3)
+
+
+def distances(places, request):
+    """j - p for each row and key, [.., 1, L, S] in the batch axes of the weights."""
+    return np.arange(places.S) - query_places(places, request)
+
+
+def query_places(places, request):
+    """Where each row stands, [.., 1, L, 1]."""
+    offset = offset_of(places, request)
+    if np.ndim(offset) == 0:
+        offset = np.reshape(offset, (1, 1, 1))
+    elif places.heads is None:
+        offset = offset[..., None, :, :]
+    return np.arange(places.L)[:, None] + offset
+
+
+def angles(length, dims, base=BASE):
+    """position * base^(-2t / dims) for pair t; `length` = how many positions, or the positions."""
+    p = np.arange(length) if np.ndim(length) == 0 else np.asarray(length)
+    return p[..., None] * base ** (-2.0 * np.arange(dims // 2) / dims)
+
+
+def rotate(x, places, position):
+    """x [.., n, E] turned by its positions [.., n]: Su et al. (2021), equation 34; pair t is the
+    coordinates 2t and 2t + 1 (interleaved) or t and t + dims/2 (halves)."""
+    dims = position.get("dims") or x.shape[-1]
+    angle = angles(places, dims, position.get("base", BASE))
+    if position["layout"] == "interleaved":
+        first, second = np.arange(0, dims, 2), np.arange(1, dims, 2)
+    else:
+        first, second = np.arange(dims // 2), np.arange(dims // 2, dims)
+    turned = np.broadcast_to(x, np.broadcast_shapes(x.shape, angle.shape[:-1] + x.shape[-1:])).copy()
+    a, b = turned[..., first].copy(), turned[..., second].copy()
+    turned[..., first] = a * np.cos(angle) - b * np.sin(angle)
+    turned[..., second] = a * np.sin(angle) + b * np.cos(angle)
+    return turned
+
+
+def sinusoidal(places, width, layout="interleaved"):
+    """Vaswani et al. (2017), section 3.5, for a number of positions or the positions [.., n]."""
+    angle = angles(places, width)
+    if layout == "halves":
+        return np.concatenate((np.sin(angle), np.cos(angle)), axis=-1)
+    table = np.empty(angle.shape[:-1] + (width,))
+    table[..., 0::2], table[..., 1::2] = np.sin(angle), np.cos(angle)
+    return table
+
+
+def learned(length, width, seed, std=0.02):
+    """The initial table of a learned embedding."""
+    return std * rng.normal(seed, length * width).reshape(length, width)
+
+
+def shift(row):
+    """M_k of PE(p + k) = M_k PE(p), made from the row PE(k) of an interleaved table: one rotation a pair."""
+    matrix = np.zeros((len(row), len(row)))
+    for t in range(0, len(row), 2):
+        sine, cosine = row[t], row[t + 1]
+        matrix[t : t + 2, t : t + 2] = [[cosine, sine], [-sine, cosine]]
+    return matrix
