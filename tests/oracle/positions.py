@@ -73,7 +73,7 @@ def distances(places, request):
 
 def query_places(places, request):
     """Where each row stands, [.., 1, L, 1]."""
-    offset = offset_of(places, request)
+    offset = np.asarray(offset_of(places, request)).astype(np.int64)
     if np.ndim(offset) == 0:
         offset = np.reshape(offset, (1, 1, 1))
     elif places.heads is None:
