@@ -1,9 +1,11 @@
-"""The service against PyTorch: scaled_dot_product_attention and its documented reference (make check-torch)."""
+"""The service against PyTorch: scaled_dot_product_attention and its documented reference, the modules of
+textbooks, nn.MultiheadAttention (make check-torch)."""
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
+import torch_modules as modules
 from serving import ask, as_array
 from oracle import tensors
 
@@ -59,3 +61,150 @@ def test_weights(table):
     assert np.abs(as_array(answer["weights"], want, "weights") - want).max() <= 1e-6
     want = torch.logsumexp(scores, -1).numpy()
     assert np.abs(as_array(answer["logsumexp"], want, "logsumexp") - want).max() <= BOUND
+
+
+MODULE_BOUND = 1e-5
+DRAWS = range(6)
+
+
+def field(x):
+    """Tensors inside a field's value as the service reads them."""
+    if isinstance(x, dict):
+        return {k: field(v) for k, v in x.items()}
+    return tensors.write(x.detach().numpy(), "bool" if x.dtype == torch.bool else "float32") \
+        if isinstance(x, torch.Tensor) else x
+
+
+def same(daemon, body, output, weights):
+    """The service's output and weights are those of a module."""
+    answer = ask(daemon, {**field(body), "return": ["output", "weights"]})
+    for name, want in (("output", output), ("weights", weights)):
+        want = want.detach().numpy()
+        assert np.abs(as_array(answer[name], want, name) - want).max() <= MODULE_BOUND, name
+
+
+def sizes(seed):
+    """(random numbers, B, L, S, D, H, D / H) of one draw; torch is seeded too."""
+    torch.manual_seed(seed)
+    r = np.random.default_rng(seed)
+    H, E = int(r.choice((1, 2, 3, 8))), int(r.choice((2, 4, 10, 16)))
+    return r, int(r.integers(1, 4)), int(r.integers(1, 20)), int(r.integers(1, 30)), H * E, H, E
+
+
+@pytest.mark.parametrize("seed", DRAWS)
+@pytest.mark.parametrize("form", ["additive", "dot", "general", "concat"])
+def test_learned_scores(table, form, seed):
+    """One decoder state [B, Dd], sent as [B, 1, Dd], against encoder states that are key and value."""
+    r, B, _, S, D, _, _ = sizes(seed)
+    Dd = D if form == "dot" else int(r.integers(1, 40))
+    if form == "additive":
+        module = modules.AdditiveAttention(D, Dd, int(r.integers(1, 40)))
+    else:
+        module = modules.MultiplicativeAttention(D, Dd, form)
+    states, decoder = torch.randn(B, S, D), torch.randn(B, Dd)
+    context, weights = module(states, decoder)
+    same(table, {"query": decoder[:, None], "key": states, "value": states, "score": module.score()},
+         context[:, None], weights[:, None])
+
+
+@pytest.mark.parametrize("seed", DRAWS)
+@pytest.mark.parametrize("masked", [False, True])
+def test_self_attention(table, masked, seed):
+    r, B, L, _, D, _, _ = sizes(seed)
+    module, x = modules.SelfAttention(D), torch.randn(B, L, D)
+    mask = torch.from_numpy(r.random((B, L, L)) < 0.6) | torch.eye(L, dtype=torch.bool)
+    output, weights = module(x, mask if masked else None)
+    body = {"query": x, "projections": {"num_heads": 1, **module.projections()}}
+    if masked:
+        body["attn_mask"] = mask[:, None]
+    same(table, body, output, weights[:, None])
+
+
+@pytest.mark.parametrize("seed", DRAWS)
+@pytest.mark.parametrize("mask", ["none", "padding", "full"])
+def test_multi_head_attention(table, mask, seed):
+    """Masks of the shapes [B, 1, 1, S] and [B, 1, L, S], 1 = attend."""
+    r, B, L, S, D, H, _ = sizes(seed)
+    module = modules.MultiHeadAttention(D, H)
+    query, key, value = torch.randn(B, L, D), torch.randn(B, S, D), torch.randn(B, S, D)
+    keep = torch.from_numpy(r.random((B, 1, 1 if mask == "padding" else L, S)) < 0.6)
+    keep[..., 0] = True
+    output, weights = module(query, key, value, None if mask == "none" else keep)
+    body = {"query": query, "key": key, "value": value, "projections": module.projections()}
+    if mask != "none":
+        body.update(attn_mask=keep.float(), mask_semantics="keep")
+    same(table, body, output, weights)
+
+
+@pytest.mark.parametrize("seed", DRAWS)
+@pytest.mark.parametrize("encoded", [False, True])
+def test_causal_self_attention(table, encoded, seed):
+    """With sinusoidal positions added by the module before it, and by the service."""
+    _, B, L, _, D, H, _ = sizes(seed)
+    module, x = modules.CausalSelfAttention(D, H), torch.randn(B, L, D)
+    output, weights = module(modules.SinusoidalPositionalEncoding(D)(x) if encoded else x)
+    body = {"query": x, "is_causal": True, "projections": {**module.projections(), "add_positions": encoded}}
+    same(table, body, output, weights)
+
+
+def test_sinusoidal_table(table):
+    """PyTorch makes the angles in float32, which is off by 2^-24 of an angle of up to 512."""
+    want = modules.SinusoidalPositionalEncoding(64, 512).pe.numpy()
+    answer = ask(table, {"kind": "sinusoidal", "length": 512, "width": 64}, path="/v1/positions")
+    assert np.abs(as_array(answer["table"], want, "table") - want).max() <= 1e-4
+
+
+@pytest.mark.parametrize("seed", DRAWS)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("kv", ["same widths", "other widths"])
+def test_multihead_module(table, kv, bias, seed):
+    """nn.MultiheadAttention: its masks are true where attention is hidden, its in_proj is W_q, W_k and W_v."""
+    r, B, L, S, D, H, _ = sizes(seed)
+    widths = {} if kv == "same widths" else {"kdim": int(r.integers(1, 20)), "vdim": int(r.integers(1, 20))}
+    module = torch.nn.MultiheadAttention(D, H, bias=bias, batch_first=True, **widths)
+    if bias:
+        torch.nn.init.normal_(module.in_proj_bias)
+        torch.nn.init.normal_(module.out_proj.bias)
+    query = torch.randn(B, L, D)
+    key, value = torch.randn(B, S, widths.get("kdim", D)), torch.randn(B, S, widths.get("vdim", D))
+    hidden = torch.from_numpy(r.random((L, S)) < 0.3)
+    padding = torch.from_numpy(r.random((B, S)) < 0.3)
+    hidden[:, 0], padding[:, 0] = False, False
+    output, weights = module(query, key, value, attn_mask=hidden, key_padding_mask=padding,
+                             average_attn_weights=False)
+    if widths:
+        weight = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+    else:
+        weight = module.in_proj_weight.chunk(3)
+    p = {"num_heads": H, "w_o": module.out_proj.weight, **dict(zip(("w_q", "w_k", "w_v"), weight))}
+    if bias:
+        p.update(b_o=module.out_proj.bias, **dict(zip(("b_q", "b_k", "b_v"), module.in_proj_bias.chunk(3))))
+    same(table, {"query": query, "key": key, "value": value, "projections": p, "attn_mask": ~hidden,
+                 "key_padding_mask": padding, "key_padding_semantics": "hide"}, output, weights)
+
+
+@pytest.mark.parametrize("seed", DRAWS)
+def test_grouped_queries(table, seed):
+    """scaled_dot_product_attention(enable_gqa=True) over random head counts."""
+    r, B, L, S, _, Hkv, E = sizes(seed)
+    q, k, v = torch.randn(B, Hkv * int(r.choice((2, 3, 4))), L, E), torch.randn(B, Hkv, S, E), torch.randn(B, Hkv, S, 7)
+    want = F.scaled_dot_product_attention(q, k, v, enable_gqa=True).numpy()
+    answer = ask(table, {**field({"query": q, "key": k, "value": v}), "enable_gqa": True, "return": ["output"]})
+    assert np.abs(as_array(answer["output"], want, "output") - want).max() <= BOUND
+
+
+def test_parameter_counts():
+    """The counts that tests/oracle gives to `dry_run` are those of the modules."""
+    from oracle.forms import count_parameters
+
+    def count(module):
+        return sum(p.numel() for p in module.parameters())
+
+    for method, want in (("dot", 0), ("general", 262144), ("concat", 524800)):
+        module = modules.MultiplicativeAttention(512, 512, method)
+        assert count(module) == want == count_parameters({"score": field(module.score())})
+    module = modules.AdditiveAttention(30, 20, 10)
+    assert count(module) == count_parameters({"score": field(module.score())})
+    module = modules.MultiHeadAttention(24, 4)
+    assert count(module) == count_parameters({"projections": field(module.projections())})
+    assert count(modules.SinusoidalPositionalEncoding(512, 1000)) == 0
