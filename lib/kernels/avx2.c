@@ -60,15 +60,12 @@ VOCABULARY vf vmin(vf a, vf b) {
 VOCABULARY vf vabs(vf a) {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
 }
-VOCABULARY vf vneg(vf a) {
-    return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f));
+VOCABULARY vf vfms(vf a, vf b, vf c) {
+    return _mm256_fmsub_ps(a, b, c);
 }
 VOCABULARY vf vcopysign(vf magnitude, vf sign) {
     const vf bit = _mm256_set1_ps(-0.0f);
     return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
-}
-VOCABULARY vf vrint(vf a) {
-    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 /* x * 2^n for n <= 127; 2^n below the normal range counts as 0. */
 VOCABULARY vf vscale(vf x, vf n) {

@@ -59,15 +59,12 @@ VOCABULARY vf vmin(vf a, vf b) {
 VOCABULARY vf vabs(vf a) {
     return _mm512_abs_ps(a);
 }
-VOCABULARY vf vneg(vf a) {
-    return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f));
+VOCABULARY vf vfms(vf a, vf b, vf c) {
+    return _mm512_fmsub_ps(a, b, c);
 }
 VOCABULARY vf vcopysign(vf magnitude, vf sign) {
     const vf bit = _mm512_set1_ps(-0.0f);
     return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
-}
-VOCABULARY vf vrint(vf a) {
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 /* x * 2^n; far below the range it is exactly 0. */
 VOCABULARY vf vscale(vf x, vf n) {

@@ -28,9 +28,15 @@
  * too. */
 #define LOWEST -0x1p20f
 
+/* The integer nearest to s * log2 e, for scores above LOWEST: adding 1.5 * 2^23 leaves no room for
+ * a fraction. Monotonic in s, so that no score's exponent is above that of its row's maximum. */
+INLINE vf nearest_exponent(vf s) {
+    return vsub(vfma(s, vset(LOG2E_HI), vset(0x1.8p23f)), vset(0x1.8p23f));
+}
+
 /* rint(max * log2 e), the row's power of two, as the vector code computes it for single scores. */
-static float row_exponent(float max) {
-    return rintf((max > LOWEST ? max : LOWEST) * LOG2E_HI);
+INLINE vf row_exponent(vf max) {
+    return nearest_exponent(vmax(max, vset(LOWEST)));
 }
 
 /* 2^f on [-1/2, 1/2]: minimax polynomial of relative error 2^-29, 1 ulp after rounding. */
@@ -47,8 +53,8 @@ INLINE vf exp2_reduced(vf f) {
 /* e^s 2^-m: exact but for the rounding of 2^f, which depends on s alone. */
 INLINE vf numerator(vf s, vf m) {
     s = vmax(s, vset(LOWEST));
-    vf n = vrint(vmul(s, vset(LOG2E_HI)));
-    vf f = vfma(s, vset(LOG2E_HI), vneg(n));
+    vf n = nearest_exponent(s);
+    vf f = vfms(s, vset(LOG2E_HI), n);
     f = vfma(s, vset(LOG2E_LO), f);
     return vscale(exp2_reduced(f), vsub(n, m));
 }
@@ -309,29 +315,40 @@ static void NAME(k_edit)(void *row, size_t n, const attn_edit *edit) {
     }
 }
 
+/* Maximum of the first n cells of a padded row. */
+INLINE float row_maximum(const float *p, size_t n) {
+    vf most = vload(p);
+    for (size_t j = LANES; j < n; j += LANES)
+        most = vmax(most, vload(p + j));
+    return vhmax(most);
+}
+
+/* Two passes over the rows, because the second is a long chain of operations that only overlaps
+ * with its neighbours when nothing waits for a maximum in between. */
 static void NAME(k_softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor) {
+    float *const p = tile, *const m = max, *const l = sum, *const fall = factor;
+    int empty[ROWS];
     for (size_t r = 0; r < rows; r++) {
-        float *p = (float *)tile + r * KEYS, *m = (float *)max + r, *l = (float *)sum + r * LANES;
-        vf most = vload(p);
-        for (size_t j = LANES; j < n; j += LANES)
-            most = vmax(most, vload(p + j));
-        float old = *m, block = vhmax(most);
-        ((float *)factor)[r] = 1;
-        if (block == -INFINITY) {
-            memset(p, 0, n * sizeof *p);
+        const float block = row_maximum(p + r * KEYS, n), old = m[r];
+        empty[r] = block == -INFINITY;
+        m[r] = block > old ? block : old;
+        vstore_n(fall + r,
+                 vscale(vset(1.0f), vsub(row_exponent(vset(old)), row_exponent(vset(m[r])))), 1);
+    }
+    for (size_t r = 0; r < rows; r++) {
+        float *row = p + r * KEYS;
+        if (empty[r]) {
+            memset(row, 0, n * sizeof *row);
             continue;
         }
-        *m = block > old ? block : old;
-        float exponent = row_exponent(*m), fall = row_exponent(old) - exponent;
-        vf shift = vset(exponent), part = vset(0.0f);
+        const vf shift = row_exponent(vset(m[r]));
+        vf part = vset(0.0f);
         for (size_t j = 0; j < n; j += LANES) {
-            vf e = numerator(vload(p + j), shift);
-            vstore(p + j, e);
+            vf e = numerator(vload(row + j), shift);
+            vstore(row + j, e);
             part = vadd(part, e);
         }
-        float scale = fall < -126 ? 0 : ldexpf(1, (int)fall);
-        ((float *)factor)[r] = scale;
-        vstore(l, vfma(vload(l), vset(scale), part));
+        vstore(l + r * LANES, vfma(vload(l + r * LANES), vset(fall[r]), part));
     }
 }
 
@@ -358,7 +375,7 @@ static void NAME(k_divide)(void *dst, const void *acc, size_t n, double sum) {
 }
 
 static void NAME(k_weights)(void *dst, const void *scores, size_t n, double max, double sum) {
-    const vf l = vset((float)sum), shift = vset(row_exponent((float)max));
+    const vf l = vset((float)sum), shift = row_exponent(vset((float)max));
     for (size_t j = 0; j < n; j += LANES) {
         size_t left = n - j < LANES ? n - j : LANES;
         vf s = vload_n((const float *)scores + j, left);
@@ -367,7 +384,9 @@ static void NAME(k_weights)(void *dst, const void *scores, size_t n, double max,
 }
 
 static double NAME(k_logsumexp)(double max, double sum) {
-    return (double)row_exponent((float)max) * 0.693147180559945309417 + log(sum);
+    float exponent;
+    vstore_n(&exponent, row_exponent(vset((float)max)), 1);
+    return (double)exponent * 0.693147180559945309417 + log(sum);
 }
 
 const attn_kernels NAME(attn_kernels) = {
