@@ -129,6 +129,20 @@ static void put_tensor(srv_json *j, const srv_field *f, bool nullable) {
 
 static void put_object(srv_json *j, const srv_field *fields, bool nullable);
 
+/* An object, or the value of its first field. */
+static void put_named(srv_json *j, const srv_field *f, bool nullable) {
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    srv_json_object(j);
+    put_choices(j, f->fields->choices, false);
+    srv_json_object_end(j);
+    srv_json_object(j);
+    put_object(j, f->fields, false);
+    srv_json_object_end(j);
+    put_null(j, nullable);
+    srv_json_array_end(j);
+}
+
 static void put_objects(srv_json *j, const srv_field *f, bool nullable) {
     put_type(j, "array", nullable);
     srv_json_key(j, "items");
@@ -171,7 +185,10 @@ static void put_field(srv_json *j, const srv_field *f) {
         put_items(j, f->kind == SRV_INTS ? "integer" : "string", f->max);
         break;
     case SRV_OBJECT:
-        put_object(j, f->fields, nullable);
+        if (f->accepts & SRV_O_NAME)
+            put_named(j, f, nullable);
+        else
+            put_object(j, f->fields, nullable);
         break;
     case SRV_OBJECTS:
         put_objects(j, f, nullable);

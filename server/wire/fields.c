@@ -287,14 +287,20 @@ static bool decode_union(decoder *d, const srv_field *f, const json_t *v, srv_un
     return true;
 }
 
+static bool decode_value(decoder *d, const srv_field *f, const json_t *v, void *out);
 static bool decode_object(decoder *d, const srv_field *fields, const json_t *object, void *out);
 
 static bool decode_nested(decoder *d, const srv_field *f, const json_t *v, void *out) {
-    if (!json_is_object(v))
-        return refuse(d, SRV_TYPE, v, "an object");
+    bool name = f->kind == SRV_OBJECT && (f->accepts & SRV_O_NAME) && json_is_string(v);
+    if (!name && !json_is_object(v))
+        return refuse(d, SRV_TYPE, v,
+                      f->accepts & SRV_O_NAME ? "a name or an object" : "an object");
     if (f->init)
         f->init(out);
-    return decode_object(d, f->fields, v, out);
+    if (!name)
+        return decode_object(d, f->fields, v, out);
+    *(uint64_t *)out = 1;
+    return decode_value(d, f->fields, v, (char *)out + f->fields->offset);
 }
 
 static bool decode_objects(decoder *d, const srv_field *f, const json_t *v, srv_objects *out) {

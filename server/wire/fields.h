@@ -34,7 +34,7 @@ typedef enum srv_kind {
     SRV_TENSOR, /* attn_tensor, see accepts */
     SRV_INTS,   /* srv_ints: a list of integers */
     SRV_STRINGS, /* srv_strings: a list of strings */
-    SRV_OBJECT,  /* nested struct at offset, fields */
+    SRV_OBJECT,  /* nested struct at offset, fields; see accepts */
     SRV_OBJECTS, /* srv_objects: a list of nested structs of `size` bytes, fields, `init` */
     SRV_UNION,   /* srv_union: one of several, see accepts */
 } srv_kind;
@@ -46,6 +46,10 @@ enum {
     SRV_T_BOOL = 2,   /* true/false, all of them or none */
     SRV_T_INT = 4,    /* integers only, exact to 64 bits */
     SRV_T_NEGINF = 8, /* null stands for -infinity */
+};
+/* accepts, for objects. */
+enum {
+    SRV_O_NAME = 1, /* a string stands for an object of its first field alone */
 };
 /* accepts, for unions. */
 enum {

@@ -18,6 +18,12 @@ typedef struct style {
     double size;
 } style;
 
+typedef struct shape {
+    uint64_t given;
+    int kind;
+    attn_tensor values;
+} shape;
+
 typedef struct input {
     uint64_t given;
     bool on;
@@ -32,6 +38,7 @@ typedef struct input {
     style look;
     srv_objects points;
     srv_union offset, window;
+    shape form;
 } input;
 
 static void init_point(void *item) {
@@ -59,6 +66,18 @@ static const srv_field look_fields[] = {
     {.name = "size", .kind = SRV_REAL, .offset = offsetof(style, size), .min = 0.5, .max = 72},
     {0},
 };
+static const srv_field shape_fields[] = {
+    {.name = "kind",
+     .kind = SRV_ENUM,
+     .offset = offsetof(shape, kind),
+     .choices = kinds,
+     .required = true},
+    {.name = "values",
+     .kind = SRV_TENSOR,
+     .offset = offsetof(shape, values),
+     .accepts = SRV_T_REAL},
+    {0},
+};
 static const srv_field fields[] = {
     {ROW(SRV_BOOL, "on", on)},
     {ROW(SRV_INT, "count", count), .min = 1, .max = 10},
@@ -77,6 +96,7 @@ static const srv_field fields[] = {
     {ROW(SRV_UNION, "offset", offset), .accepts = SRV_U_INT | SRV_U_INTS | SRV_U_STRING,
      .choices = stops},
     {ROW(SRV_UNION, "either", window), .accepts = SRV_U_BOOL | SRV_U_NUMBER},
+    {ROW(SRV_OBJECT, "form", form), .accepts = SRV_O_NAME, .fields = shape_fields},
     {0},
 };
 
@@ -350,12 +370,34 @@ static void test_amplification(void **state) {
     assert_true(fits);
 }
 
+/* A string stands for an object of its first field alone. */
+static void test_names(void **state) {
+    (void)state;
+    srv_request req;
+    input in;
+    accept(&req, &in, "{\"query\":[1],\"form\":\"window\"}");
+    assert_int_equal(in.form.kind, 2);
+    assert_int_equal(in.form.given, 1);
+    assert_int_equal(in.form.values.rank, 0);
+    wire_close(&req);
+    accept(&req, &in, "{\"query\":[1],\"form\":{\"values\":[[3]],\"kind\":\"padding\"}}");
+    assert_int_equal(in.form.kind, 1);
+    assert_int_equal(in.form.given, 3);
+    assert_int_equal(in.form.values.rank, 2);
+    wire_close(&req);
+    refuse_member("\"form\":\"windw\"", 422, "invalid_value", "/form", "did you mean \"window\"");
+    refuse_member("\"form\":3", 422, "wrong_type", "/form", "a name or an object, found 3");
+    refuse_member("\"form\":{\"values\":[1]}", 422, "invalid_value", "/form", "kind");
+    refuse_member("\"form\":[\"window\"]", 422, "wrong_type", "/form", "a list of 1");
+    refuse_member("\"look\":\"t\"", 422, "wrong_type", "/look", "an object, found \"t\"");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),       cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_refused_values), cmocka_unit_test(test_unknown_fields),
         cmocka_unit_test(test_malformed),      cmocka_unit_test(test_forging),
-        cmocka_unit_test(test_amplification),
+        cmocka_unit_test(test_amplification),  cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("wire_fields", tests, NULL, NULL);
 }
