@@ -27,7 +27,6 @@ UNIT_SRC   := $(sort $(wildcard tests/unit/test_*.c tests/kernels/test_*.c))
 LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
 SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/obj/%.o)
 SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
-EMBED      := $(BUILD)/gen/embedded.c
 EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 
@@ -39,7 +38,7 @@ ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 
 .PHONY: all help run test deps unit check-asan check-tsan check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-service layers format format-check install uninstall clean
+        bench-accuracy bench-gemm bench-service docker-test layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 
@@ -83,6 +82,9 @@ bench-accuracy: all ## errors beside PyTorch's, 64 seeds a regime
 
 bench-service: all ## the daemon beside a bare libmicrohttpd echo
 	@tests/run bench-service
+
+docker-test: ## build the container image with buildah and ask it (root)
+	@tests/tools/docker-test
 
 layers: ## check that rooms only look down
 	@tests/tools/layers
