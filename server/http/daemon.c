@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -213,6 +214,7 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
         return ENOMEM;
     }
     pthread_mutex_init(&d->lock, NULL);
+    d->listen_fd = MHD_INVALID_SOCKET;
     d->app = app;
     d->router = router;
     d->is_ops = is_ops;
@@ -221,7 +223,7 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
     d->unix_path = path ? strdup(path) : NULL;
     d->mhd = start_mhd(d, fd, app->config);
     if (!d->mhd)
-        close(fd);
+        d->listen_fd = fd; /* still ours */
     if (!d->mhd || !srv_watch_start(d)) {
         srv_daemon_close(d);
         return ENOMEM;
@@ -234,10 +236,12 @@ const char *srv_daemon_url(const srv_daemon *d) {
     return d->url;
 }
 
+/* The socket is shut at once, so that clients are turned away, and closed once the polling thread,
+ * which may still have it in hand, has ended. */
 void srv_daemon_quiesce(srv_daemon *d) {
-    MHD_socket fd = MHD_quiesce_daemon(d->mhd);
-    if (fd != MHD_INVALID_SOCKET)
-        close(fd);
+    d->listen_fd = MHD_quiesce_daemon(d->mhd);
+    if (d->listen_fd != MHD_INVALID_SOCKET)
+        shutdown(d->listen_fd, SHUT_RDWR);
     if (d->unix_path)
         unlink(d->unix_path);
 }
@@ -264,6 +268,8 @@ void srv_daemon_close(srv_daemon *d) {
     srv_watch_stop(d);
     if (d->mhd)
         MHD_stop_daemon(d->mhd);
+    if (d->listen_fd != MHD_INVALID_SOCKET)
+        close(d->listen_fd);
     pthread_mutex_destroy(&d->lock);
     free(d->unix_path);
     free(d);

@@ -21,6 +21,7 @@ struct srv_daemon {
     srv_app *app;
     const srv_router *router;
     struct MHD_Daemon *mhd;
+    int listen_fd;
     char *unix_path; /* to unlink at the end, or NULL */
     char url[160];   /* as printed: "http://127.0.0.1:8080" */
     bool is_ops;     /* the operations port: keeps answering while draining */

@@ -5,10 +5,12 @@
  * while it holds the lock is alive and the descriptor is the right one. */
 #include "http/watch.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h> /* glibc's tcp_info ends before tcpi_bytes_received */
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -71,12 +73,21 @@ static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     return link->header_since_ns && now - link->header_since_ns > limit_ns;
 }
 
-/* A client that closes right behind a partial request is missed by libmicrohttpd 0.9.75: it takes
- * the bytes and waits for another edge, which the close has already used up. */
-static bool is_left_over(const srv_link *link) {
+typedef enum holdup {
+    CLIENT, /* bytes of the client are missing, or it does not take ours */
+    SERVER, /* the HTTP thread is behind: it has bytes to read, or could send more */
+    LEFT,   /* the client has closed. libmicrohttpd 0.9.75 misses a close right behind a partial
+               request:   it takes the bytes and waits for another edge, which the close has already
+               used up */
+} holdup;
+
+static holdup who_holds_up(const srv_link *link) {
     char byte;
-    return atomic_load_explicit(&link->reading, memory_order_relaxed) &&
-           recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    int unsent = 0;
+    if (!atomic_load_explicit(&link->reading, memory_order_relaxed))
+        return ioctl(link->fd, SIOCOUTQ, &unsent) || unsent ? CLIENT : SERVER;
+    ssize_t unread = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return unread > 0 ? SERVER : unread == 0 ? LEFT : CLIENT;
 }
 
 static bool is_slow(srv_link *link, int64_t now, int64_t header_ns) {
@@ -84,19 +95,20 @@ static bool is_slow(srv_link *link, int64_t now, int64_t header_ns) {
     return (deadline && now > deadline) || header_is_slow(link, now, header_ns);
 }
 
-/* A connection that no request thread works for. */
+/* A connection that no request thread works for. Time that the server itself takes is not held
+ * against the client. */
 static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     int64_t header_ns = d->app->config->header_timeout_ms * 1000000;
     if (now < link->look_ns)
         return;
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
-    bool left = is_left_over(link);
-    if (!left && !is_slow(link, now, header_ns))
+    holdup who = who_holds_up(link);
+    if (who == SERVER || (who == CLIENT && !is_slow(link, now, header_ns)))
         return;
     atomic_store_explicit(&link->deadline_ns, 0, memory_order_relaxed);
     link->header_since_ns = 0;
     shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
-    if (!left)
+    if (who == CLIENT)
         srv_meter_add(d->app->meters, SRV_CLOSED_SLOW, 1);
 }
 

@@ -55,7 +55,7 @@ def test_drain_finishes_what_was_accepted(start):
         sock.close()
     open_one.close()
     assert daemon.wait() == 0
-    assert len(daemon.log(4, status=200, route="/v1/attention")) == 4
+    assert len(daemon.log(5, status=200, route="/v1/attention")) == 5
 
 
 def test_drain_is_bounded(start):
