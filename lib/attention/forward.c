@@ -149,6 +149,9 @@ static attn_status load_queries(const forward *f, const attn_block *block, attn_
     const attn_kernels *k = w->kernels;
     const size_t E = a->dims.score_width;
     *q = attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, ld);
+    *reach = *ld == E ? k->reach(*q, block->rows * E) : INFINITY;
+    if (isfinite(*reach))
+        return ATTN_OK;
     *reach = 0;
     for (size_t r = 0; r < block->rows; r++) {
         double x = k->reach((const char *)*q + r * *ld * k->elem, E);

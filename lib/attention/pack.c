@@ -35,7 +35,10 @@ bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t
  * replaced by zeros, for which the rows are first copied to scratch. */
 static double clean(const attn_kernels *k, const void **rows, size_t *ld, size_t n, size_t width,
                     uint8_t *bad, uint8_t mark, void *scratch) {
-    double reach = 0;
+    double reach = *ld == width ? k->reach(*rows, n * width) : INFINITY;
+    if (isfinite(reach))
+        return reach;
+    reach = 0;
     for (size_t j = 0; j < n; j++) {
         double x = k->reach((const char *)*rows + j * *ld * k->elem, width);
         if (isfinite(x)) {

@@ -108,11 +108,11 @@ static void NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, si
 static void NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev) {
     float *to = dst;
     for (size_t panel = 0; panel < Ev; panel += PW) {
-        size_t width = Ev - panel < PW ? Ev - panel : PW;
-        for (size_t j = 0; j < n; j++, to += PW) {
-            memcpy(to, (const float *)src + j * ld + panel, width * sizeof *to);
-            memset(to + width, 0, (PW - width) * sizeof *to);
-        }
+        const float *from = (const float *)src + panel;
+        const size_t width = Ev - panel < PW ? Ev - panel : PW;
+        for (size_t j = 0; j < n; j++, to += PW, from += ld)
+            for (size_t c = 0; c < PW; c += LANES)
+                vstore(to + c, c < width ? vload_n(from + c, width - c) : vset(0.0f));
     }
 }
 
