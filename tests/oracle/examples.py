@@ -3,7 +3,8 @@
     examples.py --check    fail when a file's answers are not the oracle's (`make test`)
     examples.py --write    write the oracle's answers into the files, in the files' own form
 
-Cases with a status other than 200 or with same_as are left as their author wrote them.
+Cases with a status other than 200 or with same_as are left as their author wrote them. Shapes and
+relations are their author's word too: both verbs only check that they hold of the oracle's answers.
 """
 import argparse
 import json
@@ -15,12 +16,14 @@ import numpy as np
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from oracle import tensors  # noqa: E402
+from oracle import relations, tensors  # noqa: E402
 from oracle.attention import attention, served  # noqa: E402
 from oracle.maskroute import masks, masks_text  # noqa: E402
+from oracle.tour import dry_run, heatmap_answer, position_answer  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "config" / "examples"
 WIDTH = 100
+COMPUTED = ("hidden_rows", "padding_mass")  # warnings that the oracle gives
 DIGITS = 10  # of the numbers in the files: far below the tolerance of 1.2e-7
 
 
@@ -38,6 +41,8 @@ def tidy(x):
 
 def attention_json(request):
     """The answer of POST /v1/attention as JSON."""
+    if request.get("dry_run"):
+        return dry_run(request)
     answer = {name: tidy(tensors.nested(x)) for name, x in served(request).items()}
     if "heatmap" in request:
         raise ValueError("examples with heatmaps are checked by tests/conformance/test_heatmap.py")
@@ -64,21 +69,37 @@ def attention_text(request):
 ROUTES = {
     "/v1/attention": {"response": attention_json, "text": attention_text},
     "/v1/masks": {"response": masks, "text": masks_text},
+    "/v1/positions": {"response": lambda request: tidy(position_answer(request))},
+    "/v1/heatmaps": {"response": lambda request: tidy(heatmap_answer(request))},
 }
+
+
+def in_file(case):
+    """Does the file hold the answer?"""
+    return "shapes" not in case and ("relations" not in case or "response" in case)
 
 
 def expected(case):
     """(key, answer) of a case, or None where the oracle has nothing to say."""
-    if case.get("status", 200) != 200 or "same_as" in case or case["path"] not in ROUTES:
+    if case.get("status", 200) != 200 or case["path"] not in ROUTES:
         return None
     key = "text" if case.get("accept") == "text/plain" else "response"
     answer = ROUTES[case["path"]][key](case["request"])
     if key == "response":
         # What the linter should say is the author's word: it is not computed from tensors.
-        said = [w for w in case.get("response", {}).get("warnings", []) if w["code"] != "hidden_rows"]
+        said = [w for w in (case.get("response") or {}).get("warnings", []) if w["code"] not in COMPUTED]
         if said:
             answer["warnings"] = said + answer.get("warnings", [])
     return key, answer
+
+
+def case_faults(case, answers):
+    """What does not hold of the oracle's answers; the last of them belongs to the case."""
+    if "shapes" in case:
+        shapes = {name: list(x.shape) for name, x in served(case["request"]).items()}
+        if shapes != case["shapes"]:
+            yield f"the shapes are {shapes}"
+    yield from relations.faults(case, answers, 1e-8)
 
 
 def agree(a, b):
@@ -126,19 +147,22 @@ def main():
     options = parser.parse_args()
     faults = cases = 0
     for path in sorted(FOLDER.glob("*.json")):
-        example = json.loads(path.read_text())
+        example, answers = json.loads(path.read_text()), []
         for i, case in enumerate(example["cases"]):
             want = expected(case)
-            if not want:
-                continue
-            cases += 1
-            key, answer = want
-            if not agree(case.get(key), answer):
+            answers.append(want[1] if want else None)
+            found = list(case_faults(case, answers)) if want else []
+            cases += want is not None
+            if want and "same_as" in case and not agree(answers[case["same_as"]], want[1]):
+                found.append(f"not the same as case {case['same_as']}")
+            if want and "same_as" not in case and in_file(case) and not agree(case.get(want[0]), want[1]):
                 if options.check:
-                    print(f"{path.name}: case {i} ({case['title']}): {key} is not the oracle's:\n"
-                          f"  file   {json.dumps(case.get(key))}\n  oracle {json.dumps(answer)}")
-                    faults += 1
-                case[key] = answer
+                    found.append(f"{want[0]} is not the oracle's:\n  file   {json.dumps(case.get(want[0]))}\n"
+                                 f"  oracle {json.dumps(want[1])}")
+                case[want[0]] = want[1]
+            faults += len(found)
+            for fault in found:
+                print(f"{path.name}: case {i} ({case['title']}): {fault}")
         if options.write:
             path.write_text(dump(example) + "\n")
     print(f"examples: {cases} answers, {faults} faults")
