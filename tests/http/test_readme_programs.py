@@ -1,0 +1,189 @@
+"""The programs in the README are run as they stand there: the page in a browser, the Python and the C example
+with the commands printed beside them. Only the address of the service is replaced."""
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import BINARY, PATIENCE, ROOT
+
+README = (ROOT / "README.md").read_text()
+SERVICE = "http://localhost:8080"
+PICTURES = Path(BINARY).resolve().parent / "test"
+HEADLESS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+# Sends what the page has drawn back to where the page came from.
+PROBE = """<script>
+const timer = setInterval(() => {
+  const text = document.getElementById("text").textContent;
+  if (!text) return;
+  clearInterval(timer);
+  const canvas = document.getElementById("map"), {width, height} = canvas;
+  const pixels = Array.from(canvas.getContext("2d").getImageData(0, 0, width, height).data);
+  fetch("/seen", {method: "POST", body: JSON.stringify({text, width, height, pixels})});
+}, 20);
+</script>"""
+
+
+def program(language):
+    """The README's one program in a language, and the commands and output printed below it."""
+    found = re.findall(rf"^```{language}\n(.*?)^```(.*?)(?=^```\w|^#)(?:```console\n(.*?)^```)?", README, re.M | re.S)
+    assert len(found) == 1, f"{len(found)} blocks of {language}"
+    text, _, console = found[0]
+    return text, console
+
+
+def console(text):
+    """[(command, output)]"""
+    return [tuple(part.split("\n", 1)) for part in re.split(r"^\$ ", text, flags=re.M) if part]
+
+
+def run(command, folder, **env):
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env={**os.environ, **env}, text=True,
+                          capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Site:
+    """One page on a free port of localhost, and what its probe sends back."""
+
+    def __init__(self):
+        site = self
+        self.page, self.seen = "", None
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = site.page.encode() if self.path == "/" else b""
+                self.send_response(200 if body else 404)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_POST(self):
+                site.seen = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.origin = f"http://localhost:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def show(self, page, folder, picture):
+        """Open the page in a fresh browser, take its picture, and give what it drew."""
+        self.page, self.seen = page, None
+        browser = shutil.which("chromium")
+        assert browser, "chromium is missing (tests/tools/deps test)"
+        subprocess.run([browser, *HEADLESS, f"--user-data-dir={folder / 'profile'}", "--window-size=560,620",
+                        "--virtual-time-budget=20000", f"--screenshot={picture}", self.origin + "/"],
+                       check=True, capture_output=True, timeout=2 * PATIENCE)
+        assert self.seen, "the page showed nothing"
+        return self.seen
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def site():
+    served = Site()
+    yield served
+    served.close()
+
+
+def drawn(seen):
+    return np.array(seen["pixels"], np.uint8).reshape(seen["height"], seen["width"], 4)
+
+
+def test_page_draws_the_heatmap(start, site, tmp_path):
+    text, _ = program("html")
+    assert len(re.search(r"<script>\n(.*)\n</script>", text, re.S).group(1).splitlines()) <= 20
+    daemon = start("--cors-origins", site.origin)
+    assert SERVICE in text
+    PICTURES.mkdir(exist_ok=True)
+    picture = PICTURES / "readme_heatmap.png"
+    seen = site.show(text.replace(SERVICE, daemon.url) + PROBE, tmp_path, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+    def normal(seed):
+        return {"shape": [1, 8, 64, 32], "random": "normal", "seed": seed}
+
+    [head] = daemon.post("/v1/attention", {
+        "query": normal(1), "key": normal(2), "value": normal(3), "is_causal": True, "window": [40, 0],
+        "return": [], "heatmap": {"heads": [3], "encoding": "u8", "transform": "sqrt"}}).json()["heatmap"]["heads"]
+    cells = np.frombuffer(base64.b64decode(head["max"]), np.uint8).reshape(head["shape"]).astype(np.float64)
+    want = np.stack([255 - cells, 255 - cells * 0.7, 255 - cells * 0.3, np.full_like(cells, 255)], -1)
+    row, key = np.indices(cells.shape)
+    hidden = (key > row) | (key < row - 40)
+    want[hidden] = [221, 221, 221, 255]
+    assert np.array_equal(drawn(seen), np.rint(want).astype(np.uint8))
+    assert len(np.unique(drawn(seen)[~hidden], axis=0)) > 50
+    assert seen["text"].startswith("head 3: weights ")
+
+
+def test_page_says_when_the_origin_is_not_allowed(start, site, tmp_path):
+    text, _ = program("html")
+    daemon = start("--cors-origins", "http://localhost:1")
+    seen = site.show(text.replace(SERVICE, daemon.url) + PROBE, tmp_path, tmp_path / "refused.png")
+    assert "fetch" in seen["text"].lower() and not drawn(seen).any()
+
+
+def test_python_example(daemon, tmp_path):
+    text, shown = program("python")
+    [(command, output)] = console(shown)
+    assert text.count(SERVICE) == 1 and command == "python3 example.py"
+    (tmp_path / "example.py").write_text(text.replace(SERVICE, daemon.url))
+    (tmp_path / "python3").symlink_to(sys.executable)
+    assert run(command, tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}") == output
+
+
+def test_python_example_prints_the_problem(daemon, tmp_path):
+    text, _ = program("python")
+    wrong = text.replace(SERVICE, daemon.url).replace('"is_causal"', '"is_casual"')
+    done = subprocess.run([sys.executable, "-c", wrong], text=True, capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 1 and 'did you mean "is_causal"' in done.stderr
+
+
+def make(*words):
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "DESTDIR")}
+    done = subprocess.run(["make", "--no-print-directory", *words], cwd=ROOT, env=env, text=True,
+                          capture_output=True, timeout=10 * PATIENCE)
+    assert done.returncode == 0, done.stderr
+
+
+def test_c_example_with_the_installed_library(tmp_path):
+    """`make install` into a folder of a package, the example built and run from there, and all removed again."""
+    where = [f"DESTDIR={tmp_path / 'root'}", "PREFIX=/usr"]
+    make("install", *where)
+    usr = tmp_path / "root/usr"
+    found = {str(p.relative_to(usr)) for p in usr.rglob("*") if not p.is_dir()}
+    assert {"bin/attnd", "lib/libattn.a", "lib/libattn.so", "lib/pkgconfig/attn.pc"} <= found
+    public = {f"include/attn/{p.name}" for p in (ROOT / "lib/include/attn").glob("*.h")}
+    assert public == {f for f in found if f.startswith("include/")}
+    assert str(tmp_path) not in (usr / "lib/pkgconfig/attn.pc").read_text()
+
+    text, shown = program("c")
+    (tmp_path / "example.c").write_text(text)
+    [(command, output)] = console(shown)
+    env = {"PKG_CONFIG_SYSROOT_DIR": str(tmp_path / "root"), "PKG_CONFIG_PATH": str(usr / "lib/pkgconfig"),
+           "LD_LIBRARY_PATH": str(usr / "lib")}
+    assert run(command.replace("cc ", "cc -std=c11 -Wall -Wextra -Werror "), tmp_path, **env) == output
+    version = run("pkg-config --modversion attn", tmp_path, **env).strip()
+    assert run(f"{usr}/bin/attnd --version", tmp_path).strip() == f"attnd {version}"
+
+    make("uninstall", *where)
+    assert not [p for p in usr.rglob("*") if not p.is_dir()]
