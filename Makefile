@@ -37,8 +37,8 @@ SERVER_LIBS = $(call PKGL,libmicrohttpd jansson)
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 
-.PHONY: all help run test deps unit check-asan check-tsan check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-service docker-test layers format format-check install uninstall clean
+.PHONY: all help run test deps unit check-asan check-tsan check-mutants check-torch bench bench-numbers bench-attention \
+        bench-accuracy bench-gemm bench-numbers bench-service docker-test layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 
@@ -72,6 +72,9 @@ check-torch: ## compare with PyTorch (installs torch==2.13.0 into build/)
 bench: bench-gemm bench-attention bench-accuracy bench-service ## every benchmark
 
 bench-gemm: $(BUILD)/tests/bench/bench_gemm ## the peak of the dense product
+	@$<
+
+bench-numbers: $(BUILD)/tests/bench/bench_numbers ## nanoseconds a JSON number, each way
 	@$<
 
 bench-attention: all ## attention beside PyTorch in the same run

@@ -182,7 +182,11 @@ static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t str
     case ATTN_F32:
     case ATTN_F16:
     case ATTN_BF16:
+        if (decimals < 0 && dtype == ATTN_F32 && stride == 1)
+            return srv_write_singles(p, (const float *)(const void *)src, n);
         attn_widen_f32(wide.f, src, dtype, stride, n);
+        if (decimals < 0)
+            return srv_write_singles(p, wide.f, n);
         for (size_t i = 0; i < n; i++, *p++ = ',')
             p = write_float(p, wide.f[i], decimals);
         break;

@@ -15,6 +15,13 @@ const char *srv_read_f32(const char *p, const char *end, float *out);
 const char *srv_read_f64(const char *p, const char *end, double *out);
 const char *srv_read_i64(const char *p, const char *end, int64_t *out);
 
+/* The same for a list of float32, the hot loop of every JSON body: up to `room` finite numbers at p
+ * with a comma and perhaps a blank between them. Returns where it stopped: *comma: behind a comma
+ * (or at p itself), at what is no finite number; else at the byte behind the last number, which is
+ * no comma. `start`: the first byte that may be looked at, at or before p; *end is readable. */
+const char *srv_read_singles(const char *p, const char *start, const char *end, float *out,
+                             size_t room, size_t *count, bool *comma);
+
 #define SRV_NUMBER_TEXT 32 /* room that any of these needs, bytes */
 
 /* Write the shortest decimal text that reads back to the same float32 (double), nearest to the
@@ -24,6 +31,9 @@ const char *srv_read_i64(const char *p, const char *end, int64_t *out);
 char *srv_write_f32(char *p, float value);
 char *srv_write_f64(char *p, double value);
 char *srv_write_i64(char *p, int64_t value);
+/* n float32, each followed by a comma; what is not finite as null. Room: n * (SRV_NUMBER_TEXT + 1).
+ */
+char *srv_write_singles(char *p, const float *values, size_t n);
 /* Rounded half to even at `decimals` (0 … 17) digits after the point, trailing zeros dropped. */
 char *srv_write_decimals(char *p, double value, int decimals);
 

@@ -16,6 +16,16 @@ typedef struct srv_power {
 
 extern const srv_power srv_powers[SRV_POWER_LAST - SRV_POWER_FIRST + 1];
 
+/* Of the exponent field e of a float32: the size of its last place, 2^(e - 150), in units of
+ * 10^(k + 1) with k = floor(log10(2^(e - 150))), so between 0.1 and 1; in 2^-64, rounded up. Rows 0
+ * and 255 (subnormals; infinity and NaN) are 0. */
+typedef struct srv_single_unit {
+    uint64_t size;
+    int64_t k;
+} srv_single_unit;
+
+extern const srv_single_unit srv_single_units[256];
+
 /* floor(q * log2(10)), exact for |q| <= 1233: 1741647 / 2^19 = 3.3219280…. */
 static inline int srv_power_log2(int q) {
     return (q * 1741647) >> 19;

@@ -162,30 +162,12 @@ static bool read_element(srv_list *l, size_t i) {
     return true;
 }
 
-/* As many float32 numbers with plain commas between them as there are; the cursor stays at the
- * first byte that is neither, and *comma tells whether a comma was the last thing taken. */
-static void read_singles(srv_list *l, size_t *at, bool *comma) {
-    const char *p = l->s->p, *end = l->s->end;
-    float *out = (float *)(void *)l->data;
-    size_t i = *at;
-    *comma = true;
-    while (i < l->room) {
-        float value;
-        const char *next = srv_read_f32(p, end, &value);
-        if (!next || !(fabsf(value) <= 3.4028234663852886e38f))
-            break;
-        out[i++] = value;
-        p = next;
-        if (*p != ',') {
-            *comma = false;
-            break;
-        }
-        p++;
-        if (*p == ' ')
-            p++;
-    }
-    l->s->p = p;
-    *at = i;
+static void read_singles(srv_list *l, bool *comma) {
+    srv_scan *s = l->s;
+    size_t n;
+    s->p = srv_read_singles(s->p, s->req->body, s->end, (float *)(void *)l->data + l->count,
+                            l->room - l->count, &n, comma);
+    l->count += n;
 }
 
 bool srv_list_row(srv_list *l, int level, size_t *n) {
@@ -195,7 +177,7 @@ bool srv_list_row(srv_list *l, int level, size_t *n) {
         bool comma = true;
         srv_scan_space(s);
         if (l->dtype == ATTN_F32)
-            read_singles(l, &l->count, &comma);
+            read_singles(l, &comma);
         if (comma) {
             srv_scan_space(s);
             if (l->count == l->room || !read_element(l, l->count))
