@@ -100,6 +100,15 @@ void attn_block_begin(const attn_attention *a, const attn_block *block, const vo
                         row_of(w->terms, r, a->rule.relative, k));
 }
 
+static double reach_of(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width) {
+    double reach = 0;
+    if (ld == width)
+        return k->reach(rows, n * width);
+    for (size_t r = 0; r < n; r++)
+        reach = fmax(reach, k->reach((const char *)rows + r * ld * k->elem, width));
+    return reach;
+}
+
 void attn_block_scores(const attn_attention *a, const attn_block *block, const attn_packed *packed,
                        size_t j0, size_t n, const void *q, size_t ldq, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -111,6 +120,8 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
     } else {
         size_t ld;
         const void *rows = attn_key_rows(a, block->b, hkv, j0, n, k->elem, w->source, &ld);
+        if (w->watch)
+            w->key_reach = fmax(w->key_reach, reach_of(k, rows, ld, n, E));
         k->pack_key(w->packed_key, rows, ld, n, E);
     }
     if (a->score_v)
@@ -153,6 +164,8 @@ static void accumulate(const attn_attention *a, const attn_block *block, const a
     } else {
         size_t ld;
         const void *rows = attn_value_rows(a, block->b, hkv, j0, n, k->elem, w->source, &ld);
+        if (w->watch)
+            w->value_reach = fmax(w->value_reach, reach_of(k, rows, ld, n, a->dims.Ev));
         k->pack_value(w->packed_value, rows, ld, n, a->dims.Ev);
     }
     k->accumulate(w->acc, w->tile, block->rows, values, n, a->dims.Ev, w->factor);

@@ -12,6 +12,7 @@
 #include "attention/cells.h"
 
 #define PIECE_OPERATIONS 1e8 /* about a millisecond of a fast table */
+enum { FEW_QUERIES = 8 };    /* so few rows that packing keys for all of them does not pay */
 
 typedef struct lane {
     attn_block_work work, careful;
@@ -19,12 +20,13 @@ typedef struct lane {
 
 typedef struct forward {
     const attn_attention *a;
-    const attn_packed *packed;
+    const attn_packed *packed; /* NULL: keys are packed on the way, tile by tile */
     lane *lanes;
     unsigned want;
     attn_results *out;
     size_t row_blocks, blocks_a_piece, pieces_a_head;
     _Atomic size_t hidden_rows;
+    _Atomic int not_finite; /* without packed keys: something is not finite, so they are needed */
 } forward;
 
 /* --- finishing a row --- */
@@ -175,28 +177,30 @@ static attn_status load_queries(const forward *f, const attn_block *block, attn_
     return ATTN_OK;
 }
 
+/* Could a product or a sum of these magnitudes overflow float? */
+static bool may_overflow(const attn_attention *a, double query, double key, double value) {
+    const double score = query * key * (double)a->dims.score_width * fmax(1, fabs(a->scale));
+    return a->kernels->elem == sizeof(float) &&
+           (score > FLT_MAX / 4 || value * (double)a->dims.S > FLT_MAX / 4);
+}
+
 /* Rows that the table must not compute: those that see something not finite, and all of them where
- * a product or a sum could overflow float. */
+ * float could overflow. */
 static uint64_t careful_rows(const forward *f, const attn_block *block, double reach) {
     const attn_attention *a = f->a;
     const attn_packed *p = f->packed;
     const size_t first = attn_packed_tile(a, p, block->b, attn_kv_head(a, block->h), 0);
     uint64_t careful = 0;
+    double key = 0, value = 0;
     if (p->any_bad)
         for (size_t r = 0; r < block->rows; r++)
             if (attn_sees_bad(a, p, block->b, block->h, block->i + r))
                 careful |= UINT64_C(1) << r;
-    if (a->kernels->elem == sizeof(float)) {
-        double key = 0, value = 0;
-        for (size_t t = 0; t < p->tiles; t++) {
-            key = fmax(key, p->key_reach[first + t]);
-            value = fmax(value, p->value_reach[first + t]);
-        }
-        const double score = reach * key * (double)a->dims.score_width * fmax(1, fabs(a->scale));
-        if (score > FLT_MAX / 4 || value * (double)a->dims.S > FLT_MAX / 4)
-            careful = UINT64_MAX;
+    for (size_t t = 0; t < p->tiles; t++) {
+        key = fmax(key, p->key_reach[first + t]);
+        value = fmax(value, p->value_reach[first + t]);
     }
-    return careful;
+    return may_overflow(a, reach, key, value) ? UINT64_MAX : careful;
 }
 
 static attn_status run_block(forward *f, const attn_block *block, lane *l, attn_error *err) {
@@ -213,11 +217,20 @@ static attn_status run_block(forward *f, const attn_block *block, lane *l, attn_
     attn_status status = load_queries(f, block, w, &q, &ld, &careful, &reach, err);
     if (status != ATTN_OK)
         return status;
-    careful |= careful_rows(f, block, reach);
+    if (f->packed)
+        careful |= careful_rows(f, block, reach);
+    w->watch = !f->packed;
+    w->key_reach = w->value_reach = 0;
     if (in_pass)
         scores = result_at(a, &f->out->weights,
                            attn_row_index(a, block->b, block->h, block->i) * a->dims.S);
     attn_block_stream(a, block, f->packed, q, ld, scores, w);
+    if (w->watch && !(isfinite(w->key_reach) && isfinite(w->value_reach))) {
+        atomic_store(&f->not_finite, 1);
+        return ATTN_OK;
+    }
+    if (w->watch && may_overflow(a, reach, w->key_reach, w->value_reach))
+        careful = UINT64_MAX;
     for (size_t r = 0; r < block->rows && status == ATTN_OK; r++) {
         const double max = k->row_max(w->max, r);
         bool wide = k->elem == sizeof(float) && max != -INFINITY && !(fabs(max) < ATTN_WIDE);
@@ -306,26 +319,35 @@ static attn_status run_rows(forward *f, attn_pool *pool, const attn_control *con
     if (f->blocks_a_piece > f->row_blocks)
         f->blocks_a_piece = f->row_blocks ? f->row_blocks : 1;
     f->pieces_a_head = (f->row_blocks + f->blocks_a_piece - 1) / f->blocks_a_piece;
-    attn_status status = allocate_lanes(f, attn_pool_slots(pool), arena, err);
+    attn_status status = f->lanes ? ATTN_OK : allocate_lanes(f, attn_pool_slots(pool), arena, err);
     if (status == ATTN_OK)
         status = attn_pool_run(pool, d->B * d->Hq * f->pieces_a_head, run_piece, f, control, err);
     f->out->hidden_rows = f->hidden_rows;
     return status;
 }
 
+/* The run over packed keys and values. */
+static attn_status run_packed(attn_attention *a, forward *f, attn_pool *pool,
+                              const attn_control *control, attn_arena *arena, attn_error *err) {
+    attn_packed *packed;
+    attn_status status = attn_pack(a, pool, control, arena, &packed, err);
+    if (status != ATTN_OK)
+        return status;
+    a->packed = f->packed = packed;
+    f->hidden_rows = 0;
+    return run_rows(f, pool, control, arena, err);
+}
+
 attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_results *out,
                                attn_error *err) {
     attn_results results;
-    attn_packed *packed;
     attn_status status = allocate_results(a, want, arena, &results, err);
-    if (status == ATTN_OK)
-        status = attn_pack(a, pool, control, arena, &packed, err);
-    if (status != ATTN_OK)
-        return status;
-    a->packed = packed;
-    forward f = {.a = a, .packed = packed, .want = want, .out = &results};
-    status = run_rows(&f, pool, control, arena, err);
+    forward f = {.a = a, .want = want, .out = &results};
+    if (status == ATTN_OK && a->dims.L <= FEW_QUERIES)
+        status = run_rows(&f, pool, control, arena, err);
+    if (status == ATTN_OK && (a->dims.L > FEW_QUERIES || f.not_finite))
+        status = run_packed(a, &f, pool, control, arena, err);
     if (status == ATTN_OK && (want & ATTN_WANT_SCORES))
         status = attn_cells_fill(a, &results.stats, stage, false, pool, control, arena,
                                  &results.scores, err);

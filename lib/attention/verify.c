@@ -12,21 +12,13 @@ static void recompute(const attn_attention *a, const attn_block *row, attn_block
     const attn_kernels *k = w->kernels;
     size_t ld;
     const void *q = attn_query_rows(a, row->b, row->h, row->i, 1, k->elem, w->query, &ld);
+    w->watch = true;
+    w->value_reach = 1e-38; /* about the smallest normal number */
     attn_block_stream(a, row, NULL, q, ld, NULL, w);
     const double max = k->row_max(w->max, 0), sum = k->total(w->sum, 0);
     *lse = max == -INFINITY ? -INFINITY : k->logsumexp(max, sum);
     for (size_t e = 0; e < a->dims.Ev; e++)
         ((double *)w->acc)[e] = max == -INFINITY ? 0 : ((double *)w->acc)[e] / sum;
-}
-
-/* The largest finite magnitude among the values that a row could take from, at least the smallest
- * normal number. */
-static double largest_value(const attn_attention *a, const attn_packed *p, const attn_block *row) {
-    const size_t first = attn_packed_tile(a, p, row->b, attn_kv_head(a, row->h), 0);
-    double most = 1e-38;
-    for (size_t t = 0; t < p->tiles; t++)
-        most = fmax(most, p->value_reach[first + t]);
-    return most;
 }
 
 /* Element i of a result tensor. */
@@ -53,7 +45,7 @@ attn_status attn_attention_verify(const attn_attention *a, const attn_results *r
     const size_t rows = d->B * d->Hq * d->L;
     attn_verification v = {.rows = rows ? n : 0};
     attn_block_work w;
-    if (!results->output.rank || !a->packed)
+    if (!results->output.rank)
         return attn_fail(err, ATTN_EARG, "verify", "only a run with its output can be verified");
     if (!attn_block_work_init(&w, attn_kernels_of(ATTN_ISA_REF), 1, d, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for verification");
@@ -68,8 +60,8 @@ attn_status attn_attention_verify(const attn_attention *a, const attn_results *r
                       : a->kernels->logsumexp(results->stats.max[at], results->stats.sum[at]);
         if (got != lse)
             v.logsumexp_error = fmax(v.logsumexp_error, fabs(got - lse));
-        v.output_error = fmax(v.output_error, output_difference(a, results, &row, w.acc) /
-                                                  largest_value(a, a->packed, &row));
+        const double scale = isfinite(w.value_reach) ? w.value_reach : 1;
+        v.output_error = fmax(v.output_error, output_difference(a, results, &row, w.acc) / scale);
     }
     *out = v;
     return ATTN_OK;

@@ -150,8 +150,8 @@ typedef struct attn_range {
 } attn_range;
 
 /* The largest differences found when n random rows (attn_rng, `seed`) are computed again in double
- * from the inputs: of output (relative to the largest magnitude of value) and of logsumexp. Needs
- * ATTN_WANT_OUTPUT in the run. */
+ * from the inputs: of output (relative to the largest magnitude of value where that is finite) and
+ * of logsumexp. Needs ATTN_WANT_OUTPUT in the run. */
 typedef struct attn_verification {
     size_t rows;
     double output_error, logsumexp_error;
