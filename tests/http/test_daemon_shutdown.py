@@ -91,7 +91,7 @@ def test_load_across_a_stop_loses_nothing(start):
     stopping = threading.Event()
 
     def client(number):
-        body = [TINY, work(n=600), work(n=2500)][number % 3].encode()
+        body = [TINY, work(n=300), work(n=1500)][number % 3].encode()
         data = post(body, f"Content-Length: {len(body)}")
         try:
             sock = daemon.connect()
