@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/predict.h"
 #include "api/route.h"
 #include "budget.h"
 #include "host.h"
@@ -80,7 +81,8 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     app->meters = srv_meters_new(app->router->labels, app->router->label_count);
     app->pool = attn_pool_new((size_t)config->workers);
     app->queue = srv_queue_new((size_t)config->requests_running, (size_t)config->queue_length);
-    if (!app->meters || !app->pool || !app->queue)
+    app->predictor = srv_predictor_new();
+    if (!app->meters || !app->pool || !app->queue || !app->predictor)
         return no_resources();
     return open_daemons(app);
 }
@@ -105,6 +107,7 @@ void srv_app_close(srv_app *app) {
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
     srv_queue_free(app->queue);
+    srv_predictor_free(app->predictor);
     attn_pool_free(app->pool);
     srv_meters_free(app->meters);
     if (app->router)

@@ -12,6 +12,7 @@
 
 typedef struct srv_daemon srv_daemon; /* http/daemon.h */
 struct srv_router;                    /* http/router.h */
+struct srv_predictor;                 /* api/predict.h */
 
 /* Exit codes of attnd, as --help lists them. */
 enum {
@@ -31,8 +32,9 @@ struct srv_app {
     srv_meters *meters;
     srv_log *log;
     struct srv_router *router;
-    srv_daemon *data, *ops; /* ops: NULL when off */
-    atomic_int draining;    /* SIGTERM came: /readyz answers 503, new requests are refused */
+    struct srv_predictor *predictor; /* measures this machine when a dry run asks */
+    srv_daemon *data, *ops;          /* ops: NULL when off */
+    atomic_int draining; /* SIGTERM came: /readyz answers 503, new requests are refused */
 };
 
 /* Bring the service up in `app` (zeroed by the caller): kernels, pool, queue, both daemons. 0, or

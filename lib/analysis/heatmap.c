@@ -10,6 +10,18 @@ attn_heatmap_options attn_heatmap_defaults(void) {
     return (attn_heatmap_options){.heads = ATTN_HEADS_ALL, .pool = ATTN_POOL_MAX};
 }
 
+attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
+                               size_t S, size_t *maps, size_t shape[2], attn_error *err) {
+    attn_heatmap_plan plan;
+    attn_status status = attn_analysis_plan(options, B, H, L, S, 1, &plan, err);
+    if (status)
+        return status;
+    *maps = plan.maps;
+    shape[0] = plan.shape[0];
+    shape[1] = plan.shape[1];
+    return ATTN_OK;
+}
+
 attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err) {
     attn_heatmap_plan plan;

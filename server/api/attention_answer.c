@@ -6,20 +6,14 @@
 
 #include "attention_call.h"
 
-static void write_tensor(srv_json *j, const char *name, const attn_tensor *t) {
-    if (t->rank == 0)
-        return;
-    srv_json_key(j, name);
-    srv_json_tensor(j, t);
-}
-
 static void write_omitted(srv_json *j, const srv_attention_call *call) {
+    const attn_attention_dims *d = &call->dims;
     srv_json_key(j, "omitted");
     srv_json_object(j);
     srv_json_key(j, "weights");
     srv_json_object(j);
     srv_json_key(j, "values");
-    srv_json_real(j, call->cost.cells);
+    srv_json_real(j, (double)d->B * (double)d->Hq * (double)d->L * (double)d->S);
     srv_json_key(j, "how");
     srv_json_string(j, "name \"weights\" in return, or ask for a heatmap");
     srv_json_object_end(j);
@@ -57,19 +51,30 @@ static void write_dims(srv_json *j, const attn_attention_dims *d) {
 static double scale_used(const srv_attention_call *call) {
     if (!isnan(call->in.scale))
         return call->in.scale;
-    return call->dims.E > 0 ? 1 / sqrt((double)call->dims.E) : 1;
+    bool unit = call->in.score.kind != ATTN_SCORE_scaled_dot || call->dims.E == 0;
+    return unit ? 1 : 1 / sqrt((double)call->dims.E);
 }
 
+/* Costs on one thread: what explain may say of any service. */
 static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     const attn_mask *mask = attn_attention_mask(call->op);
+    srv_attention_bill bill;
+    if (!srv_attention_count(call, call->want, 1, &bill)) {
+        j->failed = true;
+        return;
+    }
     srv_json_key(j, "diagnostics");
     srv_json_object(j);
     srv_json_key(j, "mask");
     srv_json_string(j, attn_mask_words(mask, call->req->arena));
     srv_json_key(j, "kept");
-    srv_json_real(j, srv_mask_kept(mask, call->cost.cells));
+    srv_json_real(j, srv_mask_kept(mask, bill.cells));
     write_offsets(j, mask);
     write_dims(j, &call->dims);
+    srv_json_key(j, "score");
+    srv_json_string(j, attn_score_name(call->in.score.kind));
+    srv_json_key(j, "parameters");
+    srv_json_size(j, call->parameters);
     srv_json_key(j, "scale");
     srv_json_real(j, scale_used(call));
     srv_json_key(j, "softcap");
@@ -79,37 +84,73 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     srv_json_key(j, "kernel");
     srv_json_string(j, attn_attention_kernel(call->op));
     srv_json_key(j, "cells");
-    srv_json_real(j, call->cost.cells);
+    srv_json_real(j, bill.cells);
     srv_json_key(j, "operations");
-    srv_json_real(j, call->cost.operations);
+    srv_json_real(j, bill.operations);
     srv_json_key(j, "bytes");
     srv_json_object(j);
     srv_json_key(j, "work");
-    srv_json_size(j, call->alone.work_bytes);
+    srv_json_size(j, bill.work_bytes);
     srv_json_key(j, "result");
-    srv_json_size(j, call->alone.result_bytes);
+    srv_json_size(j, bill.result_bytes);
     srv_json_object_end(j);
     srv_json_object_end(j);
 }
 
-void srv_attention_json(srv_attention_call *call) {
+static void write_verification(srv_json *j, const attn_verification *v) {
+    srv_json_key(j, "verification");
+    srv_json_object(j);
+    srv_json_key(j, "rows");
+    srv_json_size(j, v->rows);
+    srv_json_key(j, "output_error");
+    srv_json_real(j, v->output_error);
+    srv_json_key(j, "logsumexp_error");
+    srv_json_real(j, v->logsumexp_error);
+    srv_json_object_end(j);
+}
+
+const attn_tensor *srv_attention_tensor(const srv_attention_call *call, size_t result) {
     const attn_results *r = &call->results;
+    const attn_tensor *const tensors[SRV_RESULTS] = {
+        &r->output, &r->weights,     &r->weights_dropped, &r->logsumexp,
+        &r->scores, &r->present_key, &r->present_value};
+    return tensors[result];
+}
+
+/* The named tensors. Large ones take a while, so the deadline is looked at between them; false: it
+ * passed, or the client left. */
+static bool write_tensors(srv_json *j, const srv_attention_call *call) {
+    srv_result rows[SRV_RESULTS];
+    attn_error err = {0};
+    srv_attention_results(call, rows);
+    for (size_t i = 0; i < SRV_RESULTS; i++) {
+        if ((rows[i].want & call->want) == 0)
+            continue;
+        srv_json_key(j, rows[i].name);
+        srv_json_tensor(j, srv_attention_tensor(call, i));
+        if (attn_control_check(&call->req->control, &err)) {
+            srv_problem_error(call->req, &err);
+            return false;
+        }
+    }
+    return true;
+}
+
+void srv_attention_json(srv_attention_call *call) {
     srv_json j;
     srv_json_begin(&j, call->req);
     j.decimals = (int)call->body.decimals;
     srv_json_object(&j);
-    write_tensor(&j, "output", &r->output);
-    write_tensor(&j, "weights", &r->weights);
-    write_tensor(&j, "logsumexp", &r->logsumexp);
-    write_tensor(&j, "scores", &r->scores);
-    write_tensor(&j, "present_key", &r->present_key);
-    write_tensor(&j, "present_value", &r->present_value);
+    if (!write_tensors(&j, call))
+        return;
     if (call->heatmap) {
         srv_json_key(&j, "heatmap");
         srv_heat_write(&j, &call->maps, &call->body.heatmap, &call->body.labels);
     }
     if (call->weights_omitted)
         write_omitted(&j, call);
+    if (call->body.verify)
+        write_verification(&j, &call->verification);
     srv_warnings_write(&j, &call->warnings);
     if (call->body.explain)
         write_diagnostics(&j, call);

@@ -2,6 +2,7 @@
 #ifndef SRV_ATTENTION_CALL_H
 #define SRV_ATTENTION_CALL_H
 
+#include "form_input.h"
 #include "heat_input.h"
 #include "mask_input.h"
 #include "plain.h"
@@ -10,7 +11,7 @@
 #define SRV_WEIGHTS_UNASKED 65536 /* largest weights that are answered without being asked for */
 
 /* Items of `return`: the library's ATTN_WANT_* bits, then ours. */
-enum { SRV_WANT_HEATMAP = 32, SRV_WANT_LIBRARY = 31 };
+enum { SRV_WANT_HEATMAP = 64, SRV_WANT_LIBRARY = 63 };
 
 typedef struct srv_fill_input {
     uint64_t given;
@@ -33,29 +34,72 @@ typedef struct srv_attention_body {
     int score_stage; /* attn_stage */
     int64_t decimals, timeout_ms;
     srv_heat_input heatmap;
+    srv_score_input score;
+    srv_position_input position;
+    srv_projections_input projections;
+    attn_tensor sinks;
+    double dropout_p;
+    int64_t seed, verify;
+    bool dry_run;
 } srv_attention_body;
 
 void srv_attention_init(srv_attention_body *body); /* defaults */
 
+/* A tensor that the operation can answer, from shapes alone. */
+typedef struct srv_result {
+    const char *name;
+    unsigned want; /* its ATTN_WANT_* bit */
+    int rank;
+    size_t dims[ATTN_MAX_RANK];
+    double values, bytes;
+} srv_result;
+
+#define SRV_RESULTS 7
+
 typedef struct srv_attention_call {
     srv_request *req;
     srv_attention_body body;
-    attn_inputs in;
-    attn_attention_dims dims;
-    unsigned want;        /* ATTN_WANT_* */
-    bool heatmap;         /* asked for */
-    bool weights_omitted; /* by default, for their size */
+    attn_inputs in;               /* as sent */
+    attn_projections projections; /* num_heads 0: none */
+    attn_inputs shaped;           /* after projections; without data before the run */
+    attn_attention_dims dims;     /* of `shaped` */
+    size_t parameters;            /* numbers in scores, projections, positions, sinks */
+    unsigned want;                /* ATTN_WANT_* that are answered */
+    bool heatmap;                 /* asked for */
+    bool weights_omitted;         /* by default, for their size */
     attn_heatmap_options heat;
-    attn_cost cost;  /* of the heatmap too */
-    attn_cost alone; /* the same on one thread: what explain may say of any service */
     attn_attention *op;
     attn_results results;
     attn_heatmaps maps;
     attn_warnings warnings;
+    attn_verification verification;
 } srv_attention_call;
+
+/* What a run costs: tensors (and heatmaps) of the answer to the byte, the rest as the library
+ * reserves it. */
+typedef struct srv_attention_bill {
+    double cells, operations, placed; /* placed: operations, with their real weight in time */
+    size_t result_bytes, work_bytes;
+    double text; /* most bytes of the answer */
+} srv_attention_bill;
 
 /* Body -> inputs, dims and what is wanted. false: a problem is set. */
 bool srv_attention_prepare(srv_attention_call *call);
+/* What the library must compute for what is answered and verified. */
+unsigned srv_attention_computes(const srv_attention_call *call);
+/* All results in the order of answers, whether wanted or not (attention_cost.c). */
+void srv_attention_results(const srv_attention_call *call, srv_result rows[SRV_RESULTS]);
+/* The tensor of row `result` after a run. */
+const attn_tensor *srv_attention_tensor(const srv_attention_call *call, size_t result);
+/* The cost of answering `want` on `slots` threads, from shapes alone. false: a problem is set. */
+bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
+                         srv_attention_bill *out);
+/* Refuse what can never fit, with the numbers. */
+bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill);
+/* Prediction -> reply, without running (attention_dry.c). */
+srv_outcome srv_attention_dry(srv_attention_call *call);
+/* Weights on keys whose labels say that they are padding -> warnings (padding.c). */
+attn_status srv_attention_padding(srv_attention_call *call, attn_error *err);
 /* Results -> reply. */
 void srv_attention_json(srv_attention_call *call);
 void srv_attention_text(srv_attention_call *call);

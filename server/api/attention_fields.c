@@ -8,8 +8,8 @@
 
 static const char *const fill_modes[] = {"add", "replace", NULL};
 static const char *const layouts[] = {"BHLE", "BLHE", "BLD", NULL};
-static const char *const items[] = {"output",  "weights", "logsumexp", "scores",
-                                    "present", "heatmap", NULL};
+static const char *const items[] = {"output",  "weights",         "logsumexp", "scores",
+                                    "present", "weights_dropped", "heatmap",   NULL};
 static const char *const stages[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
 
 static const srv_field fill_fields[] = {
@@ -62,11 +62,47 @@ const srv_field srv_attention_fields[] = {
      .offset = AT(is_causal),
      .doc = "Query i sees the keys up to i + query_offset."},
     SRV_OFFSET_ROW(srv_attention_body, query_offset),
+    {.name = "score",
+     .kind = SRV_OBJECT,
+     .offset = AT(score),
+     .accepts = SRV_O_NAME,
+     .fields = srv_score_fields,
+     .doc = "How a query and a key become a score: a name, or an object with the parameters of the "
+            "form, which all heads share."},
+    {.name = "position",
+     .kind = SRV_OBJECT,
+     .offset = AT(position),
+     .fields = srv_position_fields,
+     .init = srv_position_init,
+     .doc = "How positions enter: query i sits at i + query_offset, key j at j."},
+    {.name = "projections",
+     .kind = SRV_OBJECT,
+     .offset = AT(projections),
+     .fields = srv_projections_fields,
+     .doc = "Multi-head attention: query, key and value [.., L, D] go through linear maps, are "
+            "split into heads and put together again. The weights come back for each head."},
+    {.name = "sinks",
+     .kind = SRV_TENSOR,
+     .offset = AT(sinks),
+     .accepts = SRV_T_REAL,
+     .doc = "[Hq]: a logit a head that takes part in the softmax and gives no value."},
+    {.name = "dropout_p",
+     .kind = SRV_REAL,
+     .offset = AT(dropout_p),
+     .min = 0,
+     .max = 1,
+     .doc = "Weights are dropped with this probability before they meet the values, the others "
+            "divided by 1 - p. Above 0 it needs seed. `weights` are those before dropout."},
+    {.name = "seed",
+     .kind = SRV_INT,
+     .offset = AT(seed),
+     .doc = "Which weights dropout_p drops, and which rows verify looks at."},
     {.name = "scale",
      .kind = SRV_UNION,
      .offset = AT(scale),
      .accepts = SRV_U_BOOL | SRV_U_NUMBER,
-     .doc = "Multiplies q . k; default 1/sqrt(E); false = 1."},
+     .doc = "Multiplies the score; default 1/sqrt(E) for scaled_dot, 1 for the other scores; "
+            "false = 1."},
     {.name = "softcap",
      .kind = SRV_REAL,
      .offset = AT(softcap),
@@ -139,6 +175,17 @@ const srv_field srv_attention_fields[] = {
      .kind = SRV_BOOL,
      .offset = AT(explain),
      .doc = "Add diagnostics: the mask in words, the kept share, offsets, sizes, kernel, cost."},
+    {.name = "verify",
+     .kind = SRV_INT,
+     .offset = AT(verify),
+     .min = 1,
+     .max = 1000,
+     .doc = "Compute so many random rows again in float64 and answer the largest differences as "
+            "verification."},
+    {.name = "dry_run",
+     .kind = SRV_BOOL,
+     .offset = AT(dry_run),
+     .doc = "Compute nothing: answer the shapes, the mask in words, and what a run would cost."},
     {.name = "timeout_ms",
      .kind = SRV_INT,
      .offset = AT(timeout_ms),
@@ -158,5 +205,6 @@ void srv_attention_init(srv_attention_body *body) {
     *body = (srv_attention_body){
         .enable_gqa = true, .layout = ATTN_BHLE, .score_stage = ATTN_STAGE_BIASED, .decimals = -1};
     srv_mask_input_init(&body->mask);
+    srv_position_init(&body->position);
     srv_heat_init(&body->heatmap);
 }

@@ -4,7 +4,8 @@
 #include "attention_call.h"
 
 static bool check_company(const srv_scope *scope) {
-    return srv_needs(scope, "key", "value", "send both, or neither for self-attention") &&
+    return (srv_given(scope, "projections") ||
+            srv_needs(scope, "key", "value", "send both, or neither for self-attention")) &&
            srv_needs(scope, "value", "key", "send both, or neither for self-attention") &&
            srv_needs(scope, "past_key", "past_value", "a cache has keys and values") &&
            srv_needs(scope, "past_value", "past_key", "a cache has keys and values") &&
@@ -12,6 +13,9 @@ static bool check_company(const srv_scope *scope) {
 }
 
 static bool check_heads(const srv_scope *scope, const srv_attention_body *body) {
+    if (srv_given(scope, "projections"))
+        return srv_excludes(scope, "num_heads", "projections",
+                            "projections have a num_heads of their own");
     if (body->layout == ATTN_BLD && !srv_given(scope, "num_heads"))
         return srv_refuse(
             scope, SRV_VALUE, "layout",
@@ -34,9 +38,13 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
         srv_given(scope, "return") ? body->items : ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
     if (srv_given(scope, "heatmap"))
         items |= SRV_WANT_HEATMAP;
-    if (items == 0 && !body->explain)
+    if (items == 0 && !body->explain && !body->dry_run && !body->verify)
         return srv_refuse(scope, SRV_VALUE, "return",
-                          "return is empty, and neither heatmap nor explain asks for anything");
+                          "return is empty, and nothing else (heatmap, explain, verify, dry_run) "
+                          "asks for anything");
+    if ((items & ATTN_WANT_WEIGHTS_DROPPED) && !srv_given(scope, "dropout_p"))
+        return srv_refuse(scope, SRV_VALUE, "return",
+                          "\"weights_dropped\" needs dropout_p, which is not in this request");
     if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0)
         return srv_refuse(scope, SRV_VALUE, "score_stage",
                           "score_stage needs \"scores\" in return, which does not ask for them");
@@ -81,6 +89,35 @@ static bool read_masks(srv_attention_call *call, const srv_scope *scope) {
     return true;
 }
 
+static bool read_dropout(srv_attention_call *call, const srv_scope *scope) {
+    const srv_attention_body *body = &call->body;
+    if (body->dropout_p >= 1)
+        return srv_refuse(scope, SRV_VALUE, "dropout_p",
+                          "expected a probability from 0 to below 1: at 1 nothing would be left");
+    if (body->dropout_p > 0 && !srv_given(scope, "seed"))
+        return srv_refuse(scope, SRV_VALUE, "dropout_p",
+                          "dropout_p needs seed, which is not in this request: the same seed drops "
+                          "the same weights");
+    if (srv_given(scope, "seed") && !srv_given(scope, "dropout_p") && !srv_given(scope, "verify"))
+        return srv_refuse(scope, SRV_VALUE, "seed",
+                          "seed needs dropout_p or verify, which are not in this request");
+    call->in.dropout_p = body->dropout_p;
+    call->in.dropout_seed = (uint64_t)body->seed;
+    return true;
+}
+
+static bool read_forms(srv_attention_call *call, const srv_scope *scope) {
+    const srv_attention_body *body = &call->body;
+    attn_inputs *in = &call->in;
+    bool any = body->allow_nonfinite;
+    size_t *n = &call->parameters;
+    return read_dropout(call, scope) && srv_score_read(scope, &body->score, any, &in->score, n) &&
+           srv_position_read(scope, &body->position, any, &in->position, n) &&
+           srv_parameter_read(scope, "sinks", &body->sinks, any, &in->sinks, n) &&
+           (!srv_given(scope, "projections") ||
+            srv_projections_read(scope, &body->projections, any, &call->projections, n));
+}
+
 static void copy_tensors(attn_inputs *in, const srv_attention_body *body) {
     in->query = body->query;
     in->key = body->key;
@@ -93,6 +130,24 @@ static void copy_tensors(attn_inputs *in, const srv_attention_body *body) {
     in->forbid_gqa = !body->enable_gqa;
     in->softcap = body->softcap;
     in->allow_nonfinite = body->allow_nonfinite;
+}
+
+/* The inputs after projections, which need no data for it, and the shapes that follow. */
+static bool read_shapes(srv_attention_call *call) {
+    attn_error err = {0};
+    attn_status status = ATTN_OK;
+    call->shaped = call->in;
+    if (call->projections.num_heads)
+        status = attn_projections_shape(&call->in, &call->projections, &call->shaped, NULL, &err);
+    if (!status)
+        status = attn_attention_shape(&call->shaped, &call->dims, &err);
+    if (status)
+        srv_problem_error(call->req, &err);
+    return !status;
+}
+
+unsigned srv_attention_computes(const srv_attention_call *call) {
+    return call->want | (call->body.verify ? ATTN_WANT_OUTPUT : 0);
 }
 
 /* Weights that nobody asked for are left out when they are large. */
@@ -112,14 +167,9 @@ bool srv_attention_prepare(srv_attention_call *call) {
         return false;
     call->in = attn_attention_defaults();
     copy_tensors(&call->in, body);
-    if (!read_scale(&scope, &body->scale, &call->in.scale) || !read_masks(call, &scope))
+    if (!read_scale(&scope, &body->scale, &call->in.scale) || !read_masks(call, &scope) ||
+        !read_forms(call, &scope) || !read_shapes(call))
         return false;
-
-    attn_error err = {0};
-    if (attn_attention_shape(&call->in, &call->dims, &err)) {
-        srv_problem_error(call->req, &err);
-        return false;
-    }
     settle_weights(call, &scope);
     if (!srv_labels_check(&scope, &body->labels, call->dims.L, call->dims.S))
         return false;

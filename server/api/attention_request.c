@@ -1,6 +1,6 @@
 /* POST /v1/attention: decode, check, bound what it will cost, compute, answer. Runs on the HTTP
  * thread while it is small, else on a worker; everything lives in the request's arena. */
-#include <stdio.h>
+#include <string.h>
 
 #include "app.h"
 #include "attention_call.h"
@@ -24,72 +24,6 @@ static bool decode(srv_attention_call *call) {
     return ok;
 }
 
-/* Bytes of JSON that result bytes become, with the writer's buffer doubling as it grows: a float32
- * takes up to 15, a float64 26; cells of a heatmap seldom need theirs, and its runs and edges take
- * no more than twice their 24 bytes. */
-#define TEXT_OF_TENSORS 8.0
-#define TEXT_OF_HEATMAP 4.0
-/* Brackets and commas of a row of each of four tensors, which empty rows have too. */
-#define TEXT_OF_ROWS 32.0
-
-/* The cost of the run and its heatmap on `slots` threads, from shapes alone; *text: most bytes of
- * the answer. */
-static bool count_cost(srv_attention_call *call, size_t slots, attn_cost *cost, double *text) {
-    srv_request *req = call->req;
-    const attn_attention_dims *d = &call->dims;
-    attn_cost heat = {0};
-    attn_error err = {0};
-    if (attn_attention_cost(d, call->want, slots, cost, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
-    double rows = (double)d->B * ((double)d->Hq * (double)d->L + (double)d->Hkv * (double)d->S);
-    *text = TEXT_OF_TENSORS * (double)cost->result_bytes + TEXT_OF_ROWS * rows;
-    if (!call->heatmap)
-        return true;
-    if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
-        srv_heat_problem(req, &err);
-        return false;
-    }
-    *text += TEXT_OF_HEATMAP * (double)heat.result_bytes;
-    cost->operations += heat.operations;
-    if (attn_size_add(cost->work_bytes, heat.work_bytes, &cost->work_bytes) &&
-        attn_size_add(cost->result_bytes, heat.result_bytes, &cost->result_bytes))
-        return true;
-    srv_problem(req, SRV_TOO_LARGE, "/heatmap", "its size is beyond what can be counted");
-    return false;
-}
-
-/* Refuse what can never fit, with the numbers. */
-static bool within_limits(srv_attention_call *call, double *text) {
-    srv_request *req = call->req;
-    const attn_attention_dims *d = &call->dims;
-    if (!count_cost(call, 1, &call->alone, text) ||
-        !count_cost(call, attn_pool_slots(req->app->pool), &call->cost, text))
-        return false;
-    double most = req->app->config->max_cells;
-    if (call->cost.cells > most) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
-                          "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells; at most %.4g "
-                          "are allowed",
-                          d->B, d->Hq, d->L, d->S, call->cost.cells, most);
-        return false;
-    }
-    double limit = (double)attn_arena_limit(req->arena);
-    double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
-                  (double)call->cost.result_bytes + *text;
-    if (need > limit) {
-        srv_problem_limit(
-            req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
-            "inputs, results (%zu bytes), scratch (%zu bytes) and the answer's text "
-            "(up to %.0f bytes) need %.0f bytes; a request may use %.0f: ask for less "
-            "in return, or for a heatmap instead of weights",
-            call->cost.result_bytes, call->cost.work_bytes, *text, need, limit);
-        return false;
-    }
-    return true;
-}
-
 static attn_status draw(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_pool *pool = req->app->pool;
@@ -101,23 +35,48 @@ static attn_status draw(srv_attention_call *call, attn_error *err) {
                                        &call->maps, err);
 }
 
+/* A row that is not finite after projections has no single element of the input to blame. */
+static bool refuse(srv_attention_call *call, attn_error *err) {
+    char *last = strrchr(err->where, '/');
+    if (call->projections.num_heads && err->code == ATTN_EVALUE && last)
+        *last = 0;
+    srv_problem_error(call->req, err);
+    return false;
+}
+
+static attn_status run(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    attn_pool *pool = req->app->pool;
+    attn_tensor heads;
+    attn_status status = attn_attention_run(call->op, srv_attention_computes(call),
+                                            (attn_stage)call->body.score_stage, pool, &req->control,
+                                            req->arena, &call->results, err);
+    if (!status && call->body.verify)
+        status =
+            attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
+                                  (uint64_t)call->body.seed, req->arena, &call->verification, err);
+    heads = call->results.output;
+    if (!status && call->projections.num_heads && (call->want & ATTN_WANT_OUTPUT))
+        status = attn_projections_output(&heads, &call->projections, pool, &req->control,
+                                         req->arena, &call->results.output, err);
+    return status ? status : srv_attention_padding(call, err);
+}
+
 static bool compute(srv_attention_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
-    if (attn_attention_new(&call->in, req->arena, &call->op, &err)) {
-        srv_problem_error(req, &err);
-        return false;
-    }
-    attn_status status =
-        attn_mask_lint(attn_attention_mask(call->op), req->arena, &call->warnings, &err);
+    attn_status status = ATTN_OK;
+    if (call->projections.num_heads)
+        status = attn_projections_apply(&call->in, &call->projections, req->app->pool,
+                                        &req->control, req->arena, &call->shaped, &err);
     if (!status)
-        status =
-            attn_attention_run(call->op, call->want, (attn_stage)call->body.score_stage,
-                               req->app->pool, &req->control, req->arena, &call->results, &err);
-    if (status) {
-        srv_problem_error(req, &err);
-        return false;
-    }
+        status = attn_attention_new(&call->shaped, req->arena, &call->op, &err);
+    if (!status)
+        status = attn_mask_lint(attn_attention_mask(call->op), req->arena, &call->warnings, &err);
+    if (!status)
+        status = run(call, &err);
+    if (status)
+        return refuse(call, &err);
     if (call->heatmap && draw(call, &err)) {
         srv_heat_problem(req, &err);
         return false;
@@ -127,10 +86,15 @@ static bool compute(srv_attention_call *call) {
 
 srv_outcome srv_attention(srv_request *req) {
     srv_attention_call call = {.req = req};
-    double text = 0;
-    if (!decode(&call) || !within_limits(&call, &text))
+    if (!decode(&call))
         return SRV_DONE;
-    bool small = call.cost.operations <= IN_PLACE_OPERATIONS && text <= IN_PLACE_TEXT;
+    if (call.body.dry_run)
+        return srv_attention_dry(&call);
+    srv_attention_bill bill;
+    if (!srv_attention_count(&call, call.want, attn_pool_slots(req->app->pool), &bill) ||
+        !srv_attention_within(&call, &bill))
+        return SRV_DONE;
+    bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT;
     if (req->in_place && !small)
         return SRV_DEFER;
 

@@ -44,32 +44,43 @@ static void print_tensor(attn_text *t, const char *name, const attn_tensor *tens
 static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
     const attn_mask *mask = attn_attention_mask(call->op);
+    srv_attention_bill bill;
+    if (!srv_attention_count(call, call->want, 1, &bill)) {
+        t->failed = true;
+        return;
+    }
     attn_text_add(t, "mask: %s\n", attn_mask_words(mask, call->req->arena));
-    attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * srv_mask_kept(mask, call->cost.cells),
-                  call->cost.cells);
+    attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * srv_mask_kept(mask, bill.cells),
+                  bill.cells);
+    attn_text_add(t, "score: %s, %zu parameters\n", attn_score_name(call->in.score.kind),
+                  call->parameters);
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
                   d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
     attn_text_add(t, "kernel: %s\n", attn_attention_kernel(call->op));
     attn_text_add(t, "cost: %.6g operations, %zu bytes of results, %zu bytes of scratch\n",
-                  call->alone.operations, call->alone.result_bytes, call->alone.work_bytes);
+                  bill.operations, bill.result_bytes, bill.work_bytes);
 }
 
 void srv_attention_text(srv_attention_call *call) {
-    const attn_results *r = &call->results;
-    int decimals = (int)call->body.decimals;
+    const attn_attention_dims *d = &call->dims;
+    const attn_verification *v = &call->verification;
+    srv_result rows[SRV_RESULTS];
     attn_text t = srv_plain_begin(call->req);
-    print_tensor(&t, "output", &r->output, decimals);
-    print_tensor(&t, "weights", &r->weights, decimals);
-    print_tensor(&t, "logsumexp", &r->logsumexp, decimals);
-    print_tensor(&t, "scores", &r->scores, decimals);
-    print_tensor(&t, "present_key", &r->present_key, decimals);
-    print_tensor(&t, "present_value", &r->present_value, decimals);
+    srv_attention_results(call, rows);
+    for (size_t i = 0; i < SRV_RESULTS; i++)
+        if (rows[i].want & call->want)
+            print_tensor(&t, rows[i].name, srv_attention_tensor(call, i), (int)call->body.decimals);
     if (call->heatmap)
         srv_heat_text(&t, &call->maps, &call->body.labels);
     if (call->weights_omitted)
         attn_text_add(&t,
                       "omitted: weights (%.0f values); name \"weights\" in return to get them\n",
-                      call->cost.cells);
+                      (double)d->B * (double)d->Hq * (double)d->L * (double)d->S);
+    if (call->body.verify)
+        attn_text_add(&t,
+                      "verified: %zu rows in float64, largest difference of output %.3g of the "
+                      "largest value, of logsumexp %.3g\n",
+                      v->rows, v->output_error, v->logsumexp_error);
     srv_warnings_text(&t, &call->warnings);
     if (call->body.explain)
         print_diagnostics(&t, call);

@@ -74,8 +74,16 @@ static bool add_window(const srv_scope *scope, const srv_mask_input *in, attn_ma
     return srv_mask_add(scope, spec, &layer);
 }
 
+static bool add_pattern(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec) {
+    if (!srv_given(scope, "pattern"))
+        return true;
+    attn_mask_layer layer = {.kind = ATTN_LAYER_PATTERN, .where = srv_where(scope, "pattern")};
+    return srv_pattern_read(scope, &in->pattern, &layer.pattern) &&
+           srv_mask_add(scope, spec, &layer);
+}
+
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec) {
-    return check_company(scope) && add_window(scope, in, spec) &&
+    return check_company(scope) && add_window(scope, in, spec) && add_pattern(scope, in, spec) &&
            add_tensor(scope, spec, ATTN_LAYER_VALUES, "attn_mask", &in->attn_mask,
                       meaning(in->mask_semantics)) &&
            add_tensor(scope, spec, ATTN_LAYER_PADDING, "key_padding_mask", &in->key_padding_mask,

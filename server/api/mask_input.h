@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "scope.h"
+#include "form_input.h"
 
 typedef struct srv_mask_input {
     attn_tensor attn_mask;
@@ -15,6 +15,7 @@ typedef struct srv_mask_input {
     attn_tensor key_lengths, token_ids;
     int64_t pad_id;
     srv_ints window;
+    srv_pattern_input pattern;
 } srv_mask_input;
 
 extern const char *const srv_mask_semantics[];    /* "keep", "hide", "additive" */
@@ -65,17 +66,25 @@ void srv_mask_input_init(srv_mask_input *in);
          .kind = SRV_INT,                                                                          \
          .offset = offsetof(T, at.pad_id),                                                         \
          .doc = "The id of the padding token in token_ids."},                                      \
+        {.name = "window",                                                                         \
+         .kind = SRV_INTS,                                                                         \
+         .offset = offsetof(T, at.window),                                                         \
+         .max = 2,                                                                                 \
+         .doc = "[left, right]: how many other keys a query sees on either side of its own "       \
+                "position, inclusive; -1 = no bound."},                                            \
     {                                                                                              \
-        .name = "window", .kind = SRV_INTS, .offset = offsetof(T, at.window), .max = 2,            \
-        .doc = "[left, right]: how many other keys a query sees on either side of its own "        \
-               "position, inclusive; -1 = no bound."                                               \
+        .name = "pattern", .kind = SRV_OBJECT, .offset = offsetof(T, at.pattern),                  \
+        .fields = srv_pattern_fields,                                                              \
+        .doc = "Which keys a query sees by their positions; what it hides is skipped, not "        \
+               "computed and masked."                                                              \
     }
 
 #define SRV_OFFSET_ROW(T, member)                                                                  \
     {                                                                                              \
         .name = "query_offset", .kind = SRV_UNION, .offset = offsetof(T, member),                  \
         .accepts = SRV_U_INT | SRV_U_INTS | SRV_U_STRING, .choices = srv_offset_words,             \
-        .doc = "Query i sits at key position i + query_offset, for is_causal and window: an "      \
+        .doc = "Query i sits at key position i + query_offset, for is_causal, window, pattern "    \
+               "and position: an "                                                                 \
                "integer, one a batch entry, or \"end\" (the last query at the last key). Default " \
                "0, or the cache's length with past_key."                                           \
     }

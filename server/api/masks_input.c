@@ -9,8 +9,8 @@
 
 #define AT(member) offsetof(srv_masks_body, member)
 
-enum { CAUSAL, PADDING, WINDOW, VALUES };
-static const char *const kinds[] = {"causal", "padding", "window", "values", NULL};
+enum { CAUSAL, PADDING, WINDOW, PATTERN, VALUES };
+static const char *const kinds[] = {"causal", "padding", "window", "pattern", "values", NULL};
 static const char *const combinations[] = {"and", NULL};
 
 static const char *const padding_ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
@@ -18,8 +18,10 @@ static const char *const own_causal[] = {NULL};
 static const char *const own_padding[] = {
     "key_padding_mask", "key_padding_semantics", "key_lengths", "token_ids", "pad_id", NULL};
 static const char *const own_window[] = {"window", NULL};
+static const char *const own_pattern[] = {"pattern", NULL};
 static const char *const own_values[] = {"attn_mask", "mask_semantics", NULL};
-static const char *const *const own[] = {own_causal, own_padding, own_window, own_values};
+static const char *const *const own[] = {own_causal, own_padding, own_window, own_pattern,
+                                         own_values};
 
 static void init_item(void *item) {
     srv_mask_input_init(&((srv_masks_item *)item)->mask);
@@ -33,7 +35,7 @@ static const srv_field item_fields[] = {
      .required = true,
      .doc =
          "causal; padding (key_padding_mask with key_padding_semantics, key_lengths, or token_ids "
-         "with pad_id); window (window); values (attn_mask)."},
+         "with pad_id); window (window); pattern (pattern); values (attn_mask)."},
     SRV_MASK_ROWS(srv_masks_item, mask),
     {0},
 };
@@ -98,6 +100,10 @@ static bool check_kind(const srv_scope *scope, int kind) {
     }
     if (kind == WINDOW && !srv_given(scope, "window"))
         return srv_refuse(scope, SRV_VALUE, "kind", "kind \"window\" needs window: [left, right]");
+    if (kind == PATTERN && !srv_given(scope, "pattern"))
+        return srv_refuse(scope, SRV_VALUE, "kind",
+                          "kind \"pattern\" needs pattern, such as {\"kind\": \"local\", "
+                          "\"radius\": 2}");
     if (kind == VALUES && !srv_given(scope, "attn_mask"))
         return srv_refuse(scope, SRV_VALUE, "kind", "kind \"values\" needs attn_mask");
     size_t ways = 0;

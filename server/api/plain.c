@@ -1,6 +1,10 @@
 /* Text replies and warnings. */
 #include "plain.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
 bool srv_plain(const srv_request *req) {
     return (req->accept & SRV_ACCEPT_TEXT) != 0 && (req->accept & SRV_ACCEPT_JSON) == 0;
 }
@@ -18,6 +22,24 @@ void srv_plain_end(srv_request *req, const attn_text *t) {
         return;
     }
     srv_reply_set(req, 200, "text/plain; charset=utf-8", t->data ? t->data : "", t->size);
+}
+
+bool srv_warnings_add(attn_warnings *warnings, attn_arena *arena, const char *code,
+                      const char *where, const char *format, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    attn_warning *items = attn_arena_small(arena, (warnings->count + 1) * sizeof *items);
+    const char *copy = attn_arena_text(arena, text, strlen(text));
+    if (!items || !copy)
+        return false;
+    if (warnings->count > 0)
+        memcpy(items, warnings->items, warnings->count * sizeof *items);
+    items[warnings->count++] = (attn_warning){code, where, copy};
+    warnings->items = items;
+    return true;
 }
 
 void srv_warnings_write(srv_json *j, const attn_warnings *warnings) {

@@ -11,6 +11,10 @@ attn_text srv_plain_begin(srv_request *req);
 /* The reply 200 text/plain, or a problem when memory ran out. */
 void srv_plain_end(srv_request *req, const attn_text *t);
 
+/* One more warning; false when memory ran out. `where` and `code` outlive the request. */
+bool srv_warnings_add(attn_warnings *warnings, attn_arena *arena, const char *code,
+                      const char *where, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 /* The key `warnings` with its list, resp. one line each; nothing when there are none. */
 void srv_warnings_write(srv_json *j, const attn_warnings *warnings);
 void srv_warnings_text(attn_text *t, const attn_warnings *warnings);

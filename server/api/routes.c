@@ -3,14 +3,15 @@
 #include "route.h"
 #include "route_fields.h"
 
-#define BOTH (SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT)
+#define BOTH    (SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT)
+#define TENSORS (BOTH | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY)
 
 const srv_route srv_routes[] = {
     {"GET", "/", SRV_HERE, srv_index, NULL, "This index: routes and examples", BOTH, "Index"},
     {"POST", "/v1/attention", SRV_SMALL, srv_attention, srv_attention_fields,
-     "Attention: output, exact weights, scores, heatmap", BOTH, "Attention"},
+     "Attention: output, exact weights, scores, heatmap", TENSORS, "Attention"},
     {"POST", "/v1/masks", SRV_SMALL, srv_masks, srv_masks_fields,
-     "Masks: build, combine, explain and check them", BOTH, "Mask"},
+     "Masks: build, combine, explain and check them", TENSORS, "Mask"},
     {"GET", "/v1/examples", SRV_HERE, srv_examples_list, NULL, "Worked examples", BOTH, "Examples"},
     {"GET", "/v1/examples/{id}", SRV_HERE, srv_examples_one, NULL,
      "One example: requests and what they answer", SRV_ACCEPT_JSON, "Example"},

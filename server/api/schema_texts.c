@@ -64,6 +64,10 @@ static const named_schema tensors[] = {
               "\"#/components/schemas/Flags\"}]}}"},
 };
 
+/* "name":schema, as members of properties. */
+#define P_NUMBERS(name) "\"" name "\":" REF("Numbers")
+#define P_NUMBER(name)  "\"" name "\":{\"type\":\"number\"}"
+
 static const named_schema parts[] = {
     {"Warning", "{\"description\":\"Legal, but probably not meant.\"," CLOSED
                 ",\"required\":[\"code\",\"where\",\"text\"],\"properties\":{\"code\":{\"type\":"
@@ -87,15 +91,40 @@ static const named_schema parts[] = {
                                       "\"json\",\"u8\",\"f16\","
                                       "\"f32\"]}}}"},
     {"Diagnostics",
-     "{" CLOSED ",\"required\":[\"mask\",\"kept\",\"offsets\",\"dims\",\"scale\",\"softcap\","
+     "{" CLOSED ",\"required\":[\"mask\",\"kept\",\"offsets\",\"dims\",\"score\",\"parameters\","
+                "\"scale\",\"softcap\","
      "\"dtype\",\"kernel\",\"cells\",\"operations\",\"bytes\"],\"properties\":{\"mask\":{\"type\":"
      "\"string\"},\"kept\":{\"type\":\"number\",\"minimum\":0,\"maximum\":1},\"offsets\":{\"type\":"
      "\"array\",\"items\":{\"type\":\"integer\"}},\"dims\":{" CLOSED ",\"properties\":{\"B\":" SIZE
      ",\"Hq\":" SIZE ",\"Hkv\":" SIZE ",\"L\":" SIZE ",\"S\":" SIZE ",\"past\":" SIZE ",\"E\":" SIZE
-     ",\"Ev\":" SIZE "}},\"scale\":{\"type\":\"number\"},"
+     ",\"Ev\":" SIZE "}},\"score\":{\"type\":\"string\"},\"parameters\":" SIZE
+     ",\"scale\":{\"type\":\"number\"},"
      "\"softcap\":{\"type\":\"number\"},\"dtype\":{\"enum\":[\"float32\",\"float64\"]},\"kernel\":"
      "{\"type\":\"string\"},\"cells\":{\"type\":\"number\"},\"operations\":{\"type\":\"number\"},"
      "\"bytes\":{" CLOSED ",\"properties\":{\"work\":" SIZE ",\"result\":" SIZE "}}}}"},
+    {"Verification",
+     "{\"description\":\"Largest differences of rows that were computed again in float64: of the "
+     "output, relative to the largest magnitude of value, and of logsumexp.\"," CLOSED
+     ",\"required\":[\"rows\",\"output_error\",\"logsumexp_error\"],\"properties\":{\"rows\":" SIZE
+     "," P_NUMBER("output_error") "," P_NUMBER("logsumexp_error") "}}"},
+    {"DryRun",
+     "{\"description\":\"What a run would answer and take. bytes: result is what the answer holds, "
+     "to the byte, work the scratch that is set aside; rnn: multiply-adds of a recurrent layer of "
+     "the same width beside those of the scores.\"," CLOSED
+     ",\"required\":[\"shapes\",\"cells\",\"operations\",\"bytes\",\"fits\",\"predicted_ms\"],"
+     "\"properties\":{\"shapes\":{\"type\":\"object\",\"additionalProperties\":" SIZES
+     "},\"mask\":{\"type\":\"string\"}," P_NUMBER("cells") "," P_NUMBER(
+         "operations") ",\"bytes\":{" CLOSED ",\"required\":[\"result\",\"work\"],\"properties\":{"
+                       "\"with_weights\":" SIZE ",\"without_weights\":" SIZE ",\"result\":" SIZE
+                       ",\"work\":" SIZE "}},\"fits\":{\"description\":\"Within the limits of this "
+                                         "service.\",\"type\":\"boolean\"},"
+                       "\"parameters\":" SIZE ",\"rnn\":{" CLOSED
+                       ",\"properties\":{" P_NUMBER("operations") "," P_NUMBER(
+                           "score_operations") "," P_NUMBER("path_length") "}},\"path_length\":{"
+                                                                           "\"const\":1},"
+                                                                           "\"predicted_ms\":{"
+                                                                           "\"type\":[\"number\","
+                                                                           "\"null\"]}}}"},
     {"ExampleEntry",
      "{\"type\":\"object\",\"required\":[\"id\",\"title\",\"what\",\"tags\",\"href\"],"
      "\"properties\":{\"id\":{\"type\":\"string\"},\"title\":{\"type\":\"string\"},\"what\":"
@@ -116,43 +145,39 @@ static const named_schema parts[] = {
 
 static const named_schema answers[] = {
     {"Attention",
-     "{\"description\":\"The tensors that return names, and what else was asked "
-     "for.\"," CLOSED ",\"properties\":{\"output\":" REF("Numbers") ",\"weights\":" REF(
-         "Nu"
-         "mb"
-         "er"
-         "s") ",\"logsumexp\":" REF("Numbers") ",\"scores\":" REF("Numbers") ",\"present_"
-                                                                             "key\":" REF("Numbers") ",\"present_value\":" REF("Numbers") ",\"heatmap\":" REF("Heatmap") ",\"omitted\":" OMITTED(
-                                                                                 "weights") ",\"w"
-                                                                                            "arni"
-                                                                                            "ngs"
-                                                                                            "\""
-                                                                                            ":" LIST(REF("Warning")) ",\"diagnostics\":" REF(
-                                                                                                "Di"
-                                                                                                "ag"
-                                                                                                "no"
-                                                                                                "st"
-                                                                                                "ic"
-                                                                                                "s") "}}"},
-    {"Mask", "{" CLOSED ",\"required\":[\"shape\",\"keep\",\"kept\",\"words\"],\"properties\":{"
-             "\"shape\":" SIZES
-             ",\"keep\":{\"description\":\"true = visible; of more than 65,536 cells as runs [row, "
-             "from, to) of visible keys, null standing for every batch entry or "
-             "head.\",\"anyOf\":[" REF(
-                 "Flags") ",{" CLOSED ",\"required\":[\"runs\"],\"properties\":{\"runs\":{\"type\":"
-                          "\"array\",\"items\":{" CLOSED
-                          ",\"required\":[\"batch\",\"head\",\"runs\"],\"properties\":{"
-                          "\"batch\":{\"type\":[\"integer\",\"null\"]},\"head\":{\"type\":["
-                          "\"integer\",\"null\"]},"
-                          "\"runs\":" RUNS "}}}}}]},\"additive\":{\"description\":\"What is added "
-                          "to the scores, null "
-                          "where hidden; only when something finite is added.\",\"$ref\":"
-                          "\"#/components/schemas/Numbers\"},\"kept\":{\"description\":\"Share of "
-                          "the cells that are "
-                          "visible.\",\"type\":\"number\",\"minimum\":0,\"maximum\":1},\"words\":{"
-                          "\"type\":\"string\"},"
-                          "\"labels\":" LABELS ",\"omitted\":" OMITTED(
-                              "additive") ",\"warnings\":" LIST(REF("Warning")) "}}"},
+     "{\"description\":\"The tensors that return names, and what else was asked for; with dry_run "
+     "only that.\"," CLOSED
+     ",\"properties\":{" P_NUMBERS("output") "," P_NUMBERS("weights") "," P_NUMBERS("weights_"
+                                                                                    "dropped") "," P_NUMBERS("logsumexp") "," P_NUMBERS("scores") "," P_NUMBERS("present_key") "," P_NUMBERS("present_value") ",\"heatmap\":" REF(
+         "Heatmap") ",\"omitted\":" OMITTED("weights") ",\"verification\":" REF("Verification") ","
+                                                                                                "\""
+                                                                                                "wa"
+                                                                                                "rn"
+                                                                                                "in"
+                                                                                                "gs"
+                                                                                                "\""
+                                                                                                ":" LIST(REF("Warning")) ",\"diagnostics\":" REF("Diagnostics") ",\"dry_run\":" REF("DryRun") "}}"},
+    {"Mask",
+     "{" CLOSED ",\"anyOf\":[{\"required\":[\"shape\",\"keep\",\"kept\",\"words\"]},{\"required\":["
+                "\"dry_run\"]}],\"properties\":{"
+     "\"shape\":" SIZES
+     ",\"keep\":{\"description\":\"true = visible; of more than 65,536 cells as runs [row, "
+     "from, to) of visible keys, null standing for every batch entry or "
+     "head.\",\"anyOf\":[" REF(
+         "Flags") ",{" CLOSED ",\"required\":[\"runs\"],\"properties\":{\"runs\":{\"type\":"
+                  "\"array\",\"items\":{" CLOSED
+                  ",\"required\":[\"batch\",\"head\",\"runs\"],\"properties\":{"
+                  "\"batch\":{\"type\":[\"integer\",\"null\"]},\"head\":{\"type\":["
+                  "\"integer\",\"null\"]},"
+                  "\"runs\":" RUNS "}}}}}]},\"additive\":{\"description\":\"What is added "
+                  "to the scores, null "
+                  "where hidden; only when something finite is added.\",\"$ref\":"
+                  "\"#/components/schemas/Numbers\"},\"kept\":{\"description\":\"Share of "
+                  "the cells that are "
+                  "visible.\",\"type\":\"number\",\"minimum\":0,\"maximum\":1},\"words\":{"
+                  "\"type\":\"string\"},"
+                  "\"labels\":" LABELS ",\"dry_run\":" REF("DryRun") ",\"omitted\":" OMITTED(
+                      "additive") ",\"warnings\":" LIST(REF("Warning")) "}}"},
     {"Examples", "{" CLOSED ",\"required\":[\"examples\"],\"properties\":{\"examples\":" LIST(
                      REF("ExampleEntry")) "}}"},
     {"Example", "{\"description\":\"Requests and what they answer.\",\"type\":\"object\","

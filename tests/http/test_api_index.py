@@ -118,9 +118,9 @@ def test_every_field_is_documented(document):
 
 def test_only_what_exists_is_in_it(document):
     fields = set(document["components"]["schemas"]["AttentionRequest"]["properties"])
-    assert not fields & {"score", "projections", "position", "pattern", "sinks", "dropout_p", "store", "verify",
-                         "dry_run", "precision", "analysis", "grad_output"}
-    assert {"query", "attn_mask", "heatmap", "labels", "timeout_ms"} <= fields
+    assert not fields & {"store", "precision", "analysis", "grad_output"}
+    assert {"query", "attn_mask", "heatmap", "labels", "timeout_ms", "score", "projections", "position", "pattern",
+            "sinks", "dropout_p", "seed", "verify", "dry_run"} <= fields
 
 
 BODIES = [

@@ -83,6 +83,9 @@ typedef struct attn_heatmaps {
 
 /* Default options. */
 attn_heatmap_options attn_heatmap_defaults(void);
+/* How many heatmaps, and how many rows and columns of cells each has, from shapes alone. */
+attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
+                               size_t S, size_t *maps, size_t shape[2], attn_error *err);
 /* Scratch and result bytes, from shapes alone. */
 attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err);

@@ -1,0 +1,155 @@
+/* What a run will cost, from shapes alone: admission, explain and dry_run read the same bill. */
+#include <string.h>
+
+#include "app.h"
+#include "attention_call.h"
+
+/* Bytes of JSON that result bytes become, with the writer's buffer doubling as it grows: a float32
+ * takes up to 15, a float64 26; cells of a heatmap seldom need theirs, and its runs and edges take
+ * no more than twice their 24 bytes. */
+#define TEXT_OF_TENSORS 8.0
+#define TEXT_OF_HEATMAP 4.0
+/* Brackets and commas of a row of each of four tensors, which empty rows have too. */
+#define TEXT_OF_ROWS 32.0
+/* What tanh costs beside a multiply-add, and a row in double beside one of the table. */
+#define TANH_OPERATIONS   10.0
+#define DOUBLE_OPERATIONS 16.0
+
+static void set_result(srv_result *row, const char *name, unsigned want, attn_dtype dtype, int rank,
+                       const size_t *dims) {
+    *row = (srv_result){.name = name, .want = want, .rank = rank, .values = 1};
+    memcpy(row->dims, dims, sizeof row->dims);
+    for (int i = 0; i < rank; i++)
+        row->values *= (double)dims[i];
+    row->bytes = row->values * (double)attn_dtype_size(dtype);
+}
+
+static void set_present(const srv_attention_call *call, srv_result *row, const char *name,
+                        size_t width) {
+    const attn_attention_dims *d = &call->dims;
+    const attn_tensor *past = &call->shaped.past_key;
+    bool heads = past->rank ? past->rank == d->batch_rank + 3 : d->has_heads;
+    size_t dims[ATTN_MAX_RANK];
+    int rank = d->batch_rank;
+    memcpy(dims, d->batch, sizeof dims);
+    if (heads)
+        dims[rank++] = d->Hkv;
+    dims[rank++] = d->S;
+    dims[rank++] = width;
+    set_result(row, name, ATTN_WANT_PRESENT, d->result, rank, dims);
+}
+
+void srv_attention_results(const srv_attention_call *call, srv_result rows[SRV_RESULTS]) {
+    const attn_attention_dims *d = &call->dims;
+    const attn_tensor *w_o = &call->projections.w_o;
+    attn_dtype output = w_o->rank && w_o->dtype == ATTN_F64 ? ATTN_F64 : d->result;
+    size_t dims[ATTN_MAX_RANK];
+    memcpy(dims, d->output, sizeof dims);
+    if (w_o->rank)
+        dims[d->output_rank - 1] = w_o->dims[0];
+    set_result(&rows[0], "output", ATTN_WANT_OUTPUT, output, d->output_rank, dims);
+    set_result(&rows[1], "weights", ATTN_WANT_WEIGHTS, d->result, d->weights_rank, d->weights);
+    set_result(&rows[2], "weights_dropped", ATTN_WANT_WEIGHTS_DROPPED, d->result, d->weights_rank,
+               d->weights);
+    set_result(&rows[3], "logsumexp", ATTN_WANT_LOGSUMEXP, d->result, d->rows_rank, d->rows);
+    set_result(&rows[4], "scores", ATTN_WANT_SCORES, d->result, d->weights_rank, d->weights);
+    set_present(call, &rows[5], "present_key", d->Ek);
+    set_present(call, &rows[6], "present_value", d->Ev);
+}
+
+static bool fail(const srv_attention_call *call, const attn_error *err) {
+    srv_problem_error(call->req, err);
+    return false;
+}
+
+static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
+    const attn_attention_dims *d = &call->dims;
+    attn_cost heat;
+    attn_error err = {0};
+    if (!call->heatmap)
+        return true;
+    if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
+        srv_heat_problem(call->req, &err);
+        return false;
+    }
+    bill->text += TEXT_OF_HEATMAP * (double)heat.result_bytes;
+    bill->operations += heat.operations;
+    if (attn_size_add(bill->work_bytes, heat.work_bytes, &bill->work_bytes) &&
+        attn_size_add(bill->result_bytes, heat.result_bytes, &bill->result_bytes))
+        return true;
+    srv_problem(call->req, SRV_TOO_LARGE, "/heatmap", "its size is beyond what can be counted");
+    return false;
+}
+
+static bool add_projections(const srv_attention_call *call, srv_attention_bill *bill) {
+    attn_cost around;
+    attn_error err = {0};
+    if (!call->projections.num_heads)
+        return true;
+    if (attn_projections_cost(&call->in, &call->projections, &around, &err))
+        return fail(call, &err);
+    bill->operations += around.operations;
+    if (attn_size_add(bill->work_bytes, around.work_bytes, &bill->work_bytes))
+        return true;
+    srv_problem(call->req, SRV_TOO_LARGE, "/projections",
+                "their size is beyond what can be counted");
+    return false;
+}
+
+bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
+                         srv_attention_bill *out) {
+    const attn_attention_dims *d = &call->dims;
+    unsigned computed = want | (srv_attention_computes(call) & ~call->want);
+    srv_result rows[SRV_RESULTS];
+    attn_cost cost;
+    attn_error err = {0};
+    double tensors = 0, sides;
+    if (attn_attention_cost(d, computed, slots, &cost, &err))
+        return fail(call, &err);
+    srv_attention_results(call, rows);
+    for (size_t i = 0; i < SRV_RESULTS; i++)
+        if (rows[i].want & want)
+            tensors += rows[i].bytes;
+    srv_attention_bill bill = {.cells = cost.cells, .operations = cost.operations};
+    bill.result_bytes = (size_t)tensors;
+    /* Statistics of the rows, alignment, and results that only verification needs are scratch. */
+    double rest = (double)cost.result_bytes - tensors;
+    if (!attn_size_add(cost.work_bytes, rest > 0 ? (size_t)rest : 0, &bill.work_bytes)) {
+        srv_problem(call->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
+        return false;
+    }
+    sides = (double)d->B * ((double)d->Hq * (double)d->L + (double)d->Hkv * (double)d->S);
+    bill.text = TEXT_OF_TENSORS * tensors + TEXT_OF_ROWS * sides;
+    if (!add_projections(call, &bill) || !add_heatmap(call, slots, &bill))
+        return false;
+    bill.placed = bill.operations + DOUBLE_OPERATIONS * 2 * (double)call->body.verify *
+                                        (double)d->S * (double)(d->score_width + d->Ev);
+    if (call->in.score.v.rank)
+        bill.placed += TANH_OPERATIONS * cost.cells * (double)d->score_width;
+    *out = bill;
+    return true;
+}
+
+bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill) {
+    srv_request *req = call->req;
+    const attn_attention_dims *d = &call->dims;
+    double most = req->app->config->max_cells;
+    if (bill->cells > most) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
+                          "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells; at most %.4g "
+                          "are allowed",
+                          d->B, d->Hq, d->L, d->S, bill->cells, most);
+        return false;
+    }
+    double limit = (double)attn_arena_limit(req->arena);
+    double need = (double)attn_arena_used(req->arena) + (double)bill->work_bytes +
+                  (double)bill->result_bytes + bill->text;
+    if (need <= limit)
+        return true;
+    srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+                      "inputs, results (%zu bytes), scratch (%zu bytes) and the answer's text "
+                      "(up to %.0f bytes) need %.0f bytes; a request may use %.0f: ask for less "
+                      "in return, or for a heatmap instead of weights",
+                      bill->result_bytes, bill->work_bytes, bill->text, need, limit);
+    return false;
+}

@@ -1,0 +1,156 @@
+/* Decoded forms -> the library's structs, with the contradictions that a field table cannot see:
+ * fields of another kind, parameters that are not finite. Shapes are the library's to check. */
+#include "form_input.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Which fields go with each kind beside `kind` itself, in one line a kind: names between spaces. A
+ * kind without a line takes none. */
+static const char *const score_parameters[ATTN_SCORE_COUNT] = {
+    [ATTN_SCORE_additive] = " w_q w_k b v ",
+    [ATTN_SCORE_general] = " w ",
+    [ATTN_SCORE_concat] = " w v ",
+};
+static const char *const position_parameters[] = {" slopes ", " table max_distance bidirectional ",
+                                                  " table ", " key_table value_table ",
+                                                  " layout base dims "};
+static const char *const pattern_parameters[] = {" radius ", " stride local ", " size ",
+                                                 " keys local "};
+
+static bool is_named(const char *list, const char *name) {
+    char word[64];
+    snprintf(word, sizeof word, " %s ", name);
+    return list && strstr(list, word) != NULL;
+}
+
+/* Only fields of the kind; with `all`, each of them. The table's first row is the kind. */
+static bool check_kind(const srv_scope *scope, int kind, const char *list, bool all) {
+    const char *name = scope->fields[0].choices[kind];
+    for (const srv_field *f = scope->fields + 1; f->name; f++) {
+        if (srv_given(scope, f->name) && !is_named(list, f->name))
+            return srv_refuse(scope, SRV_VALUE, f->name,
+                              "%s does not belong to the kind \"%s\", whose fields are:%s", f->name,
+                              name, list ? list : " none");
+        if (all && !srv_given(scope, f->name) && is_named(list, f->name))
+            return srv_refuse(scope, SRV_VALUE, "kind", "the kind \"%s\" needs %s", name, f->name);
+    }
+    return true;
+}
+
+/* The object that is the field `name` of `scope`. */
+static srv_scope inside(const srv_scope *scope, const char *name, const srv_field *fields,
+                        const void *body, char at[64]) {
+    snprintf(at, 64, "%.40s/%s", scope->at, name);
+    return (srv_scope){scope->req, fields, body, at};
+}
+
+/* The first element that is not finite, as its row-major index; SIZE_MAX for none. Decoded tensors
+ * are dense. */
+static size_t first_bad(const attn_tensor *t, size_t count) {
+    double part[256];
+    const size_t step = sizeof part / sizeof part[0], each = attn_dtype_size(t->dtype);
+    for (size_t i = 0; i < count; i += step) {
+        size_t n = count - i < step ? count - i : step;
+        attn_widen_f64(part, (const char *)t->data + i * each, t->dtype, 1, n);
+        for (size_t k = 0; k < n; k++)
+            if (!isfinite(part[k]))
+                return i + k;
+    }
+    return SIZE_MAX;
+}
+
+static bool refuse_bad(const srv_scope *scope, const char *name, const attn_tensor *t, size_t at) {
+    size_t index[ATTN_MAX_RANK];
+    char path[160];
+    for (int axis = t->rank - 1; axis >= 0; axis--) {
+        index[axis] = at % t->dims[axis];
+        at /= t->dims[axis];
+    }
+    int n = snprintf(path, sizeof path, "%s", name);
+    for (int axis = 0; axis < t->rank && n > 0 && (size_t)n < sizeof path; axis++)
+        n += snprintf(path + n, sizeof path - (size_t)n, "/%zu", index[axis]);
+    return srv_refuse(scope, SRV_NONFINITE, path,
+                      "NaN or infinity in a parameter; expected a finite number (or set "
+                      "allow_nonfinite)");
+}
+
+bool srv_parameter_read(const srv_scope *scope, const char *name, const attn_tensor *in, bool any,
+                        attn_tensor *out, size_t *parameters) {
+    size_t count, bad;
+    *out = *in;
+    if (in->rank == 0 || !attn_tensor_count(in, &count))
+        return true;
+    *parameters += count;
+    bad = any ? SIZE_MAX : first_bad(in, count);
+    return bad == SIZE_MAX || refuse_bad(scope, name, in, bad);
+}
+
+bool srv_score_read(const srv_scope *scope, const srv_score_input *in, bool any, attn_score *out,
+                    size_t *parameters) {
+    char at[64];
+    if (!srv_given(scope, "score"))
+        return true;
+    const srv_scope s = inside(scope, "score", srv_score_fields, in, at);
+    out->kind = (attn_score_kind)in->kind;
+    return check_kind(&s, in->kind, score_parameters[in->kind], false) &&
+           srv_parameter_read(&s, "w_q", &in->w_q, any, &out->w_q, parameters) &&
+           srv_parameter_read(&s, "w_k", &in->w_k, any, &out->w_k, parameters) &&
+           srv_parameter_read(&s, "b", &in->b, any, &out->b, parameters) &&
+           srv_parameter_read(&s, "v", &in->v, any, &out->v, parameters) &&
+           srv_parameter_read(&s, "w", &in->w, any, &out->w, parameters);
+}
+
+bool srv_position_read(const srv_scope *scope, const srv_position_input *in, bool any,
+                       attn_position *out, size_t *parameters) {
+    char at[64];
+    if (!srv_given(scope, "position"))
+        return true;
+    const srv_scope s = inside(scope, "position", srv_position_fields, in, at);
+    out->kind = (attn_position_kind)(in->kind + 1);
+    out->max_distance = in->max_distance;
+    out->unidirectional = !in->bidirectional;
+    out->rotary = (attn_rotary)(in->layout + 1);
+    out->base = in->base;
+    out->dims = in->dims;
+    return check_kind(&s, in->kind, position_parameters[in->kind], false) &&
+           srv_parameter_read(&s, "slopes", &in->slopes, any, &out->slopes, parameters) &&
+           srv_parameter_read(&s, "table", &in->table, any, &out->table, parameters) &&
+           srv_parameter_read(&s, "key_table", &in->key_table, any, &out->key_table, parameters) &&
+           srv_parameter_read(&s, "value_table", &in->value_table, any, &out->value_table,
+                              parameters);
+}
+
+bool srv_pattern_read(const srv_scope *scope, const srv_pattern_input *in, attn_pattern *out) {
+    char at[64];
+    const srv_scope s = inside(scope, "pattern", srv_pattern_fields, in, at);
+    *out = (attn_pattern){.kind = (attn_pattern_kind)in->kind,
+                          .radius = in->radius,
+                          .stride = in->stride,
+                          .size = in->size,
+                          .keys = in->keys,
+                          .local = in->local};
+    return check_kind(&s, in->kind, pattern_parameters[in->kind], true);
+}
+
+bool srv_projections_read(const srv_scope *scope, const srv_projections_input *in, bool any,
+                          attn_projections *out, size_t *parameters) {
+    char at[64];
+    const srv_scope s = inside(scope, "projections", srv_projections_fields, in, at);
+    const struct {
+        const char *name;
+        const attn_tensor *from;
+        attn_tensor *to;
+    } rows[] = {{"w_q", &in->w_q, &out->w_q}, {"b_q", &in->b_q, &out->b_q},
+                {"w_k", &in->w_k, &out->w_k}, {"b_k", &in->b_k, &out->b_k},
+                {"w_v", &in->w_v, &out->w_v}, {"b_v", &in->b_v, &out->b_v},
+                {"w_o", &in->w_o, &out->w_o}, {"b_o", &in->b_o, &out->b_o}};
+    out->num_heads = (size_t)in->num_heads;
+    out->num_kv_heads = (size_t)in->num_kv_heads;
+    out->add_positions = in->add_positions;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (!srv_parameter_read(&s, rows[i].name, rows[i].from, any, rows[i].to, parameters))
+            return false;
+    return true;
+}
