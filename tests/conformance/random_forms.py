@@ -154,14 +154,14 @@ class ProjectedDraw(FormDraw):
             p["w_o"] = self.parameter(Do, self.Hq * self.Ev, size=1 / np.sqrt(self.Hq * self.Ev))
             if self.chance(0.6):
                 p["b_o"] = self.parameter(Do)
-        if all(w % 2 == 0 for w in widths) and self.chance(0.6):
-            p["add_positions"] = True
         body = {"score": self.score, "projections": p}
         for name, length, width in zip(("query", "key", "value"), (self.L, self.S, self.S), widths):
             body[name] = self.spell(self.r.standard_normal((*self.batch, length, width)), self.dtype)
         if self.past:
             body["past_key"], body["past_value"] = self.cache(self.E), self.cache(self.Ev)
         self.extras(body)
+        if all(w % 2 == 0 for w in widths) and not self.past and "query_offset" not in body:
+            p["add_positions"] = True
         return body
 
 

@@ -27,23 +27,28 @@ def projection_operations(request):
 
 
 def dry_run(request):
-    """Shapes, cells, operations and parameters of an attention request; the recurrent network of the same
-    width makes L D D multiply-adds in L steps, attention reaches every position in one."""
+    """Shapes, cells, operations, bytes of the answer and parameters of an attention request. Beside it a
+    recurrent layer of the same width: L D D multiply-adds a batch entry in L steps, where the scores take
+    `score_operations` and every position is one step away."""
     x = Operands(request)
     weights = x.places.shape
+    rows = weights[:-1]
     cells = int(np.prod(weights))
     output = list(tensors.shape_of(request["query"]))
     output[-1] = x.v.shape[-1] * (x.q.shape[-3] if x.layout == "BLD" else 1)
     if "w_o" in request.get("projections", {}):
         output[-1] = tensors.shape_of(request["projections"]["w_o"])[0]
-    L = x.q.shape[-2]
-    width = x.q.shape[-3] * x.q.shape[-1]
+    L, E = x.q.shape[-2:]
+    width = tensors.shape_of(request["query"])[-1] if "projections" in request else x.q.shape[-3] * E
+    without = 4 * int(np.prod(output))
     return {"dry_run": {
-        "shapes": {"output": output, "weights": list(weights)},
+        "shapes": {"output": output, "weights": list(weights), "logsumexp": list(rows)},
         "cells": cells,
         "operations": 2 * cells * (score_width(request, x) + x.v.shape[-1]) + projection_operations(request),
+        "bytes": {"with_weights": without + 4 * cells, "without_weights": without},
         "parameters": forms.count_parameters(request),
-        "rnn": {"operations": L * width * width, "path_length": L},
+        "rnn": {"operations": int(np.prod(x.places.batch, dtype=int)) * L * width * width,
+                "score_operations": cells * E, "path_length": L},
         "path_length": 1,
     }}
 
@@ -81,9 +86,8 @@ def heatmap_answer(request):
     heads, warnings = [], []
     for b, h in np.ndindex(*grid.shape[:2]):
         heads.append({"batch": b, "head": h, **one_head(grid[b, h])})
-        if padding_mass(grid[b, h], labels.get("key", [])):
-            place = ["weights", *map(str, (b, h)[4 - weights.ndim :] if weights.ndim < 4 else (b, h))]
-            warnings.append({"code": "padding_mass", "where": "/".join(place)})
+        if padding_mass(grid[b, h], labels) > 0:
+            warnings.append({"code": "padding_mass", "where": "labels/key"})
     answer = {"heads": heads, **({"labels": labels} if labels else {}),
               "pool": "max", "transform": "linear", "encoding": "json"}
     return {**answer, **({"warnings": warnings} if warnings else {})}
@@ -97,6 +101,7 @@ def one_head(weights):
             "received": tensors.nested(whole["received"])}
 
 
-def padding_mass(weights, names):
-    """What the keys that are named as padding receive."""
-    return sum(weights[:, j].sum() for j, name in enumerate(names) if name in PADDING)
+def padding_mass(weights, labels):
+    """What words give to the keys that are named as padding."""
+    words = [i for i in range(weights.shape[0]) if labels.get("query", [""] * (i + 1))[i] not in PADDING]
+    return sum(weights[words, j].sum() for j, name in enumerate(labels.get("key", [])) if name in PADDING)

@@ -1,0 +1,296 @@
+"""Every form of attention over HTTP, on every kernel table: against the oracle, against itself computed
+another way, and what it refuses."""
+import base64
+import json
+
+import numpy as np
+import pytest
+
+import random_forms
+from serving import FLOAT32, FLOAT64, ask, compare, service
+from oracle import relations, tensors
+from oracle.attention import served
+from oracle.tour import dry_run
+
+SEEDS = range(320)
+VERIFIED = 3e-6  # in float64 beside float32: of the largest value, resp. of logsumexp
+
+
+def is_double(body):
+    return any(tensors.dtype_of(body[n]) == "float64" for n in ("query", "key", "value") if n in body)
+
+
+def verification_fault(found, wanted, rows, double):
+    finite = np.abs(wanted["logsumexp"][np.isfinite(wanted["logsumexp"])]).max(initial=1.0)
+    bound = FLOAT64 if double else VERIFIED
+    if found["rows"] != (rows if wanted["logsumexp"].size else 0):
+        return f"verified {found['rows']} rows, not {rows}"
+    if not (found["output_error"] <= bound and found["logsumexp_error"] <= bound * finite):
+        return f"verification found {found}"
+    return None
+
+
+def fault_of(daemon, body, rows):
+    wanted = served(body)
+    answer = ask(daemon, {**body, "verify": rows} if rows else body)
+    try:
+        compare(answer, wanted, FLOAT64 if is_double(body) else FLOAT32)
+    except AssertionError as fault:
+        return str(fault)
+    if not rows:
+        return None
+    return verification_fault(answer["verification"], wanted, rows, is_double(body))
+
+
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 20))
+def test_random(table, block):
+    """Every third request has some of its rows computed again by the service."""
+    for seed in SEEDS[block : block + 20]:
+        body = random_forms.request(seed)
+        fault = fault_of(table, body, 5 if seed % 3 == 0 else 0)
+        if fault:
+            fields = {k: v for k, v in body.items() if len(json.dumps(v)) < 200}
+            pytest.fail(f"seed {seed} {fields}: {fault}", pytrace=False)
+
+
+# --- the same computed another way ---
+
+B, H, L, S, E = 2, 4, 45, 150, 16
+
+
+def normal(seed, *shape):
+    return {"shape": list(shape), "random": "normal", "seed": seed}
+
+
+def scaled(seed, factor, *shape):
+    return tensors.write(factor * tensors.read(normal(seed, *shape)))
+
+
+QKV = {"query": normal(1, B, H, L, E), "key": normal(2, B, 2, S, E), "value": normal(3, B, 2, S, 7)}
+FORMS = {
+    "scaled_dot": {},
+    "additive": {"score": {"kind": "additive", "w_q": normal(4, 9, E), "w_k": normal(5, 9, E), "b": normal(6, 9),
+                           "v": normal(7, 9)}},
+    "general": {"score": {"kind": "general", "w": scaled(4, 0.1, E, E)}},
+    "concat": {"score": {"kind": "concat", "w": scaled(4, 0.3, 9, 2 * E), "v": normal(5, 9)}},
+    "alibi": {"position": {"kind": "alibi"}, "query_offset": "end"},
+    "t5": {"position": {"kind": "t5", "table": normal(4, 32, H)}},
+    "relative": {"position": {"kind": "relative", "table": normal(4, H, 41)}},
+    "shaw": {"position": {"kind": "shaw", "key_table": normal(4, 21, E), "value_table": normal(5, 21, 7)}},
+    "rotary": {"position": {"kind": "rotary", "layout": "halves"}},
+    "sinks": {"sinks": normal(4, H), "softcap": 5},
+    "local": {"pattern": {"kind": "local", "radius": 20}, "query_offset": 40},
+    "projections": {"query": normal(1, B, L, 12), "key": normal(2, B, S, 10), "value": normal(3, B, S, 14),
+                    "projections": {"num_heads": H, "w_q": scaled(4, 0.3, H * E, 12), "b_q": normal(5, H * E),
+                                    "w_k": scaled(6, 0.3, H * E, 10), "w_v": scaled(7, 0.3, H * 7, 14)}},
+}
+
+
+def form(name, **fields):
+    return {**QKV, **FORMS[name], **fields}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_lazy_cells(table, name):
+    """Weights that a heatmap computes cell by cell are those of the matrix to the bit, and so are scores
+    asked for alone."""
+    body = form(name, is_causal=True, query_offset=60)
+    whole = ask(table, {**body, "return": ["weights", "scores", "output"]})
+    weights = np.array(whole["weights"], np.float32)
+    maps = ask(table, {**body, "return": ["heatmap"],
+                       "heatmap": {"encoding": "f32", "max_cells": B * H * L * S}})["heatmap"]["heads"]
+    assert len(maps) == B * H
+    for m in maps:
+        assert m["step"] == [1, 1]
+        cells = np.frombuffer(base64.b64decode(m["max"]), np.float32).reshape(m["shape"])
+        assert (cells == weights[m["batch"], m["head"]]).all()
+    assert ask(table, {**body, "return": ["scores"]})["scores"] == whole["scores"]
+    assert ask(table, {**body, "return": ["output"]})["output"] == whole["output"]
+
+
+PATTERNS = [
+    ({"kind": "local", "radius": 30}, lambda i, j: abs(i - j) <= 30),
+    ({"kind": "strided", "stride": 64, "local": 3}, lambda i, j: ((i - j) % 64 == 0) | (abs(i - j) <= 3)),
+    ({"kind": "block", "size": 50}, lambda i, j: i // 50 == j // 50),
+    ({"kind": "global", "keys": 4, "local": 20}, lambda i, j: (i < 4) | (j < 4) | (abs(i - j) <= 20)),
+]
+
+
+@pytest.mark.parametrize("pattern, sees", PATTERNS, ids=[p["kind"] for p, _ in PATTERNS])
+def test_patterns_are_masks(table, pattern, sees):
+    """A pattern, whose hidden tiles are skipped, and the same mask in the full form."""
+    body = {"query": normal(1, 2, 700, 8), "return": ["output", "weights", "logsumexp"], "query_offset": 3}
+    keep = sees(np.arange(700)[:, None] + 3, np.arange(700))
+    full = ask(table, {**body, "attn_mask": tensors.write(keep, "bool")})
+    part = ask(table, {**body, "pattern": pattern})
+    for name in body["return"]:
+        a, b = (relations.number_array(x[name]) for x in (part, full))  # rows 697 on see no block
+        assert relations.apart(a, b, 1e-6) <= 1, name
+
+
+def steps(body, length, at):
+    """What each of two calls of a decoder sends of a whole self-attention request: the first `at` positions,
+    then the others."""
+    for a, b in ((0, at), (at, length)):
+        yield {**body, **{n: tensors.write(tensors.read(body[n])[..., a:b, :]) for n in ("query", "key", "value")}}
+
+
+DECODED = {
+    "plain": {}, "alibi": FORMS["alibi"], "t5": FORMS["t5"], "relative": FORMS["relative"], "rotary": FORMS["rotary"],
+    "shaw": {"position": {"kind": "shaw", "key_table": normal(4, 21, E)}},
+    "local": {"pattern": {"kind": "local", "radius": 5}},
+    "additive": FORMS["additive"],
+    "projections": {"projections": {"num_heads": 2, "w_k": scaled(6, 0.3, 8, E), "w_q": scaled(5, 0.3, 8, E)}},
+    "projections with positions": {"projections": {"num_heads": 2, "add_positions": True}},
+}
+
+
+NOT_YET = {"projections with positions": "sinusoidal positions of new keys start at 0, not behind the cached ones"}
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(n, marks=pytest.mark.xfail(strict=True, reason=NOT_YET[n])) if n in NOT_YET else n for n in DECODED])
+def test_decoding(table, name):
+    """A causal sequence at once, and in two calls with the cache of the first: the same rows."""
+    shape = (1, 40, E) if "projections" in DECODED[name] else (1, H, 40, E)
+    body = {"query": normal(1, *shape), "key": normal(2, *shape), "value": normal(3, *shape), "is_causal": True,
+            **DECODED[name]}
+    body.pop("query_offset", None)
+    whole = ask(table, {**body, "return": ["output"]})
+    first, second = steps(body, 40, 33)
+    answer = ask(table, {**first, "return": ["output", "present"]})
+    rest = ask(table, {**second, "past_key": answer["present_key"], "past_value": answer["present_value"],
+                       "return": ["output"]})
+    joined = np.concatenate((answer["output"], rest["output"]), axis=-2)
+    assert np.abs(joined - np.array(whole["output"])).max() <= 2e-6
+
+
+def test_dropout_is_a_function_of_the_cell(table):
+    """The first batch entry alone loses the same cells; another seed loses others."""
+    body = {**QKV, "dropout_p": 0.3, "seed": 11, "return": ["weights_dropped", "weights"]}
+    whole = ask(table, body)
+    one = ask(table, {**body, **{n: normal(QKV[n]["seed"], 1, *QKV[n]["shape"][1:]) for n in QKV}})
+    assert one["weights_dropped"] == whole["weights_dropped"][:1]
+    other = ask(table, {**body, "seed": 12})
+    assert other["weights"] == whole["weights"] and other["weights_dropped"] != whole["weights_dropped"]
+    lost = (np.array(whole["weights_dropped"]) == 0).mean()
+    assert abs(lost - 0.3) < 0.01
+
+
+# --- dry runs ---
+
+
+def without_data(body):
+    """A dry run reads no values, so that it may be asked with shapes alone."""
+    return {**body, **{n: {"shape": list(tensors.shape_of(body[n])), "fill": "zeros"} for n in
+                       ("query", "key", "value", "past_key", "past_value") if n in body and not is_double(body)}}
+
+
+def test_dry_runs(table):
+    """Shapes, cells, operations, parameters and bytes of the answer of 60 requests, beside what they answer."""
+    for seed in range(60):
+        body = random_forms.request(seed)
+        said = ask(table, {**without_data(body), "dry_run": True})["dry_run"]
+        wanted, planned = served(body), dry_run(body)["dry_run"]
+        assert {n: said["shapes"][n] for n in wanted} == {n: list(x.shape) for n, x in wanted.items()}, seed
+        recurrent = ("rnn", "path_length") if wanted["logsumexp"].size else ()  # no rows, no counterpart
+        for name in ("cells", "operations", "parameters", *recurrent):
+            assert said[name] == planned[name], (seed, name)
+        size = 8 if is_double(body) else 4
+        if not any(tensors.dtype_of(x) == "float64" for x in body.get("projections", {}).values() if is_tensor(x)):
+            assert said["bytes"]["with_weights"] == size * sum(x.size for x in wanted.values()), seed
+            assert said["bytes"]["without_weights"] == size * sum(
+                x.size for n, x in wanted.items() if n != "weights"), seed
+        assert said["predicted_ms"] > 0 and isinstance(said["mask"], str)
+
+
+def is_tensor(x):
+    return isinstance(x, (list, dict))
+
+
+def test_dry_run_of_what_would_not_fit(table):
+    """A million queries and keys: 4 TB of weights, told at once."""
+    said = ask(table, {"query": {"shape": [1000000, 4], "fill": "zeros"}, "dry_run": True,
+                       "return": ["weights"]})["dry_run"]
+    assert said["shapes"]["weights"] == [1000000, 1000000] and said["bytes"]["with_weights"] == 4e12
+    assert said["fits"] is False
+
+
+# --- what is refused ---
+
+X = [[1.0, 2, 3, 4], [5, 6, 7, 8]]
+ONES = {"shape": [4, 4], "fill": "ones"}
+REFUSED = {
+    "unknown score": ({"score": "cosine"}, "/score"),
+    "unknown kind of score": ({"score": {"kind": "cosine"}}, "/score/kind"),
+    "additive without v": ({"score": {"kind": "additive", "w_q": ONES, "w_k": ONES}}, "/score/v"),
+    "additive, W_q of another width": ({"score": {"kind": "additive", "w_q": [[1, 2]], "w_k": ONES, "v": [1] * 4}},
+                                       "/score/w_q"),
+    "additive, W_k of other rows": ({"score": {"kind": "additive", "w_q": ONES, "w_k": [[1] * 4], "v": [1] * 4}},
+                                    "/score/w_k"),
+    "additive, v too long": ({"score": {"kind": "additive", "w_q": ONES, "w_k": ONES, "v": [1] * 5}}, "/score/v"),
+    "general without W": ({"score": {"kind": "general"}}, "/score/w"),
+    "general, W transposed": ({"key": [[1, 2]], "value": [[1]], "score": {"kind": "general", "w": [[1, 2]] * 4}},
+                              "/score/w"),
+    "concat, W of another width": ({"score": {"kind": "concat", "w": ONES, "v": [1] * 4}}, "/score/w"),
+    "a parameter of another score": ({"score": {"kind": "dot", "w": ONES}}, "/score/w"),
+    "an unknown parameter": ({"score": {"kind": "dot", "temperature": 1}}, "/score/temperature"),
+    "dot of unequal widths": ({"key": [[1, 2]], "value": [[1]]}, "/key"),
+    "unknown position": ({"position": {"kind": "absolute"}}, "/position/kind"),
+    "rotary without a layout": ({"position": {"kind": "rotary"}}, "/position/layout"),
+    "rotary over an odd width": ({"query": [[1, 2, 3]], "position": {"kind": "rotary", "layout": "halves"}},
+                                 "/position/dims"),
+    "rotary beyond the width": ({"position": {"kind": "rotary", "layout": "halves", "dims": 6}}, "/position/dims"),
+    "t5 without a table": ({"position": {"kind": "t5"}}, "/position/table"),
+    "t5 table of other heads": ({"position": {"kind": "t5", "table": [[1, 2]] * 8}}, "/position/table"),
+    "relative table of even length": ({"position": {"kind": "relative", "table": [[1, 2]]}}, "/position/table"),
+    "alibi slopes of other heads": ({"position": {"kind": "alibi", "slopes": [1, 2]}}, "/position/slopes"),
+    "shaw keys of another width": ({"position": {"kind": "shaw", "key_table": [[1, 2]]}}, "/position/key_table"),
+    "shaw values of other rows": ({"position": {"kind": "shaw", "key_table": [[1] * 4], "value_table": [[1] * 4] * 3}},
+                                  "/position/value_table"),
+    "shaw with a learned score": ({"score": {"kind": "general", "w": ONES},
+                                   "position": {"kind": "shaw", "key_table": [[1] * 4]}}, "/position/kind"),
+    "sinks of other heads": ({"sinks": [1, 2]}, "/sinks"),
+    "dropout without a seed": ({"dropout_p": 0.5}, "/dropout_p"),
+    "dropout of everything": ({"dropout_p": 1, "seed": 1}, "/dropout_p"),
+    "unknown pattern": ({"pattern": {"kind": "random"}}, "/pattern/kind"),
+    "strided without a stride": ({"pattern": {"kind": "strided", "local": 1}}, "/pattern/kind"),
+    "a block of nothing": ({"pattern": {"kind": "block", "size": 0}}, "/pattern/size"),
+    "a negative radius": ({"pattern": {"kind": "local", "radius": -1}}, "/pattern/radius"),
+    "projections without heads": ({"projections": {"w_q": ONES}}, "/projections"),
+    "indivisible projections": ({"projections": {"num_heads": 3, "w_q": ONES}}, "/projections/w_q"),
+    "indivisible width": ({"projections": {"num_heads": 3}}, "/query"),
+    "W_k of another width": ({"projections": {"num_heads": 1, "w_k": [[1, 2, 3]]}}, "/projections/w_k"),
+    "W_o of another width": ({"projections": {"num_heads": 1, "w_o": [[1, 2, 3]]}}, "/projections/w_o"),
+    "a bias alone": ({"projections": {"num_heads": 1, "b_v": [1] * 4}}, "/projections/b_v"),
+    "a bias of another length": ({"projections": {"num_heads": 1, "w_q": ONES, "b_q": [1]}}, "/projections/b_q"),
+    "positions over an odd width": ({"query": [[1, 2, 3]], "projections": {"num_heads": 1, "add_positions": True}},
+                                    None),
+    "weights_dropped without dropout": ({"return": ["weights_dropped"]}, None),
+}
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    """Refusals do not depend on the kernel table."""
+    one = service.Daemon("--ops-listen", "", "--log", "off")
+    yield one
+    one.stop()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(daemon, name):
+    fields, pointer = REFUSED[name]
+    problem = ask(daemon, {"query": X, **fields}, 422)
+    if pointer:
+        assert problem["pointer"] == pointer, problem
+    assert problem["code"] and problem["detail"]
+
+
+@pytest.mark.parametrize("pointer, fields", [
+    ("/score/w/1/2", {"score": {"kind": "general", "w": [[1] * 4, [1, 1, None, 1], [1] * 4, [1] * 4]}}),
+    ("/sinks/0", {"sinks": [None]}),
+    ("/position/slopes/0", {"position": {"kind": "alibi", "slopes": [None]}}),
+    ("/projections/w_q/0/0", {"projections": {"num_heads": 1, "w_q": [[1e39, 1, 1, 1]]}})])
+def test_parameters_must_be_finite(daemon, pointer, fields):
+    assert ask(daemon, {"query": X, **fields}, 422)["pointer"] == pointer
