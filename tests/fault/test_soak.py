@@ -206,7 +206,7 @@ SLOW = json.dumps({"query": {"shape": [1, 4, 600, 64], "random": "normal", "seed
 
 def test_sigterm_loses_nothing(start):
     """Every request that was sent in full before SIGTERM is answered; later ones are refused plainly."""
-    daemon = start("--ops-listen", "", "--log", "off", "--workers", "2")
+    daemon = start("--ops-listen", "", "--log", "off", "--workers", "2", "--drain-ms", "300000")
     socks = []
     for _ in range(40):
         sock = daemon.connect(timeout=60)
