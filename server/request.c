@@ -5,6 +5,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "app.h"
+
+attn_pool *srv_request_pool(const srv_request *req) {
+    return req->in_place ? NULL : req->app->pool;
+}
+
 void srv_reply_header(srv_request *req, const char *name, const char *value) {
     srv_reply *reply = &req->reply;
     for (size_t i = 0; i < reply->header_count; i++)

@@ -8,13 +8,21 @@
 
 typedef struct srv_app srv_app;       /* app.h */
 typedef struct srv_config srv_config; /* config.h */
+typedef struct srv_form srv_form;     /* wire/container.h */
+typedef struct srv_parts srv_parts;
 
 typedef struct srv_header {
     const char *name, *value;
 } srv_header;
 
 /* What the client can read, from Accept: bits. */
-enum { SRV_ACCEPT_JSON = 1, SRV_ACCEPT_TEXT = 2 };
+enum { SRV_ACCEPT_JSON = 1, SRV_ACCEPT_TEXT = 2, SRV_ACCEPT_SAFETENSORS = 4, SRV_ACCEPT_NPY = 8 };
+
+/* A body in pieces, sent in order from where they are: arena or static memory, as for body. */
+typedef struct srv_piece {
+    const void *data;
+    size_t size;
+} srv_piece;
 
 #define SRV_REPLY_HEADERS 12
 
@@ -23,6 +31,8 @@ typedef struct srv_reply {
     const char *type; /* media type */
     const char *body; /* arena or static memory that outlives the response */
     size_t size;
+    const srv_piece *pieces; /* instead of body, `size` bytes in all; or NULL */
+    size_t piece_count;
     srv_header headers[SRV_REPLY_HEADERS];
     size_t header_count;
 } srv_reply;
@@ -41,7 +51,10 @@ typedef struct srv_request {
     size_t body_size;
     attn_control control; /* deadline and cancel flag */
     atomic_int cancel;
-    bool in_place; /* runs on the HTTP thread: small work only, else return SRV_DEFER */
+    const srv_form *form; /* decode this instead of the body (wire/container.h); or NULL */
+    srv_parts *parts;     /* the JSON writer puts tensors here; or NULL */
+    bool only_400;        /* what is 422 elsewhere is 400 here (/v2) */
+    bool in_place;        /* runs on the HTTP thread: small work only, else return SRV_DEFER */
     int64_t start_ns, queued_ns, decode_ns, compute_ns, encode_ns; /* durations but start */
     srv_reply reply;
 } srv_request;
@@ -49,6 +62,9 @@ typedef struct srv_request {
 /* What a handler says: the reply is in req->reply, or "too much for the HTTP thread, run me again
  * on a worker" (only when req->in_place; the reply and the arena's content are dropped). */
 typedef enum srv_outcome { SRV_DONE = 0, SRV_DEFER } srv_outcome;
+
+/* The pool for this request's work: NULL on the HTTP thread, which must not wait for a slot. */
+attn_pool *srv_request_pool(const srv_request *req);
 
 /* Add a reply header; name and value must outlive the response (arena or static). */
 void srv_reply_header(srv_request *req, const char *name, const char *value);

@@ -26,7 +26,7 @@ static bool decode(srv_attention_call *call) {
 
 static attn_status draw(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
-    attn_pool *pool = req->app->pool;
+    attn_pool *pool = srv_request_pool(req);
     attn_weight_source source;
     attn_status status = attn_attention_source(call->op, &call->results.stats,
                                                attn_pool_slots(pool), req->arena, &source, err);
@@ -46,7 +46,7 @@ static bool refuse(srv_attention_call *call, attn_error *err) {
 
 static attn_status run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
-    attn_pool *pool = req->app->pool;
+    attn_pool *pool = srv_request_pool(req);
     attn_tensor heads;
     attn_status status = attn_attention_run(call->op, srv_attention_computes(call),
                                             (attn_stage)call->body.score_stage, pool, &req->control,
@@ -67,7 +67,7 @@ static bool compute(srv_attention_call *call) {
     attn_error err = {0};
     attn_status status = ATTN_OK;
     if (call->projections.num_heads)
-        status = attn_projections_apply(&call->in, &call->projections, req->app->pool,
+        status = attn_projections_apply(&call->in, &call->projections, srv_request_pool(req),
                                         &req->control, req->arena, &call->shaped, &err);
     if (!status)
         status = attn_attention_new(&call->shaped, req->arena, &call->op, &err);
@@ -91,7 +91,7 @@ srv_outcome srv_attention(srv_request *req) {
     if (call.body.dry_run)
         return srv_attention_dry(&call);
     srv_attention_bill bill;
-    if (!srv_attention_count(&call, call.want, attn_pool_slots(req->app->pool), &bill) ||
+    if (!srv_attention_count(&call, call.want, attn_pool_slots(srv_request_pool(req)), &bill) ||
         !srv_attention_within(&call, &bill))
         return SRV_DONE;
     bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT;
