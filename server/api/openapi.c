@@ -61,6 +61,12 @@ static void put_media(srv_json *j, const char *type, const char *schema, const c
     srv_json_object_end(j);
 }
 
+/* Bytes: what is in them no schema says. */
+static void put_binary(srv_json *j, const char *type) {
+    srv_json_key(j, type);
+    srv_json_raw(j, "{}", 2);
+}
+
 static void put_headers(srv_json *j, const char *header) {
     srv_json_key(j, "headers");
     srv_json_object(j);
@@ -120,6 +126,7 @@ static void put_body(srv_json *j, const srv_route *route) {
     srv_json_key(j, "content");
     srv_json_object(j);
     put_media(j, "application/json", route->answer, "Request");
+    put_binary(j, SRV_SAFETENSORS);
     srv_json_object_end(j);
     srv_json_object_end(j);
 }
@@ -135,6 +142,10 @@ static void put_answer(srv_json *j, const srv_route *route) {
         put_media(j, "application/json", route->answer, "");
     if (route->produces & SRV_ACCEPT_TEXT)
         put_media(j, "text/plain", NULL, "");
+    if (route->produces & SRV_ACCEPT_SAFETENSORS)
+        put_binary(j, SRV_SAFETENSORS);
+    if (route->produces & SRV_ACCEPT_NPY)
+        put_binary(j, SRV_NPY);
     srv_json_object_end(j);
     srv_json_object_end(j);
 }

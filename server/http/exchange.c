@@ -177,7 +177,7 @@ static enum MHD_Result enqueue(srv_exchange *x) {
 enum MHD_Result srv_exchange_run(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     const srv_route *route = x->match.route;
-    x->req.body = x->body ? x->body : "";
+    x->req.body = x->body ? x->body + x->body_shift : "";
     x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
     atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&x->link->reading, false, memory_order_relaxed);

@@ -78,6 +78,7 @@ struct srv_exchange {
     srv_match match;
     char *body;
     size_t body_room;
+    size_t body_shift;            /* where in `body` it begins, so that its tensors are aligned */
     uint64_t bytes_in, swallowed; /* received, kept or not; of them, after the refusal */
     bool refused;                 /* the reply is in req.reply; the rest of the body is swallowed */
     bool close;                   /* the reply closes the connection */

@@ -144,11 +144,11 @@ static void check_request(srv_exchange *x) {
                     "the body must come without a Content-Encoding (identity)");
         srv_reply_header(req, "Accept-Encoding", "identity");
         refuse(x);
-    } else if (route->fields && !srv_type_is_json(req->content_type)) {
-        srv_problem(
-            req, SRV_MEDIA_TYPE, NULL,
-            "the body must be JSON: send \"Content-Type: application/json\" (or none at all)");
-        srv_reply_header(req, "Accept-Post", "application/json");
+    } else if (route->fields && !srv_type_is_body(req->content_type)) {
+        srv_problem(req, SRV_MEDIA_TYPE, NULL,
+                    "the body must be JSON (\"Content-Type: application/json\", or none at all) or "
+                    "safetensors (application/vnd.safetensors)");
+        srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
         refuse(x);
     } else if (!(req->accept = srv_accept_choose(f->accept, route->produces))) {
         srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",

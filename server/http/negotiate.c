@@ -14,8 +14,14 @@ static const struct {
 } known[] = {
     {SRV_ACCEPT_JSON, "application/json", "application/*"},
     {SRV_ACCEPT_TEXT, "text/plain", "text/*"},
+    {SRV_ACCEPT_SAFETENSORS, "application/vnd.safetensors", "application/*"},
+    {SRV_ACCEPT_NPY, "application/x-npy", "application/*"},
 };
 #define KNOWN (sizeof known / sizeof *known)
+
+bool srv_type_is_body(const char *type) {
+    return srv_type_is_json(type) || !strcmp(type, "application/vnd.safetensors");
+}
 
 bool srv_type_is_json(const char *type) {
     return !*type || !strcmp(type, "application/json") ||
@@ -28,6 +34,9 @@ const char *srv_accept_names(unsigned produces) {
         return "application/json";
     case SRV_ACCEPT_TEXT:
         return "text/plain";
+    case SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY:
+        return "application/json, text/plain, application/vnd.safetensors or, of one tensor, "
+               "application/x-npy";
     default:
         return "application/json or text/plain";
     }

@@ -4,6 +4,10 @@
 
 #include <stdbool.h>
 
+/* The types of bodies that srv_decode reads, for Accept-Post. */
+#define SRV_BODY_TYPES "application/json, application/vnd.safetensors"
+bool srv_type_is_body(const char *type);
+
 /* May a body of this type be JSON? `type`: lower case, without parameters. Yes for
  * application/json, for none, and for what `curl -d` sends unasked. */
 bool srv_type_is_json(const char *type);

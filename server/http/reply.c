@@ -92,12 +92,25 @@ static void set_deadline(srv_exchange *x) {
     atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + ns, memory_order_relaxed);
 }
 
+/* Bodies in pieces go out from where the pieces lie. */
+static struct MHD_Response *make_response(srv_exchange *x) {
+    srv_reply *reply = &x->req.reply;
+    if (!reply->pieces)
+        return MHD_create_response_from_buffer_with_free_callback_cls(
+            reply->size, (void *)reply->body, free_response, x);
+    struct MHD_IoVec *list = attn_arena_zeroed(x->req.arena, reply->piece_count, sizeof *list);
+    for (size_t i = 0; list && i < reply->piece_count; i++)
+        list[i] = (struct MHD_IoVec){reply->pieces[i].data, reply->pieces[i].size};
+    return list ? MHD_create_response_from_iovec(list, (unsigned)reply->piece_count, free_response,
+                                                 x)
+                : NULL;
+}
+
 enum MHD_Result srv_exchange_send(srv_exchange *x) {
     srv_reply *reply = &x->req.reply;
     char tag[20];
     decide_caching(x, tag);
-    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-        reply->size, (void *)reply->body, free_response, x);
+    struct MHD_Response *response = make_response(x);
     if (!response)
         return MHD_NO;
     x->refs++;

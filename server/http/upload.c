@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "budget.h"
+#include "wire/container.h"
 
 #define CHUNKED_FIRST ((size_t)16384)
 
@@ -26,7 +27,7 @@ void srv_upload_begin(srv_exchange *x) {
     if (x->facts.length == 0)
         return;
     x->body_room = (size_t)x->facts.length;
-    x->body = body_memory(x->body_room + 1);
+    x->body = body_memory(x->body_room + ATTN_ALIGN + 1);
     if (!x->body)
         refuse_memory(x);
 }
@@ -47,11 +48,11 @@ static bool grow(srv_exchange *x, size_t need, size_t cap) {
     while (room < need)
         room *= 2;
     room = room > cap ? cap : room;
-    char *body = body_memory(room + 1);
+    char *body = body_memory(room + ATTN_ALIGN + 1);
     if (!body)
         return false;
     if (x->req.body_size)
-        memcpy(body, x->body, x->req.body_size);
+        memcpy(body + x->body_shift, x->body + x->body_shift, x->req.body_size);
     attn_free(x->body);
     x->body = body;
     x->body_room = room;
@@ -64,6 +65,14 @@ static void set_deadline(srv_exchange *x) {
     double allowed = (double)x->bytes_in / (double)config->min_rate_bytes;
     int64_t ns = config->header_timeout_ms * 1000000 + (int64_t)(allowed * 1e9);
     atomic_store_explicit(&x->link->deadline_ns, x->req.start_ns + ns, memory_order_relaxed);
+}
+
+/* How far into its block a body goes for what lies behind its header to be aligned. A first piece
+ * of less than 8 bytes does not tell; the tensors are then copied where they have to be. */
+static size_t shift_for(const srv_exchange *x, const char *data, size_t size) {
+    if (strcmp(x->req.content_type, SRV_SAFETENSORS) != 0)
+        return 0;
+    return (ATTN_ALIGN - srv_form_lead(data, size) % ATTN_ALIGN) % ATTN_ALIGN;
 }
 
 bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
@@ -81,8 +90,11 @@ bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
         x->swallowed += size;
         return x->swallowed <= SRV_SWALLOW_BYTES;
     }
-    memcpy(x->body + x->req.body_size, data, size);
+    if (x->req.body_size == 0)
+        x->body_shift = shift_for(x, data, size);
+    char *body = x->body + x->body_shift;
+    memcpy(body + x->req.body_size, data, size);
     x->req.body_size += size;
-    x->body[x->req.body_size] = 0;
+    body[x->req.body_size] = 0;
     return true;
 }

@@ -75,28 +75,36 @@ static const srv_field *find_field(const srv_field *fields, const srv_name *name
     return NULL;
 }
 
-static bool cut_tensor(walk *w, unsigned accepts) {
-    srv_envelope *e = w->e;
-    attn_arena *arena = w->s.req->arena;
-    char index[SRV_NUMBER_TEXT];
+int64_t srv_envelope_add(srv_envelope *e, attn_arena *arena, const char *pointer,
+                         const attn_tensor *t) {
     if (e->cut_count == e->cut_room) {
         size_t room = e->cut_room ? 2 * e->cut_room : 8; /* bounded by MOST_VALUES */
         srv_cut *grown = attn_arena_take(arena, room * sizeof *grown);
         if (!grown)
-            return srv_scan_memory(&w->s);
+            return -1;
         if (e->cut_count)
             memcpy(grown, e->cuts, e->cut_count * sizeof *grown);
         e->cuts = grown;
         e->cut_room = room;
     }
-    srv_cut *cut = &e->cuts[e->cut_count];
-    cut->pointer = attn_arena_text(arena, w->s.path.text, w->s.path.size);
-    if (!cut->pointer)
-        return srv_scan_memory(&w->s);
-    if (!srv_tensor_read(&w->s, accepts, &cut->tensor))
+    const char *place = attn_arena_text(arena, pointer, strlen(pointer));
+    if (!place)
+        return -1;
+    e->cuts[e->cut_count] = (srv_cut){place, *t};
+    return (int64_t)e->cut_count++;
+}
+
+static bool cut_tensor(walk *w, unsigned accepts) {
+    srv_scan *s = &w->s;
+    char text[SRV_NUMBER_TEXT];
+    attn_tensor t;
+    if (!srv_tensor_read(s, accepts, &t))
         return false;
-    char *last = srv_write_i64(index, (int64_t)e->cut_count++);
-    return put(w, index, (size_t)(last - index));
+    int64_t index = srv_envelope_add(w->e, s->req->arena, s->path.text, &t);
+    if (index < 0)
+        return srv_scan_memory(s);
+    char *last = srv_write_i64(text, index);
+    return put(w, text, (size_t)(last - text));
 }
 
 static bool read_value(walk *w, const srv_field *field);
@@ -246,13 +254,13 @@ static bool read_document(walk *w, const srv_field *fields) {
     return s->p == s->end || srv_scan_expected(s, "the end of the body");
 }
 
-bool srv_envelope_read(srv_request *req, const srv_field *fields, size_t max_depth,
-                       srv_envelope *out) {
+bool srv_envelope_read(srv_request *req, const char *text, size_t size, const srv_field *fields,
+                       size_t max_depth, srv_envelope *out) {
     walk w = {.e = out};
     *out = (srv_envelope){0};
     w.s.req = req;
-    w.s.p = req->body;
-    w.s.end = req->body + req->body_size;
+    w.s.start = w.s.p = text;
+    w.s.end = text + size;
     w.s.max_depth = max_depth;
     return read_document(&w, fields);
 }

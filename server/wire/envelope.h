@@ -20,9 +20,12 @@ typedef struct srv_envelope {
     size_t values, containers; /* in text: what a tree of it would cost */
 } srv_envelope;
 
-/* Read req->body. false: the problem is set. */
-bool srv_envelope_read(srv_request *req, const srv_field *fields, size_t max_depth,
-                       srv_envelope *out);
+/* Read a JSON text that is followed by a NUL byte. false: the problem is set. */
+bool srv_envelope_read(srv_request *req, const char *text, size_t size, const srv_field *fields,
+                       size_t max_depth, srv_envelope *out);
+/* Put a tensor into the side table. Returns its number, or -1: out of memory. */
+int64_t srv_envelope_add(srv_envelope *e, attn_arena *arena, const char *pointer,
+                         const attn_tensor *t);
 
 /* The tensor that stands at `pointer` as number `index`, or NULL when there is none. */
 const attn_tensor *srv_envelope_tensor(const srv_envelope *e, int64_t index, const char *pointer);

@@ -9,6 +9,7 @@
 
 #include "app.h"
 #include "wire/envelope.h"
+#include "wire/graft.h"
 #include "wire/scan.h"
 
 enum { DEFAULT_DEPTH = 32 };
@@ -397,14 +398,23 @@ static bool refuse_empty(srv_request *req, const srv_field *fields) {
     return false;
 }
 
+static bool is_safetensors(const srv_request *req) {
+    return req->content_type && strcmp(req->content_type, SRV_SAFETENSORS) == 0;
+}
+
 bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
-    if (!req->body || is_empty(req))
+    srv_form form = {.text = req->body, .size = req->body_size};
+    if (req->form)
+        form = *req->form;
+    else if (!req->body || (is_empty(req) && !is_safetensors(req)))
         return refuse_empty(req, fields);
+    else if (is_safetensors(req) && !srv_form_read(req, &form))
+        return false;
     decoder d = {.req = req};
     size_t max_depth = DEFAULT_DEPTH;
     if (req->app && req->app->config)
         max_depth = (size_t)req->app->config->max_json_depth;
-    if (!srv_envelope_read(req, fields, max_depth, &d.envelope))
+    if (!srv_envelope_read(req, form.text, form.size, fields, max_depth, &d.envelope))
         return false;
     json_error_t error;
     json_t *root = json_loadb(d.envelope.text, d.envelope.size, JSON_REJECT_DUPLICATES, &error);
@@ -415,7 +425,8 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
         srv_problem(req, SRV_MALFORMED, "", "%s", error.text);
         return false;
     }
-    bool ok = decode_object(&d, fields, root, out);
+    bool ok =
+        srv_graft(req, &form, fields, &d.envelope, root) && decode_object(&d, fields, root, out);
     json_decref(root);
     return ok;
 }

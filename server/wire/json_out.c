@@ -54,11 +54,14 @@ static void open_value(srv_json *j) {
 }
 
 void srv_json_begin(srv_json *j, srv_request *req) {
-    *j = (srv_json){.req = req, .decimals = -1};
+    bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+    *j = (srv_json){.req = req, .decimals = -1, .parts = req->parts};
+    if (!j->parts && binary)
+        j->parts = attn_arena_zeroed(req->arena, 1, sizeof *j->parts);
     j->first[0] = true;
     j->data = attn_arena_take(req->arena, FIRST_ROOM);
     j->room = j->data ? FIRST_ROOM : 0;
-    j->failed = !j->data;
+    j->failed = !j->data || (binary && !j->parts);
 }
 
 static void descend(srv_json *j, const char *bracket) {
@@ -87,9 +90,11 @@ void srv_json_object_end(srv_json *j) {
 
 void srv_json_array(srv_json *j) {
     descend(j, "[");
+    j->lists++;
 }
 
 void srv_json_array_end(srv_json *j) {
+    j->lists--;
     ascend(j, "]");
 }
 
@@ -107,6 +112,9 @@ static void put_text(srv_json *j, const char *text) {
 }
 
 void srv_json_key(srv_json *j, const char *key) {
+    j->names[j->depth] = key;
+    j->key_at = j->size;
+    j->key_first = j->first[j->depth];
     open_value(j);
     put_text(j, key);
     put(j, ":", 1);
@@ -251,8 +259,21 @@ static void put_axis(srv_json *j, const attn_tensor *t, int axis, const char *sr
     put(j, "]", 1);
 }
 
+/* Take the key back and hand the tensor over; depth 1 is the answer's own object. */
+static void put_part(srv_json *j, const attn_tensor *t) {
+    j->size = j->key_at;
+    j->first[j->depth] = j->key_first;
+    j->after_key = false;
+    if (!j->failed)
+        j->failed = !srv_parts_add(j->req, j->parts, j->names + 1, j->depth - 1, t);
+}
+
 void srv_json_tensor(srv_json *j, const attn_tensor *t) {
     size_t count, likely;
+    if (j->parts && j->after_key && j->lists == 0 && t->rank > 0) {
+        put_part(j, t);
+        return;
+    }
     if (t->rank == 0) {
         srv_json_null(j);
         return;
@@ -283,7 +304,7 @@ void srv_json_base64(srv_json *j, const void *bytes, size_t n) {
 }
 
 bool srv_json_end(srv_json *j) {
-    put(j, "\n", 1);
+    put(j, j->parts ? "\0" : "\n", 1);
     if (j->failed) {
         srv_problem_limit(j->req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(j->req->arena),
                           "max_request_bytes",
@@ -292,6 +313,13 @@ bool srv_json_end(srv_json *j) {
         return false;
     }
     attn_arena_shrink(j->req->arena, j->data, j->size);
+    if (j->parts) {
+        j->parts->rest = j->data;
+        j->parts->rest_size = j->size - 1;
+        j->parts->decimals = j->decimals;
+        srv_reply_set(j->req, 200, "application/json", j->data, j->size - 1);
+        return j->req->parts != NULL || srv_parts_reply(j->req, j->parts);
+    }
     srv_reply_set(j->req, 200, "application/json", j->data, j->size);
     return true;
 }

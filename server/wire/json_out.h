@@ -4,7 +4,7 @@
 #ifndef SRV_JSON_OUT_H
 #define SRV_JSON_OUT_H
 
-#include "request.h"
+#include "wire/container.h"
 
 #define SRV_JSON_DEPTH 32
 
@@ -15,7 +15,12 @@ typedef struct srv_json {
     int depth;
     bool first[SRV_JSON_DEPTH + 1];
     bool after_key, failed;
-    int decimals; /* -1 = shortest text that round-trips */
+    int decimals;     /* -1 = shortest text that round-trips */
+    srv_parts *parts; /* tensors that stand in objects only go there instead of into the text */
+    const char *names[SRV_JSON_DEPTH + 1]; /* the last key at each depth */
+    int lists;                             /* how many of the open brackets are lists */
+    size_t key_at;                         /* where the last key began, and the state before it */
+    bool key_first;
 } srv_json;
 
 void srv_json_begin(srv_json *j, srv_request *req);
@@ -38,8 +43,8 @@ void srv_json_tensor(srv_json *j, const attn_tensor *t);
 /* A flat list of n floats, and n bytes as a base64 string. */
 void srv_json_floats(srv_json *j, const float *values, size_t n);
 void srv_json_base64(srv_json *j, const void *bytes, size_t n);
-/* Finish: a trailing newline, and the reply 200 application/json is set. false: a problem is set.
- */
+/* Finish: a trailing newline, and the reply 200 application/json is set, or that of the container
+ * which the client accepts; with req->parts the JSON that is left. false: a problem is set. */
 bool srv_json_end(srv_json *j);
 
 #endif

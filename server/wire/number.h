@@ -25,9 +25,10 @@ const char *srv_read_singles(const char *p, const char *start, const char *end, 
 #define SRV_NUMBER_TEXT 32 /* room that any of these needs, bytes */
 
 /* Write the shortest decimal text that reads back to the same float32 (double), nearest to the
- * exact value among those; finite values only. Integral values have no point ("1", "-0",
- * "16777216"); exponents as in "1e-07" are written "1e-7", used below 1e-5 and from 1e16 on (1e21
- * for double). Returns the byte after the text; no NUL is written. */
+ * exact value among those; finite values only. Integral values have no point ("1",
+ * "16777216") save "-0.0", which readers that know integers would lose as "-0"; exponents as in
+ * "1e-07" are written "1e-7", used below 1e-5 and from 1e16 on (1e21 for double). Returns the byte
+ * after the text; no NUL is written. */
 char *srv_write_f32(char *p, float value);
 char *srv_write_f64(char *p, double value);
 char *srv_write_i64(char *p, int64_t value);

@@ -185,6 +185,8 @@ char *srv_write_f32(char *p, float value) {
     memcpy(&bits, &value, sizeof bits);
     *p = '-';
     p += bits >> 31;
+    if (bits == 0x80000000)
+        return (char *)memcpy(p, "0.0", 3) + 3;
     bits &= 0x7FFFFFFF;
     if (bits == 0 || bits == 0x3F800000) {
         *p = bits ? '1' : '0';
@@ -206,11 +208,11 @@ char *srv_write_f64(char *p, double value) {
     memcpy(&bits, &value, sizeof bits);
     *p = '-';
     p += bits >> 63;
+    if (bits == 0)
+        return (char *)memcpy(p, "0", 1) + 1;
+    if (bits << 1 == 0)
+        return (char *)memcpy(p, "0.0", 3) + 3;
     bits &= INT64_MAX;
-    if (bits == 0) {
-        *p = '0';
-        return p + 1;
-    }
     decimal d;
     if (value >= -9007199254740992.0 && value <= 9007199254740992.0 && trunc(value) == value)
         d = (decimal){(uint64_t)fabs(value), 0};

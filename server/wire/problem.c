@@ -112,6 +112,7 @@ typedef struct problem_limit {
 static void reply_problem(srv_request *req, srv_code code, const char *pointer,
                           const problem_limit *limit, const char *format, va_list args) {
     const problem_row *row = row_of(code);
+    int status = req->only_400 && row->status == 422 ? 400 : row->status;
     char detail[TEXT_MOST];
     if (vsnprintf(detail, sizeof detail, format, args) < 0)
         memcpy(detail, "", 1);
@@ -119,7 +120,7 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     b.p = b.text;
     put_member(&b, "type", "/problems/", row->name, TEXT_MOST);
     put_member(&b, "title", "", row->title, TEXT_MOST);
-    put_number(&b, ",\"status\":", row->status);
+    put_number(&b, ",\"status\":", status);
     put_member(&b, "detail", "", detail, TEXT_MOST);
     if (req->id && *req->id)
         put_member(&b, "instance", "urn:request:", req->id, INSTANCE_MOST);
@@ -137,7 +138,7 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     put(&b, "}\n");
     size_t size = (size_t)(b.p - b.text);
     const char *text = req->arena ? attn_arena_text(req->arena, b.text, size) : NULL;
-    srv_reply_set(req, row->status, TYPE, text ? text : row->bare, text ? size : strlen(row->bare));
+    srv_reply_set(req, status, TYPE, text ? text : row->bare, text ? size : strlen(row->bare));
     if (row->status == 503 || row->status == 429)
         srv_reply_header(req, "Retry-After", "1");
 }

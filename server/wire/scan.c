@@ -39,7 +39,7 @@ void srv_path_back(srv_path *path, size_t mark) {
 /* Line and column (in characters) of a byte, from 1. */
 static void place_of(const srv_scan *s, const char *at, size_t *line, size_t *column) {
     *line = *column = 1;
-    for (const char *p = s->req->body; p < at; p++) {
+    for (const char *p = s->start; p < at; p++) {
         if (*p == '\n') {
             ++*line;
             *column = 1;

@@ -23,7 +23,7 @@ void srv_path_back(srv_path *path, size_t mark);
 
 typedef struct srv_scan {
     srv_request *req;
-    const char *p, *end; /* end: the byte after the body, which is NUL */
+    const char *start, *p, *end; /* the text; end: the byte after it, which is NUL */
     srv_path path;
     size_t depth, max_depth;
 } srv_scan;

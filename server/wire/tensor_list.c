@@ -165,7 +165,7 @@ static bool read_element(srv_list *l, size_t i) {
 static void read_singles(srv_list *l, bool *comma) {
     srv_scan *s = l->s;
     size_t n;
-    s->p = srv_read_singles(s->p, s->req->body, s->end, (float *)(void *)l->data + l->count,
+    s->p = srv_read_singles(s->p, s->start, s->end, (float *)(void *)l->data + l->count,
                             l->room - l->count, &n, comma);
     l->count += n;
 }

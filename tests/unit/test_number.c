@@ -293,7 +293,7 @@ static void test_write_form(void **state) {
         float value;
         const char *text;
     } singles[] = {{0, "0"},
-                   {-0.0f, "-0"},
+                   {-0.0f, "-0.0"},
                    {1, "1"},
                    {-1, "-1"},
                    {0.5f, "0.5"},
@@ -320,7 +320,7 @@ static void test_write_form(void **state) {
                    {DBL_MAX, "1.7976931348623157e308"},
                    {268435456, "268435456"},
                    {9007199254740993.0, "9007199254740992"},
-                   {-0.0, "-0"},
+                   {-0.0, "-0.0"},
                    {0.00001, "0.00001"},
                    {0.0000099, "9.9e-6"}};
     char text[SRV_NUMBER_TEXT + 1];

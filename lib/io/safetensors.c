@@ -1,0 +1,373 @@
+/* Reading and writing the header of a safetensors container. The header is outside data and read in
+ * one pass; then the tensors are sorted by where they begin, which shows overlaps and gaps. */
+#include "attn/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/header_text.h"
+
+#define MOST_HEADER 100000000 /* the format's own bound */
+#define METADATA    "__metadata__"
+
+static const struct {
+    const char *name;
+    attn_dtype dtype;
+} types[] = {{"F32", ATTN_F32}, {"F16", ATTN_F16}, {"BF16", ATTN_BF16}, {"F64", ATTN_F64},
+             {"I32", ATTN_I32}, {"I64", ATTN_I64}, {"U8", ATTN_U8},     {"BOOL", ATTN_BOOL}};
+enum { TYPES = sizeof types / sizeof *types };
+
+/* A tensor of the header, before its place is trusted. */
+typedef struct entry {
+    const char *name;
+    attn_dtype dtype;
+    int rank;
+    size_t dims[ATTN_MAX_RANK], begin, end;
+    size_t order; /* place in the header */
+} entry;
+
+typedef struct list {
+    char *items;
+    size_t count, room, each;
+} list;
+
+/* Room for one more item, zeroed; NULL: out of memory. */
+static void *append(list *l, attn_arena *arena) {
+    if (l->count == l->room) {
+        size_t room = l->room ? 2 * l->room : 16, bytes;
+        char *grown = attn_size_mul(room, l->each, &bytes) ? attn_arena_take(arena, bytes) : NULL;
+        if (!grown)
+            return NULL;
+        if (l->count)
+            memcpy(grown, l->items, l->count * l->each);
+        l->items = grown;
+        l->room = room;
+    }
+    char *item = l->items + l->count++ * l->each;
+    memset(item, 0, l->each);
+    return item;
+}
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory for the header of the tensors is left");
+}
+
+static attn_status read_dtype(attn_io_cursor *c, entry *e) {
+    const char *name;
+    attn_status status = attn_io_string(c, &name);
+    if (status)
+        return status;
+    for (int i = 0; i < TYPES; i++)
+        if (strcmp(types[i].name, name) == 0) {
+            e->dtype = types[i].dtype;
+            return ATTN_OK;
+        }
+    return attn_fail(c->err, ATTN_EDTYPE, e->name,
+                     "expected F32, F16, BF16, F64, I32, I64, U8 or BOOL, found \"%.32s\"", name);
+}
+
+static attn_status read_shape(attn_io_cursor *c, entry *e) {
+    attn_status status = attn_io_need(c, '[', "'[' and the sizes");
+    if (status)
+        return status;
+    if (attn_io_take(c, ']'))
+        return attn_fail(c->err, ATTN_ESHAPE, e->name, "expected 1 to %d axes, found none",
+                         ATTN_MAX_RANK);
+    do {
+        if (e->rank == ATTN_MAX_RANK)
+            return attn_fail(c->err, ATTN_ESHAPE, e->name, "expected 1 to %d axes, found more",
+                             ATTN_MAX_RANK);
+        status = attn_io_count(c, &e->dims[e->rank++]);
+        if (status)
+            return status;
+    } while (attn_io_take(c, ','));
+    return attn_io_need(c, ']', "',' or ']'");
+}
+
+static attn_status read_offsets(attn_io_cursor *c, entry *e) {
+    attn_status status = attn_io_need(c, '[', "'[' and two offsets");
+    if (!status)
+        status = attn_io_count(c, &e->begin);
+    if (!status)
+        status = attn_io_need(c, ',', "','");
+    if (!status)
+        status = attn_io_count(c, &e->end);
+    return status ? status : attn_io_need(c, ']', "']'");
+}
+
+static attn_status read_entry(attn_io_cursor *c, entry *e) {
+    static const char *const names[] = {"dtype", "shape", "data_offsets"};
+    attn_status (*const readers[])(attn_io_cursor *, entry *) = {read_dtype, read_shape,
+                                                                 read_offsets};
+    unsigned seen = 0;
+    attn_status status = attn_io_need(c, '{', "'{' and a tensor's dtype, shape and data_offsets");
+    if (status)
+        return status;
+    do {
+        const char *key;
+        unsigned i = 0;
+        status = attn_io_string(c, &key);
+        if (status || (status = attn_io_need(c, ':', "':'")))
+            return status;
+        while (i < 3 && strcmp(names[i], key) != 0)
+            i++;
+        if (i == 3 || seen & 1u << i)
+            return attn_io_expected(c, "dtype, shape and data_offsets, each once");
+        seen |= 1u << i;
+        status = readers[i](c, e);
+        if (status)
+            return status;
+    } while (attn_io_take(c, ','));
+    status = attn_io_need(c, '}', "',' or '}'");
+    return !status && seen != 7 ? attn_io_expected(c, "dtype, shape and data_offsets") : status;
+}
+
+static attn_status read_metadata(attn_io_cursor *c, list *metadata) {
+    attn_status status = attn_io_need(c, '{', "'{' and texts by name");
+    if (status || attn_io_take(c, '}'))
+        return status;
+    do {
+        attn_metadata *m = append(metadata, c->arena);
+        if (!m)
+            return no_memory(c->err);
+        status = attn_io_string(c, &m->key);
+        if (status || (status = attn_io_need(c, ':', "':'")) ||
+            (status = attn_io_string(c, &m->text)))
+            return status;
+        for (size_t i = 0; i + 1 < metadata->count; i++)
+            if (strcmp(((attn_metadata *)(void *)metadata->items)[i].key, m->key) == 0)
+                return attn_io_expected(c, "each name of the metadata once");
+    } while (metadata->count < 64 && attn_io_take(c, ','));
+    return attn_io_need(c, '}', "',' or '}' (at most 64 texts)");
+}
+
+static attn_status read_header(attn_io_cursor *c, list *entries, list *metadata) {
+    bool seen = false;
+    attn_status status = attn_io_need(c, '{', "'{'");
+    if (status)
+        return status;
+    if (!attn_io_take(c, '}')) {
+        do {
+            const char *name;
+            status = attn_io_string(c, &name);
+            if (status || (status = attn_io_need(c, ':', "':'")))
+                return status;
+            if (strcmp(name, METADATA) == 0) {
+                if (seen)
+                    return attn_io_expected(c, METADATA " once");
+                seen = true;
+                status = read_metadata(c, metadata);
+            } else {
+                entry *e = append(entries, c->arena);
+                if (!e)
+                    return no_memory(c->err);
+                e->name = name;
+                e->order = entries->count - 1;
+                status = read_entry(c, e);
+            }
+            if (status)
+                return status;
+        } while (attn_io_take(c, ','));
+        status = attn_io_need(c, '}', "',' or '}'");
+    }
+    attn_io_space(c);
+    return !status && c->p != c->end ? attn_io_expected(c, "the end of the header") : status;
+}
+
+static int by_place(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+}
+
+static attn_status check_sizes(const entry *e, size_t count, attn_error *err) {
+    char shape[128];
+    for (size_t i = 0; i < count; i++, e++) {
+        size_t need = attn_dtype_size(e->dtype), bound = need;
+        for (int k = 0; k < e->rank; k++) {
+            /* an axis of 0 counts as 1, so that the others stay countable */
+            if (!attn_size_mul(bound, e->dims[k] ? e->dims[k] : 1, &bound) || bound > SIZE_MAX / 2)
+                return attn_fail(err, ATTN_ESHAPE, e->name,
+                                 "shape %s is beyond what can be counted",
+                                 attn_shape_text(e->dims, e->rank, shape, sizeof shape));
+            need *= e->dims[k];
+        }
+        if (e->end < e->begin || e->end - e->begin != need)
+            return attn_fail(err, ATTN_ESHAPE, e->name,
+                             "shape %s of %s needs %zu bytes, data_offsets [%zu, %zu]",
+                             attn_shape_text(e->dims, e->rank, shape, sizeof shape),
+                             attn_dtype_name(e->dtype), need, e->begin, e->end);
+    }
+    return ATTN_OK;
+}
+
+/* Names once each; the tensors side by side from the first byte to the last. */
+static attn_status check_places(entry *e, size_t count, size_t bytes, attn_error *err) {
+    size_t at = 0;
+    if (count == 0)
+        return bytes ? attn_fail(err, ATTN_EARG, "", "%zu bytes belong to no tensor", bytes)
+                     : ATTN_OK;
+    qsort(e, count, sizeof *e, by_name);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(e[i - 1].name, e[i].name) == 0)
+            return attn_fail(err, ATTN_EARG, e[i].name, "two tensors have this name");
+    qsort(e, count, sizeof *e, by_place);
+    for (size_t i = 0; i < count; i++) {
+        if (e[i].begin != at)
+            return attn_fail(err, ATTN_EARG, e[i].name,
+                             "expected its bytes to begin at %zu, behind the tensor before it, "
+                             "found data_offsets [%zu, %zu]",
+                             at, e[i].begin, e[i].end);
+        at = e[i].end;
+    }
+    return at == bytes ? ATTN_OK
+                       : attn_fail(err, ATTN_EARG, e[count - 1].name,
+                                   "the tensors end at byte %zu of %zu", at, bytes);
+}
+
+static attn_status make_views(const entry *e, size_t count, const char *bytes, attn_arena *arena,
+                              attn_safetensors *out, attn_error *err) {
+    out->tensors = attn_arena_zeroed(arena, count ? count : 1, sizeof *out->tensors);
+    if (!out->tensors)
+        return no_memory(err);
+    out->count = count;
+    for (size_t i = 0; i < count; i++) {
+        void *data = (void *)(uintptr_t)(bytes + e[i].begin);
+        out->tensors[e[i].order] = (attn_named_tensor){
+            e[i].name, attn_tensor_dense(data, e[i].dtype, e[i].rank, e[i].dims)};
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_safetensors_read(const void *data, size_t size, attn_arena *arena,
+                                  attn_safetensors *out, attn_error *err) {
+    const unsigned char *bytes = data;
+    uint64_t length = 0;
+    attn_error ignored;
+    err = err ? err : &ignored;
+    if (size < 8)
+        return attn_fail(err, ATTN_EARG, "", "expected 8 bytes of header length, found %zu", size);
+    for (int i = 7; i >= 0; i--)
+        length = length << 8 | bytes[i];
+    if (length > MOST_HEADER || length > size - 8)
+        return attn_fail(err, ATTN_EARG, "",
+                         "the header is said to have %llu bytes; %zu follow its length, and more "
+                         "than %d are never allowed",
+                         (unsigned long long)length, size - 8, MOST_HEADER);
+    const char *start = (const char *)data + 8, *end = start + length;
+    attn_io_cursor c = {start, start, end, arena, err};
+    list entries = {.each = sizeof(entry)}, metadata = {.each = sizeof(attn_metadata)};
+    attn_status status = read_header(&c, &entries, &metadata);
+    entry *e = (entry *)(void *)entries.items;
+    if (!status)
+        status = check_sizes(e, entries.count, err);
+    if (!status)
+        status = check_places(e, entries.count, size - 8 - (size_t)length, err);
+    attn_safetensors found = {.metadata = (attn_metadata *)(void *)metadata.items,
+                              .metadata_count = metadata.count};
+    if (!status)
+        status = make_views(e, entries.count, end, arena, &found, err);
+    if (!status)
+        *out = found;
+    return status;
+}
+
+bool attn_tensor_is_aligned(const attn_tensor *tensor) {
+    return (uintptr_t)tensor->data % attn_dtype_size(tensor->dtype) == 0;
+}
+
+/* --- writing --- */
+
+/* Stable, by falling element size; a handful of tensors. */
+static void sort_by_size(attn_named_tensor *t, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        attn_named_tensor moved = t[i];
+        size_t k = i;
+        for (;
+             k > 0 && attn_dtype_size(t[k - 1].tensor.dtype) < attn_dtype_size(moved.tensor.dtype);
+             k--)
+            t[k] = t[k - 1];
+        t[k] = moved;
+    }
+}
+
+static const char *type_name(attn_dtype dtype) {
+    for (int i = 0; i < TYPES; i++)
+        if (types[i].dtype == dtype)
+            return types[i].name;
+    return "";
+}
+
+static char *write_entry(char *p, const attn_named_tensor *t, size_t begin, size_t end) {
+    p = attn_io_quote(p, t->name);
+    p += sprintf(p, ":{\"dtype\":\"%s\",\"shape\":[", type_name(t->tensor.dtype));
+    for (int i = 0; i < t->tensor.rank; i++)
+        p += sprintf(p, "%s%zu", i ? "," : "", t->tensor.dims[i]);
+    return p + sprintf(p, "],\"data_offsets\":[%zu,%zu]}", begin, end);
+}
+
+enum { ENTRY_MOST = 128 + 21 * ATTN_MAX_RANK, PAD = 64 };
+
+static bool header_most(const attn_safetensors *what, size_t *most) {
+    size_t n = 64 + PAD;
+    for (size_t i = 0; i < what->count; i++)
+        if (!attn_size_add(n, attn_io_quoted_most(what->tensors[i].name) + ENTRY_MOST, &n))
+            return false;
+    for (size_t i = 0; i < what->metadata_count; i++)
+        if (!attn_size_add(n, attn_io_quoted_most(what->metadata[i].key) + 8, &n) ||
+            !attn_size_add(n, attn_io_quoted_most(what->metadata[i].text), &n))
+            return false;
+    *most = n;
+    return true;
+}
+
+static char *write_metadata(char *p, const attn_safetensors *what) {
+    p = attn_io_quote(p, METADATA);
+    *p++ = ':';
+    for (size_t i = 0; i < what->metadata_count; i++) {
+        *p++ = i ? ',' : '{';
+        p = attn_io_quote(p, what->metadata[i].key);
+        *p++ = ':';
+        p = attn_io_quote(p, what->metadata[i].text);
+    }
+    *p++ = '}';
+    return p;
+}
+
+attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, const void **header,
+                                    size_t *size, attn_error *err) {
+    size_t most, at = 0;
+    char *text = header_most(what, &most) ? attn_arena_take(arena, most) : NULL;
+    if (!text)
+        return no_memory(err);
+    sort_by_size(what->tensors, what->count);
+    char *p = text + 8;
+    *p++ = '{';
+    if (what->metadata_count)
+        p = write_metadata(p, what);
+    for (size_t i = 0; i < what->count; i++) {
+        size_t count = 0, bytes;
+        if (!attn_tensor_count(&what->tensors[i].tensor, &count) ||
+            !attn_size_mul(count, attn_dtype_size(what->tensors[i].tensor.dtype), &bytes))
+            return attn_fail(err, ATTN_ELIMIT, what->tensors[i].name, "it cannot be counted");
+        if (p[-1] != '{')
+            *p++ = ',';
+        p = write_entry(p, &what->tensors[i], at, at + bytes);
+        at += bytes;
+    }
+    *p++ = '}';
+    while ((p - text) % PAD)
+        *p++ = ' ';
+    uint64_t length = (uint64_t)(p - text - 8);
+    for (int i = 0; i < 8; i++)
+        text[i] = (char)(unsigned char)(length >> 8 * i);
+    *header = text;
+    *size = (size_t)(p - text);
+    return ATTN_OK;
+}
