@@ -1,45 +1,6 @@
 /* The answer of POST /v1/attention for a terminal: each tensor as NumPy prints it, heatmaps in
  * Unicode blocks, then what there is to say. */
-#include <math.h>
-
 #include "attention_call.h"
-
-/* `decimals` for text: a rounded copy, which then prints its own shortest digits. */
-static bool round_tensor(attn_tensor *t, attn_arena *arena, int decimals) {
-    size_t count;
-    if (!attn_tensor_count(t, &count) || (t->dtype != ATTN_F32 && t->dtype != ATTN_F64))
-        return true;
-    double unit = pow(10, decimals);
-    size_t each = attn_dtype_size(t->dtype);
-    void *copy = attn_arena_take(arena, count * each);
-    if (!copy)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        double v =
-            t->dtype == ATTN_F32 ? ((const float *)t->data)[i] : ((const double *)t->data)[i];
-        double rounded = isfinite(v * unit) ? nearbyint(v * unit) / unit : v;
-        if (t->dtype == ATTN_F32)
-            ((float *)copy)[i] = (float)rounded;
-        else
-            ((double *)copy)[i] = rounded;
-    }
-    t->data = copy;
-    return true;
-}
-
-static void print_tensor(attn_text *t, const char *name, const attn_tensor *tensor, int decimals) {
-    if (tensor->rank == 0)
-        return;
-    attn_tensor shown = *tensor;
-    if (decimals >= 0 && attn_tensor_is_dense(&shown) &&
-        !round_tensor(&shown, t->arena, decimals)) {
-        t->failed = true;
-        return;
-    }
-    attn_text_add(t, "%s:\n", name);
-    attn_text_tensor(t, &shown);
-    attn_text_add(t, "\n");
-}
 
 static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
@@ -69,9 +30,10 @@ void srv_attention_text(srv_attention_call *call) {
     srv_attention_results(call, rows);
     for (size_t i = 0; i < SRV_RESULTS; i++)
         if (rows[i].want & call->want)
-            print_tensor(&t, rows[i].name, srv_attention_tensor(call, i), (int)call->body.decimals);
+            srv_plain_tensor(&t, rows[i].name, srv_attention_tensor(call, i),
+                             (int)call->body.decimals);
     if (call->heatmap)
-        srv_heat_text(&t, &call->maps, &call->body.labels);
+        srv_heat_text(&t, &call->maps, &call->body.labels, NULL);
     if (call->weights_omitted)
         attn_text_add(&t,
                       "omitted: weights (%.0f values); name \"weights\" in return to get them\n",

@@ -72,8 +72,7 @@ static bool refuse_bad(const srv_scope *scope, const char *name, const attn_tens
     for (int axis = 0; axis < t->rank && n > 0 && (size_t)n < sizeof path; axis++)
         n += snprintf(path + n, sizeof path - (size_t)n, "/%zu", index[axis]);
     return srv_refuse(scope, SRV_NONFINITE, path,
-                      "NaN or infinity in a parameter; expected a finite number (or set "
-                      "allow_nonfinite)");
+                      "NaN or infinity where a finite number is expected");
 }
 
 bool srv_parameter_read(const srv_scope *scope, const char *name, const attn_tensor *in, bool any,

@@ -6,6 +6,8 @@
 
 srv_outcome srv_attention(srv_request *req);     /* POST /v1/attention */
 srv_outcome srv_masks(srv_request *req);         /* POST /v1/masks */
+srv_outcome srv_positions(srv_request *req);     /* POST /v1/positions */
+srv_outcome srv_heatmaps(srv_request *req);      /* POST /v1/heatmaps */
 srv_outcome srv_examples_list(srv_request *req); /* GET /v1/examples */
 srv_outcome srv_examples_one(srv_request *req);  /* GET /v1/examples/{id} */
 srv_outcome srv_index(srv_request *req);         /* GET / */

@@ -132,9 +132,8 @@ static void write_map(srv_json *j, const attn_heatmap *map, const srv_heat_input
     srv_json_object_end(j);
 }
 
-void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
-                    const srv_labels *labels) {
-    srv_json_object(j);
+void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                      const srv_labels *labels) {
     srv_json_key(j, "heads");
     srv_json_array(j);
     for (size_t i = 0; i < maps->count; i++)
@@ -150,16 +149,25 @@ void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input
     srv_json_string(j, transforms[in->transform]);
     srv_json_key(j, "encoding");
     srv_json_string(j, encodings[in->encoding]);
+}
+
+void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                    const srv_labels *labels) {
+    srv_json_object(j);
+    srv_heat_members(j, maps, in, labels);
     srv_json_object_end(j);
 }
 
-void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels) {
+void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
+                   const srv_strings *titles) {
     for (size_t i = 0; i < maps->count; i++) {
         const attn_heatmap *map = &maps->items[i];
         char head[32];
         snprintf(head, sizeof head, "%zu", map->head);
-        attn_text_add(t, "heatmap, batch %zu, head %s:\n", map->batch,
-                      map->head == SIZE_MAX ? "mean" : head);
+        const bool titled = titles && map->head < titles->count;
+        attn_text_add(t, "heatmap, batch %zu, head %s:%s%s\n", map->batch,
+                      map->head == SIZE_MAX ? "mean" : head, titled ? " " : "",
+                      titled ? titles->values[map->head] : "");
         attn_text_heatmap(t, map, labels->query.values, labels->query.count, labels->key.values,
                           labels->key.count, 0);
         attn_text_add(t, "\n");

@@ -36,7 +36,11 @@ void srv_heat_problem(srv_request *req, const attn_error *err);
 /* The answer's `heatmap` (heat_answer.c). */
 void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                     const srv_labels *labels);
-/* The same for a terminal. */
-void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels);
+/* Its members, inside of an object that is open. */
+void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
+                      const srv_labels *labels);
+/* The same for a terminal; titles: one a head, or NULL. */
+void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
+                   const srv_strings *titles);
 
 #endif

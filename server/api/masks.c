@@ -1,10 +1,13 @@
 /* POST /v1/masks: builds, combines, explains and lints masks without computing any attention. */
 #include "app.h"
+#include "dry.h"
 #include "handlers.h"
 #include "masks_call.h"
 
 /* Masks up to this many cells are resolved on the HTTP thread: about half a millisecond. */
 #define IN_PLACE_CELLS 262144
+/* What a batch entry takes: its offset and length, and a run of the answer. */
+#define ENTRY_BYTES 64.0
 
 static bool decode(srv_masks_call *call) {
     srv_request *req = call->req;
@@ -18,15 +21,30 @@ static bool decode(srv_masks_call *call) {
     return ok;
 }
 
+static double batches(const srv_masks_call *call) {
+    double n = 1;
+    for (int i = 0; i < call->shape.batch_rank; i++)
+        n *= (double)call->shape.batch[i];
+    return n;
+}
+
 static bool within_limits(srv_masks_call *call) {
     double most = call->req->app->config->max_cells;
-    if (call->bound <= most)
-        return true;
+    double limit = (double)attn_arena_limit(call->req->arena);
+    double entries = ENTRY_BYTES * batches(call);
     char text[128];
-    srv_problem_limit(call->req, SRV_TOO_LARGE, NULL, most, "max_cells",
-                      "a mask of shape %s has %.4g cells; at most %.4g are allowed",
-                      attn_shape_text(call->dims, call->rank, text, sizeof text), call->bound,
-                      most);
+    attn_shape_text(call->dims, call->rank, text, sizeof text);
+    if (call->bound > most)
+        srv_problem_limit(call->req, SRV_TOO_LARGE, NULL, most, "max_cells",
+                          "a mask of shape %s has %.4g cells; at most %.4g are allowed", text,
+                          call->bound, most);
+    else if (entries > limit)
+        srv_problem_limit(call->req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+                          "a mask of shape %s has %.4g batch entries, which take %.4g bytes; a "
+                          "request may use %.4g",
+                          text, batches(call), entries, limit);
+    else
+        return true;
     return false;
 }
 
@@ -45,9 +63,34 @@ static bool compile(srv_masks_call *call) {
     return true;
 }
 
+static srv_outcome predict(srv_masks_call *call) {
+    srv_request *req = call->req;
+    if (req->in_place && !srv_predictor_ready(req->app->predictor))
+        return SRV_DEFER;
+    bool fits = within_limits(call);
+    /* Words need the compiled mask, which a shape beyond the limits has no memory for. */
+    if (!fits || !compile(call))
+        return SRV_DONE;
+    bool cells = call->bound <= SRV_MASK_CELLS;
+    srv_dry dry = {.mask = attn_mask_words(call->mask, req->arena),
+                   .cells = call->cells,
+                   .operations = call->cells,
+                   .result = cells ? call->cells : 0,
+                   .fits = fits};
+    srv_dry_shape(&dry, "keep", call->rank, call->dims);
+    dry.load.units[SRV_UNIT_REQUEST] = 1;
+    dry.load.units[SRV_UNIT_KEEP] = 2 * call->cells;
+    dry.load.units[SRV_UNIT_FLAG] = cells ? call->cells : 0;
+    return srv_dry_reply(req, &dry);
+}
+
 srv_outcome srv_masks(srv_request *req) {
     srv_masks_call call = {.req = req};
-    if (!decode(&call) || !within_limits(&call))
+    if (!decode(&call))
+        return SRV_DONE;
+    if (call.body.dry_run)
+        return predict(&call);
+    if (!within_limits(&call))
         return SRV_DONE;
     if (req->in_place && call.bound > IN_PLACE_CELLS)
         return SRV_DEFER;

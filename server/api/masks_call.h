@@ -24,6 +24,7 @@ typedef struct srv_masks_body {
     int64_t pad_id, timeout_ms;
     srv_union query_offset;
     int combine;
+    bool dry_run;
     srv_labels labels;
 } srv_masks_body;
 

@@ -1,6 +1,7 @@
 /* Text replies and warnings. */
 #include "plain.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,43 @@ void srv_plain_end(srv_request *req, const attn_text *t) {
         return;
     }
     srv_reply_set(req, 200, "text/plain; charset=utf-8", t->data ? t->data : "", t->size);
+}
+
+/* `decimals` for text: a rounded copy, which then prints its own shortest digits. */
+static bool round_tensor(attn_tensor *t, attn_arena *arena, int decimals) {
+    size_t count;
+    if (!attn_tensor_count(t, &count) || (t->dtype != ATTN_F32 && t->dtype != ATTN_F64))
+        return true;
+    double unit = pow(10, decimals);
+    size_t each = attn_dtype_size(t->dtype);
+    void *copy = attn_arena_take(arena, count * each);
+    if (!copy)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        double v =
+            t->dtype == ATTN_F32 ? ((const float *)t->data)[i] : ((const double *)t->data)[i];
+        double rounded = isfinite(v * unit) ? nearbyint(v * unit) / unit : v;
+        if (t->dtype == ATTN_F32)
+            ((float *)copy)[i] = (float)rounded;
+        else
+            ((double *)copy)[i] = rounded;
+    }
+    t->data = copy;
+    return true;
+}
+
+void srv_plain_tensor(attn_text *t, const char *name, const attn_tensor *tensor, int decimals) {
+    if (tensor->rank == 0)
+        return;
+    attn_tensor shown = *tensor;
+    if (decimals >= 0 && attn_tensor_is_dense(&shown) &&
+        !round_tensor(&shown, t->arena, decimals)) {
+        t->failed = true;
+        return;
+    }
+    attn_text_add(t, "%s:\n", name);
+    attn_text_tensor(t, &shown);
+    attn_text_add(t, "\n");
 }
 
 bool srv_warnings_add(attn_warnings *warnings, attn_arena *arena, const char *code,

@@ -11,6 +11,9 @@ attn_text srv_plain_begin(srv_request *req);
 /* The reply 200 text/plain, or a problem when memory ran out. */
 void srv_plain_end(srv_request *req, const attn_text *t);
 
+/* A tensor under its name, rounded when `decimals` is not negative; nothing for rank 0. */
+void srv_plain_tensor(attn_text *t, const char *name, const attn_tensor *tensor, int decimals);
+
 /* One more warning; false when memory ran out. `where` and `code` outlive the request. */
 bool srv_warnings_add(attn_warnings *warnings, attn_arena *arena, const char *code,
                       const char *where, const char *format, ...)

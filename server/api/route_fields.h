@@ -6,5 +6,7 @@
 
 extern const srv_field srv_attention_fields[];
 extern const srv_field srv_masks_fields[];
+extern const srv_field srv_positions_fields[];
+extern const srv_field srv_heatmaps_fields[];
 
 #endif

@@ -92,7 +92,7 @@ static const named_schema parts[] = {
                                       "\"f32\"]}}}"},
     {"Diagnostics",
      "{" CLOSED ",\"required\":[\"mask\",\"kept\",\"offsets\",\"dims\",\"score\",\"parameters\","
-                "\"scale\",\"softcap\","
+     "\"scale\",\"softcap\","
      "\"dtype\",\"kernel\",\"cells\",\"operations\",\"bytes\"],\"properties\":{\"mask\":{\"type\":"
      "\"string\"},\"kept\":{\"type\":\"number\",\"minimum\":0,\"maximum\":1},\"offsets\":{\"type\":"
      "\"array\",\"items\":{\"type\":\"integer\"}},\"dims\":{" CLOSED ",\"properties\":{\"B\":" SIZE
@@ -117,7 +117,7 @@ static const named_schema parts[] = {
          "operations") ",\"bytes\":{" CLOSED ",\"required\":[\"result\",\"work\"],\"properties\":{"
                        "\"with_weights\":" SIZE ",\"without_weights\":" SIZE ",\"result\":" SIZE
                        ",\"work\":" SIZE "}},\"fits\":{\"description\":\"Within the limits of this "
-                                         "service.\",\"type\":\"boolean\"},"
+                       "service.\",\"type\":\"boolean\"},"
                        "\"parameters\":" SIZE ",\"rnn\":{" CLOSED
                        ",\"properties\":{" P_NUMBER("operations") "," P_NUMBER(
                            "score_operations") "," P_NUMBER("path_length") "}},\"path_length\":{"
@@ -143,70 +143,109 @@ static const named_schema parts[] = {
      "\"string\"}}},\"error\":{\"description\":\"The same as detail.\",\"type\":\"string\"}}}"},
 };
 
-static const named_schema answers[] = {
-    {"Attention",
-     "{\"description\":\"The tensors that return names, and what else was asked for; with dry_run "
-     "only that.\"," CLOSED
-     ",\"properties\":{" P_NUMBERS("output") "," P_NUMBERS("weights") "," P_NUMBERS("weights_"
-                                                                                    "dropped") "," P_NUMBERS("logsumexp") "," P_NUMBERS("scores") "," P_NUMBERS("present_key") "," P_NUMBERS("present_value") ",\"heatmap\":" REF(
-         "Heatmap") ",\"omitted\":" OMITTED("weights") ",\"verification\":" REF("Verification") ","
-                                                                                                "\""
-                                                                                                "wa"
-                                                                                                "rn"
-                                                                                                "in"
-                                                                                                "gs"
-                                                                                                "\""
-                                                                                                ":" LIST(REF("Warning")) ",\"diagnostics\":" REF("Diagnostics") ",\"dry_run\":" REF("DryRun") "}}"},
-    {"Mask",
-     "{" CLOSED ",\"anyOf\":[{\"required\":[\"shape\",\"keep\",\"kept\",\"words\"]},{\"required\":["
-                "\"dry_run\"]}],\"properties\":{"
-     "\"shape\":" SIZES
-     ",\"keep\":{\"description\":\"true = visible; of more than 65,536 cells as runs [row, "
-     "from, to) of visible keys, null standing for every batch entry or "
-     "head.\",\"anyOf\":[" REF(
-         "Flags") ",{" CLOSED ",\"required\":[\"runs\"],\"properties\":{\"runs\":{\"type\":"
-                  "\"array\",\"items\":{" CLOSED
-                  ",\"required\":[\"batch\",\"head\",\"runs\"],\"properties\":{"
-                  "\"batch\":{\"type\":[\"integer\",\"null\"]},\"head\":{\"type\":["
-                  "\"integer\",\"null\"]},"
-                  "\"runs\":" RUNS "}}}}}]},\"additive\":{\"description\":\"What is added "
-                  "to the scores, null "
-                  "where hidden; only when something finite is added.\",\"$ref\":"
-                  "\"#/components/schemas/Numbers\"},\"kept\":{\"description\":\"Share of "
-                  "the cells that are "
-                  "visible.\",\"type\":\"number\",\"minimum\":0,\"maximum\":1},\"words\":{"
-                  "\"type\":\"string\"},"
-                  "\"labels\":" LABELS ",\"dry_run\":" REF("DryRun") ",\"omitted\":" OMITTED(
-                      "additive") ",\"warnings\":" LIST(REF("Warning")) "}}"},
-    {"Examples", "{" CLOSED ",\"required\":[\"examples\"],\"properties\":{\"examples\":" LIST(
+static const named_schema
+    answers
+        [] =
+            {
+                {"Attention", "{\"description\":\"The tensors that return names, and what else was "
+                              "asked for; with dry_run "
+                              "only that.\"," CLOSED ",\"properties\":{" P_NUMBERS(
+                                  "output") "," P_NUMBERS("weights") "," P_NUMBERS("weights_"
+                                                                                   "dropped") "," P_NUMBERS("logsumexp") "," P_NUMBERS("scores") "," P_NUMBERS("present_key") "," P_NUMBERS("present_value") ",\"heatmap\":" REF("Heatmap") ",\"omitted\":" OMITTED("weights") ",\"verification\":" REF("Verification") ","
+                                                                                                                                                                                                                                                                                                                        "\""
+                                                                                                                                                                                                                                                                                                                        "wa"
+                                                                                                                                                                                                                                                                                                                        "rn"
+                                                                                                                                                                                                                                                                                                                        "in"
+                                                                                                                                                                                                                                                                                                                        "gs"
+                                                                                                                                                                                                                                                                                                                        "\""
+                                                                                                                                                                                                                                                                                                                        ":" LIST(REF(
+                                                                                                                                                                                                                                                                                                                            "Warning")) ",\"diagnostics\":" REF("Diagnostics") ",\"dry_run\":" REF("DryRun") "}}"},
+                {"Mask",
+                 "{" CLOSED ",\"anyOf\":[{\"required\":[\"shape\",\"keep\",\"kept\",\"words\"]},{"
+                            "\"required\":["
+                 "\"dry_run\"]}],\"properties\":{"
+                 "\"shape\":" SIZES ",\"keep\":{\"description\":\"true = visible; of more than "
+                                    "65,536 cells as runs [row, "
+                 "from, to) of visible keys, null standing for every batch entry or "
+                 "head.\",\"anyOf\":[" REF(
+                     "Flags") ",{" CLOSED
+                              ",\"required\":[\"runs\"],\"properties\":{\"runs\":{\"type\":"
+                              "\"array\",\"items\":{" CLOSED
+                              ",\"required\":[\"batch\",\"head\",\"runs\"],\"properties\":{"
+                              "\"batch\":{\"type\":[\"integer\",\"null\"]},\"head\":{\"type\":["
+                              "\"integer\",\"null\"]},"
+                              "\"runs\":" RUNS
+                              "}}}}}]},\"additive\":{\"description\":\"What is added "
+                              "to the scores, null "
+                              "where hidden; only when something finite is added.\",\"$ref\":"
+                              "\"#/components/schemas/Numbers\"},\"kept\":{\"description\":\"Share "
+                              "of "
+                              "the cells that are "
+                              "visible.\",\"type\":\"number\",\"minimum\":0,\"maximum\":1},"
+                              "\"words\":{"
+                              "\"type\":\"string\"},"
+                              "\"labels\":" LABELS
+                              ",\"dry_run\":" REF("DryRun") ",\"omitted\":" OMITTED(
+                                  "additive") ",\"warnings\":" LIST(REF("Warning")) "}}"},
+                {"Positions",
+                 "{\"description\":\"Encodings: [length, width] (rotary: cosines and sines "
+                 "[length, "
+                 "width/2]); biases: [H, queries, keys]; shaw: [queries, keys, E].\"," CLOSED
+                 ",\"properties\":{" P_NUMBERS("table") "," P_NUMBERS("cosines") "," P_NUMBERS(
+                     "sines") ",\"curves\":{\"type\":\"array\",\"items\":{" CLOSED
+                              ",\"required\":[\"dim\",\"values\"],"
+                              "\"properties\":{\"dim\":" SIZE ",\"distances\":" PAIR
+                              ",\"values\":" NUMBERS "}}},\"parameters\":" SIZE
+                              ",\"dry_run\":" REF("DryRun") "}}"},
+                {"Heatmaps",
+                 "{" CLOSED ",\"properties\":{\"heads\":" LIST(REF(
+                     "HeatmapOfHead")) ",\"labels\":" LABELS ",\"pool\":{\"enum\":[\"max\","
+                                                             "\"mean\",\"both\"]},\"transform\":{"
+                                       "\"enum\":[\"linear\",\"sqrt\",\"log\"]},\"encoding\":{"
+                                       "\"enum\":[\"json\",\"u8\",\"f16\","
+                                       "\"f32\"]},\"warnings\":" LIST(
+                                           REF("Warning")) ",\"dry_run\":" REF("DryRun") "}}"},
+                {"Examples",
+                 "{" CLOSED ",\"required\":[\"examples\"],\"properties\":{\"examples\":" LIST(
                      REF("ExampleEntry")) "}}"},
-    {"Example", "{\"description\":\"Requests and what they answer.\",\"type\":\"object\","
-                "\"required\":[\"id\",\"title\",\"what\",\"tags\",\"order\",\"cases\"],"
-                "\"properties\":{\"id\":{\"type\":\"string\"},\"title\":{\"type\":\"string\"},"
-                "\"what\":{\"type\":\"string\"},\"tags\":" STRINGS ",\"order\":{\"type\":"
-                "\"integer\"},\"cases\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":"
-                "\"object\",\"required\":[\"title\",\"method\",\"path\"]}}}}"},
-    {"Index", "{\"type\":\"object\",\"required\":[\"service\",\"version\",\"openapi\",\"routes\","
-              "\"examples\"],\"properties\":{\"service\":{\"const\":\"attnd\"},\"version\":"
-              "{\"type\":\"string\"},\"openapi\":{\"type\":\"string\"},\"try\":{\"type\":"
-              "\"string\"},\"routes\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
-              "\"required\":[\"method\",\"path\",\"summary\"],\"properties\":{\"method\":"
-              "{\"type\":\"string\"},\"path\":{\"type\":\"string\"},\"summary\":{\"type\":"
-              "\"string\"}}}},\"examples\":" LIST(REF("ExampleEntry")) "}}"},
-    {"Health", "{\"type\":\"object\",\"required\":[\"status\"],\"properties\":{\"status\":"
-               "{\"type\":\"string\"}}}"},
-    {"Version",
-     "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"kernels\",\"limits\",\"features\"],"
-     "\"properties\":{\"name\":{\"const\":\"attnd\"},\"version\":{\"type\":\"string\"},\"kernels\":"
-     "{"
-     "\"description\":\"The table of kernels in use, why, and which this processor has.\","
-     "\"type\":\"object\",\"required\":[\"table\",\"reason\",\"available\"],\"properties\":{"
-     "\"table\":{\"type\":\"string\"},\"reason\":{\"type\":\"string\"},\"available\":" STRINGS
-     "}},\"limits\":{\"description\":\"Limits by the names of the settings that change them.\","
-     "\"type\":\"object\",\"additionalProperties\":{\"type\":[\"number\",\"boolean\"]}},"
-     "\"features\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"boolean\"}}}}"},
-    {"Metrics", "{\"description\":\"Prometheus text format.\",\"type\":\"string\"}"},
-    {"OpenApi", "{\"type\":\"object\",\"required\":[\"openapi\"]}"},
+                {"Example",
+                 "{\"description\":\"Requests and what they answer.\",\"type\":\"object\","
+                 "\"required\":[\"id\",\"title\",\"what\",\"tags\",\"order\",\"cases\"],"
+                 "\"properties\":{\"id\":{\"type\":\"string\"},\"title\":{\"type\":\"string\"},"
+                 "\"what\":{\"type\":\"string\"},\"tags\":" STRINGS ",\"order\":{\"type\":"
+                 "\"integer\"},\"cases\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":"
+                 "\"object\",\"required\":[\"title\",\"method\",\"path\"]}}}}"},
+                {"Index",
+                 "{\"type\":\"object\",\"required\":[\"service\",\"version\",\"openapi\","
+                 "\"routes\","
+                 "\"examples\"],\"properties\":{\"service\":{\"const\":\"attnd\"},\"version\":"
+                 "{\"type\":\"string\"},\"openapi\":{\"type\":\"string\"},\"try\":{\"type\":"
+                 "\"string\"},\"routes\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
+                 "\"required\":[\"method\",\"path\",\"summary\"],\"properties\":{\"method\":"
+                 "{\"type\":\"string\"},\"path\":{\"type\":\"string\"},\"summary\":{\"type\":"
+                 "\"string\"}}}},\"examples\":" LIST(REF("ExampleEntry")) "}}"},
+                {"Health",
+                 "{\"type\":\"object\",\"required\":[\"status\"],\"properties\":{\"status\":"
+                 "{\"type\":\"string\"}}}"},
+                {"Version",
+                 "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"kernels\",\"limits\","
+                 "\"features\"],"
+                 "\"properties\":{\"name\":{\"const\":\"attnd\"},\"version\":{\"type\":\"string\"},"
+                 "\"kernels\":"
+                 "{"
+                 "\"description\":\"The table of kernels in use, why, and which this processor "
+                 "has.\","
+                 "\"type\":\"object\",\"required\":[\"table\",\"reason\",\"available\"],"
+                 "\"properties\":{"
+                 "\"table\":{\"type\":\"string\"},\"reason\":{\"type\":\"string\"},"
+                 "\"available\":" STRINGS "}},\"limits\":{\"description\":\"Limits by the names of "
+                                          "the settings that change them.\","
+                 "\"type\":\"object\",\"additionalProperties\":{\"type\":[\"number\",\"boolean\"]}}"
+                 ","
+                 "\"features\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"boolean\"}"
+                 "}}}"},
+                {"Metrics", "{\"description\":\"Prometheus text format.\",\"type\":\"string\"}"},
+                {"OpenApi", "{\"type\":\"object\",\"required\":[\"openapi\"]}"},
 };
 
 static void write_all(srv_json *j, const named_schema *schemas, size_t count) {

@@ -1,0 +1,149 @@
+/* POST /v1/heatmaps: draws weights that the caller has. */
+#include "app.h"
+#include "dry.h"
+#include "handlers.h"
+#include "heatmaps_call.h"
+
+/* Weights that the HTTP thread looks at itself: about half a millisecond. */
+#define IN_PLACE_CELLS 16384
+/* Bytes of text that a heatmap's bytes become (attention_cost.c). */
+#define TEXT_OF_HEATMAP 4.0
+
+static bool decode(srv_heatmaps_call *call) {
+    srv_request *req = call->req;
+    int64_t start = attn_now_ns();
+    call->body = (srv_heatmaps_body){.decimals = -1};
+    srv_heat_init(&call->body.heatmap);
+    bool ok = srv_decode(req, srv_heatmaps_fields, &call->body);
+    if (ok) {
+        srv_hurry(req, call->body.timeout_ms);
+        ok = srv_heatmaps_prepare(call);
+    }
+    req->decode_ns = attn_now_ns() - start;
+    return ok;
+}
+
+static bool within_limits(const srv_heatmaps_call *call) {
+    srv_request *req = call->req;
+    const attn_attention_dims *d = &call->dims;
+    double most = req->app->config->max_cells, limit = (double)attn_arena_limit(req->arena);
+    double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+    double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
+                  (1 + TEXT_OF_HEATMAP) * (double)call->cost.result_bytes;
+    if (cells > most) {
+        srv_problem_limit(req, SRV_TOO_LARGE, "/weights", most, "max_cells",
+                          "%.4g weights; at most %.4g are allowed", cells, most);
+        return false;
+    }
+    if (need <= limit)
+        return true;
+    srv_problem_limit(req, SRV_TOO_LARGE, "/heatmap", limit, "max_request_bytes",
+                      "the weights, heatmaps and their text need up to %.0f bytes; a request may "
+                      "use %.0f: choose fewer cells, rows or heads",
+                      need, limit);
+    return false;
+}
+
+/* The caller's memory as a source: hidden cells are not known. */
+static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
+                         float *logits, attn_error *err) {
+    const srv_heatmaps_call *call = ctx;
+    const attn_tensor *w = &call->body.weights;
+    const attn_attention_dims *d = &call->dims;
+    const size_t head = (rows->batch * d->Hq + rows->head) * d->L;
+    (void)lane, (void)logits, (void)err;
+    for (size_t r = 0; r < rows->rows; r++) {
+        const size_t at = (head + rows->row + r) * d->S + rows->col;
+        attn_widen_f32(weights + r * rows->cols,
+                       (const char *)w->data + at * attn_dtype_size(w->dtype), w->dtype, 1,
+                       rows->cols);
+    }
+    return ATTN_OK;
+}
+
+static bool draw(srv_heatmaps_call *call) {
+    srv_request *req = call->req;
+    const attn_attention_dims *d = &call->dims;
+    const attn_weight_source source = {
+        .batches = d->B, .heads = d->Hq, .rows = d->L, .cols = d->S, .fetch = fetch, .ctx = call};
+    attn_error err = {0};
+    attn_status status = srv_heatmaps_lint(call, &err);
+    if (!status)
+        status = attn_heatmap_build(&source, &call->options, req->app->pool, &req->control,
+                                    req->arena, &call->maps, &err);
+    if (status)
+        srv_heat_problem(req, &err);
+    return !status;
+}
+
+static srv_outcome predict(const srv_heatmaps_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    size_t maps[3] = {0};
+    attn_error err = {0};
+    if (attn_heatmap_shape(&call->options, d->B, d->Hq, d->L, d->S, &maps[0], maps + 1, &err)) {
+        srv_heat_problem(call->req, &err);
+        return SRV_DONE;
+    }
+    srv_dry dry = {.cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S,
+                   .operations = call->cost.operations,
+                   .result = (double)call->cost.result_bytes,
+                   .work = (double)call->cost.work_bytes,
+                   .fits = within_limits(call)};
+    double *u = dry.load.units;
+    srv_dry_shape(&dry, "heatmap", 3, maps);
+    u[SRV_UNIT_REQUEST] = 1;
+    u[SRV_UNIT_HEATMAP] = call->cost.cells;
+    u[SRV_UNIT_KEEP] = dry.cells; /* the linter's look */
+    u[SRV_UNIT_SHARE] = (double)maps[0] * (double)maps[1] * (double)maps[2];
+    u[SRV_UNIT_BYTE] = dry.result + dry.work;
+    dry.load.pieces = (double)d->B * (double)d->Hq;
+    return srv_dry_reply(call->req, &dry);
+}
+
+static void answer_json(srv_heatmaps_call *call) {
+    srv_json j;
+    srv_json_begin(&j, call->req);
+    j.decimals = (int)call->body.decimals;
+    srv_json_object(&j);
+    srv_heat_members(&j, &call->maps, &call->body.heatmap, &call->body.labels);
+    srv_warnings_write(&j, &call->warnings);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void answer_text(srv_heatmaps_call *call) {
+    const srv_figure_input *f = &call->body.figure;
+    attn_text t = srv_plain_begin(call->req);
+    if (f->title)
+        attn_text_add(&t, "%s\n\n", f->title);
+    srv_heat_text(&t, &call->maps, &call->body.labels, &call->body.titles);
+    if (f->y_label || f->x_label)
+        attn_text_add(&t, "rows: %s, columns: %s\n", f->y_label ? f->y_label : "queries",
+                      f->x_label ? f->x_label : "keys");
+    srv_warnings_text(&t, &call->warnings);
+    srv_plain_end(call->req, &t);
+}
+
+srv_outcome srv_heatmaps(srv_request *req) {
+    srv_heatmaps_call call = {.req = req};
+    if (!decode(&call))
+        return SRV_DONE;
+    if (call.body.dry_run)
+        return predict(&call);
+    if (!within_limits(&call))
+        return SRV_DONE;
+    if (req->in_place && call.cost.cells > IN_PLACE_CELLS)
+        return SRV_DEFER;
+    int64_t start = attn_now_ns();
+    bool ok = draw(&call);
+    int64_t drawn = attn_now_ns();
+    req->compute_ns = drawn - start;
+    if (!ok)
+        return SRV_DONE;
+    if (srv_plain(req))
+        answer_text(&call);
+    else
+        answer_json(&call);
+    req->encode_ns = attn_now_ns() - drawn;
+    return SRV_DONE;
+}

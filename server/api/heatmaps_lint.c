@@ -1,0 +1,105 @@
+/* What is odd about weights that a caller sends: legal to draw, but probably not meant. */
+#include <math.h>
+#include <stdio.h>
+
+#include "heatmaps_call.h"
+#include "padding.h"
+
+#define SUM_SLACK   0.01 /* weights are often rounded to two decimals */
+#define RANGE_SLACK 1e-6
+#define TOLD        8 /* heads that are named a kind of warning */
+
+/* Of one head. */
+typedef struct findings {
+    size_t sums, row; /* rows whose weights do not sum to 1, and the worst of them */
+    double sum;
+    size_t outside, at_row, at_key; /* weights outside of 0 … 1, and the worst of them */
+    double value;
+} findings;
+
+static double beyond(double w) {
+    return w < 0 ? -w : w - 1;
+}
+
+/* A row of zeros is one that sees nothing. */
+static void look(findings *f, size_t i, const double *row, size_t S) {
+    double sum = 0, largest = 0;
+    for (size_t j = 0; j < S; j++) {
+        sum += row[j];
+        largest = fmax(largest, fabs(row[j]));
+        if (beyond(row[j]) <= RANGE_SLACK)
+            continue;
+        if (f->outside++ == 0 || beyond(row[j]) > beyond(f->value)) {
+            f->value = row[j];
+            f->at_row = i;
+            f->at_key = j;
+        }
+    }
+    if (largest == 0 || fabs(sum - 1) <= SUM_SLACK)
+        return;
+    if (f->sums++ == 0 || fabs(sum - 1) > fabs(f->sum - 1)) {
+        f->sum = sum;
+        f->row = i;
+    }
+}
+
+/* [0]: heads with odd sums, [1]: heads with odd weights. */
+static bool tell(srv_heatmaps_call *call, const findings *f, size_t b, size_t h, size_t told[2]) {
+    attn_arena *arena = call->req->arena;
+    char which[64] = "";
+    bool ok = true;
+    if (call->dims.B > 1 || call->dims.Hq > 1)
+        snprintf(which, sizeof which, "batch entry %zu, head %zu: ", b, h);
+    if (f->sums > 0 && told[0]++ < TOLD)
+        ok = srv_warnings_add(&call->warnings, arena, "row_sums", "weights",
+                              "%s%zu of %zu rows do not sum to 1; row %zu sums to %.6g", which,
+                              f->sums, call->dims.L, f->row, f->sum);
+    if (ok && f->outside > 0 && told[1]++ < TOLD)
+        ok = srv_warnings_add(&call->warnings, arena, "weight_range", "weights",
+                              "%s%zu weights are negative or above 1, such as %.6g at [%zu, %zu]",
+                              which, f->outside, f->value, f->at_row, f->at_key);
+    return ok;
+}
+
+static bool tell_rest(srv_heatmaps_call *call, const size_t told[2]) {
+    static const char *const codes[] = {"row_sums", "weight_range"};
+    bool ok = true;
+    for (size_t i = 0; i < 2; i++)
+        if (ok && told[i] > TOLD)
+            ok = srv_warnings_add(&call->warnings, call->req->arena, codes[i], "weights",
+                                  "so it is in %zu more heads", told[i] - TOLD);
+    return ok;
+}
+
+attn_status srv_heatmaps_lint(srv_heatmaps_call *call, attn_error *err) {
+    const attn_attention_dims *d = &call->dims;
+    const attn_tensor *w = &call->body.weights;
+    const char *from = w->data;
+    size_t told[2] = {0, 0};
+    attn_arena *arena = call->req->arena;
+    double *row = attn_arena_zeroed(arena, d->S, sizeof *row);
+    double *padded = attn_arena_zeroed(arena, d->S, sizeof *padded);
+    srv_padding p;
+    bool ok =
+        row && padded &&
+        srv_padding_begin(&p, arena, &call->body.labels, d->B > 1 || d->Hq > 1, &call->warnings);
+    for (size_t n = 0; ok && n < d->B * d->Hq; n++) {
+        findings f = {0};
+        attn_status status = attn_control_check(&call->req->control, err);
+        if (status)
+            return status;
+        for (size_t i = 0; i < d->L; i++, from += d->S * attn_dtype_size(w->dtype)) {
+            attn_widen_f64(row, from, w->dtype, 1, d->S);
+            look(&f, i, row, d->S);
+            for (size_t k = 0; k < p.key_count; k++)
+                padded[k] = row[p.keys[k]];
+            if (p.key_count > 0 && srv_padding_looks(&p, i))
+                srv_padding_row(&p, i, padded);
+        }
+        ok = tell(call, &f, n / d->Hq, n % d->Hq, told) &&
+             srv_padding_head(&p, n / d->Hq, n % d->Hq);
+    }
+    if (ok && tell_rest(call, told) && srv_padding_end(&p))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+}

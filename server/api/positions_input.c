@@ -1,0 +1,246 @@
+/* The field table of POST /v1/positions, and the shapes that follow from a body. */
+#include <float.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "positions_call.h"
+
+#define AT(member) offsetof(srv_positions_body, member)
+#define LONGEST    1073741824.0 /* 2^30 */
+
+static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
+                                    "relative",   "shaw",    "rotary", NULL};
+
+/* Fields of each kind, in the order of srv_encoding_kind; '!' before those that it needs. */
+static const char *const own[] = {" !length !width layout dims ",
+                                  " !length !width !seed std dims ",
+                                  " !length keys query_offset heads slopes dims ",
+                                  " !length keys query_offset !table max_distance bidirectional "
+                                  "dims ",
+                                  " !length keys query_offset !table dims ",
+                                  " !length keys query_offset !key_table dims ",
+                                  " !length !width base dims "};
+static const char common[] = " kind decimals dry_run timeout_ms ";
+
+#define COUNT(field, least, text)                                                                  \
+    {                                                                                              \
+        .name = #field, .kind = SRV_INT, .offset = AT(field), .min = least, .max = LONGEST,        \
+        .doc = text                                                                                \
+    }
+#define NUMBERS(field, text)                                                                       \
+    { .name = #field, .kind = SRV_TENSOR, .offset = AT(field), .accepts = SRV_T_REAL, .doc = text }
+
+const srv_field srv_positions_fields[] = {
+    {.name = "kind",
+     .kind = SRV_ENUM,
+     .offset = AT(kind),
+     .choices = kinds,
+     .required = true,
+     .doc = "sinusoidal, learned: a vector a position; alibi, t5, relative: a bias a head and "
+            "distance; shaw: a vector a distance; rotary: the angles' cosines and sines."},
+    COUNT(length, 0, "How many positions (queries)."),
+    COUNT(width, 1, "sinusoidal, learned, rotary: numbers a position; even but for learned."),
+    {.name = "layout",
+     .kind = SRV_ENUM,
+     .offset = AT(layout),
+     .choices = srv_pair_layouts,
+     .doc = "sinusoidal: sines and cosines interleaved (default, the paper) or in halves."},
+    {.name = "dims",
+     .kind = SRV_INTS,
+     .offset = AT(dims),
+     .max = 256,
+     .doc = "Which columns (alibi, t5, relative: heads; rotary: pairs) to answer as curves."},
+    {.name = "seed",
+     .kind = SRV_INT,
+     .offset = AT(seed),
+     .doc = "learned: element n (row-major) is std times normal number n of this seed."},
+    {.name = "std",
+     .kind = SRV_REAL,
+     .offset = AT(std),
+     .min = 0,
+     .max = DBL_MAX,
+     .doc = "learned: the deviation of the initial table; default 0.02."},
+    COUNT(heads, 1, "alibi: how many heads; default as many as slopes."),
+    COUNT(keys, 0, "Biases and shaw: how many keys; default length."),
+    {.name = "query_offset",
+     .kind = SRV_INT,
+     .offset = AT(query_offset),
+     .min = -LONGEST,
+     .max = LONGEST,
+     .doc = "Biases and shaw: query i sits at key position i + query_offset; default 0."},
+    NUMBERS(slopes, "alibi: [H], one slope a head; default those of the paper."),
+    NUMBERS(table, "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m."),
+    {.name = "max_distance",
+     .kind = SRV_INT,
+     .offset = AT(max_distance),
+     .min = 1,
+     .max = 1048576,
+     .doc = "t5: distances from here on share the last bucket; default 128."},
+    {.name = "bidirectional",
+     .kind = SRV_BOOL,
+     .offset = AT(bidirectional),
+     .doc = "t5: half of the buckets are for keys behind the query (default true)."},
+    NUMBERS(key_table, "shaw: [2m + 1, E], for distances -m to m, clipped beyond."),
+    {.name = "base",
+     .kind = SRV_REAL,
+     .offset = AT(base),
+     .min = 1,
+     .max = DBL_MAX,
+     .doc = "rotary: pair t turns by position * base^(-2t/width); default 10000."},
+    {.name = "decimals",
+     .kind = SRV_INT,
+     .offset = AT(decimals),
+     .min = 0,
+     .max = 17,
+     .doc = "Round the numbers of the answer to so many decimals; default: their shortest text."},
+    {.name = "dry_run",
+     .kind = SRV_BOOL,
+     .offset = AT(dry_run),
+     .doc = "Compute nothing: answer the shapes and what the tables would cost."},
+    {.name = "timeout_ms",
+     .kind = SRV_INT,
+     .offset = AT(timeout_ms),
+     .min = 1,
+     .max = 86400000,
+     .doc = "Give up after this time, if that is sooner than the service would."},
+    {0},
+};
+
+static bool listed(const char *list, const char *mark, const char *name) {
+    char word[64];
+    snprintf(word, sizeof word, " %s%s ", mark, name);
+    return strstr(list, word) != NULL;
+}
+
+static bool check_kind(const srv_scope *scope, int kind) {
+    for (const srv_field *f = srv_positions_fields; f->name; f++) {
+        bool needed = listed(own[kind], "!", f->name);
+        if (srv_given(scope, f->name) && !needed && !listed(own[kind], "", f->name) &&
+            !listed(common, "", f->name))
+            return srv_refuse(scope, SRV_VALUE, f->name, "%s does not belong to the kind \"%s\"",
+                              f->name, kinds[kind]);
+        if (needed && !srv_given(scope, f->name))
+            return srv_refuse(scope, SRV_VALUE, f->name, "the kind \"%s\" needs %s: %s",
+                              kinds[kind], f->name, f->doc);
+    }
+    return true;
+}
+
+static void set_table(srv_positions_call *call, size_t i, const char *name, int rank,
+                      const size_t *dims) {
+    double values = 1;
+    call->names[i] = name;
+    call->tables[i] = attn_tensor_dense(NULL, ATTN_F64, rank, dims);
+    for (int axis = 0; axis < rank; axis++)
+        values *= (double)dims[axis];
+    call->values += values;
+}
+
+static bool absolute_shape(srv_positions_call *call, const srv_scope *scope) {
+    const srv_positions_body *body = &call->body;
+    const bool rotary = body->kind == SRV_POSITIONS_ROTARY;
+    size_t dims[2] = {(size_t)body->length, (size_t)body->width};
+    if (body->kind != SRV_POSITIONS_LEARNED && body->width % 2)
+        return srv_refuse(scope, SRV_VALUE, "width",
+                          "expected an even number, pairs of sine and cosine, found %" PRId64,
+                          body->width);
+    if (rotary)
+        dims[1] /= 2;
+    call->curve_columns = dims[1];
+    set_table(call, 0, rotary ? "cosines" : "table", 2, dims);
+    if (rotary)
+        set_table(call, 1, "sines", 2, dims);
+    if (body->kind == SRV_POSITIONS_LEARNED)
+        call->parameters = dims[0] * dims[1];
+    return true;
+}
+
+static bool head_count(srv_positions_call *call, const srv_scope *scope) {
+    const srv_positions_body *body = &call->body;
+    const attn_tensor *t = body->kind == SRV_POSITIONS_ALIBI ? &body->slopes : &body->table;
+    call->heads = (size_t)body->heads;
+    if (body->kind == SRV_POSITIONS_ALIBI && t->rank == 0)
+        return call->heads > 0 ||
+               srv_refuse(scope, SRV_VALUE, "heads", "the kind \"alibi\" needs heads or slopes");
+    const int rank = body->kind == SRV_POSITIONS_ALIBI ? 1 : 2;
+    const char *name = body->kind == SRV_POSITIONS_ALIBI ? "slopes" : "table";
+    if (t->rank != rank)
+        return srv_refuse(scope, SRV_SHAPE, name, "expected a tensor of rank %d, found rank %d",
+                          rank, t->rank);
+    size_t found = t->dims[body->kind == SRV_POSITIONS_T5 ? 1 : 0];
+    if (call->heads > 0 && call->heads != found)
+        return srv_refuse(scope, SRV_SHAPE, "heads", "slopes has %zu heads, found %zu", found,
+                          call->heads);
+    call->heads = found;
+    return true;
+}
+
+static bool relative_shape(srv_positions_call *call, const srv_scope *scope) {
+    const srv_positions_body *body = &call->body;
+    const bool shaw = body->kind == SRV_POSITIONS_SHAW;
+    const attn_tensor *t = &body->key_table;
+    call->keys = (size_t)(srv_given(scope, "keys") ? body->keys : body->length);
+    size_t dims[3] = {(size_t)body->length, call->keys, 0};
+    if (shaw && (t->rank != 2 || t->dims[0] % 2 == 0))
+        return srv_refuse(scope, SRV_SHAPE, "key_table",
+                          "expected [2m + 1, E], an odd number of distances");
+    if (!shaw && !head_count(call, scope))
+        return false;
+    if (shaw) {
+        dims[2] = call->curve_columns = t->dims[1];
+    } else {
+        dims[2] = dims[1];
+        dims[1] = dims[0];
+        dims[0] = call->curve_columns = call->heads;
+    }
+    call->first = 1 - body->length - body->query_offset;
+    call->distances = body->length + (int64_t)call->keys - 1;
+    if (call->distances < 0 || body->length == 0)
+        call->distances = 0;
+    set_table(call, 0, "table", 3, dims);
+    return true;
+}
+
+static bool check_dims(srv_positions_call *call, const srv_scope *scope) {
+    const srv_ints *dims = &call->body.dims;
+    for (size_t i = 0; i < dims->count; i++) {
+        char place[32];
+        snprintf(place, sizeof place, "dims/%zu", i);
+        if (dims->values[i] < 0 || (uint64_t)dims->values[i] >= call->curve_columns)
+            return srv_refuse(scope, SRV_VALUE, place,
+                              "%" PRId64 " is outside: there are %zu, from 0", dims->values[i],
+                              call->curve_columns);
+    }
+    call->curve_count = dims->count;
+    call->values +=
+        (double)dims->count * (double)(call->distances > 0 ? call->distances : call->body.length);
+    return true;
+}
+
+bool srv_positions_prepare(srv_positions_call *call) {
+    const srv_positions_body *body = &call->body;
+    const srv_scope scope = {call->req, srv_positions_fields, body, ""};
+    const bool absolute = body->kind == SRV_POSITIONS_SINUSOIDAL ||
+                          body->kind == SRV_POSITIONS_LEARNED || body->kind == SRV_POSITIONS_ROTARY;
+    attn_position *p = &call->position;
+    if (!check_kind(&scope, body->kind))
+        return false;
+    p->kind = body->kind == SRV_POSITIONS_ALIBI      ? ATTN_POSITION_ALIBI
+              : body->kind == SRV_POSITIONS_T5       ? ATTN_POSITION_T5
+              : body->kind == SRV_POSITIONS_RELATIVE ? ATTN_POSITION_RELATIVE
+              : body->kind == SRV_POSITIONS_ROTARY   ? ATTN_POSITION_ROTARY
+                                                     : ATTN_POSITION_NONE;
+    p->max_distance = body->max_distance;
+    p->unidirectional = !body->bidirectional;
+    p->base = body->base;
+    p->dims = body->width;
+    return srv_parameter_read(&scope, "slopes", &body->slopes, false, &p->slopes,
+                              &call->parameters) &&
+           srv_parameter_read(&scope, "table", &body->table, false, &p->table, &call->parameters) &&
+           srv_parameter_read(&scope, "key_table", &body->key_table, false, &p->key_table,
+                              &call->parameters) &&
+           (absolute ? absolute_shape(call, &scope) : relative_shape(call, &scope)) &&
+           check_dims(call, &scope);
+}
