@@ -116,7 +116,8 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
     const void *keys = w->packed_key;
     if (packed) {
         keys = packed->keys +
-               packed->key_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys);
+               packed->key_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys) +
+               j0 % k->keys * E * k->elem;
     } else {
         size_t ld;
         const void *rows = attn_key_rows(a, block->b, hkv, j0, n, k->elem, w->source, &ld);
@@ -156,9 +157,12 @@ void attn_block_edit(const attn_attention *a, const attn_block *block, size_t ro
 static void accumulate(const attn_attention *a, const attn_block *block, const attn_packed *packed,
                        size_t j0, size_t n, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    const size_t hkv = attn_kv_head(a, block->h);
+    const size_t hkv = attn_kv_head(a, block->h), tile = j0 - j0 % k->keys;
     const void *values = w->packed_value;
+    size_t first = 0, all = n;
     if (packed) {
+        first = j0 - tile;
+        all = a->dims.S - tile < k->keys ? a->dims.S - tile : k->keys;
         values = packed->values +
                  packed->value_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys);
     } else {
@@ -168,7 +172,7 @@ static void accumulate(const attn_attention *a, const attn_block *block, const a
             w->value_reach = fmax(w->value_reach, reach_of(k, rows, ld, n, a->dims.Ev));
         k->pack_value(w->packed_value, rows, ld, n, a->dims.Ev);
     }
-    k->accumulate(w->acc, w->tile, block->rows, values, n, a->dims.Ev, w->factor);
+    k->accumulate(w->acc, w->tile, block->rows, values, first, n, all, a->dims.Ev, w->factor);
 }
 
 static void set(void *values, size_t at, double x, const attn_kernels *k) {
@@ -253,12 +257,13 @@ static void visit_tile(const attn_attention *a, const attn_block *block, const a
 void attn_block_stream(const attn_attention *a, const attn_block *block, const attn_packed *packed,
                        const void *q, size_t ldq, void *scores, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    const size_t S = a->dims.S;
     size_t lo, hi;
     start(a, block, q, ldq, w);
     attn_block_interval(a, block, &lo, &hi);
-    for (size_t j = lo / k->keys * k->keys; j < hi; j += k->keys) {
-        const size_t n = S - j < k->keys ? S - j : k->keys;
+    for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
+        /* The part of the tile between lo and hi, from the beginning of a panel. */
+        const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;
+        const size_t n = (hi - tile < k->keys ? hi : tile + k->keys) - j;
         if (attn_mask_tile_hidden(a->mask, block->b, block->i, block->rows, j, n))
             hide_tile(a, block, j, n, scores, k);
         else

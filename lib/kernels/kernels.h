@@ -51,9 +51,11 @@ typedef struct attn_edit {
 typedef struct attn_kernels {
     attn_isa isa;
     const char *name;
-    size_t elem;  /* bytes of an element */
-    size_t rows;  /* most queries a tile */
-    size_t keys;  /* most keys a tile; also the row stride of a tile, in elements */
+    size_t elem; /* bytes of an element */
+    size_t rows; /* most queries a tile */
+    size_t keys; /* most keys a tile; also the row stride of a tile, in elements */
+    size_t
+        panel; /* keys that lie together in a packed tile: tiles can be entered at its multiples */
     size_t lanes; /* elements of partial sums a row */
 
     size_t (*key_room)(size_t E);    /* elements of one tile's packed keys */
@@ -78,8 +80,9 @@ typedef struct attn_kernels {
      * factor[rows] out. A row without a visible cell so far leaves undefined partial sums that a
      * factor of 0 drops. */
     void (*softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor);
-    void (*accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value, size_t n,
-                       size_t Ev, const void *factor);
+    /* Of the packed tile's `packed` rows, `first` … `first` + n - 1 meet the tile's n columns. */
+    void (*accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
+                       size_t first, size_t n, size_t packed, size_t Ev, const void *factor);
 
     double (*row_max)(const void *max, size_t row); /* element of max */
     double (*total)(const void *sum, size_t row);   /* partial sums -> the row's sum */

@@ -114,7 +114,9 @@ static void k_softmax_ref(void *tile, size_t rows, size_t n, void *max, void *su
 }
 
 static void k_accumulate_ref(void *acc, const void *tile, size_t rows, const void *packed_value,
-                             size_t n, size_t Ev, const void *factor) {
+                             size_t first, size_t n, size_t packed, size_t Ev, const void *factor) {
+    const double *values = (const double *)packed_value + first * Ev;
+    (void)packed;
     for (size_t r = 0; r < rows; r++) {
         double *o = (double *)acc + r * Ev, scale = ((const double *)factor)[r];
         const double *p = (const double *)tile + r * KEYS;
@@ -122,7 +124,7 @@ static void k_accumulate_ref(void *acc, const void *tile, size_t rows, const voi
             o[e] = scale == 0 ? 0 : o[e] * scale;
         for (size_t j = 0; j < n; j++)
             for (size_t e = 0; p[j] != 0 && e < Ev; e++)
-                o[e] += p[j] * ((const double *)packed_value)[j * Ev + e];
+                o[e] += p[j] * values[j * Ev + e];
     }
 }
 
@@ -155,6 +157,7 @@ const attn_kernels attn_kernels_ref = {
     .elem = sizeof(double),
     .rows = ROWS,
     .keys = KEYS,
+    .panel = 1,
     .lanes = 1,
     .key_room = k_key_room_ref,
     .value_room = k_value_room_ref,

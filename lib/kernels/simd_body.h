@@ -244,11 +244,12 @@ static void NAME(k_score_tanh)(void *tile, const void *q, size_t ldq, size_t row
 }
 
 static void NAME(k_accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
-                               size_t n, size_t Ev, const void *factor) {
+                               size_t first, size_t n, size_t packed, size_t Ev,
+                               const void *factor) {
     size_t lda = NAME(k_acc_room)(Ev);
     for (size_t c = 0; c < Ev; c += PW) {
         float *to = (float *)acc + c;
-        const float *panel = (const float *)packed_value + c * n;
+        const float *panel = (const float *)packed_value + c * packed + first * PW;
         switch (panel_vectors(Ev - c)) {
         case 1:
             accumulate_panel(1, to, lda, tile, rows, panel, n, factor);
@@ -395,6 +396,7 @@ const attn_kernels NAME(attn_kernels) = {
     .elem = sizeof(float),
     .rows = ROWS,
     .keys = KEYS,
+    .panel = PW,
     .lanes = LANES,
     .key_room = NAME(k_key_room),
     .value_room = NAME(k_value_room),

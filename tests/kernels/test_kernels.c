@@ -205,7 +205,7 @@ static void pass_step(const attn_kernels *k, pass *p, const void *s, const void 
     }
     k->softmax(p->tile, rows, n, p->max, p->sum, p->factor);
     k->pack_value(p->packed, v, Ev, n, Ev);
-    k->accumulate(p->acc, p->tile, rows, p->packed, n, Ev, p->factor);
+    k->accumulate(p->acc, p->tile, rows, p->packed, 0, n, n, Ev, p->factor);
 }
 
 static void pass_round(const attn_kernels *k, uint64_t seed) {
@@ -259,6 +259,30 @@ static void sum_ignores_history(const attn_kernels *k, uint64_t seed) {
     }
     assert_true(sums[0] == sums[1] && maxima[0] == maxima[1]);
     numbers_free(&low), numbers_free(&high), numbers_free(&v);
+}
+
+/* A packed tile entered at a panel gives what its part alone, packed anew, gives. */
+static void part_round(const attn_kernels *k, uint64_t seed) {
+    const size_t E = 1 + pick(seed, 0, 70), first = k->panel * pick(seed, 1, k->keys / k->panel);
+    const size_t all = first + 1 + pick(seed, 2, k->keys - first),
+                 n = 1 + pick(seed, 3, all - first);
+    numbers q = numbers_new(3 * E, seed, 1), x = numbers_new(all * E, seed + 1, 1);
+    char *keys = attn_alloc(k->key_room(E) * k->elem), *part = attn_alloc(k->key_room(E) * k->elem);
+    float *whole = tile_of(k, 3), *alone = tile_of(k, 3), one[3] = {1, 1, 1};
+    pass a = pass_new(k, 3, E), b = pass_new(k, 3, E);
+    k->pack_key(keys, x.f.data, E, all, E);
+    k->pack_key(part, (float *)x.f.data + first * E, E, n, E);
+    k->score(whole, q.f.data, E, 3, keys + first * E * k->elem, n, E);
+    k->score(alone, q.f.data, E, 3, part, n, E);
+    for (size_t r = 0; r < 3; r++)
+        assert_memory_equal(whole + r * k->keys, alone + r * k->keys, n * sizeof(float));
+    k->pack_value(a.packed, x.f.data, E, all, E);
+    k->pack_value(b.packed, (float *)x.f.data + first * E, E, n, E);
+    k->accumulate(a.acc, whole, 3, a.packed, first, n, all, E, one);
+    k->accumulate(b.acc, alone, 3, b.packed, 0, n, n, E, one);
+    assert_memory_equal(a.acc, b.acc, 3 * k->acc_room(E) * sizeof(float));
+    attn_free(keys), attn_free(part), attn_free(whole), attn_free(alone);
+    pass_free(&a), pass_free(&b), numbers_free(&q), numbers_free(&x);
 }
 
 static void weights_round(const attn_kernels *k, uint64_t seed) {
@@ -317,6 +341,7 @@ OVER_TABLES(test_edit, edit_round)
 OVER_TABLES(test_edit_hides_poison, poison_round)
 OVER_TABLES(test_pass, pass_round)
 OVER_TABLES(test_sum_ignores_history, sum_ignores_history)
+OVER_TABLES(test_parts_of_tiles, part_round)
 OVER_TABLES(test_weights, weights_round)
 OVER_TABLES(test_reach, reach_round)
 
@@ -354,11 +379,12 @@ static void test_choice(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_score),   cmocka_unit_test(test_score_is_pure),
-        cmocka_unit_test(test_edit),    cmocka_unit_test(test_edit_hides_poison),
-        cmocka_unit_test(test_pass),    cmocka_unit_test(test_sum_ignores_history),
-        cmocka_unit_test(test_weights), cmocka_unit_test(test_reach),
-        cmocka_unit_test(test_gemm),    cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_score),          cmocka_unit_test(test_score_is_pure),
+        cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_hides_poison),
+        cmocka_unit_test(test_pass),           cmocka_unit_test(test_sum_ignores_history),
+        cmocka_unit_test(test_parts_of_tiles), cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_reach),          cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
