@@ -39,9 +39,22 @@ def words(request, places):
             start = "0" if left < 0 else f"i - {left}" if left else "i"
             end = "the last" if right < 0 else f"i + {right}" if right else "i"
             said.append(f"window: query i sees keys {start} to {end}")
+        elif mask["kind"] == "pattern":
+            said.append(pattern_words(mask["pattern"]))
         else:
             raise ValueError(f"no words for {mask['kind']}")
     return "; ".join(said) or "none: every query sees every key"
+
+
+def pattern_words(pattern):
+    if pattern["kind"] == "local":
+        return f"local: a query sees keys up to {pattern['radius']} positions away"
+    if pattern["kind"] == "block":
+        return f"block: a query sees the keys of its own block of {pattern['size']} positions"
+    if pattern["kind"] == "global":
+        return (f"global: the first {pattern['keys']} positions see and are seen by all, others see keys up to "
+                f"{pattern['local']} positions away")
+    raise ValueError(f"no words for {pattern['kind']}")
 
 
 def masks(request):

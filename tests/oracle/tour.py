@@ -53,29 +53,53 @@ def dry_run(request):
     }}
 
 
-def position_table(request):
-    """(table, parameters) of POST /v1/positions for absolute positions."""
+def absolute_tables(request):
+    """Tables of absolute positions by name, one row a position."""
     kind, length, width = request["kind"], request["length"], request["width"]
     if kind == "sinusoidal":
-        return positions.sinusoidal(length, width, request.get("layout", "interleaved")), 0
+        return {"table": positions.sinusoidal(length, width, request.get("layout", "interleaved"))}
     if kind == "learned":
-        return positions.learned(length, width, request["seed"]), length * width
-    raise ValueError(f"no table for {kind}")
+        return {"table": positions.learned(length, width, request["seed"], request.get("std", 0.02))}
+    angle = positions.angles(length, width, request.get("base", positions.BASE))
+    return {"cosines": np.cos(angle), "sines": np.sin(angle)}
 
 
-def curves(table, dims):
-    return [{"dim": d, "values": tensors.nested(table[:, d])} for d in dims]
+def by_distance(request, distance):
+    """What distances [L, S] get: biases [H, L, S], or Shaw's vectors [L, S, E]."""
+    if request["kind"] == "shaw":
+        table = tensors.read(request["key_table"])
+        return table[positions.clipped(table.T, distance)]
+    return positions.bias(request, request.get("heads"), distance[None])
+
+
+def position_tables(request):
+    """(tables by name, curves by column, first distance or None) of POST /v1/positions."""
+    if request["kind"] in ("sinusoidal", "learned", "rotary"):
+        tables = absolute_tables(request)
+        return tables, next(iter(tables.values())).T, None
+    L, S, offset = request["length"], request.get("keys", request["length"]), request.get("query_offset", 0)
+    table = by_distance(request, np.arange(S) - np.arange(L)[:, None] - offset)
+    first = 1 - L - offset
+    row = by_distance(request, np.arange(first, first + L + S - 1)[None])
+    return {"table": table}, row[0].T if request["kind"] == "shaw" else row[:, 0], first
+
+
+def position_parameters(request):
+    """How many numbers are learned, or given."""
+    if request["kind"] == "learned":
+        return request["length"] * request["width"]
+    return sum(int(np.prod(tensors.shape_of(request[n]))) for n in ("slopes", "table", "key_table") if n in request)
 
 
 def position_answer(request):
     if request.get("dry_run"):
-        count = request["length"] * request["width"] if request["kind"] == "learned" else 0
-        return {"dry_run": {"parameters": count}}
-    table, parameters = position_table(request)
-    answer = {"table": tensors.nested(table)}
+        return {"dry_run": {"parameters": position_parameters(request)}}
+    tables, columns, first = position_tables(request)
+    answer = {name: tensors.nested(x) for name, x in tables.items()}
     if "dims" in request:
-        answer["curves"] = curves(table, request["dims"])
-    return {**answer, "parameters": parameters}
+        span = {} if first is None else {"distances": [first, first + columns.shape[1] - 1]}
+        answer["curves"] = [{"dim": d, **span, "values": tensors.nested(columns[d])} for d in request["dims"]]
+    return {**answer, "parameters": position_parameters(request)}
 
 
 def heatmap_answer(request):

@@ -1,0 +1,117 @@
+"""POST /v1/positions against the oracle: tables, curves, parameters; and against POST /v1/attention, which
+uses the same positions."""
+import numpy as np
+import pytest
+
+from serving import ask, service
+from oracle import relations, tensors, tour
+from oracle.relations import number_array
+
+
+def numbers(seed, *shape):
+    return {"shape": list(shape), "random": "normal", "seed": seed}
+
+
+REQUESTS = {
+    "sinusoidal": {"kind": "sinusoidal", "length": 60, "width": 32, "dims": [0, 1, 31]},
+    "sinusoidal in halves": {"kind": "sinusoidal", "length": 7, "width": 2, "layout": "halves", "dims": [1]},
+    "learned": {"kind": "learned", "length": 30, "width": 7, "seed": 3, "dims": [6]},
+    "learned, of another deviation": {"kind": "learned", "length": 5, "width": 3, "seed": 3, "std": 1.5},
+    "alibi": {"kind": "alibi", "heads": 8, "length": 9, "dims": [0, 7]},
+    "alibi of twelve heads": {"kind": "alibi", "heads": 12, "length": 4, "keys": 11, "query_offset": 7},
+    "alibi, own slopes": {"kind": "alibi", "slopes": [0.5, 0.25, 3], "length": 5},
+    "t5": {"kind": "t5", "table": numbers(1, 32, 3), "length": 150, "keys": 160, "dims": [2]},
+    "t5 of the past": {"kind": "t5", "table": numbers(1, 16, 2), "length": 8, "bidirectional": False,
+                       "max_distance": 20, "query_offset": 30, "keys": 40, "dims": [0, 1]},
+    "relative": {"kind": "relative", "table": numbers(1, 4, 11), "length": 13, "query_offset": -2, "dims": [3]},
+    "shaw": {"kind": "shaw", "key_table": numbers(1, 7, 5), "length": 6, "keys": 9, "dims": [0, 4]},
+    "rotary": {"kind": "rotary", "length": 40, "width": 16, "dims": [0, 7]},
+    "rotary of another base": {"kind": "rotary", "length": 3, "width": 2, "base": 100},
+    "no positions": {"kind": "sinusoidal", "length": 0, "width": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    """Tables are made in double whatever the kernels."""
+    one = service.Daemon("--ops-listen", "", "--log", "off")
+    yield one
+    one.stop()
+
+
+def check(got, want, name):
+    """Equal numbers, keys and nesting, in double."""
+    if isinstance(want, dict):
+        assert got.keys() == want.keys(), name
+        for key in want:
+            check(got[key], want[key], f"{name}/{key}")
+    elif isinstance(want, list) and want and isinstance(want[0], dict):
+        assert len(got) == len(want), name
+        for i, part in enumerate(want):
+            check(got[i], part, f"{name}/{i}")
+    else:
+        assert relations.apart(number_array(got), number_array(want), 1e-13) <= 1, name
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_tables(daemon, name):
+    request = REQUESTS[name]
+    check(ask(daemon, request, path="/v1/positions"), tour.position_answer(request), "")
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_dry_run(daemon, name):
+    request = REQUESTS[name]
+    said = ask(daemon, {**request, "dry_run": True}, path="/v1/positions")["dry_run"]
+    assert said["parameters"] == tour.position_parameters(request)
+    tables, _, _ = tour.position_tables(request)
+    assert {n: said["shapes"][n] for n in tables} == {n: list(x.shape) for n, x in tables.items()}
+
+
+@pytest.mark.parametrize("length, width, kind, parameters", [
+    (1000, 512, "sinusoidal", 0), (1000, 512, "learned", 512000)])
+def test_parameters(daemon, length, width, kind, parameters):
+    request = {"kind": kind, "length": length, "width": width, "dry_run": True}
+    if kind == "learned":
+        request["seed"] = 1
+    assert ask(daemon, request, path="/v1/positions")["dry_run"]["parameters"] == parameters
+
+
+@pytest.mark.parametrize("position, fields", [
+    ({"kind": "alibi"}, {"heads": 6}),
+    ({"kind": "t5", "table": numbers(1, 16, 6), "max_distance": 30}, {}),
+    ({"kind": "relative", "table": numbers(2, 6, 21)}, {})], ids=["alibi", "t5", "relative"])
+def test_biases_of_attention(table, position, fields):
+    """A zero query makes the scores the biases."""
+    request = {"query": {"shape": [1, 6, 30, 4], "fill": "zeros"}, "key": numbers(3, 1, 6, 50, 4),
+               "value": numbers(4, 1, 6, 50, 2), "position": position, "query_offset": 11, "return": ["scores"]}
+    biases = ask(table, {**position, **fields, "length": 30, "keys": 50, "query_offset": 11},
+                 path="/v1/positions")["table"]
+    assert np.abs(np.array(ask(table, request)["scores"])[0] - np.array(biases)).max() <= 1e-6
+
+
+def test_rotary_of_attention(table):
+    """The cached keys that come back are the keys turned by the table."""
+    key = tensors.read(numbers(1, 9, 6))
+    empty = {"shape": [0, 6], "dtype": "float32", "data": []}
+    body = {"query": numbers(1, 9, 6), "past_key": empty, "past_value": empty, "return": ["present"],
+            "position": {"kind": "rotary", "layout": "interleaved"}}
+    angles = ask(table, {"kind": "rotary", "length": 9, "width": 6}, path="/v1/positions")
+    c, s = np.array(angles["cosines"]), np.array(angles["sines"])
+    want = np.stack((key[:, ::2] * c - key[:, 1::2] * s, key[:, ::2] * s + key[:, 1::2] * c), -1).reshape(9, 6)
+    assert np.abs(np.array(ask(table, body)["present_key"]) - want).max() <= 1e-6
+
+
+@pytest.mark.parametrize("fields, pointer", [
+    ({"kind": "cosine"}, "/kind"),
+    ({"kind": "sinusoidal", "length": 3, "width": 5}, "/width"),
+    ({"kind": "rotary", "length": 3, "width": 5}, "/width"),
+    ({"kind": "sinusoidal", "length": 3, "width": 4, "heads": 2}, "/heads"),
+    ({"kind": "sinusoidal", "length": 3, "width": 4, "dims": [0, 4]}, "/dims/1"),
+    ({"kind": "sinusoidal", "length": -1, "width": 4}, "/length"),
+    ({"kind": "relative", "length": 3, "table": [[1, 2]]}, "/table"),
+    ({"kind": "shaw", "length": 3, "key_table": [[1, 2]] * 4}, "/key_table"),
+    ({"kind": "t5", "length": 3, "table": [1, 2]}, "/table"),
+    ({"kind": "alibi", "length": 3, "heads": 2, "slopes": [1]}, "/heads")])
+def test_refused(daemon, fields, pointer):
+    assert ask(daemon, fields, 422, path="/v1/positions")["pointer"] == pointer
