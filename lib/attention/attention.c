@@ -88,7 +88,7 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
     attn_widen_f64(sinks, t->data, t->dtype, t->strides[0], a->dims.Hq);
     for (size_t h = 0; h < a->dims.Hq; h++)
         if (!isfinite(sinks[h]))
-            return attn_fail(err, ATTN_EVALUE, "sinks", "expected finite numbers");
+            return attn_fail(err, ATTN_ENONFINITE, "sinks", "expected finite numbers");
     a->sinks = sinks;
     return ATTN_OK;
 }

@@ -77,7 +77,7 @@ static attn_status check_scores(const attn_attention *a, const attn_block *block
     char *last = strrchr(where, '/');
     if (last)
         *last = 0;
-    return attn_fail(err, ATTN_EVALUE, where,
+    return attn_fail(err, ATTN_ENONFINITE, where,
                      "the scores of this query overflow %s; scale the inputs down (or set "
                      "allow_nonfinite)",
                      attn_dtype_name(a->dims.result));

@@ -249,7 +249,7 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const sur
     char path[96];
     if (s->bad) {
         element_path(layer, s->bad_row, s->bad_col, path);
-        return attn_fail(c->err, ATTN_EVALUE, path,
+        return attn_fail(c->err, ATTN_ENONFINITE, path,
                          "an additive mask holds finite numbers and null for -infinity, found %s",
                          isnan(s->worst) ? "NaN" : "infinity");
     }

@@ -129,13 +129,14 @@ static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, siz
         if (isfinite(x))
             continue;
         attn_element_path(a, key ? 'k' : 'v', b, hkv, j, e, path);
-        return attn_fail(err, ATTN_EVALUE, path,
+        return attn_fail(err, ATTN_ENONFINITE, path,
                          "%s at a position that a query sees; expected a finite number (or set "
                          "allow_nonfinite)",
                          isnan(x) ? "NaN" : "infinity");
     }
     attn_element_path(a, key ? 'k' : 'v', b, hkv, j, 0, path);
-    return attn_fail(err, ATTN_EVALUE, path, "the score form's map of this key overflows float32");
+    return attn_fail(err, ATTN_ENONFINITE, path,
+                     "the score form's map of this key overflows float32");
 }
 
 /* The first visible key or value that is not finite, as an error. */

@@ -77,12 +77,12 @@ attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_
         if (isfinite(x))
             continue;
         attn_element_path(a, 'q', b, h, i, e, path);
-        return attn_fail(err, ATTN_EVALUE, path,
+        return attn_fail(err, ATTN_ENONFINITE, path,
                          "%s in a query that sees a key; expected a finite number (or set "
                          "allow_nonfinite)",
                          isnan(x) ? "NaN" : "infinity");
     }
     attn_element_path(a, 'q', b, h, i, 0, path);
-    return attn_fail(err, ATTN_EVALUE, path,
+    return attn_fail(err, ATTN_ENONFINITE, path,
                      "the score form's map of this query overflows float32");
 }

@@ -32,6 +32,8 @@ const char *attn_status_name(attn_status code) {
         return "unsupported";
     case ATTN_ESEMANTICS:
         return "semantics";
+    case ATTN_ENONFINITE:
+        return "nonfinite";
     }
     return "unknown";
 }

@@ -19,7 +19,7 @@
  *     numerator of a cell is 2^f 2^(n - M), M = rint(max * log2(e)): 2^f depends on the score
  * alone, and a later, larger M only rescales by a power of two. So no partial sum depends on how
  * the maximum grew. It holds while |max| < ATTN_WIDE; other rows are computed by `ref`
- * (attention/careful.c).
+ * (attention/forward.c).
  *  3. Partial sums of a row are added in one order, fixed by `keys` and `lanes`.
  *
  * No function allocates or reads past the n it is given, but for tiles, packed operands and

@@ -172,6 +172,8 @@ static srv_code code_of(attn_status status) {
     case ATTN_EDTYPE:
         return SRV_DTYPE;
     case ATTN_EVALUE:
+        return SRV_VALUE;
+    case ATTN_ENONFINITE:
         return SRV_NONFINITE;
     case ATTN_ESEMANTICS:
         return SRV_MASK_SEMANTICS;

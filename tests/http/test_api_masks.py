@@ -183,7 +183,7 @@ def test_warnings(daemon):
      ["pad_id"]),
     ({"shape": [2, 2], "masks": [{"kind": "values", "attn_mask": [True] * 3}]}, "shape_mismatch",
      "/masks/0/attn_mask", ["[3]", "[2, 2]"]),
-    ({"shape": [2, 2], "masks": [{"kind": "padding", "key_lengths": [3]}]}, "nonfinite_value",
+    ({"shape": [2, 2], "masks": [{"kind": "padding", "key_lengths": [3]}]}, "invalid_value",
      "/masks/0/key_lengths/0", ["3"]),
     ({"shape": [2, 2], "query_offset": [1, 2, 3]}, "shape_mismatch", "/query_offset", ["3"]),
     ({"shape": [2, 2], "labels": {"key": ["a"]}}, "shape_mismatch", "/labels/key", ["2", "1"]),

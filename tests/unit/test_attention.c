@@ -273,7 +273,7 @@ static void test_wide_rows(void **state) {
     q[0] = 3e38f;
     assert_int_equal(
         attn_attention_run(a, ATTN_WANT_OUTPUT, ATTN_STAGE_PROBS, NULL, NULL, arena, &out, &err),
-        ATTN_EVALUE);
+        ATTN_ENONFINITE);
     assert_string_equal(err.where, "query/0");
     attn_arena_free(arena);
 }

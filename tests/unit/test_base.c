@@ -20,7 +20,7 @@ static void test_fail(void **state) {
     assert_string_equal(err.where, "query");
     assert_string_equal(err.text, "3 axes");
     assert_int_equal(attn_fail(NULL, ATTN_ENOMEM, "", "x"), ATTN_ENOMEM);
-    for (int code = 0; code <= ATTN_ESEMANTICS; code++)
+    for (int code = 0; code <= ATTN_ENONFINITE; code++)
         assert_string_not_equal(attn_status_name((attn_status)code), "unknown");
 }
 

@@ -254,12 +254,17 @@ static void test_library_errors(void **state) {
         attn_status status;
         int http;
         const char *code;
-    } rows[] = {
-        {ATTN_ENOMEM, 413, "too_large"},           {ATTN_EARG, 422, "invalid_value"},
-        {ATTN_ESHAPE, 422, "shape_mismatch"},      {ATTN_EDTYPE, 422, "unsupported_dtype"},
-        {ATTN_EVALUE, 422, "nonfinite_value"},     {ATTN_ESEMANTICS, 422, "mask_semantics"},
-        {ATTN_ELIMIT, 413, "too_large"},           {ATTN_EDEADLINE, 504, "deadline_exceeded"},
-        {ATTN_EUNSUPPORTED, 501, "not_supported"}, {ATTN_ECANCELED, 408, "request_timeout"}};
+    } rows[] = {{ATTN_ENOMEM, 413, "too_large"},
+                {ATTN_EARG, 422, "invalid_value"},
+                {ATTN_ESHAPE, 422, "shape_mismatch"},
+                {ATTN_EDTYPE, 422, "unsupported_dtype"},
+                {ATTN_EVALUE, 422, "invalid_value"},
+                {ATTN_ENONFINITE, 422, "nonfinite_value"},
+                {ATTN_ESEMANTICS, 422, "mask_semantics"},
+                {ATTN_ELIMIT, 413, "too_large"},
+                {ATTN_EDEADLINE, 504, "deadline_exceeded"},
+                {ATTN_EUNSUPPORTED, 501, "not_supported"},
+                {ATTN_ECANCELED, 408, "request_timeout"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         srv_request req;
         attn_error err = {.code = rows[i].status, .where = "key/0/3", .text = "expected this"};

@@ -63,7 +63,7 @@ typedef struct attn_inputs {
     uint64_t dropout_seed; /* cell (b, h, i, j) is dropped when attn_rng_uniform(seed, its
                               row-major index in [B, Hq, L, S]) < p */
     attn_mask_spec mask;
-    bool allow_nonfinite; /* let NaN and infinity through instead of ATTN_EVALUE */
+    bool allow_nonfinite; /* let NaN and infinity through instead of ATTN_ENONFINITE */
 } attn_inputs;
 
 attn_inputs attn_attention_defaults(void);
@@ -113,8 +113,8 @@ attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, 
 typedef struct attn_attention attn_attention;
 
 /* Check values and compile masks. The inputs' tensors must outlive the object; it lives in the
- * arena. Errors as above, and ATTN_EVALUE with where = "key/0/3/1" for a visible NaN or infinity is
- * reported by attn_attention_run. */
+ * arena. Errors as above, and ATTN_ENONFINITE with where = "key/0/3/1" for a visible NaN or
+ * infinity is reported by attn_attention_run. */
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err);
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
@@ -137,7 +137,7 @@ typedef struct attn_results {
     size_t hidden_rows; /* fully hidden rows, over all batches and heads */
 } attn_results;
 
-/* Run. `stage` matters with ATTN_WANT_SCORES. Errors: ATTN_EVALUE (a visible NaN or infinity,
+/* Run. `stage` matters with ATTN_WANT_SCORES. Errors: ATTN_ENONFINITE (a visible NaN or infinity,
  * scores that overflow), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Same inputs on the same
  * kernel table: same bytes, for any pool. */
 attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,

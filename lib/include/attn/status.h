@@ -16,12 +16,13 @@ typedef enum attn_status {
     ATTN_EARG,         /* an argument contradicts another or is outside its range */
     ATTN_ESHAPE,       /* shapes do not fit together */
     ATTN_EDTYPE,       /* a tensor has an element type that is not accepted here */
-    ATTN_EVALUE,       /* a value is not acceptable: NaN, infinity, a mask value, … */
+    ATTN_EVALUE,       /* a value is outside its set or range: a mask value, a length, … */
     ATTN_ELIMIT,       /* a size is beyond what can be represented or allowed */
     ATTN_ECANCELED,    /* the caller's cancel flag was raised */
     ATTN_EDEADLINE,    /* the caller's deadline passed */
     ATTN_EUNSUPPORTED, /* the processor or build lacks it */
     ATTN_ESEMANTICS,   /* a 0/1 mask whose meaning is not declared */
+    ATTN_ENONFINITE,   /* NaN or infinity in an input, or scores that overflow */
 } attn_status;
 
 typedef struct attn_error {
