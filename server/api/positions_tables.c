@@ -68,8 +68,7 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
     case SRV_POSITIONS_RELATIVE:
         break;
     }
-    return attn_position_table(&call->position, call->heads, length, call->keys, body->query_offset,
-                               tables[0], err);
+    return fill_bias(call, length, call->keys, body->query_offset, tables[0], err);
 }
 
 /* Column `dim` of the first table, over its positions. */
