@@ -69,12 +69,15 @@ check-mutants: ## ten seeded faults, each of which must turn the suite red
 check-torch: ## compare with PyTorch (installs torch==2.13.0 into build/)
 	@tests/run torch
 
-bench: bench-gemm bench-attention bench-accuracy bench-service ## every benchmark
+bench: bench-gemm bench-window bench-attention bench-accuracy bench-service ## every benchmark
 
 bench-gemm: $(BUILD)/tests/bench/bench_gemm ## the peak of the dense product
 	@$<
 
 bench-numbers: $(BUILD)/tests/bench/bench_numbers ## nanoseconds a JSON number, each way
+	@$<
+
+bench-window: $(BUILD)/tests/bench/bench_window ## a local window beside full attention
 	@$<
 
 bench-attention: all ## attention beside PyTorch in the same run
