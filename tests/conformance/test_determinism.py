@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+import random_forms
 import tables
 from serving import service
 from random_requests import request
@@ -20,6 +21,7 @@ LARGE = [
      "heatmap": {"max_cells": 4096, "pool": "both", "top_k": 3}, "return": ["output"]},
 ]
 BODIES = [json.dumps(x) for x in LARGE] + [json.dumps(request(seed)) for seed in range(40)]
+BODIES += [json.dumps(random_forms.request(seed)) for seed in range(1000, 1040)]
 
 
 def answers(daemon):

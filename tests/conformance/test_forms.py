@@ -108,6 +108,34 @@ def test_lazy_cells(table, name):
     assert ask(table, {**body, "return": ["output"]})["output"] == whole["output"]
 
 
+def poisoned(body, name, places, poison):
+    """The tensor `name` of a request with `poison` in the rows `places` of its last but one axis."""
+    x = tensors.read(body[name]).copy()
+    x[..., places, :] = poison
+    return {**body, name: tensors.write(x)}
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+@pytest.mark.parametrize("name", FORMS)
+def test_hidden_changes_nothing(table, name, poison):
+    """NaN and infinity in hidden keys and values do not leak through maps, turns, tables and projections."""
+    hidden = [*range(0, 150, 7), 148, 149]
+    keep = [j not in hidden for j in range(S)]
+    body = form(name, attn_mask=keep, **{"return": ["output", "weights", "logsumexp", "scores"]})
+    dirty = poisoned(poisoned(body, "key", hidden, poison), "value", hidden, poison)
+    clean = table.post("/v1/attention", json.dumps(body))
+    answer = table.post("/v1/attention", json.dumps(dirty))
+    assert (clean.status_code, answer.status_code) == (200, 200), answer.text[:500]
+    assert clean.content == answer.content
+
+
+@pytest.mark.parametrize("side", ["query", "key", "value"])
+@pytest.mark.parametrize("name", FORMS)
+def test_visible_nan_is_refused(table, name, side):
+    problem = ask(table, poisoned(form(name), side, [30], np.nan), 422)
+    assert problem["code"] == "nonfinite_value" and problem["pointer"].startswith("/" + side), problem
+
+
 PATTERNS = [
     ({"kind": "local", "radius": 30}, lambda i, j: abs(i - j) <= 30),
     ({"kind": "strided", "stride": 64, "local": 3}, lambda i, j: ((i - j) % 64 == 0) | (abs(i - j) <= 3)),
@@ -196,7 +224,8 @@ def test_dry_runs(table):
         recurrent = ("rnn", "path_length") if wanted["logsumexp"].size else ()  # no rows, no counterpart
         for name in ("cells", "operations", "parameters", *recurrent):
             assert said[name] == planned[name], (seed, name)
-        size, said_bytes = 8 if is_double(body) else 4, {"with_weights": 0, "without_weights": 0, **said["bytes"]}
+        size = 8 if is_double(body) else 4
+        said_bytes = {"with_weights": 0, "without_weights": 0, **said["bytes"]}  # an empty answer names neither
         if not any(tensors.dtype_of(x) == "float64" for x in body.get("projections", {}).values() if is_tensor(x)):
             assert said_bytes["with_weights"] == size * sum(x.size for x in wanted.values()), seed
             assert said_bytes["without_weights"] == size * sum(
