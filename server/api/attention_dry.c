@@ -11,6 +11,8 @@
 #define ROWS_ASKED       64
 #define TILE             64.0
 #define PIECE_OPERATIONS 1e8
+/* Memory up to this is mostly at hand, or set aside and never touched. */
+#define KEPT_BYTES 262144.0
 
 static bool fail(const srv_attention_call *call, const attn_error *err) {
     srv_problem_error(call->req, err);
@@ -139,7 +141,7 @@ static void load_rows(const srv_attention_call *call, const srv_attention_bill *
         u[SRV_UNIT_GEMM] += around.operations / 2;
     if (call->projections.add_positions)
         u[SRV_UNIT_SINE] += (double)(d->L + 2 * d->S) * (double)(d->E * d->Hq);
-    u[SRV_UNIT_BYTE] += (double)bill->result_bytes + (double)bill->work_bytes;
+    u[SRV_UNIT_BYTE] += fmax(0, (double)bill->result_bytes + (double)bill->work_bytes - KEPT_BYTES);
     u[SRV_UNIT_KEEP] += has_values(&call->in.mask) ? fmin(bill->cells, 1 << 20) : 0;
 }
 

@@ -117,16 +117,22 @@ static void put_parameters(srv_json *j, const srv_route *route) {
 }
 
 static void put_body(srv_json *j, const srv_route *route) {
-    if (!route->fields)
+    bool open = !route->fields && strcmp(route->method, "POST") == 0;
+    if (!route->fields && !open)
         return;
     srv_json_key(j, "requestBody");
     srv_json_object(j);
     srv_json_key(j, "required");
-    srv_json_bool(j, true);
+    srv_json_bool(j, !open);
     srv_json_key(j, "content");
     srv_json_object(j);
-    put_media(j, "application/json", route->answer, "Request");
-    put_binary(j, SRV_SAFETENSORS);
+    if (open) { /* the Open Inference Protocol's own bodies */
+        put_binary(j, "application/json");
+        put_binary(j, "application/octet-stream");
+    } else {
+        put_media(j, "application/json", route->answer, "Request");
+        put_binary(j, SRV_SAFETENSORS);
+    }
     srv_json_object_end(j);
     srv_json_object_end(j);
 }

@@ -4,12 +4,13 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "wire/json_out.h"
 
-#define TRIES      3
+#define TRIES      4
 #define PROBE_ROOM (64u << 20)
 #define VALUES     4096 /* numbers that probes work on */
 
@@ -216,41 +217,43 @@ static double rest(double seconds, double known, double units) {
     return fmax(seconds - known, 0.02 * seconds) / units;
 }
 
-/* A cell and a multiply-add, told apart by two widths. */
-static void measure_pair(double *cell, double *product, attn_dtype dtype, size_t L, size_t S) {
-    const probe slim = {.H = 1, .L = L, .S = S, .E = 16, .dtype = dtype, .want = ATTN_WANT_OUTPUT};
-    probe wide = slim;
+/* Packing, from a step of a decoder; then a cell and a multiply-add, told apart by two widths. */
+static void measure_cells(double *s) {
+    const probe step = {.H = 1, .L = 1, .S = 1024, .E = 64, .want = ATTN_WANT_OUTPUT};
+    const double cells = 512 * 512, pack = 512 * 2;
+    probe slim = {.H = 1, .L = 512, .S = 512, .E = 16, .want = ATTN_WANT_OUTPUT}, wide = slim;
     wide.E = 128;
-    const double cells = (double)(L * S), a = run(&slim, NULL), b = run(&wide, NULL);
-    *product = rest(b, a, cells * 2 * 112);
-    *cell = rest(a, cells * 32 * *product, cells);
+    s[SRV_UNIT_PACK] = rest(run(&step, NULL), s[SRV_UNIT_REQUEST], 1024 * 128);
+    const double a = run(&slim, NULL) - pack * 16 * s[SRV_UNIT_PACK];
+    const double b = run(&wide, NULL) - pack * 128 * s[SRV_UNIT_PACK];
+    s[SRV_UNIT_PRODUCT] = rest(b, a, cells * 2 * 112);
+    s[SRV_UNIT_CELL] = rest(a, cells * 32 * s[SRV_UNIT_PRODUCT], cells);
+    slim.dtype = wide.dtype = ATTN_F64;
+    slim.L = wide.L = 16;
+    slim.S = wide.S = 128;
+    const double c = run(&slim, NULL), d = run(&wide, NULL);
+    s[SRV_UNIT_PRODUCT64] = rest(d, c, 16 * 128 * 2 * 112);
+    s[SRV_UNIT_CELL64] = rest(c, 16 * 128 * 32 * s[SRV_UNIT_PRODUCT64], 16 * 128);
 }
 
-static void measure_attention(double *s) {
-    const double cells = 128 * 512, few = 64 * 128;
-    const probe one = {.H = 1, .L = 1, .S = 1, .E = 1, .want = ATTN_WANT_OUTPUT};
-    probe p = {.H = 1, .L = 128, .S = 512, .E = 16, .want = ATTN_WANT_OUTPUT};
-    s[SRV_UNIT_REQUEST] = run(&one, NULL);
-    measure_pair(&s[SRV_UNIT_CELL], &s[SRV_UNIT_PRODUCT], ATTN_F32, 128, 512);
-    measure_pair(&s[SRV_UNIT_CELL64], &s[SRV_UNIT_PRODUCT64], ATTN_F64, 16, 128);
-    const double plain = run(&p, NULL);
-    p.want |= ATTN_WANT_WEIGHTS;
-    s[SRV_UNIT_WEIGHT] = rest(run(&p, NULL), plain, cells);
-    p.want = ATTN_WANT_OUTPUT;
-    p.biased = true;
-    s[SRV_UNIT_EDIT] = rest(run(&p, NULL), plain, cells);
-    p.biased = false;
-    p.drawn = true;
-    const double twice = plain + cells * (s[SRV_UNIT_CELL] + 16 * s[SRV_UNIT_PRODUCT]);
-    s[SRV_UNIT_HEATMAP] = rest(run(&p, NULL), twice, cells);
-    p.drawn = false;
-    p.verified = 4;
-    s[SRV_UNIT_CHECK] = rest(run(&p, NULL), plain, 4 * 512 * 32);
+/* What forms and answers add to the plain pass. */
+static void measure_additions(double *s) {
+    const double cells = 256 * 512, few = 64 * 128;
+    const probe plain = {.H = 1, .L = 256, .S = 512, .E = 16, .want = ATTN_WANT_OUTPUT};
+    const double known = run(&plain, NULL);
+    const double again = cells * (s[SRV_UNIT_CELL] + 16 * s[SRV_UNIT_PRODUCT]);
+    probe weights = plain, biased = plain, drawn = plain, verified = plain;
+    weights.want |= ATTN_WANT_WEIGHTS;
+    biased.biased = true;
+    drawn.drawn = true;
+    verified.verified = 16;
+    s[SRV_UNIT_WEIGHT] = rest(run(&weights, NULL), known, cells);
+    s[SRV_UNIT_EDIT] = rest(run(&biased, NULL), known, cells);
+    s[SRV_UNIT_HEATMAP] = rest(run(&drawn, NULL), known + again, cells);
+    s[SRV_UNIT_CHECK] = rest(run(&verified, NULL), known, 16 * 512 * 32);
     const probe learned = {.H = 1, .L = 64, .S = 128, .E = 16, .A = 16, .want = ATTN_WANT_OUTPUT};
-    const double known = few * (s[SRV_UNIT_CELL] + 16 * s[SRV_UNIT_PRODUCT]);
-    s[SRV_UNIT_TANH] = rest(run(&learned, NULL), known, few * 16);
-    const probe step = {.H = 1, .L = 1, .S = 1024, .E = 64, .want = ATTN_WANT_OUTPUT};
-    s[SRV_UNIT_PACK] = rest(run(&step, NULL), s[SRV_UNIT_REQUEST], 1024 * 128);
+    s[SRV_UNIT_TANH] =
+        rest(run(&learned, NULL), few * (s[SRV_UNIT_CELL] + 16 * s[SRV_UNIT_PRODUCT]), few * 16);
 }
 
 /* Pieces of a millisecond, as many as there are slots, against one alone. */
@@ -265,7 +268,10 @@ static double measure_spread(attn_pool *pool) {
 
 static bool measure(srv_predictor *p, attn_pool *pool) {
     double *s = p->seconds;
-    measure_attention(s);
+    const probe one = {.H = 1, .L = 1, .S = 1, .E = 1, .want = ATTN_WANT_OUTPUT};
+    s[SRV_UNIT_REQUEST] = run(&one, NULL);
+    measure_cells(s);
+    measure_additions(s);
     s[SRV_UNIT_GEMM] = best_of(project) / (64 * 256 * 256);
     s[SRV_UNIT_BYTE] = best_of(take_memory) / (1024 * VALUES);
     s[SRV_UNIT_NUMBER] = best_of(write_singles) / VALUES;
@@ -276,6 +282,9 @@ static bool measure(srv_predictor *p, attn_pool *pool) {
     s[SRV_UNIT_SINE] = best_of(make_sines) / VALUES;
     s[SRV_UNIT_NORMAL] = best_of(make_normals) / VALUES;
     p->spread = measure_spread(pool);
+    for (int i = 0; i < SRV_UNITS; i++)
+        fprintf(stderr, "%d %.3f ns\n", i, 1e9 * s[i]);
+    fprintf(stderr, "spread %.3f\n", p->spread);
     for (int i = 0; i < SRV_UNITS; i++)
         if (!isfinite(s[i]))
             return false;

@@ -162,10 +162,10 @@ static const named_schema
                                                                                                                                                                                                                                                                                                                             "Warning")) ",\"diagnostics\":" REF("Diagnostics") ",\"dry_run\":" REF("DryRun") "}}"},
                 {"Mask",
                  "{" CLOSED ",\"anyOf\":[{\"required\":[\"shape\",\"keep\",\"kept\",\"words\"]},{"
-                            "\"required\":["
+                 "\"required\":["
                  "\"dry_run\"]}],\"properties\":{"
                  "\"shape\":" SIZES ",\"keep\":{\"description\":\"true = visible; of more than "
-                                    "65,536 cells as runs [row, "
+                 "65,536 cells as runs [row, "
                  "from, to) of visible keys, null standing for every batch entry or "
                  "head.\",\"anyOf\":[" REF(
                      "Flags") ",{" CLOSED
@@ -198,13 +198,13 @@ static const named_schema
                               ",\"values\":" NUMBERS "}}},\"parameters\":" SIZE
                               ",\"dry_run\":" REF("DryRun") "}}"},
                 {"Heatmaps",
-                 "{" CLOSED ",\"properties\":{\"heads\":" LIST(REF(
-                     "HeatmapOfHead")) ",\"labels\":" LABELS ",\"pool\":{\"enum\":[\"max\","
-                                                             "\"mean\",\"both\"]},\"transform\":{"
-                                       "\"enum\":[\"linear\",\"sqrt\",\"log\"]},\"encoding\":{"
-                                       "\"enum\":[\"json\",\"u8\",\"f16\","
-                                       "\"f32\"]},\"warnings\":" LIST(
-                                           REF("Warning")) ",\"dry_run\":" REF("DryRun") "}}"},
+                 "{" CLOSED ",\"properties\":{\"heads\":" LIST(
+                     REF("HeatmapOfHead")) ",\"labels\":" LABELS ",\"pool\":{\"enum\":[\"max\","
+                                           "\"mean\",\"both\"]},\"transform\":{"
+                                           "\"enum\":[\"linear\",\"sqrt\",\"log\"]},\"encoding\":{"
+                                           "\"enum\":[\"json\",\"u8\",\"f16\","
+                                           "\"f32\"]},\"warnings\":" LIST(
+                                               REF("Warning")) ",\"dry_run\":" REF("DryRun") "}}"},
                 {"Examples",
                  "{" CLOSED ",\"required\":[\"examples\"],\"properties\":{\"examples\":" LIST(
                      REF("ExampleEntry")) "}}"},
@@ -239,7 +239,7 @@ static const named_schema
                  "\"properties\":{"
                  "\"table\":{\"type\":\"string\"},\"reason\":{\"type\":\"string\"},"
                  "\"available\":" STRINGS "}},\"limits\":{\"description\":\"Limits by the names of "
-                                          "the settings that change them.\","
+                 "the settings that change them.\","
                  "\"type\":\"object\",\"additionalProperties\":{\"type\":[\"number\",\"boolean\"]}}"
                  ","
                  "\"features\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"boolean\"}"
