@@ -117,22 +117,16 @@ static void put_parameters(srv_json *j, const srv_route *route) {
 }
 
 static void put_body(srv_json *j, const srv_route *route) {
-    bool open = !route->fields && strcmp(route->method, "POST") == 0;
-    if (!route->fields && !open)
+    if (!route->fields)
         return;
     srv_json_key(j, "requestBody");
     srv_json_object(j);
     srv_json_key(j, "required");
-    srv_json_bool(j, !open);
+    srv_json_bool(j, true);
     srv_json_key(j, "content");
     srv_json_object(j);
-    if (open) { /* the Open Inference Protocol's own bodies */
-        put_binary(j, "application/json");
-        put_binary(j, "application/octet-stream");
-    } else {
-        put_media(j, "application/json", route->answer, "Request");
-        put_binary(j, SRV_SAFETENSORS);
-    }
+    put_media(j, "application/json", route->answer, "Request");
+    put_binary(j, SRV_SAFETENSORS);
     srv_json_object_end(j);
     srv_json_object_end(j);
 }
