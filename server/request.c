@@ -8,7 +8,7 @@
 #include "app.h"
 
 attn_pool *srv_request_pool(const srv_request *req) {
-    return req->in_place ? NULL : req->app->pool;
+    return req->in_place || !req->app ? NULL : req->app->pool;
 }
 
 void srv_reply_header(srv_request *req, const char *name, const char *value) {

@@ -1,5 +1,6 @@
 /* Tensors by rule: random numbers (attn/rng.h), zeros, ones, eye, arange; and the conversions that
- * their element types need. */
+ * their element types need. A few bytes of text can ask for gigabytes, so the elements are written
+ * in pieces over the request's pool: deadline, cancel and the other requests count between them. */
 #include <math.h>
 #include <string.h>
 
@@ -58,43 +59,70 @@ static bool refuse_name(srv_scan *s, const char *field, const char *expected,
     return false;
 }
 
-static void fill_narrow(attn_tensor *t, size_t count, uint64_t seed,
-                        void (*fill)(float *, size_t, uint64_t, uint64_t)) {
+/* What to write: element i depends on i alone, so pieces may come in any order. */
+typedef struct filling {
+    const attn_tensor *t;
+    size_t count;
+    uint64_t seed;
+    bool normal;
+    void (*fill)(const struct filling *f, size_t first, size_t n);
+} filling;
+
+enum { PIECE = 65536 };
+
+static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const filling *f = ctx;
+    size_t first = index * PIECE, left = f->count - first;
+    (void)lane;
+    (void)err;
+    f->fill(f, first, left < PIECE ? left : PIECE);
+    return ATTN_OK;
+}
+
+static bool fill_all(srv_scan *s, filling *f) {
+    attn_error err;
+    size_t pieces = f->count / PIECE + (f->count % PIECE != 0);
+    if (!attn_pool_run(srv_request_pool(s->req), pieces, fill_piece, f, &s->req->control, &err))
+        return true;
+    srv_problem_error(s->req, &err);
+    return false;
+}
+
+static void fill_random(const filling *f, size_t first, size_t n) {
+    void (*fill)(float *, size_t, uint64_t, uint64_t) =
+        f->normal ? attn_rng_fill_normal : attn_rng_fill_uniform;
+    double (*number)(uint64_t, uint64_t) = f->normal ? attn_rng_normal : attn_rng_uniform;
     float run[256];
-    for (size_t i = 0; i < count; i += 256) {
-        size_t n = count - i < 256 ? count - i : 256;
-        fill(run, n, seed, i);
-        srv_tensor_narrow(t->data, t->dtype, i, run, n);
+    if (f->t->dtype == ATTN_F32) {
+        fill((float *)f->t->data + first, n, f->seed, first);
+        return;
+    }
+    for (size_t i = first, end = first + n; i < end; i += 256) {
+        size_t some = end - i < 256 ? end - i : 256;
+        if (f->t->dtype != ATTN_F64) {
+            fill(run, some, f->seed, i);
+            srv_tensor_narrow(f->t->data, f->t->dtype, i, run, some);
+            continue;
+        }
+        for (size_t k = 0; k < some; k++)
+            ((double *)f->t->data)[i + k] = number(f->seed, i + k);
     }
 }
 
 bool srv_tensor_random(srv_scan *s, const srv_name *what, int64_t seed, attn_tensor *t) {
-    bool normal = srv_name_is(what, "normal");
-    size_t count = 0;
-    attn_tensor_count(t, &count);
-    if (!normal && !srv_name_is(what, "uniform"))
+    filling f = {
+        .t = t, .seed = (uint64_t)seed, .normal = srv_name_is(what, "normal"), .fill = fill_random};
+    attn_tensor_count(t, &f.count);
+    if (!f.normal && !srv_name_is(what, "uniform"))
         return refuse_name(s, "random", "\"normal\" or \"uniform\"", what);
-    switch (t->dtype) {
-    case ATTN_F32:
-        (normal ? attn_rng_fill_normal : attn_rng_fill_uniform)(t->data, count, (uint64_t)seed, 0);
-        return true;
-    case ATTN_F16:
-    case ATTN_BF16:
-        fill_narrow(t, count, (uint64_t)seed,
-                    normal ? attn_rng_fill_normal : attn_rng_fill_uniform);
-        return true;
-    case ATTN_F64:
-        for (size_t i = 0; i < count; i++)
-            ((double *)t->data)[i] =
-                (normal ? attn_rng_normal : attn_rng_uniform)((uint64_t)seed, i);
-        return true;
-    default:
-        srv_path_key(&s->path, "random", 6);
-        srv_problem(s->req, SRV_DTYPE, s->path.text,
-                    "expected float32, float16, bfloat16 or float64 for random elements, found %s",
-                    attn_dtype_name(t->dtype));
-        return false;
-    }
+    if (t->dtype == ATTN_F32 || t->dtype == ATTN_F16 || t->dtype == ATTN_BF16 ||
+        t->dtype == ATTN_F64)
+        return fill_all(s, &f);
+    srv_path_key(&s->path, "random", 6);
+    srv_problem(s->req, SRV_DTYPE, s->path.text,
+                "expected float32, float16, bfloat16 or float64 for random elements, found %s",
+                attn_dtype_name(t->dtype));
+    return false;
 }
 
 /* The largest index up to which the type holds every integer. */
@@ -117,48 +145,66 @@ static double last_exact(attn_dtype dtype) {
     }
 }
 
-static bool fill_arange(srv_scan *s, attn_tensor *t, size_t count) {
-    if (count > 0 && (double)(count - 1) > last_exact(t->dtype)) {
-        srv_path_key(&s->path, "fill", 4);
-        srv_problem(s->req, SRV_VALUE, s->path.text,
-                    "expected at most %.0f elements, of which %s holds each index, found %zu",
-                    last_exact(t->dtype) + 1, attn_dtype_name(t->dtype), count);
-        return false;
-    }
-    for (size_t i = 0; i < count; i++)
-        srv_tensor_store(t->data, t->dtype, i, (double)i);
-    return true;
+static void fill_zeros(const filling *f, size_t first, size_t n) {
+    size_t size = attn_dtype_size(f->t->dtype);
+    memset((char *)f->t->data + first * size, 0, n * size);
 }
 
-static bool fill_eye(srv_scan *s, attn_tensor *t, size_t count) {
-    if (t->rank < 2) {
-        srv_path_key(&s->path, "fill", 4);
-        srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "expected 2 axes or more for \"eye\", found 1");
-        return false;
-    }
+static void fill_ones(const filling *f, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++)
+        srv_tensor_store(f->t->data, f->t->dtype, i, 1);
+}
+
+static void fill_arange(const filling *f, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++)
+        srv_tensor_store(f->t->data, f->t->dtype, i, (double)i);
+}
+
+/* Element (r, r) of matrix m is number m * rows * cols + r * (cols + 1). */
+static void fill_eye(const filling *f, size_t first, size_t n) {
+    const attn_tensor *t = f->t;
     size_t rows = t->dims[t->rank - 2], cols = t->dims[t->rank - 1];
-    memset(t->data, 0, count * attn_dtype_size(t->dtype));
-    for (size_t first = 0; first < count; first += rows * cols)
-        for (size_t i = 0; i < rows && i < cols; i++)
-            srv_tensor_store(t->data, t->dtype, first + i * cols + i, 1);
-    return true;
+    size_t size = rows * cols, diagonal = rows < cols ? rows : cols, end = first + n;
+    fill_zeros(f, first, n);
+    for (size_t start = first - first % size; start < end; start += size) {
+        size_t r = first > start ? (first - start + cols) / (cols + 1) : 0;
+        for (; r < diagonal && start + r * (cols + 1) < end; r++)
+            srv_tensor_store(t->data, t->dtype, start + r * (cols + 1), 1);
+    }
+}
+
+static bool check_arange(srv_scan *s, const attn_tensor *t, size_t count) {
+    if (count == 0 || (double)(count - 1) <= last_exact(t->dtype))
+        return true;
+    srv_path_key(&s->path, "fill", 4);
+    srv_problem(s->req, SRV_VALUE, s->path.text,
+                "expected at most %.0f elements, of which %s holds each index, found %zu",
+                last_exact(t->dtype) + 1, attn_dtype_name(t->dtype), count);
+    return false;
+}
+
+static bool check_eye(srv_scan *s, const attn_tensor *t) {
+    if (t->rank >= 2)
+        return true;
+    srv_path_key(&s->path, "fill", 4);
+    srv_problem(s->req, SRV_SHAPE, s->path.text, "expected 2 axes or more for \"eye\", found 1");
+    return false;
 }
 
 bool srv_tensor_fill(srv_scan *s, const srv_name *what, attn_tensor *t) {
-    size_t count = 0;
-    attn_tensor_count(t, &count);
+    filling f = {.t = t};
+    attn_tensor_count(t, &f.count);
     if (srv_name_is(what, "arange"))
-        return fill_arange(s, t, count);
-    if (srv_name_is(what, "eye"))
-        return fill_eye(s, t, count);
-    if (srv_name_is(what, "zeros")) {
-        memset(t->data, 0, count * attn_dtype_size(t->dtype));
-        return true;
-    }
-    if (!srv_name_is(what, "ones"))
+        f.fill = fill_arange;
+    else if (srv_name_is(what, "eye"))
+        f.fill = fill_eye;
+    else if (srv_name_is(what, "zeros"))
+        f.fill = fill_zeros;
+    else if (srv_name_is(what, "ones"))
+        f.fill = fill_ones;
+    else
         return refuse_name(s, "fill", "\"zeros\", \"ones\", \"eye\" or \"arange\"", what);
-    for (size_t i = 0; i < count; i++)
-        srv_tensor_store(t->data, t->dtype, i, 1);
-    return true;
+    if (f.fill == fill_arange && !check_arange(s, t, f.count))
+        return false;
+    return (f.fill != fill_eye || check_eye(s, t)) && fill_all(s, &f);
 }

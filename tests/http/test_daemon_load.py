@@ -28,6 +28,10 @@ def send_work(daemon, **fields):
     return sock
 
 
+# Few bytes that ask for a gigabyte of elements, which takes seconds to fill.
+LITERAL = b'{"query":{"shape":[4000000,64],"random":"normal","seed":1}}'
+
+
 def eventually(condition, patience=PATIENCE):
     end = time.monotonic() + patience
     while time.monotonic() < end:
@@ -85,6 +89,24 @@ def test_deadline_while_running_and_while_waiting(start):
     assert took < 1.5 + PATIENCE / 6, "those that wait are answered at their own deadline, not one after another"
     assert ops_metric(daemon, "attnd_expired_in_queue_total") >= 1
     assert daemon.post("/v1/attention", TINY).status_code == 200
+
+
+def test_deadline_reaches_a_literal_that_is_being_filled(start):
+    daemon = start("--requests-running", "1", "--workers", "1", "--request-timeout-ms", "500",
+                   "--memory-bytes", "8GiB", "--max-request-bytes", "4GiB")
+    begin = time.monotonic()
+    reply = daemon.post("/v1/attention", LITERAL)
+    assert reply.status_code == 504 and reply.json()["code"] == "deadline_exceeded"
+    assert time.monotonic() - begin < 0.5 + PATIENCE / 40
+    assert daemon.post("/v1/attention", TINY).status_code == 200
+
+
+def test_literal_beyond_the_request_is_refused_before_it_is_filled(start):
+    daemon = start("--max-request-bytes", "512MiB", "--memory-bytes", "1GiB")
+    begin = time.monotonic()
+    reply = daemon.post("/v1/attention", LITERAL)
+    assert reply.status_code == 413 and reply.json()["limit"]["setting"] == "max_request_bytes"
+    assert time.monotonic() - begin < PATIENCE / 40
 
 
 def test_vanished_clients_stop_their_work(start):

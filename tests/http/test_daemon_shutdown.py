@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from conftest import PATIENCE
-from test_daemon_load import eventually, ops_metric, send_work, work
+from test_daemon_load import LITERAL, eventually, ops_metric, send_work, work
 from test_daemon_protocol import head, post, read_one, status
 
 TINY = '{"query":[[1,0],[0,1]]}'
@@ -70,6 +70,19 @@ def test_drain_is_bounded(start):
         assert status(reply) == 503 and b'"code":"draining"' in reply
         sock.close()
     assert daemon.wait() == 0
+
+
+def test_drain_reaches_a_literal_that_is_being_filled(start):
+    daemon = start("--drain-ms", "1000", "--workers", "1", "--memory-bytes", "8GiB", "--max-request-bytes", "4GiB")
+    with daemon.connect() as sock:
+        sock.sendall(post(LITERAL, f"Content-Length: {len(LITERAL)}"))
+        assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 1)
+        begin = time.monotonic()
+        daemon.signal()
+        reply = read_one(sock)
+        assert status(reply) == 503 and b'"code":"draining"' in reply
+    assert daemon.wait() == 0
+    assert time.monotonic() - begin < 1 + PATIENCE / 10
 
 
 def test_second_signal_forces_the_end(start):

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "app.h"
 #include "unit/wire_body.h"
 #include "wire/base64.h"
 
@@ -153,6 +154,61 @@ static void test_literals(void **state) {
     }
     assert_memory_equal(in.bias.data, "\0\0\0\0\0", 6);
     wire_close(&req);
+}
+
+/* Tensors of several pieces, on one thread and over a pool: every element is where it belongs. */
+static void check_pieces(srv_app *app) {
+    srv_request req;
+    input in = {0};
+    const char *body = "{\"real\":{\"shape\":[3,66000],\"random\":\"normal\",\"seed\":9},"
+                       "\"mask\":{\"shape\":[70000],\"random\":\"uniform\",\"dtype\":\"float64\"},"
+                       "\"bias\":{\"shape\":[3,211,317],\"fill\":\"eye\"},"
+                       "\"ids\":{\"shape\":[131073],\"fill\":\"arange\"},"
+                       "\"flags\":{\"shape\":[65537],\"fill\":\"ones\"}}";
+    wire_open(&req, body, strlen(body), 8 * LIMIT);
+    req.app = app;
+    assert_true(srv_decode(&req, fields, &in));
+    for (size_t i = 0; i < 3 * 66000; i++)
+        assert_true(((float *)in.real.data)[i] == (float)attn_rng_normal(9, i));
+    for (size_t i = 0; i < 70000; i++)
+        assert_true(((double *)in.mask.data)[i] == attn_rng_uniform(0, i));
+    for (size_t i = 0; i < 3 * 211 * 317; i++)
+        assert_true(((float *)in.bias.data)[i] == (i / 317 % 211 == i % 317));
+    for (size_t i = 0; i < 131073; i++)
+        assert_true(((int64_t *)in.ids.data)[i] == (int64_t)i);
+    for (size_t i = 0; i < 65537; i++)
+        assert_true(((uint8_t *)in.flags.data)[i] == 1);
+    wire_close(&req);
+}
+
+static void test_literals_in_pieces(void **state) {
+    (void)state;
+    srv_app app = {.pool = attn_pool_new(3)};
+    assert_non_null(app.pool);
+    check_pieces(NULL);
+    check_pieces(&app);
+    attn_pool_free(app.pool);
+}
+
+static void test_literals_obey_the_control(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        "{\"real\":{\"shape\":[100000],\"random\":\"normal\"}}",
+        "{\"mask\":{\"shape\":[100000],\"random\":\"uniform\",\"dtype\":\"float16\"}}",
+        "{\"bias\":{\"shape\":[300,300],\"fill\":\"eye\"}}",
+        "{\"ids\":{\"shape\":[100000],\"fill\":\"zeros\"}}",
+    };
+    for (size_t i = 0; i < 2 * sizeof bodies / sizeof *bodies; i++) {
+        srv_request req;
+        input in = {0};
+        wire_open(&req, bodies[i / 2], strlen(bodies[i / 2]), LIMIT);
+        atomic_init(&req.cancel, i % 2 == 0);
+        req.control = (attn_control){.deadline_ns = i % 2 ? 1 : 0, .cancel = &req.cancel};
+        assert_false(srv_decode(&req, fields, &in));
+        wire_problem(&req, i % 2 ? 504 : 408, i % 2 ? "deadline_exceeded" : "request_timeout", NULL,
+                     "");
+        wire_close(&req);
+    }
 }
 
 static void test_refused_lists(void **state) {
@@ -447,11 +503,17 @@ static void test_base64(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),           cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_literals),        cmocka_unit_test(test_refused_lists),
-        cmocka_unit_test(test_refused_objects), cmocka_unit_test(test_random_documents),
-        cmocka_unit_test(test_random_damage),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_literals),
+        cmocka_unit_test(test_refused_lists),
+        cmocka_unit_test(test_refused_objects),
+        cmocka_unit_test(test_random_documents),
+        cmocka_unit_test(test_random_damage),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_base64),
+        cmocka_unit_test(test_literals_in_pieces),
+        cmocka_unit_test(test_literals_obey_the_control),
     };
     return cmocka_run_group_tests_name("wire_tensor", tests, NULL, NULL);
 }
