@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "origin.h"
 #include "wire/fields.h"
 
 static const char *const log_choices[] = {"json", "off", NULL};
@@ -208,8 +209,20 @@ static bool choice_set(srv_config *c, const srv_setting *row, const char *text, 
                   text);
 }
 
-static bool list_set(srv_config *c, const srv_setting *row, srv_list *fresh) {
+/* Takes the list over, also when it is refused. */
+static bool list_set(srv_config *c, const srv_setting *row, srv_list *fresh, const char *origin,
+                     srv_config_error *err) {
     srv_list *place = (srv_list *)((char *)c + row->offset);
+    for (size_t i = 0; row->offset == AT(cors_origins) && i < fresh->count; i++)
+        if (!srv_origin_is_possible(fresh->items[i])) {
+            refuse(err,
+                   "%s: \"%s\" must be origins as browsers send them, \"https://example.org\" or "
+                   "\"http://localhost:8000\" (lower case, no path, no final slash, no usual port, "
+                   "no \"*\"), found \"%.80s\"",
+                   origin, row->key, fresh->items[i]);
+            list_close(fresh);
+            return false;
+        }
     list_close(place);
     *place = *fresh;
     return true;
@@ -237,7 +250,7 @@ bool srv_config_set(srv_config *c, const char *key, const char *text, const char
         return true;
     case SRV_SET_LIST:
         if (list_parse(&list, text))
-            return list_set(c, row, &list);
+            return list_set(c, row, &list, origin, err);
         list_close(&list);
         return out_of_memory(err);
     default:
@@ -262,7 +275,7 @@ static bool json_list(srv_config *c, const srv_setting *row, const json_t *value
             return out_of_memory(err);
         }
     }
-    return list_set(c, row, &list);
+    return list_set(c, row, &list, origin, err);
 }
 
 static bool json_member(srv_config *c, const char *key, const json_t *value, const char *origin,

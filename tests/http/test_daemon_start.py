@@ -76,6 +76,9 @@ def test_lists_and_equals_signs():
     (["--listen", "127.0.0.1:99999"], ["listen", "99999"]),
     (["--port", "70000"], ["--port", "70000"]),
     (["serve"], ["unexpected", "serve"]),
+    (["--check-config", "--cors-origins", "http://localhost:8000/"], ["origins", "http://localhost:8000", "slash"]),
+    (["--check-config", "--cors-origins", "https://a.example,*"], ["origins", "https://example.org", '"*"']),
+    (["--check-config", "--cors-origins", "localhost:8000"], ["origins", "http://localhost:8000"]),
     (["--max-request-bytes", "2GiB", "--memory-bytes", "1GiB"], ["max_request_bytes", "memory_bytes"]),
 ])
 def test_wrong_options_are_one_clear_line(args, words):
@@ -93,6 +96,7 @@ def test_wrong_options_are_one_clear_line(args, words):
     ('{"log": 1}', ["log", "string"]),
     ('{"cors_origins": [1]}', ["cors_origins", "list of strings"]),
     ('{"cors_origins": "*"}', ["cors_origins", "list of strings"]),
+    ('{"cors_origins": ["https://a.example", "*"]}', ["cors_origins", "https://example.org", '"*"']),
     ('{"half_close_is_gone": 1}', ["half_close_is_gone", "true or false"]),
     ('{"queue_length": 3, "queue_length": 4}', ["duplicate"]),
     ('{"queue_length": 3', [":1:", "JSON"]),

@@ -90,12 +90,47 @@ static void test_unknown_key_names_the_nearest(void **state) {
 
 static void test_lists(void **state) {
     srv_config *c = *state;
-    assert_true(set(c, "cors_origins", " a , b,,c "));
+    assert_true(set(c, "cors_origins", " http://a , https://b:444,,null "));
     assert_int_equal(c->cors_origins.count, 3);
-    assert_string_equal(c->cors_origins.items[0], "a");
-    assert_string_equal(c->cors_origins.items[2], "c");
+    assert_string_equal(c->cors_origins.items[0], "http://a");
+    assert_string_equal(c->cors_origins.items[2], "null");
     assert_true(set(c, "cors_origins", ""));
     assert_int_equal(c->cors_origins.count, 0);
+}
+
+static void test_origins(void **state) {
+    srv_config *c = *state;
+    srv_config_error err;
+    static const char *const good[] = {"http://localhost:8000",        "https://example.org",
+                                       "https://a-b.example.org:8443", "http://127.0.0.1:1",
+                                       "http://[2001:db8::1]:81",      "chrome-extension://abcdef",
+                                       "https://example.org:80"};
+    static const char *const bad[] = {"*",
+                                      "localhost:8000",
+                                      "example.org",
+                                      "http://localhost:8000/",
+                                      "https://example.org/app",
+                                      "https://Example.org",
+                                      "HTTPS://example.org",
+                                      "https://*.example.org",
+                                      "http://",
+                                      "://a",
+                                      "http://a:",
+                                      "http://a:0",
+                                      "http://a:65536",
+                                      "http://a:80",
+                                      "https://a:443",
+                                      "http://u@a",
+                                      "http://[::1",
+                                      "http://a b"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_true(set(c, "cors_origins", good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_false(srv_config_set(c, "cors_origins", bad[i], "--cors-origins", &err));
+        assert_non_null(strstr(err.text, bad[i]));
+        assert_non_null(strstr(err.text, "http://localhost:8000"));
+    }
+    assert_string_equal(c->cors_origins.items[0], good[sizeof good / sizeof *good - 1]);
 }
 
 static bool read_json(srv_config *c, const char *text, srv_config_error *err) {
@@ -105,16 +140,17 @@ static bool read_json(srv_config *c, const char *text, srv_config_error *err) {
 static void test_json(void **state) {
     srv_config *c = *state;
     srv_config_error err;
-    assert_true(read_json(c,
-                          "{\"queue_length\":7,\"max_cells\":1e6,\"memory_bytes\":\"1GiB\","
-                          "\"half_close_is_gone\":false,\"isa\":\"ref\",\"cors_origins\":[\"x\"]}",
-                          &err));
+    assert_true(
+        read_json(c,
+                  "{\"queue_length\":7,\"max_cells\":1e6,\"memory_bytes\":\"1GiB\","
+                  "\"half_close_is_gone\":false,\"isa\":\"ref\",\"cors_origins\":[\"http://x\"]}",
+                  &err));
     assert_int_equal(c->queue_length, 7);
     assert_true(c->max_cells == 1e6);
     assert_int_equal(c->memory_bytes, 1 << 30);
     assert_false(c->half_close_is_gone);
     assert_string_equal(c->isa, "ref");
-    assert_string_equal(c->cors_origins.items[0], "x");
+    assert_string_equal(c->cors_origins.items[0], "http://x");
     assert_false(read_json(c, "{\"queue_length\":null}", &err));
     assert_false(read_json(c, "{\"queue_length\":[1]}", &err));
     assert_false(read_json(c, "{\"listen\":7}", &err));
@@ -174,8 +210,8 @@ static void test_what_is_printed_reads_back(void **state) {
     srv_config *c = *state;
     srv_config_error err;
     srv_config back;
-    assert_true(set(c, "cors_origins", "https://a.example,quote\"back\\slash"));
-    assert_true(set(c, "listen", "unix:/tmp/\001odd"));
+    assert_true(set(c, "cors_origins", "https://a.example,http://[::1]:8000"));
+    assert_true(set(c, "listen", "unix:/tmp/\001odd\"back\\slash"));
     assert_true(set(c, "max_cells", "12345678901234"));
     assert_true(set(c, "log", "off"));
     assert_true(set(c, "half_close_is_gone", "false"));
@@ -184,7 +220,7 @@ static void test_what_is_printed_reads_back(void **state) {
     assert_true(read_json(&back, first, &err));
     char *second = printed(&back);
     assert_string_equal(first, second);
-    assert_string_equal(back.listen, "unix:/tmp/\001odd");
+    assert_string_equal(back.listen, "unix:/tmp/\001odd\"back\\slash");
     srv_config_close(&back);
     free(first);
     free(second);
@@ -206,6 +242,7 @@ int main(void) {
         TEST(test_units),
         TEST(test_unknown_key_names_the_nearest),
         TEST(test_lists),
+        TEST(test_origins),
         TEST(test_json),
         TEST(test_environment),
         TEST(test_automatic_values),

@@ -1,0 +1,11 @@
+/* Web origins as browsers write them in the Origin header (RFC 6454, section 6.2). */
+#ifndef SRV_ORIGIN_H
+#define SRV_ORIGIN_H
+
+#include <stdbool.h>
+
+/* Whether a browser can send this text: scheme://host or scheme://host:port, lower case, without
+ * path and without the port that the scheme has anyway; or "null". */
+bool srv_origin_is_possible(const char *text);
+
+#endif
