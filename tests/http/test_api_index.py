@@ -110,7 +110,7 @@ def test_every_field_is_documented(document):
             walk(field)
             walk(field.get("items", {}))
 
-    for name in ("AttentionRequest", "MaskRequest"):
+    for name in ("AttentionRequest", "MaskRequest", "PositionsRequest", "HeatmapsRequest"):
         body = document["components"]["schemas"][name]
         assert body["additionalProperties"] is False
         walk(body)
