@@ -140,16 +140,20 @@ static bool list_parse(srv_list *list, const char *text) {
     return true;
 }
 
-/* A number in full: "256", "4e10", and for byte counts "256MiB", "1GiB", "64KiB". */
+#define UNITS "B, K or KiB (1024), M or MiB, G or GiB"
+
+/* A number in full: "256", "4e10", and for byte counts "256MiB", "1G", "64 KiB". */
 static bool number_parse(const char *text, srv_setting_kind kind, double *out) {
     static const struct {
         const char *unit;
         double factor;
-    } units[] = {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"B", 1.0}};
+    } units[] = {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"B", 1.0},
+                 {"K", 1024.0},   {"M", 1048576.0},   {"G", 1073741824.0}};
     char *end;
+    const char *digits = text + (*text == '-');
     errno = 0;
-    if (!isdigit((unsigned char)*text) || text[1] == 'x' || text[1] == 'X')
-        return false; /* strtod would also take signs, spaces, "inf" and hexadecimal */
+    if (!isdigit((unsigned char)*digits) || digits[1] == 'x' || digits[1] == 'X')
+        return false; /* strtod would also take "+", spaces, "inf" and hexadecimal */
     double value = strtod(text, &end);
     if (errno || !isfinite(value))
         return false;
@@ -169,7 +173,7 @@ static bool number_parse(const char *text, srv_setting_kind kind, double *out) {
 static bool number_set(srv_config *c, const srv_setting *row, double value, const char *origin,
                        srv_config_error *err) {
     if (value < row->min || value > row->max)
-        return refuse(err, "%s: \"%s\" must be between %.15g and %.15g, found %.15g", origin,
+        return refuse(err, "%s: \"%s\" must be between %.16g and %.16g, found %.16g", origin,
                       row->key, row->min, row->max, value);
     if (row->kind != SRV_SET_REAL && value != floor(value))
         return refuse(err, "%s: \"%s\" must be a whole number, found %.15g", origin, row->key,
@@ -255,8 +259,9 @@ bool srv_config_set(srv_config *c, const char *key, const char *text, const char
         return out_of_memory(err);
     default:
         if (!number_parse(text, row->kind, &value))
-            return refuse(err, "%s: \"%s\" must be a number%s, found \"%.80s\"", origin, key,
-                          row->kind == SRV_SET_BYTES ? " (a unit may follow: 64MiB)" : "", text);
+            return refuse(
+                err, "%s: \"%s\" must be a number%s, found \"%.80s\"", origin, key,
+                row->kind == SRV_SET_BYTES ? " of bytes, maybe with a unit (" UNITS ")" : "", text);
         return number_set(c, row, value, origin, err);
     }
 }
@@ -330,6 +335,21 @@ bool srv_config_file(srv_config *c, const char *path, srv_config_error *err) {
     return ok;
 }
 
+/* Kubernetes puts ATTND_PORT, ATTND_SERVICE_HOST, ATTND_PORT_80_TCP, … there when a service is
+ * called attnd. */
+static bool is_from_kubernetes(const char *key) {
+    return !strncmp(key, "service_", 8) || !strcmp(key, "port") || !strncmp(key, "port_", 5);
+}
+
+static void tell_unknown(const char *name, const char *key, FILE *warnings) {
+    const char *near = nearest_key(key);
+    if (near)
+        fprintf(warnings, "attnd: %s in the environment is no setting, did you mean \"%s\"?\n",
+                name, near);
+    else if (!is_from_kubernetes(key))
+        fprintf(warnings, "attnd: %s in the environment is no setting (see --help)\n", name);
+}
+
 bool srv_config_environment(srv_config *c, char **environment, FILE *warnings,
                             srv_config_error *err) {
     for (char **entry = environment; entry && *entry; entry++) {
@@ -342,13 +362,10 @@ bool srv_config_environment(srv_config *c, char **environment, FILE *warnings,
             key[i] = (char)tolower((unsigned char)(*entry)[6 + i]);
         key[size] = 0;
         snprintf(name, sizeof name, "%.*s", (int)(size + 6), *entry);
-        if (srv_setting_find(key)) {
-            if (!srv_config_set(c, key, equals + 1, name, err))
-                return false;
-        } else if (nearest_key(key)) {
-            fprintf(warnings, "attnd: %s in the environment is no setting, did you mean \"%s\"?\n",
-                    name, nearest_key(key));
-        }
+        if (!srv_setting_find(key))
+            tell_unknown(name, key, warnings);
+        else if (!srv_config_set(c, key, equals + 1, name, err))
+            return false;
     }
     return true;
 }

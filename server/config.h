@@ -48,7 +48,7 @@ enum { SRV_LOG_JSON, SRV_LOG_OFF };
 typedef enum srv_setting_kind {
     SRV_SET_STRING,
     SRV_SET_INT,
-    SRV_SET_BYTES, /* text may say "256MiB" */
+    SRV_SET_BYTES, /* text may say "256MiB" or "256M" */
     SRV_SET_REAL,
     SRV_SET_BOOL,
     SRV_SET_CHOICE,
@@ -85,7 +85,8 @@ bool srv_config_set(srv_config *c, const char *key, const char *text, const char
 bool srv_config_json(srv_config *c, const char *text, size_t size, const char *origin,
                      srv_config_error *err);
 bool srv_config_file(srv_config *c, const char *path, srv_config_error *err);
-/* Unknown ATTND_ names are not errors (Kubernetes makes some); each is told on `warnings`. */
+/* Unknown ATTND_ names are not errors; each is told on `warnings`, save what Kubernetes puts there.
+ */
 bool srv_config_environment(srv_config *c, char **environment, FILE *warnings,
                             srv_config_error *err);
 

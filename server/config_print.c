@@ -102,8 +102,9 @@ void srv_config_print_reference(FILE *out) {
           "`attnd.json` holds the defaults and is embedded in the daemon. Later layers win: the "
           "defaults, the file of\n`--config FILE` (JSON, any subset of the keys), the environment "
           "(`ATTND_` and the key in capitals), the\ncommand line (`--` and the key with dashes). "
-          "Byte counts may carry a unit in text: `64MiB`. `attnd --print-config`\nprints what "
-          "results; `attnd --check-config` only checks. This page is the print of `attnd "
+          "Byte counts may carry a unit in text, `64MiB`: `B`, `K` or\n`KiB`, `M` or `MiB`, `G` "
+          "or `GiB`. `attnd --print-config` prints what results; `attnd --check-config` only\n"
+          "checks. This page is the print of `attnd "
           "--print-config-reference`.\n\n"
           "| key | default | range | meaning |\n|---|---|---|---|\n",
           out);

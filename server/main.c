@@ -9,6 +9,7 @@
 #include "embedded.h"
 #include "http/address.h"
 #include "http/daemon.h"
+#include "wire/fields.h"
 
 typedef enum command {
     RUN,
@@ -33,7 +34,7 @@ static const struct {
      "print all settings with their meaning and leave"},
     {"--healthcheck", HEALTHCHECK,
      "ask the service at the configured address; exit 0 when it is well"},
-    {"--help", HELP, "this text"},
+    {"--help", HELP, "this text; also -h"},
     {"--version", VERSION, "print the version"},
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -95,22 +96,58 @@ static bool set_port(srv_config *config, const char *port, srv_config_error *err
     return srv_config_set(config, "listen", text, "--port", err) || say(err);
 }
 
-/* One option with its value; `flag` starts with "--". */
-static bool take_option(srv_config *config, const char *flag, size_t length, const char *value,
-                        srv_config_error *err) {
-    char key[64], origin[80];
-    if (length - 2 >= sizeof key) {
-        fprintf(stderr, "attnd: unknown option %.80s\n", flag);
+enum { MOST_OPTIONS = 64 };
+
+/* The name of --name or --name=value as settings spell it; false: too long to be one. */
+static bool option_name(const char *flag, size_t length, char key[64]) {
+    if (length - 2 >= 64)
         return false;
-    }
     for (size_t i = 0; i < length - 2; i++)
         key[i] = flag[2 + i] == '-' ? '_' : flag[2 + i];
     key[length - 2] = 0;
+    return true;
+}
+
+static bool is_option(const char *flag, size_t length) {
+    char key[64];
+    return option_name(flag, length, key) &&
+           (srv_setting_find(key) || !strcmp(key, "config") || !strcmp(key, "port"));
+}
+
+static bool unknown_option(const char *flag, size_t length) {
+    const char *names[MOST_OPTIONS] = {"config", "port"}, *near = NULL;
+    size_t count = 2;
+    char key[64], nearest[64] = "";
+    for (size_t i = 0; i < COMMANDS; i++) {
+        names[count++] = commands[i].flag + 2;
+        if (strlen(commands[i].flag) == length && !strncmp(commands[i].flag, flag, length)) {
+            fprintf(stderr, "attnd: %s takes no value\n", commands[i].flag);
+            return false;
+        }
+    }
+    for (const srv_setting *row = srv_settings; row->key && count < MOST_OPTIONS; row++)
+        names[count++] = row->key;
+    if (option_name(flag, length, key))
+        near = srv_nearest(key, names, count);
+    for (size_t i = 0; near && near[i] && i + 1 < sizeof nearest; i++)
+        nearest[i] = near[i] == '_' ? '-' : near[i];
+    fprintf(stderr, "attnd: unknown option %.*s%s%s%s\n", (int)(length < 80 ? length : 80), flag,
+            near ? ", did you mean --" : " (see --help)", nearest, near ? "?" : "");
+    return false;
+}
+
+/* One option with its value; `flag` is a setting. */
+static bool take_option(srv_config *config, const char *flag, size_t length, const char *value,
+                        srv_config_error *err) {
+    char key[64], origin[80];
     snprintf(origin, sizeof origin, "%.*s", (int)length, flag);
-    return srv_config_set(config, key, value, origin, err) || say(err);
+    return option_name(flag, length, key) &&
+           (srv_config_set(config, key, value, origin, err) || say(err));
 }
 
 static bool is_command(const char *text, command *out) {
+    if (!strcmp(text, "-h"))
+        text = "--help";
     for (size_t i = 0; i < COMMANDS; i++)
         if (!strcmp(commands[i].flag, text)) {
             *out = commands[i].command;
@@ -133,6 +170,8 @@ static bool walk(srv_config *config, int argc, char **argv, const char **file, c
             fprintf(stderr, "attnd: unexpected argument \"%.80s\" (see --help)\n", flag);
             return false;
         }
+        if (!is_option(flag, length))
+            return unknown_option(flag, length);
         const char *value = flag[length] ? flag + length + 1 : i + 1 < argc ? argv[++i] : NULL;
         if (!value)
             return missing_value(flag);

@@ -37,6 +37,11 @@ static bool contains(const char *longer, const char *word, size_t n) {
     return n >= 3 && strcasestr(longer, word) != NULL;
 }
 
+/* Edits that still leave a word recognisable: one in a short word, a third of a longer one. */
+static size_t most_edits(size_t n) {
+    return n <= 3 ? 1 : 1 + n / 3;
+}
+
 const char *srv_nearest(const char *word, const char *const *names, size_t count) {
     size_t n = strlen(word), best = SIZE_MAX;
     const char *nearest = NULL;
@@ -46,7 +51,7 @@ const char *srv_nearest(const char *word, const char *const *names, size_t count
         size_t m = strlen(names[i]);
         if (m > LONGEST)
             continue;
-        size_t d = distance(word, n, names[i], m), most = 1 + (n < m ? n : m) / 3;
+        size_t d = distance(word, n, names[i], m), most = most_edits(n < m ? n : m);
         if (d > most && contains(names[i], word, n))
             d = most;
         if (d <= most && d < best) {

@@ -32,6 +32,15 @@ def test_version_and_help():
         assert f"\n  {code}  " in text.stdout
 
 
+def test_short_help_is_help():
+    assert run_attnd("-h").stdout == run_attnd("--help").stdout != ""
+
+
+def test_far_names_in_the_environment_get_no_suggestion():
+    told = run_attnd("--check-config", env={"ATTND_FOO": "1"})
+    assert told.returncode == 0 and "ATTND_FOO" in told.stderr and "did you mean" not in told.stderr
+
+
 def test_shipped_settings_are_the_defaults():
     with tempfile.NamedTemporaryFile("w", suffix=".json") as empty:
         empty.write("{}")
@@ -64,7 +73,13 @@ def test_lists_and_equals_signs():
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--queue-lenght", "3"], ["queue_lenght", "queue_length"]),
+    (["--queue-lenght", "3"], ["unknown option --queue-lenght", "did you mean --queue-length?"]),
+    (["--verison"], ["unknown option --verison", "did you mean --version?"]),
+    (["--chekc-config"], ["did you mean --check-config?"]),
+    (["--zzzzzzzz", "1"], ["unknown option --zzzzzzzz", "--help"]),
+    (["--version=1"], ["--version takes no value"]),
+    (["--workers", "-1"], ["workers", "between 0 and 1024", "-1"]),
+    (["--max-body-bytes", "1GB"], ["max_body_bytes", "K or KiB", "M or MiB", "G or GiB", "1GB"]),
     (["--queue-length", "many"], ["queue_length", "number", "many"]),
     (["--queue-length", "0"], ["queue_length", "between 1 and"]),
     (["--queue-length", "1.5"], ["queue_length", "whole"]),

@@ -66,7 +66,8 @@ static void test_units(void **state) {
         const char *text;
         int64_t bytes;
     } good[] = {{"1000", 1000},        {"64KiB", 65536}, {"1.5MiB", 1572864},
-                {"2 GiB", 2147483648}, {"5B", 5},        {"1e6", 1000000}};
+                {"2 GiB", 2147483648}, {"5B", 5},        {"64K", 65536},
+                {"3M", 3145728},       {"1G", 1 << 30},  {"1e6", 1000000}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_true(set(c, "max_body_bytes", good[i].text));
         assert_int_equal(c->max_body_bytes, good[i].bytes);
@@ -77,6 +78,10 @@ static void test_units(void **state) {
         assert_false(set(c, "max_body_bytes", bad[i]));
     assert_false(set(c, "drain_ms", "1KiB"));
     assert_int_equal(c->max_body_bytes, 1000000);
+    srv_config_error err;
+    assert_false(srv_config_set(c, "max_body_bytes", "1GB", "--max-body-bytes", &err));
+    assert_non_null(strstr(err.text, "G or GiB"));
+    assert_non_null(strstr(err.text, "1GB"));
 }
 
 static void test_unknown_key_names_the_nearest(void **state) {
@@ -86,6 +91,14 @@ static void test_unknown_key_names_the_nearest(void **state) {
     assert_non_null(strstr(err.text, "--queue-lenght"));
     assert_false(srv_config_set(*state, "zzzzzzzzzzzzzzzzzz", "1", "x", &err));
     assert_null(strstr(err.text, "did you mean"));
+}
+
+static void test_below_the_range_names_the_range(void **state) {
+    srv_config_error err;
+    assert_false(srv_config_set(*state, "workers", "-1", "--workers", &err));
+    assert_string_equal(err.text, "--workers: \"workers\" must be between 0 and 1024, found -1");
+    assert_false(srv_config_set(*state, "max_body_bytes", "-1K", "x", &err));
+    assert_non_null(strstr(err.text, "between 1 and 9007199254740992,"));
 }
 
 static void test_lists(void **state) {
@@ -164,7 +177,11 @@ static void test_environment(void **state) {
     char *good[] = {"PATH=/bin",
                     "ATTND_QUEUE_LENGTH=9",
                     "ATTND_SERVICE_HOST=10.0.0.1",
+                    "ATTND_SERVICE_PORT_HTTP=80",
+                    "ATTND_PORT=tcp://10.0.0.1:80",
+                    "ATTND_PORT_80_TCP_ADDR=10.0.0.1",
                     "ATTND_QUEUE_LENGHT=8",
+                    "ATTND_FOO=1",
                     "ATTNDX=1",
                     NULL};
     char *bad[] = {"ATTND_QUEUE_LENGTH=many", NULL};
@@ -177,7 +194,9 @@ static void test_environment(void **state) {
     assert_non_null(strstr(err.text, "ATTND_QUEUE_LENGTH"));
     fclose(warnings);
     assert_non_null(strstr(text, "ATTND_QUEUE_LENGHT"));
-    assert_null(strstr(text, "SERVICE_HOST"));
+    assert_non_null(strstr(text, "ATTND_FOO in the environment is no setting (see --help)"));
+    assert_null(strstr(text, "SERVICE_"));
+    assert_null(strstr(text, "PORT"));
     free(text);
 }
 
@@ -241,6 +260,7 @@ int main(void) {
         TEST(test_every_number_keeps_its_range),
         TEST(test_units),
         TEST(test_unknown_key_names_the_nearest),
+        TEST(test_below_the_range_names_the_range),
         TEST(test_lists),
         TEST(test_origins),
         TEST(test_json),
