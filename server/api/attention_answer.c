@@ -140,6 +140,8 @@ void srv_attention_json(srv_attention_call *call) {
     srv_json j;
     srv_json_begin(&j, call->req);
     j.decimals = (int)call->body.decimals;
+    if (!j.parts)
+        srv_json_reserve(&j, call->text);
     srv_json_object(&j);
     if (!write_tensors(&j, call))
         return;

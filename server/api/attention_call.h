@@ -73,6 +73,7 @@ typedef struct srv_attention_call {
     attn_heatmaps maps;
     attn_warnings warnings;
     attn_verification verification;
+    size_t text; /* most bytes of the answer */
 } srv_attention_call;
 
 /* What a run costs: tensors (and heatmaps) of the answer to the byte, the rest as the library

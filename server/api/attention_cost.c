@@ -4,10 +4,11 @@
 #include "app.h"
 #include "attention_call.h"
 
-/* Bytes of JSON that result bytes become, with the writer's buffer doubling as it grows: a float32
- * takes up to 15, a float64 26; cells of a heatmap seldom need theirs, and its runs and edges take
- * no more than twice their 24 bytes. */
-#define TEXT_OF_TENSORS 8.0
+/* Most bytes of JSON that a result byte becomes: a float32 takes up to 15 and a comma, a float64 26
+ * with it, either of them 33 when it is rounded; cells of a heatmap no more, and its runs and edges
+ * less than their 24 bytes. The writer takes that room at once (attention_answer.c). */
+#define TEXT_OF_TENSORS 4.0
+#define TEXT_OF_ROUNDED 8.25
 #define TEXT_OF_HEATMAP 4.0
 /* Brackets and commas of a row of each of four tensors, which empty rows have too. */
 #define TEXT_OF_ROWS 32.0
@@ -119,7 +120,8 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         return false;
     }
     sides = (double)d->B * ((double)d->Hq * (double)d->L + (double)d->Hkv * (double)d->S);
-    bill.text = TEXT_OF_TENSORS * tensors + TEXT_OF_ROWS * sides;
+    bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * tensors +
+                TEXT_OF_ROWS * sides;
     if (!add_projections(call, &bill) || !add_heatmap(call, slots, &bill))
         return false;
     bill.placed = bill.operations + DOUBLE_OPERATIONS * 2 * (double)call->body.verify *

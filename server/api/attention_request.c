@@ -9,7 +9,7 @@
 /* Work that the HTTP thread may do itself, a fraction of a millisecond: operations, and the bound
  * of the answer's text for 256 KiB of results. */
 #define IN_PLACE_OPERATIONS 2e6
-#define IN_PLACE_TEXT       (2.0 * 1024 * 1024)
+#define IN_PLACE_TEXT       (1024.0 * 1024)
 
 static bool decode(srv_attention_call *call) {
     srv_request *req = call->req;
@@ -94,6 +94,7 @@ srv_outcome srv_attention(srv_request *req) {
     if (!srv_attention_count(&call, call.want, attn_pool_slots(srv_request_pool(req)), &bill) ||
         !srv_attention_within(&call, &bill))
         return SRV_DONE;
+    call.text = (size_t)bill.text;
     bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT;
     if (req->in_place && !small)
         return SRV_DEFER;

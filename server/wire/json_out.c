@@ -64,6 +64,12 @@ void srv_json_begin(srv_json *j, srv_request *req) {
     j->failed = !j->data || (binary && !j->parts);
 }
 
+void srv_json_reserve(srv_json *j, size_t bytes) {
+    size_t need, run = RUN * (SRV_NUMBER_TEXT + 1); /* what the last run of numbers asks for */
+    if (!j->failed && attn_size_add(j->size + run, bytes, &need) && need > j->room)
+        grow(j, need);
+}
+
 static void descend(srv_json *j, const char *bracket) {
     open_value(j);
     if (j->depth == SRV_JSON_DEPTH) {

@@ -24,6 +24,9 @@ typedef struct srv_json {
 } srv_json;
 
 void srv_json_begin(srv_json *j, srv_request *req);
+/* Take room for `bytes` of text to come, so that the buffer need not be replaced on the way; less
+ * is no error. */
+void srv_json_reserve(srv_json *j, size_t bytes);
 void srv_json_object(srv_json *j);
 void srv_json_object_end(srv_json *j);
 void srv_json_array(srv_json *j);

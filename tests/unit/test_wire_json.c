@@ -194,6 +194,37 @@ static void test_memory(void **state) {
     assert_true(answered > 10 && refused > 10);
 }
 
+/* Text that fits what was reserved stays where it is. */
+static void test_reserve(void **state) {
+    (void)state;
+    enum { COUNT = 20000 };
+    static float values[COUNT];
+    srv_request req;
+    srv_json j;
+    wire_open(&req, "", 0, 16 * COUNT + 16384);
+    for (size_t i = 0; i < COUNT; i++)
+        values[i] = -1.2345678e-21f;
+    srv_json_begin(&j, &req);
+    srv_json_reserve(&j, 16 * COUNT);
+    const char *data = j.data;
+    const size_t used = attn_arena_used(req.arena);
+    srv_json_floats(&j, values, COUNT);
+    assert_ptr_equal(j.data, data);
+    assert_int_equal(attn_arena_used(req.arena), used);
+    json_t *root = finish(&j);
+    assert_int_equal(json_array_size(root), COUNT);
+    json_decref(root);
+    wire_close(&req);
+    wire_open(&req, "", 0, 4096);
+    srv_json_begin(&j, &req);
+    srv_json_reserve(&j, 1 << 20);
+    srv_json_array(&j);
+    srv_json_string(&j, "little is asked of it");
+    srv_json_array_end(&j);
+    json_decref(finish(&j));
+    wire_close(&req);
+}
+
 static void test_problem_body(void **state) {
     (void)state;
     srv_request req;
@@ -280,10 +311,10 @@ static void test_library_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structure),      cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_problem_body),   cmocka_unit_test(test_problem_codes),
-        cmocka_unit_test(test_library_errors),
+        cmocka_unit_test(test_structure),     cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_reserve),       cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_problem_body),
+        cmocka_unit_test(test_problem_codes), cmocka_unit_test(test_library_errors),
     };
     return cmocka_run_group_tests_name("wire_json", tests, NULL, NULL);
 }
