@@ -363,10 +363,10 @@ static void check_rows(linter *l) {
                     name_row(&names, l, b, h, i);
     if (!blind)
         return;
-    attn_mask_say(&t, "%zu of %zu rows see%s no key: %s%s%s%s. Their output and weights are zeros",
-                  blind, rows, blind == 1 ? "s" : "", names.text, blind > NAMED ? ", …" : "",
-                  B < m->B ? ", in every batch entry" : "",
-                  H < m->shape.H ? ", in every head" : "");
+    attn_mask_say(&t, "%zu row%s of %zu see%s no key: %s%s%s%s. %s output and weights are zeros",
+                  blind, blind == 1 ? "" : "s", rows, blind == 1 ? "s" : "", names.text,
+                  blind > NAMED ? ", …" : "", B < m->B ? ", in every batch entry" : "",
+                  H < m->shape.H ? ", in every head" : "", blind == 1 ? "Its" : "Their");
     if (looked >= LOOKED_AT)
         attn_mask_say(&t, " (the rows behind these were not looked at)");
     warn(l, "hidden_rows", "", &t);

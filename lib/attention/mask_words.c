@@ -157,13 +157,12 @@ static void say_lengths(attn_mask_text *t, const attn_mask *m, const attn_mask_l
 static void say_pattern(attn_mask_text *t, const attn_pattern *p) {
     switch (p->kind) {
     case ATTN_PATTERN_LOCAL:
-        attn_mask_say(t, "local: a query sees keys up to %" PRId64 " positions away", p->radius);
+        attn_mask_say(t, "local: a query sees keys within a distance of %" PRId64, p->radius);
         break;
     case ATTN_PATTERN_STRIDED:
         attn_mask_say(t,
-                      "strided: a query sees every %" PRId64
-                      ". key counted from itself, and keys up "
-                      "to %" PRId64 " positions away",
+                      "strided: a query sees keys at multiples of %" PRId64
+                      " from itself, and keys within a distance of %" PRId64,
                       p->stride, p->local);
         break;
     case ATTN_PATTERN_BLOCK:
@@ -173,7 +172,7 @@ static void say_pattern(attn_mask_text *t, const attn_pattern *p) {
     case ATTN_PATTERN_GLOBAL:
         attn_mask_say(t,
                       "global: the first %" PRId64 " positions see and are seen by all, others see "
-                      "keys up to %" PRId64 " positions away",
+                      "keys within a distance of %" PRId64,
                       p->keys, p->local);
         break;
     }

@@ -6,19 +6,23 @@
 
 #include "attention/attention_private.h"
 
+void attn_sinusoidal_row(double *row, double position, size_t width, attn_encoding_layout layout) {
+    for (size_t i = 0; i < width / 2; i++) {
+        const double angle = position * pow(10000, -2.0 * (double)i / (double)width);
+        row[layout == ATTN_ENCODING_HALVES ? i : 2 * i] = sin(angle);
+        row[layout == ATTN_ENCODING_HALVES ? width / 2 + i : 2 * i + 1] = cos(angle);
+    }
+}
+
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             attn_error *err) {
     if (width % 2)
-        return attn_fail(
-            err, ATTN_EARG, "width",
-            "sinusoidal positions need an even width (pairs of sine and cosine), found %zu", width);
+        return attn_fail(err, ATTN_EARG, "width",
+                         "sinusoidal positions need an even width (pairs of sine and cosine), "
+                         "found %zu",
+                         width);
     for (size_t p = 0; p < length; p++)
-        for (size_t i = 0; i < width / 2; i++) {
-            const double angle = (double)p * pow(10000, -2.0 * (double)i / (double)width);
-            double *row = table + p * width;
-            row[layout == ATTN_ENCODING_HALVES ? i : 2 * i] = sin(angle);
-            row[layout == ATTN_ENCODING_HALVES ? width / 2 + i : 2 * i + 1] = cos(angle);
-        }
+        attn_sinusoidal_row(table + p * width, (double)p, width, layout);
     return ATTN_OK;
 }
 

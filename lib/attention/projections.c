@@ -1,9 +1,9 @@
 /* Linear projections around attention, through OpenBLAS. */
-#include <attn/positions.h>
 #include <attn/projections.h>
 
 #include <string.h>
 
+#include "attention/add_positions.h"
 #include "kernels/gemm.h"
 
 enum { ROWS_A_PIECE = 256 }; /* depends on nothing, so that results do not depend on threads */
@@ -246,48 +246,19 @@ static attn_status multiply(const attn_tensor *x, const attn_tensor *w, const at
                          control, err);
 }
 
-/* x plus the sinusoidal table of its length and width. */
-static attn_status add_positions(const attn_tensor *x, attn_arena *arena, attn_tensor *out,
-                                 attn_error *err) {
-    const size_t L = x->dims[x->rank - 2], D = x->dims[x->rank - 1];
-    const attn_dtype dtype = x->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
-    size_t count, bytes;
-    if (!attn_tensor_count(x, &count) || !attn_size_mul(L, D, &bytes) ||
-        !attn_size_mul(bytes, sizeof(double), &bytes))
-        return too_large(err);
-    double *table = attn_arena_take(arena, bytes);
-    char *copy = attn_arena_take(arena, count * attn_dtype_size(dtype));
-    if (!table || !copy)
-        return no_memory(err);
-    attn_status status = attn_sinusoidal(table, L, D, ATTN_ENCODING_INTERLEAVED, err);
-    if (status != ATTN_OK)
-        return status;
-    const char *from = dense(x, dtype, arena);
-    if (!from)
-        return no_memory(err);
-    for (size_t i = 0; i < count; i++)
-        if (dtype == ATTN_F32)
-            ((float *)(void *)copy)[i] =
-                (float)((double)((const float *)(const void *)from)[i] + table[i % (L * D)]);
-        else
-            ((double *)(void *)copy)[i] =
-                ((const double *)(const void *)from)[i] + table[i % (L * D)];
-    *out = attn_tensor_dense(copy, dtype, x->rank, x->dims);
-    return ATTN_OK;
-}
-
 attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p,
                                    attn_pool *pool, const attn_control *control, attn_arena *arena,
                                    attn_inputs *out, attn_error *err) {
     part parts[3];
-    attn_inputs projected;
-    attn_status status = attn_projections_shape(in, p, &projected, NULL, err);
+    attn_inputs projected, shapes;
+    attn_status status = attn_projections_shape(in, p, &shapes, NULL, err);
     attn_tensor *const to[3] = {&projected.query, &projected.key, &projected.value};
     parts_of(in, p, parts);
+    projected = shapes;
     for (int i = 0; i < 3 && status == ATTN_OK; i++) {
         attn_tensor x = *parts[i].t;
         if (p->add_positions)
-            status = add_positions(parts[i].t, arena, &x, err);
+            status = attn_add_positions(&shapes, i == 0, parts[i].t, arena, &x, err);
         *to[i] = x;
         if (status == ATTN_OK && parts[i].w->rank)
             status = multiply(&x, parts[i].w, parts[i].b, pool, control, arena, to[i], err);

@@ -229,6 +229,17 @@ static void NAME(k_score)(void *tile, const void *q, size_t ldq, size_t rows,
     }
 }
 
+/* Terms from … to of the sum over A for one vector of keys. */
+INLINE vf tanh_terms(const float *a, const float *column, const float *v, size_t from, size_t to) {
+    vf sum = vset(0.0f);
+    for (size_t c = from; c < to; c++)
+        sum = vfma(vset(v[c]), tanh_lanes(vadd(vset(a[c]), vload(column + c * PW))), sum);
+    return sum;
+}
+
+/* Sums of TERMS terms are added up: the error of a long chain grows with its length. */
+enum { TERMS = 16 };
+
 static void NAME(k_score_tanh)(void *tile, const void *q, size_t ldq, size_t rows,
                                const void *packed_key, size_t n, size_t A, const void *v) {
     for (size_t r = 0; r < rows; r++)
@@ -236,9 +247,8 @@ static void NAME(k_score_tanh)(void *tile, const void *q, size_t ldq, size_t row
             const float *a = (const float *)q + r * ldq;
             const float *column = (const float *)packed_key + j / PW * PW * A + j % PW;
             vf sum = vset(0.0f);
-            for (size_t c = 0; c < A; c++)
-                sum = vfma(vset(((const float *)v)[c]),
-                           tanh_lanes(vadd(vset(a[c]), vload(column + c * PW))), sum);
+            for (size_t c = 0; c < A; c += TERMS)
+                sum = vadd(sum, tanh_terms(a, column, v, c, A - c < TERMS ? A : c + TERMS));
             vstore((float *)tile + r * KEYS + j, sum);
         }
 }

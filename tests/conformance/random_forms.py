@@ -160,7 +160,7 @@ class ProjectedDraw(FormDraw):
         if self.past:
             body["past_key"], body["past_value"] = self.cache(self.E), self.cache(self.Ev)
         self.extras(body)
-        if all(w % 2 == 0 for w in widths) and not self.past and "query_offset" not in body:
+        if all(w % 2 == 0 for w in widths) and isinstance(body.get("query_offset", 0), int):
             p["add_positions"] = True
         return body
 

@@ -173,11 +173,7 @@ DECODED = {
 }
 
 
-NOT_YET = {"projections with positions": "sinusoidal positions of new keys start at 0, not behind the cached ones"}
-
-
-@pytest.mark.parametrize("name", [
-    pytest.param(n, marks=pytest.mark.xfail(strict=True, reason=NOT_YET[n])) if n in NOT_YET else n for n in DECODED])
+@pytest.mark.parametrize("name", DECODED)
 def test_decoding(table, name):
     """A causal sequence at once, and in two calls with the cache of the first: the same rows."""
     shape = (1, 40, E) if "projections" in DECODED[name] else (1, H, 40, E)

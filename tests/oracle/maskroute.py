@@ -48,12 +48,12 @@ def words(request, places):
 
 def pattern_words(pattern):
     if pattern["kind"] == "local":
-        return f"local: a query sees keys up to {pattern['radius']} positions away"
+        return f"local: a query sees keys within a distance of {pattern['radius']}"
     if pattern["kind"] == "block":
         return f"block: a query sees the keys of its own block of {pattern['size']} positions"
     if pattern["kind"] == "global":
-        return (f"global: the first {pattern['keys']} positions see and are seen by all, others see keys up to "
-                f"{pattern['local']} positions away")
+        return (f"global: the first {pattern['keys']} positions see and are seen by all, others see keys within a "
+                f"distance of {pattern['local']}")
     raise ValueError(f"no words for {pattern['kind']}")
 
 

@@ -23,6 +23,9 @@ typedef enum attn_encoding_layout {
 /* table [length, width], float64, row = position; width must be even, else ATTN_EARG at "width". */
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             attn_error *err);
+/* One row [width] of it, at any position, also a negative one; an odd width's last column is not
+ * set. */
+void attn_sinusoidal_row(double *row, double position, size_t width, attn_encoding_layout layout);
 /* table [length, width]: element n (row-major) = std * attn_rng_normal(seed, n). */
 void attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed);
 /* table [H, queries, keys]: the bias that ALiBi, T5 or relative positions add, row 0 at key

@@ -23,7 +23,9 @@ typedef struct attn_projections {
     attn_tensor w_v, b_v;           /* [Hkv * Ev, Dv], [Hkv * Ev] */
     attn_tensor w_o, b_o;           /* [Do, Hq * Ev], [Do] */
     size_t num_heads, num_kv_heads; /* num_heads >= 1; num_kv_heads 0 = num_heads */
-    bool add_positions; /* add sinusoidal positions (interleaved) to query, key and value first */
+    /* Add sinusoidal positions (interleaved) to query, key and value first: keys and values stand
+     * at past + j, queries at i + query_offset. */
+    bool add_positions;
 } attn_projections;
 
 /* Shapes only: the inputs after projection, for attn_attention_shape and attn_attention_cost. Their
