@@ -70,8 +70,8 @@ static attn_status split(operand *o, attn_layout layout, size_t heads, attn_erro
         o->rows = t->dims[r - 2];
     }
     if (heads && heads != o->heads)
-        return attn_fail(err, ATTN_ESHAPE, o->name, "the number of heads was stated as %zu, found %zu",
-                         heads, o->heads);
+        return attn_fail(err, ATTN_ESHAPE, o->name,
+                         "the number of heads was stated as %zu, found %zu", heads, o->heads);
     return ATTN_OK;
 }
 

@@ -96,8 +96,9 @@ bool srv_heatmaps_prepare(srv_heatmaps_call *call) {
         !read_dims(call, &scope) || !srv_labels_check(&scope, &body->labels, d->L, d->S))
         return false;
     if (srv_given(&scope, "titles") && body->titles.count != d->Hq)
-        return srv_refuse(&scope, SRV_SHAPE, "titles", "expected %zu titles, one a head, found %zu",
-                          d->Hq, body->titles.count);
+        return srv_refuse(&scope, SRV_SHAPE, "titles",
+                          "expected %zu title%s (one a head), found %zu", d->Hq,
+                          d->Hq == 1 ? "" : "s", body->titles.count);
     if (!srv_heat_options(call->req, &body->heatmap, d, &call->options))
         return false;
     if (!attn_heatmap_cost(&call->options, d->B, d->Hq, d->L, d->S,

@@ -52,12 +52,14 @@ static bool tell(srv_heatmaps_call *call, const findings *f, size_t b, size_t h,
         snprintf(which, sizeof which, "batch entry %zu, head %zu: ", b, h);
     if (f->sums > 0 && told[0]++ < TOLD)
         ok = srv_warnings_add(&call->warnings, arena, "row_sums", "weights",
-                              "%s%zu of %zu rows do not sum to 1; row %zu sums to %.6g", which,
-                              f->sums, call->dims.L, f->row, f->sum);
+                              "%s%zu row%s of %zu do%s not sum to 1; row %zu sums to %.6g", which,
+                              f->sums, f->sums == 1 ? "" : "s", call->dims.L,
+                              f->sums == 1 ? "es" : "", f->row, f->sum);
     if (ok && f->outside > 0 && told[1]++ < TOLD)
         ok = srv_warnings_add(&call->warnings, arena, "weight_range", "weights",
-                              "%s%zu weights are negative or above 1, such as %.6g at [%zu, %zu]",
-                              which, f->outside, f->value, f->at_row, f->at_key);
+                              "%s%zu weight%s negative or above 1, such as %.6g at [%zu, %zu]",
+                              which, f->outside, f->outside == 1 ? " is" : "s are", f->value,
+                              f->at_row, f->at_key);
     return ok;
 }
 
@@ -67,7 +69,8 @@ static bool tell_rest(srv_heatmaps_call *call, const size_t told[2]) {
     for (size_t i = 0; i < 2; i++)
         if (ok && told[i] > TOLD)
             ok = srv_warnings_add(&call->warnings, call->req->arena, codes[i], "weights",
-                                  "so it is in %zu more heads", told[i] - TOLD);
+                                  "so it is in %zu more head%s", told[i] - TOLD,
+                                  told[i] - TOLD == 1 ? "" : "s");
     return ok;
 }
 

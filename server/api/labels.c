@@ -19,8 +19,8 @@ static bool check(const srv_scope *scope, const char *name, const char *what,
                   const srv_strings *list, size_t expected) {
     if (list->count == expected)
         return true;
-    return srv_refuse(scope, SRV_SHAPE, name, "expected %zu names, one a %s, found %zu", expected,
-                      what, list->count);
+    return srv_refuse(scope, SRV_SHAPE, name, "expected %zu name%s (one a %s), found %zu", expected,
+                      expected == 1 ? "" : "s", what, list->count);
 }
 
 bool srv_labels_check(const srv_scope *scope, const srv_labels *labels, size_t L, size_t S) {

@@ -171,8 +171,8 @@ static bool head_count(srv_positions_call *call, const srv_scope *scope) {
                           rank, t->rank);
     size_t found = t->dims[body->kind == SRV_POSITIONS_T5 ? 1 : 0];
     if (call->heads > 0 && call->heads != found)
-        return srv_refuse(scope, SRV_SHAPE, "heads", "slopes has %zu heads, found %zu", found,
-                          call->heads);
+        return srv_refuse(scope, SRV_SHAPE, "heads", "expected %zu, the heads of %s, found %zu",
+                          found, name, call->heads);
     call->heads = found;
     return true;
 }

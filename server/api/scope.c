@@ -50,7 +50,8 @@ bool srv_excludes(const srv_scope *scope, const char *name, const char *other, c
 
 bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low) {
     if (list->count != 2)
-        return srv_refuse(scope, SRV_VALUE, name, "%s must be two integers, found %zu", name,
+        return srv_refuse(scope, SRV_VALUE, name,
+                          "%s must be a list of two integers, found a list of %zu", name,
                           list->count);
     for (size_t i = 0; i < 2; i++)
         if (list->values[i] < low) {

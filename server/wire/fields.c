@@ -245,17 +245,24 @@ static bool decode_tensor(decoder *d, const json_t *v, attn_tensor *out) {
 
 static bool refuse_union(decoder *d, const srv_field *f, const json_t *v) {
     char expected[400];
-    size_t at = 0, room = sizeof expected;
-    const char *parts[] = {f->accepts & SRV_U_BOOL ? "true or false" : NULL,
-                           f->accepts & SRV_U_NUMBER ? "a number"
-                           : f->accepts & SRV_U_INT  ? "an integer"
-                                                     : NULL,
-                           f->accepts & SRV_U_INTS ? "a list of integers" : NULL};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i])
-            at += (size_t)snprintf(expected + at, room - at, "%s%s", at ? ", " : "", parts[i]);
+    const char *parts[3];
+    size_t at = 0, count = 0, room = sizeof expected, names = 0;
+    if (f->accepts & SRV_U_BOOL)
+        parts[count++] = "true or false";
+    if (f->accepts & (SRV_U_NUMBER | SRV_U_INT))
+        parts[count++] = f->accepts & SRV_U_NUMBER ? "a number" : "an integer";
+    if (f->accepts & SRV_U_INTS)
+        parts[count++] = "a list of integers";
     if (f->accepts & SRV_U_STRING)
-        list_choices(f, at ? ", " : "", expected + at, room - at);
+        names = count_choices(f->choices);
+    for (size_t i = 0; i < count + names && at < room; i++) {
+        bool last = i > 0 && i + 1 == count + names, comma = i > 1 || (f->accepts & SRV_U_BOOL);
+        const char *between = last ? (comma ? ", or " : " or ") : ", ";
+        at += i < count
+                  ? (size_t)snprintf(expected + at, room - at, "%s%s", i ? between : "", parts[i])
+                  : (size_t)snprintf(expected + at, room - at, "%s\"%s\"", i ? between : "",
+                                     f->choices[i - count]);
+    }
     bool other_text = json_is_string(v) && (f->accepts & SRV_U_STRING);
     return refuse(d, other_text ? SRV_VALUE : SRV_TYPE, v, expected);
 }

@@ -246,8 +246,9 @@ static bool load_data(srv_scan *s, unsigned accepts, const description *d, attn_
     if (s->p < d->data_end)
         n = l.room = srv_list_room(d->data, d->data_end);
     if (n != count) {
-        srv_problem(s->req, SRV_SHAPE, s->path.text, "shape %s needs %zu elements, data has %zu",
-                    attn_shape_text(d->dims, d->rank, shape, sizeof shape), count, n);
+        srv_problem(s->req, SRV_SHAPE, s->path.text, "shape %s needs %zu element%s, data has %zu",
+                    attn_shape_text(d->dims, d->rank, shape, sizeof shape), count,
+                    count == 1 ? "" : "s", n);
         return false;
     }
     if (!srv_list_take(&l) || (n > 0 && !srv_list_row(&l, 0, &n)))
@@ -282,9 +283,9 @@ static bool load_base64(srv_scan *s, const description *d, attn_tensor *t, size_
     bool whole = srv_base64_size(text, n, &bytes);
     if (whole && bytes != need) {
         srv_problem(s->req, SRV_SHAPE, s->path.text,
-                    "shape %s of %s needs %zu bytes, base64 has %zu",
+                    "shape %s of %s needs %zu byte%s, base64 has %zu",
                     attn_shape_text(d->dims, d->rank, shape, sizeof shape),
-                    attn_dtype_name(t->dtype), need, bytes);
+                    attn_dtype_name(t->dtype), need, need == 1 ? "" : "s", bytes);
         return false;
     }
     t->data = whole ? srv_tensor_take(s, t->dtype, count) : NULL;

@@ -181,3 +181,38 @@ def test_too_many_bytes_are_told_in_numbers(start):
     results = int(re.search(r"results \((\d+) bytes\)", problem["detail"]).group(1))
     assert 4096 * 4096 * 4 <= results < 4096 * 4096 * 5
     assert "heatmap" in ask(daemon, body | {"return": "heatmap"})
+
+
+@pytest.mark.parametrize("path, extra, pointer, text", [
+    ("/v1/attention", {"scale": "auto"}, "/scale", "expected true or false, or a number, found"),
+    ("/v1/attention", {"window": [1]}, "/window", "window must be a list of two integers, found a list of 1"),
+    ("/v1/attention", {"window": []}, "/window", "found a list of 0"),
+    ("/v1/attention", {"labels": {"query": ["a", "b"]}}, "/labels/query", "expected 3 names (one a query), found 2"),
+    ("/v1/attention", {"query": [[1.0, 2.0, 3.0, 4.0]], "labels": {"query": ["a", "b"]}}, "/labels/query",
+     "expected 1 name (one a query), found 2"),
+    ("/v1/attention", {"key": {"shape": [1], "data": []}}, "/key/data", "needs 1 element, data has 0"),
+    ("/v1/heatmaps", {"titles": ["a", "b"]}, "/titles", "expected 1 title (one a head), found 2"),
+    ("/v1/positions", {"kind": "alibi", "slopes": [0.5], "heads": 3, "length": 2}, "/heads",
+     "expected 1, the heads of slopes, found 3"),
+])
+def test_counts_and_choices_are_worded(daemon, path, extra, pointer, text):
+    base = {"/v1/attention": GOOD, "/v1/heatmaps": {"weights": [[1.0]]}, "/v1/positions": {}}[path]
+    problem = daemon.post(path, {**base, **extra}).json()
+    assert problem["pointer"] == pointer and text in problem["detail"], problem
+
+
+def test_one_hidden_row_is_worded_like_one(daemon):
+    one = ask(daemon, {"query": [[1, 0], [0, 1]], "attn_mask": [[True, False], [False, False]]})
+    two = ask(daemon, {"query": [[1, 0], [0, 1]], "attn_mask": [[False, False], [False, False]]})
+    texts = [w["text"] for answer in (one, two) for w in answer["warnings"] if w["code"] == "hidden_rows"]
+    assert texts == ["1 row of 2 sees no key: query 1. Its output and weights are zeros",
+                     "2 rows of 2 see no key: query 0, query 1. Their output and weights are zeros"]
+
+
+def test_one_odd_row_is_worded_like_one(daemon):
+    one = ask(daemon, {"weights": [[1.5, -0.5], [0.5, 0.6]]}, path="/v1/heatmaps")
+    texts = [w["text"] for w in one["warnings"]]
+    assert texts[0].startswith("1 row of 2 does not sum to 1"), texts
+    assert texts[1].startswith("2 weights are negative or above 1"), texts
+    single = ask(daemon, {"weights": [[1.5, 0.0], [0.5, 0.5]]}, path="/v1/heatmaps")
+    assert single["warnings"][1]["text"].startswith("1 weight is negative or above 1")

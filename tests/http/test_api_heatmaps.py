@@ -80,8 +80,8 @@ def test_fine_weights_are_not_warned_about(daemon):
 def test_rows_that_do_not_sum_to_one(daemon):
     answer = drawn(daemon, [[[0.5, 0.5], [0.5, 0.6]], [[0.2, 0.2], [0.9, 0.9]]])
     assert warned(answer) == [("row_sums", "weights")] * 2
-    assert "head 0: 1 of 2 rows do not sum to 1; row 1 sums to 1.1" in answer["warnings"][0]["text"]
-    assert "head 1: 2 of 2 rows do not sum to 1; row 1 sums to 1.8" in answer["warnings"][1]["text"]
+    assert "head 0: 1 row of 2 does not sum to 1; row 1 sums to 1.1" in answer["warnings"][0]["text"]
+    assert "head 1: 2 rows of 2 do not sum to 1; row 1 sums to 1.8" in answer["warnings"][1]["text"]
 
 
 def test_weights_that_are_none(daemon):
@@ -135,7 +135,7 @@ NAN = base64.b64encode(np.array([[0.5, 0.5], [1, np.nan]], np.float32).tobytes()
     ({"weights": [[0.5, None]]}, "wrong_type", "/weights/0/1", []),
     ({"weights": {"shape": [2, 2], "base64": NAN}}, "nonfinite_value", "/weights/1/1", []),
     ({"weights": [[1]], "labels": {"key": ["a", "b"]}}, "shape_mismatch", "/labels/key", ["1"]),
-    ({"weights": [[1]], "titles": ["a", "b"]}, "shape_mismatch", "/titles", ["1 titles", "found 2"]),
+    ({"weights": [[1]], "titles": ["a", "b"]}, "shape_mismatch", "/titles", ["1 title", "found 2"]),
     ({"weights": [[1]], "heatmap": {"heads": [1]}}, "invalid_value", "/heatmap/heads/0", []),
     ({"weights": [[1]], "heatmap": {"rows": [0, 2]}}, "invalid_value", "/heatmap/rows", []),
     ({"weights": [[1]], "figure": {"titel": "x"}}, "unknown_field", "/figure/titel", ["title"]),

@@ -183,7 +183,8 @@ static void test_numbers_and_meanings(void **state) {
     lint(&f); /* the hide mask read as keep */
     assert_non_null(strstr(warning(&f, "mask_not_causal")->text, "mask_semantics \"hide\""));
     assert_string_equal(warning(&f, "mask_not_causal")->where, "attn_mask");
-    assert_non_null(strstr(warning(&f, "hidden_rows")->text, "1 of 3 rows sees no key: query 2."));
+    assert_non_null(strstr(warning(&f, "hidden_rows")->text,
+                           "1 row of 3 sees no key: query 2. Its output and weights are zeros"));
     end(&f);
 
     f = begin(0, 0, 3, 3);
@@ -264,8 +265,8 @@ static void test_queries_instead_of_keys(void **state) {
     lint(&f);
     assert_non_null(
         strstr(warning(&f, "padding_by_query")->text, "[4, 1] is 1: the mask hides whole"));
-    assert_non_null(
-        strstr(warning(&f, "hidden_rows")->text, "2 of 4 rows see no key: query 2, query 3"));
+    assert_non_null(strstr(warning(&f, "hidden_rows")->text,
+                           "2 rows of 4 see no key: query 2, query 3. Their output"));
     end(&f);
 }
 
@@ -328,7 +329,7 @@ static void test_hidden_rows_of_all_layers(void **state) {
     lint(&f);
     const char *text = warning(&f, "hidden_rows")->text;
     assert_non_null(strstr(text,
-                           "3 of 10 rows see no key: batch 1 query 2, batch 1 query 3, batch 1 "
+                           "3 rows of 10 see no key: batch 1 query 2, batch 1 query 3, batch 1 "
                            "query 4, in every head."));
     assert_string_equal(warning(&f, "hidden_rows")->where, "");
     assert_string_equal(attn_mask_words(f.mask, f.arena),
@@ -418,7 +419,7 @@ static void test_bounds(void **state) {
     size_t one[1] = {1};
     add_tensor(&f, ATTN_LAYER_LENGTHS, "key_lengths", &none_real, ATTN_I64, one, 1);
     lint(&f);
-    assert_non_null(strstr(warning(&f, "hidden_rows")->text, "5000 of 5000 rows see no key"));
+    assert_non_null(strstr(warning(&f, "hidden_rows")->text, "5000 rows of 5000 see no key"));
     assert_true(strlen(f.found.items[0].text) < 400);
     end(&f);
 }

@@ -233,7 +233,10 @@ static void test_refused_values(void **state) {
     refuse_member("\"offset\":1.5", 422, "wrong_type", "/offset", "an integer");
     refuse_member("\"offset\":\"start\"", 422, "invalid_value", "/offset", "\"end\"");
     refuse_member("\"offset\":true", 422, "wrong_type", "/offset", "true");
-    refuse_member("\"either\":\"x\"", 422, "wrong_type", "/either", "true or false, a number");
+    refuse_member("\"either\":\"x\"", 422, "wrong_type", "/either",
+                  "expected true or false, or a number, found \"x\"");
+    refuse_member("\"offset\":{}", 422, "wrong_type", "/offset",
+                  "expected an integer, a list of integers, or \"end\", found an object");
     refuse("{}", 422, "invalid_value", "", "\"query\" is required");
     refuse("{\"query\":null}", 422, "invalid_value", "", "\"query\" is required");
 }
