@@ -65,6 +65,10 @@ void srv_meter_add(srv_meters *meters, srv_meter which, int64_t amount) {
     atomic_fetch_add_explicit(&meters->single[which], amount, memory_order_relaxed);
 }
 
+void srv_meter_set(srv_meters *meters, srv_meter which, int64_t value) {
+    atomic_store_explicit(&meters->single[which], value, memory_order_relaxed);
+}
+
 int64_t srv_meter_read(const srv_meters *meters, srv_meter which) {
     return atomic_load_explicit(&meters->single[which], memory_order_relaxed);
 }
@@ -164,7 +168,7 @@ static void print_durations(srv_meters *meters, attn_text *out) {
 static void print_singles(const srv_meters *meters, const srv_gauges *now, attn_text *out) {
     static const struct {
         const char *name, *type, *help;
-    } rows[SRV_METER_COUNT] = {
+    } rows[SRV_METRICS_COUNT] = {
         [SRV_IN_FLIGHT] = {"attnd_requests_in_flight", "gauge", "Requests not yet answered."},
         [SRV_CONNECTIONS] = {"attnd_connections", "gauge", "Open connections."},
         [SRV_EXPIRED_IN_QUEUE] = {"attnd_expired_in_queue_total", "counter",
@@ -176,7 +180,7 @@ static void print_singles(const srv_meters *meters, const srv_gauges *now, attn_
         [SRV_BYTES_IN] = {"attnd_request_body_bytes_total", "counter", "Bytes of request bodies."},
         [SRV_BYTES_OUT] = {"attnd_reply_body_bytes_total", "counter", "Bytes of reply bodies."},
     };
-    for (int i = 0; i < SRV_METER_COUNT; i++)
+    for (int i = 0; i < SRV_METRICS_COUNT; i++)
         single(out, rows[i].name, rows[i].type, rows[i].help,
                (double)srv_meter_read(meters, (srv_meter)i));
     single(out, "attnd_queue_waiting", "gauge", "Requests that wait for a request thread.",

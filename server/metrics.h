@@ -16,6 +16,16 @@ typedef enum srv_meter {
     SRV_CLOSED_SLOW,
     SRV_BYTES_IN,
     SRV_BYTES_OUT,
+    SRV_METRICS_COUNT, /* those before are in /metrics, those behind in /v2/models/stats */
+    SRV_INFER_GOOD = SRV_METRICS_COUNT,
+    SRV_INFER_GOOD_NS, /* from the request line to the answer */
+    SRV_INFER_BAD,
+    SRV_INFER_BAD_NS,
+    SRV_INFER_QUEUE_NS, /* of the good ones, as the next three */
+    SRV_INFER_DECODE_NS,
+    SRV_INFER_COMPUTE_NS,
+    SRV_INFER_ENCODE_NS,
+    SRV_INFER_LAST_MS, /* Unix time of the last good one */
     SRV_METER_COUNT
 } srv_meter;
 
@@ -32,6 +42,7 @@ srv_meters *srv_meters_new(const char *const *routes, size_t count);
 void srv_meters_free(srv_meters *meters); /* NULL is fine */
 
 void srv_meter_add(srv_meters *meters, srv_meter which, int64_t amount);
+void srv_meter_set(srv_meters *meters, srv_meter which, int64_t value);
 int64_t srv_meter_read(const srv_meters *meters, srv_meter which);
 
 /* A request is over. `route`: index into routes, or count for "no such route"; methods and codes

@@ -46,6 +46,7 @@ typedef struct srv_request {
     const char *id;           /* X-Request-Id: the client's when safe, else ours */
     const char *query;        /* raw query string without "?", or "" */
     const char *content_type; /* lower case, without parameters; "" if absent */
+    const char *infer_header; /* Inference-Header-Content-Length, or NULL */
     unsigned accept;
     const char *body; /* NUL-terminated after size bytes */
     size_t body_size;
@@ -63,7 +64,8 @@ typedef struct srv_request {
  * on a worker" (only when req->in_place; the reply and the arena's content are dropped). */
 typedef enum srv_outcome { SRV_DONE = 0, SRV_DEFER } srv_outcome;
 
-/* The pool for this request's work: NULL on the HTTP thread, which must not wait for a slot. */
+/* The pool for this request's work: NULL on the HTTP thread, which must not wait for a slot, and
+ * where there is no service. */
 attn_pool *srv_request_pool(const srv_request *req);
 
 /* Add a reply header; name and value must outlive the response (arena or static). */

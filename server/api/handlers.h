@@ -17,4 +17,16 @@ srv_outcome srv_readyz(srv_request *req);        /* GET /readyz */
 srv_outcome srv_version(srv_request *req);       /* GET /version */
 srv_outcome srv_metrics(srv_request *req);       /* GET /metrics */
 
+/* The Open Inference Protocol, under /v2. */
+srv_outcome srv_v2_server(srv_request *req);      /* GET /v2 */
+srv_outcome srv_v2_live(srv_request *req);        /* GET /v2/health/live */
+srv_outcome srv_v2_ready(srv_request *req);       /* GET /v2/health/ready */
+srv_outcome srv_v2_models(srv_request *req);      /* GET /v2/models */
+srv_outcome srv_v2_stats(srv_request *req);       /* GET /v2/models/stats, …/{model}/stats */
+srv_outcome srv_v2_model(srv_request *req);       /* GET /v2/models/{model} */
+srv_outcome srv_v2_model_ready(srv_request *req); /* GET …/ready */
+srv_outcome srv_v2_config(srv_request *req);      /* GET …/config */
+srv_outcome srv_v2_infer(srv_request *req);       /* POST …/infer */
+srv_outcome srv_v2_index(srv_request *req);       /* POST /v2/repository/index */
+
 #endif

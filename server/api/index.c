@@ -16,7 +16,8 @@ static void index_text(srv_request *req) {
                   FIRST_REQUEST);
     attn_text_add(&t, "Routes:\n");
     for (const srv_route *r = srv_routes; r->method; r++)
-        attn_text_add(&t, "  %-4s %-20s %s\n", r->method, r->path, r->summary);
+        if (srv_route_is_listed(r))
+            attn_text_add(&t, "  %-4s %-20s %s\n", r->method, r->path, r->summary);
     attn_text_add(&t, "\nExamples:\n");
     for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f)) {
         srv_span title = srv_example_field(f, "title");
@@ -56,7 +57,8 @@ srv_outcome srv_index(srv_request *req) {
     srv_json_key(&j, "routes");
     srv_json_array(&j);
     for (const srv_route *r = srv_routes; r->method; r++)
-        write_route(&j, r);
+        if (srv_route_is_listed(r))
+            write_route(&j, r);
     srv_json_array_end(&j);
     srv_json_key(&j, "examples");
     srv_json_array(&j);

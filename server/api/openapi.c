@@ -10,7 +10,7 @@
 #include "schema.h"
 
 /* When a status may be answered. */
-enum { ALWAYS = 1, WITH_BODY = 2, WITH_ID = 4 };
+enum { ALWAYS = 1, WITH_BODY = 2, WITH_ID = 4, WITH_FIELDS = 8 };
 
 typedef struct problem_kind {
     int status;
@@ -27,7 +27,7 @@ static const problem_kind problems[] = {
     {413, WITH_BODY, "TooLarge", "Larger than a limit, which limit names.", NULL},
     {415, WITH_BODY, "MediaType", "The media type or content coding is not supported.", NULL},
     {417, WITH_BODY, "Expectation", "The expectation cannot be met.", NULL},
-    {422, WITH_BODY, "Meaningless", "Well-formed but meaningless; pointer says where.", NULL},
+    {422, WITH_FIELDS, "Meaningless", "Well-formed but meaningless; pointer says where.", NULL},
     {501, WITH_BODY, "Unsupported", "Not supported by this server.", NULL},
     {503, ALWAYS, "Unavailable", "The queue is full, memory is short, or the service shuts down.",
      "Retry-After"},
@@ -117,16 +117,22 @@ static void put_parameters(srv_json *j, const srv_route *route) {
 }
 
 static void put_body(srv_json *j, const srv_route *route) {
-    if (!route->fields)
+    bool open = !route->fields && strcmp(route->method, "POST") == 0;
+    if (!route->fields && !open)
         return;
     srv_json_key(j, "requestBody");
     srv_json_object(j);
     srv_json_key(j, "required");
-    srv_json_bool(j, true);
+    srv_json_bool(j, !open);
     srv_json_key(j, "content");
     srv_json_object(j);
-    put_media(j, "application/json", route->answer, "Request");
-    put_binary(j, SRV_SAFETENSORS);
+    if (open) { /* the Open Inference Protocol's own bodies */
+        put_binary(j, "application/json");
+        put_binary(j, "application/octet-stream");
+    } else {
+        put_media(j, "application/json", route->answer, "Request");
+        put_binary(j, SRV_SAFETENSORS);
+    }
     srv_json_object_end(j);
     srv_json_object_end(j);
 }
@@ -151,7 +157,8 @@ static void put_answer(srv_json *j, const srv_route *route) {
 }
 
 static void put_responses(srv_json *j, const srv_route *route) {
-    unsigned when = ALWAYS | (route->fields ? (unsigned)WITH_BODY : 0) |
+    unsigned when = ALWAYS | (route->fields ? (unsigned)WITH_FIELDS : 0) |
+                    (strcmp(route->method, "POST") == 0 ? (unsigned)WITH_BODY : 0) |
                     (strchr(route->path, '{') ? (unsigned)WITH_ID : 0);
     srv_json_key(j, "responses");
     srv_json_object(j);
@@ -188,7 +195,7 @@ static void put_paths(srv_json *j) {
     srv_json_key(j, "paths");
     srv_json_object(j);
     for (const srv_route *r = srv_routes; r->method; r++) {
-        bool first = true;
+        bool first = srv_route_is_listed(r);
         for (const srv_route *q = srv_routes; q < r; q++)
             first = first && strcmp(q->path, r->path) != 0;
         if (!first)

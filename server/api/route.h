@@ -23,6 +23,9 @@ typedef struct srv_route {
     const char *answer;      /* name of the answer's schema in openapi.json */
 } srv_route;
 
+/* A path with a slash at its end is a second spelling ("/v2/"), which no list needs to show. */
+bool srv_route_is_listed(const srv_route *route);
+
 extern const srv_route srv_routes[]; /* ended by a row with method NULL */
 
 #endif

@@ -12,4 +12,7 @@ void srv_schema_body(srv_json *j, const srv_field *fields);
  * schema a route's answer. */
 void srv_schema_components(srv_json *j);
 
+/* Those of /v2, as part of these. */
+void srv_v2_schemas(srv_json *j);
+
 #endif

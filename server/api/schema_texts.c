@@ -259,4 +259,5 @@ void srv_schema_components(srv_json *j) {
     write_all(j, tensors, sizeof tensors / sizeof tensors[0]);
     write_all(j, parts, sizeof parts / sizeof parts[0]);
     write_all(j, answers, sizeof answers / sizeof answers[0]);
+    srv_v2_schemas(j);
 }

@@ -22,10 +22,12 @@ void srv_cors(srv_exchange *x, struct MHD_Response *response) {
     if (!strcmp(x->req.method, "OPTIONS") && x->facts.request_method) {
         MHD_add_response_header(response, "Access-Control-Allow-Methods", x->match.allow);
         MHD_add_response_header(response, "Access-Control-Allow-Headers",
-                                "Authorization, Content-Type, X-Request-Id, traceparent");
+                                "Authorization, Content-Type, Inference-Header-Content-Length, "
+                                "X-Request-Id, traceparent");
         MHD_add_response_header(response, "Access-Control-Max-Age", "600");
     } else {
         MHD_add_response_header(response, "Access-Control-Expose-Headers",
-                                "Retry-After, X-Request-Id, Server-Timing, ETag");
+                                "Inference-Header-Content-Length, Retry-After, X-Request-Id, "
+                                "Server-Timing, ETag");
     }
 }

@@ -60,7 +60,7 @@ typedef enum srv_phase {
 /* What the guards found in the header; texts belong to the HTTP library. */
 typedef struct srv_facts {
     const char *origin, *if_none_match, *request_method; /* of a CORS preflight */
-    const char *accept, *type, *id, *expect, *length_text, *transfer, *encoding;
+    const char *accept, *type, *id, *expect, *length_text, *transfer, *encoding, *infer_header;
     unsigned hosts, lengths, transfers;
     bool bad_name; /* a header name that is no token */
     bool has_length, chunked;

@@ -53,6 +53,8 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
         f->origin = value;
     else if (is(key, key_size, "X-Request-Id"))
         f->id = value;
+    else if (is(key, key_size, "Inference-Header-Content-Length"))
+        f->infer_header = value;
     else if (is(key, key_size, "If-None-Match"))
         f->if_none_match = value;
     else if (is(key, key_size, "Access-Control-Request-Method"))
@@ -203,6 +205,7 @@ void srv_guard(srv_exchange *x, const char *url, const char *method, const char 
     req->path = url;
     take_id(x);
     take_type(x);
+    req->infer_header = x->facts.infer_header;
     bool star = !strcmp(method, "OPTIONS") && !strcmp(url, "*");
     /* The ops port has a few rows of the same table. */
     bool hidden = x->daemon->is_ops && !is_status_path(url);

@@ -7,6 +7,7 @@
 
 #include "budget.h"
 #include "wire/container.h"
+#include "wire/infer.h"
 
 #define CHUNKED_FIRST ((size_t)16384)
 
@@ -70,9 +71,12 @@ static void set_deadline(srv_exchange *x) {
 /* How far into its block a body goes for what lies behind its header to be aligned. A first piece
  * of less than 8 bytes does not tell; the tensors are then copied where they have to be. */
 static size_t shift_for(const srv_exchange *x, const char *data, size_t size) {
-    if (strcmp(x->req.content_type, SRV_SAFETENSORS) != 0)
-        return 0;
-    return (ATTN_ALIGN - srv_form_lead(data, size) % ATTN_ALIGN) % ATTN_ALIGN;
+    size_t lead = 0;
+    if (x->req.infer_header)
+        srv_infer_lead(x->req.infer_header, &lead);
+    else if (strcmp(x->req.content_type, SRV_SAFETENSORS) == 0)
+        lead = srv_form_lead(data, size);
+    return (ATTN_ALIGN - lead % ATTN_ALIGN) % ATTN_ALIGN;
 }
 
 bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {

@@ -34,6 +34,10 @@ struct srv_parts {
  * not aligned to its element is copied. false: the problem is set. */
 bool srv_form_read(srv_request *req, srv_form *out);
 
+/* What every binary tensor goes through: booleans are 0 and 1 (else a problem at its name), and
+ * data that is not aligned to its element is copied. */
+bool srv_tensor_settle(srv_request *req, attn_named_tensor *t);
+
 /* Record a tensor; false: out of memory. `path` has `depth` names of enclosing objects, then its
  * own. */
 bool srv_parts_add(srv_request *req, srv_parts *parts, const char *const *path, int depth,

@@ -67,6 +67,10 @@ static bool align(srv_request *req, attn_tensor *t) {
     return true;
 }
 
+bool srv_tensor_settle(srv_request *req, attn_named_tensor *t) {
+    return check_booleans(req, t) && align(req, &t->tensor);
+}
+
 bool srv_form_read(srv_request *req, srv_form *out) {
     attn_safetensors file = {0};
     attn_error err;
@@ -78,7 +82,7 @@ bool srv_form_read(srv_request *req, srv_form *out) {
             out->text = file.metadata[i].text;
     out->size = strlen(out->text);
     for (size_t i = 0; i < file.count; i++)
-        if (!check_booleans(req, &file.tensors[i]) || !align(req, &file.tensors[i].tensor))
+        if (!srv_tensor_settle(req, &file.tensors[i]))
             return false;
     return true;
 }

@@ -114,7 +114,10 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     const problem_row *row = row_of(code);
     int status = req->only_400 && row->status == 422 ? 400 : row->status;
     char detail[TEXT_MOST];
-    if (vsnprintf(detail, sizeof detail, format, args) < 0)
+    size_t lead = 0;
+    if (req->only_400 && pointer && *pointer) /* such clients show the text and nothing else */
+        lead = (size_t)snprintf(detail, sizeof detail, "%.200s: ", pointer);
+    if (vsnprintf(detail + lead, sizeof detail - lead, format, args) < 0)
         memcpy(detail, "", 1);
     body b;
     b.p = b.text;

@@ -13,6 +13,9 @@
 /* Read the tensor at the cursor; `accepts`: SRV_T_* bits. false: the problem is set. */
 bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out);
 
+/* Nested or flat lists of numbers (booleans for ATTN_BOOL) read as this type. */
+bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out);
+
 /* --- between the files of the tensor reader --- */
 
 /* Lists of numbers on their way into `data`. */

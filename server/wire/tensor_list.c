@@ -278,10 +278,9 @@ static bool read_axis(srv_list *l, int level) {
     return n == l->dims[level] || refuse_ragged(l, level, n);
 }
 
-static bool read_nested(srv_scan *s, unsigned accepts, attn_tensor *out) {
-    srv_list l = {.s = s, .accepts = accepts};
+static bool read_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
+    srv_list l = {.s = s, .accepts = accepts, .dtype = dtype};
     const char *quote = memchr(s->p, '"', (size_t)(s->end - s->p));
-    l.dtype = srv_list_dtype(s->p, accepts);
     l.room = srv_list_room(s->p, quote ? quote : s->end);
     for (int i = 0; i < ATTN_MAX_RANK; i++)
         l.dims[i] = SIZE_MAX;
@@ -292,10 +291,16 @@ static bool read_nested(srv_scan *s, unsigned accepts, attn_tensor *out) {
     return true;
 }
 
+bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out) {
+    if (*s->p != '[')
+        return srv_scan_expected(s, "a list of elements");
+    return read_nested(s, dtype == ATTN_BOOL ? SRV_T_BOOL : SRV_T_REAL, dtype, out);
+}
+
 bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out) {
     char found[SRV_FOUND_ROOM];
     if (*s->p == '[')
-        return read_nested(s, accepts, out);
+        return read_nested(s, accepts, srv_list_dtype(s->p, accepts), out);
     if (*s->p == '{')
         return srv_tensor_object(s, accepts, out);
     if (!srv_scan_is_value(s->p))

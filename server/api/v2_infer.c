@@ -1,0 +1,127 @@
+/* POST /v2/models/{model}/infer: the protocol's request becomes a form of /v1/attention, whose
+ * handler runs it and leaves the tensors as parts, which become outputs. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/handlers.h"
+#include "api/v2_model.h"
+#include "app.h"
+#include "wire/infer.h"
+
+static const srv_v2_output *find_output(const char *name) {
+    for (const srv_v2_output *o = srv_v2_outputs; o->name; o++)
+        if (strcmp(o->name, name) == 0)
+            return o;
+    return NULL;
+}
+
+/* The outputs to answer, by name: those asked for, or all of the metadata. */
+static bool choose_outputs(srv_request *req, const srv_infer *in, const char **names,
+                           size_t *count) {
+    *count = 0;
+    for (size_t i = 0; i < in->output_count; i++) {
+        char pointer[48];
+        if (find_output(in->outputs[i].name)) {
+            names[(*count)++] = in->outputs[i].name;
+            continue;
+        }
+        snprintf(pointer, sizeof pointer, "/outputs/%zu/name", i);
+        srv_problem(req, SRV_VALUE, pointer,
+                    "expected output, weights, logsumexp, weights_dropped, scores, present_key or "
+                    "present_value, found \"%.80s\"",
+                    in->outputs[i].name);
+        return false;
+    }
+    for (const srv_v2_output *o = srv_v2_outputs; in->output_count == 0 && o->name; o++)
+        if (o->rank)
+            names[(*count)++] = o->name;
+    return true;
+}
+
+/* {"return":[..],…the parameters} */
+static bool make_form(srv_request *req, const srv_infer *in, const char *const *names, size_t count,
+                      srv_form *form) {
+    char items[256];
+    size_t used = 0, lead;
+    bool present = false;
+    for (size_t i = 0; i < count; i++) {
+        const char *item = find_output(names[i])->item;
+        if (strcmp(item, "present") == 0 && present)
+            continue;
+        present = present || strcmp(item, "present") == 0;
+        used +=
+            (size_t)snprintf(items + used, sizeof items - used, "%s\"%s\"", used ? "," : "", item);
+    }
+    char *text = attn_arena_take(req->arena, sizeof items + in->fields_size + 16);
+    if (!text) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(req->arena),
+                          "max_request_bytes", "no memory for the parameters is left");
+        return false;
+    }
+    lead = (size_t)sprintf(text, "{\"return\":[%s]", items);
+    memcpy(text + lead, in->fields, in->fields_size);
+    memcpy(text + lead + in->fields_size, "}", 2);
+    *form = (srv_form){text, lead + in->fields_size + 1, in->inputs, in->input_count};
+    return true;
+}
+
+static void hurry(srv_request *req, int64_t timeout_us) {
+    int64_t most = (INT64_MAX - req->start_ns) / 1000;
+    int64_t deadline = req->start_ns + (timeout_us < most ? timeout_us : most) * 1000;
+    if (timeout_us > 0 && (req->control.deadline_ns == 0 || deadline < req->control.deadline_ns))
+        req->control.deadline_ns = deadline;
+}
+
+static srv_outcome infer(srv_request *req) {
+    const char *names[SRV_INFER_OUTPUTS];
+    srv_infer in;
+    srv_form form;
+    srv_parts parts = {0};
+    size_t count;
+    int64_t start = attn_now_ns();
+    if (!srv_v2_find(req) || !srv_infer_read(req, (size_t)req->app->config->max_json_depth, &in) ||
+        !choose_outputs(req, &in, names, &count) || !make_form(req, &in, names, count, &form))
+        return SRV_DONE;
+    hurry(req, in.timeout_us);
+    int64_t read = attn_now_ns() - start;
+    req->form = &form;
+    req->parts = &parts;
+    srv_outcome outcome = srv_attention(req);
+    req->form = NULL;
+    req->parts = NULL;
+    req->decode_ns += read;
+    if (outcome == SRV_DEFER || req->reply.status != 200)
+        return outcome;
+    start = attn_now_ns();
+    srv_infer_reply(req, &in, SRV_V2_MODEL, SRV_V2_VERSION, names, count, &parts);
+    req->encode_ns += attn_now_ns() - start;
+    return SRV_DONE;
+}
+
+static void record(const srv_request *req) {
+    srv_meters *m = req->app->meters;
+    int64_t total = attn_now_ns() - req->start_ns;
+    struct timespec now;
+    if (req->reply.status != 200) {
+        srv_meter_add(m, SRV_INFER_BAD, 1);
+        srv_meter_add(m, SRV_INFER_BAD_NS, total);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    srv_meter_add(m, SRV_INFER_GOOD, 1);
+    srv_meter_add(m, SRV_INFER_GOOD_NS, total);
+    srv_meter_add(m, SRV_INFER_QUEUE_NS, req->queued_ns);
+    srv_meter_add(m, SRV_INFER_DECODE_NS, req->decode_ns);
+    srv_meter_add(m, SRV_INFER_COMPUTE_NS, req->compute_ns);
+    srv_meter_add(m, SRV_INFER_ENCODE_NS, req->encode_ns);
+    srv_meter_set(m, SRV_INFER_LAST_MS, now.tv_sec * 1000 + now.tv_nsec / 1000000);
+}
+
+srv_outcome srv_v2_infer(srv_request *req) {
+    srv_outcome outcome = infer(req);
+    /* too large for the HTTP thread is not the last word */
+    if (outcome == SRV_DONE && !(req->in_place && req->reply.status == 413))
+        record(req);
+    return outcome;
+}

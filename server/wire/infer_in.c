@@ -1,0 +1,256 @@
+/* An infer request: its JSON in one pass, and where the binary data behind it belongs. */
+#include <string.h>
+
+#include "wire/infer_reader.h"
+#include "wire/number.h"
+
+bool srv_infer_lead(const char *text, size_t *out) {
+    size_t value = 0, digits = strspn(text, "0123456789");
+    if (digits == 0 || text[digits] || digits > 18)
+        return false;
+    for (; *text; text++)
+        value = value * 10 + (size_t)(*text - '0');
+    *out = value;
+    return true;
+}
+
+static bool put(srv_infer_reader *r, const char *text, size_t n) {
+    srv_infer *o = r->out;
+    if (n > o->fields_room - o->fields_size) {
+        size_t room = 2 * (o->fields_room + n) + 256;
+        char *grown = attn_arena_take(r->s.req->arena, room);
+        if (!grown)
+            return srv_scan_memory(&r->s);
+        if (o->fields_size)
+            memcpy(grown, o->fields, o->fields_size);
+        o->fields = grown;
+        o->fields_room = room;
+    }
+    memcpy(o->fields + o->fields_size, text, n);
+    o->fields_size += n;
+    return true;
+}
+
+/* A parameter is a string, number or boolean; fields that are lists or objects come as strings of
+ * JSON, "[2,0]". */
+static bool read_field(srv_infer_reader *r, const char *name, size_t name_size) {
+    const char *from = r->s.p, *text;
+    double number;
+    if (!put(r, ",", 1) || !put(r, name, name_size) || !put(r, ":", 1))
+        return false;
+    if (*from == '"') {
+        if (!srv_infer_text(r, &text))
+            return false;
+        if (*text == '[' || *text == '{')
+            return put(r, text, strlen(text));
+        return put(r, from, (size_t)(r->s.p - from));
+    }
+    const char *after = srv_read_f64(from, r->s.end, &number);
+    if (after)
+        r->s.p = after;
+    else if (!srv_scan_word(&r->s, "true") && !srv_scan_word(&r->s, "false"))
+        return srv_scan_is_value(from)
+                   ? srv_infer_refuse(r, SRV_TYPE, "expected a string, a number or a boolean")
+                   : srv_scan_expected(&r->s, "a string, a number or a boolean");
+    return put(r, from, (size_t)(r->s.p - from));
+}
+
+static bool read_parameters(srv_infer_reader *r) {
+    static const char *const keys[] = {"timeout", "priority", "binary_data_output", NULL};
+    unsigned seen = 0;
+    bool more = true;
+    int64_t ignored;
+    if (*r->s.p != '{')
+        return srv_infer_refuse(r, SRV_TYPE, "expected an object");
+    r->s.p++;
+    srv_scan_space(&r->s);
+    if (*r->s.p == '}') {
+        r->s.p++;
+        return true;
+    }
+    while (more) {
+        srv_name name;
+        int key;
+        size_t mark;
+        const char *from = r->s.p;
+        if (!srv_infer_key(r, &name, keys, &seen, &key, &mark))
+            return false;
+        if (strncmp(name.text, "triton_", 7) == 0)
+            return srv_infer_refuse(r, SRV_VALUE, "names that begin with \"triton_\" are reserved");
+        if (srv_name_is(&name, "return"))
+            return srv_infer_refuse(r, SRV_VALUE, "\"outputs\" says what to return");
+        bool ok = key == 0   ? srv_infer_integer(r, 1, &r->out->timeout_us)
+                  : key == 1 ? srv_infer_integer(r, 0, &ignored)
+                  : key == 2 ? srv_infer_bool(r, &r->out->binary)
+                             : read_field(r, from, strcspn(from + 1, "\"") + 2);
+        if (!ok)
+            return false;
+        srv_path_back(&r->s.path, mark);
+        if (!srv_infer_next(r, '}', &more))
+            return false;
+    }
+    return true;
+}
+
+static bool read_inputs(srv_infer_reader *r) {
+    srv_infer *o = r->out;
+    size_t room = 0;
+    bool more = true;
+    if (!srv_infer_need(r, '[', "a list of inputs"))
+        return false;
+    if (*r->s.p == ']')
+        return srv_infer_refuse(r, SRV_VALUE, "expected at least one input");
+    for (; more; o->input_count++) {
+        if (o->input_count == room) {
+            room = room ? 2 * room : 8;
+            attn_named_tensor *grown = attn_arena_zeroed(r->s.req->arena, room, sizeof *grown);
+            if (!grown)
+                return srv_scan_memory(&r->s);
+            if (o->input_count)
+                memcpy(grown, o->inputs, o->input_count * sizeof *grown);
+            o->inputs = grown;
+        }
+        size_t mark = srv_path_index(&r->s.path, o->input_count);
+        if (!srv_infer_input(r, &o->inputs[o->input_count]))
+            return false;
+        for (size_t i = 0; i < o->input_count; i++)
+            if (strcmp(o->inputs[i].name, o->inputs[o->input_count].name) == 0)
+                return srv_infer_refuse(r, SRV_VALUE, "an input of this name is there already");
+        srv_path_back(&r->s.path, mark);
+        if (!srv_infer_next(r, ']', &more))
+            return false;
+    }
+    return true;
+}
+
+static bool read_output(srv_infer_reader *r, srv_infer_output *out) {
+    static const char *const keys[] = {"name", "parameters", NULL};
+    static const char *const own[] = {"binary_data", NULL};
+    unsigned seen = 0;
+    bool more = true;
+    *out = (srv_infer_output){.binary = -1};
+    if (*r->s.p != '{')
+        return srv_infer_refuse(r, SRV_TYPE, "expected an output, an object");
+    r->s.p++;
+    for (srv_scan_space(&r->s); more;) {
+        srv_name name;
+        int key;
+        size_t mark;
+        if (!srv_infer_key(r, &name, keys, &seen, &key, &mark))
+            return false;
+        if (!(key == 0   ? srv_infer_text(r, &out->name)
+              : key == 1 ? srv_infer_own(r, own, NULL, &out->binary)
+                         : srv_infer_unknown(r, &name, keys)))
+            return false;
+        srv_path_back(&r->s.path, mark);
+        if (!srv_infer_next(r, '}', &more))
+            return false;
+    }
+    return out->name || srv_infer_refuse(r, SRV_VALUE, "an output needs a name");
+}
+
+static bool read_outputs(srv_infer_reader *r) {
+    srv_infer *o = r->out;
+    bool more = true;
+    if (!srv_infer_need(r, '[', "a list of outputs"))
+        return false;
+    if (*r->s.p == ']') {
+        r->s.p++;
+        return true;
+    }
+    for (; more; o->output_count++) {
+        size_t mark = srv_path_index(&r->s.path, o->output_count);
+        if (o->output_count == SRV_INFER_OUTPUTS)
+            return srv_infer_refuse(r, SRV_VALUE, "there are no more than 16 outputs");
+        if (!read_output(r, &o->outputs[o->output_count]))
+            return false;
+        for (size_t i = 0; i < o->output_count; i++)
+            if (strcmp(o->outputs[i].name, o->outputs[o->output_count].name) == 0)
+                return srv_infer_refuse(r, SRV_VALUE, "this output is asked for twice");
+        srv_path_back(&r->s.path, mark);
+        if (!srv_infer_next(r, ']', &more))
+            return false;
+    }
+    return true;
+}
+
+static bool read_document(srv_infer_reader *r) {
+    static const char *const keys[] = {"id", "parameters", "inputs", "outputs", NULL};
+    unsigned seen = 0;
+    bool more = true, ok = true;
+    if (!srv_infer_need(r, '{', "an object with inputs"))
+        return false;
+    while (more) {
+        srv_name name;
+        int key;
+        size_t mark;
+        if (!srv_infer_key(r, &name, keys, &seen, &key, &mark))
+            return false;
+        switch (key) {
+        case 0:
+            ok = srv_infer_text(r, &r->out->id);
+            break;
+        case 1:
+            ok = read_parameters(r);
+            break;
+        case 2:
+            ok = read_inputs(r);
+            break;
+        case 3:
+            ok = read_outputs(r);
+            break;
+        default:
+            ok = srv_infer_unknown(r, &name, keys);
+        }
+        if (!ok)
+            return false;
+        srv_path_back(&r->s.path, mark);
+        if (!srv_infer_next(r, '}', &more))
+            return false;
+    }
+    if (!(seen & 4))
+        return srv_infer_refuse(r, SRV_VALUE, "the field \"inputs\" is required");
+    return r->s.p == r->s.end || srv_scan_expected(&r->s, "the end of the JSON");
+}
+
+/* Where the JSON ends and the binary data begins. The JSON is copied, so that a NUL follows it. */
+static bool split(srv_infer_reader *r) {
+    srv_request *req = r->s.req;
+    size_t size = req->body_size;
+    r->s.start = req->body;
+    if (req->infer_header && (!srv_infer_lead(req->infer_header, &size) || size > req->body_size)) {
+        srv_problem(req, SRV_BAD_REQUEST, NULL,
+                    "Inference-Header-Content-Length must be a number of bytes within the body of "
+                    "%zu, found \"%.40s\"",
+                    req->body_size, req->infer_header);
+        return false;
+    }
+    if (req->infer_header && size == 0) {
+        srv_problem(
+            req, SRV_BAD_REQUEST, NULL,
+            "a body without JSON (Inference-Header-Content-Length: 0) does not say what its "
+            "tensors are");
+        return false;
+    }
+    if (size < req->body_size && !(r->s.start = attn_arena_text(req->arena, req->body, size)))
+        return srv_scan_memory(&r->s);
+    r->s.p = r->s.start;
+    r->s.end = r->s.start + size;
+    r->blob = req->body + size;
+    r->blob_end = req->body + req->body_size;
+    const char *nul = memchr(r->s.p, 0, size);
+    return !nul || srv_scan_malformed(&r->s, nul, "a NUL byte is not JSON");
+}
+
+bool srv_infer_read(srv_request *req, size_t max_depth, srv_infer *out) {
+    srv_infer_reader r = {.s = {.req = req, .max_depth = max_depth}, .out = out};
+    *out = (srv_infer){.fields = ""};
+    if (!split(&r) || !read_document(&r))
+        return false;
+    if (r.blob != r.blob_end) {
+        srv_problem(req, SRV_MALFORMED, NULL, "%zu bytes behind the last binary tensor",
+                    (size_t)(r.blob_end - r.blob));
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,124 @@
+/* An infer answer: JSON alone, or JSON and then the tensors' own memory. */
+#include <string.h>
+
+#include "wire/infer.h"
+#include "wire/json_out.h"
+
+static size_t count_of(const attn_tensor *t) {
+    size_t count = 0;
+    attn_tensor_count(t, &count);
+    return count;
+}
+
+static const attn_named_tensor *find(const srv_parts *parts, const char *name) {
+    for (size_t i = 0; i < parts->count; i++)
+        if (strcmp(parts->tensors[i].name, name) == 0)
+            return &parts->tensors[i];
+    return NULL;
+}
+
+static bool is_binary(const srv_infer *in, const char *name) {
+    for (size_t i = 0; i < in->output_count; i++)
+        if (strcmp(in->outputs[i].name, name) == 0 && in->outputs[i].binary >= 0)
+            return in->outputs[i].binary;
+    return in->binary;
+}
+
+static void put(srv_json *j, const char *key, const char *text) {
+    srv_json_key(j, key);
+    srv_json_string(j, text);
+}
+
+static void put_output(srv_json *j, const attn_named_tensor *part, bool binary) {
+    const attn_tensor *t = &part->tensor;
+    size_t count = count_of(t);
+    srv_json_object(j);
+    put(j, "name", part->name);
+    put(j, "datatype", srv_infer_datatype(t->dtype));
+    srv_json_key(j, "shape");
+    srv_json_array(j);
+    for (int i = 0; i < t->rank; i++)
+        srv_json_size(j, t->dims[i]);
+    srv_json_array_end(j);
+    if (binary) {
+        srv_json_key(j, "parameters");
+        srv_json_object(j);
+        srv_json_key(j, "binary_data_size");
+        srv_json_size(j, count * attn_dtype_size(t->dtype));
+        srv_json_object_end(j);
+    } else {
+        attn_tensor flat = attn_tensor_dense(t->data, t->dtype, 1, &count);
+        srv_json_key(j, "data");
+        srv_json_tensor(j, &flat);
+    }
+    srv_json_object_end(j);
+}
+
+/* Warnings, heatmaps and the like have no place in the protocol but a parameter. */
+static void put_rest(srv_json *j, const srv_parts *parts) {
+    if (strcmp(parts->rest, "{}") == 0)
+        return;
+    srv_json_key(j, "parameters");
+    srv_json_object(j);
+    put(j, "response", parts->rest);
+    srv_json_object_end(j);
+}
+
+/* The JSON is there as a reply; the blobs follow it. */
+static bool add_blobs(srv_request *req, const attn_tensor *const *blobs, size_t count) {
+    srv_piece *pieces = attn_arena_zeroed(req->arena, count + 1, sizeof *pieces);
+    char *length = attn_arena_small(req->arena, 24);
+    size_t total = req->reply.size, n = 1;
+    if (!pieces || !length) {
+        srv_problem(req, SRV_TOO_LARGE, NULL, "The answer does not fit the memory of this request");
+        return false;
+    }
+    pieces[0] = (srv_piece){req->reply.body, req->reply.size};
+    for (size_t digits = total, at = 20; at > 0; digits /= 10)
+        length[--at] = (char)('0' + digits % 10);
+    length[20] = 0;
+    while (*length == '0')
+        length++;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = count_of(blobs[i]) * attn_dtype_size(blobs[i]->dtype);
+        total += bytes;
+        if (bytes)
+            pieces[n++] = (srv_piece){blobs[i]->data, bytes};
+    }
+    srv_reply_set(req, 200, "application/octet-stream", "", total);
+    req->reply.pieces = pieces;
+    req->reply.piece_count = n;
+    srv_reply_header(req, "Inference-Header-Content-Length", length);
+    return true;
+}
+
+bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, const char *version,
+                     const char *const *names, size_t count, const srv_parts *parts) {
+    const attn_tensor *blobs[SRV_INFER_OUTPUTS];
+    size_t binary = 0;
+    srv_json j;
+    srv_json_begin(&j, req);
+    j.decimals = parts->decimals;
+    srv_json_object(&j);
+    put(&j, "model_name", model);
+    put(&j, "model_version", version);
+    if (in->id)
+        put(&j, "id", in->id);
+    put_rest(&j, parts);
+    srv_json_key(&j, "outputs");
+    srv_json_array(&j);
+    for (size_t i = 0; i < count; i++) {
+        const attn_named_tensor *part = find(parts, names[i]);
+        if (!part) {
+            srv_problem(req, SRV_VALUE, NULL, "this request yields no output \"%s\"", names[i]);
+            return false;
+        }
+        bool blob = is_binary(in, part->name);
+        put_output(&j, part, blob);
+        if (blob)
+            blobs[binary++] = &part->tensor;
+    }
+    srv_json_array_end(&j);
+    srv_json_object_end(&j);
+    return srv_json_end(&j) && (binary == 0 || add_blobs(req, blobs, binary));
+}
