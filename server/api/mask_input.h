@@ -31,6 +31,7 @@ void srv_mask_input_init(srv_mask_input *in);
      .kind = SRV_TENSOR,                                                                           \
      .offset = offsetof(T, at.attn_mask),                                                          \
      .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF,                                            \
+     .mistaken = "values",                                                                         \
      .doc = "Which keys each query sees: booleans (true = attend) or numbers, broadcast to the "   \
             "shape of the weights. Numbers that are all 0 or 1 need mask_semantics; any others "   \
             "are added to the scores, null standing for -infinity."},                              \

@@ -86,7 +86,8 @@ typedef struct srv_field {
     const char *name;
     srv_kind kind;
     size_t offset;
-    const char *doc; /* one sentence for openapi.json and the README */
+    const char *doc;      /* one sentence for openapi.json and the README */
+    const char *mistaken; /* a name that people try for this field, for "did you mean"; or NULL */
     unsigned accepts;
     const char *const *choices;     /* NULL-terminated */
     const struct srv_field *fields; /* nested table, ended by a row with name NULL */
