@@ -71,7 +71,7 @@ static const char *mistaken_for(const char *name, const srv_field *fields) {
 
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
                        const srv_field *fields) {
-    const char *names[64];
+    const char *names[64] = {NULL};
     size_t count = 0;
     for (; fields[count].name && count < 64; count++)
         names[count] = fields[count].name;
