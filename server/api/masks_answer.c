@@ -203,11 +203,20 @@ static void print_pictures(attn_text *t, const srv_masks_call *call) {
         }
 }
 
+static void say_left_out(attn_text *t, const srv_masks_call *call) {
+    attn_text_add(t, "the picture is left out: ");
+    for (int i = 0; i < call->rank; i++)
+        attn_text_add(t, "%s%zu", i ? " x " : "", call->dims[i]);
+    attn_text_add(t, " cells; at most %d are drawn\n", SRV_MASK_CELLS);
+}
+
 void srv_masks_text(srv_masks_call *call) {
     char shape[128];
     attn_text t = srv_plain_begin(call->req);
     if (small(call))
         print_pictures(&t, call);
+    else
+        say_left_out(&t, call);
     attn_text_add(&t, "shape: %s\n", attn_shape_text(call->dims, call->rank, shape, sizeof shape));
     attn_text_add(&t, "mask: %s\n", attn_mask_words(call->mask, call->req->arena));
     attn_text_add(&t, "kept: %.4g %% of %.6g cells\n", 100 * srv_mask_kept(call->mask, call->cells),

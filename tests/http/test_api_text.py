@@ -75,6 +75,9 @@ def test_masks_of_batch_entries(daemon):
 def test_a_large_mask_in_words_only(daemon):
     text = text_of(daemon, {"masks": [{"kind": "causal"}], "shape": [300, 300]}, "/v1/masks")
     assert "✓" not in text and "causal" in text
+    assert text.startswith("the picture is left out: 300 x 300 cells; at most 65536 are drawn\nshape: [300, 300]")
+    drawn = text_of(daemon, {"masks": [{"kind": "causal"}], "shape": [256, 256]}, "/v1/masks")
+    assert "✓" in drawn and "left out" not in drawn
 
 
 def test_errors_stay_json(daemon):
