@@ -152,6 +152,14 @@ static void check_request(srv_exchange *x) {
                     "safetensors (application/vnd.safetensors)");
         srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
         refuse(x);
+    } else if (!strcmp(route->method, "POST") && f->type && srv_type_is_json(req->content_type) &&
+               !srv_type_is_utf8(f->type)) {
+        srv_problem(req, SRV_MEDIA_TYPE, NULL,
+                    "JSON is read as utf-8 (RFC 8259), found \"%.200s\": leave the charset out, or "
+                    "send utf-8",
+                    f->type);
+        srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
+        refuse(x);
     } else if (!(req->accept = srv_accept_choose(f->accept, route->produces))) {
         srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",
                     srv_accept_names(route->produces));

@@ -28,6 +28,25 @@ bool srv_type_is_json(const char *type) {
            !strcmp(type, "application/x-www-form-urlencoded");
 }
 
+bool srv_type_is_utf8(const char *header) {
+    static const char *const names[] = {"utf-8", "utf8", "us-ascii"};
+    const char *p = strchr(header, ';');
+    while (p) {
+        p += 1 + strspn(p + 1, " \t");
+        if (!strncasecmp(p, "charset=", 8))
+            break;
+        p = strchr(p, ';');
+    }
+    if (!p)
+        return true;
+    p += 8 + (p[8] == '"');
+    size_t size = strcspn(p, "\"; \t");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (size == strlen(names[i]) && !strncasecmp(p, names[i], size))
+            return true;
+    return false;
+}
+
 const char *srv_accept_names(unsigned produces) {
     switch (produces) {
     case SRV_ACCEPT_JSON:

@@ -12,6 +12,9 @@ bool srv_type_is_body(const char *type);
  * application/json, for none, and for what `curl -d` sends unasked. */
 bool srv_type_is_json(const char *type);
 
+/* Is the charset of a whole Content-Type header UTF-8 (or its part US-ASCII), or not stated? */
+bool srv_type_is_utf8(const char *header);
+
 /* The one SRV_ACCEPT_* bit of `produces` that an Accept header ranks highest (ties: JSON); 0: none.
  * `accept` NULL: everything. */
 unsigned srv_accept_choose(const char *accept, unsigned produces);

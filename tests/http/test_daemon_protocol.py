@@ -229,6 +229,20 @@ def test_content_types(daemon, headers, expected):
         assert "application/json" in reply.json()["detail"]
 
 
+@pytest.mark.parametrize("header, expected", [
+    ("application/json;charset=UTF-8", 200), ('application/json; x=y; charset="utf-8"', 200),
+    ("application/json; charset=us-ascii", 200), ("application/json; charset=latin1", 415),
+    ("application/json; charset=iso-8859-1", 415), ('application/json; x=y;charset="utf-16"', 415),
+    ("application/json; charset=", 415), ("application/x-www-form-urlencoded; Charset=UTF-16LE", 415),
+    ("application/json; charset=utf-8x", 415), ("application/json; xcharset=utf-16", 200)])
+def test_json_in_another_charset_is_refused(daemon, header, expected):
+    reply = daemon.post("/v1/attention", TINY, headers={"Content-Type": header})
+    assert reply.status_code == expected
+    if expected == 415:
+        assert "utf-8" in reply.json()["detail"] and header.split("harset=")[1].strip('"') in reply.json()["detail"]
+        assert reply.headers["Accept-Post"].startswith("application/json")
+
+
 def test_content_encoding(daemon):
     reply = daemon.post("/v1/attention", TINY, headers={"Content-Encoding": "gzip"})
     assert reply.status_code == 415 and reply.headers["Accept-Encoding"] == "identity"
