@@ -31,13 +31,13 @@ EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 
 LIB_LIBS    = $(call PKGL,openblas) -lm
-SERVER_LIBS = $(call PKGL,libmicrohttpd jansson)
+SERVER_LIBS = $(call PKGL,libmicrohttpd jansson zlib)
 
 # One .c an instruction set, each with its own flags; everything else is baseline x86-64.
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 
-.PHONY: all help run test deps unit check-asan check-tsan check-mutants check-torch bench bench-numbers bench-attention \
+.PHONY: all help run test deps unit check-asan check-tsan check-mutants check-torch bench bench-attention \
         bench-accuracy bench-gemm bench-numbers bench-service docker-test layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries

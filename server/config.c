@@ -45,6 +45,8 @@ const srv_setting srv_settings[] = {
      "most attention cells (batch x heads x queries x keys) of one request"},
     {"max_json_depth", SRV_SET_INT, AT(max_json_depth), "32", 4, 256, NULL, true,
      "deepest nesting of a JSON body"},
+    {"max_inflate_ratio", SRV_SET_INT, AT(max_inflate_ratio), "200", 1, 1e6, NULL, true,
+     "how many times its size a compressed body may decode to, beyond the first MiB"},
     {"in_place_bytes", SRV_SET_BYTES, AT(in_place_bytes), "16384", 0, 1048576, NULL, true,
      "bodies up to this size may run at once on the HTTP thread"},
     {"in_place_memory_bytes", SRV_SET_BYTES, AT(in_place_memory_bytes), "1048576", 65536, 67108864,

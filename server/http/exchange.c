@@ -6,6 +6,11 @@
 #include <string.h>
 
 #include "budget.h"
+#include "http/coding.h"
+
+/* Larger replies that were made in place go out as they are: encoding takes a millisecond for each
+ * 100 KiB, which the HTTP thread does not have. */
+#define IN_PLACE_CODING ((size_t)65536)
 
 static void run_job(srv_job *job);
 
@@ -136,13 +141,16 @@ static void run_job(srv_job *job) {
     if (srv_exchange_arena(x, (size_t)app->config->max_request_bytes)) {
         size_t refusals = srv_budget_refusals();
         attn_pool_enter(app->pool);
-        srv_outcome outcome = x->match.route->run(&x->req);
+        srv_outcome outcome = SRV_DONE;
+        if (!x->facts.encoding || srv_coding_decode(x))
+            outcome = x->match.route->run(&x->req);
         attn_pool_leave(app->pool);
         end_reply(x, outcome);
         blame_budget(x, refusals);
         if (atomic_load(&x->req.cancel) && !atomic_load(&x->gone) && x->req.reply.status >= 400)
             srv_problem(&x->req, SRV_DRAINING, NULL, "the server is shutting down");
     }
+    srv_coding_encode(x, SIZE_MAX);
     come_back(x);
 }
 
@@ -184,7 +192,10 @@ enum MHD_Result srv_exchange_run(srv_exchange *x) {
     bool done = false;
     if (route->place == SRV_HERE)
         done = run_in_place(x, (size_t)config->max_request_bytes);
-    else if (route->place == SRV_SMALL && x->req.body_size <= (size_t)config->in_place_bytes)
+    else if (route->place == SRV_SMALL && !x->facts.encoding &&
+             x->req.body_size <= (size_t)config->in_place_bytes)
         done = run_in_place(x, (size_t)config->in_place_memory_bytes);
+    if (done)
+        srv_coding_encode(x, IN_PLACE_CODING);
     return done ? srv_exchange_send(x) : enqueue(x);
 }

@@ -61,6 +61,7 @@ typedef enum srv_phase {
 typedef struct srv_facts {
     const char *origin, *if_none_match, *request_method; /* of a CORS preflight */
     const char *accept, *type, *id, *expect, *length_text, *transfer, *encoding, *infer_header;
+    const char *accept_encoding;
     unsigned hosts, lengths, transfers;
     bool bad_name; /* a header name that is no token */
     bool has_length, chunked;

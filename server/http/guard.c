@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "budget.h"
+#include "http/coding.h"
 #include "http/negotiate.h"
 
 /* RFC 9110, 5.6.2, as bits of the characters 32 ... 127. */
@@ -47,6 +48,8 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
         f->transfer = value, f->transfers++;
     else if (is(key, key_size, "Content-Encoding"))
         f->encoding = value;
+    else if (is(key, key_size, "Accept-Encoding"))
+        f->accept_encoding = value;
     else if (is(key, key_size, "Expect"))
         f->expect = value;
     else if (is(key, key_size, "Origin"))
@@ -141,10 +144,10 @@ static void check_request(srv_exchange *x) {
     } else if (f->expect && strcasecmp(f->expect, "100-continue")) {
         srv_problem(req, SRV_EXPECTATION, NULL, "the only expectation understood is 100-continue");
         refuse(x);
-    } else if (f->encoding && strcasecmp(f->encoding, "identity")) {
+    } else if (srv_coding_of(f->encoding) == SRV_UNKNOWN_CODING) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
-                    "the body must come without a Content-Encoding (identity)");
-        srv_reply_header(req, "Accept-Encoding", "identity");
+                    "the content codings understood are gzip, deflate and identity");
+        srv_reply_header(req, "Accept-Encoding", "gzip, deflate, identity");
         refuse(x);
     } else if (route->fields && !srv_type_is_body(req->content_type)) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
@@ -163,6 +166,10 @@ static void check_request(srv_exchange *x) {
     } else if (!(req->accept = srv_accept_choose(f->accept, route->produces))) {
         srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",
                     srv_accept_names(route->produces));
+        refuse(x);
+    } else if (srv_coding_choose(f->accept_encoding) == SRV_UNKNOWN_CODING) {
+        srv_problem(req, SRV_NOT_ACCEPTABLE, NULL,
+                    "the content codings of answers are identity, gzip and deflate");
         refuse(x);
     }
 }
@@ -198,6 +205,12 @@ static bool is_status_path(const char *path) {
     return false;
 }
 
+/* Codings that change nothing are as none at all. */
+static void take_encoding(srv_exchange *x) {
+    if (srv_coding_of(x->facts.encoding) == SRV_IDENTITY)
+        x->facts.encoding = NULL;
+}
+
 static void take_type(srv_exchange *x) {
     const char *type = x->facts.type ? x->facts.type : "";
     size_t n = strcspn(type, "; \t");
@@ -213,6 +226,7 @@ void srv_guard(srv_exchange *x, const char *url, const char *method, const char 
     req->path = url;
     take_id(x);
     take_type(x);
+    take_encoding(x);
     req->infer_header = x->facts.infer_header;
     bool star = !strcmp(method, "OPTIONS") && !strcmp(url, "*");
     /* The ops port has a few rows of the same table. */

@@ -77,8 +77,11 @@ static void add_headers(srv_exchange *x, struct MHD_Response *response, const ch
         MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value);
     if (*tag)
         MHD_add_response_header(response, "ETag", tag);
-    if (x->match.route && (x->match.route->produces & (x->match.route->produces - 1)))
-        MHD_add_response_header(response, "Vary", "Accept");
+    if (x->match.route) {
+        bool several = x->match.route->produces & (x->match.route->produces - 1);
+        MHD_add_response_header(response, "Vary",
+                                several ? "Accept, Accept-Encoding" : "Accept-Encoding");
+    }
     srv_cors(x, response);
     if (x->close || atomic_load_explicit(&x->req.app->draining, memory_order_relaxed))
         MHD_add_response_header(response, "Connection", "close");

@@ -19,8 +19,7 @@ static void refuse_memory(srv_exchange *x) {
     x->refused = true;
 }
 
-/* A sixteenth of the budget stays free of bodies, for answering those that are here. */
-static char *body_memory(size_t size) {
+char *srv_upload_memory(size_t size) {
     return srv_budget_fits(size + srv_budget_total() / 16) ? attn_alloc(size) : NULL;
 }
 
@@ -28,7 +27,7 @@ void srv_upload_begin(srv_exchange *x) {
     if (x->facts.length == 0)
         return;
     x->body_room = (size_t)x->facts.length;
-    x->body = body_memory(x->body_room + ATTN_ALIGN + 1);
+    x->body = srv_upload_memory(x->body_room + ATTN_ALIGN + 1);
     if (!x->body)
         refuse_memory(x);
 }
@@ -49,7 +48,7 @@ static bool grow(srv_exchange *x, size_t need, size_t cap) {
     while (room < need)
         room *= 2;
     room = room > cap ? cap : room;
-    char *body = body_memory(room + ATTN_ALIGN + 1);
+    char *body = srv_upload_memory(room + ATTN_ALIGN + 1);
     if (!body)
         return false;
     if (x->req.body_size)
@@ -68,9 +67,8 @@ static void set_deadline(srv_exchange *x) {
     atomic_store_explicit(&x->link->deadline_ns, x->req.start_ns + ns, memory_order_relaxed);
 }
 
-/* How far into its block a body goes for what lies behind its header to be aligned. A first piece
- * of less than 8 bytes does not tell; the tensors are then copied where they have to be. */
-static size_t shift_for(const srv_exchange *x, const char *data, size_t size) {
+/* A first piece that is too short to tell leaves the tensors to be copied where they have to be. */
+size_t srv_upload_shift(const srv_exchange *x, const char *data, size_t size) {
     size_t lead = 0;
     if (x->req.infer_header)
         srv_infer_lead(x->req.infer_header, &lead);
@@ -95,7 +93,7 @@ bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
         return x->swallowed <= SRV_SWALLOW_BYTES;
     }
     if (x->req.body_size == 0)
-        x->body_shift = shift_for(x, data, size);
+        x->body_shift = x->facts.encoding ? 0 : srv_upload_shift(x, data, size);
     char *body = x->body + x->body_shift;
     memcpy(body + x->req.body_size, data, size);
     x->req.body_size += size;

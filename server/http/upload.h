@@ -9,6 +9,12 @@
 
 /* Before the body: take memory for it. May refuse. */
 void srv_upload_begin(srv_exchange *x);
+/* Memory for a body, or NULL: a sixteenth of the budget stays free of bodies, for answering those
+ * that are here. */
+char *srv_upload_memory(size_t size);
+/* How far into its block a body goes, ATTN_ALIGN - 1 at most, for the tensors behind its header to
+ * be aligned; `data`: its beginning. */
+size_t srv_upload_shift(const srv_exchange *x, const char *data, size_t size);
 /* A piece of the body. false: close the connection. */
 bool srv_upload_take(srv_exchange *x, const char *data, size_t size);
 

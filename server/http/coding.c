@@ -1,0 +1,191 @@
+/* Bodies are decoded where they are run, on a request thread, never on the HTTP thread: a few
+ * kilobytes can take as long as megabytes. The output grows with what has come out, so that a body
+ * that promises much costs no more than it delivers. */
+#include "http/coding.h"
+
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+
+#include "budget.h"
+#include "http/upload.h"
+
+enum { ZLIB = 15, GZIP = 15 + 16, LEVEL = 1, WORTH_IT = 1024, FREE_OUTPUT = 1 << 20 };
+
+srv_coding srv_coding_of(const char *value) {
+    if (!value || !strcasecmp(value, "identity"))
+        return SRV_IDENTITY;
+    if (!strcasecmp(value, "gzip") || !strcasecmp(value, "x-gzip"))
+        return SRV_GZIP;
+    return strcasecmp(value, "deflate") ? SRV_UNKNOWN_CODING : SRV_DEFLATE;
+}
+
+/* Is the weight behind a coding zero ("gzip;q=0", "q=0.0")? */
+static bool is_refused(const char *p, const char *end) {
+    const char *q = memchr(p, '=', (size_t)(end - p));
+    if (!q)
+        return false;
+    for (q++; q < end && (*q == '0' || *q == '.' || *q == ' '); q++)
+        ;
+    return q == end || *q < '1' || *q > '9';
+}
+
+srv_coding srv_coding_choose(const char *accept) {
+    bool taken[3] = {true, false, false}, named[3] = {false, false, false};
+    for (const char *p = accept ? accept : ""; *p;) {
+        p += strspn(p, " \t,");
+        const char *end = p + strcspn(p, ",");
+        size_t size = strcspn(p, "; \t,");
+        bool refused = is_refused(p, end);
+        for (int i = 0; size && i < 3; i++) {
+            static const char *const names[] = {"identity", "gzip", "deflate"};
+            bool this_one = strlen(names[i]) == size && !strncasecmp(p, names[i], size);
+            if (!this_one && (named[i] || size != 1 || *p != '*'))
+                continue;
+            taken[i] = !refused;
+            named[i] = named[i] || this_one;
+        }
+        p = end;
+    }
+    return taken[SRV_GZIP]       ? SRV_GZIP
+           : taken[SRV_DEFLATE]  ? SRV_DEFLATE
+           : taken[SRV_IDENTITY] ? SRV_IDENTITY
+                                 : SRV_UNKNOWN_CODING;
+}
+
+/* What comes out of a body, in a block with room for alignment and a NUL. */
+typedef struct output {
+    char *block;
+    size_t shift, size, room;
+} output;
+
+static bool refuse_ratio(srv_exchange *x, size_t ratio) {
+    srv_problem_limit(&x->req, SRV_TOO_LARGE, NULL, (double)ratio, "max_inflate_ratio",
+                      "the body decodes to more than %zu times its size", ratio);
+    return false;
+}
+
+/* More room; false: beyond a limit. */
+static bool grow(srv_exchange *x, output *out) {
+    const srv_config *config = x->req.app->config;
+    size_t cap = (size_t)config->max_body_bytes, ratio = (size_t)config->max_inflate_ratio, most;
+    if (!attn_size_mul(x->req.body_size, ratio, &most) || most > cap)
+        most = cap;
+    if (most < cap && most < FREE_OUTPUT)
+        most = FREE_OUTPUT < cap ? FREE_OUTPUT : cap;
+    if (out->block && out->room == most) {
+        if (most < cap)
+            return refuse_ratio(x, ratio);
+        srv_problem_limit(&x->req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
+                          "the body decodes to more than %zu bytes", cap);
+        return false;
+    }
+    size_t room = out->room ? 2 * out->room : 4 * x->req.body_size;
+    room = room < 16384 ? 16384 : room;
+    room = room > most ? most : room;
+    char *block = srv_upload_memory(room + ATTN_ALIGN + 1);
+    if (!block) {
+        srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
+                          "memory_bytes",
+                          "there is no memory for the decoded body now; try again a little later");
+        return false;
+    }
+    if (out->size)
+        memcpy(block, out->block + out->shift, out->size);
+    attn_free(out->block);
+    *out = (output){block, 0, out->size, room};
+    return true;
+}
+
+static bool refuse_stream(srv_exchange *x, const char *why) {
+    srv_problem(&x->req, SRV_BAD_REQUEST, NULL, "the compressed body %s", why);
+    return false;
+}
+
+static bool run(srv_exchange *x, z_stream *z, bool gzip, output *out) {
+    for (;;) {
+        if (out->size == out->room && !grow(x, out))
+            return false;
+        size_t room = out->room - out->size;
+        uInt step = room > 1 << 20 ? 1 << 20 : (uInt)room;
+        z->next_out = (Bytef *)out->block + out->size;
+        z->avail_out = step;
+        int result = inflate(z, Z_NO_FLUSH);
+        out->size += step - z->avail_out;
+        if (atomic_load_explicit(&x->req.cancel, memory_order_relaxed))
+            return refuse_stream(x, "was not waited for");
+        if (result == Z_STREAM_END && z->avail_in == 0)
+            return true;
+        if (result == Z_STREAM_END && (!gzip || inflateReset(z) != Z_OK))
+            return refuse_stream(x, "has bytes behind its end");
+        if (result == Z_BUF_ERROR && z->avail_out > 0)
+            return refuse_stream(x, "ends early");
+        if (result == Z_MEM_ERROR)
+            return refuse_stream(x, "needs memory that is not there");
+        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
+            return refuse_stream(x, "is not what its Content-Encoding says");
+    }
+}
+
+/* Put what came out where its tensors are aligned. */
+static void place(srv_exchange *x, output *out) {
+    size_t shift = srv_upload_shift(x, out->block, out->size);
+    memmove(out->block + shift, out->block, out->size);
+    out->block[shift + out->size] = 0;
+    attn_free(x->body);
+    x->body = out->block;
+    x->body_room = out->room;
+    x->body_shift = shift;
+    x->req.body = out->block + shift;
+    x->req.body_size = out->size;
+}
+
+bool srv_coding_decode(srv_exchange *x) {
+    z_stream z = {0};
+    output out = {0};
+    bool gzip = srv_coding_of(x->facts.encoding) == SRV_GZIP;
+    if (x->req.body_size > UINT32_MAX)
+        return refuse_stream(x, "has more than 4 GiB");
+    z.next_in = (Bytef *)(uintptr_t)x->req.body;
+    z.avail_in = (uInt)x->req.body_size;
+    if (inflateInit2(&z, gzip ? GZIP : ZLIB) != Z_OK)
+        return refuse_stream(x, "needs memory that is not there");
+    bool ok = run(x, &z, gzip, &out);
+    inflateEnd(&z);
+    if (ok)
+        place(x, &out);
+    else
+        attn_free(out.block);
+    return ok;
+}
+
+static bool is_text(const char *type) {
+    return type && (!strncmp(type, "application/json", 16) || !strncmp(type, "text/", 5) ||
+                    !strncmp(type, "application/problem+json", 24));
+}
+
+void srv_coding_encode(srv_exchange *x, size_t most) {
+    srv_reply *reply = &x->req.reply;
+    srv_coding coding = srv_coding_choose(x->facts.accept_encoding);
+    z_stream z = {0};
+    bool gzip = coding == SRV_GZIP;
+    if (reply->pieces || reply->size < WORTH_IT || reply->size > most || !is_text(reply->type) ||
+        (!gzip && coding != SRV_DEFLATE) || !x->facts.accept_encoding ||
+        deflateInit2(&z, LEVEL, Z_DEFLATED, gzip ? GZIP : ZLIB, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return;
+    size_t room = reply->size - reply->size / 8; /* what saves less is left alone */
+    char *to = room <= UINT32_MAX ? attn_arena_take(x->req.arena, room) : NULL;
+    if (to) {
+        z.next_in = (Bytef *)(uintptr_t)reply->body;
+        z.avail_in = (uInt)reply->size;
+        z.next_out = (Bytef *)to;
+        z.avail_out = (uInt)room;
+        if (deflate(&z, Z_FINISH) == Z_STREAM_END) {
+            reply->body = to;
+            reply->size = room - z.avail_out;
+            srv_reply_header(&x->req, "Content-Encoding", gzip ? "gzip" : "deflate");
+        }
+        attn_arena_shrink(x->req.arena, to, to == reply->body ? reply->size : 0);
+    }
+    deflateEnd(&z);
+}
