@@ -203,12 +203,10 @@ static bool refuse_ragged(srv_list *l, int level, size_t found) {
     srv_scan *s = l->s;
     if (level > 0)
         push_place(l, level - 1, l->index[level - 1]);
-    const char *what = level + 1 < l->rank     ? "lists"
-                       : l->dtype == ATTN_BOOL ? "booleans"
-                                               : "numbers";
+    const char *what = level + 1 < l->rank ? "list" : l->dtype == ATTN_BOOL ? "boolean" : "number";
     srv_problem(s->req, SRV_SHAPE, s->path.text,
-                "%s has %zu %s, expected %zu as in those before it", s->path.text, found, what,
-                l->dims[level]);
+                "%s has %zu %s%s, expected %zu as in those before it", s->path.text, found, what,
+                found == 1 ? "" : "s", l->dims[level]);
     return false;
 }
 

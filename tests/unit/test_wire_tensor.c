@@ -215,12 +215,15 @@ static void test_refused_lists(void **state) {
     (void)state;
     refuse("{\"real\":[[1,2,3,4],[1,2,3]]}", 422, "shape_mismatch", "/real/1",
            "3 numbers, expected 4");
+    refuse("{\"real\":[[1,2],[1]]}", 422, "shape_mismatch", "/real/1", "1 number, expected 2");
+    refuse("{\"flags\":[[[true],[true]],[[true]]]}", 422, "shape_mismatch", "/flags/1",
+           "1 list, expected 2");
     refuse("{\"real\":[[[1,2],[3,4]],[[1,2],[3,4],[5,6]]]}", 422, "shape_mismatch", "/real/1",
            "3 lists, expected 2");
     refuse("{\"real\":[[1,2],3]}", 422, "shape_mismatch", "/real/1", "found the number 3");
     refuse("{\"real\":[1,[2]]}", 422, "shape_mismatch", "/real/1", "found a list");
     refuse("{\"real\":[[1],[]]}", 422, "shape_mismatch", "/real/1", "0 numbers, expected 1");
-    refuse("{\"real\":[[],[1]]}", 422, "shape_mismatch", "/real/1", "1 numbers, expected 0");
+    refuse("{\"real\":[[],[1]]}", 422, "shape_mismatch", "/real/1", "1 number, expected 0");
     refuse("{\"real\":[[[[[[[[[1]]]]]]]]]}", 422, "shape_mismatch", "/real", "at most 8 axes");
     refuse("{\"real\":[1,1e39]}", 422, "nonfinite_value", "/real/1", "1e39");
     refuse("{\"real\":[[0,1],[2,-3.5e38]]}", 422, "nonfinite_value", "/real/1/1", "-3.5e38");
