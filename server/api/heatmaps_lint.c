@@ -88,10 +88,10 @@ attn_status srv_heatmaps_lint(srv_heatmaps_call *call, attn_error *err) {
         srv_padding_begin(&p, arena, &call->body.labels, d->B > 1 || d->Hq > 1, &call->warnings);
     for (size_t n = 0; ok && n < d->B * d->Hq; n++) {
         findings f = {0};
-        attn_status status = attn_control_check(&call->req->control, err);
-        if (status)
-            return status;
         for (size_t i = 0; i < d->L; i++, from += d->S * attn_dtype_size(w->dtype)) {
+            attn_status status = attn_control_check(&call->req->control, err);
+            if (status)
+                return status;
             attn_widen_f64(row, from, w->dtype, 1, d->S);
             look(&f, i, row, d->S);
             for (size_t k = 0; k < p.key_count; k++)
