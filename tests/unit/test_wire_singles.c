@@ -44,12 +44,12 @@ static void test_write_as_one_by_one(void **state) {
 /* Read the list `text` (of numbers, without a bracket) from a block of exactly its size. */
 static size_t read_list(const char *text, float *out, size_t room, size_t *stopped, bool *comma) {
     size_t size = strlen(text), count = 0;
-    char *block = malloc(size + 1);
+    char *block = test_malloc(size + 1);
     assert_non_null(block);
     memcpy(block, text, size + 1);
-    *stopped =
-        (size_t)(srv_read_singles(block, block, block + size, out, room, &count, comma) - block);
-    free(block);
+    const char *end = srv_read_singles(block, block, block + size, out, room, &count, comma);
+    *stopped = (size_t)(end - block);
+    test_free(block);
     return count;
 }
 
