@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 from conftest import BINARY, PATIENCE, ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -34,10 +35,10 @@ const timer = setInterval(() => {
 </script>"""
 
 
-def program(language):
-    """The README's one program in a language, and the commands and output printed below it."""
+def program(language, blocks=1):
+    """The README's first program in a language, of so many blocks, and the commands and output below it."""
     found = re.findall(rf"^```{language}\n(.*?)^```(.*?)(?=^```\w|^#)(?:```console\n(.*?)^```)?", README, re.M | re.S)
-    assert len(found) == 1, f"{len(found)} blocks of {language}"
+    assert len(found) == blocks, f"{len(found)} blocks of {language}"
     text, _, console = found[0]
     return text, console
 
@@ -142,8 +143,21 @@ def test_page_says_when_the_origin_is_not_allowed(start, site, tmp_path):
     assert "fetch" in seen["text"].lower() and not drawn(seen).any()
 
 
+PYTHON = 2  # blocks: the example, and the lines that send safetensors
+
+
+def test_safetensors_lines(daemon):
+    lines = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)[1]
+    q = np.arange(6, dtype=np.float32).reshape(2, 3) / 4
+    names = {"q": q, "url": daemon.url, "requests": requests}
+    exec(lines, names)
+    plain = requests.post(daemon.url + "/v1/attention", json={"query": q.tolist(), "is_causal": True}).json()
+    for name in ("output", "weights"):
+        assert np.array_equal(names["answer"][name], np.array(plain[name], np.float32))
+
+
 def test_python_example(daemon, tmp_path):
-    text, shown = program("python")
+    text, shown = program("python", PYTHON)
     [(command, output)] = console(shown)
     assert text.count(SERVICE) == 1 and command == "python3 example.py"
     (tmp_path / "example.py").write_text(text.replace(SERVICE, daemon.url))
@@ -152,7 +166,7 @@ def test_python_example(daemon, tmp_path):
 
 
 def test_python_example_prints_the_problem(daemon, tmp_path):
-    text, _ = program("python")
+    text, _ = program("python", PYTHON)
     wrong = text.replace(SERVICE, daemon.url).replace('"is_causal"', '"is_casual"')
     done = subprocess.run([sys.executable, "-c", wrong], text=True, capture_output=True, timeout=PATIENCE)
     assert done.returncode == 1 and 'did you mean "is_causal"' in done.stderr
