@@ -45,6 +45,8 @@ const srv_setting srv_settings[] = {
      "most attention cells (batch x heads x queries x keys) of one request"},
     {"max_json_depth", SRV_SET_INT, AT(max_json_depth), "32", 4, 256, NULL, true,
      "deepest nesting of a JSON body"},
+    {"max_envelope_bytes", SRV_SET_BYTES, AT(max_envelope_bytes), "1048576", 4096, 1073741824, NULL,
+     true, "most JSON of a body beside its tensors, counted without blanks"},
     {"max_inflate_ratio", SRV_SET_INT, AT(max_inflate_ratio), "200", 1, 1e6, NULL, true,
      "how many times its size a compressed body may decode to, beyond the first MiB"},
     {"in_place_bytes", SRV_SET_BYTES, AT(in_place_bytes), "16384", 0, 1048576, NULL, true,

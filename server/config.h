@@ -27,6 +27,7 @@ typedef struct srv_config {
     int64_t memory_bytes;      /* all bodies and arenas together */
     double max_cells;          /* B * Hq * L * S of one request */
     int64_t max_json_depth;
+    int64_t max_envelope_bytes;
     int64_t max_inflate_ratio;
     int64_t in_place_bytes; /* bodies up to this may run on the HTTP thread */
     int64_t in_place_memory_bytes;

@@ -170,6 +170,7 @@ const srv_field srv_attention_fields[] = {
     {.name = "allow_nonfinite",
      .kind = SRV_BOOL,
      .offset = AT(allow_nonfinite),
+     .accepts = SRV_B_BEYOND,
      .doc = "Let NaN and infinity through instead of answering 422; null stands for each of them."},
     {.name = "explain",
      .kind = SRV_BOOL,

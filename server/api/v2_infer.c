@@ -62,7 +62,7 @@ static bool make_form(srv_request *req, const srv_infer *in, const char *const *
     lead = (size_t)sprintf(text, "{\"return\":[%s]", items);
     memcpy(text + lead, in->fields, in->fields_size);
     memcpy(text + lead + in->fields_size, "}", 2);
-    *form = (srv_form){text, lead + in->fields_size + 1, in->inputs, in->input_count};
+    *form = (srv_form){text, lead + in->fields_size + 1, in->inputs, in->input_count, in->beyond};
     return true;
 }
 

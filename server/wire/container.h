@@ -15,11 +15,18 @@
 #define SRV_SAFETENSORS "application/vnd.safetensors"
 #define SRV_NPY         "application/x-npy"
 
+/* The first number that its float type cannot hold: read as an infinity, which the request may
+ * allow. */
+typedef struct srv_beyond {
+    const char *pointer, *text; /* where, NULL: none; and what to say */
+} srv_beyond;
+
 struct srv_form {
     const char *text; /* one JSON object, NUL-terminated */
     size_t size;
     const attn_named_tensor *tensors;
     size_t count;
+    srv_beyond beyond; /* of JSON that was read into the tensors */
 };
 
 struct srv_parts {

@@ -10,25 +10,25 @@
 #include "wire/number.h"
 #include "wire/tensor_in.h"
 
-enum { MOST_BYTES = 1 << 20, MOST_VALUES = 200000, MOST_CONTAINERS = 16384 };
-
 typedef struct walk {
     srv_scan s;
+    size_t bytes, values, containers; /* at most */
     srv_envelope *e;
 } walk;
 
 static bool too_complex(walk *w) {
-    srv_problem(w->s.req, SRV_TOO_LARGE, w->s.path.text,
-                "Beside its tensors a body may hold %d bytes, %d values and %d lists and objects; "
-                "this one holds more",
-                MOST_BYTES, MOST_VALUES, MOST_CONTAINERS);
+    srv_problem_limit(w->s.req, SRV_TOO_LARGE, w->s.path.text, (double)w->bytes,
+                      "max_envelope_bytes",
+                      "Beside its tensors a body may hold %zu bytes, %zu values and %zu lists and "
+                      "objects; this one holds more",
+                      w->bytes, w->values, w->containers);
     return false;
 }
 
 /* Append to the envelope. */
 static bool put(walk *w, const char *text, size_t n) {
     srv_envelope *e = w->e;
-    if (n > MOST_BYTES - e->size)
+    if (n > w->bytes - e->size)
         return too_complex(w);
     if (n > e->room - e->size) {
         size_t room = e->room + n < 512 ? 1024 : 2 * (e->room + n);
@@ -52,7 +52,7 @@ static bool put_since(walk *w, const char *from) {
 static bool count_value(walk *w, bool container) {
     w->e->values++;
     w->e->containers += container;
-    if (w->e->values > MOST_VALUES || w->e->containers > MOST_CONTAINERS)
+    if (w->e->values > w->values || w->e->containers > w->containers)
         return too_complex(w);
     return true;
 }
@@ -78,7 +78,7 @@ static const srv_field *find_field(const srv_field *fields, const srv_name *name
 int64_t srv_envelope_add(srv_envelope *e, attn_arena *arena, const char *pointer,
                          const attn_tensor *t) {
     if (e->cut_count == e->cut_room) {
-        size_t room = e->cut_room ? 2 * e->cut_room : 8; /* bounded by MOST_VALUES */
+        size_t room = e->cut_room ? 2 * e->cut_room : 8; /* bounded by the values */
         srv_cut *grown = attn_arena_take(arena, room * sizeof *grown);
         if (!grown)
             return -1;
@@ -255,14 +255,20 @@ static bool read_document(walk *w, const srv_field *fields) {
 }
 
 bool srv_envelope_read(srv_request *req, const char *text, size_t size, const srv_field *fields,
-                       size_t max_depth, srv_envelope *out) {
-    walk w = {.e = out};
+                       const srv_bounds *bounds, srv_envelope *out) {
+    walk w = {.e = out,
+              .bytes = bounds->bytes,
+              .values = bounds->bytes / 5,
+              .containers = bounds->bytes / 64};
     *out = (srv_envelope){0};
     w.s.req = req;
     w.s.start = w.s.p = text;
     w.s.end = text + size;
-    w.s.max_depth = max_depth;
-    return read_document(&w, fields);
+    w.s.max_depth = bounds->depth;
+    if (!read_document(&w, fields))
+        return false;
+    out->beyond = w.s.beyond;
+    return true;
 }
 
 const attn_tensor *srv_envelope_tensor(const srv_envelope *e, int64_t index, const char *pointer) {

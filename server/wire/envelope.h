@@ -5,6 +5,7 @@
 #ifndef SRV_ENVELOPE_H
 #define SRV_ENVELOPE_H
 
+#include "wire/container.h"
 #include "wire/fields.h"
 
 typedef struct srv_cut {
@@ -18,11 +19,17 @@ typedef struct srv_envelope {
     srv_cut *cuts;
     size_t cut_count, cut_room;
     size_t values, containers; /* in text: what a tree of it would cost */
+    srv_beyond beyond;
 } srv_envelope;
+
+typedef struct srv_bounds {
+    size_t depth; /* of lists and objects */
+    size_t bytes; /* of what is no tensor; a fifth of it values, a 64th lists and objects */
+} srv_bounds;
 
 /* Read a JSON text that is followed by a NUL byte. false: the problem is set. */
 bool srv_envelope_read(srv_request *req, const char *text, size_t size, const srv_field *fields,
-                       size_t max_depth, srv_envelope *out);
+                       const srv_bounds *bounds, srv_envelope *out);
 /* Put a tensor into the side table. Returns its number, or -1: out of memory. */
 int64_t srv_envelope_add(srv_envelope *e, attn_arena *arena, const char *pointer,
                          const attn_tensor *t);

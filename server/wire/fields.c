@@ -12,7 +12,8 @@
 #include "wire/graft.h"
 #include "wire/scan.h"
 
-enum { DEFAULT_DEPTH = 32 };
+/* Without a configuration (tests). */
+static const srv_bounds standard = {.depth = 32, .bytes = 1 << 20};
 
 typedef struct decoder {
     srv_request *req;
@@ -409,6 +410,17 @@ static bool is_safetensors(const srv_request *req) {
     return req->content_type && strcmp(req->content_type, SRV_SAFETENSORS) == 0;
 }
 
+/* A number was read as an infinity: does a field of the body let it through? */
+static bool may_be_beyond(srv_request *req, const srv_beyond *beyond, const srv_field *fields,
+                          const void *out) {
+    for (const srv_field *f = fields; f->name; f++)
+        if (f->kind == SRV_BOOL && (f->accepts & SRV_B_BEYOND) &&
+            *(const bool *)((const char *)out + f->offset))
+            return true;
+    srv_problem(req, SRV_NONFINITE, beyond->pointer, "%s", beyond->text);
+    return false;
+}
+
 bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     srv_form form = {.text = req->body, .size = req->body_size};
     if (req->form)
@@ -418,10 +430,11 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     else if (is_safetensors(req) && !srv_form_read(req, &form))
         return false;
     decoder d = {.req = req};
-    size_t max_depth = DEFAULT_DEPTH;
+    srv_bounds bounds = standard;
     if (req->app && req->app->config)
-        max_depth = (size_t)req->app->config->max_json_depth;
-    if (!srv_envelope_read(req, form.text, form.size, fields, max_depth, &d.envelope))
+        bounds = (srv_bounds){(size_t)req->app->config->max_json_depth,
+                              (size_t)req->app->config->max_envelope_bytes};
+    if (!srv_envelope_read(req, form.text, form.size, fields, &bounds, &d.envelope))
         return false;
     json_error_t error;
     json_t *root = json_loadb(d.envelope.text, d.envelope.size, JSON_REJECT_DUPLICATES, &error);
@@ -435,5 +448,7 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     bool ok =
         srv_graft(req, &form, fields, &d.envelope, root) && decode_object(&d, fields, root, out);
     json_decref(root);
-    return ok;
+    if (!form.beyond.pointer)
+        form.beyond = d.envelope.beyond;
+    return ok && (!form.beyond.pointer || may_be_beyond(req, &form.beyond, fields, out));
 }

@@ -16,8 +16,8 @@
  * handler that runs in place (req->in_place, with its small limit) then returns SRV_DEFER instead:
  *     if (!srv_decode(req, fields, &body))
  *         return req->in_place && req->reply.status == 413 ? SRV_DEFER : SRV_DONE;
- * The bounds of what is not a tensor (1 MiB of text, 200,000 values, 16,384 lists and objects) are
- * 413 too, without a setting. */
+ * The bounds of what is not a tensor (text, values, lists and objects) are 413 too, with setting
+ * "max_envelope_bytes". */
 #ifndef SRV_FIELDS_H
 #define SRV_FIELDS_H
 
@@ -51,6 +51,8 @@ enum {
 enum {
     SRV_O_NAME = 1, /* a string stands for an object of its first field alone */
 };
+/* accepts, for booleans: true lets numbers beyond their float type be infinities. */
+enum { SRV_B_BEYOND = 1 };
 /* accepts, for unions. */
 enum {
     SRV_U_BOOL = 1,

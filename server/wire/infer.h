@@ -21,7 +21,8 @@ typedef struct srv_infer {
     size_t output_count; /* 0: all of the model */
     bool binary;         /* binary_data_output */
     int64_t timeout_us;  /* 0: none */
-    char *fields;        /* the other parameters as members of a JSON object, "" or ",…" */
+    srv_beyond beyond;
+    char *fields; /* the other parameters as members of a JSON object, "" or ",…" */
     size_t fields_size, fields_room;
 } srv_infer;
 

@@ -103,6 +103,7 @@ static bool load_json(srv_infer_reader *r, input *in, attn_tensor *t) {
     s->p = in->data;
     if (!srv_tensor_list(s, in->type->dtype, t))
         return false;
+    r->out->beyond = s->beyond;
     s->p = after;
     size_t count = 0;
     attn_tensor_count(t, &count);

@@ -5,7 +5,7 @@
 #ifndef SRV_SCAN_H
 #define SRV_SCAN_H
 
-#include "request.h"
+#include "wire/container.h"
 
 #define SRV_PATH_ROOM 480
 
@@ -26,6 +26,7 @@ typedef struct srv_scan {
     const char *start, *p, *end; /* the text; end: the byte after it, which is NUL */
     srv_path path;
     size_t depth, max_depth;
+    srv_beyond beyond;
 } srv_scan;
 
 static inline void srv_scan_space(srv_scan *s) {

@@ -3,6 +3,7 @@
  * Room for the elements comes from counting commas up to the next string (a tensor holds none),
  * which costs a fraction of reading the numbers and spares growing; what is left over goes back. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "wire/number.h"
@@ -162,6 +163,32 @@ static bool read_element(srv_list *l, size_t i) {
     return true;
 }
 
+/* A number that no element of this float type can be: an infinity, remembered for the one who may
+ * allow it. */
+static bool take_beyond(srv_list *l, int level, size_t at) {
+    srv_scan *s = l->s;
+    char found[SRV_FOUND_ROOM], text[160];
+    double value;
+    bool whole = l->dtype == ATTN_I32 || l->dtype == ATTN_I64 || l->dtype == ATTN_U8;
+    const char *next = whole || l->dtype == ATTN_BOOL ? NULL : srv_read_f64(s->p, s->end, &value);
+    if (!next)
+        return false;
+    if (!s->beyond.pointer) {
+        size_t mark = s->path.size;
+        int n = snprintf(text, sizeof text, "expected a number within %s, found %s",
+                         attn_dtype_name(l->dtype), srv_scan_found(s, s->p, found));
+        push_place(l, level, at);
+        s->beyond.pointer = attn_arena_text(s->req->arena, s->path.text, s->path.size);
+        s->beyond.text = attn_arena_text(s->req->arena, text, (size_t)n);
+        srv_path_back(&s->path, mark);
+        if (!s->beyond.pointer || !s->beyond.text)
+            return false;
+    }
+    srv_tensor_store(l->data, l->dtype, l->count, value < 0 ? -(double)INFINITY : (double)INFINITY);
+    s->p = next;
+    return true;
+}
+
 static void read_singles(srv_list *l, bool *comma) {
     srv_scan *s = l->s;
     size_t n;
@@ -180,7 +207,8 @@ bool srv_list_row(srv_list *l, int level, size_t *n) {
             read_singles(l, &comma);
         if (comma) {
             srv_scan_space(s);
-            if (l->count == l->room || !read_element(l, l->count))
+            if (l->count == l->room ||
+                (!read_element(l, l->count) && !take_beyond(l, level, l->count - first)))
                 return srv_list_refuse(l, level, l->count - first);
             l->count++;
         }

@@ -221,3 +221,29 @@ def test_slow_first_bytes(daemon):
             reply += chunk
     assert reply.startswith(b"HTTP/1.1 200")
     assert json.loads(reply.split(b"\r\n\r\n", 1)[1]) == ask(daemon, {"query": q.tolist()})
+
+
+@pytest.mark.parametrize("number", ["1e39", "-1e39", "1e400", "3.5e38"])
+@pytest.mark.parametrize("first", [True, False])
+def test_numbers_beyond_float32_may_be_let_through(daemon, number, first):
+    """As infinities, wherever in the body allow_nonfinite stands."""
+    tensors = f'"query":[[1,0]],"key":[[1,0]],"value":[[{number},2]]'
+    allow = '"allow_nonfinite":true'
+    reply = daemon.post("/v1/attention", "{" + ",".join([allow, tensors] if first else [tensors, allow]) + "}")
+    assert reply.status_code == 200 and reply.json()["output"] == [[None, 2]], reply.text
+    reply = daemon.post("/v1/attention", "{" + tensors + ',"allow_nonfinite":false}')
+    assert reply.status_code == 422 and reply.json()["pointer"] == "/value/0/0" and number in reply.json()["detail"]
+    infer = {"inputs": [{"name": n, "shape": [1, 2], "datatype": "FP32", "data": [1, 0]} for n in ("query", "key")]}
+    text = json.dumps(infer)[:-2] + ',{"name":"value","shape":[1,2],"datatype":"FP32","data":[%s,2]}]' % number
+    path = "/v2/models/scaled_dot_product_attention/infer"
+    assert daemon.post(path, text + "}").status_code == 400
+    reply = daemon.post(path, text + ',"parameters":{"allow_nonfinite":true}}')
+    assert reply.json()["outputs"][0]["data"] == [None, 2]
+
+
+def test_the_bound_beside_tensors_is_a_setting(start):
+    body = {"query": [[1, 2]], "labels": {"query": ["x" * 5000]}}
+    daemon = start("--max-envelope-bytes", "4096")
+    problem = daemon.post("/v1/attention", body).json()
+    assert problem["status"] == 413 and problem["limit"] == {"value": 4096, "setting": "max_envelope_bytes"}
+    assert start().post("/v1/attention", body).status_code == 200
