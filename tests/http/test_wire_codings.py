@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tritonclient.http as triton
 
+from conftest import PATIENCE
 from api_client import ask, normal, qkv
 
 MIB = 1 << 20
@@ -24,6 +25,10 @@ def squeeze(body, coding):
 
 def send(daemon, body, coding, **headers):
     return daemon.post("/v1/attention", body, headers={"Content-Encoding": coding, **headers})
+
+
+# AddressSanitizer keeps what was freed for a while.
+SLACK = 64 * MIB if PATIENCE <= 60 else 512 * MIB
 
 
 def memory(daemon):
@@ -127,7 +132,7 @@ def test_bomb(start, coding):
     problem = reply.json()
     assert reply.status_code == 413 and problem["limit"]["setting"] == "max_inflate_ratio", problem
     assert time.monotonic() - at < 20
-    assert memory(daemon) - before < 2 * 200 * len(body) + 64 * MIB
+    assert memory(daemon) - before < 2 * 200 * len(body) + SLACK
     assert ask(daemon, {"query": [[1, 2]]})["output"] == [[1, 2]]
 
 
@@ -207,7 +212,7 @@ def test_a_body_that_lies_about_its_shape(start):
             reply += piece
     worst = others()
     assert reply.startswith(b"HTTP/1.1 422") and b"needs 8 elements" in reply, reply[:300]
-    assert memory(daemon) - before < size + 64 * MIB  # the body, and no tensor beside it
+    assert memory(daemon) - before < size + SLACK  # the body, and no tensor beside it
     assert worst < 5
 
 
