@@ -29,7 +29,7 @@ typedef struct attn_block_work {
     void *line;              /* [keys] results of a row before they are narrowed */
     void *terms, *term_sums; /* [rows, relative] SHAW: terms of scores, weights by distance */
     uint8_t *keep;           /* [keys] */
-    bool watch; /* note magnitudes of the keys and values that are packed on the way */
+    bool watch;              /* note magnitudes of the keys and values that are packed on the way */
     double key_reach, value_reach;
 } attn_block_work;
 
