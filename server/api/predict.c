@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -282,9 +281,6 @@ static bool measure(srv_predictor *p, attn_pool *pool) {
     s[SRV_UNIT_SINE] = best_of(make_sines) / VALUES;
     s[SRV_UNIT_NORMAL] = best_of(make_normals) / VALUES;
     p->spread = measure_spread(pool);
-    for (int i = 0; i < SRV_UNITS; i++)
-        fprintf(stderr, "%d %.3f ns\n", i, 1e9 * s[i]);
-    fprintf(stderr, "spread %.3f\n", p->spread);
     for (int i = 0; i < SRV_UNITS; i++)
         if (!isfinite(s[i]))
             return false;
