@@ -35,10 +35,10 @@ const timer = setInterval(() => {
 </script>"""
 
 
-def program(language, blocks=1):
-    """The README's first program in a language, of so many blocks, and the commands and output below it."""
+def program(language):
+    """The README's one program in a language, and the commands and output printed below it."""
     found = re.findall(rf"^```{language}\n(.*?)^```(.*?)(?=^```\w|^#)(?:```console\n(.*?)^```)?", README, re.M | re.S)
-    assert len(found) == blocks, f"{len(found)} blocks of {language}"
+    assert len(found) == 1, f"{len(found)} blocks of {language}"
     text, _, console = found[0]
     return text, console
 
@@ -143,11 +143,8 @@ def test_page_says_when_the_origin_is_not_allowed(start, site, tmp_path):
     assert "fetch" in seen["text"].lower() and not drawn(seen).any()
 
 
-PYTHON = 2  # blocks: the example, and the lines that send safetensors
-
-
 def test_safetensors_lines(daemon):
-    lines = re.findall(r"^```python\n(.*?)^```", README, re.M | re.S)[1]
+    [lines] = re.findall(r"^```py\n(.*?)^```", README, re.M | re.S)
     q = np.arange(6, dtype=np.float32).reshape(2, 3) / 4
     names = {"q": q, "url": daemon.url, "requests": requests}
     exec(lines, names)
@@ -157,7 +154,7 @@ def test_safetensors_lines(daemon):
 
 
 def test_python_example(daemon, tmp_path):
-    text, shown = program("python", PYTHON)
+    text, shown = program("python")
     [(command, output)] = console(shown)
     assert text.count(SERVICE) == 1 and command == "python3 example.py"
     (tmp_path / "example.py").write_text(text.replace(SERVICE, daemon.url))
@@ -166,7 +163,7 @@ def test_python_example(daemon, tmp_path):
 
 
 def test_python_example_prints_the_problem(daemon, tmp_path):
-    text, _ = program("python", PYTHON)
+    text, _ = program("python")
     wrong = text.replace(SERVICE, daemon.url).replace('"is_causal"', '"is_casual"')
     done = subprocess.run([sys.executable, "-c", wrong], text=True, capture_output=True, timeout=PATIENCE)
     assert done.returncode == 1 and 'did you mean "is_causal"' in done.stderr
