@@ -145,15 +145,15 @@ def idle_connections(daemon, n):
 
 
 def state(daemon):
-    status = Path(f"/proc/{daemon.pid}/status").read_text()
-    rss = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
-    return {
-        "descriptors": len(os.listdir(f"/proc/{daemon.pid}/fd")),
+    found = {  # first, since asking opens the connection that asks
         "in_flight": daemon.metric("attnd_requests_in_flight"),
         "waiting": daemon.metric("attnd_queue_waiting"),
         "reserved": daemon.metric("attnd_memory_reserved_bytes"),
-        "rss_kib": rss,
     }
+    status = Path(f"/proc/{daemon.pid}/status").read_text()
+    rss = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+    descriptors = len(os.listdir(f"/proc/{daemon.pid}/fd"))
+    return {**found, "descriptors": descriptors, "rss_kib": int(rss.split()[1])}
 
 
 def settled(daemon, like):
