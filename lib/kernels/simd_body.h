@@ -157,14 +157,30 @@ INLINE void score_rows(const int mr, const int nv, float *tile, const float *q, 
             vstore(tile + (size_t)r * KEYS + (size_t)v * LANES, acc[r][v]);
 }
 
+/* Values are summed in chains of at most CHAIN keys, which begin at multiples of CHAIN in the
+ * packed tile: the error of a chain grows with its length, and a tile entered later keeps the
+ * others' order. */
+enum { CHAIN = 32 };
+
 INLINE void accumulate_rows(const int mr, const int nv, float *acc_to, size_t lda, const float *p,
-                            const float *panel, size_t n, const float *factor) {
-    vf acc[MR][NV];
-    product(mr, nv, p, KEYS, panel, n, acc);
+                            const float *panel, size_t first, size_t n, const float *factor) {
+    vf total[MR][NV];
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++)
+            total[r][v] = vset(0.0f);
+    for (size_t d = 0, end; d < n; d = end) {
+        end = d + CHAIN - (first + d) % CHAIN;
+        end = end < n ? end : n;
+        vf acc[MR][NV];
+        product(mr, nv, p + d, KEYS, panel + d * PW, end - d, acc);
+        for (int r = 0; r < mr; r++)
+            for (int v = 0; v < nv; v++)
+                total[r][v] = vadd(total[r][v], acc[r][v]);
+    }
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++) {
             float *to = acc_to + (size_t)r * lda + (size_t)v * LANES;
-            vstore(to, vfma(vload(to), vset(factor[r]), acc[r][v]));
+            vstore(to, vfma(vload(to), vset(factor[r]), total[r][v]));
         }
 }
 
@@ -193,9 +209,9 @@ INLINE void score_panel(const int nv, float *tile, const float *q, size_t ldq, s
 }
 
 INLINE void accumulate_panel(const int nv, float *acc, size_t lda, const float *tile, size_t rows,
-                             const float *panel, size_t n, const float *factor) {
+                             const float *panel, size_t first, size_t n, const float *factor) {
 #define CALL(mr, nv_)                                                                              \
-    accumulate_rows(mr, nv_, acc + r * lda, lda, tile + r * KEYS, panel, n, factor + r)
+    accumulate_rows(mr, nv_, acc + r * lda, lda, tile + r * KEYS, panel, first, n, factor + r)
     for (size_t r = 0; r < rows; r += MR)
         EACH_ROWS(CALL, rows - r, nv)
 #undef CALL
@@ -262,17 +278,17 @@ static void NAME(k_accumulate)(void *acc, const void *tile, size_t rows, const v
         const float *panel = (const float *)packed_value + c * packed + first * PW;
         switch (panel_vectors(Ev - c)) {
         case 1:
-            accumulate_panel(1, to, lda, tile, rows, panel, n, factor);
+            accumulate_panel(1, to, lda, tile, rows, panel, first, n, factor);
             break;
         case 2:
-            accumulate_panel(2, to, lda, tile, rows, panel, n, factor);
+            accumulate_panel(2, to, lda, tile, rows, panel, first, n, factor);
             break;
 #if NV > 2
         case 3:
-            accumulate_panel(3, to, lda, tile, rows, panel, n, factor);
+            accumulate_panel(3, to, lda, tile, rows, panel, first, n, factor);
             break;
         default:
-            accumulate_panel(4, to, lda, tile, rows, panel, n, factor);
+            accumulate_panel(4, to, lda, tile, rows, panel, first, n, factor);
 #endif
         }
     }

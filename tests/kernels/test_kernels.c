@@ -261,9 +261,10 @@ static void sum_ignores_history(const attn_kernels *k, uint64_t seed) {
     numbers_free(&low), numbers_free(&high), numbers_free(&v);
 }
 
-/* A packed tile entered at a panel gives what its part alone, packed anew, gives. */
+/* A packed tile entered at a panel (and a chain of sums) gives what its part alone, packed anew,
+ * gives. */
 static void part_round(const attn_kernels *k, uint64_t seed) {
-    const size_t E = 1 + pick(seed, 0, 70), first = k->panel * pick(seed, 1, k->keys / k->panel);
+    const size_t E = 1 + pick(seed, 0, 70), first = 64 * pick(seed, 1, k->keys / 64);
     const size_t all = first + 1 + pick(seed, 2, k->keys - first),
                  n = 1 + pick(seed, 3, all - first);
     numbers q = numbers_new(3 * E, seed, 1), x = numbers_new(all * E, seed + 1, 1);
