@@ -124,6 +124,11 @@ static void merge_parts(const attn_heatmap_work *w, size_t map) {
         m->range[0] = all->low;
         m->range[1] = all->high;
     }
+    if (p->options->signed_values) {
+        float most = fmaxf(fabsf(m->range[0]), fabsf(m->range[1]));
+        m->range[0] = -most;
+        m->range[1] = most;
+    }
 }
 
 /* Closes the gaps that rows with few runs or edges left, in place: targets never pass their source.

@@ -71,6 +71,13 @@ static attn_status load_rows(const attn_heatmap_work *w, size_t map, size_t lane
     return ATTN_OK;
 }
 
+/* Ties of magnitude go to the positive value; nothing is as small as the empty cell. */
+static bool larger(float v, float than, bool by_magnitude) {
+    if (!by_magnitude || than == -INFINITY)
+        return v > than;
+    return fabsf(v) > fabsf(than) || (v > than && fabsf(v) == fabsf(than));
+}
+
 static void pool_row(const attn_heatmap_plan *p, const attn_heatmap_line *line,
                      attn_heatmap_cell *cells) {
     size_t end = p->col0 + p->cols;
@@ -87,7 +94,7 @@ static void pool_row(const attn_heatmap_plan *p, const attn_heatmap_line *line,
             }
             cell.count++;
             cell.sum += (double)v;
-            cell.max = v > cell.max ? v : cell.max;
+            cell.max = larger(v, cell.max, p->options->signed_values) ? v : cell.max;
         }
         cells[c] = cell;
     }
@@ -173,8 +180,9 @@ attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane_ind
             size_t r = i / p->step[0];
             if (status || (i + 1 < p->rows && (i + 1) / p->step[0] == r))
                 continue;
-            w->maps[map].row_entropy[r] =
-                entropy.rows ? (float)(entropy.sum / (double)entropy.rows) : NAN;
+            w->maps[map].row_entropy[r] = entropy.rows && !p->options->signed_values
+                                              ? (float)(entropy.sum / (double)entropy.rows)
+                                              : NAN;
             flush_cells(w, map, r, lane->cells, part);
             entropy = (entropy_sum){0};
         }

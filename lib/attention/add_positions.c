@@ -4,6 +4,8 @@
 #include <attn/positions.h>
 #include <string.h>
 
+#include "attention/dense.h"
+
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
 }
@@ -39,19 +41,9 @@ static attn_status first_positions(const attn_inputs *projected, bool queries, s
     return ATTN_OK;
 }
 
-/* Row r of a tensor whose last axis is a row. */
-static const char *row_at(const attn_tensor *t, size_t r) {
-    ptrdiff_t at = 0;
-    for (int a = t->rank - 2; a >= 0; a--) {
-        at += (ptrdiff_t)(r % t->dims[a]) * t->strides[a];
-        r /= t->dims[a];
-    }
-    return (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype);
-}
-
 static void add_row(const attn_tensor *x, size_t r, const double *position, double *sum, size_t D,
                     attn_tensor *out) {
-    attn_widen_f64(sum, row_at(x, r), x->dtype, x->strides[x->rank - 1], D);
+    attn_widen_f64(sum, attn_dense_row(x, r), x->dtype, x->strides[x->rank - 1], D);
     for (size_t c = 0; c < D; c++) {
         sum[c] += position[c];
         if (out->dtype == ATTN_F32)

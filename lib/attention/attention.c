@@ -4,8 +4,7 @@
 
 #include "attention/attention_private.h"
 
-/* A view [B, H, rows, width] of a tensor in a layout; batch axes of size 1 have stride 0. */
-static bool make_view(const attn_attention *a, const attn_tensor *t, attn_layout layout,
+bool attn_layout_view(const attn_attention *a, const attn_tensor *t, attn_layout layout,
                       attn_arena *arena, attn_view *view) {
     const int r = t->rank, n = a->dims.batch_rank;
     ptrdiff_t batch[ATTN_MAX_RANK];
@@ -42,17 +41,17 @@ static bool make_views(attn_attention *a, attn_arena *arena) {
     const attn_attention_dims *d = &a->dims;
     const attn_tensor *key = in->key.rank ? &in->key : &in->query;
     const attn_tensor *value = in->value.rank ? &in->value : key;
-    if (!make_view(a, &in->query, in->layout, arena, &a->query) ||
-        !make_view(a, key, in->layout, arena, &a->key) ||
-        !make_view(a, value, in->layout, arena, &a->value))
+    if (!attn_layout_view(a, &in->query, in->layout, arena, &a->query) ||
+        !attn_layout_view(a, key, in->layout, arena, &a->key) ||
+        !attn_layout_view(a, value, in->layout, arena, &a->value))
         return false;
     if (in->layout == ATTN_BLD) {
         a->query.head = (ptrdiff_t)d->E * a->query.col;
         a->key.head = (ptrdiff_t)d->Ek * a->key.col;
         a->value.head = (ptrdiff_t)d->Ev * a->value.col;
     }
-    if (d->past && (!make_view(a, &in->past_key, ATTN_BHLE, arena, &a->past_key) ||
-                    !make_view(a, &in->past_value, ATTN_BHLE, arena, &a->past_value)))
+    if (d->past && (!attn_layout_view(a, &in->past_key, ATTN_BHLE, arena, &a->past_key) ||
+                    !attn_layout_view(a, &in->past_value, ATTN_BHLE, arena, &a->past_value)))
         return false;
     a->out_head = (ptrdiff_t)(in->layout == ATTN_BHLE ? d->L * d->Ev : d->Ev);
     a->out_row = (ptrdiff_t)(in->layout == ATTN_BHLE ? d->Ev : d->Hq * d->Ev);
@@ -93,6 +92,18 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
     return ATTN_OK;
 }
 
+static attn_status choose_kernels(attn_attention *a, attn_error *err) {
+    attn_isa isa = ATTN_ISA_REF;
+    a->kernels = attn_kernels_current();
+    if (a->in.kernel && (!attn_isa_parse(a->in.kernel, &isa) || !attn_isa_available(isa)))
+        return attn_fail(err, ATTN_EUNSUPPORTED, "kernel",
+                         "expected a kernel table of this processor, found \"%.32s\"",
+                         a->in.kernel);
+    if (a->in.kernel || a->dims.result == ATTN_F64)
+        a->kernels = attn_kernels_of(a->dims.result == ATTN_F64 ? ATTN_ISA_REF : isa);
+    return ATTN_OK;
+}
+
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err) {
     attn_attention *a = attn_arena_small(arena, sizeof *a);
@@ -105,7 +116,9 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     if (status != ATTN_OK)
         return status;
     const attn_attention_dims *d = &a->dims;
-    a->kernels = d->result == ATTN_F64 ? attn_kernels_of(ATTN_ISA_REF) : attn_kernels_current();
+    status = choose_kernels(a, err);
+    if (status != ATTN_OK)
+        return status;
     const bool unit = attn_score_form_of(in->score.kind)->unit_scale;
     a->scale = !isnan(in->scale) ? in->scale : unit ? 1 : 1 / sqrt((double)(d->E ? d->E : 1));
     if (!make_views(a, arena))

@@ -34,6 +34,11 @@ struct attn_attention {
 /* How a row was computed: attn_stats.kind. */
 enum { ATTN_ROW_TABLE = 0, ATTN_ROW_CAREFUL = 1 };
 
+/* A view [B, H, rows, width] of a tensor in a layout; batch axes of size 1 have stride 0. The head
+ * stride of ATTN_BLD is left 0, for the caller, who knows the width. */
+bool attn_layout_view(const attn_attention *a, const attn_tensor *t, attn_layout layout,
+                      attn_arena *arena, attn_view *view);
+
 /* n rows j0 … of a sequence whose first `past_rows` rows live in `past`, as elements of `elem`
  * bytes. Points into the memory when that can be read in place, else widens into scratch [n,
  * width]; *ld is the row stride. */

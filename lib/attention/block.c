@@ -100,17 +100,27 @@ void attn_block_begin(const attn_attention *a, const attn_block *block, const vo
                         row_of(w->terms, r, a->rule.relative, k));
 }
 
-static double reach_of(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width) {
-    double reach = 0;
-    if (ld == width)
-        return k->reach(rows, n * width);
-    for (size_t r = 0; r < n; r++)
-        reach = fmax(reach, k->reach((const char *)rows + r * ld * k->elem, width));
-    return reach;
+void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                          attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const size_t E = a->dims.score_width;
+    size_t ld;
+    const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, w->source, &ld);
+    w->key_reach = fmax(w->key_reach, k->pack_key(w->packed_key, rows, ld, n, E));
+}
+
+static void load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                        attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const size_t Ev = a->dims.Ev;
+    size_t ld;
+    const void *rows = attn_value_rows(a, b, hkv, j0, n, k->elem, w->source, &ld);
+    w->value_reach = fmax(w->value_reach, k->pack_value(w->packed_value, rows, ld, n, Ev));
 }
 
 void attn_block_scores(const attn_attention *a, const attn_block *block, const attn_packed *packed,
-                       size_t j0, size_t n, const void *q, size_t ldq, attn_block_work *w) {
+                       size_t j0, size_t n, const void *q, size_t ldq, bool scaled,
+                       attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const size_t hkv = attn_kv_head(a, block->h), E = a->dims.score_width;
     const void *keys = w->packed_key;
@@ -118,18 +128,13 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
         keys = packed->keys +
                packed->key_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys) +
                j0 % k->keys * E * k->elem;
-    } else {
-        size_t ld;
-        const void *rows = attn_key_rows(a, block->b, hkv, j0, n, k->elem, w->source, &ld);
-        if (w->watch)
-            w->key_reach = fmax(w->key_reach, reach_of(k, rows, ld, n, E));
-        k->pack_key(w->packed_key, rows, ld, n, E);
     }
+    w->scaled = scaled && !a->score_v && !a->rule.relative;
     if (a->score_v)
         k->score_tanh(w->tile, q, ldq, block->rows, keys, n, E,
                       k == a->kernels ? a->score_v : a->score_v_wide);
     else
-        k->score(w->tile, q, ldq, block->rows, keys, n, E);
+        k->score(w->tile, q, ldq, block->rows, keys, n, E, w->scaled ? a->scale : 1);
     for (size_t r = 0; a->rule.relative && r < block->rows; r++)
         attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem,
                       row_of(w->terms, r, a->rule.relative, k), row_of(w->tile, r, k->keys, k));
@@ -147,7 +152,7 @@ void attn_block_edit(const attn_attention *a, const attn_block *block, size_t ro
                            w->bias);
         edit.bias = w->bias;
     }
-    if (stage >= ATTN_STAGE_SCALED)
+    if (stage >= ATTN_STAGE_SCALED && !w->scaled)
         edit.scale = a->scale;
     if (stage >= ATTN_STAGE_SOFTCAPPED)
         edit.softcap = a->in.softcap;
@@ -165,12 +170,6 @@ static void accumulate(const attn_attention *a, const attn_block *block, const a
         all = a->dims.S - tile < k->keys ? a->dims.S - tile : k->keys;
         values = packed->values +
                  packed->value_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys);
-    } else {
-        size_t ld;
-        const void *rows = attn_value_rows(a, block->b, hkv, j0, n, k->elem, w->source, &ld);
-        if (w->watch)
-            w->value_reach = fmax(w->value_reach, reach_of(k, rows, ld, n, a->dims.Ev));
-        k->pack_value(w->packed_value, rows, ld, n, a->dims.Ev);
     }
     k->accumulate(w->acc, w->tile, block->rows, values, first, n, all, a->dims.Ev, w->factor);
 }
@@ -235,16 +234,25 @@ static void hide_tile(const attn_attention *a, const attn_block *block, size_t j
             set(scores, r * a->dims.S + j0 + j, -INFINITY, k);
 }
 
-static void visit_tile(const attn_attention *a, const attn_block *block, const attn_packed *packed,
-                       size_t j0, size_t n, const void *q, size_t ldq, void *scores,
-                       attn_block_work *w) {
+/* Full rows of scaled scores that nothing hides or adds to are as edit would leave them. */
+static bool needs_no_edit(const attn_attention *a, size_t n, const attn_block_work *w) {
+    return w->scaled && n % w->kernels->lanes == 0 && a->in.softcap == 0 && !a->rule.biases &&
+           attn_mask_is_plain(a->mask);
+}
+
+static void visit_tile(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+                       size_t j0, size_t n) {
+    attn_block_work *w = s->w;
+    const attn_block *block = &s->block;
     const attn_kernels *k = w->kernels;
-    attn_block_scores(a, block, packed, j0, n, q, ldq, w);
+    attn_block_scores(a, block, packed, j0, n, s->q, s->ldq, true, w);
+    const bool finished = needs_no_edit(a, n, w);
     for (size_t r = 0; r < block->rows; r++) {
-        attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
-        if (scores)
-            memcpy((char *)scores + (r * a->dims.S + j0) * k->elem, row_of(w->tile, r, k->keys, k),
-                   n * k->elem);
+        if (!finished)
+            attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
+        if (s->scores)
+            memcpy((char *)s->scores + (r * a->dims.S + j0) * k->elem,
+                   row_of(w->tile, r, k->keys, k), n * k->elem);
     }
     k->softmax(w->tile, block->rows, n, w->max, w->sum, w->factor);
     if (a->in.dropout_p > 0)
@@ -254,22 +262,32 @@ static void visit_tile(const attn_attention *a, const attn_block *block, const a
     accumulate(a, block, packed, j0, n, w);
 }
 
-void attn_block_stream(const attn_attention *a, const attn_block *block, const attn_packed *packed,
-                       const void *q, size_t ldq, void *scores, attn_block_work *w) {
-    const attn_kernels *k = w->kernels;
+void attn_block_stream(const attn_attention *a, const attn_stream *streams, size_t count,
+                       const attn_packed *packed) {
+    const attn_block *first = &streams[0].block;
+    const attn_kernels *k = streams[0].w->kernels;
+    const size_t hkv = attn_kv_head(a, first->h);
     size_t lo, hi;
-    start(a, block, q, ldq, w);
-    attn_block_interval(a, block, &lo, &hi);
+    for (size_t s = 0; s < count; s++)
+        start(a, &streams[s].block, streams[s].q, streams[s].ldq, streams[s].w);
+    attn_block_interval(a, first, &lo, &hi);
     for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
         /* The part of the tile between lo and hi, from the beginning of a panel. */
         const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;
         const size_t n = (hi - tile < k->keys ? hi : tile + k->keys) - j;
-        if (attn_mask_tile_hidden(a->mask, block->b, block->i, block->rows, j, n))
-            hide_tile(a, block, j, n, scores, k);
-        else
-            visit_tile(a, block, packed, j, n, q, ldq, scores, w);
+        const bool hidden = attn_mask_tile_hidden(a->mask, first->b, first->i, first->rows, j, n);
+        if (!hidden && !packed) {
+            attn_block_load_keys(a, first->b, hkv, j, n, streams[0].w);
+            load_values(a, first->b, hkv, j, n, streams[0].w);
+        }
+        for (size_t s = 0; s < count; s++)
+            if (hidden)
+                hide_tile(a, &streams[s].block, j, n, streams[s].scores, k);
+            else
+                visit_tile(a, &streams[s], packed, j, n);
     }
-    for (size_t r = 0; a->rule.values && r < block->rows; r++)
-        attn_shaw_values(a, k->elem, row_of(w->term_sums, r, a->rule.relative, k),
-                         row_of(w->acc, r, k->acc_room(a->dims.Ev), k));
+    for (size_t s = 0; s < count; s++)
+        for (size_t r = 0; a->rule.values && r < first->rows; r++)
+            attn_shaw_values(a, k->elem, row_of(streams[s].w->term_sums, r, a->rule.relative, k),
+                             row_of(streams[s].w->acc, r, k->acc_room(a->dims.Ev), k));
 }

@@ -16,6 +16,9 @@ typedef struct attn_packed {
     _Atomic int any_bad;
 } attn_packed;
 
+/* So few query rows that packing all keys for them does not pay. */
+enum { ATTN_FEW_QUERIES = 8 };
+
 /* Scratch of one lane for one table. */
 typedef struct attn_block_work {
     const attn_kernels *kernels;
@@ -25,12 +28,12 @@ typedef struct attn_block_work {
     void *max, *sum, *factor; /* [rows], [rows, lanes], [rows] */
     void *source;             /* [keys, max(score width, Ev)] widened rows */
     void *packed_key, *packed_value;
-    void *bias;              /* [keys] */
-    void *line;              /* [keys] results of a row before they are narrowed */
-    void *terms, *term_sums; /* [rows, relative] SHAW: terms of scores, weights by distance */
-    uint8_t *keep;           /* [keys] */
-    bool watch;              /* note magnitudes of the keys and values that are packed on the way */
-    double key_reach, value_reach;
+    void *bias;                    /* [keys] */
+    void *line;                    /* [keys] results of a row before they are narrowed */
+    void *terms, *term_sums;       /* [rows, relative] SHAW: terms of scores, weights by distance */
+    uint8_t *keep;                 /* [keys] */
+    bool scaled;                   /* the tile's scores are */
+    double key_reach, value_reach; /* of what was packed on the way */
 } attn_block_work;
 
 /* Bytes of a work area; false on overflow. */
@@ -51,19 +54,36 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
 
-/* Raw scores of the block against keys j0 … j0 + n - 1 into w->tile. packed NULL: keys are packed
- * here, as they are (NaN included). After attn_block_begin. */
+/* Pack keys (values) j0 … j0 + n - 1 of one head as they are (NaN included) into w, and note their
+ * reach: what the functions below read where `packed` is NULL. */
+void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                          attn_block_work *w);
+
+/* Scores of the block against keys j0 … j0 + n - 1 into w->tile. packed NULL: against those in
+ * w->packed_key. `scaled`: the scale may be applied at once, where nothing comes before it;
+ * attn_block_edit knows. After attn_block_begin. */
 void attn_block_scores(const attn_attention *a, const attn_block *block, const attn_packed *packed,
-                       size_t j0, size_t n, const void *q, size_t ldq, attn_block_work *w);
+                       size_t j0, size_t n, const void *q, size_t ldq, bool scaled,
+                       attn_block_work *w);
 
 /* Edits for cells j0 … of row i, up to a stage. */
 void attn_block_edit(const attn_attention *a, const attn_block *block, size_t row, size_t j0,
                      size_t n, attn_stage stage, attn_block_work *w);
 
-/* The whole pass: leaves acc, max, sum. `scores`: where edited scores go, row-major [rows, S] of
- * the table's element type, or NULL. */
-void attn_block_stream(const attn_attention *a, const attn_block *block, const attn_packed *packed,
-                       const void *q, size_t ldq, void *scores, attn_block_work *w);
+/* One block on its way over the keys. */
+typedef struct attn_stream {
+    attn_block block;
+    const void *q; /* [rows, score width] with stride ldq */
+    size_t ldq;
+    void *scores; /* where edited scores go, row-major [rows, S] of the table's elements; or NULL */
+    attn_block_work *w;
+} attn_stream;
+
+/* The whole pass: leaves acc, max, sum of each block in its work area. The blocks differ in their
+ * heads alone, which share one key/value head. packed NULL: each tile is packed once for all of
+ * them, into the first one's area, which the others' packed_key and packed_value must point to. */
+void attn_block_stream(const attn_attention *a, const attn_stream *streams, size_t count,
+                       const attn_packed *packed);
 
 /* Tile t of the packed operands. */
 static inline size_t attn_packed_tile(const attn_attention *a, const attn_packed *p, size_t b,

@@ -85,7 +85,9 @@ static void compute_block(const request *q, const attn_block *block, const attn_
         const size_t from = tile < range->col ? range->col : tile;
         const size_t to = tile_end < end ? tile_end : end;
         const size_t j0 = packed ? tile : from, n = (packed ? tile_end : to) - j0;
-        attn_block_scores(a, block, packed, j0, n, queries, ld, w);
+        if (!packed)
+            attn_block_load_keys(a, block->b, attn_kv_head(a, block->h), j0, n, w);
+        attn_block_scores(a, block, packed, j0, n, queries, ld, q->stage >= ATTN_STAGE_SCALED, w);
         for (size_t r = 0; r < block->rows; r++) {
             const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
             if (q->stats && q->stats->kind[row] != kind)

@@ -30,7 +30,8 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
     const attn_kernels *k = table_of(d);
     const size_t rows = d->L < k->rows ? d->L : k->rows, E = d->score_width,
                  widest = E > d->Ev ? E : d->Ev;
-    const size_t areas = slots * (want & (ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES) ? 2 : 1);
+    const size_t runs = d->L <= ATTN_FEW_QUERIES ? d->Hq / d->Hkv : 1;
+    const size_t areas = slots * (runs + (want & (ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES) ? 1 : 0));
     size_t table, careful, prepared;
     *bytes = 0;
     return attn_pack_bytes(d, k, d->B, bytes) && attn_prepare_bytes(d, k, &prepared) &&

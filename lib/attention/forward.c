@@ -12,10 +12,19 @@
 #include "attention/cells.h"
 
 #define PIECE_OPERATIONS 1e8 /* about a millisecond of a fast table */
-enum { FEW_QUERIES = 8 };    /* so few rows that packing keys for all of them does not pay */
+
+/* One block of rows under way. */
+typedef struct block_run {
+    attn_stream stream;
+    attn_block_work work;
+    uint64_t careful; /* rows that the table must not compute */
+    double reach;     /* of its queries */
+} block_run;
 
 typedef struct lane {
-    attn_block_work work, careful;
+    block_run *runs; /* one; without packed keys one a head of a group */
+    attn_stream *streams;
+    attn_block_work careful;
 } lane;
 
 typedef struct forward {
@@ -138,39 +147,45 @@ static attn_status careful_row(forward *f, const attn_block *block, size_t r, la
     attn_block one = {block->b, block->h, block->i + r, 1};
     size_t ld;
     const void *q = attn_query_rows(a, one.b, one.h, one.i, 1, w->kernels->elem, w->query, &ld);
-    attn_block_stream(a, &one, NULL, q, ld, NULL, w);
+    const attn_stream stream = {.block = one, .q = q, .ldq = ld, .w = w};
+    attn_block_stream(a, &stream, 1, NULL);
     return finish_row(f, block, r, ATTN_ROW_CAREFUL, 0, w, err);
 }
 
 /* Queries as the table reads them. Rows that are not finite are zeroed and marked careful, or
  * refused when they see a key. Gives the largest magnitude of the others. */
-static attn_status load_queries(const forward *f, const attn_block *block, attn_block_work *w,
-                                const void **q, size_t *ld, uint64_t *careful, double *reach,
-                                attn_error *err) {
+static attn_status load_queries(const forward *f, block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
+    const attn_block *block = &run->stream.block;
+    attn_block_work *w = &run->work;
     const attn_kernels *k = w->kernels;
     const size_t E = a->dims.score_width;
-    *q = attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, ld);
-    *reach = *ld == E ? k->reach(*q, block->rows * E) : INFINITY;
-    if (isfinite(*reach))
+    size_t ld;
+    const void *q =
+        attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, &ld);
+    run->careful = 0;
+    run->stream.q = q;
+    run->stream.ldq = ld;
+    run->reach = ld == E ? k->reach(q, block->rows * E) : INFINITY;
+    if (isfinite(run->reach))
         return ATTN_OK;
-    *reach = 0;
+    run->reach = 0;
     for (size_t r = 0; r < block->rows; r++) {
-        double x = k->reach((const char *)*q + r * *ld * k->elem, E);
+        double x = k->reach((const char *)q + r * ld * k->elem, E);
         if (isfinite(x)) {
-            *reach = fmax(*reach, x);
+            run->reach = fmax(run->reach, x);
             continue;
         }
         attn_status status = attn_refuse_query(a, block->b, block->h, block->i + r, err);
         if (status != ATTN_OK)
             return status;
-        *careful |= UINT64_C(1) << r;
-        if (*q != w->query) {
+        run->careful |= UINT64_C(1) << r;
+        if (run->stream.q != w->query) {
             for (size_t c = 0; c < block->rows; c++)
-                memcpy((char *)w->query + c * E * k->elem, (const char *)*q + c * *ld * k->elem,
+                memcpy((char *)w->query + c * E * k->elem, (const char *)q + c * ld * k->elem,
                        E * k->elem);
-            *q = w->query;
-            *ld = E;
+            run->stream.q = w->query;
+            run->stream.ldq = E;
         }
         memset((char *)w->query + r * E * k->elem, 0, E * k->elem);
     }
@@ -203,43 +218,39 @@ static uint64_t careful_rows(const forward *f, const attn_block *block, double r
     return may_overflow(a, reach, key, value) ? UINT64_MAX : careful;
 }
 
-static attn_status run_block(forward *f, const attn_block *block, lane *l, attn_error *err) {
+/* Scores go to the weights' memory on the way when their elements are the table's. */
+static bool weights_in_pass(const forward *f) {
+    return (f->want & ATTN_WANT_WEIGHTS) &&
+           f->a->kernels->elem == attn_dtype_size(f->a->dims.result);
+}
+
+static attn_status begin_block(const forward *f, const attn_block *block, block_run *run,
+                               attn_error *err) {
     const attn_attention *a = f->a;
-    attn_block_work *w = &l->work;
-    const attn_kernels *k = w->kernels;
-    const size_t elem = attn_dtype_size(a->dims.result);
-    const bool in_pass = (f->want & ATTN_WANT_WEIGHTS) && k->elem == elem;
-    const void *q;
-    void *scores = NULL;
-    size_t ld;
-    uint64_t careful = 0;
-    double reach;
-    attn_status status = load_queries(f, block, w, &q, &ld, &careful, &reach, err);
-    if (status != ATTN_OK)
-        return status;
-    if (f->packed)
-        careful |= careful_rows(f, block, reach);
-    w->watch = !f->packed;
-    w->key_reach = w->value_reach = 0;
-    if (in_pass)
-        scores = result_at(a, &f->out->weights,
-                           attn_row_index(a, block->b, block->h, block->i) * a->dims.S);
-    attn_block_stream(a, block, f->packed, q, ld, scores, w);
-    if (w->watch && !(isfinite(w->key_reach) && isfinite(w->value_reach))) {
-        atomic_store(&f->not_finite, 1);
-        return ATTN_OK;
-    }
-    if (w->watch && may_overflow(a, reach, w->key_reach, w->value_reach))
-        careful = UINT64_MAX;
+    run->stream = (attn_stream){.block = *block, .w = &run->work};
+    attn_status status = load_queries(f, run, err);
+    if (status == ATTN_OK && f->packed)
+        run->careful |= careful_rows(f, block, run->reach);
+    run->work.key_reach = run->work.value_reach = 0;
+    if (weights_in_pass(f))
+        run->stream.scores = result_at(a, &f->out->weights,
+                                       attn_row_index(a, block->b, block->h, block->i) * a->dims.S);
+    return status;
+}
+
+static attn_status end_block(forward *f, block_run *run, lane *l, attn_error *err) {
+    const attn_kernels *k = run->work.kernels;
+    const attn_block *block = &run->stream.block;
+    attn_status status = ATTN_OK;
     for (size_t r = 0; r < block->rows && status == ATTN_OK; r++) {
-        const double max = k->row_max(w->max, r);
+        const double max = k->row_max(run->work.max, r);
         bool wide = k->elem == sizeof(float) && max != -INFINITY && !(fabs(max) < ATTN_WIDE);
-        if (careful >> r & 1 || wide) {
+        if (run->careful >> r & 1 || wide) {
             status = careful_row(f, block, r, l, err);
             continue;
         }
-        status = finish_row(f, block, r, ATTN_ROW_TABLE, r, w, err);
-        if (status == ATTN_OK && in_pass)
+        status = finish_row(f, block, r, ATTN_ROW_TABLE, r, &run->work, err);
+        if (status == ATTN_OK && weights_in_pass(f))
             finish_weights(f, block, r);
     }
     return status;
@@ -250,12 +261,46 @@ static attn_status run_piece(void *ctx, size_t index, size_t lane_index, attn_er
     const attn_attention_dims *d = &f->a->dims;
     const size_t head = index / f->pieces_a_head, rows = f->a->kernels->rows;
     const size_t first = index % f->pieces_a_head * f->blocks_a_piece;
+    lane *l = &f->lanes[lane_index];
     attn_status status = ATTN_OK;
     for (size_t n = first; n < first + f->blocks_a_piece && n < f->row_blocks && status == ATTN_OK;
          n++) {
-        attn_block block = {head / d->Hq, head % d->Hq, n * rows,
-                            d->L - n * rows < rows ? d->L - n * rows : rows};
-        status = run_block(f, &block, &f->lanes[lane_index], err);
+        const attn_block block = {head / d->Hq, head % d->Hq, n * rows,
+                                  d->L - n * rows < rows ? d->L - n * rows : rows};
+        status = begin_block(f, &block, l->runs, err);
+        if (status != ATTN_OK)
+            break;
+        attn_block_stream(f->a, &l->runs->stream, 1, f->packed);
+        status = end_block(f, l->runs, l, err);
+    }
+    return status;
+}
+
+/* Piece without packed keys: few rows of all heads of a group, which share every tile. */
+static attn_status run_group(void *ctx, size_t index, size_t lane_index, attn_error *err) {
+    forward *f = ctx;
+    const attn_attention *a = f->a;
+    const attn_attention_dims *d = &a->dims;
+    const size_t group = d->Hq / d->Hkv;
+    lane *l = &f->lanes[lane_index];
+    attn_status status = ATTN_OK;
+    for (size_t g = 0; g < group && status == ATTN_OK; g++) {
+        const attn_block block = {index / d->Hkv, index % d->Hkv * group + g, 0, d->L};
+        status = begin_block(f, &block, &l->runs[g], err);
+        l->streams[g] = l->runs[g].stream;
+    }
+    if (status != ATTN_OK)
+        return status;
+    attn_block_stream(a, l->streams, group, NULL);
+    const attn_block_work *shared = &l->runs->work;
+    if (!(isfinite(shared->key_reach) && isfinite(shared->value_reach))) {
+        atomic_store(&f->not_finite, 1);
+        return ATTN_OK;
+    }
+    for (size_t g = 0; g < group && status == ATTN_OK; g++) {
+        if (may_overflow(a, l->runs[g].reach, shared->key_reach, shared->value_reach))
+            l->runs[g].careful = UINT64_MAX;
+        status = end_block(f, &l->runs[g], l, err);
     }
     return status;
 }
@@ -296,15 +341,30 @@ static attn_status allocate_results(const attn_attention *a, unsigned want, attn
     return ok ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the results");
 }
 
-static attn_status allocate_lanes(forward *f, size_t slots, attn_arena *arena, attn_error *err) {
-    const attn_attention *a = f->a;
+/* Without packed keys the group's heads share the first one's packed tile. */
+static bool lane_init(const attn_attention *a, lane *l, size_t runs, attn_arena *arena) {
     const attn_kernels *k = a->kernels;
     const size_t rows = a->dims.L < k->rows ? a->dims.L : k->rows;
+    l->runs = attn_arena_zeroed(arena, runs, sizeof *l->runs);
+    l->streams = attn_arena_zeroed(arena, runs, sizeof *l->streams);
+    if (!l->runs || !l->streams)
+        return false;
+    for (size_t g = 0; g < runs; g++) {
+        attn_block_work *w = &l->runs[g].work;
+        if (!attn_block_work_init(w, k, rows, &a->dims, arena))
+            return false;
+        w->packed_key = l->runs->work.packed_key;
+        w->packed_value = l->runs->work.packed_value;
+    }
+    return attn_block_work_init(&l->careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena);
+}
+
+static attn_status allocate_lanes(forward *f, size_t slots, attn_arena *arena, attn_error *err) {
+    const attn_attention_dims *d = &f->a->dims;
+    const size_t runs = d->L <= ATTN_FEW_QUERIES ? d->Hq / d->Hkv : 1;
     f->lanes = attn_arena_zeroed(arena, slots, sizeof *f->lanes);
     for (size_t s = 0; s < slots; s++)
-        if (!f->lanes || !attn_block_work_init(&f->lanes[s].work, k, rows, &a->dims, arena) ||
-            !attn_block_work_init(&f->lanes[s].careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims,
-                                  arena))
+        if (!f->lanes || !lane_init(f->a, &f->lanes[s], runs, arena))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
     return ATTN_OK;
 }
@@ -320,8 +380,10 @@ static attn_status run_rows(forward *f, attn_pool *pool, const attn_control *con
         f->blocks_a_piece = f->row_blocks ? f->row_blocks : 1;
     f->pieces_a_head = (f->row_blocks + f->blocks_a_piece - 1) / f->blocks_a_piece;
     attn_status status = f->lanes ? ATTN_OK : allocate_lanes(f, attn_pool_slots(pool), arena, err);
-    if (status == ATTN_OK)
+    if (status == ATTN_OK && f->packed)
         status = attn_pool_run(pool, d->B * d->Hq * f->pieces_a_head, run_piece, f, control, err);
+    else if (status == ATTN_OK)
+        status = attn_pool_run(pool, d->L ? d->B * d->Hkv : 0, run_group, f, control, err);
     f->out->hidden_rows = f->hidden_rows;
     return status;
 }
@@ -344,9 +406,9 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
     attn_results results;
     attn_status status = allocate_results(a, want, arena, &results, err);
     forward f = {.a = a, .want = want, .out = &results};
-    if (status == ATTN_OK && a->dims.L <= FEW_QUERIES)
+    if (status == ATTN_OK && a->dims.L <= ATTN_FEW_QUERIES)
         status = run_rows(&f, pool, control, arena, err);
-    if (status == ATTN_OK && (a->dims.L > FEW_QUERIES || f.not_finite))
+    if (status == ATTN_OK && (a->dims.L > ATTN_FEW_QUERIES || f.not_finite))
         status = run_packed(a, &f, pool, control, arena, err);
     if (status == ATTN_OK && (want & ATTN_WANT_SCORES))
         status = attn_cells_fill(a, &results.stats, stage, false, pool, control, arena,

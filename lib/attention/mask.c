@@ -45,7 +45,11 @@ void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size
 
 static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t j0, size_t n,
                       uint8_t *keep) {
-    const uint8_t *from = attn_view_at(&part->view, b, h, i, j0);
+    const uint8_t *from = attn_view_at(&part->view, b, h, i, part->bits ? 0 : j0);
+    for (size_t j = j0; part->bits && j < j0 + n; j++)
+        keep[j - j0] = keep[j - j0] && (from[j / 8] >> j % 8 & 1);
+    if (part->bits)
+        return;
     for (size_t j = 0; j < n; j++)
         keep[j] &= from[(ptrdiff_t)j * part->view.col];
 }
@@ -119,7 +123,7 @@ static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i
                                 size_t n, uint8_t *scratch) {
     if (!m->keep_count && !m->pattern_count)
         return NULL;
-    if (m->keep_count == 1 && m->keep[0].view.col == 1 && !m->pattern_count)
+    if (m->keep_count == 1 && m->keep[0].view.col == 1 && !m->keep[0].bits && !m->pattern_count)
         return attn_view_at(&m->keep[0].view, b, h, i, j0);
     memset(scratch, 1, n);
     for (size_t l = 0; l < m->keep_count; l++)

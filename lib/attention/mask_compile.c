@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/dense.h"
 #include "attention/mask_private.h"
 
 #define MOST_OFFSET (INT64_C(1) << 40) /* beyond any sequence, far from overflow when added up */
@@ -26,15 +27,6 @@ static size_t row_count(const attn_tensor *t) {
     for (int a = 0; a < t->rank - 1; a++)
         rows *= t->dims[a];
     return t->dims[t->rank - 1] ? rows : 0;
-}
-
-static const void *row_at(const attn_tensor *t, size_t row) {
-    ptrdiff_t at = 0;
-    for (int a = t->rank - 2; a >= 0; a--) {
-        at += (ptrdiff_t)(row % t->dims[a]) * t->strides[a];
-        row /= t->dims[a];
-    }
-    return (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype);
 }
 
 /* "attn_mask/0/3" for element j of a row. */
@@ -67,7 +59,7 @@ static survey survey_values(const attn_tensor *t) {
     const ptrdiff_t stride = t->strides[t->rank - 1];
     const size_t bytes = attn_dtype_size(t->dtype);
     for (size_t r = 0; r < rows && !s.bad; r++) {
-        const char *row = row_at(t, r);
+        const char *row = attn_dense_row(t, r);
         for (size_t j = 0; j < width && !s.bad; j += PART) {
             double x[PART];
             size_t n = width - j < PART ? width - j : PART;
@@ -199,7 +191,7 @@ static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t m
     const size_t rows = row_count(t), width = t->dims[t->rank - 1];
     const ptrdiff_t stride = t->strides[t->rank - 1];
     for (size_t r = 0; r < rows; r++) {
-        const char *row = row_at(t, r);
+        const char *row = attn_dense_row(t, r);
         for (size_t j = 0; j < width; j += PART) {
             size_t n = width - j < PART ? width - j : PART;
             compare(to + r * width + j,
@@ -293,6 +285,27 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
     return status;
 }
 
+/* Bits have no stride: every axis but the last may be broadcast, and the last is whole. */
+static attn_status add_bits(compiler *c, const attn_mask_layer *layer) {
+    const attn_tensor *t = &layer->values;
+    const size_t S = c->m->shape.S, bytes = (S + 7) / 8;
+    if (t->dtype != ATTN_U8 || t->rank < 2 || t->dims[t->rank - 1] != bytes ||
+        t->strides[t->rank - 1] != 1)
+        return attn_fail(c->err, ATTN_ESHAPE, layer->where,
+                         "bits for %zu keys are rows of %zu bytes, found %s of rank %d", S, bytes,
+                         attn_dtype_name(t->dtype), t->rank);
+    attn_mask_part *part = &c->m->keep[c->m->keep_count];
+    attn_mask_layer keys = *layer;
+    keys.values.dims[t->rank - 1] = S;
+    attn_status status = weights_view(c, &keys, &part->view);
+    if (status != ATTN_OK)
+        return status;
+    part->layer = layer;
+    part->bits = true;
+    c->m->keep_count++;
+    return ATTN_OK;
+}
+
 static attn_status add_padding(compiler *c, const attn_mask_layer *layer) {
     if (layer->semantics != ATTN_SEM_KEEP && layer->semantics != ATTN_SEM_HIDE)
         return attn_fail(
@@ -324,7 +337,7 @@ static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
     for (size_t b = 0; b < m->B; b++) {
         double x;
         size_t at = count == 1 ? 0 : b, width = t->dims[t->rank - 1];
-        const char *row = row_at(t, at / width);
+        const char *row = attn_dense_row(t, at / width);
         attn_widen_f64(&x,
                        row + (ptrdiff_t)(at % width) * t->strides[t->rank - 1] *
                                  (ptrdiff_t)attn_dtype_size(t->dtype),
@@ -398,6 +411,8 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
         return add_lengths(c, layer);
     case ATTN_LAYER_PATTERN:
         return add_pattern(c, layer);
+    case ATTN_LAYER_BITS:
+        return add_bits(c, layer);
     case ATTN_LAYER_TOKENS:
         return add_keep(c, layer, layer->pad_id, true, padding_view);
     }

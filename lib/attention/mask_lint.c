@@ -404,6 +404,7 @@ static void check_layer(linter *l, size_t i) {
     case ATTN_LAYER_BIAS:
     case ATTN_LAYER_LENGTHS:
     case ATTN_LAYER_PATTERN:
+    case ATTN_LAYER_BITS:
         break;
     }
 }

@@ -10,8 +10,9 @@
 
 /* One compiled layer, broadcast by strides of 0. `layer` is the spec's. */
 typedef struct attn_mask_part {
-    attn_view view;
+    attn_view view; /* of bits: bytes, whose column stride counts keys */
     const attn_mask_layer *layer;
+    bool bits; /* one bit a key, not one byte */
 } attn_mask_part;
 
 struct attn_mask {

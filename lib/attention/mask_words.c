@@ -34,7 +34,9 @@ const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i) {
 
 bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, size_t h, size_t i,
                           size_t j) {
-    const void *at = attn_view_at(&part->view, b, h, i, j);
+    const void *at = attn_view_at(&part->view, b, h, i, part->bits ? 0 : j);
+    if (part->bits)
+        return !(((const uint8_t *)at)[j / 8] >> j % 8 & 1);
     if (part->view.dtype == ATTN_BOOL)
         return !*(const uint8_t *)at;
     double value;
@@ -95,6 +97,8 @@ static void say_hidden_cells(attn_mask_text *t, const attn_mask *m, const attn_m
     size_t count, hidden = 0;
     if (!attn_tensor_count(&part->layer->values, &count) || !count || count > COUNTED)
         return;
+    if (part->bits)
+        count = count / part->layer->values.dims[part->layer->values.rank - 1] * s->S;
     size_t L = part->view.row ? s->L : 1, S = part->view.col ? s->S : 1;
     size_t H = part->view.head ? s->H : 1, B = count / (H * L * S);
     ptrdiff_t before = -1;
@@ -192,6 +196,10 @@ static void say_layer(attn_mask_text *t, const attn_mask *m, size_t i) {
     case ATTN_LAYER_VALUES:
     case ATTN_LAYER_BIAS:
         say_values(t, m, layer, part);
+        break;
+    case ATTN_LAYER_BITS:
+        attn_mask_say(t, "%s: bits, 1 = attend", layer->where);
+        say_hidden_cells(t, m, part);
         break;
     case ATTN_LAYER_PATTERN:
         say_pattern(t, &layer->pattern);

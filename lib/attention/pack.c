@@ -31,31 +31,20 @@ bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t
            attn_size_add(*bytes, bad, bytes) && attn_size_add(*bytes, 5 * ATTN_ALIGN, bytes);
 }
 
-/* The largest finite magnitude of n rows; rows that are not finite get `mark` in bad[] and are
- * replaced by zeros, for which the rows are first copied to scratch. */
-static double clean(const attn_kernels *k, const void **rows, size_t *ld, size_t n, size_t width,
-                    uint8_t *bad, uint8_t mark, void *scratch) {
-    double reach = *ld == width ? k->reach(*rows, n * width) : INFINITY;
-    if (isfinite(reach))
-        return reach;
-    reach = 0;
+/* Rows that are not finite get `mark` in bad[] and become zeros, for which all rows are first
+ * copied to scratch. */
+static void clean(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width,
+                  uint8_t *bad, uint8_t mark, char *scratch) {
     for (size_t j = 0; j < n; j++) {
-        double x = k->reach((const char *)*rows + j * *ld * k->elem, width);
-        if (isfinite(x)) {
-            reach = x > reach ? x : reach;
+        const char *row = (const char *)rows + j * ld * k->elem;
+        char *to = scratch + j * width * k->elem;
+        if (isfinite(k->reach(row, width))) {
+            memmove(to, row, width * k->elem);
             continue;
         }
-        if (*rows != scratch) {
-            for (size_t c = 0; c < n; c++)
-                memcpy((char *)scratch + c * width * k->elem,
-                       (const char *)*rows + c * *ld * k->elem, width * k->elem);
-            *rows = scratch;
-            *ld = width;
-        }
-        memset((char *)scratch + j * width * k->elem, 0, width * k->elem);
+        memset(to, 0, width * k->elem);
         bad[j] |= mark;
     }
-    return reach;
 }
 
 static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, void *scratch) {
@@ -63,16 +52,23 @@ static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, voi
     attn_packed *p = pk->p;
     const attn_kernels *k = p->kernels;
     const size_t S = a->dims.S, j0 = tile * k->keys, n = S - j0 < k->keys ? S - j0 : k->keys;
-    const size_t at = attn_packed_tile(a, p, set, hkv, tile);
+    const size_t at = attn_packed_tile(a, p, set, hkv, tile), E = a->dims.score_width;
+    char *keys = p->keys + at * p->key_bytes, *values = p->values + at * p->value_bytes;
     uint8_t *bad = p->bad + (set * a->dims.Hkv + hkv) * S + j0;
     size_t ld;
     memset(bad, 0, n);
     const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-    p->key_reach[at] = clean(k, &rows, &ld, n, a->dims.score_width, bad, 1, scratch);
-    k->pack_key(p->keys + at * p->key_bytes, rows, ld, n, a->dims.score_width);
+    p->key_reach[at] = k->pack_key(keys, rows, ld, n, E);
+    if (!isfinite(p->key_reach[at])) {
+        clean(k, rows, ld, n, E, bad, 1, scratch);
+        p->key_reach[at] = k->pack_key(keys, scratch, E, n, E);
+    }
     rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-    p->value_reach[at] = clean(k, &rows, &ld, n, a->dims.Ev, bad, 2, scratch);
-    k->pack_value(p->values + at * p->value_bytes, rows, ld, n, a->dims.Ev);
+    p->value_reach[at] = k->pack_value(values, rows, ld, n, a->dims.Ev);
+    if (!isfinite(p->value_reach[at])) {
+        clean(k, rows, ld, n, a->dims.Ev, bad, 2, scratch);
+        p->value_reach[at] = k->pack_value(values, scratch, a->dims.Ev, n, a->dims.Ev);
+    }
     if (memchr(bad, 1, n) || memchr(bad, 2, n) || memchr(bad, 3, n))
         atomic_store(&p->any_bad, 1);
 }

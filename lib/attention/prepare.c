@@ -96,7 +96,8 @@ static void transform_rows(const preparer *p, const side *s, const mapper *m, si
         memcpy(to + r * p->width * k->elem, rows + r * ld * k->elem, p->width * k->elem);
     for (size_t c = 0; m->packed && c < p->width; c += k->keys) {
         const size_t cols = p->width - c < k->keys ? p->width - c : k->keys;
-        k->score(m->tile, rows, ld, n, m->packed + c / k->keys * m->tile_bytes, cols, s->width_in);
+        k->score(m->tile, rows, ld, n, m->packed + c / k->keys * m->tile_bytes, cols, s->width_in,
+                 1);
         for (size_t r = 0; r < n; r++)
             memcpy(to + (r * p->width + c) * k->elem, m->tile + r * k->keys * k->elem,
                    cols * k->elem);

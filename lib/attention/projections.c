@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attention/add_positions.h"
+#include "attention/dense.h"
 #include "kernels/gemm.h"
 
 enum { ROWS_A_PIECE = 256 }; /* depends on nothing, so that results do not depend on threads */
@@ -119,14 +120,6 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
     return status;
 }
 
-static bool rows_of(const attn_tensor *t, size_t *rows) {
-    *rows = 1;
-    for (int a = 0; a < t->rank - 1; a++)
-        if (!attn_size_mul(*rows, t->dims[a], rows))
-            return false;
-    return true;
-}
-
 /* Dense copies, the product and what it is made from, in elements of 8 bytes at most. */
 static bool add_cost(attn_cost *c, size_t rows, size_t in, size_t out) {
     size_t copies, weights, results, total;
@@ -151,14 +144,14 @@ attn_status attn_projections_cost(const attn_inputs *in, const attn_projections 
     parts_of(in, p, parts);
     for (int i = 0; i < 3; i++) {
         const size_t D = parts[i].t->dims[parts[i].t->rank - 1];
-        if (!rows_of(parts[i].t, &rows) || !add_cost(&c, rows, D,
-                                                     parts[i].w->rank   ? parts[i].w->dims[0]
-                                                     : p->add_positions ? D
-                                                                        : 0))
+        if (!attn_dense_rows(parts[i].t, &rows) || !add_cost(&c, rows, D,
+                                                             parts[i].w->rank ? parts[i].w->dims[0]
+                                                             : p->add_positions ? D
+                                                                                : 0))
             return too_large(err);
     }
-    if (p->w_o.rank &&
-        (!rows_of(&in->query, &rows) || !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0])))
+    if (p->w_o.rank && (!attn_dense_rows(&in->query, &rows) ||
+                        !add_cost(&c, rows, p->w_o.dims[1], p->w_o.dims[0])))
         return too_large(err);
     *out = c;
     return ATTN_OK;
@@ -177,7 +170,13 @@ static attn_status product_piece(void *ctx, size_t index, size_t lane, attn_erro
     const product *p = ctx;
     const size_t first = index * ROWS_A_PIECE;
     const size_t n = p->rows - first < ROWS_A_PIECE ? p->rows - first : ROWS_A_PIECE;
-    const attn_gemm_dims dims = {n, p->out, p->in, p->in, p->in, p->out};
+    const attn_gemm_dims dims = {.M = n,
+                                 .N = p->out,
+                                 .K = p->in,
+                                 .lda = p->in,
+                                 .ldb = p->in,
+                                 .ldc = p->out,
+                                 .transpose_b = true};
     char *y = p->y + first * p->out * p->elem;
     (void)lane, (void)err;
     for (size_t r = 0; r < n; r++)
@@ -189,38 +188,10 @@ static attn_status product_piece(void *ctx, size_t index, size_t lane, attn_erro
         return ATTN_OK;
     const void *x = p->x + first * p->in * p->elem;
     if (p->elem == sizeof(float))
-        attn_kernels_gemm((float *)(void *)y, x, (const float *)(const void *)p->w, &dims, true, 1);
+        attn_kernels_gemm((float *)(void *)y, x, (const float *)(const void *)p->w, &dims, 1);
     else
-        attn_kernels_gemm_f64((double *)(void *)y, x, (const double *)(const void *)p->w, &dims,
-                              true, 1);
+        attn_kernels_gemm_f64((double *)(void *)y, x, (const double *)(const void *)p->w, &dims, 1);
     return ATTN_OK;
-}
-
-/* A dense copy of t as float or double, NULL when out of memory. */
-static char *dense(const attn_tensor *t, attn_dtype dtype, attn_arena *arena) {
-    const size_t elem = attn_dtype_size(dtype);
-    size_t count, bytes, rows;
-    if (!attn_tensor_count(t, &count) || !attn_size_mul(count, elem, &bytes) || !rows_of(t, &rows))
-        return NULL;
-    if (t->dtype == dtype && attn_tensor_is_dense(t))
-        return t->data;
-    char *copy = attn_arena_take(arena, bytes);
-    const size_t width = t->dims[t->rank - 1];
-    for (size_t r = 0; copy && width && r < rows; r++) {
-        ptrdiff_t at = 0;
-        size_t rest = r;
-        for (int a = t->rank - 2; a >= 0; a--) {
-            at += (ptrdiff_t)(rest % t->dims[a]) * t->strides[a];
-            rest /= t->dims[a];
-        }
-        const char *from = (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype);
-        void *to = copy + r * width * elem;
-        if (dtype == ATTN_F32)
-            attn_widen_f32(to, from, t->dtype, t->strides[t->rank - 1], width);
-        else
-            attn_widen_f64(to, from, t->dtype, t->strides[t->rank - 1], width);
-    }
-    return copy;
 }
 
 static attn_status multiply(const attn_tensor *x, const attn_tensor *w, const attn_tensor *b,
@@ -233,11 +204,11 @@ static attn_status multiply(const attn_tensor *x, const attn_tensor *w, const at
     *out = attn_tensor_dense(NULL, dtype, x->rank, dims);
     product p = {.in = w->dims[1], .out = w->dims[0], .elem = attn_dtype_size(dtype)};
     if (p.in > INT32_MAX || p.out > INT32_MAX || !attn_tensor_count(out, &count) ||
-        !attn_size_mul(count, p.elem, &count) || !rows_of(x, &p.rows))
+        !attn_size_mul(count, p.elem, &count) || !attn_dense_rows(x, &p.rows))
         return too_large(err);
-    p.x = dense(x, dtype, arena);
-    p.w = dense(w, dtype, arena);
-    p.bias = b->rank ? dense(b, dtype, arena) : NULL;
+    p.x = attn_dense_copy(x, dtype, arena);
+    p.w = attn_dense_copy(w, dtype, arena);
+    p.bias = b->rank ? attn_dense_copy(b, dtype, arena) : NULL;
     p.y = attn_arena_take(arena, count);
     if (!p.x || !p.w || !p.y || (b->rank && !p.bias))
         return no_memory(err);

@@ -10,6 +10,9 @@ typedef struct attn_score_plan {
     attn_tensor query_map, key_map; /* [width, Eq], [width, Ek]; rank 0 = rows as they are */
     attn_tensor query_bias;         /* [width], added to mapped queries; rank 0 = none */
     attn_tensor v;                  /* [width]: the score is v . tanh(q + k); rank 0: it is q . k */
+    /* Where gradients of the maps go: the parameters they were cut from, from which column on. */
+    const attn_tensor *query_from, *key_from;
+    size_t query_column, key_column;
     /* Change n finished rows in place (elem 4: float, 8: double), or NULL. Each row alone, so that
      * a score stays a function of its query and key. */
     void (*finish)(void *rows, size_t n, size_t width, size_t elem);

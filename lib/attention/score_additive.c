@@ -19,7 +19,9 @@ static attn_status plan(const attn_score *score, size_t Eq, size_t Ek, attn_scor
                              .query_map = score->w_q,
                              .key_map = score->w_k,
                              .query_bias = score->b,
-                             .v = score->v};
+                             .v = score->v,
+                             .query_from = &score->w_q,
+                             .key_from = &score->w_k};
     return status;
 }
 

@@ -24,7 +24,10 @@ static attn_status plan(const attn_score *score, size_t Eq, size_t Ek, attn_scor
     *out = (attn_score_plan){.width = score->w.dims[0],
                              .query_map = columns(&score->w, Ek, Eq),
                              .key_map = columns(&score->w, 0, Ek),
-                             .v = score->v};
+                             .v = score->v,
+                             .query_from = &score->w,
+                             .key_from = &score->w,
+                             .query_column = Ek};
     return attn_score_parameter(&score->v, "v", 1, out->width, 0, err);
 }
 

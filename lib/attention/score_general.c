@@ -3,7 +3,7 @@
 
 static attn_status plan(const attn_score *score, size_t Eq, size_t Ek, attn_score_plan *out,
                         attn_error *err) {
-    *out = (attn_score_plan){.width = Ek, .query_map = score->w};
+    *out = (attn_score_plan){.width = Ek, .query_map = score->w, .query_from = &score->w};
     return attn_score_parameter(&score->w, "w", 2, Ek, Eq, err);
 }
 

@@ -12,9 +12,9 @@ static void recompute(const attn_attention *a, const attn_block *row, attn_block
     const attn_kernels *k = w->kernels;
     size_t ld;
     const void *q = attn_query_rows(a, row->b, row->h, row->i, 1, k->elem, w->query, &ld);
-    w->watch = true;
     w->value_reach = 1e-38; /* about the smallest normal number */
-    attn_block_stream(a, row, NULL, q, ld, NULL, w);
+    const attn_stream stream = {.block = *row, .q = q, .ldq = ld, .w = w};
+    attn_block_stream(a, &stream, 1, NULL);
     const double max = k->row_max(w->max, 0), sum = k->total(w->sum, 0);
     *lse = max == -INFINITY ? -INFINITY : k->logsumexp(max, sum);
     for (size_t e = 0; e < a->dims.Ev; e++)

@@ -8,6 +8,11 @@
 
 #include "attn/memory.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) /* as clang says it */
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #define POISON(p, n)   __asan_poison_memory_region((p), (n))
@@ -30,19 +35,12 @@ struct attn_arena {
     size_t limit, used, next_size;
 };
 
-static void *take_default(size_t size) {
-    if (size > SIZE_MAX - ATTN_ALIGN)
-        return NULL;
-    size_t rounded = (size + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
-    return aligned_alloc(ATTN_ALIGN, rounded ? rounded : ATTN_ALIGN);
-}
-
-static void *(*take_hook)(size_t) = take_default;
-static void (*give_hook)(void *) = free;
+static void *(*take_hook)(size_t) = attn_block_take;
+static void (*give_hook)(void *) = attn_block_give;
 
 void attn_set_allocator(void *(*take)(size_t), void (*give)(void *)) {
-    take_hook = take ? take : take_default;
-    give_hook = give ? give : free;
+    take_hook = take ? take : attn_block_take;
+    give_hook = give ? give : attn_block_give;
 }
 
 void *attn_alloc(size_t size) {
@@ -118,6 +116,18 @@ static chunk *chunk_for(attn_arena *arena, size_t size) {
     if (!own && arena->next_size < CHUNK_MOST)
         arena->next_size *= 2;
     return c;
+}
+
+bool attn_arena_reserve(attn_arena *arena, size_t bytes) {
+    chunk *c = arena->first;
+    if (c && c->size - c->used >= bytes)
+        return true;
+    c = chunk_new(bytes);
+    if (!c)
+        return false;
+    c->next = arena->first;
+    arena->first = c;
+    return true;
 }
 
 static void *arena_place(attn_arena *arena, size_t size, size_t align) {

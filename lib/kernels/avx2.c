@@ -57,6 +57,10 @@ VOCABULARY vf vmax(vf a, vf b) {
 VOCABULARY vf vmin(vf a, vf b) {
     return _mm256_min_ps(a, b);
 }
+/* The larger bit pattern of two numbers without a sign. */
+VOCABULARY vf vlarger_bits(vf a, vf b) {
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
 VOCABULARY vf vabs(vf a) {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
 }
@@ -76,23 +80,11 @@ VOCABULARY vf vscale(vf x, vf n) {
 VOCABULARY vm vless(vf a, vf b) {
     return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
 }
-VOCABULARY vm vnot_less(vf a, vf b) {
-    return _mm256_cmp_ps(a, b, _CMP_NLT_UQ);
-}
 VOCABULARY vf vselect(vm m, vf yes, vf no) {
     return _mm256_blendv_ps(no, yes, m);
 }
-VOCABULARY vm vnone(void) {
-    return _mm256_setzero_ps();
-}
-VOCABULARY vm vor(vm a, vm b) {
-    return _mm256_or_ps(a, b);
-}
 VOCABULARY vm vand(vm a, vm b) {
     return _mm256_and_ps(a, b);
-}
-VOCABULARY int vany(vm a) {
-    return _mm256_movemask_ps(a) != 0;
 }
 VOCABULARY float vhmax(vf a) {
     __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

@@ -56,6 +56,10 @@ VOCABULARY vf vmax(vf a, vf b) {
 VOCABULARY vf vmin(vf a, vf b) {
     return _mm512_min_ps(a, b);
 }
+/* The larger bit pattern of two numbers without a sign. */
+VOCABULARY vf vlarger_bits(vf a, vf b) {
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+}
 VOCABULARY vf vabs(vf a) {
     return _mm512_abs_ps(a);
 }
@@ -73,23 +77,11 @@ VOCABULARY vf vscale(vf x, vf n) {
 VOCABULARY vm vless(vf a, vf b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
 }
-VOCABULARY vm vnot_less(vf a, vf b) {
-    return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ);
-}
 VOCABULARY vf vselect(vm m, vf yes, vf no) {
     return _mm512_mask_blend_ps(m, no, yes);
 }
-VOCABULARY vm vnone(void) {
-    return 0;
-}
-VOCABULARY vm vor(vm a, vm b) {
-    return (vm)(a | b);
-}
 VOCABULARY vm vand(vm a, vm b) {
     return (vm)(a & b);
-}
-VOCABULARY int vany(vm a) {
-    return a != 0;
 }
 VOCABULARY float vhmax(vf a) {
     return _mm512_reduce_max_ps(a);

@@ -14,18 +14,22 @@ static void prepare(void) {
     pthread_once(&once, pin_to_one_thread);
 }
 
+static CBLAS_TRANSPOSE order(bool transposed) {
+    return transposed ? CblasTrans : CblasNoTrans;
+}
+
 void attn_kernels_gemm(float *c, const float *a, const float *b, const attn_gemm_dims *dims,
-                       bool transpose_b, float beta) {
+                       float beta) {
     prepare();
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
-                (blasint)dims->M, (blasint)dims->N, (blasint)dims->K, 1.0f, a, (blasint)dims->lda,
-                b, (blasint)dims->ldb, beta, c, (blasint)dims->ldc);
+    cblas_sgemm(CblasRowMajor, order(dims->transpose_a), order(dims->transpose_b), (blasint)dims->M,
+                (blasint)dims->N, (blasint)dims->K, 1.0f, a, (blasint)dims->lda, b,
+                (blasint)dims->ldb, beta, c, (blasint)dims->ldc);
 }
 
 void attn_kernels_gemm_f64(double *c, const double *a, const double *b, const attn_gemm_dims *dims,
-                           bool transpose_b, double beta) {
+                           double beta) {
     prepare();
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
-                (blasint)dims->M, (blasint)dims->N, (blasint)dims->K, 1.0, a, (blasint)dims->lda, b,
+    cblas_dgemm(CblasRowMajor, order(dims->transpose_a), order(dims->transpose_b), (blasint)dims->M,
+                (blasint)dims->N, (blasint)dims->K, 1.0, a, (blasint)dims->lda, b,
                 (blasint)dims->ldb, beta, c, (blasint)dims->ldc);
 }

@@ -7,14 +7,14 @@
 
 typedef struct attn_gemm_dims {
     size_t M, N, K, lda, ldb, ldc; /* below 2^31 each; row strides in elements */
+    bool transpose_a, transpose_b; /* a is [K, M], b is [N, K] */
 } attn_gemm_dims;
 
-/* c [M, N] = a [M, K] b [K, N] + beta c, all row-major; transpose_b: b is [N, K]. Any thread; runs
- * on the calling thread alone. Exactness: rows depend on M and their place (numerics of OpenBLAS).
- */
+/* c [M, N] = a [M, K] b [K, N] + beta c, all row-major. Any thread; runs on the calling thread
+ * alone. Exactness: rows depend on M and their place (numerics of OpenBLAS). */
 void attn_kernels_gemm(float *c, const float *a, const float *b, const attn_gemm_dims *dims,
-                       bool transpose_b, float beta);
+                       float beta);
 void attn_kernels_gemm_f64(double *c, const double *a, const double *b, const attn_gemm_dims *dims,
-                           bool transpose_b, double beta);
+                           double beta);
 
 #endif

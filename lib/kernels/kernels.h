@@ -5,7 +5,7 @@
  * (float, in `ref` double) that its functions alone look into.
  *
  *   pack_key, pack_value   one tile's keys and values into the table's own layout
- *   score                  tile[r][j] = q_r . k_j
+ *   score                  tile[r][j] = q_r . k_j, times a scale
  *   score_tanh             tile[r][j] = sum_a v_a tanh(q_ra + k_ja)
  *   edit                   one row of it: scale, softcap, bias, hidden cells
  *   softmax                tile -> unnormalised weights; running maximum, partial sums, rescale
@@ -48,14 +48,31 @@ typedef struct attn_edit {
     double fill_value;
 } attn_edit;
 
+/* The way back through an edited row. */
+typedef struct attn_edit_back {
+    double scale, softcap;
+    const void *capped; /* n scores after the softcap, or NULL without one */
+} attn_edit_back;
+
+/* The way back through score_tanh. All sums are added to. */
+typedef struct attn_tanh_back {
+    const void *q, *packed_key, *v; /* as score_tanh read them */
+    size_t ldq, width;
+    void *dq; /* [rows, width], row stride lddq */
+    size_t lddq;
+    void *dkey; /* [width, keys] */
+    double *dv; /* [width] */
+} attn_tanh_back;
+
 typedef struct attn_kernels {
     attn_isa isa;
     const char *name;
     size_t elem; /* bytes of an element */
     size_t rows; /* most queries a tile */
     size_t keys; /* most keys a tile; also the row stride of a tile, in elements */
-    size_t
-        panel; /* keys that lie together in a packed tile: tiles can be entered at its multiples */
+    /* Tiles can be entered at its multiples: keys that lie together when packed, and at least one
+     * chain of values, so that sums stay the same. */
+    size_t panel;
     size_t lanes; /* elements of partial sums a row */
 
     size_t (*key_room)(size_t E);    /* elements of one tile's packed keys */
@@ -63,14 +80,16 @@ typedef struct attn_kernels {
     size_t (*acc_room)(size_t Ev);   /* row stride of an accumulator, elements */
 
     /* src [n, E] with row stride ld, n <= keys. */
-    void (*pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E);
-    void (*pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev);
+    /* The result is the reach of what was packed. */
+    double (*pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E);
+    double (*pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev);
     /* The largest magnitude of n elements; infinity when one of them is NaN or infinite. */
     double (*reach)(const void *src, size_t n);
 
-    /* q [rows, E] with row stride ldq. Cells j >= n of the tile's rows are left undefined. */
+    /* q [rows, E] with row stride ldq. The product is rounded, then multiplied by the scale, as
+     * `edit` would do. Cells j >= n of the tile's rows are left undefined. */
     void (*score)(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
-                  size_t n, size_t E);
+                  size_t n, size_t E, double scale);
     /* v [A] unaligned; queries and keys of width A. */
     void (*score_tanh)(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
                        size_t n, size_t A, const void *v);
@@ -91,6 +110,14 @@ typedef struct attn_kernels {
     void (*weights)(void *dst, const void *scores, size_t n, double max, double sum);
     /* ln of the sum of exponentials, from max and sum. */
     double (*logsumexp)(double max, double sum);
+
+    /* Gradients. dst[j][r] = tile[r][j]: a tile of n rows, `rows` of its columns are meant. dst
+     * has room for n rounded up to `panel` rows. */
+    void (*flip)(void *dst, const void *tile, size_t rows, size_t n);
+    /* dz, a row of gradients of weights, becomes weights * (dz - dot); 0 where the weight is 0. */
+    void (*weight_back)(void *dz, const void *weights, size_t n, double dot);
+    void (*edit_back)(void *ds, size_t n, const attn_edit_back *edit); /* in place */
+    void (*score_tanh_back)(const attn_tanh_back *back, const void *tile, size_t rows, size_t n);
 } attn_kernels;
 
 extern const attn_kernels attn_kernels_ref, attn_kernels_avx2, attn_kernels_avx512;

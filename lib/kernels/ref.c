@@ -21,11 +21,6 @@ static size_t k_acc_room_ref(size_t Ev) {
     return Ev;
 }
 
-static void k_pack_ref(void *dst, const void *src, size_t ld, size_t n, size_t width) {
-    for (size_t j = 0; j < n; j++)
-        memcpy((double *)dst + j * width, (const double *)src + j * ld, width * sizeof(double));
-}
-
 static double k_reach_ref(const void *src, size_t n) {
     const double *x = src;
     double reach = 0;
@@ -37,15 +32,21 @@ static double k_reach_ref(const void *src, size_t n) {
     return reach;
 }
 
+static double k_pack_ref(void *dst, const void *src, size_t ld, size_t n, size_t width) {
+    for (size_t j = 0; j < n; j++)
+        memcpy((double *)dst + j * width, (const double *)src + j * ld, width * sizeof(double));
+    return k_reach_ref(dst, n * width);
+}
+
 static void k_score_ref(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
-                        size_t n, size_t E) {
+                        size_t n, size_t E, double scale) {
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < n; j++) {
             const double *a = (const double *)q + r * ldq, *b = (const double *)packed_key + j * E;
             double sum = 0;
             for (size_t e = 0; e < E; e++)
                 sum += a[e] * b[e];
-            ((double *)tile)[r * KEYS + j] = sum;
+            ((double *)tile)[r * KEYS + j] = sum * scale;
         }
 }
 
@@ -151,6 +152,47 @@ static double k_logsumexp_ref(double max, double sum) {
     return max + log(sum);
 }
 
+/* --- gradients --- */
+
+static void k_flip_ref(void *dst, const void *tile, size_t rows, size_t n) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < n; j++)
+            ((double *)dst)[j * KEYS + r] = ((const double *)tile)[r * KEYS + j];
+}
+
+static void k_weight_back_ref(void *dz, const void *weights, size_t n, double dot) {
+    double *x = dz;
+    const double *p = weights;
+    for (size_t j = 0; j < n; j++)
+        x[j] = p[j] == 0 ? 0 : p[j] * (x[j] - dot);
+}
+
+static void k_edit_back_ref(void *ds, size_t n, const attn_edit_back *edit) {
+    double *s = ds;
+    const double *capped = edit->capped;
+    for (size_t j = 0; j < n; j++) {
+        const double t = capped ? capped[j] / edit->softcap : 0;
+        s[j] *= edit->scale * (1 - t * t);
+    }
+}
+
+static void k_score_tanh_back_ref(const attn_tanh_back *b, const void *tile, size_t rows,
+                                  size_t n) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < n; j++) {
+            const double g = ((const double *)tile)[r * KEYS + j];
+            const double *q = (const double *)b->q + r * b->ldq;
+            const double *key = (const double *)b->packed_key + j * b->width;
+            for (size_t a = 0; g != 0 && a < b->width; a++) {
+                const double t = tanh(q[a] + key[a]);
+                const double inner = g * ((const double *)b->v)[a] * (1 - t * t);
+                ((double *)b->dq)[r * b->lddq + a] += inner;
+                ((double *)b->dkey)[a * KEYS + j] += inner;
+                b->dv[a] += g * t;
+            }
+        }
+}
+
 const attn_kernels attn_kernels_ref = {
     .isa = ATTN_ISA_REF,
     .name = "ref",
@@ -175,4 +217,8 @@ const attn_kernels attn_kernels_ref = {
     .divide = k_divide_ref,
     .weights = k_weights_ref,
     .logsumexp = k_logsumexp_ref,
+    .flip = k_flip_ref,
+    .weight_back = k_weight_back_ref,
+    .edit_back = k_edit_back_ref,
+    .score_tanh_back = k_score_tanh_back_ref,
 };

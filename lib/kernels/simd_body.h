@@ -85,47 +85,70 @@ static size_t NAME(k_value_room)(size_t Ev) {
     return KEYS * NAME(k_acc_room)(Ev);
 }
 
+/* A running reach, from its lanes' largest magnitudes by bit pattern: NaN stands above infinity. */
+INLINE double lane_reach(vf most) {
+    float lanes[LANES], reach = 0;
+    vstore_n(lanes, most, LANES);
+    for (size_t i = 0; i < LANES; i++) {
+        if (!(lanes[i] < INFINITY))
+            return (double)INFINITY;
+        reach = lanes[i] > reach ? lanes[i] : reach;
+    }
+    return (double)reach;
+}
+
 /* Up to LANES rows of the source become LANES columns of a panel, LANES rows of it at a time;
- * missing rows become zeros. */
-INLINE void pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E) {
+ * missing rows become zeros. Memory is read in an order that no processor foresees, so the LANES
+ * rows that follow are fetched meanwhile. */
+INLINE vf pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E, vf most) {
     for (size_t e = 0; e < E; e += LANES) {
         const size_t width = E - e < LANES ? E - e : LANES;
         vf row[LANES], column[LANES];
-        for (size_t j = 0; j < LANES; j++)
+        for (size_t j = 0; j < LANES; j++) {
             row[j] = j < n ? vload_n(from + j * ld + e, width) : vset(0.0f);
+            __builtin_prefetch(from + (j + LANES) * ld + e);
+            most = vlarger_bits(most, vabs(row[j]));
+        }
         transpose(row, column);
         for (size_t k = 0; k < width; k++)
             vstore(to + (e + k) * PW, column[k]);
     }
+    return most;
 }
 
-static void NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E) {
+static double NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E) {
+    vf most = vset(0.0f);
     for (size_t j = 0; j < n; j += LANES)
-        pack_columns((float *)dst + j / PW * PW * E + j % PW, (const float *)src + j * ld, ld,
-                     n - j < LANES ? n - j : LANES, E);
+        most = pack_columns((float *)dst + j / PW * PW * E + j % PW, (const float *)src + j * ld,
+                            ld, n - j < LANES ? n - j : LANES, E, most);
+    return lane_reach(most);
 }
 
-static void NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev) {
+enum { AHEAD = 16 }; /* rows of values that are fetched meanwhile */
+
+static double NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev) {
     float *to = dst;
+    vf most = vset(0.0f);
     for (size_t panel = 0; panel < Ev; panel += PW) {
         const float *from = (const float *)src + panel;
         const size_t width = Ev - panel < PW ? Ev - panel : PW;
         for (size_t j = 0; j < n; j++, to += PW, from += ld)
-            for (size_t c = 0; c < PW; c += LANES)
-                vstore(to + c, c < width ? vload_n(from + c, width - c) : vset(0.0f));
+            for (size_t c = 0; c < PW; c += LANES) {
+                const vf x = c < width ? vload_n(from + c, width - c) : vset(0.0f);
+                __builtin_prefetch(from + AHEAD * ld + c);
+                most = vlarger_bits(most, vabs(x));
+                vstore(to + c, x);
+            }
     }
+    return lane_reach(most);
 }
 
 static double NAME(k_reach)(const void *src, size_t n) {
     const float *x = src;
     vf most = vset(0.0f);
-    vm bad = vnone();
-    for (size_t i = 0; i < n; i += LANES) {
-        vf a = vabs(vload_n(x + i, n - i < LANES ? n - i : LANES));
-        bad = vor(bad, vnot_less(a, vset(INFINITY)));
-        most = vmax(most, a);
-    }
-    return vany(bad) ? (double)INFINITY : (double)vhmax(most);
+    for (size_t i = 0; i < n; i += LANES)
+        most = vlarger_bits(most, vabs(vload_n(x + i, n - i < LANES ? n - i : LANES)));
+    return lane_reach(most);
 }
 
 /* --- the micro-kernel --- */
@@ -149,12 +172,12 @@ INLINE void product(const int mr, const int nv, const float *a, size_t lda, cons
 }
 
 INLINE void score_rows(const int mr, const int nv, float *tile, const float *q, size_t ldq,
-                       const float *panel, size_t E) {
+                       const float *panel, size_t E, vf scale) {
     vf acc[MR][NV];
     product(mr, nv, q, ldq, panel, E, acc);
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++)
-            vstore(tile + (size_t)r * KEYS + (size_t)v * LANES, acc[r][v]);
+            vstore(tile + (size_t)r * KEYS + (size_t)v * LANES, vmul(acc[r][v], scale));
 }
 
 /* Values are summed in chains of at most CHAIN keys, which begin at multiples of CHAIN in the
@@ -201,8 +224,8 @@ INLINE void accumulate_rows(const int mr, const int nv, float *acc_to, size_t ld
     }
 
 INLINE void score_panel(const int nv, float *tile, const float *q, size_t ldq, size_t rows,
-                        const float *panel, size_t E) {
-#define CALL(mr, nv_) score_rows(mr, nv_, tile + r * KEYS, q + r * ldq, ldq, panel, E)
+                        const float *panel, size_t E, vf scale) {
+#define CALL(mr, nv_) score_rows(mr, nv_, tile + r * KEYS, q + r * ldq, ldq, panel, E, scale)
     for (size_t r = 0; r < rows; r += MR)
         EACH_ROWS(CALL, rows - r, nv)
 #undef CALL
@@ -223,23 +246,24 @@ static size_t panel_vectors(size_t left) {
 }
 
 static void NAME(k_score)(void *tile, const void *q, size_t ldq, size_t rows,
-                          const void *packed_key, size_t n, size_t E) {
+                          const void *packed_key, size_t n, size_t E, double factor) {
+    const vf scale = vset((float)factor);
     for (size_t j = 0; j < n; j += PW) {
         float *to = (float *)tile + j;
         const float *panel = (const float *)packed_key + j * E;
         switch (panel_vectors(n - j)) {
         case 1:
-            score_panel(1, to, q, ldq, rows, panel, E);
+            score_panel(1, to, q, ldq, rows, panel, E, scale);
             break;
         case 2:
-            score_panel(2, to, q, ldq, rows, panel, E);
+            score_panel(2, to, q, ldq, rows, panel, E, scale);
             break;
 #if NV > 2
         case 3:
-            score_panel(3, to, q, ldq, rows, panel, E);
+            score_panel(3, to, q, ldq, rows, panel, E, scale);
             break;
         default:
-            score_panel(4, to, q, ldq, rows, panel, E);
+            score_panel(4, to, q, ldq, rows, panel, E, scale);
 #endif
         }
     }
@@ -416,13 +440,15 @@ static double NAME(k_logsumexp)(double max, double sum) {
     return (double)exponent * 0.693147180559945309417 + log(sum);
 }
 
+#include "kernels/simd_back.h"
+
 const attn_kernels NAME(attn_kernels) = {
     .isa = ISA,
     .name = ISA_NAME,
     .elem = sizeof(float),
     .rows = ROWS,
     .keys = KEYS,
-    .panel = PW,
+    .panel = PW > CHAIN ? PW : CHAIN,
     .lanes = LANES,
     .key_room = NAME(k_key_room),
     .value_room = NAME(k_value_room),
@@ -440,4 +466,8 @@ const attn_kernels NAME(attn_kernels) = {
     .divide = NAME(k_divide),
     .weights = NAME(k_weights),
     .logsumexp = NAME(k_logsumexp),
+    .flip = NAME(k_flip),
+    .weight_back = NAME(k_weight_back),
+    .edit_back = NAME(k_edit_back),
+    .score_tanh_back = NAME(k_score_tanh_back),
 };

@@ -64,6 +64,7 @@ typedef struct attn_inputs {
                               row-major index in [B, Hq, L, S]) < p */
     attn_mask_spec mask;
     bool allow_nonfinite; /* let NaN and infinity through instead of ATTN_ENONFINITE */
+    const char *kernel;   /* the table to compute with, by name; NULL = the chosen one (isa.h) */
 } attn_inputs;
 
 attn_inputs attn_attention_defaults(void);

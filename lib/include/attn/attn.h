@@ -2,8 +2,11 @@
 #ifndef ATTN_ATTN_H
 #define ATTN_ATTN_H
 
+#include "analysis.h"
 #include "attention.h"
+#include "figure.h"
 #include "forms.h"
+#include "gradients.h"
 #include "heatmap.h"
 #include "isa.h"
 #include "mask.h"
@@ -13,6 +16,7 @@
 #include "positions.h"
 #include "projections.h"
 #include "rng.h"
+#include "run.h"
 #include "safetensors.h"
 #include "status.h"
 #include "tensor.h"

@@ -40,11 +40,13 @@ typedef struct attn_heatmap_options {
     size_t batch_count;
     size_t row_from, row_to; /* half-open; 0, 0 = all rows */
     size_t col_from, col_to;
-    size_t max_cells;  /* cells of all heatmaps together, at least 1 a heatmap; 0 = 65,536,
-                          less 64 for each heatmap but the first: JSON below 1 MiB */
-    attn_pooling pool; /* default MAX */
-    size_t top_k;      /* 0 = none: the k largest weights of each row as edges */
-    double top_p;      /* 0 = none: the fewest keys whose weights sum to >= top_p */
+    size_t max_cells;   /* cells of all heatmaps together, at least 1 a heatmap; 0 = 65,536,
+                           less 64 for each heatmap but the first: JSON below 1 MiB */
+    attn_pooling pool;  /* default MAX */
+    size_t top_k;       /* 0 = none: the k largest weights of each row as edges */
+    double top_p;       /* 0 = none: the fewest keys whose weights sum to >= top_p */
+    bool signed_values; /* cells that may be negative: max is the value of largest magnitude, the
+                           range is [-m, m], and there is no row entropy (NaN) */
 } attn_heatmap_options;
 
 typedef struct attn_edge {
@@ -79,6 +81,8 @@ typedef struct attn_heatmap {
 typedef struct attn_heatmaps {
     attn_heatmap *items; /* batch-major */
     size_t count;
+    size_t layer_batches; /* 0; a caller whose batch entries have a layer axis in front sets it:
+                             item.batch = layer * layer_batches + batch */
 } attn_heatmaps;
 
 /* Default options. */

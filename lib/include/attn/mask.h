@@ -31,6 +31,8 @@ typedef enum attn_layer_kind {
     ATTN_LAYER_LENGTHS, /* [B]: the first length keys are real */
     ATTN_LAYER_PATTERN, /* forms.h: local, strided, block, global */
     ATTN_LAYER_TOKENS,  /* token ids [B, S] or [S]: a key is real when its id is not pad_id */
+    ATTN_LAYER_BITS,    /* uint8 [.., L, ceil(S / 8)], every axis but the last broadcast to the
+                           weights': bit j % 8 of byte j / 8 is 1 where key j is visible */
 } attn_layer_kind;
 
 /* How 0/1 numbers (and, for padding, booleans) are read. Booleans in VALUES: true = attend. */
@@ -44,7 +46,7 @@ typedef enum attn_semantics {
 typedef struct attn_mask_layer {
     attn_layer_kind kind;
     const char *where;  /* how errors name it: "attn_mask", "masks/1/values" */
-    attn_tensor values; /* VALUES, BIAS, PADDING, LENGTHS, TOKENS */
+    attn_tensor values; /* VALUES, BIAS, PADDING, LENGTHS, TOKENS, BITS */
     attn_semantics semantics;
     int64_t window[2];    /* WINDOW: left, right; -1 = open */
     int64_t pad_id;       /* TOKENS */

@@ -16,8 +16,17 @@ extern "C" {
 #define ATTN_ALIGN 64 /* alignment of every block, bytes: one cache line, one zmm register */
 
 /* Replace the allocator. `take(size)` returns ATTN_ALIGN-aligned memory or NULL, `give(p)` frees
- * it. NULL, NULL restores the C library's. Call before any other thread uses the library. */
+ * it. NULL, NULL restores attn_block_take and attn_block_give. Call before any other thread uses
+ * the library. */
 void attn_set_allocator(void *(*take)(size_t size), void (*give)(void *p));
+
+/* The allocator that is used without a hook, for hooks to build on: ATTN_ALIGN-aligned blocks from
+ * the C library. Of the freed ones, up to 64 MiB are kept for the next run (fewer with
+ * ATTN_KEEP_BYTES in the environment, which is read once; none under a sanitizer). Any thread. */
+void *attn_block_take(size_t size);
+void attn_block_give(void *p);         /* NULL is fine */
+size_t attn_block_size(const void *p); /* usable bytes, at least what was asked for */
+void attn_block_trim(void);            /* free what is kept */
 
 /* An ATTN_ALIGN-aligned block of at least `size` bytes (size 0 gives a valid block), or NULL. */
 void *attn_alloc(size_t size);
@@ -34,6 +43,9 @@ typedef struct attn_arena attn_arena;
 attn_arena *attn_arena_new(size_t limit);
 void attn_arena_free(attn_arena *arena); /* frees all it handed out; NULL is fine */
 
+/* Take memory for blocks of `bytes` bytes in all now, so that they cannot fail for want of memory
+ * later. The limit is not looked at: it counts what is handed out. false: there is no memory. */
+bool attn_arena_reserve(attn_arena *arena, size_t bytes);
 /* ATTN_ALIGN-aligned memory, not zeroed; NULL when out of memory or beyond the limit. */
 void *attn_arena_take(attn_arena *arena, size_t size);
 /* The same for small things (strings, nodes): 16-byte aligned. */

@@ -1,0 +1,351 @@
+/* Distances between heads, of one source or of two: all heads of a block of rows are fetched, every
+ * pair is looked at row by row, and the sums of the blocks are merged in their order. Beside the
+ * pairs' sums there are a few rows a head, never a matrix. */
+#include <math.h>
+#include <string.h>
+
+#include "analysis/sums.h"
+#include "attn/analysis.h"
+
+enum {
+    PIECE_PRODUCTS = 1 << 19, /* pairs x keys of a piece: some milliseconds */
+    LANE_BYTES = 8 << 20,
+    WAVE_BYTES = 8 << 20,
+    WAVE_LEAST = 8,
+    WAVE_MOST = 64,
+};
+
+/* One of the two operands. */
+typedef struct side {
+    const attn_weight_source *source;
+    const attn_mask *mask;
+    size_t batch, heads;
+} side;
+
+typedef struct plan {
+    side a, b;          /* b.source NULL: pairs h < g of a */
+    size_t heads, L, S; /* of both sides */
+    size_t pairs, block, pieces, wave;
+} plan;
+
+/* Sums of a pair, resp. of a head's own squares, over the rows of a block. */
+typedef struct pair_sums {
+    double js, dot, centered;
+    uint64_t rows;
+} pair_sums;
+typedef struct head_sums {
+    double square, centered;
+} head_sums;
+
+typedef struct part {
+    pair_sums *pairs;
+    head_sums *heads;
+} part;
+
+/* One row of every head: as it is, less uniform attention, and as a distribution. */
+typedef struct lane {
+    float *weights, *logits;  /* [heads, block, S], [block, S] */
+    uint8_t *visible;         /* [heads, block, S] */
+    double *p, *centered, *q; /* [heads, S] */
+    double *mix;              /* [S] */
+    double *order;            /* [heads] sum q ln q; NaN: no distribution */
+    size_t *from, *to;        /* [heads] all keys that are seen lie there */
+} lane;
+
+typedef struct work {
+    const plan *plan;
+    lane *lanes;
+    part *parts;
+    size_t first;
+} work;
+
+static size_t within(size_t x, size_t low, size_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+static plan make_plan(size_t heads_a, size_t heads_b, size_t L, size_t S) {
+    plan p = {.heads = heads_a + heads_b, .L = L, .S = S};
+    size_t keys = S ? S : 1, heads = p.heads ? p.heads : 1;
+    p.pairs = heads_b ? heads_a * heads_b : heads_a * (heads_a ? heads_a - 1 : 0) / 2;
+    p.block = PIECE_PRODUCTS / (p.pairs ? p.pairs : 1) / keys;
+    p.block = within(p.block, 1, LANE_BYTES / (heads * (sizeof(float) + 1)) / keys + 1);
+    p.block = within(p.block, 1, L ? L : 1);
+    p.pieces = L / p.block + (L % p.block != 0);
+    size_t bytes = p.pairs * sizeof(pair_sums) + heads * sizeof(head_sums);
+    p.wave = within(WAVE_BYTES / (bytes | 1), WAVE_LEAST, WAVE_MOST);
+    return p;
+}
+
+attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t heads_b, size_t L,
+                                     size_t S, size_t slots, attn_cost *out, attn_error *err) {
+    plan p = make_plan(heads_a, heads_b, L, S);
+    const double heads = (double)p.heads, keys = (double)S, pairs = (double)p.pairs;
+    const double cols = heads_b ? (double)heads_b : (double)heads_a;
+    double a_lane = heads * (double)p.block * keys * (sizeof(float) + 1) +
+                    (double)p.block * keys * sizeof(float) +
+                    (3 * heads + 1) * keys * sizeof(double) + heads * sizeof(double) +
+                    sizeof(lane) + 2 * heads * sizeof(size_t) + 10 * ATTN_ALIGN;
+    double a_part = pairs * sizeof(pair_sums) + heads * sizeof(head_sums) + 3 * ATTN_ALIGN;
+    double scratch = a_lane * (double)slots + a_part * (double)(p.wave + 1);
+    double result = (double)batches * ((double)heads_a * cols * 3 * sizeof(double) +
+                                       sizeof(attn_head_distances) + 3 * ATTN_ALIGN);
+    double products = (double)batches * pairs * (double)L * keys;
+    if (scratch > (double)(SIZE_MAX / 4) || result > (double)(SIZE_MAX / 4))
+        return attn_fail(err, ATTN_ELIMIT, "", "too many heads to compare");
+    *out = (attn_cost){.cells = products,
+                       .operations = 32 * products, /* a logarithm, three products */
+                       .work_bytes = (size_t)scratch,
+                       .result_bytes = (size_t)result};
+    return ATTN_OK;
+}
+
+/* --- a row --- */
+
+static void see(const side *s, const float *logits, size_t head, size_t row, size_t S,
+                uint8_t *visible) {
+    if (s->source->has_logits)
+        for (size_t j = 0; j < S; j++)
+            visible[j] = logits[j] == -INFINITY ? 0 : 1;
+    else if (s->mask)
+        attn_mask_keep(s->mask, s->batch % attn_mask_batches(s->mask), head, row, 0, S, visible);
+    else
+        memset(visible, 1, S);
+}
+
+static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_index, size_t at,
+                             size_t row, size_t rows, attn_error *err) {
+    const size_t each = p->block * p->S;
+    for (size_t h = 0; h < s->heads; h++) {
+        attn_range range = {.batch = s->batch, .head = h, .row = row, .rows = rows, .cols = p->S};
+        attn_status status = s->source->fetch(s->source->ctx, lane_index, &range,
+                                              l->weights + (at + h) * each, l->logits, err);
+        if (status)
+            return status;
+        for (size_t r = 0; r < rows; r++)
+            see(s, l->logits + r * p->S, h, row + r, p->S, l->visible + (at + h) * each + r * p->S);
+    }
+    return ATTN_OK;
+}
+
+/* Row r of head h into its three forms. */
+static void take_row(const plan *p, const lane *l, size_t h, size_t r, head_sums *sums) {
+    const size_t S = p->S, from = (h * p->block + r) * S;
+    const float *w = l->weights + from;
+    const uint8_t *visible = l->visible + from;
+    double *row = l->p + h * S, *centered = l->centered + h * S, *q = l->q + h * S;
+    size_t seen = 0;
+    for (size_t j = 0; j < S; j++) {
+        row[j] = visible[j] ? (double)w[j] : 0;
+        seen += visible[j];
+    }
+    for (l->to[h] = S; l->to[h] > 0 && !visible[l->to[h] - 1];)
+        l->to[h]--;
+    for (l->from[h] = 0; l->from[h] < l->to[h] && !visible[l->from[h]];)
+        l->from[h]++;
+    double mass = attn_sum(row, S), uniform = seen ? 1 / (double)seen : 0;
+    l->order[h] = NAN;
+    if (!(mass > 0) || isinf(mass)) {
+        memset(row, 0, S * sizeof *row);
+        memset(centered, 0, S * sizeof *centered);
+        return;
+    }
+    for (size_t j = 0; j < S; j++) {
+        centered[j] = visible[j] ? row[j] - uniform : 0;
+        q[j] = row[j] / mass;
+    }
+    l->order[h] = attn_sum_xlnx(q, S);
+    sums->square += attn_dot(row, row, S);
+    sums->centered += attn_dot(centered, centered, S);
+}
+
+static void add_pair(const plan *p, const lane *l, size_t g, size_t h, pair_sums *sums) {
+    const size_t S = p->S;
+    if (isnan(l->order[g]) || isnan(l->order[h]))
+        return;
+    const size_t from = l->from[g] < l->from[h] ? l->from[g] : l->from[h];
+    const size_t to = l->to[g] > l->to[h] ? l->to[g] : l->to[h], n = to - from;
+    const size_t x = g * S + from, y = h * S + from;
+    for (size_t j = 0; j < n; j++)
+        l->mix[j] = 0.5 * (l->q[x + j] + l->q[y + j]);
+    double js = 0.5 * (l->order[g] + l->order[h]) - attn_sum_xlnx(l->mix, n);
+    sums->js += js > 0 ? js : 0; /* rounding of equal rows */
+    sums->rows++;
+    sums->dot += attn_dot(l->p + x, l->p + y, n);
+    sums->centered += attn_dot(l->centered + x, l->centered + y, n);
+}
+
+static attn_status piece(void *ctx, size_t index, size_t lane_index, attn_error *err) {
+    const work *w = ctx;
+    const plan *p = w->plan;
+    lane *l = &w->lanes[lane_index];
+    part *sums = &w->parts[index];
+    size_t row = (w->first + index) * p->block;
+    size_t rows = p->L - row < p->block ? p->L - row : p->block;
+    attn_status status = load_side(p, &p->a, l, lane_index, 0, row, rows, err);
+    if (!status && p->b.source)
+        status = load_side(p, &p->b, l, lane_index, p->a.heads, row, rows, err);
+    for (size_t r = 0; !status && r < rows; r++) {
+        pair_sums *at = sums->pairs;
+        for (size_t h = 0; h < p->heads; h++)
+            take_row(p, l, h, r, &sums->heads[h]);
+        for (size_t g = 0; g < p->a.heads; g++)
+            for (size_t h = p->b.source ? p->a.heads : g + 1; h < p->heads; h++)
+                add_pair(p, l, g, h, at++);
+    }
+    return status;
+}
+
+/* --- memory, merging, result --- */
+
+static bool take_lane(const plan *p, attn_arena *arena, lane *l) {
+    const size_t each = p->heads * p->block * p->S, rows = p->heads * p->S;
+    *l = (lane){.weights = attn_arena_zeroed(arena, each, sizeof(float)),
+                .logits = attn_arena_zeroed(arena, p->block * p->S, sizeof(float)),
+                .visible = attn_arena_zeroed(arena, each, 1),
+                .p = attn_arena_zeroed(arena, rows, sizeof(double)),
+                .centered = attn_arena_zeroed(arena, rows, sizeof(double)),
+                .q = attn_arena_zeroed(arena, rows, sizeof(double)),
+                .mix = attn_arena_zeroed(arena, p->S, sizeof(double)),
+                .order = attn_arena_zeroed(arena, p->heads, sizeof(double)),
+                .from = attn_arena_zeroed(arena, p->heads, sizeof(size_t)),
+                .to = attn_arena_zeroed(arena, p->heads, sizeof(size_t))};
+    return l->weights && l->logits && l->visible && l->p && l->centered && l->q && l->mix &&
+           l->order && l->from && l->to;
+}
+
+static bool take_work(work *w, size_t slots, attn_arena *arena) {
+    const plan *p = w->plan;
+    w->lanes = attn_arena_zeroed(arena, slots, sizeof *w->lanes);
+    w->parts = attn_arena_zeroed(arena, p->wave + 1, sizeof *w->parts);
+    if (!w->lanes || !w->parts)
+        return false;
+    for (size_t i = 0; i < slots; i++)
+        if (!take_lane(p, arena, &w->lanes[i]))
+            return false;
+    for (size_t i = 0; i <= p->wave; i++) {
+        w->parts[i].pairs = attn_arena_zeroed(arena, p->pairs, sizeof(pair_sums));
+        w->parts[i].heads = attn_arena_zeroed(arena, p->heads, sizeof(head_sums));
+        if (!w->parts[i].pairs || !w->parts[i].heads)
+            return false;
+    }
+    return true;
+}
+
+static void merge(const plan *p, part *to, part *from) {
+    for (size_t i = 0; i < p->pairs; i++) {
+        to->pairs[i].js += from->pairs[i].js;
+        to->pairs[i].dot += from->pairs[i].dot;
+        to->pairs[i].centered += from->pairs[i].centered;
+        to->pairs[i].rows += from->pairs[i].rows;
+    }
+    for (size_t h = 0; h < p->heads; h++) {
+        to->heads[h].square += from->heads[h].square;
+        to->heads[h].centered += from->heads[h].centered;
+    }
+    memset(from->pairs, 0, p->pairs * sizeof *from->pairs);
+    memset(from->heads, 0, p->heads * sizeof *from->heads);
+}
+
+static double over(double dot, double a, double b) {
+    double length = sqrt(a) * sqrt(b), cosine = dot / length;
+    return length > 0 ? (cosine > 1 ? 1 : cosine < -1 ? -1 : cosine) : NAN;
+}
+
+/* Squares below this are what rounding leaves of uniform attention. */
+#define NOTHING 1e-12
+
+static double over_centered(double dot, double a, double b, size_t L) {
+    return a > NOTHING * (double)L && b > NOTHING * (double)L ? over(dot, a, b) : NAN;
+}
+
+static double mean(double sum, size_t n) {
+    return n ? sum / (double)n : NAN;
+}
+
+static void finish(const plan *p, const part *all, attn_head_distances *out) {
+    const pair_sums *at = all->pairs;
+    double sums[3] = {0};
+    size_t counts[3] = {0};
+    for (size_t g = 0; g < p->a.heads; g++)
+        for (size_t h = p->b.source ? p->a.heads : g + 1; h < p->heads; h++, at++) {
+            const head_sums *x = &all->heads[g], *y = &all->heads[h];
+            double *const planes[] = {out->js, out->cosine, out->centered};
+            const double values[] = {mean(at->js, at->rows), over(at->dot, x->square, y->square),
+                                     over_centered(at->centered, x->centered, y->centered, p->L)};
+            size_t col = p->b.source ? h - p->a.heads : h;
+            for (size_t k = 0; k < 3; k++) {
+                planes[k][g * out->cols + col] = values[k];
+                if (!p->b.source)
+                    planes[k][col * out->cols + g] = values[k];
+                sums[k] += isnan(values[k]) ? 0 : values[k];
+                counts[k] += isnan(values[k]) ? 0 : 1;
+            }
+        }
+    for (size_t g = 0; !p->b.source && g < p->a.heads; g++) {
+        const head_sums *x = &all->heads[g];
+        out->js[g * out->cols + g] = x->square > 0 ? 0 : NAN;
+        out->cosine[g * out->cols + g] = x->square > 0 ? 1 : NAN;
+        out->centered[g * out->cols + g] = x->centered > NOTHING * (double)p->L ? 1 : NAN;
+    }
+    out->mean_js = mean(sums[0], counts[0]);
+    out->mean_cosine = mean(sums[1], counts[1]);
+    out->mean_centered = mean(sums[2], counts[2]);
+}
+
+static bool take_result(attn_arena *arena, attn_head_distances *d) {
+    const size_t n = d->rows * d->cols;
+    d->js = attn_arena_zeroed(arena, n, sizeof(double));
+    d->cosine = attn_arena_zeroed(arena, n, sizeof(double));
+    d->centered = attn_arena_zeroed(arena, n, sizeof(double));
+    return d->js && d->cosine && d->centered;
+}
+
+/* One batch entry; the sums are zero before and after. */
+static attn_status measure(work *w, attn_pool *pool, const attn_control *control,
+                           attn_head_distances *out, attn_error *err) {
+    const plan *p = w->plan;
+    part *all = &w->parts[p->wave];
+    attn_status status = ATTN_OK;
+    for (w->first = 0; !status && w->first < p->pieces; w->first += p->wave) {
+        size_t count = p->pieces - w->first < p->wave ? p->pieces - w->first : p->wave;
+        status = attn_pool_run(pool, count, piece, w, control, err);
+        for (size_t i = 0; !status && i < count; i++)
+            merge(p, all, &w->parts[i]);
+    }
+    finish(p, all, out);
+    memset(all->pairs, 0, p->pairs * sizeof *all->pairs);
+    memset(all->heads, 0, p->heads * sizeof *all->heads);
+    return status;
+}
+
+attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_mask *mask_a,
+                                        const attn_weight_source *b, const attn_mask *mask_b,
+                                        attn_pool *pool, const attn_control *control,
+                                        attn_arena *arena, attn_head_distances **out,
+                                        attn_error *err) {
+    if (b && (a->rows != b->rows || a->cols != b->cols || a->batches != b->batches))
+        return attn_fail(err, ATTN_ESHAPE, "",
+                         "heads of %zu x (%zu x %zu) and of %zu x (%zu x %zu) weights cannot be "
+                         "compared",
+                         a->batches, a->rows, a->cols, b->batches, b->rows, b->cols);
+    plan p = make_plan(a->heads, b ? b->heads : 0, a->rows, a->cols);
+    p.a = (side){a, mask_a, 0, a->heads};
+    p.b = (side){b, mask_b, 0, b ? b->heads : 0};
+    work w = {.plan = &p};
+    attn_head_distances *all = attn_arena_zeroed(arena, a->batches, sizeof *all);
+    bool ok = all && take_work(&w, attn_pool_slots(pool), arena);
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; ok && !status && i < a->batches; i++) {
+        p.a.batch = p.b.batch = i;
+        all[i] =
+            (attn_head_distances){.batch = i, .rows = a->heads, .cols = b ? b->heads : a->heads};
+        ok = take_result(arena, &all[i]);
+        if (ok)
+            status = measure(&w, pool, control, &all[i], err);
+    }
+    if (!ok)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory to compare %zu heads", p.heads);
+    if (!status)
+        *out = all;
+    return status;
+}

@@ -1,0 +1,208 @@
+/* The name of what a head looks at: rules on its measures, the most specific first. Every rule asks
+ * for more than uniform attention under the same mask would give. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/diagnose.h"
+
+typedef struct naming {
+    const attn_head_measures *head;
+    const attn_measure_options *options;
+    attn_sentence text;
+    char name[64];
+} naming;
+
+static double value(const naming *n, attn_measure m) {
+    double v = n->head->values[m];
+    return isnan(v) ? 0 : v;
+}
+
+static double uniform(const naming *n, attn_measure m) {
+    double v = n->head->uniform[m];
+    return isnan(v) ? 0 : v;
+}
+
+/* At least `least`, and `lift` times what uniform attention has. */
+static bool stands_out(const naming *n, attn_measure m, double least, double lift) {
+    return value(n, m) >= least && value(n, m) >= lift * uniform(n, m);
+}
+
+static bool named(naming *n, const char *name) {
+    strncpy(n->name, name, sizeof n->name - 1);
+    return true;
+}
+
+static bool name_uniform(naming *n) {
+    if (!(value(n, ATTN_NORMALIZED_ENTROPY) > ATTN_UNIFORM_ENTROPY))
+        return false;
+    attn_analysis_say(&n->text,
+                      "spreads its weight evenly: entropy is %.1f %% of the most that "
+                      "the mask allows",
+                      100 * value(n, ATTN_NORMALIZED_ENTROPY));
+    return named(n, "uniform");
+}
+
+static bool name_repeats(naming *n) {
+    if (stands_out(n, ATTN_INDUCTION, 0.4, ATTN_LIFT)) {
+        attn_analysis_say(&n->text,
+                          "looks at what followed the same token before: %.0f %% of the "
+                          "weight of rows that have such a key",
+                          100 * value(n, ATTN_INDUCTION));
+        return named(n, "induction");
+    }
+    if (!stands_out(n, ATTN_DUPLICATE_TOKEN, 0.4, ATTN_LIFT))
+        return false;
+    attn_analysis_say(&n->text,
+                      "looks at earlier copies of its own token: %.0f %% of the weight "
+                      "of rows that have one",
+                      100 * value(n, ATTN_DUPLICATE_TOKEN));
+    return named(n, "duplicate token");
+}
+
+static bool name_positional(naming *n) {
+    double k = value(n, ATTN_POSITIONAL_OFFSET);
+    if (!(value(n, ATTN_POSITIONAL_SHARE) >= ATTN_POSITIONAL &&
+          value(n, ATTN_POSITIONAL_MASS) >= 0.5))
+        return false;
+    if (k == 0 || fabs(k) == 1)
+        named(n, k == 0 ? "current token" : k < 0 ? "previous token" : "next token");
+    else
+        snprintf(n->name, sizeof n->name, "offset %+.0f", k);
+    attn_analysis_say(&n->text,
+                      "looks at the %s: the largest weight of %.0f %% of the rows lies "
+                      "there, %.0f %% of all weight",
+                      k == 0 || fabs(k) == 1 ? n->name : "same distance everywhere",
+                      100 * value(n, ATTN_POSITIONAL_SHARE), 100 * value(n, ATTN_POSITIONAL_MASS));
+    return true;
+}
+
+static double lift(const attn_head_measures *h, size_t c) {
+    return h->class_uniform[c] > 0 ? h->class_mass[c] / h->class_uniform[c] : 0;
+}
+
+/* The class that holds most beyond its share; SIZE_MAX = none does. */
+static size_t best_class(const naming *n) {
+    const attn_head_measures *h = n->head;
+    size_t best = SIZE_MAX;
+    for (size_t c = 0; c < n->options->class_count; c++)
+        if (h->class_mass[c] >= 0.5 && lift(h, c) >= ATTN_LIFT &&
+            (best == SIZE_MAX || lift(h, c) > lift(h, best)))
+            best = c;
+    return best;
+}
+
+static bool name_class(naming *n) {
+    size_t c = best_class(n);
+    if (c == SIZE_MAX)
+        return false;
+    attn_analysis_say(&n->text,
+                      "looks at %s: %.0f %% of its weight, %.3g times their share of the "
+                      "keys",
+                      n->options->classes[c].name, 100 * n->head->class_mass[c], lift(n->head, c));
+    return named(n, n->options->classes[c].name);
+}
+
+static double nearby(const naming *n) {
+    double sum =
+        value(n, ATTN_PREVIOUS_TOKEN) + value(n, ATTN_CURRENT_TOKEN) + value(n, ATTN_NEXT_TOKEN);
+    return sum < 1 ? sum : 1;
+}
+
+static double nearby_uniform(const naming *n) {
+    return uniform(n, ATTN_PREVIOUS_TOKEN) + uniform(n, ATTN_CURRENT_TOKEN) +
+           uniform(n, ATTN_NEXT_TOKEN);
+}
+
+static bool name_structural(naming *n) {
+    if (!stands_out(n, ATTN_SAME_KIND, 0.3, ATTN_LIFT))
+        return false;
+    attn_analysis_say(&n->text,
+                      "connects tokens of one kind: rows with another of their kind give "
+                      "it %.0f %%, %.3g times its share",
+                      100 * value(n, ATTN_SAME_KIND),
+                      value(n, ATTN_SAME_KIND) / uniform(n, ATTN_SAME_KIND));
+    return named(n, "structural");
+}
+
+static bool name_adjacent(naming *n) {
+    if (!(nearby(n) >= 0.8 && nearby(n) >= 1.5 * nearby_uniform(n)))
+        return false;
+    attn_analysis_say(&n->text,
+                      "looks at neighbours: %.0f %% on the previous token, %.0f %% on its "
+                      "own, %.0f %% on the next",
+                      100 * value(n, ATTN_PREVIOUS_TOKEN), 100 * value(n, ATTN_CURRENT_TOKEN),
+                      100 * value(n, ATTN_NEXT_TOKEN));
+    return named(n, "adjacent");
+}
+
+static bool name_vertical(naming *n) {
+    if (!stands_out(n, ATTN_SINK, 0.5, ATTN_LIFT))
+        return false;
+    double key = value(n, ATTN_SINK_KEY);
+    attn_analysis_say(&n->text,
+                      "looks at key %.0f whatever the query: %.0f %% of the weight of the "
+                      "rows that see it",
+                      key, 100 * value(n, ATTN_SINK));
+    return named(n, key == 0 ? "first token" : "single key");
+}
+
+static bool name_blocks(naming *n) {
+    if (stands_out(n, ATTN_BLOCK_MASS, 0.8, 1.5)) {
+        attn_analysis_say(&n->text, "stays in its own segment: %.0f %% of its weight",
+                          100 * value(n, ATTN_BLOCK_MASS));
+        return named(n, "block");
+    }
+    if (!stands_out(n, ATTN_LOCAL_MASS, 0.8, 1.5))
+        return false;
+    attn_analysis_say(&n->text, "stays within %zu tokens: %.0f %% of its weight",
+                      n->options->radius, 100 * value(n, ATTN_LOCAL_MASS));
+    return named(n, "local");
+}
+
+static void name_rest(naming *n) {
+    if (n->head->rows == 0) {
+        attn_analysis_say(&n->text, "sees nothing");
+        named(n, "none");
+        return;
+    }
+    attn_analysis_say(&n->text,
+                      "follows no rule that is known here: %.3g tokens share its weight, "
+                      "the largest holds %.0f %%",
+                      value(n, ATTN_EFFECTIVE_TOKENS), 100 * value(n, ATTN_CONFIDENCE));
+    named(n, "heterogeneous");
+}
+
+/* The classes of Kovaleva et al. 2019, whose authors sorted heads by eye: rules of ours. */
+static const char *shape_of(const naming *n) {
+    size_t c = best_class(n);
+    double vertical = c == SIZE_MAX ? 0 : n->head->class_mass[c];
+    if (stands_out(n, ATTN_SINK, 0.2, ATTN_LIFT))
+        vertical = fmax(vertical, value(n, ATTN_SINK));
+    double diagonal = nearby(n) >= 1.5 * nearby_uniform(n) ? nearby(n) : 0;
+    if (value(n, ATTN_POSITIONAL_SHARE) >= ATTN_POSITIONAL)
+        diagonal = fmax(diagonal, value(n, ATTN_POSITIONAL_MASS));
+    if (vertical >= 0.2 && diagonal >= 0.2 && vertical + diagonal >= 0.7 &&
+        fmax(vertical, diagonal) < 0.8)
+        return "vertical+diagonal";
+    if (diagonal >= 0.6 && diagonal >= vertical)
+        return "diagonal";
+    if (vertical >= 0.5)
+        return "vertical";
+    return stands_out(n, ATTN_BLOCK_MASS, 0.8, 1.5) ? "block" : "heterogeneous";
+}
+
+attn_status attn_name_pattern(const attn_head_measures *head, const attn_measure_options *options,
+                              attn_arena *arena, attn_pattern_name *out, attn_error *err) {
+    naming n = {.head = head, .options = options};
+    if (!(name_uniform(&n) || name_repeats(&n) || name_positional(&n) || name_class(&n) ||
+          name_structural(&n) || name_adjacent(&n) || name_vertical(&n) || name_blocks(&n)))
+        name_rest(&n);
+    attn_pattern_name p = {.name = attn_arena_text(arena, n.name, strlen(n.name)),
+                           .shape = shape_of(&n),
+                           .text = attn_arena_text(arena, n.text.text, n.text.used)};
+    if (!p.name || !p.text)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the names of patterns");
+    *out = p;
+    return ATTN_OK;
+}

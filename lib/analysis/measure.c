@@ -1,0 +1,347 @@
+/* Measures of heads: blocks of rows run on the pool in waves, the sums of a wave are merged in the
+ * order of its blocks, so that neither the number of threads nor their speed shows in a result, and
+ * memory is that of one wave, whatever the number of heads. */
+#include <math.h>
+#include <string.h>
+
+#include "analysis/measure_private.h"
+
+enum {
+    PIECE_WEIGHTS = 1 << 18, /* weights a piece looks at: a few milliseconds */
+    WAVE_BYTES = 8 << 20,
+    WAVE_LEAST = 8, /* so that some threads have work */
+    WAVE_MOST = 256,
+    BLOCK_LEAST = 16, /* rows: sums of a block are merged at the cost of some of its rows */
+};
+
+typedef struct size_sum {
+    size_t bytes;
+    bool overflow;
+} size_sum;
+
+static void add_array(size_sum *s, size_t a, size_t b, size_t size) {
+    size_t bytes;
+    if (!attn_size_mul(a, b, &bytes) || !attn_size_mul(bytes, size, &bytes) ||
+        !attn_size_add(s->bytes, bytes, &s->bytes))
+        s->overflow = true;
+}
+
+static size_t within(size_t x, size_t low, size_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+attn_measure_options attn_measure_defaults(void) {
+    return (attn_measure_options){.radius = 2, .top_keys = 5};
+}
+
+static attn_status check_options(const attn_measure_options *o, size_t S, attn_error *err) {
+    if (o->class_count > ATTN_CLASSES_MOST)
+        return attn_fail(err, ATTN_EARG, "classes", "at most %d classes, found %zu",
+                         ATTN_CLASSES_MOST, o->class_count);
+    if (o->segment_count > ATTN_SEGMENTS_MOST)
+        return attn_fail(err, ATTN_EARG, "segments", "at most %d segments, found %zu",
+                         ATTN_SEGMENTS_MOST, o->segment_count);
+    for (size_t c = 0; c < o->class_count; c++)
+        for (size_t k = 0; k < o->classes[c].count; k++)
+            if (o->classes[c].keys[k] >= S)
+                return attn_fail(err, ATTN_EARG, "classes",
+                                 "key %zu of \"%.40s\" is outside: "
+                                 "there are %zu keys, from 0",
+                                 o->classes[c].keys[k], o->classes[c].name, S);
+    return ATTN_OK;
+}
+
+static attn_status count_bytes(attn_measure_plan *p, size_t slots, attn_error *err) {
+    const attn_measure_options *o = p->options;
+    const size_t S = p->S, heads = p->B * p->H;
+    size_sum lane = {0}, part = {0}, work = {0}, result = {0};
+    add_array(&lane, p->block, S, 2 * sizeof(float));
+    add_array(&lane, S, 1, 2 * sizeof(double) + 1);
+    add_array(&part, 1, 1, sizeof(attn_measure_part));
+    add_array(&part, S, 2, sizeof(double) + sizeof(uint64_t));
+    p->wave = within(WAVE_BYTES / (part.bytes | 1), WAVE_LEAST, WAVE_MOST);
+    p->wave = within(p->wave, 1, heads * p->pieces > 0 ? heads * p->pieces : 1);
+    p->lane_bytes = lane.bytes;
+    p->part_bytes = part.bytes;
+    add_array(&work, slots, 1, lane.bytes + sizeof(attn_measure_lane));
+    add_array(&work, p->wave + 1, 1, part.bytes);
+    add_array(&work, S, 1, sizeof(double));
+    size_t sets = (o->query_tokens ? o->token_batches : 0) + (o->query_kinds ? 1 : 0);
+    add_array(&work, sets, 1, (p->L + 3 * S) * sizeof(size_t) + sizeof(attn_equals));
+    add_array(&result, heads, 1, sizeof(attn_head_measures));
+    add_array(&result, heads, 2 * o->class_count + o->segment_count * o->segment_count,
+              sizeof(double));
+    add_array(&result, heads, o->top_keys, sizeof(attn_key_mass));
+    p->work_bytes = work.bytes;
+    p->result_bytes = result.bytes;
+    if (lane.overflow || part.overflow || work.overflow || result.overflow)
+        return attn_fail(err, ATTN_ELIMIT, "", "measures of %zu x %zu weights are too large", p->L,
+                         S);
+    return ATTN_OK;
+}
+
+attn_status attn_analysis_measure_plan(const attn_measure_options *options, size_t B, size_t H,
+                                       size_t L, size_t S, size_t slots, attn_measure_plan *out,
+                                       attn_error *err) {
+    attn_measure_plan p = {.options = options, .B = B, .H = H, .L = L, .S = S};
+    size_t heads;
+    if (!attn_size_mul(B, H, &heads))
+        return attn_fail(err, ATTN_ELIMIT, "", "too many heads to count");
+    p.block = within(PIECE_WEIGHTS / (S ? S : 1), BLOCK_LEAST, L ? L : 1);
+    p.block = within(p.block, 1, L ? L : 1);
+    p.pieces = L / p.block + (L % p.block != 0);
+    attn_status status = count_bytes(&p, slots, err);
+    if (!status)
+        *out = p;
+    return status;
+}
+
+attn_status attn_measure_cost(const attn_measure_options *options, size_t B, size_t H, size_t L,
+                              size_t S, size_t slots, attn_cost *out, attn_error *err) {
+    attn_measure_plan p;
+    attn_status status = attn_analysis_measure_plan(options, B, H, L, S, slots, &p, err);
+    if (status)
+        return status;
+    double cells = (double)B * (double)H * (double)L * (double)S;
+    *out = (attn_cost){.cells = cells,
+                       .operations = 30 * cells, /* sums, squares, moments, logarithm, columns */
+                       .work_bytes = p.work_bytes,
+                       .result_bytes = p.result_bytes};
+    return ATTN_OK;
+}
+
+size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t head) {
+    const attn_measure_options *o = w->plan->options;
+    const attn_mask *mask = o->mask;
+    if (!mask && w->source->has_logits)
+        return batch * w->plan->H + head;
+    size_t entries = mask ? attn_mask_batches(mask) : 1;
+    bool batches = !o->query_tokens || o->token_batches == 1 || o->token_batches == entries;
+    return (batches ? batch % entries : batch) * w->plan->H +
+           (!mask || attn_mask_same_heads(mask) ? 0 : head);
+}
+
+/* --- memory --- */
+
+static bool take_part(const attn_measure_plan *p, attn_arena *arena, attn_measure_part *part) {
+    attn_measure_sums *const both[] = {&part->weights, &part->uniform};
+    for (size_t i = 0; i < 2; i++) {
+        both[i]->received = attn_arena_zeroed(arena, p->S, sizeof(double));
+        both[i]->seen_by = attn_arena_zeroed(arena, p->S, sizeof(uint64_t));
+        if (!both[i]->received || !both[i]->seen_by)
+            return false;
+    }
+    return true;
+}
+
+static void clear_sums(attn_measure_sums *sums, size_t S) {
+    double *received = sums->received;
+    uint64_t *seen_by = sums->seen_by;
+    memset(received, 0, S * sizeof *received);
+    memset(seen_by, 0, S * sizeof *seen_by);
+    *sums = (attn_measure_sums){.received = received, .seen_by = seen_by, .score_max = -INFINITY};
+}
+
+static void clear_part(attn_measure_part *part, size_t S) {
+    clear_sums(&part->weights, S);
+    clear_sums(&part->uniform, S);
+    part->blind = 0;
+    part->hidden = 0;
+}
+
+static bool take_lanes(attn_measure_work *w, size_t slots, attn_arena *arena) {
+    const attn_measure_plan *p = w->plan;
+    w->lanes = attn_arena_zeroed(arena, slots, sizeof *w->lanes);
+    for (size_t i = 0; w->lanes && i < slots; i++) {
+        attn_measure_lane *lane = &w->lanes[i];
+        lane->weights = attn_arena_zeroed(arena, p->block * p->S, sizeof(float));
+        lane->logits = attn_arena_zeroed(arena, p->block * p->S, sizeof(float));
+        lane->p = attn_arena_zeroed(arena, p->S, sizeof(double));
+        lane->uniform = attn_arena_zeroed(arena, p->S, sizeof(double));
+        lane->visible = attn_arena_zeroed(arena, p->S, 1);
+        if (!lane->weights || !lane->logits || !lane->p || !lane->uniform || !lane->visible)
+            return false;
+    }
+    return w->lanes != NULL;
+}
+
+static bool take_tokens(attn_measure_work *w, attn_arena *arena) {
+    const attn_measure_plan *p = w->plan;
+    const attn_measure_options *o = p->options;
+    if (o->query_tokens) {
+        attn_equals *all = attn_arena_zeroed(arena, o->token_batches, sizeof *all);
+        for (size_t b = 0; all && b < o->token_batches; b++) {
+            int64_t offset =
+                o->mask ? attn_mask_offset(o->mask, b % attn_mask_batches(o->mask)) : 0;
+            if (!attn_analysis_equals(o->query_tokens + b * p->L, p->L, o->key_tokens + b * p->S,
+                                      p->S, offset, arena, &all[b]))
+                return false;
+        }
+        if (!(w->equals = all))
+            return false;
+    }
+    if (o->query_kinds) {
+        attn_kin *kin = attn_arena_zeroed(arena, 1, sizeof *kin);
+        if (!kin || !attn_analysis_kin(o->query_kinds, p->L, o->key_kinds, p->S, arena, kin))
+            return false;
+        w->kin = kin;
+    }
+    return true;
+}
+
+static bool take_work(attn_measure_work *w, size_t slots, attn_arena *arena) {
+    w->parts = attn_arena_zeroed(arena, w->plan->wave + 1, sizeof *w->parts);
+    for (size_t i = 0; w->parts && i <= w->plan->wave; i++)
+        if (!take_part(w->plan, arena, &w->parts[i]))
+            return false;
+    return w->parts && take_lanes(w, slots, arena) && take_tokens(w, arena);
+}
+
+static bool take_result(const attn_measure_plan *p, attn_arena *arena, attn_measures *out) {
+    const attn_measure_options *o = p->options;
+    const size_t C = o->class_count, G = o->segment_count * o->segment_count;
+    out->count = p->B * p->H;
+    out->batches = p->B;
+    out->heads = p->H;
+    out->items = attn_arena_zeroed(arena, out->count, sizeof *out->items);
+    double *numbers = attn_arena_zeroed(arena, out->count, (2 * C + G) * sizeof *numbers);
+    attn_key_mass *top = attn_arena_zeroed(arena, out->count, o->top_keys * sizeof *top);
+    if (!out->items || !numbers || !top)
+        return false;
+    for (size_t i = 0; i < out->count; i++, numbers += 2 * C + G, top += o->top_keys) {
+        attn_head_measures *m = &out->items[i];
+        *m = (attn_head_measures){.batch = i / p->H,
+                                  .head = i % p->H,
+                                  .class_mass = numbers,
+                                  .class_uniform = numbers + C,
+                                  .blocks = numbers + 2 * C,
+                                  .top = top};
+    }
+    return true;
+}
+
+/* --- merging --- */
+
+static void merge_mean(attn_mean *to, const attn_mean *from) {
+    to->sum += from->sum;
+    to->count += from->count;
+}
+
+static void merge_means(attn_measure_sums *to, const attn_measure_sums *from) {
+    attn_mean *const t[] = {&to->entropy,    &to->normalized, &to->perplexity, &to->participation,
+                            &to->confidence, &to->saturated,  &to->local,      &to->first,
+                            &to->sink_logit, &to->duplicate,  &to->induction,  &to->kin,
+                            &to->own_block,  &to->spread};
+    const attn_mean *const f[] = {&from->entropy,       &from->normalized, &from->perplexity,
+                                  &from->participation, &from->confidence, &from->saturated,
+                                  &from->local,         &from->first,      &from->sink_logit,
+                                  &from->duplicate,     &from->induction,  &from->kin,
+                                  &from->own_block,     &from->spread};
+    for (size_t i = 0; i < sizeof t / sizeof t[0]; i++)
+        merge_mean(t[i], f[i]);
+}
+
+static void merge_sums(const attn_measure_plan *p, attn_measure_sums *to,
+                       const attn_measure_sums *from) {
+    const size_t G = p->options->segment_count;
+    to->rows += from->rows;
+    to->mass += from->mass;
+    to->weighted += from->weighted;
+    to->looked += from->looked;
+    to->score_max = fmax(to->score_max, from->score_max);
+    merge_means(to, from);
+    for (size_t k = 0; k < ATTN_DIAGONALS; k++) {
+        merge_mean(&to->diagonal[k], &from->diagonal[k]);
+        to->peak[k] += from->peak[k];
+    }
+    for (size_t c = 0; c < p->options->class_count; c++)
+        to->class_mass[c] += from->class_mass[c];
+    for (size_t i = 0; i < G * G; i++)
+        to->blocks[i] += from->blocks[i];
+    for (size_t i = 0; i < G; i++)
+        to->segment_rows[i] += from->segment_rows[i];
+    for (size_t j = 0; j < p->S; j++) {
+        to->received[j] += from->received[j];
+        to->seen_by[j] += from->seen_by[j];
+    }
+}
+
+/* `base`: the head whose uniform attention is this one's, finished before. */
+static void finish_head(const attn_measure_plan *p, const attn_measure_part *all, double *scratch,
+                        const attn_head_measures *base, attn_head_measures *out) {
+    const attn_measure_sums *w = &all->weights, *u = &all->uniform;
+    const size_t C = p->options->class_count, G = p->options->segment_count;
+    out->rows = w->rows;
+    out->blind = all->blind;
+    out->hidden_mass = p->L ? all->hidden / (double)p->L : 0;
+    attn_analysis_finish(p, w, scratch, out->values);
+    if (base == out)
+        attn_analysis_finish(p, u, scratch, out->uniform);
+    else
+        memcpy(out->uniform, base->uniform, sizeof out->uniform);
+    out->values[ATTN_RELATIVE_DISTANCE] =
+        out->uniform[ATTN_DISTANCE] > 0 ? out->values[ATTN_DISTANCE] / out->uniform[ATTN_DISTANCE]
+                                        : NAN;
+    out->uniform[ATTN_RELATIVE_DISTANCE] = out->uniform[ATTN_DISTANCE] > 0 ? 1 : NAN;
+    for (size_t c = 0; c < C; c++) {
+        out->class_mass[c] = w->class_mass[c] / (double)w->rows;
+        out->class_uniform[c] =
+            base == out ? u->class_mass[c] / (double)u->rows : base->class_uniform[c];
+    }
+    for (size_t i = 0; i < G * G; i++)
+        out->blocks[i] = w->blocks[i] / (double)w->segment_rows[i / G];
+    out->top_count = attn_analysis_top_keys(p, w, out->top);
+}
+
+static void merge_wave(const attn_measure_work *w, size_t count, double *scratch,
+                       attn_measures *out) {
+    const attn_measure_plan *p = w->plan;
+    attn_measure_part *all = &w->parts[p->wave];
+    for (size_t i = 0; i < count; i++) {
+        size_t piece = w->first + i, map = piece / p->pieces;
+        merge_sums(p, &all->weights, &w->parts[i].weights);
+        merge_sums(p, &all->uniform, &w->parts[i].uniform);
+        all->blind += w->parts[i].blind;
+        all->hidden += w->parts[i].hidden;
+        clear_part(&w->parts[i], p->S);
+        if ((piece + 1) % p->pieces)
+            continue;
+        size_t base = attn_analysis_uniform_of(w, map / p->H, map % p->H);
+        finish_head(p, all, scratch, &out->items[base], &out->items[map]);
+        clear_part(all, p->S);
+    }
+}
+
+attn_status attn_measure_heads(const attn_weight_source *source,
+                               const attn_measure_options *options, attn_pool *pool,
+                               const attn_control *control, attn_arena *arena, attn_measures *out,
+                               attn_error *err) {
+    attn_measure_plan plan;
+    attn_measures result;
+    size_t slots = attn_pool_slots(pool);
+    attn_status status = check_options(options, source->cols, err);
+    if (!status)
+        status = attn_analysis_measure_plan(options, source->batches, source->heads, source->rows,
+                                            source->cols, slots, &plan, err);
+    if (status)
+        return status;
+    attn_measure_work work = {.plan = &plan, .source = source};
+    double *scratch = attn_arena_zeroed(arena, plan.S, sizeof *scratch);
+    if (!scratch || !take_work(&work, slots, arena) || !take_result(&plan, arena, &result))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory for measures of %zu x %zu heads", plan.B,
+                         plan.H);
+    for (size_t i = 0; i <= plan.wave; i++)
+        clear_part(&work.parts[i], plan.S);
+    const size_t total = result.count * plan.pieces;
+    for (; !status && work.first < total; work.first += plan.wave) {
+        size_t count = total - work.first < plan.wave ? total - work.first : plan.wave;
+        status = attn_pool_run(pool, count, attn_analysis_measure_piece, &work, control, err);
+        if (!status)
+            merge_wave(&work, count, scratch, &result);
+    }
+    for (size_t i = 0; !status && plan.pieces == 0 && i < result.count; i++)
+        finish_head(&plan, &work.parts[plan.wave], scratch, &result.items[i], &result.items[i]);
+    if (!status)
+        *out = result;
+    return status;
+}

@@ -1,0 +1,115 @@
+/* What the files of the measures share: the plan made from shapes, the sums of a block of rows, one
+ * row as they see it. */
+#ifndef ATTN_ANALYSIS_MEASURE_PRIVATE_H
+#define ATTN_ANALYSIS_MEASURE_PRIVATE_H
+
+#include "attn/analysis.h"
+
+enum {
+    ATTN_OFFSETS = 64, /* positional heads are looked for at -64 … 64 */
+    ATTN_DIAGONALS = 2 * ATTN_OFFSETS + 1,
+};
+
+/* Keys that are equal to others: for each key the next one in a circle of its equals, and for each
+ * query the last equal key before it. SIZE_MAX = none. */
+typedef struct attn_equals {
+    size_t *before; /* [S] the equal key before this one */
+    size_t *last;   /* [L] the last equal key j < t_i */
+} attn_equals;
+
+typedef struct attn_kin {
+    size_t *next;  /* [S] the next key of the kind, the first again after the last */
+    size_t *entry; /* [L] any key of the query's kind */
+} attn_kin;
+
+typedef struct attn_measure_plan {
+    const attn_measure_options *options;
+    size_t B, H, L, S;
+    size_t block;  /* rows a piece */
+    size_t pieces; /* a head */
+    size_t wave;   /* pieces whose sums are held at a time */
+    size_t lane_bytes, part_bytes, work_bytes, result_bytes;
+} attn_measure_plan;
+
+attn_status attn_analysis_measure_plan(const attn_measure_options *options, size_t B, size_t H,
+                                       size_t L, size_t S, size_t slots, attn_measure_plan *out,
+                                       attn_error *err);
+
+/* A mean that is being made. */
+typedef struct attn_mean {
+    double sum;
+    uint64_t count;
+} attn_mean;
+
+/* What the rows of a block add up to; merged in the order of the blocks. */
+typedef struct attn_measure_sums {
+    uint64_t rows;
+    double mass, weighted, looked; /* sums of p, p |t - j|, p (t - j) */
+    attn_mean entropy, normalized, perplexity, participation, confidence, saturated;
+    attn_mean local, first, sink_logit, duplicate, induction, kin, own_block, spread;
+    double score_max;
+    attn_mean diagonal[ATTN_DIAGONALS];
+    uint64_t peak[ATTN_DIAGONALS]; /* rows whose largest weight lies there */
+    double class_mass[ATTN_CLASSES_MOST];
+    double blocks[ATTN_SEGMENTS_MOST * ATTN_SEGMENTS_MOST];
+    uint64_t segment_rows[ATTN_SEGMENTS_MOST];
+    double *received;  /* [S] */
+    uint64_t *seen_by; /* [S] rows that see the key */
+} attn_measure_sums;
+
+/* A block's sums of the weights, and of uniform attention over the keys that each row sees. */
+typedef struct attn_measure_part {
+    attn_measure_sums weights, uniform;
+    uint64_t blind;
+    double hidden; /* weight on hidden keys */
+} attn_measure_part;
+
+/* One row: p[j] is 0 where hidden. */
+typedef struct attn_measure_line {
+    const double *p;
+    const uint8_t *visible;
+    size_t index, seen; /* i, n_i */
+    size_t from, to;    /* all keys that are seen lie there */
+    int64_t at;         /* t_i */
+    double mass, entropy;
+    bool peaks; /* has a largest weight to speak of: uniform attention has none */
+} attn_measure_line;
+
+typedef struct attn_measure_work {
+    const attn_measure_plan *plan;
+    const attn_weight_source *source;
+    const attn_equals *equals; /* [token_batches] or NULL */
+    const attn_kin *kin;       /* or NULL */
+    struct attn_measure_lane *lanes;
+    attn_measure_part *parts; /* [wave], and behind them one for all of a head */
+    size_t first;             /* index of the wave's first piece */
+} attn_measure_work;
+
+typedef struct attn_measure_lane {
+    float *weights, *logits; /* [block, S] */
+    double *p, *uniform;     /* [S] */
+    uint8_t *visible;        /* [S] */
+} attn_measure_lane;
+
+/* The head whose uniform attention is that of (batch, head): an earlier one that sees the same
+ * keys, or the head itself. */
+size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t head);
+
+attn_status attn_analysis_measure_piece(void *ctx, size_t index, size_t lane, attn_error *err);
+/* Adds a row to the sums of its head. */
+void attn_analysis_add_line(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
+                            attn_measure_sums *sums);
+/* Sums -> values. `sorted` is scratch [S]. */
+void attn_analysis_finish(const attn_measure_plan *plan, const attn_measure_sums *sums,
+                          double *sorted, double values[ATTN_MEASURES]);
+/* The keys that receive most into out[options->top_keys]; returns how many. */
+size_t attn_analysis_top_keys(const attn_measure_plan *plan, const attn_measure_sums *sums,
+                              attn_key_mass *out);
+
+/* Equal tokens of one batch entry; `offset` = t_i - i. false: out of memory. */
+bool attn_analysis_equals(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
+                          int64_t offset, attn_arena *arena, attn_equals *out);
+bool attn_analysis_kin(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
+                       attn_arena *arena, attn_kin *out);
+
+#endif

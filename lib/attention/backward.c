@@ -1,0 +1,512 @@
+/* Gradients: the passes.
+ *
+ *              keys: tile 0   tile 1 | tile 2 …      a piece: one key/value head, one chunk of
+ * tiles queries  ->  [      ] [      ]   |               tile by tile: dK, dV summed over all
+ * queries, of all   ->  [      ] [      ]   |               dQ of each block added to the chunk's
+ * own sums heads of the group               |
+ *
+ * Chunks depend on shapes alone and are added up in order, so pools do not change a bit. */
+#include "attention/backward.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { PIECES = 8 }; /* wanted where heads alone are fewer */
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+}
+
+size_t attn_back_query_room(const attn_backward *g) {
+    return g->k->rows * g->k->acc_room(g->a->dims.score_width);
+}
+
+size_t attn_back_out_room(const attn_backward *g) {
+    return g->k->rows * g->k->acc_room(g->a->dims.Ev);
+}
+
+/* --- sizes --- */
+
+/* Splits of an operation, from shapes alone. */
+static void split(const attn_attention_dims *d, const attn_kernels *k, size_t *blocks,
+                  size_t *tiles, size_t *chunks, size_t *tiles_a_chunk) {
+    const size_t all = d->B * d->Hkv, heads = all > 0 ? all : 1;
+    size_t wanted = (PIECES + heads - 1) / heads;
+    *blocks = (d->L + k->rows - 1) / k->rows;
+    *tiles = (d->S + k->keys - 1) / k->keys;
+    if (wanted > *tiles)
+        wanted = *tiles ? *tiles : 1;
+    *tiles_a_chunk = *tiles ? (*tiles + wanted - 1) / wanted : 1;
+    *chunks = *tiles ? (*tiles + *tiles_a_chunk - 1) / *tiles_a_chunk : 1;
+}
+
+enum { LANE_PARTS = 10 };
+
+/* Bytes of a lane's own areas; false on overflow. */
+static bool lane_parts(const attn_attention_dims *d, const attn_kernels *k,
+                       size_t bytes[LANE_PARTS]) {
+    const size_t E = d->score_width, Ev = d->Ev, widest = E > Ev ? E : Ev;
+    const size_t factors[LANE_PARTS][2] = {
+        {k->rows, Ev},
+        {4 * k->rows, k->keys},
+        {k->keys, k->keys},
+        {k->keys, widest},
+        {1, k->value_room(E)},
+        {1, k->key_room(Ev)},
+        {k->keys, k->acc_room(E)},
+        {k->keys, k->acc_room(Ev)},
+        {E, k->keys},
+        {1, k->rows + k->keys},
+    };
+    for (int p = 0; p < LANE_PARTS; p++) {
+        if (!attn_size_mul(factors[p][0], factors[p][1], &bytes[p]) ||
+            !attn_size_mul(bytes[p], k->elem, &bytes[p]) ||
+            !attn_size_add(bytes[p], ATTN_ALIGN, &bytes[p]))
+            return false;
+        bytes[p] = bytes[p] / ATTN_ALIGN * ATTN_ALIGN;
+    }
+    return true;
+}
+
+static bool lane_init(const attn_backward *g, attn_back_lane *l, attn_arena *arena) {
+    const attn_kernels *k = g->k;
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t tile = k->rows * k->keys * k->elem;
+    size_t bytes[LANE_PARTS];
+    char *part[LANE_PARTS];
+    if (!lane_parts(d, k, bytes) || !attn_block_work_init(&l->work, k, k->rows, d, arena))
+        return false;
+    for (int p = 0; p < LANE_PARTS; p++)
+        if (!(part[p] = attn_arena_take(arena, bytes[p])))
+            return false;
+    l->out = part[0];
+    l->weights = part[1];
+    l->grad = part[1] + tile;
+    l->capped = part[1] + 2 * tile;
+    l->dropped = g->a->in.dropout_p > 0 ? part[1] + 3 * tile : l->weights;
+    l->flipped = part[2];
+    l->source = part[3];
+    l->key_values = part[4];
+    l->value_keys = part[5];
+    l->dkey = part[6];
+    l->dvalue = part[7];
+    l->dkey_tanh = part[8];
+    l->ones = part[9];
+    l->keep = (uint8_t *)(part[9] + k->rows * k->elem);
+    l->terms = attn_arena_zeroed(arena, d->relative + 1, sizeof(double));
+    for (size_t r = 0; r < k->rows; r++)
+        if (k->elem == sizeof(float))
+            ((float *)l->ones)[r] = 1;
+        else
+            ((double *)l->ones)[r] = 1;
+    return l->terms != NULL;
+}
+
+static bool add(size_t *total, size_t a, size_t b, size_t c) {
+    size_t n;
+    return attn_size_mul(a, b, &n) && attn_size_mul(n, c, &n) && attn_size_add(*total, n, total) &&
+           attn_size_add(*total, ATTN_ALIGN, total);
+}
+
+attn_status attn_gradients_cost(const attn_attention_dims *d, size_t bias_elements, size_t slots,
+                                attn_cost *out, attn_error *err) {
+    const attn_kernels *k = attn_kernels_of(ATTN_ISA_REF); /* its elements are the widest */
+    const attn_kernels *fast = d->result == ATTN_F64 ? k : attn_kernels_current();
+    const size_t E = d->score_width, rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S;
+    size_t blocks, tiles, chunks, each, part[LANE_PARTS], lane = 0, work, work_bytes = 0, pack = 0;
+    split(d, fast, &blocks, &tiles, &chunks, &each);
+    bool ok = lane_parts(d, fast, part) && attn_block_work_bytes(fast, fast->rows, d, &work) &&
+              attn_pack_bytes(d, fast, d->B, &pack) && attn_size_add(pack, work, &work_bytes);
+    for (int p = 0; ok && p < LANE_PARTS; p++)
+        ok = attn_size_add(lane, part[p], &lane);
+    const size_t room = d->B * d->Hq * blocks * fast->rows * fast->elem;
+    ok = ok && attn_size_add(lane, work, &lane) && add(&work_bytes, slots, lane, 1) &&
+         add(&work_bytes, chunks + 1, room, fast->acc_room(E)) &&
+         add(&work_bytes, 1, room, fast->acc_room(d->Ev)) && add(&work_bytes, rows, 24, 1) &&
+         add(&work_bytes, rows, E, 2 * k->elem) && add(&work_bytes, keys, E + d->Ev, 2 * k->elem) &&
+         add(&work_bytes, bias_elements, sizeof(double), 1);
+    attn_cost c = {.cells = (double)rows * (double)d->S};
+    c.operations = c.cells * 2 * (3 * (double)E + 2 * (double)d->Ev);
+    c.result_bytes = 0;
+    ok = ok && add(&c.result_bytes, rows, d->E, attn_dtype_size(d->result)) &&
+         add(&c.result_bytes, keys, d->Ek + d->Ev, attn_dtype_size(d->result)) &&
+         add(&c.result_bytes, bias_elements, attn_dtype_size(d->result), 1);
+    if (!ok)
+        return attn_fail(err, ATTN_ELIMIT, "grad_output", "more bytes than can be counted");
+    c.work_bytes = work_bytes;
+    *out = c;
+    return ATTN_OK;
+}
+
+/* --- what is known before the passes --- */
+
+static attn_status check_grad_output(const attn_attention *a, const attn_results *results,
+                                     const attn_tensor *t, attn_error *err) {
+    const attn_tensor *o = &results->output;
+    char want[128], have[128];
+    if (!o->rank)
+        return attn_fail(err, ATTN_EARG, "grad_output", "gradients need a run with its output");
+    bool same = t->rank == o->rank;
+    for (int i = 0; same && i < t->rank; i++)
+        same = t->dims[i] == o->dims[i];
+    if (!same)
+        return attn_fail(err, ATTN_ESHAPE, "grad_output",
+                         "expected the output's shape %s, found %s",
+                         attn_shape_text(o->dims, o->rank, want, sizeof want),
+                         attn_shape_text(t->dims, t->rank, have, sizeof have));
+    if (t->dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, "grad_output",
+                         "expected floating-point numbers, found %s", attn_dtype_name(t->dtype));
+    if (a->plan.finish || (a->plan.query_map.rank && !a->plan.query_from) ||
+        (a->plan.key_map.rank && !a->plan.key_from))
+        return attn_fail(err, ATTN_EARG, "score", "this score form has no gradients");
+    return ATTN_OK;
+}
+
+/* Statistics as the table of the way back reads them: its own, or logsumexp and 1 for `ref`. */
+static bool read_statistics(attn_backward *g, attn_arena *arena) {
+    const attn_attention *a = g->a;
+    const attn_stats *s = &g->results->stats;
+    const size_t rows = a->dims.B * a->dims.Hq * a->dims.L;
+    bool careful = g->careful;
+    for (size_t r = 0; r < rows; r++)
+        careful |= s->kind[r] == ATTN_ROW_CAREFUL;
+    g->max = s->max;
+    g->sum = s->sum;
+    g->k = a->kernels;
+    if (!careful || a->kernels->isa == ATTN_ISA_REF)
+        return true;
+    g->k = attn_kernels_of(ATTN_ISA_REF);
+    g->max = attn_arena_zeroed(arena, rows, sizeof(double));
+    g->sum = attn_arena_zeroed(arena, rows, sizeof(double));
+    if (!g->max || !g->sum)
+        return false;
+    for (size_t r = 0; r < rows; r++) {
+        const attn_kernels *k = s->kind[r] == ATTN_ROW_CAREFUL ? g->k : a->kernels;
+        g->max[r] = s->sum[r] == 0 ? 0 : k->logsumexp(s->max[r], s->sum[r]);
+        g->sum[r] = s->sum[r] == 0 ? 0 : 1;
+    }
+    return true;
+}
+
+/* Something that is not finite and that a query sees has no gradient. */
+static attn_status check_finite(const attn_backward *g, const attn_packed *packed,
+                                attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    const attn_stats *s = &g->results->stats;
+    if (!g->a->in.allow_nonfinite)
+        return ATTN_OK;
+    for (size_t r = 0; r < d->B * d->Hq * d->L; r++) {
+        const size_t head = r / d->L;
+        if (isnan(s->max[r]) || s->max[r] == INFINITY ||
+            (packed->any_bad && attn_sees_bad(g->a, packed, head / d->Hq, head % d->Hq, r % d->L)))
+            return attn_fail(err, ATTN_ENONFINITE, "grad_output",
+                             "row %zu of head %zu sees NaN or infinity: it has no gradients",
+                             r % d->L, head % d->Hq);
+    }
+    return ATTN_OK;
+}
+
+static void *take(attn_arena *arena, size_t count, size_t size) {
+    size_t bytes;
+    return attn_size_mul(count, size, &bytes) ? attn_arena_take(arena, bytes) : NULL;
+}
+
+static bool allocate(attn_backward *g, size_t slots, attn_arena *arena) {
+    const attn_attention_dims *d = &g->a->dims;
+    const attn_kernels *k = g->k;
+    const size_t heads = d->B * d->Hq, rows = heads * d->L, elem = k->elem;
+    size_t blocks, room, keys;
+    split(d, k, &g->blocks, &g->tiles, &g->chunks, &g->tiles_a_chunk);
+    if (!attn_size_mul(heads, g->blocks, &blocks) || !attn_size_mul(blocks, elem, &room) ||
+        !attn_size_mul(d->B * d->Hkv, d->S, &keys))
+        return false;
+    g->dot = attn_arena_zeroed(arena, rows, sizeof(double));
+    g->queries = take(arena, room, attn_back_query_room(g));
+    g->outs = take(arena, room, attn_back_out_room(g));
+    g->dquery = attn_arena_zeroed(arena, g->chunks * room, attn_back_query_room(g));
+    g->dkey = take(arena, keys * elem, d->score_width);
+    g->dvalue = take(arena, keys * elem, d->Ev);
+    g->lanes = attn_arena_zeroed(arena, slots, sizeof *g->lanes);
+    if (!g->dot || !g->queries || !g->outs || !g->dquery || !g->dkey || !g->dvalue || !g->lanes)
+        return false;
+    for (size_t s = 0; s < slots; s++)
+        if (!lane_init(g, &g->lanes[s], arena))
+            return false;
+    return attn_back_tables_new(g, d->B * d->Hkv * g->chunks, arena);
+}
+
+/* dO . O of one row. */
+static double row_dot(const attn_backward *g, const attn_block *block, size_t r, const void *out) {
+    const attn_attention *a = g->a;
+    const attn_tensor *o = &g->results->output;
+    const size_t Ev = a->dims.Ev, base = block->b * a->dims.Hq * a->dims.L * Ev +
+                                         block->h * (size_t)a->out_head +
+                                         (block->i + r) * (size_t)a->out_row;
+    const float *single = (const float *)o->data + base, *grad = out;
+    double sum = 0;
+    if (o->dtype == ATTN_F32 && g->k->elem == sizeof(float)) {
+        for (size_t e = 0; e < Ev; e++)
+            sum += (double)single[e] * (double)grad[e];
+        return sum;
+    }
+    for (size_t e = 0; e < Ev; e++)
+        sum += ((const double *)out)[e] *
+               (o->dtype == ATTN_F32 ? (double)single[e] : ((const double *)o->data)[base + e]);
+    return sum;
+}
+
+/* Piece: one block of rows. Its queries and output gradients packed, its dots. */
+static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    attn_backward *g = ctx;
+    const attn_attention *a = g->a;
+    const attn_attention_dims *d = &a->dims;
+    const attn_kernels *k = g->k;
+    attn_back_lane *l = &g->lanes[lane];
+    const size_t head = index / g->blocks, i = index % g->blocks * k->rows;
+    const attn_block block = {head / d->Hq, head % d->Hq, i,
+                              d->L - i < k->rows ? d->L - i : k->rows};
+    size_t ld;
+    const void *q =
+        attn_query_rows(a, block.b, block.h, i, block.rows, k->elem, l->work.query, &ld);
+    const void *sent = q;
+    q = attn_back_clean(k, q, &ld, block.rows, d->score_width, l->work.query);
+    if (q != sent)
+        atomic_store(&g->bad_queries, 1);
+    k->pack_value(g->queries + index * attn_back_query_room(g) * k->elem, q, ld, block.rows,
+                  d->score_width);
+    const char *out = attn_view_rows(NULL, 0, &g->out, block.b, block.h, i, block.rows, d->Ev,
+                                     k->elem, l->out, &ld);
+    for (size_t r = 0; r < block.rows; r++) {
+        if (!isfinite(k->reach(out + r * ld * k->elem, d->Ev)))
+            return attn_fail(err, ATTN_ENONFINITE, "grad_output",
+                             "row %zu of head %zu is not finite", i + r, block.h);
+        g->dot[attn_row_index(a, block.b, block.h, i + r)] =
+            row_dot(g, &block, r, out + r * ld * k->elem);
+    }
+    k->pack_value(g->outs + index * attn_back_out_room(g) * k->elem, out, ld, block.rows, d->Ev);
+    return ATTN_OK;
+}
+
+/* --- the main pass --- */
+
+/* acc[j] += sum over the block's rows of tile[row][j] packed[row]. */
+static void add_over_rows(const attn_backward *g, const attn_block *block, const void *tile,
+                          size_t n, const void *packed, size_t width, char *acc,
+                          attn_back_lane *l) {
+    const attn_kernels *k = g->k;
+    k->flip(l->flipped, tile, block->rows, n);
+    for (size_t j = 0; j < n; j += k->rows)
+        k->accumulate(acc + j * k->acc_room(width) * k->elem,
+                      (const char *)l->flipped + j * k->keys * k->elem,
+                      n - j < k->rows ? n - j : k->rows, packed, 0, block->rows, block->rows, width,
+                      l->ones);
+}
+
+static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                      const void *q, size_t ldq, char *dquery, attn_back_lane *l,
+                      attn_back_sums *sums) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const void *keys = l->work.packed_key;
+    if (g->packed)
+        keys = g->packed->keys + g->packed->key_bytes * attn_packed_tile(a, g->packed, block->b,
+                                                                         attn_kv_head(a, block->h),
+                                                                         j0 / k->keys);
+    const attn_tanh_back back = {.q = q,
+                                 .packed_key = keys,
+                                 .v = k == a->kernels ? a->score_v : a->score_v_wide,
+                                 .ldq = ldq,
+                                 .width = a->dims.score_width,
+                                 .dq = dquery,
+                                 .lddq = k->acc_room(a->dims.score_width),
+                                 .dkey = l->dkey_tanh,
+                                 .dv = sums->v};
+    k->score_tanh_back(&back, l->grad, block->rows, n);
+}
+
+static void back_block(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                       size_t chunk, attn_back_lane *l, attn_back_sums *sums) {
+    const attn_attention *a = g->a;
+    const attn_attention_dims *d = &a->dims;
+    const attn_kernels *k = g->k;
+    const size_t at = (block->b * d->Hq + block->h) * g->blocks + block->i / k->rows;
+    const size_t all = d->B * d->Hq * g->blocks, E = d->score_width;
+    char *dquery = g->dquery + (chunk * all + at) * attn_back_query_room(g) * k->elem;
+    size_t ldq;
+    const void *q = attn_back_tile(g, block, j0, n, l, &ldq);
+    if (g->entries)
+        attn_back_collect_biases(g, block, j0, n, l, sums);
+    attn_back_edit(g, block, n, l);
+    if (a->rule.relative)
+        attn_back_collect_shaw(g, block, j0, n, q, ldq, dquery, k->acc_room(E), l, sums);
+    add_over_rows(g, block, l->dropped, n, g->outs + at * attn_back_out_room(g) * k->elem, d->Ev,
+                  l->dvalue, l);
+    if (a->score_v) {
+        back_tanh(g, block, j0, n, q, ldq, dquery, l, sums);
+        return;
+    }
+    k->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
+    add_over_rows(g, block, l->grad, n, g->queries + at * attn_back_query_room(g) * k->elem, E,
+                  l->dkey, l);
+}
+
+/* A tile's sums over queries -> rows of dkey and dvalue. */
+static void finish_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0, size_t n,
+                        attn_back_lane *l) {
+    const attn_attention_dims *d = &g->a->dims;
+    const attn_kernels *k = g->k;
+    const size_t E = d->score_width, row = (b * d->Hkv + hkv) * d->S + j0;
+    for (size_t j = 0; j < n; j++) {
+        char *dk = g->dkey + (row + j) * E * k->elem;
+        k->divide(g->dvalue + (row + j) * d->Ev * k->elem,
+                  (char *)l->dvalue + j * k->acc_room(d->Ev) * k->elem, d->Ev, 1);
+        if (!g->a->score_v)
+            k->divide(dk, (char *)l->dkey + j * k->acc_room(E) * k->elem, E, 1);
+        for (size_t e = 0; g->a->score_v && e < E; e++)
+            memcpy(dk + e * k->elem, (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
+    }
+}
+
+/* Piece: a chunk of tiles of one key/value head, against all queries of its group. */
+static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const attn_backward *g = ctx;
+    const attn_attention *a = g->a;
+    const attn_attention_dims *d = &a->dims;
+    const attn_kernels *k = g->k;
+    attn_back_lane *l = &g->lanes[lane];
+    const size_t chunk = index % g->chunks, head = index / g->chunks, group = d->Hq / d->Hkv;
+    const size_t b = head / d->Hkv, hkv = head % d->Hkv, end = (chunk + 1) * g->tiles_a_chunk;
+    (void)err;
+    for (size_t t = chunk * g->tiles_a_chunk; t < end && t < g->tiles; t++) {
+        const size_t j0 = t * k->keys, n = d->S - j0 < k->keys ? d->S - j0 : k->keys;
+        attn_back_load_tile(g, b, hkv, j0, n, l);
+        memset(l->dkey, 0, k->keys * k->acc_room(d->score_width) * k->elem);
+        memset(l->dvalue, 0, k->keys * k->acc_room(d->Ev) * k->elem);
+        memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
+        for (size_t h = hkv * group; h < (hkv + 1) * group; h++)
+            for (size_t i = 0; i < d->L; i += k->rows) {
+                const attn_block block = {b, h, i, d->L - i < k->rows ? d->L - i : k->rows};
+                if (attn_back_meets(a, &block, j0, n))
+                    back_block(g, &block, j0, n, chunk, l, &g->sums[index]);
+            }
+        finish_tile(g, b, hkv, j0, n, l);
+    }
+    return ATTN_OK;
+}
+
+/* --- all of it --- */
+
+/* The sinks' weight times what it would have liked to be: -dot, summed over rows. */
+static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
+                              attn_error *err) {
+    const attn_attention *a = g->a;
+    const attn_attention_dims *d = &a->dims;
+    const attn_stats *s = &g->results->stats;
+    if (!a->sinks)
+        return ATTN_OK;
+    attn_status status = attn_back_zeros(a, &a->in.sinks, arena, &out->sinks, err);
+    for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++) {
+        double sum = 0;
+        for (size_t b = 0; b < d->B; b++)
+            for (size_t i = 0; i < d->L; i++) {
+                const size_t r = attn_row_index(a, b, h, i);
+                const attn_kernels *k =
+                    s->kind[r] == ATTN_ROW_CAREFUL ? attn_kernels_of(ATTN_ISA_REF) : a->kernels;
+                sum -= exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
+            }
+        attn_back_store(&out->sinks, h, &sum, 1);
+    }
+    return status;
+}
+
+static attn_status run_passes(attn_backward *g, attn_pool *pool, const attn_control *control,
+                              attn_arena *arena, attn_gradients *out, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t pieces = d->B * d->Hkv * g->chunks;
+    attn_status status =
+        attn_pool_run(pool, d->B * d->Hq * g->blocks, begin_piece, g, control, err);
+    if (status == ATTN_OK)
+        status = attn_pool_run(pool, pieces, back_piece, g, control, err);
+    if (status == ATTN_OK)
+        status = attn_back_tables_finish(g, pieces, arena, out, err);
+    if (status == ATTN_OK)
+        status = back_sinks(g, arena, out, err);
+    if (status == ATTN_OK)
+        status = attn_back_biases(g, pool, control, arena, out, err);
+    if (status == ATTN_OK)
+        status = attn_back_fold(g, arena, out, err);
+    return status;
+}
+
+/* All gradients in one list, for what is true of each. */
+static bool all_finite(const attn_gradients *out) {
+    const attn_tensor *fixed[] = {
+        &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,
+        &out->sinks,   &out->score.w_q, &out->score.w_k, &out->score.b,   &out->score.v,
+        &out->score.w, &out->slopes,    &out->table,     &out->key_table, &out->value_table};
+    const size_t count = sizeof fixed / sizeof *fixed;
+    for (size_t t = 0; t < count + ATTN_MASK_LAYERS; t++) {
+        const attn_tensor *g = t < count ? fixed[t] : &out->bias[t - count];
+        const attn_kernels *k = attn_kernels_of(ATTN_ISA_REF);
+        size_t n = 0;
+        if (!g->rank || !attn_tensor_count(g, &n))
+            continue;
+        if (g->dtype == ATTN_F64) {
+            if (!isfinite(k->reach(g->data, n)))
+                return false;
+            continue;
+        }
+        for (size_t i = 0; i < n; i++)
+            if (!isfinite(((const float *)g->data)[i]))
+                return false;
+    }
+    return true;
+}
+
+/* The passes with the statistics of one table; `ref` again in double where float overflowed. */
+static attn_status run(attn_backward *g, attn_pool *pool, const attn_control *control,
+                       attn_arena *arena, attn_gradients *out, attn_error *err) {
+    attn_gradients gradients = {.score.kind = g->a->in.score.kind};
+    if (!read_statistics(g, arena))
+        return no_memory(err);
+    g->packed = g->k == g->a->kernels ? g->a->packed : NULL;
+    g->bad_keys = g->a->packed->any_bad;
+    attn_status status = allocate(g, attn_pool_slots(pool), arena) ? ATTN_OK : no_memory(err);
+    if (status == ATTN_OK)
+        status = run_passes(g, pool, control, arena, &gradients, err);
+    if (status != ATTN_OK)
+        return status;
+    if (all_finite(&gradients)) {
+        *out = gradients;
+        return ATTN_OK;
+    }
+    if (g->careful || g->k->isa == ATTN_ISA_REF)
+        return attn_fail(err, ATTN_ENONFINITE, "grad_output",
+                         "the gradients overflow %s; scale the inputs down",
+                         attn_dtype_name(g->a->dims.result));
+    g->careful = true;
+    return run(g, pool, control, arena, out, err);
+}
+
+attn_status attn_attention_backward(attn_attention *a, const attn_results *results,
+                                    const attn_tensor *grad_output, attn_pool *pool,
+                                    const attn_control *control, attn_arena *arena,
+                                    attn_gradients *out, attn_error *err) {
+    attn_backward g = {.a = a, .results = results};
+    attn_packed *packed = NULL;
+    attn_status status = check_grad_output(a, results, grad_output, err);
+    if (status == ATTN_OK && !a->packed)
+        status = attn_pack(a, pool, control, arena, &packed, err);
+    if (status != ATTN_OK)
+        return status;
+    if (packed)
+        a->packed = packed;
+    if (!attn_layout_view(a, grad_output, a->in.layout, arena, &g.out))
+        return no_memory(err);
+    if (a->in.layout == ATTN_BLD)
+        g.out.head = (ptrdiff_t)a->dims.Ev * g.out.col;
+    status = check_finite(&g, a->packed, err);
+    return status == ATTN_OK ? run(&g, pool, control, arena, out, err) : status;
+}

@@ -1,0 +1,114 @@
+/* The pass back: what its files share.
+ *
+ *   backward.c         the passes over blocks and tiles, in pieces
+ *   backward_tile.c    one tile: weights again, gradients of its scores
+ *   backward_tables.c  positions: gradients by distance, Shaw's tables
+ *   backward_bias.c    bias tensors, summed over the axes that they broadcast
+ *   backward_fold.c    from canonical rows to the caller's tensors; score maps, rotary positions */
+#ifndef ATTN_BACKWARD_H
+#define ATTN_BACKWARD_H
+
+#include <attn/gradients.h>
+
+#include "attention/block.h"
+
+/* Scratch of a lane; tiles are [rows, keys]. */
+typedef struct attn_back_lane {
+    attn_block_work work;
+    void *out;           /* [rows, Ev] grad_output's rows */
+    void *weights;       /* tile */
+    void *dropped;       /* tile: weights that dropout leaves; = weights without */
+    void *grad;          /* tile: gradients of weights, then of scores */
+    void *capped;        /* tile: scores after the softcap; NULL without */
+    void *flipped;       /* [keys, keys] */
+    void *source;        /* [keys, widest] */
+    void *key_values;    /* a tile's keys packed as values */
+    void *value_keys;    /* a tile's values packed as keys */
+    void *dkey, *dvalue; /* accumulators [keys, acc_room] */
+    void *dkey_tanh;     /* [A, keys]; learned scores with tanh only */
+    void *ones;          /* [rows] */
+    uint8_t *keep;       /* [keys] */
+    double *terms;       /* [relative] */
+} attn_back_lane;
+
+/* Sums by distance that one piece of the main pass makes, for all heads of its group. */
+typedef struct attn_back_sums {
+    double *entries;       /* [Hq / Hkv, entries]: slopes, T5 buckets, relative table */
+    double *keys, *values; /* SHAW: [relative, E], [relative, Ev] */
+    double *v;             /* [A] */
+} attn_back_sums;
+
+typedef struct attn_backward {
+    attn_attention *a;
+    const attn_results *results;
+    bool careful;              /* compute with ref whatever the rows say */
+    const attn_kernels *k;     /* a->kernels, or ref when a row was computed with care */
+    const attn_packed *packed; /* of k, or NULL */
+    bool bad_keys;             /* a key or value is not finite */
+    _Atomic int bad_queries;
+    attn_view out;                       /* grad_output [B, Hq, L, Ev] */
+    double *max, *sum, *dot;             /* [B, Hq, L]: statistics as k reads them, and dO . O */
+    size_t blocks;                       /* of rows, a head */
+    size_t tiles, chunks, tiles_a_chunk; /* of keys, a head: a chunk is a piece */
+    char *queries, *outs;                /* [B, Hq, blocks]: rows packed as values */
+    char *dquery;                        /* [chunks, B, Hq, blocks]: accumulators */
+    char *dkey, *dvalue;                 /* [B, Hkv, S, E or A], [B, Hkv, S, Ev] elements of k */
+    const int32_t *buckets;              /* T5: [2 reach + 1] the entry of a distance */
+    size_t entries;                      /* of one head's table; 0 without */
+    attn_back_sums *sums;                /* [pieces] */
+    attn_back_lane *lanes;
+} attn_backward;
+
+/* Element e of a row of k's elements. */
+static inline double attn_back_cell(const attn_kernels *k, const void *row, size_t e) {
+    return k->elem == sizeof(float) ? (double)((const float *)row)[e] : ((const double *)row)[e];
+}
+
+/* Elements of the accumulators and packed rows of one block. */
+size_t attn_back_query_room(const attn_backward *g);
+size_t attn_back_out_room(const attn_backward *g);
+
+/* Rows with what is not finite replaced by zeros (then in scratch [n, width]). */
+const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld, size_t n,
+                            size_t width, void *scratch);
+
+/* Keys and values of tile j0 … packed for gradients, by head (b, hkv). */
+void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0, size_t n,
+                         attn_back_lane *l);
+/* Weights (and dropped ones) and the gradients of the edited scores of a block and tile, into
+ * l->weights, l->dropped and l->grad. After attn_back_load_tile. Gives the queries' rows. */
+const void *attn_back_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                           attn_back_lane *l, size_t *ldq);
+/* l->grad becomes the gradient of the raw scores. */
+void attn_back_edit(const attn_backward *g, const attn_block *block, size_t n, attn_back_lane *l);
+/* Do rows of the block see keys of the tile? */
+bool attn_back_meets(const attn_attention *a, const attn_block *block, size_t j0, size_t n);
+
+/* --- positions --- */
+
+bool attn_back_tables_new(attn_backward *g, size_t pieces, attn_arena *arena);
+/* Before attn_back_edit: biases by distance. */
+void attn_back_collect_biases(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                              const attn_back_lane *l, attn_back_sums *sums);
+/* After it: Shaw's tables; their part of dquery, rows of stride ld, is added. */
+void attn_back_collect_shaw(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                            const void *q, size_t ldq, void *dquery, size_t ld, attn_back_lane *l,
+                            attn_back_sums *sums);
+/* Sums of all pieces -> out->slopes, table, key_table, value_table, score.v. */
+attn_status attn_back_tables_finish(const attn_backward *g, size_t pieces, attn_arena *arena,
+                                    attn_gradients *out, attn_error *err);
+
+/* --- the rest --- */
+
+attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, const attn_control *control,
+                             attn_arena *arena, attn_gradients *out, attn_error *err);
+attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradients *out,
+                           attn_error *err);
+
+/* A dense, zeroed tensor of the result's type with t's shape. */
+attn_status attn_back_zeros(const attn_attention *a, const attn_tensor *t, attn_arena *arena,
+                            attn_tensor *out, attn_error *err);
+/* n doubles into element `at` … of such a tensor. */
+void attn_back_store(const attn_tensor *t, size_t at, const double *x, size_t n);
+
+#endif

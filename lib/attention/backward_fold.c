@@ -1,0 +1,266 @@
+/* From canonical rows to the caller's tensors: chunks are added up, rotary positions turned back,
+ * score maps applied backwards, broadcast axes summed. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "attention/backward.h"
+#include "attention/dense.h"
+#include "kernels/gemm.h"
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+}
+
+attn_status attn_back_zeros(const attn_attention *a, const attn_tensor *t, attn_arena *arena,
+                            attn_tensor *out, attn_error *err) {
+    size_t count;
+    *out = attn_tensor_dense(NULL, a->dims.result, t->rank, t->dims);
+    if (!attn_tensor_count(out, &count) ||
+        !(out->data = attn_arena_zeroed(arena, count, attn_dtype_size(a->dims.result))))
+        return no_memory(err);
+    return ATTN_OK;
+}
+
+void attn_back_store(const attn_tensor *t, size_t at, const double *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (t->dtype == ATTN_F64)
+            ((double *)t->data)[at + i] = x[i];
+        else
+            ((float *)t->data)[at + i] = (float)x[i];
+}
+
+/* Gradients of one side's rows [B, heads, rows, width], elements of k. */
+typedef struct side {
+    const attn_view *past, *view; /* as sent */
+    size_t past_rows, heads, rows, width_in;
+    const attn_tensor *map, *from;
+    size_t column;
+    bool query;
+    char *grads;
+    size_t width; /* of grads */
+} side;
+
+/* The chunks' accumulators as rows. */
+static char *query_rows(const attn_backward *g, attn_arena *arena) {
+    const attn_attention_dims *d = &g->a->dims;
+    const attn_kernels *k = g->k;
+    const size_t E = d->score_width, room = k->acc_room(E), heads = d->B * d->Hq;
+    const size_t block_bytes = attn_back_query_room(g) * k->elem;
+    size_t count;
+    if (!attn_size_mul(heads * d->L, E, &count))
+        return NULL;
+    char *rows = attn_arena_zeroed(arena, count, k->elem);
+    for (size_t row = 0; rows && row < heads * d->L; row++) {
+        const size_t head = row / d->L, i = row % d->L;
+        for (size_t c = 0; c < g->chunks; c++) {
+            const char *acc = g->dquery +
+                              ((c * heads + head) * g->blocks + i / k->rows) * block_bytes +
+                              i % k->rows * room * k->elem;
+            for (size_t e = 0; e < E; e++)
+                if (k->elem == sizeof(float))
+                    ((float *)(void *)rows)[row * E + e] += ((const float *)(const void *)acc)[e];
+                else
+                    ((double *)(void *)rows)[row * E + e] += ((const double *)(const void *)acc)[e];
+        }
+    }
+    return rows;
+}
+
+/* The transpose of a turn is the turn back. */
+static bool turn_back(const attn_backward *g, const side *s, attn_arena *arena) {
+    const attn_attention *a = g->a;
+    const attn_position *p = &a->in.position;
+    double *angles = attn_arena_zeroed(arena, 2 * s->width + 1, sizeof *angles);
+    for (size_t b = 0; angles && b < a->dims.B; b++)
+        for (size_t i = s->past_rows; i < s->rows; i++) {
+            const int64_t offset = s->query ? attn_mask_offset(a->mask, b) : 0;
+            attn_rotary_angles(p, s->width, (double)((int64_t)i + offset), angles,
+                               angles + s->width);
+            for (size_t e = 0; e < s->width; e++)
+                angles[s->width + e] = -angles[s->width + e];
+            for (size_t h = 0; h < s->heads; h++)
+                attn_rotary_turn(p, s->width,
+                                 s->grads +
+                                     ((b * s->heads + h) * s->rows + i) * s->width * g->k->elem,
+                                 g->k->elem, angles, angles + s->width);
+        }
+    return angles != NULL;
+}
+
+/* --- score maps --- */
+
+/* The rows as they were sent, dense. */
+static char *source_rows(const attn_backward *g, const side *s, attn_arena *arena) {
+    const attn_kernels *k = g->k;
+    const size_t head_rows = s->rows, bytes = s->width_in * k->elem;
+    size_t count;
+    if (!attn_size_mul(g->a->dims.B * s->heads * head_rows, s->width_in, &count))
+        return NULL;
+    char *dense = attn_arena_zeroed(arena, count, k->elem);
+    for (size_t head = 0; dense && head < g->a->dims.B * s->heads; head++)
+        for (size_t i = 0; i < head_rows; i++) {
+            char *to = dense + (head * head_rows + i) * bytes;
+            size_t ld;
+            const void *row = attn_view_rows(s->past, s->past_rows, s->view, head / s->heads,
+                                             head % s->heads, i, 1, s->width_in, k->elem, to, &ld);
+            row = attn_back_clean(k, row, &ld, 1, s->width_in, to);
+            if (row != to)
+                memcpy(to, row, bytes);
+        }
+    return dense;
+}
+
+static void multiply(const attn_kernels *k, void *c, const void *a, const void *b,
+                     const attn_gemm_dims *dims) {
+    if (!dims->M || !dims->N)
+        return;
+    if (k->elem == sizeof(float))
+        attn_kernels_gemm(c, a, b, dims, 0);
+    else
+        attn_kernels_gemm_f64(c, a, b, dims, 0);
+}
+
+/* The gradient of the parameter that a map was cut from: the same member of out->score. */
+static attn_tensor *member(const attn_backward *g, const attn_tensor *from, attn_gradients *out) {
+    return (attn_tensor *)(void *)((char *)&out->score +
+                                   ((const char *)from - (const char *)&g->a->in.score));
+}
+
+/* y = W x: dW = sum of dy x^T, dx = W^T dy. */
+static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, attn_gradients *out,
+                            attn_error *err) {
+    const attn_kernels *k = g->k;
+    const size_t A = s->width, E = s->width_in, rows = g->a->dims.B * s->heads * s->rows;
+    attn_tensor *to = member(g, s->from, out);
+    const attn_dtype dtype = k->elem == sizeof(float) ? ATTN_F32 : ATTN_F64;
+    char *x = source_rows(g, s, arena), *w = attn_dense_copy(s->map, dtype, arena);
+    char *dw = attn_arena_zeroed(arena, A * E, k->elem), *dx = NULL;
+    size_t count;
+    if (attn_size_mul(rows, E, &count))
+        dx = attn_arena_zeroed(arena, count, k->elem);
+    if (!x || !w || !dw || !dx || rows > INT32_MAX)
+        return no_memory(err);
+    attn_status status = to->rank ? ATTN_OK : attn_back_zeros(g->a, s->from, arena, to, err);
+    if (status != ATTN_OK)
+        return status;
+    if (rows) {
+        multiply(k, dw, s->grads, x,
+                 &(attn_gemm_dims){
+                     .M = A, .N = E, .K = rows, .lda = A, .ldb = E, .ldc = E, .transpose_a = true});
+        multiply(k, dx, s->grads, w,
+                 &(attn_gemm_dims){.M = rows, .N = E, .K = A, .lda = A, .ldb = E, .ldc = E});
+    }
+    for (size_t r = 0; r < A; r++)
+        for (size_t e = 0; e < E; e++) {
+            const double value = attn_back_cell(k, dw, r * E + e);
+            attn_back_store(to, r * s->from->dims[1] + s->column + e, &value, 1);
+        }
+    s->grads = dx;
+    s->width = E;
+    return ATTN_OK;
+}
+
+/* The additive score's bias stands with the mapped queries. */
+static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *arena,
+                             attn_gradients *out, attn_error *err) {
+    const attn_attention *a = g->a;
+    attn_status status = attn_back_zeros(a, &a->in.score.b, arena, &out->score.b, err);
+    for (size_t c = 0; c < s->width && status == ATTN_OK; c++) {
+        double sum = 0;
+        for (size_t r = 0; r < a->dims.B * s->heads * s->rows; r++)
+            sum += attn_back_cell(g->k, s->grads, r * s->width + c);
+        attn_back_store(&out->score.b, c, &sum, 1);
+    }
+    return status;
+}
+
+/* --- to the caller's tensors --- */
+
+/* Rows first … of every head are added to the dense tensor `to`. */
+static attn_status fold(const attn_backward *g, const side *s, size_t first, size_t rows,
+                        attn_layout layout, attn_tensor *to, attn_arena *arena, attn_error *err) {
+    const attn_attention *a = g->a;
+    attn_view view;
+    if (!attn_layout_view(a, to, layout, arena, &view))
+        return no_memory(err);
+    if (layout == ATTN_BLD)
+        view.head = (ptrdiff_t)s->width * view.col;
+    for (size_t head = 0; head < a->dims.B * s->heads; head++)
+        for (size_t i = 0; i < rows; i++) {
+            const char *row = s->grads + (head * s->rows + first + i) * s->width * g->k->elem;
+            const ptrdiff_t at = view.batch[head / s->heads] +
+                                 (ptrdiff_t)(head % s->heads) * view.head + (ptrdiff_t)i * view.row;
+            for (size_t e = 0; e < s->width; e++)
+                if (to->dtype == ATTN_F64)
+                    ((double *)to->data)[at + (ptrdiff_t)e * view.col] +=
+                        attn_back_cell(g->k, row, e);
+                else
+                    ((float *)to->data)[at + (ptrdiff_t)e * view.col] +=
+                        (float)attn_back_cell(g->k, row, e);
+        }
+    return ATTN_OK;
+}
+
+static attn_status fold_keys(const attn_backward *g, const side *s, attn_tensor *to,
+                             attn_tensor *past, const attn_tensor *past_like, attn_arena *arena,
+                             attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    attn_status status = fold(g, s, d->past, d->S - d->past, g->a->in.layout, to, arena, err);
+    if (status == ATTN_OK && d->past)
+        status = attn_back_zeros(g->a, past_like, arena, past, err);
+    if (status == ATTN_OK && d->past)
+        status = fold(g, s, 0, d->past, ATTN_BHLE, past, arena, err);
+    return status;
+}
+
+static attn_status back_through(const attn_backward *g, side *s, attn_arena *arena,
+                                attn_gradients *out, attn_error *err) {
+    if (g->a->in.position.kind == ATTN_POSITION_ROTARY && !turn_back(g, s, arena))
+        return no_memory(err);
+    return s->map->rank ? map_back(g, s, arena, out, err) : ATTN_OK;
+}
+
+attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradients *out,
+                           attn_error *err) {
+    attn_attention *a = g->a;
+    const attn_inputs *in = &a->in;
+    const attn_attention_dims *d = &a->dims;
+    const attn_score_plan *p = &a->plan;
+    side q = {NULL,
+              &a->query,
+              0,
+              d->Hq,
+              d->L,
+              d->E,
+              &p->query_map,
+              p->query_from,
+              p->query_column,
+              true,
+              query_rows(g, arena),
+              d->score_width};
+    side k = {&a->past_key, &a->key,     d->past,       d->Hkv, d->S,    d->Ek,
+              &p->key_map,  p->key_from, p->key_column, false,  g->dkey, d->score_width};
+    side v = {.heads = d->Hkv, .rows = d->S, .grads = g->dvalue, .width = d->Ev};
+    attn_tensor *key = in->key.rank ? &out->key : &out->query;
+    attn_tensor *value = in->value.rank ? &out->value : key;
+    attn_status status =
+        q.grads ? attn_back_zeros(a, &in->query, arena, &out->query, err) : no_memory(err);
+    if (status == ATTN_OK && in->key.rank)
+        status = attn_back_zeros(a, &in->key, arena, &out->key, err);
+    if (status == ATTN_OK && in->value.rank)
+        status = attn_back_zeros(a, &in->value, arena, &out->value, err);
+    if (status == ATTN_OK && p->query_bias.rank)
+        status = bias_back(g, &q, arena, out, err);
+    if (status == ATTN_OK)
+        status = back_through(g, &q, arena, out, err);
+    if (status == ATTN_OK)
+        status = back_through(g, &k, arena, out, err);
+    if (status == ATTN_OK)
+        status = fold(g, &q, 0, d->L, in->layout, &out->query, arena, err);
+    if (status == ATTN_OK)
+        status = fold_keys(g, &k, key, &out->past_key, &in->past_key, arena, err);
+    if (status == ATTN_OK)
+        status = fold_keys(g, &v, value, &out->past_value, &in->past_value, arena, err);
+    return status;
+}

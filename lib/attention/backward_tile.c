@@ -1,0 +1,160 @@
+/* One tile on the way back: its weights again, from the row maximum and sum, then the gradients of
+ * its scores. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/backward.h"
+
+static void *row_of(void *base, size_t row, size_t width, size_t elem) {
+    return (char *)base + row * width * elem;
+}
+
+const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld, size_t n,
+                            size_t width, void *scratch) {
+    const size_t bytes = width * k->elem;
+    bool finite = true;
+    for (size_t r = 0; r < n && finite; r++)
+        finite = isfinite(k->reach((const char *)rows + r * *ld * k->elem, width));
+    if (finite)
+        return rows;
+    for (size_t r = 0; r < n; r++) {
+        const char *from = (const char *)rows + r * *ld * k->elem;
+        if (!isfinite(k->reach(from, width)))
+            memset((char *)scratch + r * bytes, 0, bytes);
+        else
+            memmove((char *)scratch + r * bytes, from, bytes);
+    }
+    *ld = width;
+    return scratch;
+}
+
+void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0, size_t n,
+                         attn_back_lane *l) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const size_t E = a->dims.score_width, Ev = a->dims.Ev;
+    size_t ld;
+    const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
+    if (g->bad_keys)
+        rows = attn_back_clean(k, rows, &ld, n, E, l->source);
+    k->pack_value(l->key_values, rows, ld, n, E);
+    rows = attn_value_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
+    if (g->bad_keys)
+        rows = attn_back_clean(k, rows, &ld, n, Ev, l->source);
+    k->pack_key(l->value_keys, rows, ld, n, Ev);
+}
+
+bool attn_back_meets(const attn_attention *a, const attn_block *block, size_t j0, size_t n) {
+    size_t lo, hi;
+    attn_block_interval(a, block, &lo, &hi);
+    return j0 < hi && j0 + n > lo &&
+           !attn_mask_tile_hidden(a->mask, block->b, block->i, block->rows, j0, n);
+}
+
+/* The scores after the softcap beside the raw ones. */
+static void cap(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                attn_back_lane *l) {
+    attn_block_work *w = &l->work;
+    memcpy(l->capped, w->tile, block->rows * g->k->keys * g->k->elem);
+    for (size_t r = 0; r < block->rows; r++)
+        attn_block_edit(g->a, block, r, j0, n, ATTN_STAGE_SOFTCAPPED, w);
+    void *capped = w->tile;
+    w->tile = l->capped;
+    l->capped = capped;
+}
+
+static void fill_weights(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                         attn_back_lane *l) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    for (size_t r = 0; r < block->rows; r++) {
+        const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
+        void *weights = row_of(l->weights, r, k->keys, k->elem);
+        attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, &l->work);
+        if (g->sum[row] == 0)
+            memset(weights, 0, n * k->elem);
+        else
+            k->weights(weights, row_of(l->work.tile, r, k->keys, k->elem), n, g->max[row],
+                       g->sum[row]);
+        if (a->in.dropout_p > 0) {
+            void *dropped = row_of(l->dropped, r, k->keys, k->elem);
+            memcpy(dropped, weights, n * k->elem);
+            attn_drop_row(a, row, j0, n, k->elem, dropped);
+        }
+    }
+}
+
+/* SHAW's part of dP: dO . value_table, by distance. */
+static void add_value_terms(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                            size_t r, const void *out, attn_back_lane *l) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    void *grad = row_of(l->grad, r, k->keys, k->elem), *terms = l->work.term_sums;
+    for (size_t t = 0; t < a->rule.relative; t++) {
+        const double *value = a->rule.values + t * a->dims.Ev;
+        double sum = 0;
+        for (size_t e = 0; e < a->dims.Ev; e++)
+            sum += value[e] * (k->elem == sizeof(float) ? (double)((const float *)out)[e]
+                                                        : ((const double *)out)[e]);
+        if (k->elem == sizeof(float))
+            ((float *)terms)[t] = (float)sum;
+        else
+            ((double *)terms)[t] = sum;
+    }
+    attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem, terms, grad);
+}
+
+/* Cells whose score a fill replaced pass nothing on. */
+static void drop_replaced(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                          attn_back_lane *l) {
+    for (size_t r = 0; r < block->rows; r++) {
+        char *grad = row_of(l->grad, r, g->k->keys, g->k->elem);
+        attn_mask_keep(g->a->mask, block->b, block->h, block->i + r, j0, n, l->keep);
+        for (size_t j = 0; j < n; j++)
+            if (!l->keep[j])
+                memset(grad + j * g->k->elem, 0, g->k->elem);
+    }
+}
+
+const void *attn_back_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                           attn_back_lane *l, size_t *ldq) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    size_t ldo;
+    const void *q =
+        attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, ldq);
+    if (g->bad_queries)
+        q = attn_back_clean(k, q, ldq, block->rows, a->dims.score_width, l->work.query);
+    const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
+                                     a->dims.Ev, k->elem, l->out, &ldo);
+    attn_block_begin(a, block, q, *ldq, &l->work);
+    if (!g->packed)
+        attn_block_load_keys(a, block->b, attn_kv_head(a, block->h), j0, n, &l->work);
+    attn_block_scores(a, block, g->packed, j0, n, q, *ldq, true, &l->work);
+    if (a->in.softcap != 0)
+        cap(g, block, j0, n, l);
+    fill_weights(g, block, j0, n, l);
+    k->score(l->grad, out, ldo, block->rows, l->value_keys, n, a->dims.Ev, 1);
+    for (size_t r = 0; r < block->rows; r++) {
+        const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
+        void *grad = row_of(l->grad, r, k->keys, k->elem);
+        if (a->rule.values)
+            add_value_terms(g, block, j0, n, r, (const char *)out + r * ldo * k->elem, l);
+        if (a->in.dropout_p > 0)
+            attn_drop_row(a, row, j0, n, k->elem, grad);
+        k->weight_back(grad, row_of(l->weights, r, k->keys, k->elem), n, g->dot[row]);
+    }
+    if (a->in.mask.fill == ATTN_FILL_REPLACE)
+        drop_replaced(g, block, j0, n, l);
+    return q;
+}
+
+void attn_back_edit(const attn_backward *g, const attn_block *block, size_t n, attn_back_lane *l) {
+    const attn_kernels *k = g->k;
+    for (size_t r = 0; r < block->rows; r++) {
+        attn_edit_back edit = {.scale = g->a->scale, .softcap = g->a->in.softcap};
+        if (edit.softcap != 0)
+            edit.capped = row_of(l->capped, r, k->keys, k->elem);
+        k->edit_back(row_of(l->grad, r, k->keys, k->elem), n, &edit);
+    }
+}

@@ -1,0 +1,171 @@
+/* Aligned blocks, and the freed ones that are kept for the next run.
+ *
+ * A run takes its memory in a few large blocks and gives all of it back at its end. Handed to the
+ * system each time, that memory is unmapped, mapped and cleared again, page by page, which costs a
+ * small run as much as its arithmetic. So the latest freed blocks are kept, by size class, up to
+ * KEPT_MOST bytes (ATTN_KEEP_BYTES in the environment: fewer); the oldest go first. What is not
+ * kept goes back to the system at once: large blocks are mapped, because the C library's heaps, one
+ * a thread, would hold on to them. Under a sanitizer nothing is kept or mapped, so that it sees
+ * every use after free. */
+#include <limits.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "attn/memory.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { KEPT_MOST = 0, MAPPED_LEAST = INT_MAX };
+#else
+enum { KEPT_MOST = 64 << 20, MAPPED_LEAST = 1 << 18 };
+#endif
+
+/* Smaller blocks are the C library's business; larger ones than half of all would push out the
+ * others. Classes are eighths of a power of two: at most 1/8 of a block is slack. One more than
+ * eight for each of 12 powers: a block of 32 MiB is the first of the next. */
+enum { BLOCK_LEAST = 1 << 14, LEAST_BITS = 14, CLASSES = 8 * 12 + 1 };
+
+/* In front of every block. */
+typedef struct block {
+    size_t size;                 /* usable bytes behind it */
+    struct block *newer, *older; /* while kept: of all */
+    struct block *next, **link;  /* while kept: of its class */
+} block;
+
+_Static_assert(sizeof(block) <= ATTN_ALIGN, "the header keeps the alignment");
+
+static struct {
+    pthread_mutex_t mutex;
+    block *classes[CLASSES];
+    block *newest, *oldest;
+    size_t bytes;
+    size_t most; /* bytes; set once */
+    pthread_once_t once;
+} kept = {.mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .most = KEPT_MOST};
+
+static void read_most(void) {
+    const char *text = getenv("ATTN_KEEP_BYTES");
+    char *end;
+    if (!text || *text < '0' || *text > '9')
+        return;
+    const unsigned long long bytes = strtoull(text, &end, 10);
+    if (!*end && bytes < kept.most)
+        kept.most = (size_t)bytes;
+}
+
+static bool is_kept(size_t size) {
+    pthread_once(&kept.once, read_most);
+    return size >= BLOCK_LEAST && size <= kept.most / 2;
+}
+
+/* The class of a size of that range; *rounded: its blocks' size. */
+static size_t class_of(size_t size, size_t *rounded) {
+    const int bits = 63 - __builtin_clzl(size - 1);
+    const size_t step = (size_t)1 << (bits - 3), steps = (size - 1) / step + 1;
+    *rounded = steps * step;
+    return (size_t)(bits + 1 - LEAST_BITS) * 8 + steps - 9; /* 9 … 16 steps */
+}
+
+static void take_out(block *b) {
+    *b->link = b->next;
+    if (b->next)
+        b->next->link = b->link;
+    *(b->newer ? &b->newer->older : &kept.newest) = b->older;
+    *(b->older ? &b->older->newer : &kept.oldest) = b->newer;
+    kept.bytes -= b->size;
+}
+
+static void put_in(block *b, size_t class) {
+    b->next = kept.classes[class];
+    b->link = &kept.classes[class];
+    if (b->next)
+        b->next->link = &b->next;
+    kept.classes[class] = b;
+    b->newer = NULL;
+    b->older = kept.newest;
+    *(b->older ? &b->older->newer : &kept.oldest) = b;
+    kept.newest = b;
+    kept.bytes += b->size;
+}
+
+/* Large pages for large blocks: fresh memory then costs its clearing, not a fault for every 4 KiB.
+ * Systems that have none say no, which is no error. */
+static void *map(size_t bytes) {
+    enum { HUGE = 1 << 21 };
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    if (bytes >= 2 * HUGE)
+        madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
+}
+
+static block *block_new(size_t size) {
+    const size_t bytes = ATTN_ALIGN + size;
+    block *b = size >= MAPPED_LEAST ? map(bytes) : aligned_alloc(ATTN_ALIGN, bytes);
+    if (b)
+        b->size = size;
+    return b;
+}
+
+static void block_free(block *b) {
+    if (b->size >= MAPPED_LEAST)
+        munmap(b, ATTN_ALIGN + b->size);
+    else
+        free(b);
+}
+
+void *attn_block_take(size_t size) {
+    block *b = NULL;
+    size_t rounded = size ? size : 1;
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    rounded = (rounded + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    if (is_kept(rounded)) {
+        const size_t class = class_of(rounded, &rounded);
+        pthread_mutex_lock(&kept.mutex);
+        b = kept.classes[class];
+        if (b)
+            take_out(b);
+        pthread_mutex_unlock(&kept.mutex);
+    }
+    if (!b)
+        b = block_new(rounded);
+    return b ? (char *)b + ATTN_ALIGN : NULL;
+}
+
+/* Free kept blocks, oldest first, until at most `most` bytes are kept. */
+static void shrink(size_t most) {
+    while (kept.bytes > most) {
+        block *b = kept.oldest;
+        take_out(b);
+        block_free(b);
+    }
+}
+
+void attn_block_give(void *p) {
+    if (!p)
+        return;
+    block *b = (block *)(void *)((char *)p - ATTN_ALIGN);
+    if (!is_kept(b->size)) {
+        block_free(b);
+        return;
+    }
+    size_t size;
+    const size_t class = class_of(b->size, &size);
+    pthread_mutex_lock(&kept.mutex);
+    shrink(kept.most - b->size);
+    put_in(b, class);
+    pthread_mutex_unlock(&kept.mutex);
+}
+
+size_t attn_block_size(const void *p) {
+    return ((const block *)(const void *)((const char *)p - ATTN_ALIGN))->size;
+}
+
+void attn_block_trim(void) {
+    pthread_mutex_lock(&kept.mutex);
+    shrink(0);
+    pthread_mutex_unlock(&kept.mutex);
+}

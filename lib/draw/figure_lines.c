@@ -1,0 +1,372 @@
+/* Curves -> SVG: panels of one scale, so that they can be compared; curves are told apart by
+ * colour, by dashes and by marks; the legend stands above the plot, where no curve can run. */
+#include <math.h>
+#include <string.h>
+
+#include "draw/figure_parts.h"
+
+#define SINGLE_W   640.0
+#define SINGLE_H   320.0
+#define PANEL_W    400.0
+#define PANEL_H    210.0
+#define GAP_X      30.0
+#define GAP_Y      26.0
+#define HEAD       20.0 /* a panel's title */
+#define ROW        20.0 /* a line of its legend */
+#define SAMPLE     26.0 /* the piece of line in it */
+#define TICK_ROOM  22.0 /* beneath a plot */
+#define AXIS_NAME  24.0
+#define MARKED     48  /* points of a curve that can still be marked */
+#define DENSE      3.0 /* points a pixel, beyond which only extremes of a pixel are drawn */
+#define NAME_MOST  220.0
+#define LINE_WIDTH 1.8
+
+typedef struct line_plan {
+    const attn_figure_curves *data;
+    const attn_figure_options *options;
+    attn_arena *arena;
+    size_t across, down;
+    double plot_w, plot_h, left, top, pitch_x, pitch_y, width, height;
+    double x_low, x_high, y_low, y_high;
+    double x_ticks[ATTN_TICKS], y_ticks[ATTN_TICKS], x_step, y_step;
+    size_t x_count, y_count;
+    const char **names; /* as they are seen; NULL: none */
+    double legend_rows; /* most of a panel */
+    const char *lines[ATTN_TITLE_LINES];
+    int line_count;
+} line_plan;
+
+static void put(attn_svg *s, const char *text) {
+    attn_draw_bytes(s->t, text, strlen(text));
+}
+
+static double x_of(const attn_figure_curve *c, size_t i) {
+    return c->x ? c->x[i] : c->x0 + (double)i;
+}
+
+/* --- plan --- */
+
+static void widen(double *low, double *high, double value) {
+    if (!isfinite(value))
+        return;
+    *low = fmin(*low, value);
+    *high = fmax(*high, value);
+}
+
+static void settle(double *low, double *high) {
+    if (*low > *high)
+        *low = *high = 0;
+    if (*low == *high) {
+        *low -= 1;
+        *high += 1;
+    }
+}
+
+/* y from tick to tick, and from zero when zero is near. */
+static void read_ranges(line_plan *plan) {
+    const attn_figure_options *o = plan->options;
+    plan->x_low = plan->y_low = INFINITY;
+    plan->x_high = plan->y_high = -INFINITY;
+    for (size_t k = 0; k < plan->data->count; k++) {
+        const attn_figure_curve *c = &plan->data->items[k];
+        for (size_t i = 0; i < c->n; i++) {
+            widen(&plan->x_low, &plan->x_high, x_of(c, i));
+            widen(&plan->y_low, &plan->y_high, c->y[i]);
+        }
+    }
+    settle(&plan->x_low, &plan->x_high);
+    settle(&plan->y_low, &plan->y_high);
+    if (plan->y_low > 0 && plan->y_low < 0.5 * plan->y_high)
+        plan->y_low = 0;
+    plan->y_low = isnan(o->vmin) ? plan->y_low : o->vmin;
+    plan->y_high = isnan(o->vmax) ? plan->y_high : o->vmax;
+    if (plan->y_low >= plan->y_high)
+        plan->y_high = plan->y_low + 1;
+    size_t n = attn_figure_ticks(plan->y_low, plan->y_high, 7, plan->y_ticks);
+    plan->y_step = n > 1 ? plan->y_ticks[1] - plan->y_ticks[0] : 1;
+    if (isnan(o->vmin))
+        plan->y_low = floor(plan->y_low / plan->y_step + 1e-9) * plan->y_step;
+    if (isnan(o->vmax))
+        plan->y_high = ceil(plan->y_high / plan->y_step - 1e-9) * plan->y_step;
+    plan->y_count = attn_figure_ticks(plan->y_low, plan->y_high, 9, plan->y_ticks);
+    plan->x_count = attn_figure_ticks(plan->x_low, plan->x_high, plan->data->panels > 1 ? 8 : 11,
+                                      plan->x_ticks);
+    plan->x_step = plan->x_count > 1 ? plan->x_ticks[1] - plan->x_ticks[0] : 1;
+}
+
+static double item_width(const line_plan *plan, size_t k) {
+    return SAMPLE + 6 + attn_svg_width(plan->names[k], ATTN_TICK_SIZE, false) + 18;
+}
+
+static attn_status read_names(line_plan *plan, attn_error *err) {
+    const attn_figure_curves *data = plan->data;
+    plan->names = attn_arena_zeroed(plan->arena, data->count + 1, sizeof *plan->names);
+    double *used = attn_arena_zeroed(plan->arena, 2 * data->panels, sizeof *used);
+    if (!plan->names || !used)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the labels of a figure");
+    for (size_t k = 0; k < data->count; k++) {
+        const attn_figure_curve *c = &data->items[k];
+        if (!c->name)
+            continue;
+        plan->names[k] = attn_svg_label(plan->arena, attn_svg_title(plan->arena, c->name),
+                                        ATTN_TICK_SIZE, NAME_MOST);
+        if (!plan->names[k])
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the labels of a figure");
+        double *row = used + 2 * c->panel, *rows = row + 1;
+        if (*rows == 0 || *row + item_width(plan, k) > plan->plot_w + 18) {
+            *rows += 1;
+            *row = 0;
+        }
+        *row += item_width(plan, k);
+        plan->legend_rows = fmax(plan->legend_rows, *rows);
+    }
+    return ATTN_OK;
+}
+
+static double y_room(const line_plan *plan) {
+    double widest = 0;
+    char text[32];
+    for (size_t i = 0; i < plan->y_count; i++) {
+        attn_figure_tick_text(plan->y_ticks[i], plan->y_step, text);
+        widest = fmax(widest, attn_svg_width(text, ATTN_TICK_SIZE, false));
+    }
+    return ceil(widest) + 10;
+}
+
+static attn_status lay_out(line_plan *plan, attn_error *err) {
+    const attn_figure_options *o = plan->options;
+    const attn_figure_curves *data = plan->data;
+    const attn_svg_face face = {.size = ATTN_HEAD_SIZE, .bold = true};
+    size_t across = o->columns ? o->columns : data->panels <= 1 ? 1 : data->panels <= 4 ? 2 : 3;
+    plan->across = across < data->panels ? across : data->panels;
+    plan->down = (data->panels + plan->across - 1) / plan->across;
+    plan->plot_w = data->panels == 1 ? SINGLE_W : PANEL_W;
+    plan->plot_h = data->panels == 1 ? SINGLE_H : PANEL_H;
+    read_ranges(plan);
+    attn_status status = read_names(plan, err);
+    if (status)
+        return status;
+    const double head = (data->titles ? HEAD : 0) + ROW * plan->legend_rows;
+    const double tick_room = y_room(plan);
+    plan->pitch_x = plan->plot_w + GAP_X + tick_room;
+    plan->pitch_y = plan->plot_h + GAP_Y + head + TICK_ROOM;
+    plan->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) + tick_room;
+    plan->width =
+        plan->left + plan->pitch_x * (double)plan->across - GAP_X - tick_room + 2 * ATTN_PAD;
+    plan->line_count =
+        o->title ? attn_svg_lines(plan->arena, o->title, &face, plan->width - 2 * ATTN_PAD,
+                                  plan->lines, ATTN_TITLE_LINES)
+                 : 0;
+    if (plan->line_count < 0)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the title of a figure");
+    plan->top = ATTN_PAD + plan->line_count * ATTN_LINE + (plan->line_count ? 8 : 0) + head;
+    plan->height = plan->top + plan->pitch_y * (double)plan->down - GAP_Y - head +
+                   (o->x_label ? AXIS_NAME : 4) + ATTN_PAD;
+    return ATTN_OK;
+}
+
+/* --- drawing --- */
+
+static double px(const line_plan *plan, double left, double x) {
+    return left + (x - plan->x_low) / (plan->x_high - plan->x_low) * plan->plot_w;
+}
+
+static double py(const line_plan *plan, double top, double y) {
+    return top + (plan->y_high - y) / (plan->y_high - plan->y_low) * plan->plot_h;
+}
+
+static void put_axes(attn_svg *s, const line_plan *plan, double left, double top) {
+    const attn_draw_palette *p = attn_draw_palette_of(s->theme);
+    attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->muted, .anchor = ATTN_ANCHOR_MIDDLE};
+    char text[32];
+    put(s, "<g class=\"axes\">\n");
+    for (size_t i = 0; i < plan->x_count; i++) {
+        double x = px(plan, left, plan->x_ticks[i]);
+        attn_svg_line(s, x, top, x, top + plan->plot_h, p->rule, 1);
+        attn_figure_tick_text(plan->x_ticks[i], plan->x_step, text);
+        attn_svg_text(s, x, top + plan->plot_h + 12, &face, text);
+    }
+    face.anchor = ATTN_ANCHOR_END;
+    for (size_t i = 0; i < plan->y_count; i++) {
+        double y = py(plan, top, plan->y_ticks[i]);
+        const bool zero = fabs(plan->y_ticks[i]) < 1e-9 * plan->y_step;
+        attn_svg_line(s, left, y, left + plan->plot_w, y, zero ? p->frame : p->rule, 1);
+        attn_figure_tick_text(plan->y_ticks[i], plan->y_step, text);
+        attn_svg_text(s, left - 7, y, &face, text);
+    }
+    put(s, "</g>\n");
+}
+
+static void put_point(attn_svg *s, double x, double y, bool first) {
+    put(s, first ? "M" : "L");
+    attn_svg_number(s, x);
+    put(s, " ");
+    attn_svg_number(s, y);
+}
+
+/* Points in order; of many within one pixel, the first, the least and the largest. */
+static void put_path(attn_svg *s, const line_plan *plan, const attn_figure_curve *c, double left,
+                     double top) {
+    size_t bin = 1;
+    if ((double)c->n > DENSE * plan->plot_w)
+        bin = (size_t)((double)c->n / plan->plot_w);
+    bool open = false;
+    for (size_t i = 0; i < c->n; i += bin) {
+        size_t low = i, high = i, end = i + bin < c->n ? i + bin : c->n;
+        bool broken = false;
+        for (size_t k = i; k < end; k++) {
+            broken = broken || !isfinite(c->y[k]) || !isfinite(x_of(c, k));
+            low = c->y[k] < c->y[low] ? k : low;
+            high = c->y[k] > c->y[high] ? k : high;
+        }
+        if (broken) {
+            open = false;
+            continue;
+        }
+        size_t at[3] = {i, low < high ? low : high, low < high ? high : low};
+        for (size_t k = 0; k < (bin > 1 ? 3 : 1); k++) {
+            if (k > 0 && at[k] == at[k - 1])
+                continue;
+            put_point(s, px(plan, left, x_of(c, at[k])), py(plan, top, c->y[at[k]]), !open);
+            open = true;
+        }
+    }
+}
+
+/* Circle, square, triangle, diamond. */
+static void put_mark(attn_svg *s, size_t kind, double x, double y) {
+    static const char *const shapes[] = {"m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z",
+                                         "m-3.2 -3.2h6.4v6.4h-6.4z", "m0 -4.2l4 7h-8z",
+                                         "m0 -4.4l4.4 4.4l-4.4 4.4l-4.4 -4.4z"};
+    put_point(s, x, y, true);
+    put(s, shapes[kind % 4]);
+}
+
+static void put_stroke(attn_svg *s, size_t kind) {
+    static const char *const dashes[] = {NULL, "7 3", "2 2.6", "9 3 2 3"};
+    put(s, " fill=\"none\" stroke-linejoin=\"round\"");
+    attn_svg_stroke(s, attn_draw_curve_colour(s->theme, kind), LINE_WIDTH);
+    if (dashes[kind % 4])
+        attn_text_add(s->t, " stroke-dasharray=\"%s\"", dashes[kind % 4]);
+}
+
+/* kind: the curve's number in its panel. */
+static void put_curve(attn_svg *s, const line_plan *plan, size_t k, size_t kind, double left,
+                      double top) {
+    const attn_figure_curve *c = &plan->data->items[k];
+    put(s, "<path class=\"curve\" clip-path=\"url(#plot)\"");
+    attn_text_add(s->t, " transform=\"translate(");
+    attn_svg_number(s, left);
+    put(s, " ");
+    attn_svg_number(s, top);
+    put(s, ")\"");
+    put_stroke(s, kind);
+    put(s, " d=\"");
+    put_path(s, plan, c, 0, 0);
+    put(s, "\"/>\n");
+    if (!plan->data->markers || c->n > MARKED)
+        return;
+    put(s, "<path class=\"marks\"");
+    attn_svg_fill(s, attn_draw_curve_colour(s->theme, kind));
+    put(s, " d=\"");
+    for (size_t i = 0; i < c->n; i++)
+        if (isfinite(c->y[i]) && c->y[i] >= plan->y_low && c->y[i] <= plan->y_high)
+            put_mark(s, kind, px(plan, left, x_of(c, i)), py(plan, top, c->y[i]));
+    put(s, "\"/>\n");
+}
+
+static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t kind, double x,
+                            double y) {
+    const attn_draw_palette *p = attn_draw_palette_of(s->theme);
+    const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text};
+    const bool marked = plan->data->markers && plan->data->items[k].n <= MARKED;
+    put(s, "<path");
+    put_stroke(s, kind);
+    put(s, " d=\"");
+    put_point(s, x, y, true);
+    put(s, "h26\"/>\n"); /* SAMPLE */
+    if (marked) {
+        put(s, "<path");
+        attn_svg_fill(s, attn_draw_curve_colour(s->theme, kind));
+        put(s, " d=\"");
+        put_mark(s, kind, x + SAMPLE / 2, y);
+        put(s, "\"/>\n");
+    }
+    attn_svg_text(s, x + SAMPLE + 6, y, &face, plan->names[k]);
+}
+
+static void put_panel(attn_svg *s, const line_plan *plan, size_t panel) {
+    const attn_draw_palette *p = attn_draw_palette_of(s->theme);
+    const attn_svg_face head = {.size = ATTN_NAME_SIZE, .bold = true, .fill = p->text};
+    const double left = plan->left + (double)(panel % plan->across) * plan->pitch_x;
+    const double top = plan->top + (double)(panel / plan->across) * plan->pitch_y;
+    double x = left, y = top - ROW * plan->legend_rows + ROW / 2 - 2;
+    size_t kind = 0;
+    put(s, "<g class=\"panel\">\n");
+    if (plan->data->titles)
+        attn_svg_text(s, left, y - ROW / 2 - 8, &head,
+                      attn_svg_label(plan->arena,
+                                     attn_svg_title(plan->arena, plan->data->titles[panel]),
+                                     head.size * 1.13, plan->plot_w));
+    put_axes(s, plan, left, top);
+    for (size_t k = 0; k < plan->data->count && !s->t->failed; k++) {
+        if (plan->data->items[k].panel != panel)
+            continue;
+        put_curve(s, plan, k, kind, left, top);
+        if (plan->names[k]) {
+            if (x > left && x + item_width(plan, k) > left + plan->plot_w + 18) {
+                x = left;
+                y += ROW;
+            }
+            put_legend_item(s, plan, k, kind, x, y);
+            x += item_width(plan, k);
+        }
+        kind++;
+    }
+    put(s, "</g>\n");
+}
+
+static void put_names(attn_svg *s, const line_plan *plan) {
+    const attn_figure_options *o = plan->options;
+    const attn_draw_palette *p = attn_draw_palette_of(s->theme);
+    const attn_svg_face head = {.size = ATTN_HEAD_SIZE, .bold = true, .fill = p->text};
+    attn_svg_face name = {.size = ATTN_NAME_SIZE, .fill = p->text, .anchor = ATTN_ANCHOR_MIDDLE};
+    const double wide = plan->pitch_x * (double)(plan->across - 1) + plan->plot_w;
+    const double high = plan->pitch_y * (double)(plan->down - 1) + plan->plot_h;
+    for (int i = 0; i < plan->line_count; i++)
+        attn_svg_text(s, ATTN_PAD, ATTN_PAD + ATTN_LINE * (i + 0.4), &head, plan->lines[i]);
+    if (o->x_label)
+        attn_svg_text(
+            s, plan->left + wide / 2, plan->height - ATTN_PAD - 8, &name,
+            attn_svg_label(plan->arena, attn_svg_title(plan->arena, o->x_label), name.size, wide));
+    name.turn = -90;
+    if (o->y_label)
+        attn_svg_text(
+            s, ATTN_PAD + 6, plan->top + high / 2, &name,
+            attn_svg_label(plan->arena, attn_svg_title(plan->arena, o->y_label), name.size, high));
+}
+
+attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
+                              const attn_figure_options *options, attn_error *err) {
+    line_plan plan = {.data = data, .options = options, .arena = svg->arena};
+    attn_svg s = {svg, options->theme};
+    if (data->count == 0 || data->panels == 0)
+        return attn_fail(err, ATTN_ESHAPE, "curves", "a figure needs at least one curve");
+    attn_status status = lay_out(&plan, err);
+    if (status)
+        return status;
+    attn_text said = {.arena = svg->arena};
+    attn_text_add(&said, "%zu curve%s over %.4g to %.4g; values from %.4g to %.4g.", data->count,
+                  data->count == 1 ? "" : "s", plan.x_low, plan.x_high, plan.y_low, plan.y_high);
+    attn_svg_open(&s, plan.width, plan.height,
+                  options->title ? attn_svg_title(svg->arena, options->title) : "Curves",
+                  said.data ? said.data : "");
+    put(&s, "<defs><clipPath id=\"plot\">");
+    attn_svg_rect(&s, -2, -2, plan.plot_w + 4, plan.plot_h + 4);
+    put(&s, "/></clipPath></defs>\n");
+    put_names(&s, &plan);
+    for (size_t i = 0; i < data->panels; i++)
+        put_panel(&s, &plan, i);
+    attn_svg_close(&s);
+    return svg->failed ? attn_fail(err, ATTN_ENOMEM, "", "no memory left for the figure") : ATTN_OK;
+}

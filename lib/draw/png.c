@@ -1,0 +1,147 @@
+/* SVG -> PNG by librsvg, the only file that knows it. The library is looked up when a PNG is asked
+ * for and stays loaded from then on: neither the start of a program nor the memory of one that
+ * draws no PNG pays for it (it brings cairo, Pango and GLib), and where it is missing the rest
+ * works. Its own memory does not go through the allocator's hook, so a share of the arena is set
+ * aside for it before it starts. */
+#include <dlfcn.h>
+#include <librsvg/rsvg.h>
+#include <string.h>
+
+#include "attn/figure.h"
+#include "draw/draw.h"
+
+#define LIBRARY "librsvg-2.so.2"
+/* Bytes that a parsed document takes for each byte of SVG: an element of 60 bytes takes 2.5 KB. */
+#define PARSED_BYTES 48
+#define PIXEL_BYTES  4
+
+/* What is called, with the types of the library's own headers. */
+typedef struct renderer {
+    __typeof__(rsvg_handle_new_from_data) *parse;
+    __typeof__(rsvg_handle_get_intrinsic_size_in_pixels) *measure;
+    __typeof__(rsvg_handle_render_document) *render;
+    __typeof__(cairo_image_surface_create_for_data) *surface;
+    __typeof__(cairo_surface_destroy) *surface_free;
+    __typeof__(cairo_surface_write_to_png_stream) *write;
+    __typeof__(cairo_create) *context;
+    __typeof__(cairo_destroy) *context_free;
+    __typeof__(g_object_unref) *unref;
+    __typeof__(g_error_free) *error_free;
+} renderer;
+
+static attn_status load(renderer *r, attn_error *err) {
+    /* Loading what is loaded only counts; nothing is ever unloaded, so nothing is closed. */
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    const struct {
+        const char *name;
+        void *to;
+    } symbols[] = {
+        {"rsvg_handle_new_from_data", &r->parse},
+        {"rsvg_handle_get_intrinsic_size_in_pixels", &r->measure},
+        {"rsvg_handle_render_document", &r->render},
+        {"cairo_image_surface_create_for_data", &r->surface},
+        {"cairo_surface_destroy", &r->surface_free},
+        {"cairo_surface_write_to_png_stream", &r->write},
+        {"cairo_create", &r->context},
+        {"cairo_destroy", &r->context_free},
+        {"g_object_unref", &r->unref},
+        {"g_error_free", &r->error_free},
+    };
+    bool ok = library != NULL;
+    for (size_t i = 0; ok && i < sizeof symbols / sizeof symbols[0]; i++) {
+        void *found = dlsym(library, symbols[i].name);
+        memcpy(symbols[i].to, &found, sizeof found);
+        ok = found != NULL;
+    }
+    if (ok)
+        return ATTN_OK;
+    const char *why = dlerror();
+    return attn_fail(err, ATTN_EUNSUPPORTED, "",
+                     "image/png is drawn by librsvg 2.52 or later, which cannot be loaded here "
+                     "(%.200s); image/svg+xml needs no library",
+                     why ? why : LIBRARY);
+}
+
+static cairo_status_t keep(void *closure, const unsigned char *bytes, unsigned int n) {
+    attn_text *t = closure;
+    attn_draw_bytes(t, (const char *)bytes, n);
+    return t->failed ? CAIRO_STATUS_NO_MEMORY : CAIRO_STATUS_SUCCESS;
+}
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the pixels of a picture");
+}
+
+static attn_status failed(const renderer *r, GError *why, attn_error *err) {
+    attn_fail(err, ATTN_EUNSUPPORTED, "", "librsvg cannot draw the picture: %.300s",
+              why ? why->message : "it does not say why");
+    if (why)
+        r->error_free(why);
+    return ATTN_EUNSUPPORTED;
+}
+
+/* Pixels each way, within the cap. */
+static attn_status measure(const renderer *r, RsvgHandle *handle, double scale, size_t size[2],
+                           attn_error *err) {
+    double width = 0, height = 0;
+    if (!r->measure(handle, &width, &height) || !(width > 0) || !(height > 0))
+        return failed(r, NULL, err);
+    if (width * scale * height * scale > ATTN_PNG_PIXELS)
+        return attn_fail(err, ATTN_ELIMIT, "scale",
+                         "%.0f x %.0f at scale %g are %.3g pixels; at most %.3g are drawn: choose "
+                         "a smaller scale, fewer cells or fewer panels",
+                         width, height, scale, width * scale * height * scale, ATTN_PNG_PIXELS);
+    size[0] = (size_t)(width * scale + 0.5);
+    size[1] = (size_t)(height * scale + 0.5);
+    return ATTN_OK;
+}
+
+static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t size[2],
+                         attn_arena *arena, attn_text *png, attn_error *err) {
+    const int width = (int)size[0], height = (int)size[1];
+    const RsvgRectangle page = {0, 0, width, height};
+    GError *why = NULL;
+    attn_status status = ATTN_OK;
+    /* rows of whole pixels are aligned as cairo wants them */
+    unsigned char *pixels = attn_arena_zeroed(arena, size[0] * size[1], PIXEL_BYTES);
+    if (!pixels)
+        return no_memory(err);
+    cairo_surface_t *surface =
+        r->surface(pixels, CAIRO_FORMAT_RGB24, width, height, PIXEL_BYTES * width);
+    cairo_t *context = r->context(surface);
+    if (!r->render(handle, context, &page, &why))
+        status = failed(r, why, err);
+    else if (r->write(surface, keep, png) != CAIRO_STATUS_SUCCESS)
+        status = no_memory(err);
+    r->context_free(context);
+    r->surface_free(surface);
+    return status;
+}
+
+attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *arena, const void **png,
+                            size_t *bytes, attn_error *err) {
+    renderer r;
+    RsvgHandle *handle = NULL;
+    GError *why = NULL;
+    size_t size[2] = {0, 0}, parsed;
+    attn_text out = {.arena = arena};
+    attn_status status = load(&r, err);
+    if (status)
+        return status;
+    void *reserved =
+        attn_size_mul(svg->size, PARSED_BYTES, &parsed) ? attn_arena_take(arena, parsed) : NULL;
+    if (!reserved)
+        return no_memory(err);
+    handle = r.parse((const guint8 *)svg->data, svg->size, &why);
+    if (!handle)
+        return failed(&r, why, err);
+    status = measure(&r, handle, scale, size, err);
+    if (!status)
+        status = paint(&r, handle, size, arena, &out, err);
+    r.unref(handle);
+    if (status)
+        return status;
+    *png = out.data;
+    *bytes = out.size;
+    return ATTN_OK;
+}

@@ -1,0 +1,296 @@
+/* Measures, distances and diagnoses of attention heads, over any source of weights (heatmap.h).
+ *
+ * p_ij is the weight of query i on key j, V_i the keys that query i sees, n_i how many they are,
+ * s_i = sum_j p_ij, q_ij = p_ij / s_i. Query i sits at key position t_i = i + query_offset. A row
+ * counts when it sees a key and s_i > 0 ("rows" below: those). Means go over rows, unless another
+ * set is named. Every measure also has its value under uniform attention with the same mask
+ * (p_ij = 1/n_i on V_i): early rows of a causal mask have low entropy and near keys by
+ * construction, so compare with that.
+ *
+ *   entropy              mean of H_i = -sum_j q_ij ln q_ij, nats, [0, ln S]
+ *                        Ghader and Monz 2017; Clark et al. 2019
+ *   normalized_entropy   mean of H_i / ln n_i over rows with n_i > 1, [0, 1]
+ *   effective_tokens     mean of exp(H_i), [1, S]
+ *   participation        mean of 1 / sum_j q_ij^2, [1, S] (inverse participation ratio)
+ *   confidence           mean of max_j p_ij, [0, 1]                      Voita et al. 2019
+ *   saturated_rows       share of the rows with n_i > 1 whose max_j q_ij >= 0.99, [0, 1]
+ *   distance             sum_ij p_ij |t_i - j| / sum_ij p_ij, tokens     Vig and Belinkov 2019
+ *   signed_distance      sum_ij p_ij (t_i - j) / sum_ij p_ij; above 0 = looks back
+ *   relative_distance    distance / its value under uniform attention
+ *   previous_token, current_token, next_token
+ *                        mean of p_i,t_i+k for k = -1, 0, 1 over rows where that key exists, [0, 1]
+ *                        Clark et al. 2019
+ *   positional_offset    the k in [-64, 64] at which j - t_i of the row's largest weight lies most
+ *                        often (ties: nearest to 0, then the negative one)
+ *   positional_share     how often, a share of the rows; a positional head has >= 0.9
+ *                        Voita et al. 2019
+ *   positional_mass      mean of p_i,t_i+k over rows where that key exists
+ *   local_mass           mean of sum p_ij over |t_i - j| <= radius, [0, 1]
+ *                        Kovaleva et al. 2019
+ *   first_token          mean of p_i0 over rows with t_i > 0, [0, 1]     Xiao et al. 2023
+ *   sink                 max over keys k that at least half of the rows see of
+ *                        alpha_k = mean of p_ik over the rows that see k, [0, 1]; a sink has > 0.3.
+ *                        For a square causal mask alpha_k = sum_{i>=k} p_ik / (L - k)
+ *                        Gu et al. 2024
+ *   sink_key             that k
+ *   sink_logit_mass      mean of 1 - s_i: what a sink logit holds
+ *   top_share            share of all mass that the ceil(S/5) most attended keys receive, [0, 1]
+ *                        Zhang et al. 2023 (heavy hitters, H2O)
+ *   gini                 of the mass received by the keys that any row sees, [0, 1)
+ *   duplicate_token      mean of the sum of p_ij over j < t_i with token_j = token_i, over rows
+ * that have such a key                                 TransformerLens induction            mean of
+ * the sum of p_ij over 1 <= j <= t_i with token_{j-1} = token_i, over rows that have such a key
+ * (prefix matching)     Olsson et al. 2022 same_kind            mean of the sum of p_ij over j !=
+ * t_i with kind_j = kind_i, over rows that have such a key block_mass           mean of the sum of
+ * p_ij over keys of the row's own segment Kovaleva et al. 2019 ("block") score_spread         mean
+ * over rows with n_i > 1 of the standard deviation of the scores on V_i score_max            the
+ * largest score                               Zhai et al. 2023 class mass           mean of the sum
+ * of p_ij over keys j of a class; its lift is the mass over the same under uniform attention Clark
+ * et al. 2019 blocks               [a][b]: mean over rows of segment a of the mass on keys of
+ * segment b
+ *
+ * What has no row to speak of is NaN. Weights are not an explanation by themselves (Jain and
+ * Wallace 2019; Wiegreffe and Pinter 2019). */
+#ifndef ATTN_ANALYSIS_H
+#define ATTN_ANALYSIS_H
+
+#include "heatmap.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef enum attn_measure {
+    ATTN_ENTROPY = 0,
+    ATTN_NORMALIZED_ENTROPY,
+    ATTN_EFFECTIVE_TOKENS,
+    ATTN_PARTICIPATION,
+    ATTN_CONFIDENCE,
+    ATTN_SATURATED_ROWS,
+    ATTN_DISTANCE,
+    ATTN_SIGNED_DISTANCE,
+    ATTN_RELATIVE_DISTANCE,
+    ATTN_PREVIOUS_TOKEN,
+    ATTN_CURRENT_TOKEN,
+    ATTN_NEXT_TOKEN,
+    ATTN_POSITIONAL_OFFSET,
+    ATTN_POSITIONAL_SHARE,
+    ATTN_POSITIONAL_MASS,
+    ATTN_LOCAL_MASS,
+    ATTN_FIRST_TOKEN,
+    ATTN_SINK,
+    ATTN_SINK_KEY,
+    ATTN_SINK_LOGIT_MASS,
+    ATTN_TOP_SHARE,
+    ATTN_GINI,
+    ATTN_DUPLICATE_TOKEN,
+    ATTN_INDUCTION,
+    ATTN_SAME_KIND,
+    ATTN_BLOCK_MASS,
+    ATTN_SCORE_SPREAD,
+    ATTN_SCORE_MAX,
+    ATTN_MEASURES
+} attn_measure;
+
+/* A measure in words, for legends: all static texts. */
+typedef struct attn_measure_info {
+    const char *name, *formula, *range, *paper; /* paper "" where it is ours */
+} attn_measure_info;
+const attn_measure_info *attn_measure_about(attn_measure measure);
+
+typedef struct attn_key_class {
+    const char *name;
+    const size_t *keys; /* ascending, < S */
+    size_t count;
+} attn_key_class;
+
+#define ATTN_CLASSES_MOST  32
+#define ATTN_SEGMENTS_MOST 32
+
+typedef struct attn_measure_options {
+    /* Offsets t_i - i; for a source without logits also which cells are hidden. Its batch entry for
+     * batch b of the source is b modulo its own. NULL: offset 0, nothing hidden but by logits. */
+    const attn_mask *mask;
+    size_t radius; /* of local_mass, default 2 */
+    const attn_key_class *classes;
+    size_t class_count; /* <= ATTN_CLASSES_MOST */
+    /* Token ids [token_batches, L] and [token_batches, S]; token_batches divides the batches (entry
+     * b modulo it). NULL: no duplicate_token, no induction. */
+    const int64_t *query_tokens, *key_tokens;
+    size_t token_batches;
+    /* Kinds [L] and [S]: equal non-negative numbers are of one kind. NULL: no same_kind. */
+    const int64_t *query_kinds, *key_kinds;
+    /* Segment numbers [L] and [S], < segment_count. NULL: no blocks. */
+    const uint32_t *query_segments, *key_segments;
+    size_t segment_count; /* <= ATTN_SEGMENTS_MOST */
+    size_t top_keys;      /* how many of the most attended keys to name, default 5 */
+} attn_measure_options;
+
+attn_measure_options attn_measure_defaults(void);
+
+typedef struct attn_key_mass {
+    size_t key;
+    double mass, mean; /* received from all rows; alpha_k */
+} attn_key_mass;
+
+typedef struct attn_head_measures {
+    size_t batch, head;
+    size_t rows, blind; /* rows that count; rows that see nothing or hold no weight */
+    double values[ATTN_MEASURES];
+    double uniform[ATTN_MEASURES];      /* under uniform attention with the same mask */
+    double *class_mass, *class_uniform; /* [class_count]; lift = one over the other */
+    double *blocks;                     /* [segment_count, segment_count] */
+    attn_key_mass *top;                 /* most attended first, equal ones by key */
+    size_t top_count;
+    double hidden_mass; /* mean weight of a row on hidden keys (only a caller's weights have any) */
+} attn_head_measures;
+
+typedef struct attn_measures {
+    attn_head_measures *items; /* batch-major */
+    size_t count, batches, heads;
+} attn_measures;
+
+/* Bytes and operations of attn_measure_heads over `slots` threads, from shapes alone. */
+attn_status attn_measure_cost(const attn_measure_options *options, size_t B, size_t H, size_t L,
+                              size_t S, size_t slots, attn_cost *out, attn_error *err);
+/* All measures of all heads in one pass over the rows. Memory is O(L + S), whatever the number of
+ * heads, beside the result; results do not depend on the pool. ATTN_EARG (where: "classes",
+ * "segments"), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of the source. */
+attn_status attn_measure_heads(const attn_weight_source *source,
+                               const attn_measure_options *options, attn_pool *pool,
+                               const attn_control *control, attn_arena *arena, attn_measures *out,
+                               attn_error *err);
+
+/* Distances between the heads of batch entry `batch` of two sources of equal L and S, [Ha, Hb]
+ * row-major. NaN where a pair has no row in common.
+ *   js        mean over rows of H((q + r)/2) - (H(q) + H(r))/2, nats, [0, ln 2]; Clark et al. 2019
+ *   cosine    of the matrices as vectors, [-1, 1]                               Li et al. 2018
+ *   centered  the same after each matrix lost the mask's uniform attention: masked heads are alike
+ *             by construction (random causal ones have a cosine of 0.9 and more), this is not
+ * The mean over pairs h < g of one source says how alike its heads are. */
+typedef struct attn_head_distances {
+    size_t batch, rows, cols;
+    double *js, *cosine, *centered;
+    double mean_js, mean_cosine, mean_centered; /* over pairs h < g where b is a, else all pairs */
+} attn_head_distances;
+
+attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t heads_b, size_t L,
+                                     size_t S, size_t slots, attn_cost *out, attn_error *err);
+/* All batch entries; one record each, in the arena. b NULL: the heads of a among themselves
+ * (heads_b 0 in the cost). Masks as in attn_measure_options. ATTN_ESHAPE when the sources differ in
+ * batch entries, L or S. Results do not depend on the pool. */
+attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_mask *mask_a,
+                                        const attn_weight_source *b, const attn_mask *mask_b,
+                                        attn_pool *pool, const attn_control *control,
+                                        attn_arena *arena, attn_head_distances **out,
+                                        attn_error *err);
+
+/* --- sources made from sources: heatmaps, measures and pictures of them need no matrix either.
+ * `lanes` scratch areas are taken from the arena; the inner sources must outlive them. --- */
+
+/* A caller's weights with a mask: logits are ln p, -infinity where hidden. */
+attn_status attn_masked_source(const attn_weight_source *source, const attn_mask *mask,
+                               size_t lanes, attn_arena *arena, attn_weight_source *out,
+                               attn_error *err);
+/* a - b cell by cell; hidden where both are. ATTN_ESHAPE unless all four sizes are equal. */
+attn_status attn_difference_source(const attn_weight_source *a, const attn_weight_source *b,
+                                   size_t lanes, attn_arena *arena, attn_weight_source *out,
+                                   attn_error *err);
+/* Rollout over the first axis, layers: batches = layers * B in, B out, one head.
+ *   R_0 = I,  R_l = N(mean_h A_l + I) R_{l-1},  N divides each row by its sum
+ * (= 0.5 mean_h A_l + 0.5 I where rows sum to 1). Abnar and Zuidema 2020. ATTN_ESHAPE unless
+ * L = S and layers divides the batches. Row i costs layers * (H + 1) * S^2 operations. */
+attn_status attn_rollout_source(const attn_weight_source *source, size_t layers, size_t lanes,
+                                attn_arena *arena, attn_weight_source *out, attn_error *err);
+/* Gradient x attention: with O = A V, dF/dA_ij = dO_i . v_j, exactly. grad_output [B, H, L, Ev] and
+ * value [B, Hkv, S, Ev] are dense float32 or float64 of the source's sizes (ATTN_ESHAPE).
+ *   ATTN_GRADIENT           dA
+ *   ATTN_GRADIENT_PRODUCT   A * dA (input x gradient at the weights)
+ *   ATTN_GRADIENT_POSITIVE  max(A * dA, 0); its mean over heads is the A-bar of Chefer et al. 2021,
+ *                           eq. 5 */
+typedef enum attn_gradient_kind {
+    ATTN_GRADIENT = 0,
+    ATTN_GRADIENT_PRODUCT,
+    ATTN_GRADIENT_POSITIVE,
+} attn_gradient_kind;
+attn_status attn_gradient_source(const attn_weight_source *source, const attn_tensor *grad_output,
+                                 const attn_tensor *value, attn_gradient_kind kind, size_t lanes,
+                                 attn_arena *arena, attn_weight_source *out, attn_error *err);
+
+/* Sum and sum of magnitudes of all visible cells of each head, batch-major [batches * heads]. Of
+ * A * dA the sum is <O_h, dF/dO_h>, whose magnitude is the head importance of Michel et al. 2019.
+ */
+typedef struct attn_head_sum {
+    double sum, magnitude;
+} attn_head_sum;
+attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
+                           const attn_control *control, attn_arena *arena, attn_head_sum **out,
+                           attn_error *err);
+
+/* --- in plain words --- */
+
+/* What a head looks at, by the first rule that holds. mass: what the rule asked of. */
+typedef struct attn_pattern_name {
+    const char *name;  /* "previous token", "adjacent", "punctuation", a class's name, … */
+    const char *shape; /* of Kovaleva et al. 2019: vertical, diagonal, vertical+diagonal, block,
+                          heterogeneous */
+    const char *text;  /* one sentence with the numbers */
+} attn_pattern_name;
+attn_status attn_name_pattern(const attn_head_measures *head, const attn_measure_options *options,
+                              attn_arena *arena, attn_pattern_name *out, attn_error *err);
+
+typedef struct attn_number {
+    const char *name;
+    double value;
+} attn_number;
+
+typedef struct attn_diagnosis {
+    const char *code; /* "near_uniform", "head_collapse", … stable */
+    const char *text; /* what was found, what it usually means, what to do */
+    const attn_number *numbers;
+    size_t number_count;
+    const size_t *heads; /* indices into the measures' items; all heads it speaks of */
+    size_t head_count;
+} attn_diagnosis;
+
+typedef struct attn_diagnoses {
+    attn_diagnosis *items;
+    size_t count;
+} attn_diagnoses;
+
+/* Why scores have little spread, from queries and keys of one head: lengths are root mean squares
+ * over vectors, `alike` = |k - mean k| / |k| of the visible keys, `expected` the spread of scores
+ * that vectors of these lengths and random directions would have, scale |q| |k - mean k| / sqrt(E).
+ */
+typedef struct attn_vectors {
+    double query, key, alike, expected, scale;
+    bool known;
+} attn_vectors;
+/* Of a run with a dot-product score (others: known = false). Scores, masks and inputs as run. */
+attn_status attn_vectors_measure(const attn_attention *a, size_t batch, size_t head,
+                                 attn_arena *arena, attn_vectors *out, attn_error *err);
+
+typedef struct attn_diagnose_input {
+    const attn_measures *measures;
+    const attn_head_distances *distances; /* [batches] or NULL: no head_collapse */
+    const attn_warnings *mask_warnings;   /* of attn_mask_lint, told with the others; or NULL */
+    const attn_attention *run;            /* NULL: the causes of uniformity stay open */
+    size_t layers;                        /* 1, or how many the batches are of */
+    bool layered;                         /* heads are named by layer */
+    size_t L, S;
+} attn_diagnose_input;
+
+/* near_uniform (…_scores, …_keys, …_task where the cause is known), saturated_softmax, sink_heads,
+ * head_collapse, similar_heads, mask_leak, memory, and the mask's warnings. Thresholds are in the
+ * texts and in lib/analysis/diagnose.h. Arena texts. */
+attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
+                          attn_error *err);
+/* The sentence that goes with all of it. */
+const char *attn_analysis_caveat(void);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

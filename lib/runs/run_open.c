@@ -1,0 +1,241 @@
+/* From an image back to a run. The image is outside data: names, shapes, numbers and alignment are
+ * checked here or by the operation that is made of them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/attention_private.h"
+#include "runs/run_private.h"
+
+typedef struct opener {
+    attn_run *run;
+    attn_arena *arena;
+    attn_error *err;
+} opener;
+
+static attn_status no_memory(opener *o) {
+    return attn_fail(o->err, ATTN_ENOMEM, "", "no memory left for the stored run");
+}
+
+static const attn_tensor *find_tensor(const attn_run *run, const char *name) {
+    for (size_t i = 0; i < run->file.count; i++)
+        if (strcmp(run->file.tensors[i].name, name) == 0)
+            return &run->file.tensors[i].tensor;
+    return NULL;
+}
+
+const char *attn_run_text(const attn_run *run, const char *key) {
+    for (size_t i = 0; i < run->file.metadata_count; i++)
+        if (strcmp(run->file.metadata[i].key, key) == 0)
+            return run->file.metadata[i].text;
+    return NULL;
+}
+
+/* A tensor that must be there with this type and these dimensions. */
+static attn_status need_tensor(opener *o, const char *name, attn_dtype dtype, int rank,
+                               const size_t *dims, const void **data) {
+    const attn_tensor *t = find_tensor(o->run, name);
+    char shape[128];
+    if (t && t->dtype == dtype && t->rank == rank &&
+        memcmp(t->dims, dims, (size_t)rank * sizeof *dims) == 0) {
+        *data = t->data;
+        return ATTN_OK;
+    }
+    return attn_fail(o->err, t ? ATTN_ESHAPE : ATTN_EARG, name, "expected %s of shape %s",
+                     attn_dtype_name(dtype), attn_shape_text(dims, rank, shape, sizeof shape));
+}
+
+static attn_status read_layer(opener *o, size_t i, const char *line) {
+    attn_mask_spec *spec = &o->run->in.mask;
+    attn_mask_layer layer;
+    char name[ATTN_RUN_KEY];
+    snprintf(name, sizeof name, ATTN_RUN_MASK_TENSOR, i);
+    const attn_tensor *values = find_tensor(o->run, name);
+    if (!attn_run_layer_read(line, &layer))
+        return attn_fail(o->err, ATTN_EARG, name, "expected a mask layer, found \"%.64s\"", line);
+    const bool wants = layer.kind != ATTN_LAYER_CAUSAL && layer.kind != ATTN_LAYER_WINDOW &&
+                       layer.kind != ATTN_LAYER_PATTERN;
+    if (wants != (values != NULL))
+        return attn_fail(o->err, ATTN_EARG, name, "expected %s tensor for this mask",
+                         wants ? "a" : "no");
+    if (values)
+        layer.values = *values;
+    spec->layers[spec->count++] = layer;
+    return ATTN_OK;
+}
+
+static attn_status read_masks(opener *o) {
+    for (size_t i = 0; i < ATTN_MASK_LAYERS; i++) {
+        char key[ATTN_RUN_KEY];
+        snprintf(key, sizeof key, ATTN_RUN_MASK, i);
+        const char *line = attn_run_text(o->run, key);
+        attn_status status = line ? read_layer(o, i, line) : ATTN_OK;
+        if (!line || status != ATTN_OK)
+            return status;
+    }
+    return ATTN_OK;
+}
+
+static attn_status read_offsets(opener *o) {
+    attn_mask_spec *spec = &o->run->in.mask;
+    const attn_tensor *t = find_tensor(o->run, ATTN_RUN_OFFSETS);
+    if (spec->offset != ATTN_OFFSET_GIVEN)
+        return ATTN_OK;
+    if (!t || t->dtype != ATTN_I64 || t->rank != 1)
+        return attn_fail(o->err, ATTN_ESHAPE, ATTN_RUN_OFFSETS, "expected a list of int64");
+    spec->offsets = t->data;
+    spec->offset_count = t->dims[0];
+    return ATTN_OK;
+}
+
+static attn_status read_inputs(opener *o) {
+    attn_inputs *in = &o->run->in;
+    const char *version = attn_run_text(o->run, ATTN_RUN_VERSION);
+    if (!version || strcmp(version, "1") != 0)
+        return attn_fail(o->err, ATTN_EARG, ATTN_RUN_VERSION,
+                         "expected a stored run of version 1, found %.32s",
+                         version ? version : "none");
+    for (size_t i = 0; i < o->run->file.count; i++)
+        if (!attn_tensor_is_aligned(&o->run->file.tensors[i].tensor))
+            return attn_fail(o->err, ATTN_EARG, o->run->file.tensors[i].name,
+                             "its data is not aligned to its elements");
+    for (const attn_run_number_name *n = attn_run_number_names; n->key; n++) {
+        const char *text = attn_run_text(o->run, n->key);
+        if (!text || !attn_run_number_read(n, text, in))
+            return attn_fail(o->err, ATTN_EARG, n->key,
+                             "expected a number in its range, found %.32s", text ? text : "none");
+    }
+    for (const attn_run_tensor_name *n = attn_run_tensor_names; n->name; n++) {
+        const attn_tensor *t = find_tensor(o->run, n->name);
+        if (t)
+            *(attn_tensor *)(void *)((char *)in + n->offset) = *t;
+    }
+    attn_status status = read_masks(o);
+    return status ? status : read_offsets(o);
+}
+
+/* The table that made the run, where this processor has it: then all bits are those of the run. */
+static void choose_kernel(attn_run *run) {
+    const char *name = attn_run_text(run, ATTN_RUN_KERNEL);
+    attn_isa isa;
+    run->exact = name && attn_isa_parse(name, &isa) && attn_isa_available(isa);
+    if (run->exact)
+        run->in.kernel = name;
+}
+
+static attn_status read_stats(opener *o) {
+    attn_run *run = o->run;
+    const size_t dims[3] = {run->dims->B, run->dims->Hq, run->dims->L};
+    const size_t rows = dims[0] * dims[1] * dims[2];
+    const void *max, *sum, *kind;
+    attn_status status = need_tensor(o, "stats.max", ATTN_F64, 3, dims, &max);
+    if (status == ATTN_OK)
+        status = need_tensor(o, "stats.sum", ATTN_F64, 3, dims, &sum);
+    if (status == ATTN_OK)
+        status = need_tensor(o, "stats.kind", ATTN_U8, 3, dims, &kind);
+    if (status != ATTN_OK)
+        return status;
+    run->stats = (attn_stats){(double *)max, (double *)sum, (uint8_t *)kind};
+    for (size_t i = 0; i < rows; i++)
+        if (run->stats.kind[i] > ATTN_ROW_CAREFUL)
+            return attn_fail(o->err, ATTN_EVALUE, "stats.kind", "expected 0 or 1");
+    return ATTN_OK;
+}
+
+static attn_status read_labels(opener *o, const char *name, size_t n, const char ***out) {
+    const attn_tensor *t = find_tensor(o->run, name);
+    size_t found = 0;
+    if (!t)
+        return ATTN_OK;
+    const char *at = t->data, *end = at + t->dims[0];
+    if (t->dtype == ATTN_U8 && t->rank == 1)
+        for (const char *p = at; p < end; p++)
+            found += *p == 0;
+    if (found != n || (n && end[-1]) || t->rank != 1)
+        return attn_fail(o->err, ATTN_ESHAPE, name, "expected %zu texts, found %zu", n, found);
+    const char **labels = attn_arena_zeroed(o->arena, n ? n : 1, sizeof *labels);
+    if (!labels)
+        return no_memory(o);
+    for (size_t i = 0; i < n; i++, at += strlen(at) + 1)
+        labels[i] = at;
+    *out = labels;
+    return ATTN_OK;
+}
+
+static attn_status read_overview(opener *o) {
+    static const char *const names[ATTN_RUN_PLANES][2] = {
+        {"overview.max", "overview.mean"}, {"overview.top.max", "overview.top.mean"}};
+    attn_run *run = o->run;
+    attn_status status = ATTN_OK;
+    run->pyramid = attn_run_pyramid_of(run->dims->L, run->dims->S);
+    if (run->pyramid.overview == SIZE_MAX)
+        return ATTN_OK;
+    for (size_t p = 0; p < ATTN_RUN_PLANES && status == ATTN_OK; p++) {
+        const size_t level = run->pyramid.overview + p;
+        const size_t dims[4] = {run->dims->B, run->dims->Hq,
+                                attn_run_cells_along(run->dims->L, level),
+                                attn_run_cells_along(run->dims->S, level)};
+        const void *max = NULL, *mean = NULL;
+        status = need_tensor(o, names[p][0], ATTN_F32, 4, dims, &max);
+        if (status == ATTN_OK)
+            status = need_tensor(o, names[p][1], ATTN_F32, 4, dims, &mean);
+        run->max[p] = max;
+        run->mean[p] = mean;
+    }
+    return status;
+}
+
+attn_status attn_run_open(const void *data, size_t size, attn_arena *arena, attn_run **out,
+                          attn_error *err) {
+    attn_error ignored;
+    opener o = {attn_arena_zeroed(arena, 1, sizeof *o.run), arena, err ? err : &ignored};
+    if (!o.run)
+        return no_memory(&o);
+    o.run->in = attn_attention_defaults();
+    attn_status status = attn_safetensors_read(data, size, arena, &o.run->file, o.err);
+    if (status == ATTN_OK)
+        status = read_inputs(&o);
+    if (status != ATTN_OK)
+        return status;
+    choose_kernel(o.run);
+    status = attn_attention_new(&o.run->in, arena, &o.run->op, o.err);
+    if (status != ATTN_OK)
+        return status;
+    o.run->dims = attn_attention_dims_of(o.run->op);
+    status = read_stats(&o);
+    if (status == ATTN_OK)
+        status = read_labels(&o, "labels.query", o.run->dims->L, &o.run->query_labels);
+    if (status == ATTN_OK)
+        status = read_labels(&o, "labels.key", o.run->dims->S, &o.run->key_labels);
+    if (status == ATTN_OK)
+        status = read_overview(&o);
+    if (status == ATTN_OK)
+        *out = o.run;
+    return status;
+}
+
+const attn_attention *attn_run_attention(const attn_run *run) {
+    return run->op;
+}
+const attn_attention_dims *attn_run_dims(const attn_run *run) {
+    return run->dims;
+}
+const attn_inputs *attn_run_inputs(const attn_run *run) {
+    return &run->in;
+}
+const attn_stats *attn_run_stats(const attn_run *run) {
+    return &run->stats;
+}
+const char *const *attn_run_query_labels(const attn_run *run) {
+    return run->query_labels;
+}
+const char *const *attn_run_key_labels(const attn_run *run) {
+    return run->key_labels;
+}
+bool attn_run_is_exact(const attn_run *run) {
+    return run->exact;
+}
+const char *attn_run_words(const attn_run *run) {
+    const char *words = attn_run_text(run, ATTN_RUN_WORDS);
+    return words ? words : "";
+}

@@ -1,0 +1,176 @@
+/* Tiles of a run: from the overview where it reaches, else pooled from the weights when they are
+ * asked for. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/attention_private.h"
+#include "runs/run_private.h"
+
+size_t attn_run_levels(const attn_run *run) {
+    return run->pyramid.levels;
+}
+size_t attn_run_overview_level(const attn_run *run) {
+    return run->pyramid.overview;
+}
+
+void attn_run_level_shape(const attn_run *run, size_t level, size_t shape[2]) {
+    shape[0] = attn_run_cells_along(run->dims->L, level);
+    shape[1] = attn_run_cells_along(run->dims->S, level);
+}
+
+static attn_status outside(attn_error *err, const char *where, const char *what, size_t found,
+                           size_t count) {
+    return attn_fail(err, ATTN_EARG, where, "there are %zu %s, counted from 0; found %zu", count,
+                     what, found);
+}
+
+static size_t tiles_along(size_t cells) {
+    return (cells + ATTN_RUN_TILE - 1) / ATTN_RUN_TILE;
+}
+
+attn_status attn_run_tile_shape(const attn_run *run, const attn_run_place *at, size_t shape[2],
+                                attn_error *err) {
+    size_t whole[2];
+    if (at->batch >= run->dims->B)
+        return outside(err, "batch", "batch entries", at->batch, run->dims->B);
+    if (at->head >= run->dims->Hq)
+        return outside(err, "head", "heads", at->head, run->dims->Hq);
+    if (at->level >= run->pyramid.levels)
+        return outside(err, "level", "levels", at->level, run->pyramid.levels);
+    attn_run_level_shape(run, at->level, whole);
+    if (at->y >= tiles_along(whole[0]))
+        return outside(err, "y", "rows of tiles at this level", at->y, tiles_along(whole[0]));
+    if (at->x >= tiles_along(whole[1]))
+        return outside(err, "x", "columns of tiles at this level", at->x, tiles_along(whole[1]));
+    const size_t from[2] = {at->y * ATTN_RUN_TILE, at->x * ATTN_RUN_TILE};
+    for (int axis = 0; axis < 2; axis++)
+        shape[axis] =
+            whole[axis] - from[axis] < ATTN_RUN_TILE ? whole[axis] - from[axis] : ATTN_RUN_TILE;
+    return ATTN_OK;
+}
+
+static bool from_overview(const attn_run *run, size_t level) {
+    return run->pyramid.overview != SIZE_MAX && level >= run->pyramid.overview &&
+           level - run->pyramid.overview < ATTN_RUN_PLANES;
+}
+
+attn_status attn_run_tile_cost(const attn_run *run, const attn_run_place *at, size_t slots,
+                               attn_cost *out, attn_error *err) {
+    const attn_attention_dims *d = run->dims;
+    size_t shape[2], lane, work;
+    attn_status status = attn_run_tile_shape(run, at, shape, err);
+    if (status != ATTN_OK)
+        return status;
+    attn_cost cost = {.result_bytes = 2 * shape[0] * shape[1] * sizeof(float)};
+    if (!from_overview(run, at->level)) {
+        if (!attn_run_lane_bytes(d, at->level, ATTN_RUN_TILE, &lane) ||
+            !attn_size_mul(slots, lane, &work))
+            return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
+        const double side = ldexp(1, (int)at->level);
+        cost.cells = fmin((double)shape[0] * side, (double)d->L) *
+                     fmin((double)shape[1] * side, (double)d->S);
+        cost.operations = cost.cells * 2 * (double)d->score_width;
+        cost.work_bytes = work;
+    }
+    *out = cost;
+    return ATTN_OK;
+}
+
+/* --- from the overview --- */
+
+static void copy_cells(const attn_run *run, const attn_run_place *at, attn_run_tile *tile) {
+    const size_t plane = at->level - run->pyramid.overview;
+    size_t whole[2];
+    attn_run_level_shape(run, at->level, whole);
+    for (size_t r = 0; r < tile->shape[0]; r++) {
+        const size_t head = at->batch * run->dims->Hq + at->head;
+        const size_t from =
+            (head * whole[0] + at->y * ATTN_RUN_TILE + r) * whole[1] + at->x * ATTN_RUN_TILE;
+        const size_t to = r * tile->shape[1], bytes = tile->shape[1] * sizeof(float);
+        memcpy(tile->max + to, run->max[plane] + from, bytes);
+        memcpy(tile->mean + to, run->mean[plane] + from, bytes);
+    }
+}
+
+/* --- from the weights --- */
+
+typedef struct worker {
+    const attn_run *run;
+    const attn_run_place *at;
+    attn_run_lane **lanes;
+    attn_run_tile *tile;
+} worker;
+
+static attn_status tile_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const worker *w = ctx;
+    attn_run_tile *tile = w->tile;
+    const size_t band = attn_run_band(w->at->level), first = index * band;
+    const attn_run_area area = {.batch = w->at->batch,
+                                .head = w->at->head,
+                                .level = w->at->level,
+                                .row = w->at->y * ATTN_RUN_TILE + first,
+                                .rows =
+                                    tile->shape[0] - first < band ? tile->shape[0] - first : band,
+                                .col = w->at->x * ATTN_RUN_TILE,
+                                .cols = tile->shape[1]};
+    const attn_run_sum *sums;
+    attn_status status =
+        attn_run_pool(w->run->op, &w->run->stats, &area, w->lanes[lane], &sums, err);
+    for (size_t c = 0; c < area.rows * area.cols && status == ATTN_OK; c++) {
+        tile->max[first * area.cols + c] = attn_run_sum_max(&sums[c]);
+        tile->mean[first * area.cols + c] = attn_run_sum_mean(&sums[c]);
+    }
+    return status;
+}
+
+static attn_status compute_cells(const attn_run *run, const attn_run_place *at, attn_pool *pool,
+                                 const attn_control *control, attn_arena *arena,
+                                 attn_run_tile *tile, attn_error *err) {
+    const size_t slots = attn_pool_slots(pool), band = attn_run_band(at->level);
+    worker w = {run, at, attn_arena_zeroed(arena, slots, sizeof *w.lanes), tile};
+    for (size_t s = 0; s < slots; s++)
+        if (!w.lanes || !(w.lanes[s] = attn_run_lane_new(run->op, at->level, ATTN_RUN_TILE, arena)))
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
+    return attn_pool_run(pool, (tile->shape[0] + band - 1) / band, tile_piece, &w, control, err);
+}
+
+/* Smallest and largest number that is not the mark of a hidden cell; true: there is no visible
+ * cell. */
+static bool find_range(const float *cells, size_t n, float range[2]) {
+    float low = INFINITY, high = -INFINITY;
+    bool hidden = true;
+    for (size_t c = 0; c < n; c++) {
+        hidden &= cells[c] == -INFINITY;
+        if (!isfinite(cells[c]))
+            continue;
+        low = cells[c] < low ? cells[c] : low;
+        high = cells[c] > high ? cells[c] : high;
+    }
+    range[0] = low <= high ? low : 0;
+    range[1] = low <= high ? high : 0;
+    return hidden;
+}
+
+attn_status attn_run_tile_make(const attn_run *run, const attn_run_place *at, attn_pool *pool,
+                               const attn_control *control, attn_arena *arena, attn_run_tile *out,
+                               attn_error *err) {
+    attn_run_tile tile = {.hidden = false};
+    attn_status status = attn_run_tile_shape(run, at, tile.shape, err);
+    if (status != ATTN_OK)
+        return status;
+    const size_t cells = tile.shape[0] * tile.shape[1];
+    tile.max = attn_arena_take(arena, 2 * cells * sizeof(float));
+    if (!tile.max)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
+    tile.mean = tile.max + cells;
+    if (from_overview(run, at->level))
+        copy_cells(run, at, &tile);
+    else
+        status = compute_cells(run, at, pool, control, arena, &tile, err);
+    if (status != ATTN_OK)
+        return status;
+    tile.hidden = find_range(tile.max, cells, tile.range);
+    find_range(tile.mean, cells, tile.mean_range);
+    *out = tile;
+    return ATTN_OK;
+}
