@@ -5,12 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 
+#include "admission.h"
 #include "api/predict.h"
 #include "api/route.h"
 #include "budget.h"
 #include "host.h"
 #include "http/daemon.h"
+#include "http/tls.h"
+#include "runs.h"
 
 static int complain(int code, const char *what, const char *which, const char *why) {
     fprintf(stderr, "attnd: %s%s%s: %s\n", what, *which ? " " : "", which, why);
@@ -21,12 +26,22 @@ static int no_resources(void) {
     return complain(SRV_EXIT_RESOURCES, "cannot start", "", "not enough memory or threads");
 }
 
+static int cannot_listen(const char *address, int failed) {
+    return failed == ENOMEM
+               ? no_resources()
+               : complain(SRV_EXIT_LISTEN, "cannot listen on", address, strerror(failed));
+}
+
 static int open_address(const char *setting, const char *text, srv_address *address) {
+    errno = 0;
     if (srv_address_parse(text, address))
         return 0;
-    fprintf(stderr,
-            "attnd: \"%s\" must be ADDRESS:PORT, [IPv6]:PORT or unix:/path, found \"%.200s\"\n",
-            setting, text);
+    if (errno == ENOMEM)
+        return no_resources();
+    fprintf(
+        stderr,
+        "attnd: \"%s\" must be ADDRESS:PORT, [IPv6]:PORT, *:PORT or unix:/path, found \"%.200s\"\n",
+        setting, text);
     return SRV_EXIT_USAGE;
 }
 
@@ -49,9 +64,7 @@ static int open_ops(srv_app *app, bool port_is_free_choice) {
             fprintf(stderr, "attnd: operations port %s is taken, using %s\n", config->ops_listen,
                     srv_daemon_url(app->ops));
     }
-    return failed
-               ? complain(SRV_EXIT_LISTEN, "cannot listen on", config->ops_listen, strerror(failed))
-               : 0;
+    return failed ? cannot_listen(config->ops_listen, failed) : 0;
 }
 
 static int open_daemons(srv_app *app) {
@@ -63,14 +76,54 @@ static int open_daemons(srv_app *app) {
     bool any_port = length > 2 && !strcmp(app->config->listen + length - 2, ":0");
     int failed = srv_daemon_open(&app->data, app, app->router, &address, false);
     if (failed)
-        return complain(SRV_EXIT_LISTEN, "cannot listen on", app->config->listen, strerror(failed));
+        return cannot_listen(app->config->listen, failed);
     return open_ops(app, any_port);
+}
+
+static int open_keys(srv_app *app, srv_config_error *err) {
+    if (!*app->config->keys_file)
+        return 0;
+    app->keys = srv_keys_new();
+    if (!app->keys)
+        return no_resources();
+    return srv_keys_load(app->keys, app->config->keys_file, err) ? 0 : SRV_EXIT_USAGE;
+}
+
+static int open_tls(srv_app *app, srv_config_error *err) {
+    if (!*app->config->tls_cert)
+        return 0;
+    app->tls = srv_tls_new();
+    if (!app->tls)
+        return no_resources();
+    return srv_tls_load(app->tls, app->config->tls_cert, app->config->tls_key, err)
+               ? 0
+               : SRV_EXIT_USAGE;
+}
+
+static int open_files(srv_app *app) {
+    srv_config_error err;
+    int code = open_keys(app, &err);
+    if (!code)
+        code = open_tls(app, &err);
+    if (code == SRV_EXIT_USAGE)
+        fprintf(stderr, "attnd: %s\n", err.text);
+    return code;
+}
+
+int srv_app_check(const srv_config *config) {
+    srv_app app = {.config = config};
+    int code = open_files(&app);
+    srv_keys_free(app.keys);
+    srv_tls_free(app.tls);
+    return code;
 }
 
 int srv_app_open(srv_app *app, const srv_config *config) {
     attn_error err;
     app->config = config;
     srv_host_raise_files();
+    if (getrandom(app->trace_key, sizeof app->trace_key, 0) != sizeof app->trace_key)
+        app->trace_key[0] = (uint64_t)attn_now_ns(); /* names, not secrets */
     if (attn_isa_choose(strcmp(config->isa, "auto") ? config->isa : NULL, &err))
         return complain(SRV_EXIT_ISA, "cannot use the kernels", config->isa, err.text);
     srv_budget_start((size_t)config->memory_bytes);
@@ -80,23 +133,65 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         return no_resources();
     app->meters = srv_meters_new(app->router->labels, app->router->label_count);
     app->pool = attn_pool_new((size_t)config->workers);
-    app->queue = srv_queue_new((size_t)config->requests_running, (size_t)config->queue_length);
+    app->queue = srv_queue_new((size_t)config->requests_running, (size_t)config->queue_length,
+                               config->queue_target_ms * 1000000);
     app->predictor = srv_predictor_new();
-    if (!app->meters || !app->pool || !app->queue || !app->predictor)
+    app->admission = srv_admission_new(config);
+    if (!app->admission || !app->meters || !app->pool || !app->queue || !app->predictor)
         return no_resources();
-    return open_daemons(app);
+    int code = srv_runs_open(&app->runs, config);
+    if (!code)
+        code = open_files(app);
+    return code ? code : open_daemons(app);
+}
+
+static void reload_keys(srv_app *app) {
+    srv_config_error err;
+    char event[sizeof err.text + 32];
+    if (srv_keys_load(app->keys, app->config->keys_file, &err))
+        snprintf(event, sizeof event, "%zu API keys read", srv_keys_count(app->keys));
+    else
+        snprintf(event, sizeof event, "API keys unchanged: %s", err.text);
+    srv_log_event(app->log, event);
+}
+
+static void reload_tls(srv_app *app) {
+    srv_config_error err;
+    char event[sizeof err.text + 32], until[16];
+    if (srv_tls_load(app->tls, app->config->tls_cert, app->config->tls_key, &err)) {
+        srv_tls_until(app->tls, until);
+        snprintf(event, sizeof event, "certificate read, valid until %s", until);
+    } else {
+        snprintf(event, sizeof event, "certificate unchanged: %s", err.text);
+    }
+    srv_log_event(app->log, event);
+}
+
+void srv_app_reload(srv_app *app) {
+    if (app->keys)
+        reload_keys(app);
+    if (app->tls)
+        reload_tls(app);
 }
 
 /* Clients that were about to send on an open connection get their 503 within this time. */
 #define QUIET_MS 200
 
-/* ready = 503 -> no new connections -> requests under way finish, new ones on open connections get
- * 503 -> what is over time is cancelled -> the request threads end, so nothing is suspended any
- * more
- * -> the last replies go out -> the daemons stop. */
+static void pause_ms(int64_t ms) {
+    struct timespec left = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) && errno == EINTR)
+        ;
+}
+
+/* ready = 503, all is still served, until those who send us requests have seen it -> no new
+ * connections -> requests under way finish, new ones on open connections get 503 -> what is over
+ * time is cancelled -> the request threads end, so nothing is suspended any more -> the last
+ * replies go out -> the daemons stop. */
 void srv_app_close(srv_app *app) {
-    atomic_store(&app->draining, 1);
+    atomic_store(&app->draining, SRV_LEAVING);
     if (app->data) {
+        pause_ms(app->config->drain_delay_ms);
+        atomic_store(&app->draining, SRV_REFUSING);
         srv_daemon_quiesce(app->data);
         srv_daemon_settle(app->data, QUIET_MS, app->config->drain_ms);
         srv_daemon_cancel(app->data);
@@ -107,11 +202,16 @@ void srv_app_close(srv_app *app) {
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
     srv_queue_free(app->queue);
+    srv_keys_free(app->keys);
+    srv_admission_free(app->admission);
+    srv_tls_free(app->tls);
+    srv_runs_free(app->runs);
     srv_predictor_free(app->predictor);
     attn_pool_free(app->pool);
     srv_meters_free(app->meters);
     if (app->router)
         srv_router_close(app->router);
+    free(app->openapi);
     free(app->router);
     srv_log_free(app->log);
 }

@@ -6,13 +6,17 @@
 #include <attn/attn.h>
 
 #include "config.h"
+#include "keys.h"
 #include "log.h"
 #include "metrics.h"
 #include "queue.h"
 
 typedef struct srv_daemon srv_daemon; /* http/daemon.h */
+struct srv_tls;                       /* http/tls.h */
 struct srv_router;                    /* http/router.h */
 struct srv_predictor;                 /* api/predict.h */
+struct srv_admission;                 /* admission.h */
+struct srv_runs;                      /* runs.h */
 
 /* Exit codes of attnd, as --help lists them. */
 enum {
@@ -25,21 +29,46 @@ enum {
     SRV_EXIT_FORCED = 6,
 };
 
+/* On the way down, in this order. */
+typedef enum srv_draining {
+    SRV_SERVING,
+    SRV_LEAVING,  /* SIGTERM came: /readyz answers 503, every answer closes its connection */
+    SRV_REFUSING, /* drain_delay_ms is over: new requests are refused */
+} srv_draining;
+
+/* A constant answer. */
+typedef struct srv_text {
+    size_t size;
+    char data[];
+} srv_text;
+
 struct srv_app {
     const srv_config *config; /* resolved: no "automatic" is left */
     attn_pool *pool;          /* `workers` slots */
-    srv_queue *queue;         /* requests that wait, and the request threads */
+    struct srv_admission *admission;
+    srv_queue *queue; /* requests that wait, and the request threads */
     srv_meters *meters;
     srv_log *log;
+    srv_keys *keys;      /* NULL: no keys_file */
+    struct srv_tls *tls; /* NULL: plain HTTP */
     struct srv_router *router;
     struct srv_predictor *predictor; /* measures this machine when a dry run asks */
-    srv_daemon *data, *ops;          /* ops: NULL when off */
-    atomic_int draining; /* SIGTERM came: /readyz answers 503, new requests are refused */
+    struct srv_runs *runs;
+    _Atomic(srv_text *) openapi; /* made when somebody asks first */
+    srv_daemon *data, *ops;      /* ops: NULL when off */
+    uint64_t trace_key[2];       /* random, for the names of traces and spans */
+    atomic_uint_fast64_t traces;
+    atomic_int draining; /* srv_draining */
 };
 
 /* Bring the service up in `app` (zeroed by the caller): kernels, pool, queue, both daemons. 0, or
  * an exit code with one line on stderr; srv_app_close is right in either case. */
 int srv_app_open(struct srv_app *app, const srv_config *config);
+/* Read the files that the settings name, as srv_app_open does, and no more. 0 or an exit code. */
+int srv_app_check(const srv_config *config);
+/* SIGHUP: read keys_file, tls_cert and tls_key again. What cannot be read changes nothing; either
+ * way the log says so. */
+void srv_app_reload(struct srv_app *app);
 /* The one way down: refuse new work, finish what was accepted (at most drain_ms), free everything.
  */
 void srv_app_close(struct srv_app *app);

@@ -2,14 +2,13 @@
 #include "budget.h"
 
 #include <attn/memory.h>
-#include <malloc.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 static size_t total;
 static atomic_size_t used;
-static _Thread_local size_t refusals;
+static _Thread_local size_t refusals, leave;
 
 static void *take(size_t size) {
     size_t rounded = size ? size : 1;
@@ -20,18 +19,19 @@ static void *take(size_t size) {
     rounded = (rounded + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
     size_t before = atomic_fetch_add_explicit(&used, rounded, memory_order_relaxed);
     void *p = NULL;
-    if (rounded <= total && before <= total - rounded)
-        p = aligned_alloc(ATTN_ALIGN, rounded);
+    size_t most = total > leave ? total - leave : 0;
+    if (rounded <= most && before <= most - rounded)
+        p = attn_block_take(rounded);
     refusals += !p;
-    /* give() knows only what the C library says of the block, so that is what is counted. */
-    size_t counted = p ? malloc_usable_size(p) : 0;
+    /* give() knows only the block's size, so that is what is counted. */
+    size_t counted = p ? attn_block_size(p) : 0;
     atomic_fetch_add_explicit(&used, counted - rounded, memory_order_relaxed);
     return p;
 }
 
 static void give(void *p) {
-    atomic_fetch_sub_explicit(&used, malloc_usable_size(p), memory_order_relaxed);
-    free(p);
+    atomic_fetch_sub_explicit(&used, attn_block_size(p), memory_order_relaxed);
+    attn_block_give(p);
 }
 
 void srv_budget_start(size_t bytes) {
@@ -50,7 +50,11 @@ size_t srv_budget_refusals(void) {
     return refusals;
 }
 
-bool srv_budget_fits(size_t bytes) {
-    size_t now = srv_budget_used();
-    return bytes <= total && now <= total - bytes;
+size_t srv_budget_free(void) {
+    size_t now = srv_budget_used(), most = total > leave ? total - leave : 0;
+    return now < most ? most - now : 0;
+}
+
+void srv_budget_leave(size_t bytes) {
+    leave = bytes;
 }

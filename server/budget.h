@@ -4,15 +4,17 @@
 #ifndef SRV_BUDGET_H
 #define SRV_BUDGET_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Install the hook; before any other thread uses the library. */
 void srv_budget_start(size_t bytes);
 size_t srv_budget_total(void);
 size_t srv_budget_used(void);
-/* Would `bytes` more fit now? */
-bool srv_budget_fits(size_t bytes);
+/* Bytes that are free now, beyond those that this thread must leave. */
+size_t srv_budget_free(void);
+/* From now on this thread's allocations leave `bytes` of the budget free for others (0 at first).
+ */
+void srv_budget_leave(size_t bytes);
 /* How often the budget refused memory to this thread, so that a request that failed can tell "too
  * large in itself" from "too much at this time". */
 size_t srv_budget_refusals(void);

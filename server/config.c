@@ -13,6 +13,7 @@
 
 #include "host.h"
 #include "origin.h"
+#include "wire/document.h"
 #include "wire/fields.h"
 
 static const char *const log_choices[] = {"json", "off", NULL};
@@ -23,7 +24,7 @@ static const char *const isa_choices[] = {"auto", "ref", "avx2", "avx512", NULL}
 
 const srv_setting srv_settings[] = {
     {"listen", SRV_SET_STRING, AT(listen), "127.0.0.1:8080", 0, 0, NULL, false,
-     "address of the service: ADDRESS:PORT, [IPv6]:PORT or unix:/path"},
+     "address of the service: ADDRESS:PORT, [IPv6]:PORT, *:PORT (all addresses) or unix:/path"},
     {"ops_listen", SRV_SET_STRING, AT(ops_listen), "127.0.0.1:8081", 0, 0, NULL, false,
      "address of the operations port (/healthz, /readyz, /metrics, /version); empty: off"},
     {"workers", SRV_SET_INT, AT(workers), "0", 0, 1024, NULL, true,
@@ -32,6 +33,9 @@ const srv_setting srv_settings[] = {
      "requests that take turns on the workers; 0: twice the workers, at least 4"},
     {"queue_length", SRV_SET_INT, AT(queue_length), "256", 1, 1e6, NULL, true,
      "requests that may wait; beyond it 503 queue_full"},
+    {"queue_target_ms", SRV_SET_INT, AT(queue_target_ms), "0", 0, 86400e3, NULL, true,
+     "while requests wait for longer than this, the newest are served first and those that would "
+     "miss their deadline are refused; 0: half of request_timeout_ms"},
     {"request_timeout_ms", SRV_SET_INT, AT(request_timeout_ms), "60000", 1, 86400e3, NULL, true,
      "time for a request once its body is here; beyond it 504"},
     {"max_body_bytes", SRV_SET_BYTES, AT(max_body_bytes), "268435456", 1, MOST, NULL, true,
@@ -39,10 +43,19 @@ const srv_setting srv_settings[] = {
     {"max_request_bytes", SRV_SET_BYTES, AT(max_request_bytes), "0", 0, MOST, NULL, true,
      "largest working memory and reply of one request; 0: half of memory_bytes"},
     {"memory_bytes", SRV_SET_BYTES, AT(memory_bytes), "0", 0, MOST, NULL, true,
-     "memory of all requests together; beyond it 503 memory_budget; 0: half of the smaller of RAM "
-     "and cgroup limit"},
+     "memory of all requests together, bodies at most half of it; beyond it 503 memory_budget; 0: "
+     "half of the smaller of RAM and cgroup limit"},
     {"max_cells", SRV_SET_REAL, AT(max_cells), "4e10", 1, 1e18, NULL, true,
      "most attention cells (batch x heads x queries x keys) of one request"},
+    {"max_operations", SRV_SET_REAL, AT(max_operations), "2e13", 1, 1e24, NULL, true,
+     "most floating-point operations of one request, a multiply-add counted as two"},
+    {"runs_bytes", SRV_SET_BYTES, AT(runs_bytes), "0", 0, MOST, NULL, true,
+     "all stored runs together; the least recently used go first; 0: a quarter of memory_bytes"},
+    {"runs_ttl_s", SRV_SET_INT, AT(runs_ttl_s), "3600", 1, 31536000, NULL, true,
+     "how long a stored run is kept, seconds"},
+    {"runs_dir", SRV_SET_STRING, AT(runs_dir), "", 0, 0, NULL, false,
+     "directory of stored runs, one safetensors file each, which several daemons may share; empty: "
+     "in memory"},
     {"max_json_depth", SRV_SET_INT, AT(max_json_depth), "32", 4, 256, NULL, true,
      "deepest nesting of a JSON body"},
     {"max_envelope_bytes", SRV_SET_BYTES, AT(max_envelope_bytes), "1048576", 4096, 1073741824, NULL,
@@ -55,6 +68,16 @@ const srv_setting srv_settings[] = {
      NULL, true, "working memory of a request on the HTTP thread; beyond it a worker takes over"},
     {"cors_origins", SRV_SET_LIST, AT(cors_origins), "", 0, 0, NULL, false,
      "origins that browsers may call from, exact (\"https://example.org\"); none: CORS is off"},
+    {"keys_file", SRV_SET_STRING, AT(keys_file), "", 0, 0, NULL, false,
+     "file of API keys, [NAME:]KEY [admin] [concurrency=N] a line; read again on SIGHUP; empty: "
+     "none are asked for"},
+    {"key_requests", SRV_SET_INT, AT(key_requests), "0", 0, 1e6, NULL, true,
+     "requests of one API key at a time; beyond it 429 quota_exceeded; 0: any number"},
+    {"tls_cert", SRV_SET_STRING, AT(tls_cert), "", 0, 0, NULL, false,
+     "file of the certificate and its chain (PEM): the service speaks HTTPS, TLS 1.2 or 1.3; read "
+     "again on SIGHUP; empty: HTTP"},
+    {"tls_key", SRV_SET_STRING, AT(tls_key), "", 0, 0, NULL, false,
+     "file of the certificate's private key (PEM, no password)"},
     {"isa", SRV_SET_CHOICE, AT(isa), "auto", 0, 0, isa_choices, false,
      "kernel table: auto (the environment's ATTN_ISA, else the best of this processor) or a name"},
     {"log", SRV_SET_CHOICE, AT(log), "json", 0, 0, log_choices, false,
@@ -69,8 +92,12 @@ const srv_setting srv_settings[] = {
      "open connections; further clients wait in the kernel"},
     {"connection_bytes", SRV_SET_BYTES, AT(connection_bytes), "32768", 8192, 16777216, NULL, true,
      "buffer of one connection: bounds the header, and the piece in which a body arrives"},
+    {"drain_delay_ms", SRV_SET_INT, AT(drain_delay_ms), "0", 0, 86400e3, NULL, true,
+     "time after SIGTERM in which /readyz is 503 already and everything is still served, so that "
+     "proxies turn away first: longer than their checks take to see it"},
     {"drain_ms", SRV_SET_INT, AT(drain_ms), "30000", 0, 86400e3, NULL, true,
-     "time for accepted requests after SIGTERM; what then still runs is cancelled"},
+     "time for accepted requests after SIGTERM and drain_delay_ms; what then still runs is "
+     "cancelled"},
     {"half_close_is_gone", SRV_SET_BOOL, AT(half_close_is_gone), "true", 0, 1, NULL, true,
      "a client that closes its sending side has left and its request is cancelled"},
     {NULL, SRV_SET_STRING, 0, NULL, 0, 0, NULL, false, NULL},
@@ -84,11 +111,14 @@ static bool refuse(srv_config_error *err, const char *format, ...) {
     va_start(args, format);
     vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
+    err->memory = false;
     return false;
 }
 
 static bool out_of_memory(srv_config_error *err) {
-    return refuse(err, "out of memory");
+    refuse(err, "not enough memory to read the settings");
+    err->memory = true;
+    return false;
 }
 
 const srv_setting *srv_setting_find(const char *key) {
@@ -312,11 +342,17 @@ static bool json_member(srv_config *c, const char *key, const json_t *value, con
 bool srv_config_json(srv_config *c, const char *text, size_t size, const char *origin,
                      srv_config_error *err) {
     json_error_t where;
+    size_t bytes = srv_document_bytes(size, size / 2 + 1, size / 2 + 1);
+    void *block = bytes ? malloc(bytes) : NULL;
+    srv_document document;
+    if (!block)
+        return out_of_memory(err);
+    srv_document_begin(&document, block, bytes);
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
-    if (!root)
-        return refuse(err, "%s:%d:%d: not valid JSON: %.200s", origin, where.line, where.column,
+    bool ok =
+        root ? json_is_object(root) || refuse(err, "%s: the file must hold one JSON object", origin)
+             : refuse(err, "%s:%d:%d: not valid JSON: %.200s", origin, where.line, where.column,
                       where.text);
-    bool ok = json_is_object(root) || refuse(err, "%s: the file must hold one JSON object", origin);
     const char *key;
     json_t *value;
     json_object_foreach(root, key, value) {
@@ -325,6 +361,8 @@ bool srv_config_json(srv_config *c, const char *text, size_t size, const char *o
         ok = json_member(c, key, value, origin, err);
     }
     json_decref(root);
+    srv_document_end();
+    free(block);
     return ok;
 }
 
@@ -387,7 +425,11 @@ bool srv_config_init(srv_config *c) {
 void srv_config_close(srv_config *c) {
     free(c->listen);
     free(c->ops_listen);
+    free(c->keys_file);
+    free(c->tls_cert);
+    free(c->tls_key);
     free(c->isa);
+    free(c->runs_dir);
     list_close(&c->cors_origins);
     *c = (srv_config){0};
 }
@@ -397,10 +439,15 @@ static int64_t larger(int64_t a, int64_t b) {
 }
 
 bool srv_config_resolve(srv_config *c, srv_config_error *err) {
+    if (!*c->tls_cert != !*c->tls_key)
+        return refuse(err, "\"%s\" is set and \"%s\" is not: they belong together",
+                      *c->tls_cert ? "tls_cert" : "tls_key", *c->tls_cert ? "tls_key" : "tls_cert");
     if (!c->workers)
         c->workers = (int64_t)srv_host_processors("");
     if (!c->requests_running)
         c->requests_running = larger(4, 2 * c->workers);
+    if (!c->queue_target_ms)
+        c->queue_target_ms = larger(1, c->request_timeout_ms / 2);
     if (!c->memory_bytes)
         c->memory_bytes = larger((int64_t)(srv_host_memory("") / 2), 64 << 20);
     if (!c->max_request_bytes)
@@ -408,5 +455,10 @@ bool srv_config_resolve(srv_config *c, srv_config_error *err) {
     if (c->max_request_bytes > c->memory_bytes)
         return refuse(err, "\"max_request_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
                       (long long)c->max_request_bytes, (long long)c->memory_bytes);
+    if (!c->runs_bytes)
+        c->runs_bytes = c->memory_bytes / 4;
+    if (!*c->runs_dir && c->runs_bytes > c->memory_bytes)
+        return refuse(err, "\"runs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+                      (long long)c->runs_bytes, (long long)c->memory_bytes);
     return true;
 }

@@ -21,24 +21,33 @@ typedef struct srv_config {
     int64_t workers;            /* slots of the worker pool */
     int64_t requests_running;   /* request threads */
     int64_t queue_length;       /* requests that may wait for a request thread */
+    int64_t queue_target_ms;    /* longest wait beyond which the newest are served first */
     int64_t request_timeout_ms; /* from the end of the body to the answer */
     int64_t max_body_bytes;
     int64_t max_request_bytes; /* arena of one request, its body not counted */
     int64_t memory_bytes;      /* all bodies and arenas together */
     double max_cells;          /* B * Hq * L * S of one request */
+    double max_operations;     /* floating-point operations of one request */
+    int64_t runs_bytes;        /* all stored runs together */
+    int64_t runs_ttl_s;        /* how long a stored run is kept */
+    char *runs_dir;            /* where stored runs are files; "" = in memory */
     int64_t max_json_depth;
     int64_t max_envelope_bytes;
     int64_t max_inflate_ratio;
     int64_t in_place_bytes; /* bodies up to this may run on the HTTP thread */
     int64_t in_place_memory_bytes;
     srv_list cors_origins;
-    char *isa; /* "auto", "ref", "avx2", "avx512" */
-    int log;   /* SRV_LOG_* */
+    char *keys_file;          /* "" = no keys */
+    char *tls_cert, *tls_key; /* "" = plain HTTP */
+    int64_t key_requests;     /* requests of one key at a time; 0: any number */
+    char *isa;                /* "auto", "ref", "avx2", "avx512" */
+    int log;                  /* SRV_LOG_* */
     int64_t header_timeout_ms;
     int64_t idle_timeout_s;
     int64_t min_rate_bytes; /* slowest upload or download that is served, bytes a second */
     int64_t connections;
     int64_t connection_bytes; /* buffer of one connection: request headers, one slice of the body */
+    int64_t drain_delay_ms;
     int64_t drain_ms;
     bool half_close_is_gone;
 
@@ -73,6 +82,7 @@ extern const srv_setting srv_settings[]; /* ended by a row with key NULL */
 /* The error text of a setting that was refused: one line, without a newline. */
 typedef struct srv_config_error {
     char text[512];
+    bool memory; /* nothing is wrong with it, there was no memory to take it */
 } srv_config_error;
 
 /* Fill with the defaults of the table; false: out of memory. */

@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include "line.h"
+#include "wire/escape.h"
 
-enum { BUFFER = 512 * 1024, LINE_MOST = 1024, FLUSH_MS = 100 };
+enum { BUFFER = 512 * 1024, LINE_MOST = 1024, EVENT_MOST = 512, FLUSH_MS = 100 };
 
 struct srv_log {
     pthread_mutex_t lock;
@@ -144,8 +145,15 @@ void srv_log_request(srv_log *log, const srv_log_entry *e) {
     char line[LINE_MOST];
     pthread_mutex_lock(&log->lock);
     char *p = put_time(log, line);
-    /* Lengths: an id has at most 128 bytes, a client 108; methods and routes are our own texts. */
+    /* Lengths: an id has at most 128 bytes, a client 108, a key's name 64; methods and routes are
+     * our own texts. */
     p = srv_put(srv_put(p, ",\"id\":\""), e->id);
+    if (*e->trace)
+        p = srv_put(
+            srv_put(srv_put(srv_put(p, "\",\"trace_id\":\""), e->trace), "\",\"span_id\":\""),
+            e->span);
+    if (*e->parent)
+        p = srv_put(srv_put(p, "\",\"parent_id\":\""), e->parent);
     p = srv_put(srv_put(p, "\",\"method\":\""), e->method);
     p = srv_put(srv_put(p, "\",\"route\":\""), e->route);
     p = srv_put_number(srv_put(p, "\",\"status\":"), (uint64_t)e->status);
@@ -157,6 +165,8 @@ void srv_log_request(srv_log *log, const srv_log_entry *e) {
     p = srv_put_ms(srv_put(p, ",\"compute_ms\":"), e->compute_ns);
     p = srv_put_ms(srv_put(p, ",\"encode_ms\":"), e->encode_ns);
     p = srv_put(srv_put(p, ",\"client\":\""), e->client);
+    if (*e->key)
+        p = srv_put(srv_put(p, "\",\"key\":\""), e->key);
     p = srv_put(p, "\"}\n");
     append(log, line, (size_t)(p - line));
     pthread_mutex_unlock(&log->lock);
@@ -165,10 +175,10 @@ void srv_log_request(srv_log *log, const srv_log_entry *e) {
 void srv_log_event(srv_log *log, const char *event) {
     if (!log->on)
         return;
-    char line[LINE_MOST];
+    char line[64 + SRV_ESCAPE_MOST * EVENT_MOST];
     pthread_mutex_lock(&log->lock);
-    char *p = put_time(log, line);
-    p = srv_put(srv_put(srv_put(p, ",\"event\":\""), event), "\"}\n");
+    char *p = srv_put(put_time(log, line), ",\"event\":\"");
+    p = srv_put(srv_escape(p, event, strnlen(event, EVENT_MOST)), "\"}\n");
     append(log, line, (size_t)(p - line));
     pthread_mutex_unlock(&log->lock);
 }

@@ -13,6 +13,8 @@ typedef struct srv_log srv_log;
 /* What a line tells. Never payloads, raw paths or query strings. */
 typedef struct srv_log_entry {
     const char *id, *method, *route, *client; /* all of them safe to print inside quotes */
+    const char *trace, *span, *parent;        /* of the W3C trace context, or "" */
+    const char *key;                          /* name of the API key, or "" */
     int status;                               /* 499: the client left */
     uint64_t bytes_in, bytes_out;
     int64_t total_ns, queue_ns, decode_ns, compute_ns, encode_ns;
@@ -24,8 +26,8 @@ void srv_log_free(srv_log *log); /* writes what is left; NULL is fine */
 
 /* Any thread. */
 void srv_log_request(srv_log *log, const srv_log_entry *entry);
-/* A line about the service itself: {"time":…,"event":"…"}; `event` needs no escaping. Any thread.
- */
+/* A line about the service itself: {"time":…,"event":"…"}, with at most 512 bytes of text.
+ * Any thread. */
 void srv_log_event(srv_log *log, const char *event);
 
 #endif

@@ -1,4 +1,5 @@
 /* attnd: reads the settings, brings the service up, waits for a signal, brings it down. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 #include "embedded.h"
 #include "http/address.h"
 #include "http/daemon.h"
+#include "http/health.h"
+#include "wire/document.h"
 #include "wire/fields.h"
 
 typedef enum command {
@@ -84,9 +87,14 @@ static bool set_port(srv_config *config, const char *port, srv_config_error *err
     char text[512];
     const char *colon = strrchr(config->listen, ':');
     srv_address address;
+    errno = 0;
     snprintf(text, sizeof text, "%.*s:%s", colon ? (int)(colon - config->listen) : 0,
              config->listen, port);
     if (!strncmp(config->listen, "unix:", 5) || !srv_address_parse(text, &address)) {
+        if (errno == ENOMEM) {
+            *err = (srv_config_error){"not enough memory to read the settings", .memory = true};
+            return say(err);
+        }
         fprintf(stderr,
                 "attnd: --port must be 0 to 65535 beside a listen address with a port, "
                 "found \"%.80s\"\n",
@@ -158,8 +166,7 @@ static bool is_command(const char *text, command *out) {
 
 /* Walk the command line once a layer: first only --config and commands, then the settings. */
 static bool walk(srv_config *config, int argc, char **argv, const char **file, command *what,
-                 bool settings) {
-    srv_config_error err;
+                 bool settings, srv_config_error *err) {
     const char *port = NULL;
     for (int i = 1; i < argc; i++) {
         const char *flag = argv[i];
@@ -179,26 +186,26 @@ static bool walk(srv_config *config, int argc, char **argv, const char **file, c
             *file = value;
         else if (length == 6 && !strncmp(flag, "--port", length))
             port = value;
-        else if (settings && !take_option(config, flag, length, value, &err))
+        else if (settings && !take_option(config, flag, length, value, err))
             return false;
     }
-    return !settings || !port || set_port(config, port, &err);
+    return !settings || !port || set_port(config, port, err);
 }
 
-static bool read_settings(srv_config *config, int argc, char **argv, command *what) {
-    srv_config_error err;
+static bool read_settings(srv_config *config, int argc, char **argv, command *what,
+                          srv_config_error *err) {
     const char *file = NULL;
     if (!srv_config_init(config)) {
-        fputs("attnd: out of memory\n", stderr);
-        return false;
+        *err = (srv_config_error){"not enough memory to read the settings", .memory = true};
+        return say(err);
     }
-    if (!walk(config, argc, argv, &file, what, false))
+    if (!walk(config, argc, argv, &file, what, false, err))
         return false;
-    if (file ? !srv_config_file(config, file, &err) : !read_embedded(config, &err))
-        return say(&err);
-    if (!srv_config_environment(config, environ, stderr, &err))
-        return say(&err);
-    return walk(config, argc, argv, &file, what, true);
+    if (file ? !srv_config_file(config, file, err) : !read_embedded(config, err))
+        return say(err);
+    if (!srv_config_environment(config, environ, stderr, err))
+        return say(err);
+    return walk(config, argc, argv, &file, what, true, err);
 }
 
 static int check_health(const srv_config *config) {
@@ -207,7 +214,7 @@ static int check_health(const srv_config *config) {
         fprintf(stderr, "attnd: \"listen\" is no address: %.200s\n", config->listen);
         return SRV_EXIT_USAGE;
     }
-    if (srv_address_healthy(&address, 2000))
+    if (srv_health_ask(&address, *config->tls_cert, 2000))
         return SRV_EXIT_OK;
     fprintf(stderr, "attnd: no healthy answer from %s\n", config->listen);
     return SRV_EXIT_UNHEALTHY;
@@ -231,21 +238,30 @@ static void force_exit(int number) {
     _exit(SRV_EXIT_FORCED);
 }
 
-/* Signals are taken one at a time by the main thread: the first starts the shutdown, the second
- * ends the process at once. All other threads inherit the blocked mask. */
+/* Is there a file to read again? Without one SIGHUP, a closed terminal, ends the process. */
+static bool reloads(const srv_config *config) {
+    return *config->keys_file || *config->tls_cert;
+}
+
+/* Signals are taken one at a time by the main thread: the first SIGTERM or SIGINT starts the
+ * shutdown, the second ends the process at once. All other threads inherit the blocked mask. */
 static int serve(const srv_config *config, bool hello) {
     sigset_t set;
     int number;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    if (reloads(config))
+        sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     srv_app app = {0};
     int code = srv_app_open(&app, config);
     if (!code) {
         print_ready(&app, hello);
-        sigwait(&set, &number);
+        while (!sigwait(&set, &number) && number == SIGHUP)
+            srv_app_reload(&app);
+        sigdelset(&set, SIGHUP);
         struct sigaction force = {.sa_handler = force_exit};
         sigaction(SIGTERM, &force, NULL);
         sigaction(SIGINT, &force, NULL);
@@ -284,17 +300,21 @@ static int act(srv_config *config, command what) {
         return serve(config, what == HELLO);
     if (srv_address_parse(config->listen, &address) &&
         (!*config->ops_listen || srv_address_parse(config->ops_listen, &address)))
-        return SRV_EXIT_OK;
+        return srv_app_check(config);
     fputs("attnd: \"listen\" or \"ops_listen\" is no address\n", stderr);
     return SRV_EXIT_USAGE;
 }
 
 int main(int argc, char **argv) {
     srv_config config;
+    srv_config_error err = {.memory = false};
     command what = RUN;
-    int code = SRV_EXIT_USAGE;
-    if (read_settings(&config, argc, argv, &what))
+    int code;
+    srv_document_start();
+    if (read_settings(&config, argc, argv, &what, &err))
         code = act(&config, what);
+    else
+        code = err.memory ? SRV_EXIT_RESOURCES : SRV_EXIT_USAGE;
     srv_config_close(&config);
     return code;
 }

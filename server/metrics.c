@@ -2,6 +2,7 @@
  */
 #include "metrics.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,35 @@ typedef struct histogram {
     atomic_uint_fast64_t sum_ns;
 } histogram;
 
+/* Of other things than time: upper bounds, in the unit of the name. */
+enum { SPREAD_BOUNDS = 10 };
+typedef struct spread_row {
+    const char *name, *help;
+    double bounds[SPREAD_BOUNDS];
+} spread_row;
+
+#define KIB 1024.0
+#define MIB 1048576.0
+static const spread_row spread_rows[SRV_SPREAD_COUNT] = {
+    [SRV_RESERVED_BYTES] = {"attnd_request_reserved_bytes",
+                            "Memory that a request took at once for scratch, results and reply.",
+                            {64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB,
+                             1024 * MIB, 4096 * MIB, 16384 * MIB}},
+    [SRV_VERIFY_OUTPUT] = {"attnd_verify_output_error",
+                           "Largest error of the output that verify found, relative to the largest "
+                           "value; what is not finite counts as infinite.",
+                           {1e-16, 1e-12, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2}},
+    [SRV_VERIFY_LOGSUMEXP] = {"attnd_verify_logsumexp_error",
+                              "Largest error of logsumexp that verify found; what is not finite "
+                              "counts as infinite.",
+                              {1e-16, 1e-12, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2}},
+};
+
+typedef struct spread {
+    atomic_uint_fast64_t buckets[SPREAD_BOUNDS + 1];
+    _Atomic double sum;
+} spread;
+
 typedef struct route_meters {
     atomic_uint_fast64_t requests[COUNT(methods)][COUNT(codes)];
     histogram duration;
@@ -38,6 +68,7 @@ struct srv_meters {
     double started;
     atomic_int_fast64_t single[SRV_METER_COUNT];
     histogram queue;
+    spread spreads[SRV_SPREAD_COUNT];
     route_meters routes[];
 };
 
@@ -108,6 +139,17 @@ void srv_meters_request(srv_meters *meters, size_t route, const char *method, in
         observe(&meters->queue, queue_ns);
 }
 
+void srv_meters_observe(srv_meters *meters, srv_spread which, double value) {
+    spread *s = &meters->spreads[which];
+    size_t i = 0;
+    while (i < SPREAD_BOUNDS && !(value <= spread_rows[which].bounds[i]))
+        i++;
+    count_one(&s->buckets[i], 1);
+    double sum = atomic_load(&s->sum);
+    while (isfinite(value) && !atomic_compare_exchange_weak(&s->sum, &sum, sum + value))
+        ;
+}
+
 static void family(attn_text *out, const char *name, const char *type, const char *help) {
     attn_text_add(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
@@ -165,14 +207,35 @@ static void print_durations(srv_meters *meters, attn_text *out) {
     print_histogram(out, "attnd_queue_duration_seconds", "", &meters->queue);
 }
 
+static void print_spreads(srv_meters *meters, attn_text *out) {
+    for (size_t which = 0; which < SRV_SPREAD_COUNT; which++) {
+        const spread_row *row = &spread_rows[which];
+        spread *s = &meters->spreads[which];
+        uint64_t total = 0;
+        family(out, row->name, "histogram", row->help);
+        for (size_t i = 0; i <= SPREAD_BOUNDS; i++) {
+            char bound[32] = "+Inf";
+            if (i < SPREAD_BOUNDS)
+                snprintf(bound, sizeof bound, "%.12g", row->bounds[i]);
+            total += atomic_load_explicit(&s->buckets[i], memory_order_relaxed);
+            attn_text_add(out, "%s_bucket{le=\"%s\"} %llu\n", row->name, bound,
+                          (unsigned long long)total);
+        }
+        attn_text_add(out, "%s_sum %.17g\n%s_count %llu\n", row->name, atomic_load(&s->sum),
+                      row->name, (unsigned long long)total);
+    }
+}
+
 static void print_singles(const srv_meters *meters, const srv_gauges *now, attn_text *out) {
     static const struct {
         const char *name, *type, *help;
     } rows[SRV_METRICS_COUNT] = {
         [SRV_IN_FLIGHT] = {"attnd_requests_in_flight", "gauge", "Requests not yet answered."},
         [SRV_CONNECTIONS] = {"attnd_connections", "gauge", "Open connections."},
-        [SRV_EXPIRED_IN_QUEUE] = {"attnd_expired_in_queue_total", "counter",
-                                  "Requests whose deadline passed while they waited."},
+        [SRV_EXPIRED_IN_QUEUE] =
+            {"attnd_expired_in_queue_total", "counter",
+             "Requests that were never begun: their deadline passed while they waited, or "
+             "would have."},
         [SRV_CLIENT_GONE] = {"attnd_client_gone_total", "counter",
                              "Requests whose client left before the answer."},
         [SRV_CLOSED_SLOW] = {"attnd_closed_slow_total", "counter",
@@ -188,10 +251,20 @@ static void print_singles(const srv_meters *meters, const srv_gauges *now, attn_
     single(out, "attnd_queue_running", "gauge", "Requests on a request thread.",
            (double)now->queue_running);
     single(out, "attnd_queue_limit", "gauge", "Setting queue_length.", (double)now->queue_length);
+    single(out, "attnd_queue_newest_first", "gauge",
+           "1 while the queue is standing, so that the newest are served first.",
+           now->newest_first ? 1 : 0);
     single(out, "attnd_memory_reserved_bytes", "gauge", "Memory that requests hold.",
            (double)now->memory_used);
     single(out, "attnd_memory_budget_bytes", "gauge", "Setting memory_bytes.",
            (double)now->memory_budget);
+    single(out, "attnd_runs", "gauge", "Stored runs.", (double)now->runs);
+    single(out, "attnd_runs_bytes", "gauge", "Bytes of stored runs.", (double)now->runs_bytes);
+    single(out, "attnd_runs_stored_total", "counter", "Runs stored.", (double)now->runs_stored);
+    single(out, "attnd_runs_evicted_total", "counter", "Runs that made room for others.",
+           (double)now->runs_evicted);
+    single(out, "attnd_runs_expired_total", "counter", "Runs whose time was over.",
+           (double)now->runs_expired);
 }
 
 void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out) {
@@ -199,6 +272,7 @@ void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
     print_requests(meters, out);
     print_durations(meters, out);
+    print_spreads(meters, out);
     print_singles(meters, now, out);
     family(out, "attnd_build_info", "gauge", "Version and kernel table; the value is always 1.");
     attn_text_add(out, "attnd_build_info{version=\"%s\",isa=\"%s\"} 1\n", attn_version(), now->isa);

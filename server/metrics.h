@@ -26,13 +26,32 @@ typedef enum srv_meter {
     SRV_INFER_COMPUTE_NS,
     SRV_INFER_ENCODE_NS,
     SRV_INFER_LAST_MS, /* Unix time of the last good one */
-    SRV_METER_COUNT
+    SRV_INFER_END,
+    SRV_INFER_EACH = SRV_INFER_END - SRV_INFER_GOOD, /* these are there for each model */
+    SRV_INFER_MODELS = 2,
+    SRV_METER_COUNT = SRV_INFER_GOOD + SRV_INFER_MODELS * SRV_INFER_EACH
 } srv_meter;
+
+/* Distributions beside those of requests. */
+typedef enum srv_spread {
+    SRV_RESERVED_BYTES,   /* what a request took at once for its work */
+    SRV_VERIFY_OUTPUT,    /* errors that `verify` found, relative to the largest value */
+    SRV_VERIFY_LOGSUMEXP, /* the same of logsumexp, absolute */
+    SRV_SPREAD_COUNT
+} srv_spread;
+
+/* The meter of model 0 … SRV_INFER_MODELS - 1 that `which` is of the first. */
+static inline srv_meter srv_infer_meter(size_t model, srv_meter which) {
+    return (srv_meter)(which + model * SRV_INFER_EACH);
+}
 
 /* State read when the text is made. */
 typedef struct srv_gauges {
     size_t queue_waiting, queue_running, queue_length;
     size_t memory_used, memory_budget;
+    bool newest_first;
+    size_t runs, runs_bytes;
+    uint64_t runs_stored, runs_evicted, runs_expired;
     uint64_t resident_bytes, open_files;
     const char *isa;
 } srv_gauges;
@@ -49,6 +68,7 @@ int64_t srv_meter_read(const srv_meters *meters, srv_meter which);
  * that have no series of their own are counted as "other". queue_ns < 0: it did not wait. */
 void srv_meters_request(srv_meters *meters, size_t route, const char *method, int code,
                         int64_t total_ns, int64_t queue_ns);
+void srv_meters_observe(srv_meters *meters, srv_spread which, double value);
 /* The name of a method as it appears in labels and log lines: "GET", …, or "other". */
 const char *srv_method_name(const char *method);
 

@@ -1,7 +1,7 @@
-/* One lock, one condition, a doubly linked list in order of arrival. `run` is always called without
- * the lock. */
+/* The waiting list under one lock and one condition. `run` is always called without the lock. */
 #include "queue.h"
 
+#include <attn/attn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -12,35 +12,28 @@
 struct srv_queue {
     pthread_mutex_t lock;
     pthread_cond_t filled;
-    srv_job *first, *last;
-    size_t waiting, running, length, threads;
+    srv_waiting list;
+    size_t running, threads;
     bool closing;
     pthread_t *thread;
 };
-
-static void take_out(srv_queue *queue, srv_job *job) {
-    *(job->previous ? &job->previous->next : &queue->first) = job->next;
-    *(job->next ? &job->next->previous : &queue->last) = job->previous;
-    job->next = job->previous = NULL;
-    job->waiting = false;
-    queue->waiting--;
-}
 
 static void *request_thread(void *argument) {
     srv_queue *queue = argument;
     pthread_mutex_lock(&queue->lock);
     for (;;) {
-        while (!queue->first && !queue->closing)
+        while (!queue->list.count && !queue->closing)
             pthread_cond_wait(&queue->filled, &queue->lock);
-        srv_job *job = queue->first;
+        int64_t start = attn_now_ns();
+        srv_job *job = srv_waiting_next(&queue->list, start);
         if (!job)
             break;
-        take_out(queue, job);
         queue->running++;
         pthread_mutex_unlock(&queue->lock);
         job->run(job);
         pthread_mutex_lock(&queue->lock);
         queue->running--;
+        srv_waiting_ran(&queue->list, attn_now_ns() - start);
     }
     pthread_mutex_unlock(&queue->lock);
     return NULL;
@@ -59,13 +52,13 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     return ok;
 }
 
-srv_queue *srv_queue_new(size_t threads, size_t length) {
+srv_queue *srv_queue_new(size_t threads, size_t length, int64_t target_ns) {
     srv_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
         return NULL;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->filled, NULL);
-    queue->length = length;
+    srv_waiting_init(&queue->list, length, threads, target_ns);
     queue->thread = calloc(threads, sizeof *queue->thread);
     if (!queue->thread || !start_threads(queue, threads)) {
         srv_queue_free(queue);
@@ -98,51 +91,36 @@ void srv_queue_free(srv_queue *queue) {
 
 bool srv_queue_push(srv_queue *queue, srv_job *job) {
     pthread_mutex_lock(&queue->lock);
-    bool room = queue->waiting < queue->length && !queue->closing;
-    if (room) {
-        job->next = NULL;
-        job->previous = queue->last;
-        job->waiting = true;
-        *(queue->last ? &queue->last->next : &queue->first) = job;
-        queue->last = job;
-        queue->waiting++;
+    bool room = !queue->closing && srv_waiting_add(&queue->list, job, attn_now_ns());
+    if (room)
         pthread_cond_signal(&queue->filled);
-    }
     pthread_mutex_unlock(&queue->lock);
     return room;
 }
 
 bool srv_queue_is_full(srv_queue *queue) {
-    return srv_queue_waiting(queue) >= queue->length;
+    return srv_queue_waiting(queue) >= queue->list.length;
 }
 
 bool srv_queue_take(srv_queue *queue, srv_job *job) {
     pthread_mutex_lock(&queue->lock);
     bool waited = job->waiting;
     if (waited)
-        take_out(queue, job);
+        srv_waiting_take(&queue->list, job);
     pthread_mutex_unlock(&queue->lock);
     return waited;
 }
 
-srv_job *srv_queue_take_expired(srv_queue *queue, int64_t now_ns) {
-    srv_job *expired = NULL;
+srv_job *srv_queue_take_late(srv_queue *queue, int64_t now_ns) {
     pthread_mutex_lock(&queue->lock);
-    for (srv_job *job = queue->first, *next; job; job = next) {
-        next = job->next;
-        if (now_ns <= job->deadline_ns)
-            continue;
-        take_out(queue, job);
-        job->next = expired;
-        expired = job;
-    }
+    srv_job *late = srv_waiting_take_late(&queue->list, now_ns);
     pthread_mutex_unlock(&queue->lock);
-    return expired;
+    return late;
 }
 
 size_t srv_queue_waiting(srv_queue *queue) {
     pthread_mutex_lock(&queue->lock);
-    size_t waiting = queue->waiting;
+    size_t waiting = queue->list.count;
     pthread_mutex_unlock(&queue->lock);
     return waiting;
 }
@@ -152,4 +130,18 @@ size_t srv_queue_running(srv_queue *queue) {
     size_t running = queue->running;
     pthread_mutex_unlock(&queue->lock);
     return running;
+}
+
+bool srv_queue_is_standing(srv_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    bool standing = queue->list.standing;
+    pthread_mutex_unlock(&queue->lock);
+    return standing;
+}
+
+int64_t srv_queue_wait_ns(srv_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    int64_t ns = srv_waiting_estimate(&queue->list);
+    pthread_mutex_unlock(&queue->lock);
+    return ns;
 }

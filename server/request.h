@@ -11,12 +11,23 @@ typedef struct srv_config srv_config; /* config.h */
 typedef struct srv_form srv_form;     /* wire/container.h */
 typedef struct srv_parts srv_parts;
 
+#define SRV_OCTETS "application/octet-stream"
+
 typedef struct srv_header {
     const char *name, *value;
 } srv_header;
 
 /* What the client can read, from Accept: bits. */
-enum { SRV_ACCEPT_JSON = 1, SRV_ACCEPT_TEXT = 2, SRV_ACCEPT_SAFETENSORS = 4, SRV_ACCEPT_NPY = 8 };
+enum {
+    SRV_ACCEPT_JSON = 1,
+    SRV_ACCEPT_TEXT = 2,
+    SRV_ACCEPT_SAFETENSORS = 4,
+    SRV_ACCEPT_NPY = 8,
+    SRV_ACCEPT_PNG = 16,
+    SRV_ACCEPT_SVG = 32,
+    SRV_ACCEPT_CSV = 64,
+    SRV_ACCEPT_OCTETS = 128
+};
 
 /* A body in pieces, sent in order from where they are: arena or static memory, as for body. */
 typedef struct srv_piece {
@@ -41,12 +52,13 @@ typedef struct srv_request {
     srv_app *app;
     attn_arena *arena;
     const char *method;
-    const char *path;         /* decoded, "/v1/examples/causal" */
-    const char *params[2];    /* values of {…} in the route's template, in order */
-    const char *id;           /* X-Request-Id: the client's when safe, else ours */
-    const char *query;        /* raw query string without "?", or "" */
-    const char *content_type; /* lower case, without parameters; "" if absent */
-    const char *infer_header; /* Inference-Header-Content-Length, or NULL */
+    const char *path;          /* decoded, "/v1/examples/causal" */
+    const char *params[2];     /* values of {…} in the route's template, in order */
+    const char *id;            /* X-Request-Id: the client's when safe, else ours */
+    const char *query;         /* raw query string without "?", or "" */
+    const char *content_type;  /* lower case, without parameters; "" if absent */
+    const char *if_none_match; /* the header, or NULL */
+    const char *infer_header;  /* Inference-Header-Content-Length, or NULL */
     unsigned accept;
     const char *body; /* NUL-terminated after size bytes */
     size_t body_size;
@@ -90,6 +102,7 @@ typedef enum srv_code {
     SRV_TIMEOUT,         /* 408 */
     SRV_GONE,            /* 410 */
     SRV_LENGTH_REQUIRED, /* 411 */
+    SRV_PRECONDITION,    /* 412 If-Match */
     SRV_TOO_LARGE,       /* 413 what can never fit */
     SRV_MEDIA_TYPE,      /* 415 */
     SRV_EXPECTATION,     /* 417 */

@@ -145,9 +145,21 @@ void srv_attention_json(srv_attention_call *call) {
     srv_json_object(&j);
     if (!write_tensors(&j, call))
         return;
+    if (call->backward)
+        srv_gradients_write(&j, call);
     if (call->heatmap) {
         srv_json_key(&j, "heatmap");
         srv_heat_write(&j, &call->maps, &call->body.heatmap, &call->body.labels);
+    }
+    if (call->analyses) {
+        srv_json_key(&j, "analysis");
+        srv_json_object(&j);
+        srv_analysis_members(&j, &call->analysis);
+        srv_json_object_end(&j);
+    }
+    if (call->run) {
+        srv_json_key(&j, "run");
+        srv_run_write(&j, call->run);
     }
     if (call->weights_omitted)
         write_omitted(&j, call);

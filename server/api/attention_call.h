@@ -2,16 +2,17 @@
 #ifndef SRV_ATTENTION_CALL_H
 #define SRV_ATTENTION_CALL_H
 
+#include "analyses_call.h"
 #include "form_input.h"
-#include "heat_input.h"
+#include "heat_reply.h"
 #include "mask_input.h"
-#include "plain.h"
 #include "route_fields.h"
+#include "runs.h"
 
 #define SRV_WEIGHTS_UNASKED 65536 /* largest weights that are answered without being asked for */
 
 /* Items of `return`: the library's ATTN_WANT_* bits, then ours. */
-enum { SRV_WANT_HEATMAP = 64, SRV_WANT_LIBRARY = 63 };
+enum { SRV_WANT_HEATMAP = 64, SRV_WANT_GRADIENTS = 128, SRV_WANT_LIBRARY = 63 };
 
 typedef struct srv_fill_input {
     uint64_t given;
@@ -21,7 +22,7 @@ typedef struct srv_fill_input {
 
 typedef struct srv_attention_body {
     uint64_t given;
-    attn_tensor query, key, value, past_key, past_value, attn_bias;
+    attn_tensor query, key, value, past_key, past_value, attn_bias, grad_output;
     srv_mask_input mask;
     srv_fill_input mask_fill;
     bool is_causal, enable_gqa, allow_nonfinite, explain;
@@ -34,13 +35,15 @@ typedef struct srv_attention_body {
     int score_stage; /* attn_stage */
     int64_t decimals, timeout_ms;
     srv_heat_input heatmap;
+    srv_figure_input figure;
     srv_score_input score;
     srv_position_input position;
     srv_projections_input projections;
     attn_tensor sinks;
     double dropout_p;
     int64_t seed, verify;
-    bool dry_run;
+    bool dry_run, store;
+    unsigned analysis; /* SRV_AN_* */
 } srv_attention_body;
 
 void srv_attention_init(srv_attention_body *body); /* defaults */
@@ -67,13 +70,19 @@ typedef struct srv_attention_call {
     unsigned want;                /* ATTN_WANT_* that are answered */
     bool heatmap;                 /* asked for */
     bool weights_omitted;         /* by default, for their size */
+    bool backward;                /* gradients are asked for */
+    attn_gradients gradients;
+    attn_projection_gradients projection_gradients;
     attn_heatmap_options heat;
     attn_attention *op;
     attn_results results;
     attn_heatmaps maps;
+    bool analyses; /* asked for */
+    srv_analysis analysis;
     attn_warnings warnings;
     attn_verification verification;
-    size_t text; /* most bytes of the answer */
+    const srv_run *run; /* stored and held, or NULL */
+    size_t text;        /* most bytes of the answer */
 } srv_attention_call;
 
 /* What a run costs: tensors (and heatmaps) of the answer to the byte, the rest as the library
@@ -101,6 +110,18 @@ bool srv_attention_within(const srv_attention_call *call, const srv_attention_bi
 srv_outcome srv_attention_dry(srv_attention_call *call);
 /* Weights on keys whose labels say that they are padding -> warnings (padding.c). */
 attn_status srv_attention_padding(srv_attention_call *call, attn_error *err);
+/* Put the operation into the store (runs_store.c); false: a problem is set. */
+bool srv_attention_store(srv_attention_call *call);
+/* Let go of the stored run; it is deleted when its id was not answered. */
+void srv_attention_settle(srv_attention_call *call);
+/* The answer's `run`. */
+void srv_run_write(srv_json *j, const srv_run *run);
+/* Gradients (attention_gradients.c); `heads`: the operation's output before projection. */
+bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
+                        attn_error *err);
+attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
+void srv_gradients_write(srv_json *j, const srv_attention_call *call);
+void srv_gradients_text(attn_text *t, const srv_attention_call *call);
 /* Results -> reply. */
 void srv_attention_json(srv_attention_call *call);
 void srv_attention_text(srv_attention_call *call);

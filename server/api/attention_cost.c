@@ -82,6 +82,52 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
     return false;
 }
 
+static bool add_store(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
+    attn_cost run;
+    attn_error err = {0};
+    if (!call->body.store)
+        return true;
+    if (attn_run_cost(&call->dims, slots, &run, &err))
+        return fail(call, &err);
+    bill->operations += run.operations;
+    if (attn_size_add(bill->work_bytes, run.work_bytes, &bill->work_bytes))
+        return true;
+    srv_problem(call->req, SRV_TOO_LARGE, "/store", "its size is beyond what can be counted");
+    return false;
+}
+
+static bool add_analysis(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
+    attn_cost cost;
+    double text;
+    if (!call->analyses)
+        return true;
+    if (!srv_analysis_cost(&call->analysis, slots, &cost, &text))
+        return false;
+    bill->text += text;
+    bill->operations += cost.operations;
+    if (attn_size_add(bill->work_bytes, cost.work_bytes, &bill->work_bytes) &&
+        attn_size_add(bill->result_bytes, cost.result_bytes, &bill->result_bytes))
+        return true;
+    srv_problem(call->req, SRV_TOO_LARGE, "/analysis", "its size is beyond what can be counted");
+    return false;
+}
+
+static bool add_gradients(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
+    attn_cost back;
+    attn_error err = {0};
+    if (!call->backward)
+        return true;
+    if (!srv_gradients_cost(call, slots, &back, &err))
+        return fail(call, &err);
+    bill->operations += back.operations;
+    bill->text += TEXT_OF_ROUNDED * (double)back.result_bytes;
+    if (attn_size_add(bill->work_bytes, back.work_bytes, &bill->work_bytes) &&
+        attn_size_add(bill->result_bytes, back.result_bytes, &bill->result_bytes))
+        return true;
+    srv_problem(call->req, SRV_TOO_LARGE, "/grad_output", "its size is beyond what can be counted");
+    return false;
+}
+
 static bool add_projections(const srv_attention_call *call, srv_attention_bill *bill) {
     attn_cost around;
     attn_error err = {0};
@@ -122,7 +168,9 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     sides = (double)d->B * ((double)d->Hq * (double)d->L + (double)d->Hkv * (double)d->S);
     bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * tensors +
                 TEXT_OF_ROWS * sides;
-    if (!add_projections(call, &bill) || !add_heatmap(call, slots, &bill))
+    if (!add_projections(call, &bill) || !add_heatmap(call, slots, &bill) ||
+        !add_gradients(call, slots, &bill) || !add_store(call, slots, &bill) ||
+        !add_analysis(call, slots, &bill))
         return false;
     bill.placed = bill.operations + DOUBLE_OPERATIONS * 2 * (double)call->body.verify *
                                         (double)d->S * (double)(d->score_width + d->Ev);
@@ -141,6 +189,14 @@ bool srv_attention_within(const srv_attention_call *call, const srv_attention_bi
                           "B * Hq * L * S = %zu * %zu * %zu * %zu = %.4g score cells; at most %.4g "
                           "are allowed",
                           d->B, d->Hq, d->L, d->S, bill->cells, most);
+        return false;
+    }
+    if (bill->operations > req->app->config->max_operations) {
+        most = req->app->config->max_operations;
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_operations",
+                          "%.4g score cells and what belongs to them need %.4g floating-point "
+                          "operations; at most %.4g are allowed",
+                          bill->cells, bill->operations, most);
         return false;
     }
     double limit = (double)attn_arena_limit(req->arena);

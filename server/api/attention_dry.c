@@ -85,6 +85,12 @@ static bool has_values(const attn_mask_spec *spec) {
     return false;
 }
 
+/* Cells that the overview of a stored run is made of. */
+static double stored_cells(const srv_attention_call *call) {
+    attn_cost run = {0};
+    return call->body.store && !attn_run_cost(&call->dims, 1, &run, NULL) ? run.cells : 0;
+}
+
 /* What happens to the cells, on whichever table. */
 static void load_cells(const srv_attention_call *call, double visited, double cells,
                        srv_load *load) {
@@ -101,7 +107,8 @@ static void load_cells(const srv_attention_call *call, double visited, double ce
     /* Matrices that are filled after the run compute their scores again, all of them. */
     double again = ((want & ATTN_WANT_SCORES) ? 1 : 0) +
                    ((want & ATTN_WANT_WEIGHTS_DROPPED) ? 1 : 0) + (call->heatmap ? 1 : 0);
-    double scored = visited + again * cells;
+    const double overview = stored_cells(call);
+    double scored = visited + again * cells + overview;
     u[cell] += scored;
     u[product] += visited * Ev + (learned ? 0 : scored * A);
     u[SRV_UNIT_TANH] += learned ? scored * A : 0;
@@ -112,9 +119,15 @@ static void load_cells(const srv_attention_call *call, double visited, double ce
         u[SRV_UNIT_WEIGHT] += cells;
     if (call->in.dropout_p > 0)
         u[SRV_UNIT_NORMAL] += 0.2 * (visited + ((want & ATTN_WANT_WEIGHTS_DROPPED) ? cells : 0));
-    if (call->heatmap)
-        u[SRV_UNIT_HEATMAP] += cells;
+    u[SRV_UNIT_WEIGHT] += overview;
+    u[SRV_UNIT_HEATMAP] += overview + (call->heatmap ? cells : 0);
     u[SRV_UNIT_CHECK] += (double)call->body.verify * (double)d->S * (A + Ev);
+    if (call->backward) { /* scores and weights again, then the products of three gradients */
+        u[cell] += 2 * visited;
+        u[product] += visited * ((learned ? 0 : 3 * A) + 2 * Ev);
+        u[SRV_UNIT_TANH] += learned ? 2 * visited * A : 0;
+        u[SRV_UNIT_EDIT] += edits ? visited : 0;
+    }
 }
 
 /* What happens to queries, keys and values before and after. */

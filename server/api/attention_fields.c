@@ -8,8 +8,8 @@
 
 static const char *const fill_modes[] = {"add", "replace", NULL};
 static const char *const layouts[] = {"BHLE", "BLHE", "BLD", NULL};
-static const char *const items[] = {"output",  "weights",         "logsumexp", "scores",
-                                    "present", "weights_dropped", "heatmap",   NULL};
+static const char *const items[] = {"output",          "weights", "logsumexp", "scores", "present",
+                                    "weights_dropped", "heatmap", "gradients", NULL};
 static const char *const stages[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
 
 static const srv_field fill_fields[] = {
@@ -119,6 +119,12 @@ const srv_field srv_attention_fields[] = {
      .offset = AT(past_value),
      .accepts = SRV_T_REAL,
      .doc = "Cached values [.., Hkv, P, Ev], in every layout, put in front of value."},
+    {.name = "grad_output",
+     .kind = SRV_TENSOR,
+     .offset = AT(grad_output),
+     .accepts = SRV_T_REAL,
+     .doc = "The gradient of a loss in the output, of the output's shape: the answer's gradients "
+            "are those in every floating-point input."},
     {.name = "layout",
      .kind = SRV_ENUM,
      .offset = AT(layout),
@@ -146,7 +152,7 @@ const srv_field srv_attention_fields[] = {
      .kind = SRV_OBJECT,
      .offset = AT(labels),
      .fields = srv_label_fields,
-     .doc = "Names of queries and keys, for heatmaps."},
+     .doc = "Names of queries and keys, for heatmaps and analyses."},
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = AT(items),
@@ -183,6 +189,11 @@ const srv_field srv_attention_fields[] = {
      .max = 1000,
      .doc = "Compute so many random rows again in float64 and answer the largest differences as "
             "verification."},
+    {.name = "store",
+     .kind = SRV_BOOL,
+     .offset = AT(store),
+     .doc = "Keep what shaped the scores, to look at any part of the exact weights later: the "
+            "answer's run names it for /v1/runs/{id}."},
     {.name = "dry_run",
      .kind = SRV_BOOL,
      .offset = AT(dry_run),
@@ -193,12 +204,24 @@ const srv_field srv_attention_fields[] = {
      .min = 1,
      .max = 86400000,
      .doc = "Give up after this time, if that is sooner than the service would."},
+    {.name = "analysis",
+     .kind = SRV_FLAGS,
+     .offset = AT(analysis),
+     .choices = srv_analysis_items_run,
+     .doc = "Measures and diagnoses of the weights, as POST /v1/analyses gives them; all = every "
+            "one."},
     {.name = "heatmap",
      .kind = SRV_OBJECT,
      .offset = AT(heatmap),
      .fields = srv_heat_fields,
      .init = srv_heat_init,
      .doc = "What the heatmap holds; giving it asks for one."},
+    {.name = "figure",
+     .kind = SRV_OBJECT,
+     .offset = AT(figure),
+     .fields = srv_figure_fields,
+     .init = srv_figure_init,
+     .doc = "What a picture of the heatmap says and looks like; accepting one asks for it."},
     {0},
 };
 
@@ -208,4 +231,5 @@ void srv_attention_init(srv_attention_body *body) {
     srv_mask_input_init(&body->mask);
     srv_position_init(&body->position);
     srv_heat_init(&body->heatmap);
+    srv_figure_init(&body->figure);
 }

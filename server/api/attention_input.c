@@ -38,18 +38,28 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
         srv_given(scope, "return") ? body->items : ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
     if (srv_given(scope, "heatmap"))
         items |= SRV_WANT_HEATMAP;
-    if (items == 0 && !body->explain && !body->dry_run && !body->verify)
+    if (srv_given(scope, "grad_output"))
+        items |= SRV_WANT_GRADIENTS;
+    else if (items & SRV_WANT_GRADIENTS)
         return srv_refuse(scope, SRV_VALUE, "return",
-                          "return is empty, and nothing else (heatmap, explain, verify, dry_run) "
-                          "asks for anything");
+                          "\"gradients\" need grad_output, which is not in this request");
+    if (items == 0 && !srv_draws(call->req) && !body->store && !body->analysis && !body->explain &&
+        !body->dry_run && !body->verify)
+        return srv_refuse(
+            scope, SRV_VALUE, "return",
+            "return is empty, and nothing else (heatmap, analysis, store, explain, verify, "
+            "dry_run) asks for anything");
     if ((items & ATTN_WANT_WEIGHTS_DROPPED) && !srv_given(scope, "dropout_p"))
         return srv_refuse(scope, SRV_VALUE, "return",
                           "\"weights_dropped\" needs dropout_p, which is not in this request");
     if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0)
         return srv_refuse(scope, SRV_VALUE, "score_stage",
                           "score_stage needs \"scores\" in return, which does not ask for them");
+    if (srv_draws(call->req)) /* a picture holds the heatmap and nothing else */
+        items = SRV_WANT_HEATMAP;
     call->want = items & SRV_WANT_LIBRARY;
     call->heatmap = (items & SRV_WANT_HEATMAP) != 0;
+    call->backward = (items & SRV_WANT_GRADIENTS) != 0;
     return true;
 }
 
@@ -147,17 +157,35 @@ static bool read_shapes(srv_attention_call *call) {
 }
 
 unsigned srv_attention_computes(const srv_attention_call *call) {
-    return call->want | (call->body.verify ? ATTN_WANT_OUTPUT : 0);
+    return call->want | (call->body.verify || call->backward ? ATTN_WANT_OUTPUT : 0);
 }
 
 /* Weights that nobody asked for are left out when they are large. */
 static void settle_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->dims;
     double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
-    if (!srv_given(scope, "return") && values > SRV_WEIGHTS_UNASKED) {
+    if (!srv_given(scope, "return") && !srv_draws(call->req) && values > SRV_WEIGHTS_UNASKED) {
         call->want &= ~(unsigned)ATTN_WANT_WEIGHTS;
         call->weights_omitted = true;
     }
+}
+
+/* The options of an analysis; its source and mask follow when the operation is there. */
+static void plan_analysis(srv_attention_call *call) {
+    srv_analysis *an = &call->analysis;
+    const attn_attention_dims *d = &call->dims;
+    call->analyses = call->body.analysis != 0 && !srv_draws(call->req);
+    *an = (srv_analysis){.req = call->req,
+                         .items = call->body.analysis,
+                         .B = d->B,
+                         .H = d->Hq,
+                         .L = d->L,
+                         .S = d->S,
+                         .layers = 1,
+                         .labels = &call->body.labels,
+                         .options = attn_measure_defaults()};
+    if (an->items & SRV_AN_ALL)
+        an->items |= SRV_AN_EVERY;
 }
 
 bool srv_attention_prepare(srv_attention_call *call) {
@@ -173,5 +201,8 @@ bool srv_attention_prepare(srv_attention_call *call) {
     settle_weights(call, &scope);
     if (!srv_labels_check(&scope, &body->labels, call->dims.L, call->dims.S))
         return false;
-    return !call->heatmap || srv_heat_options(call->req, &body->heatmap, &call->dims, &call->heat);
+    plan_analysis(call);
+    return srv_figure_check(call->req, &body->figure) &&
+           (!call->heatmap ||
+            srv_heat_options(call->req, &body->heatmap, &call->dims, &call->heat));
 }

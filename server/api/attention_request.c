@@ -2,6 +2,7 @@
  * thread while it is small, else on a worker; everything lives in the request's arena. */
 #include <string.h>
 
+#include "admission.h"
 #include "app.h"
 #include "attention_call.h"
 #include "handlers.h"
@@ -24,15 +25,30 @@ static bool decode(srv_attention_call *call) {
     return ok;
 }
 
+/* Rows of weights for what looks at them afterwards. */
+static attn_status open_rows(srv_attention_call *call, attn_weight_source *source,
+                             attn_error *err) {
+    attn_pool *pool = srv_request_pool(call->req);
+    return attn_attention_source(call->op, &call->results.stats, attn_pool_slots(pool),
+                                 call->req->arena, source, err);
+}
+
 static attn_status draw(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
-    attn_pool *pool = srv_request_pool(req);
     attn_weight_source source;
-    attn_status status = attn_attention_source(call->op, &call->results.stats,
-                                               attn_pool_slots(pool), req->arena, &source, err);
+    attn_status status = open_rows(call, &source, err);
     return status ? status
-                  : attn_heatmap_build(&source, &call->heat, pool, &req->control, req->arena,
-                                       &call->maps, err);
+                  : attn_heatmap_build(&source, &call->heat, srv_request_pool(req), &req->control,
+                                       req->arena, &call->maps, err);
+}
+
+static attn_status analyse(srv_attention_call *call, attn_error *err) {
+    srv_analysis *an = &call->analysis;
+    attn_status status = open_rows(call, &an->source, err);
+    an->run = call->op;
+    an->mask = attn_attention_mask(call->op);
+    an->mask_warnings = &call->warnings;
+    return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
 }
 
 /* A row that is not finite after projections has no single element of the input to blame. */
@@ -55,10 +71,17 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
         status =
             attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
                                   (uint64_t)call->body.seed, req->arena, &call->verification, err);
+    if (!status && call->body.verify) {
+        srv_meters_observe(req->app->meters, SRV_VERIFY_OUTPUT, call->verification.output_error);
+        srv_meters_observe(req->app->meters, SRV_VERIFY_LOGSUMEXP,
+                           call->verification.logsumexp_error);
+    }
     heads = call->results.output;
     if (!status && call->projections.num_heads && (call->want & ATTN_WANT_OUTPUT))
         status = attn_projections_output(&heads, &call->projections, pool, &req->control,
                                          req->arena, &call->results.output, err);
+    if (!status && call->backward)
+        status = srv_gradients_run(call, &heads, err);
     return status ? status : srv_attention_padding(call, err);
 }
 
@@ -81,7 +104,16 @@ static bool compute(srv_attention_call *call) {
         srv_heat_problem(req, &err);
         return false;
     }
-    return true;
+    return !call->analyses || !analyse(call, &err) || refuse(call, &err);
+}
+
+static void picture(const srv_attention_call *call) {
+    const srv_heat_answer all = {.maps = &call->maps,
+                                 .in = &call->body.heatmap,
+                                 .labels = &call->body.labels,
+                                 .figure = &call->body.figure,
+                                 .decimals = (int)call->body.decimals};
+    srv_heat_reply(call->req, &all);
 }
 
 srv_outcome srv_attention(srv_request *req) {
@@ -95,20 +127,28 @@ srv_outcome srv_attention(srv_request *req) {
         !srv_attention_within(&call, &bill))
         return SRV_DONE;
     call.text = (size_t)bill.text;
-    bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT;
-    if (req->in_place && !small)
+    bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+    bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT &&
+                 !call.body.store; /* a file may have to be written */
+    if (req->in_place && (!small || srv_draws(req)))
         return SRV_DEFER;
+    if (!srv_admission_work(req, (double)bill.work_bytes + (double)bill.result_bytes +
+                                     (binary ? 0 : bill.text)))
+        return SRV_DONE;
 
     int64_t start = attn_now_ns();
-    bool ok = compute(&call);
+    bool ok = compute(&call) && (!call.body.store || srv_attention_store(&call));
     int64_t computed = attn_now_ns();
     req->compute_ns = computed - start;
     if (!ok)
         return SRV_DONE;
-    if (srv_plain(req))
+    if (srv_draws(req) || ((req->accept & SRV_ACCEPT_NPY) && call.heatmap && call.want == 0))
+        picture(&call);
+    else if (srv_plain(req))
         srv_attention_text(&call);
     else
         srv_attention_json(&call);
+    srv_attention_settle(&call);
     req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }

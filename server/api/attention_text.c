@@ -32,12 +32,18 @@ void srv_attention_text(srv_attention_call *call) {
         if (rows[i].want & call->want)
             srv_plain_tensor(&t, rows[i].name, srv_attention_tensor(call, i),
                              (int)call->body.decimals);
+    if (call->backward)
+        srv_gradients_text(&t, call);
     if (call->heatmap)
         srv_heat_text(&t, &call->maps, &call->body.labels, NULL);
+    if (call->analyses)
+        srv_analysis_text(&t, &call->analysis);
     if (call->weights_omitted)
         attn_text_add(&t,
                       "omitted: weights (%.0f values); name \"weights\" in return to get them\n",
                       (double)d->B * (double)d->Hq * (double)d->L * (double)d->S);
+    if (call->run)
+        attn_text_add(&t, "run: %s (%zu bytes)\n", call->run->id, call->run->bytes);
     if (call->body.verify)
         attn_text_add(&t,
                       "verified: %zu rows in float64, largest difference of output %.3g of the "

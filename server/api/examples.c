@@ -38,9 +38,10 @@ static const char *skip_space(const char *p) {
     return p + strspn(p, " \n\r\t");
 }
 
-srv_span srv_example_field(const srv_file *file, const char *name) {
+/* The value of a field of the object at p. */
+static srv_span field_of(const char *p, const char *name) {
     size_t length = strlen(name);
-    const char *p = skip_space(skip_space(file->data) + 1);
+    p = skip_space(p + 1);
     while (*p == '"') {
         const char *key = p + 1, *end = skip_string(p) - 1;
         p = skip_space(strchr(end, ':') + 1);
@@ -52,6 +53,30 @@ srv_span srv_example_field(const srv_file *file, const char *name) {
             p = skip_space(p + 1);
     }
     return (srv_span){"null", 4};
+}
+
+srv_span srv_example_field(const srv_file *file, const char *name) {
+    return field_of(skip_space(file->data), name);
+}
+
+static bool is_null(srv_span span) {
+    return span.size == 4 && memcmp(span.data, "null", 4) == 0;
+}
+
+bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request) {
+    const char *p = skip_space(srv_example_field(file, "cases").data + 1);
+    while (*p == '{') {
+        srv_span asked = field_of(p, "path");
+        *title = field_of(p, "title");
+        *request = field_of(p, "request");
+        if (asked.size == strlen(path) + 2 && memcmp(asked.data + 1, path, asked.size - 2) == 0 &&
+            is_null(field_of(p, "status")) && !is_null(*request))
+            return true;
+        p = skip_space(skip_value(p));
+        if (*p == ',')
+            p = skip_space(p + 1);
+    }
+    return false;
 }
 
 static bool is_example(const srv_file *file) {

@@ -15,6 +15,8 @@ typedef struct srv_span {
 const srv_file *srv_example_next(const srv_file *previous);
 /* The JSON value of a top-level field, as written in the file; "null" when it has none. */
 srv_span srv_example_field(const srv_file *file, const char *name);
+/* Title and body of the first case that asks `path` and is answered with 200; false: none. */
+bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request);
 /* "/v1/examples/<id>", arena text. */
 const char *srv_example_href(const srv_file *file, attn_arena *arena);
 /* One object of the list: id, title, what, tags, href. */

@@ -8,6 +8,8 @@ srv_outcome srv_attention(srv_request *req);     /* POST /v1/attention */
 srv_outcome srv_masks(srv_request *req);         /* POST /v1/masks */
 srv_outcome srv_positions(srv_request *req);     /* POST /v1/positions */
 srv_outcome srv_heatmaps(srv_request *req);      /* POST /v1/heatmaps */
+srv_outcome srv_analyses(srv_request *req);      /* POST /v1/analyses */
+srv_outcome srv_curves(srv_request *req);        /* POST /v1/curves */
 srv_outcome srv_examples_list(srv_request *req); /* GET /v1/examples */
 srv_outcome srv_examples_one(srv_request *req);  /* GET /v1/examples/{id} */
 srv_outcome srv_index(srv_request *req);         /* GET / */
@@ -16,6 +18,18 @@ srv_outcome srv_healthz(srv_request *req);       /* GET /healthz */
 srv_outcome srv_readyz(srv_request *req);        /* GET /readyz */
 srv_outcome srv_version(srv_request *req);       /* GET /version */
 srv_outcome srv_metrics(srv_request *req);       /* GET /metrics */
+
+/* Stored runs, under /v1/runs/{id}. */
+srv_outcome srv_runs_describe(srv_request *req); /* GET */
+srv_outcome srv_runs_delete(srv_request *req);   /* DELETE */
+srv_outcome srv_runs_weights(srv_request *req);  /* GET …/weights */
+srv_outcome srv_runs_rows(srv_request *req);     /* GET …/rows */
+srv_outcome srv_runs_top(srv_request *req);      /* GET …/top-k */
+srv_outcome srv_runs_tiles(srv_request *req);    /* GET …/tiles */
+srv_outcome srv_runs_cells(srv_request *req);    /* GET …/cells */
+srv_outcome srv_runs_what_if(srv_request *req);  /* POST …/what-if */
+srv_outcome srv_runs_metrics(srv_request *req);  /* GET …/metrics */
+srv_outcome srv_runs_heatmap(srv_request *req);  /* GET …/heatmap */
 
 /* The Open Inference Protocol, under /v2. */
 srv_outcome srv_v2_server(srv_request *req);      /* GET /v2 */

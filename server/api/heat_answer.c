@@ -102,11 +102,16 @@ static void write_edges(srv_json *j, const attn_heatmap *map) {
     srv_json_array_end(j);
 }
 
-static void write_map(srv_json *j, const attn_heatmap *map, const srv_heat_input *in) {
+static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches,
+                      const srv_heat_input *in) {
     float mean[2] = {map->range[0], map->range[1]};
     srv_json_object(j);
+    if (layer_batches > 0) {
+        srv_json_key(j, "layer");
+        srv_json_size(j, map->batch / layer_batches);
+    }
     srv_json_key(j, "batch");
-    srv_json_size(j, map->batch);
+    srv_json_size(j, layer_batches > 0 ? map->batch % layer_batches : map->batch);
     srv_json_key(j, "head");
     if (map->head == SIZE_MAX)
         srv_json_string(j, "mean");
@@ -137,7 +142,7 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
     srv_json_key(j, "heads");
     srv_json_array(j);
     for (size_t i = 0; i < maps->count; i++)
-        write_map(j, &maps->items[i], in);
+        write_map(j, &maps->items[i], maps->layer_batches, in);
     srv_json_array_end(j);
     if (labels->given) {
         srv_json_key(j, "labels");
@@ -165,7 +170,11 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
         char head[32];
         snprintf(head, sizeof head, "%zu", map->head);
         const bool titled = titles && map->head < titles->count;
-        attn_text_add(t, "heatmap, batch %zu, head %s:%s%s\n", map->batch,
+        attn_text_add(t, "heatmap, ");
+        if (maps->layer_batches > 0)
+            attn_text_add(t, "layer %zu, ", map->batch / maps->layer_batches);
+        attn_text_add(t, "batch %zu, head %s:%s%s\n",
+                      maps->layer_batches > 0 ? map->batch % maps->layer_batches : map->batch,
                       map->head == SIZE_MAX ? "mean" : head, titled ? " " : "",
                       titled ? titles->values[map->head] : "");
         attn_text_heatmap(t, map, labels->query.values, labels->query.count, labels->key.values,

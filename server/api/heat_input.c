@@ -1,5 +1,5 @@
 /* The heatmap object: its field table, and the options that follow from it. */
-#include "heat_input.h"
+#include "heat_reply.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -65,9 +65,8 @@ const srv_field srv_heat_fields[] = {
      .kind = SRV_ENUM,
      .offset = offsetof(srv_heat_input, transform),
      .choices = transforms,
-     .doc =
-         "How u8 cells are quantised over `range`: linear (default), sqrt, or log (ln(1 + 255 t) "
-         "/ ln 256)."},
+     .doc = "How u8 cells are quantised over `range` and values coloured in pictures: linear "
+            "(default), sqrt, or log (ln(1 + 255 t) / ln 256)."},
     {.name = "top_k",
      .kind = SRV_INT,
      .offset = offsetof(srv_heat_input, top_k),
@@ -122,10 +121,11 @@ static bool lists(const srv_scope *scope, const srv_heat_input *in) {
         return srv_refuse(scope, SRV_VALUE, "batch",
                           "expected at least one batch entry, found an empty list");
     if (srv_given(scope, "transform") && in->transform != ATTN_LINEAR &&
-        in->encoding != SRV_CELLS_U8)
+        in->encoding != SRV_CELLS_U8 && !srv_draws(scope->req))
         return srv_refuse(
             scope, SRV_VALUE, "transform",
-            "transform shapes u8 cells only: add \"encoding\": \"u8\" or leave it out");
+            "transform shapes u8 cells and pictures only: add \"encoding\": \"u8\", accept "
+            "an image or leave it out");
     return true;
 }
 

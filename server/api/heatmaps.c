@@ -1,4 +1,5 @@
 /* POST /v1/heatmaps: draws weights that the caller has. */
+#include "admission.h"
 #include "app.h"
 #include "dry.h"
 #include "handlers.h"
@@ -14,6 +15,7 @@ static bool decode(srv_heatmaps_call *call) {
     int64_t start = attn_now_ns();
     call->body = (srv_heatmaps_body){.decimals = -1};
     srv_heat_init(&call->body.heatmap);
+    srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_heatmaps_fields, &call->body);
     if (ok) {
         srv_hurry(req, call->body.timeout_ms);
@@ -73,6 +75,8 @@ static bool draw(srv_heatmaps_call *call) {
                                     req->arena, &call->maps, &err);
     if (status)
         srv_heat_problem(req, &err);
+    if (call->body.weights.rank > 4 && call->body.weights.dims[0] > 0)
+        call->maps.layer_batches = d->B / call->body.weights.dims[0];
     return !status;
 }
 
@@ -100,28 +104,15 @@ static srv_outcome predict(const srv_heatmaps_call *call) {
     return srv_dry_reply(call->req, &dry);
 }
 
-static void answer_json(srv_heatmaps_call *call) {
-    srv_json j;
-    srv_json_begin(&j, call->req);
-    j.decimals = (int)call->body.decimals;
-    srv_json_object(&j);
-    srv_heat_members(&j, &call->maps, &call->body.heatmap, &call->body.labels);
-    srv_warnings_write(&j, &call->warnings);
-    srv_json_object_end(&j);
-    srv_json_end(&j);
-}
-
-static void answer_text(srv_heatmaps_call *call) {
-    const srv_figure_input *f = &call->body.figure;
-    attn_text t = srv_plain_begin(call->req);
-    if (f->title)
-        attn_text_add(&t, "%s\n\n", f->title);
-    srv_heat_text(&t, &call->maps, &call->body.labels, &call->body.titles);
-    if (f->y_label || f->x_label)
-        attn_text_add(&t, "rows: %s, columns: %s\n", f->y_label ? f->y_label : "queries",
-                      f->x_label ? f->x_label : "keys");
-    srv_warnings_text(&t, &call->warnings);
-    srv_plain_end(call->req, &t);
+static void answer(srv_heatmaps_call *call) {
+    const srv_heat_answer all = {.maps = &call->maps,
+                                 .in = &call->body.heatmap,
+                                 .labels = &call->body.labels,
+                                 .titles = &call->body.titles,
+                                 .figure = &call->body.figure,
+                                 .warnings = &call->warnings,
+                                 .decimals = (int)call->body.decimals};
+    srv_heat_reply(call->req, &all);
 }
 
 srv_outcome srv_heatmaps(srv_request *req) {
@@ -132,18 +123,18 @@ srv_outcome srv_heatmaps(srv_request *req) {
         return predict(&call);
     if (!within_limits(&call))
         return SRV_DONE;
-    if (req->in_place && call.cost.cells > IN_PLACE_CELLS)
+    if (req->in_place && (call.cost.cells > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
+    if (!srv_admission_work(req, (double)call.cost.work_bytes +
+                                     (1 + TEXT_OF_HEATMAP) * (double)call.cost.result_bytes))
+        return SRV_DONE;
     int64_t start = attn_now_ns();
     bool ok = draw(&call);
     int64_t drawn = attn_now_ns();
     req->compute_ns = drawn - start;
     if (!ok)
         return SRV_DONE;
-    if (srv_plain(req))
-        answer_text(&call);
-    else
-        answer_json(&call);
+    answer(&call);
     req->encode_ns = attn_now_ns() - drawn;
     return SRV_DONE;
 }

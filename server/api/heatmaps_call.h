@@ -2,14 +2,8 @@
 #ifndef SRV_HEATMAPS_CALL_H
 #define SRV_HEATMAPS_CALL_H
 
-#include "heat_input.h"
-#include "plain.h"
+#include "heat_reply.h"
 #include "route_fields.h"
-
-typedef struct srv_figure_input {
-    uint64_t given;
-    const char *title, *x_label, *y_label;
-} srv_figure_input;
 
 typedef struct srv_heatmaps_body {
     uint64_t given;

@@ -7,30 +7,14 @@
 
 #define AT(member) offsetof(srv_heatmaps_body, member)
 
-static const srv_field figure_fields[] = {
-    {.name = "title",
-     .kind = SRV_STRING,
-     .offset = offsetof(srv_figure_input, title),
-     .doc = "The title above all heatmaps."},
-    {.name = "x_label",
-     .kind = SRV_STRING,
-     .offset = offsetof(srv_figure_input, x_label),
-     .doc = "What the columns (keys) are."},
-    {.name = "y_label",
-     .kind = SRV_STRING,
-     .offset = offsetof(srv_figure_input, y_label),
-     .doc = "What the rows (queries) are."},
-    {0},
-};
-
 const srv_field srv_heatmaps_fields[] = {
     {.name = "weights",
      .kind = SRV_TENSOR,
      .offset = AT(weights),
      .accepts = SRV_T_REAL,
      .required = true,
-     .doc = "[L, S], [H, L, S], [B, H, L, S] or with more batch axes in front: row = query, column "
-            "= key."},
+     .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (with more batch axes behind "
+            "the layers): row = query, column = key."},
     {.name = "labels",
      .kind = SRV_OBJECT,
      .offset = AT(labels),
@@ -39,7 +23,7 @@ const srv_field srv_heatmaps_fields[] = {
     {.name = "titles",
      .kind = SRV_STRINGS,
      .offset = AT(titles),
-     .doc = "One title a head, for the figure as text."},
+     .doc = "One title a head, for pictures and text."},
     {.name = "heatmap",
      .kind = SRV_OBJECT,
      .offset = AT(heatmap),
@@ -49,8 +33,9 @@ const srv_field srv_heatmaps_fields[] = {
     {.name = "figure",
      .kind = SRV_OBJECT,
      .offset = AT(figure),
-     .fields = figure_fields,
-     .doc = "What the figure says around the heatmaps, when it is drawn."},
+     .fields = srv_figure_fields,
+     .init = srv_figure_init,
+     .doc = "What a picture says around the heatmaps and looks like."},
     {.name = "decimals",
      .kind = SRV_INT,
      .offset = AT(decimals),
@@ -99,7 +84,8 @@ bool srv_heatmaps_prepare(srv_heatmaps_call *call) {
         return srv_refuse(&scope, SRV_SHAPE, "titles",
                           "expected %zu title%s (one a head), found %zu", d->Hq,
                           d->Hq == 1 ? "" : "s", body->titles.count);
-    if (!srv_heat_options(call->req, &body->heatmap, d, &call->options))
+    if (!srv_heat_options(call->req, &body->heatmap, d, &call->options) ||
+        !srv_figure_check(call->req, &body->figure))
         return false;
     if (!attn_heatmap_cost(&call->options, d->B, d->Hq, d->L, d->S,
                            attn_pool_slots(call->req->app->pool), &call->cost, &err))

@@ -12,6 +12,7 @@
 static bool decode(srv_masks_call *call) {
     srv_request *req = call->req;
     int64_t start = attn_now_ns();
+    srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_masks_fields, &call->body);
     if (ok) {
         srv_hurry(req, call->body.timeout_ms);
@@ -92,7 +93,7 @@ srv_outcome srv_masks(srv_request *req) {
         return predict(&call);
     if (!within_limits(&call))
         return SRV_DONE;
-    if (req->in_place && call.bound > IN_PLACE_CELLS)
+    if (req->in_place && (call.bound > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
     int64_t start = attn_now_ns();
     bool ok = compile(&call);
@@ -100,7 +101,9 @@ srv_outcome srv_masks(srv_request *req) {
     req->compute_ns = compiled - start;
     if (!ok)
         return SRV_DONE;
-    if (srv_plain(req))
+    if (srv_draws(req))
+        srv_masks_picture(&call);
+    else if (srv_plain(req))
         srv_masks_text(&call);
     else
         srv_masks_json(&call);

@@ -2,9 +2,8 @@
 #ifndef SRV_MASKS_CALL_H
 #define SRV_MASKS_CALL_H
 
-#include "labels.h"
+#include "heat_reply.h"
 #include "mask_input.h"
-#include "plain.h"
 #include "route_fields.h"
 
 /* Largest mask that is answered cell by cell; beyond it, as runs of visible keys. */
@@ -26,6 +25,7 @@ typedef struct srv_masks_body {
     int combine;
     bool dry_run;
     srv_labels labels;
+    srv_figure_input figure;
 } srv_masks_body;
 
 typedef struct srv_masks_call {
@@ -46,5 +46,6 @@ bool srv_masks_prepare(srv_masks_call *call);
 /* Mask -> reply (masks_answer.c). */
 void srv_masks_json(srv_masks_call *call);
 void srv_masks_text(srv_masks_call *call);
+void srv_masks_picture(srv_masks_call *call); /* masks_picture.c */
 
 #endif

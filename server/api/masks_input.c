@@ -76,6 +76,12 @@ const srv_field srv_masks_fields[] = {
      .offset = AT(labels),
      .fields = srv_label_fields,
      .doc = "Names of queries and keys, handed back with the mask."},
+    {.name = "figure",
+     .kind = SRV_OBJECT,
+     .offset = AT(figure),
+     .fields = srv_figure_fields,
+     .init = srv_figure_init,
+     .doc = "What a picture of the mask says and looks like."},
     {.name = "dry_run",
      .kind = SRV_BOOL,
      .offset = AT(dry_run),
@@ -212,5 +218,5 @@ bool srv_masks_prepare(srv_masks_call *call) {
     split_shape(call);
     srv_mask_offset(&call->body.query_offset, &call->spec);
     return srv_labels_check(&scope, &call->body.labels, call->shape.L, call->shape.S) &&
-           read_items(call);
+           srv_figure_check(call->req, &call->body.figure) && read_items(call);
 }

@@ -3,7 +3,7 @@
 #define SRV_POSITIONS_CALL_H
 
 #include "form_input.h"
-#include "plain.h"
+#include "heat_reply.h"
 #include "route_fields.h"
 
 typedef enum srv_encoding_kind {
@@ -27,6 +27,7 @@ typedef struct srv_positions_body {
     attn_tensor slopes, table, key_table;
     bool bidirectional, dry_run;
     int64_t decimals, timeout_ms;
+    srv_figure_input figure;
 } srv_positions_body;
 
 /* A curve: column `dim` of a table over positions, or what a head (or column) holds by distance. */
@@ -55,5 +56,8 @@ typedef struct srv_positions_call {
 bool srv_positions_prepare(srv_positions_call *call);
 /* Shapes -> tables and curves (positions_tables.c). false: a problem is set. */
 bool srv_positions_make(srv_positions_call *call);
+/* Tables and curves -> reply (positions_picture.c). */
+void srv_positions_picture(srv_positions_call *call);
+void srv_positions_csv(srv_positions_call *call);
 
 #endif

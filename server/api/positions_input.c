@@ -22,7 +22,7 @@ static const char *const own[] = {" !length !width layout dims ",
                                   " !length keys query_offset !table dims ",
                                   " !length keys query_offset !key_table dims ",
                                   " !length !width base dims "};
-static const char common[] = " kind decimals dry_run timeout_ms ";
+static const char common[] = " kind decimals dry_run timeout_ms figure ";
 
 #define COUNT(field, least, text)                                                                  \
     {                                                                                              \
@@ -95,6 +95,12 @@ const srv_field srv_positions_fields[] = {
      .min = 0,
      .max = 17,
      .doc = "Round the numbers of the answer to so many decimals; default: their shortest text."},
+    {.name = "figure",
+     .kind = SRV_OBJECT,
+     .offset = AT(figure),
+     .fields = srv_figure_fields,
+     .init = srv_figure_init,
+     .doc = "What a picture of the curves, or else of the table, says and looks like."},
     {.name = "dry_run",
      .kind = SRV_BOOL,
      .offset = AT(dry_run),
@@ -236,7 +242,8 @@ bool srv_positions_prepare(srv_positions_call *call) {
     p->unidirectional = !body->bidirectional;
     p->base = body->base;
     p->dims = body->width;
-    return srv_parameter_read(&scope, "slopes", &body->slopes, false, &p->slopes,
+    return srv_figure_check(call->req, &body->figure) &&
+           srv_parameter_read(&scope, "slopes", &body->slopes, false, &p->slopes,
                               &call->parameters) &&
            srv_parameter_read(&scope, "table", &body->table, false, &p->table, &call->parameters) &&
            srv_parameter_read(&scope, "key_table", &body->key_table, false, &p->key_table,

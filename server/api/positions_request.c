@@ -1,6 +1,7 @@
 /* POST /v1/positions: positional encodings as tables and curves. */
 #include <stdio.h>
 
+#include "admission.h"
 #include "app.h"
 #include "dry.h"
 #include "handlers.h"
@@ -15,6 +16,7 @@ static bool decode(srv_positions_call *call) {
     srv_request *req = call->req;
     int64_t start = attn_now_ns();
     call->body = (srv_positions_body){.std = 0.02, .bidirectional = true, .decimals = -1};
+    srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_positions_fields, &call->body);
     if (ok) {
         srv_hurry(req, call->body.timeout_ms);
@@ -105,10 +107,12 @@ static void answer_json(srv_positions_call *call) {
             srv_json_key(&j, call->names[i]);
             srv_json_tensor(&j, &call->tables[i]);
         }
-    if (call->curve_count > 0)
-        write_curves(&j, call);
-    srv_json_key(&j, "parameters");
-    srv_json_size(&j, call->parameters);
+    if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* which holds a table and nothing else */
+        if (call->curve_count > 0)
+            write_curves(&j, call);
+        srv_json_key(&j, "parameters");
+        srv_json_size(&j, call->parameters);
+    }
     srv_json_object_end(&j);
     srv_json_end(&j);
 }
@@ -135,15 +139,21 @@ srv_outcome srv_positions(srv_request *req) {
         return predict(&call);
     if (!within_limits(&call))
         return SRV_DONE;
-    if (req->in_place && call.values + work_values(&call) > IN_PLACE_VALUES)
+    if (req->in_place && (call.values + work_values(&call) > IN_PLACE_VALUES || srv_draws(req)))
         return SRV_DEFER;
+    if (!srv_admission_work(req, 8 * work_values(&call) + (8 + TEXT_OF_NUMBER) * call.values))
+        return SRV_DONE;
     int64_t start = attn_now_ns();
     bool ok = srv_positions_make(&call);
     int64_t made = attn_now_ns();
     req->compute_ns = made - start;
     if (!ok)
         return SRV_DONE;
-    if (srv_plain(req))
+    if (req->accept & SRV_ACCEPT_CSV)
+        srv_positions_csv(&call);
+    else if (srv_draws(req))
+        srv_positions_picture(&call);
+    else if (srv_plain(req))
         answer_text(&call);
     else
         answer_json(&call);

@@ -12,12 +12,21 @@ typedef enum srv_place {
     SRV_POOL,  /* on a worker */
 } srv_place;
 
+/* Who may ask; server/http/auth.c judges by it. A row that says nothing is closed to everybody. */
+typedef enum srv_access {
+    SRV_CLOSED, /* nobody */
+    SRV_OPEN,   /* everybody: health and readiness */
+    SRV_KEYED,  /* any key of keys_file; everybody when there is no such file */
+    SRV_ADMIN,  /* a key with the right "admin"; without a file only loopback and unix sockets */
+} srv_access;
+
 typedef struct srv_route {
     const char *method; /* "GET", "POST"; HEAD follows GET */
     const char *path;   /* "/v1/examples/{id}" */
+    srv_access access;
     srv_place place;
     srv_outcome (*run)(srv_request *req);
-    const srv_field *fields; /* body, or NULL */
+    const srv_field *fields; /* of the body (POST) or the query string (GET), or NULL */
     const char *summary;     /* one line */
     unsigned produces;       /* SRV_ACCEPT_* bits */
     const char *answer;      /* name of the answer's schema in openapi.json */

@@ -6,62 +6,94 @@
 #include "route_fields.h"
 
 #define BOTH    (SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT)
+#define DRAWN   (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG | SRV_ACCEPT_CSV) /* of heatmaps */
 #define TENSORS (BOTH | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY)
 
+#define V2_GET(path, run, summary, answer)                                                         \
+    { "GET", path, SRV_KEYED, SRV_HERE, run, NULL, summary, SRV_ACCEPT_JSON, answer }
+
 /* The rows of a model, with and without a version. */
-#define V2_MODEL(path)                                                                              \
-    {"GET",           path,     SRV_HERE, srv_v2_model, NULL, "A model's inputs and outputs",       \
-     SRV_ACCEPT_JSON, "V2Model"},                                                                   \
-        {"GET", path "/ready",         SRV_HERE,        srv_v2_model_ready,                         \
-         NULL,  "Is the model ready?", SRV_ACCEPT_JSON, "V2Object"},                                \
-        {"GET",           path "/config", SRV_HERE, srv_v2_config, NULL, "A model's configuration", \
-         SRV_ACCEPT_JSON, "V2Object"},                                                              \
-        {"GET",           path "/stats", SRV_HERE,                                                  \
-         srv_v2_stats,    NULL,          "What was counted of a model",                             \
-         SRV_ACCEPT_JSON, "V2Object"},                                                              \
-    {                                                                                               \
-        "POST", path "/infer", SRV_SMALL, srv_v2_infer, NULL,                                       \
-            "Run the model, JSON or binary tensors", SRV_ACCEPT_JSON, "V2Inference"                 \
+#define V2_MODEL(path)                                                                             \
+    V2_GET(path, srv_v2_model, "A model's inputs and outputs", "V2Model"),                         \
+        V2_GET(path "/ready", srv_v2_model_ready, "Is the model ready?", "V2ModelReady"),          \
+        V2_GET(path "/config", srv_v2_config, "A model's configuration", "V2Config"),              \
+        V2_GET(path "/stats", srv_v2_stats, "What was counted of a model", "V2Statistics"), {      \
+        "POST", path "/infer", SRV_KEYED, SRV_SMALL, srv_v2_infer, NULL,                           \
+            "Run the model, JSON or binary tensors", SRV_ACCEPT_JSON, "V2Inference"                \
     }
 
+#define RUN_GET(path, run, fields, summary, produces, answer)                                      \
+    { "GET", "/v1/runs/{id}" path, SRV_KEYED, SRV_POOL, run, fields, summary, produces, answer }
+
 const srv_route srv_routes[] = {
-    {"GET", "/", SRV_HERE, srv_index, NULL, "This index: routes and examples", BOTH, "Index"},
-    {"POST", "/v1/attention", SRV_SMALL, srv_attention, srv_attention_fields,
-     "Attention: output, exact weights, scores, heatmap", TENSORS, "Attention"},
-    {"POST", "/v1/masks", SRV_SMALL, srv_masks, srv_masks_fields,
-     "Masks: build, combine, explain and check them", TENSORS, "Mask"},
-    {"POST", "/v1/positions", SRV_SMALL, srv_positions, srv_positions_fields,
-     "Positions: encodings and biases as tables and curves", BOTH, "Positions"},
-    {"POST", "/v1/heatmaps", SRV_SMALL, srv_heatmaps, srv_heatmaps_fields,
-     "Heatmaps of weights that the caller has", BOTH, "Heatmaps"},
-    {"GET", "/v1/examples", SRV_HERE, srv_examples_list, NULL, "Worked examples", BOTH, "Examples"},
-    {"GET", "/v1/examples/{id}", SRV_HERE, srv_examples_one, NULL,
+    {"GET", "/", SRV_KEYED, SRV_HERE, srv_index, NULL, "This index: routes and examples", BOTH,
+     "Index"},
+    {"POST", "/v1/attention", SRV_KEYED, SRV_SMALL, srv_attention, srv_attention_fields,
+     "Attention: output, exact weights, scores, heatmap", TENSORS | DRAWN, "Attention"},
+    {"POST", "/v1/masks", SRV_KEYED, SRV_SMALL, srv_masks, srv_masks_fields,
+     "Masks: build, combine, explain and check them", TENSORS | DRAWN, "Mask"},
+    {"POST", "/v1/positions", SRV_KEYED, SRV_SMALL, srv_positions, srv_positions_fields,
+     "Positions: encodings and biases as tables and curves", TENSORS | DRAWN, "Positions"},
+    {"POST", "/v1/heatmaps", SRV_KEYED, SRV_SMALL, srv_heatmaps, srv_heatmaps_fields,
+     "Heatmaps of weights that the caller has", BOTH | SRV_ACCEPT_NPY | DRAWN, "Heatmaps"},
+    {"POST", "/v1/analyses", SRV_KEYED, SRV_SMALL, srv_analyses, srv_analyses_fields,
+     "Analyses: what heads look at, measured and in words; how two sets of weights differ",
+     BOTH | DRAWN, "Analyses"},
+    {"POST", "/v1/curves", SRV_KEYED, SRV_SMALL, srv_curves, srv_curves_fields,
+     "Curves of numbers that the caller has", BOTH | DRAWN, "Curves"},
+    RUN_GET("", srv_runs_describe, NULL, "A stored run: shapes, mask, labels, levels of tiles",
+            SRV_ACCEPT_JSON, "Run"),
+    {"DELETE", "/v1/runs/{id}", SRV_KEYED, SRV_POOL, srv_runs_delete, NULL, "Delete a stored run",
+     SRV_ACCEPT_JSON, "Run"},
+    RUN_GET("/weights", srv_runs_weights, srv_run_weights_query,
+            "Exact weights or scores of some queries and keys", TENSORS, "RunWeights"),
+    RUN_GET("/tiles", srv_runs_tiles, srv_run_tiles_query,
+            "256 x 256 cells of a pyramid: the max plane, then the mean plane; 204: all are hidden",
+            SRV_ACCEPT_OCTETS, "Run"),
+    RUN_GET("/rows", srv_runs_rows, srv_run_rows_query,
+            "Whole rows, with logsumexp and hidden keys", SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS,
+            "RunRows"),
+    RUN_GET("/top-k", srv_runs_top, srv_run_top_query, "The strongest edges of rows",
+            SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunEdges"),
+    RUN_GET("/cells", srv_runs_cells, srv_run_cells_query, "One weight explained, step by step",
+            BOTH | SRV_ACCEPT_SAFETENSORS, "RunCell"),
+    RUN_GET("/metrics", srv_runs_metrics, srv_run_metrics_query,
+            "Measures and diagnoses of a stored run", BOTH, "Analysis"),
+    RUN_GET("/heatmap", srv_runs_heatmap, srv_run_heatmap_query, "Heatmaps of a stored run",
+            BOTH | SRV_ACCEPT_NPY | DRAWN, "Heatmaps"),
+    {"POST", "/v1/runs/{id}/what-if", SRV_KEYED, SRV_POOL, srv_runs_what_if, srv_run_what_if_fields,
+     "Rows again with some keys hidden, renormalised exactly",
+     SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunWhatIf"},
+    {"GET", "/v1/examples", SRV_KEYED, SRV_HERE, srv_examples_list, NULL, "Worked examples", BOTH,
+     "Examples"},
+    {"GET", "/v1/examples/{id}", SRV_KEYED, SRV_HERE, srv_examples_one, NULL,
      "One example: requests and what they answer", SRV_ACCEPT_JSON, "Example"},
-    {"GET", "/v2", SRV_HERE, srv_v2_server, NULL, "Open Inference Protocol: the server",
+    {"GET", "/v2", SRV_KEYED, SRV_HERE, srv_v2_server, NULL, "Open Inference Protocol: the server",
      SRV_ACCEPT_JSON, "V2Server"},
-    {"GET", "/v2/", SRV_HERE, srv_v2_server, NULL, "The same", SRV_ACCEPT_JSON, "V2Server"},
-    {"GET", "/v2/health/live", SRV_HERE, srv_v2_live, NULL, "Is the process alive?",
-     SRV_ACCEPT_JSON, "V2Object"},
-    {"GET", "/v2/health/ready", SRV_HERE, srv_v2_ready, NULL, "Does it take requests?",
-     SRV_ACCEPT_JSON, "V2Object"},
-    {"GET", "/v2/models", SRV_HERE, srv_v2_models, NULL, "The models of /v2", SRV_ACCEPT_JSON,
-     "V2Object"},
-    {"GET", "/v2/models/stats", SRV_HERE, srv_v2_stats, NULL, "What was counted of all models",
-     SRV_ACCEPT_JSON, "V2Object"},
+    {"GET", "/v2/", SRV_KEYED, SRV_HERE, srv_v2_server, NULL, "The same", SRV_ACCEPT_JSON,
+     "V2Server"},
+    {"GET", "/v2/health/live", SRV_OPEN, SRV_HERE, srv_v2_live, NULL, "Is the process alive?",
+     SRV_ACCEPT_JSON, "V2Live"},
+    {"GET", "/v2/health/ready", SRV_OPEN, SRV_HERE, srv_v2_ready, NULL, "Does it take requests?",
+     SRV_ACCEPT_JSON, "V2Ready"},
+    {"GET", "/v2/models", SRV_KEYED, SRV_HERE, srv_v2_models, NULL, "The models of /v2",
+     SRV_ACCEPT_JSON, "V2Models"},
+    {"GET", "/v2/models/stats", SRV_KEYED, SRV_HERE, srv_v2_stats, NULL,
+     "What was counted of all models", SRV_ACCEPT_JSON, "V2Statistics"},
     V2_MODEL("/v2/models/{model}"),
     V2_MODEL("/v2/models/{model}/versions/{version}"),
-    {"POST", "/v2/repository/index", SRV_HERE, srv_v2_index, NULL, "The models and their state",
-     SRV_ACCEPT_JSON, "V2List"},
-    {"GET", "/healthz", SRV_HERE, srv_healthz, NULL, "Is the process alive?", SRV_ACCEPT_JSON,
-     "Health"},
-    {"GET", "/readyz", SRV_HERE, srv_readyz, NULL, "Does it take requests?", SRV_ACCEPT_JSON,
-     "Health"},
-    {"GET", "/version", SRV_HERE, srv_version, NULL, "Version, kernels and limits", SRV_ACCEPT_JSON,
-     "Version"},
-    {"GET", "/metrics", SRV_HERE, srv_metrics, NULL, "Metrics for Prometheus", SRV_ACCEPT_TEXT,
-     "Metrics"},
-    {"GET", "/openapi.json", SRV_HERE, srv_openapi, NULL, "This interface as OpenAPI 3.1",
-     SRV_ACCEPT_JSON, "OpenApi"},
+    {"POST", "/v2/repository/index", SRV_KEYED, SRV_HERE, srv_v2_index, NULL,
+     "The models and their state", SRV_ACCEPT_JSON, "V2Index"},
+    {"GET", "/healthz", SRV_OPEN, SRV_HERE, srv_healthz, NULL, "Is the process alive?",
+     SRV_ACCEPT_JSON, "Health"},
+    {"GET", "/readyz", SRV_OPEN, SRV_HERE, srv_readyz, NULL, "Does it take requests?",
+     SRV_ACCEPT_JSON, "Health"},
+    {"GET", "/version", SRV_KEYED, SRV_HERE, srv_version, NULL, "Version, kernels and limits",
+     SRV_ACCEPT_JSON, "Version"},
+    {"GET", "/metrics", SRV_KEYED, SRV_HERE, srv_metrics, NULL, "Metrics for Prometheus",
+     SRV_ACCEPT_TEXT, "Metrics"},
+    {"GET", "/openapi.json", SRV_KEYED, SRV_HERE, srv_openapi, NULL,
+     "This interface as OpenAPI 3.1", SRV_ACCEPT_JSON, "OpenApi"},
     {0},
 };
 

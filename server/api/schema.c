@@ -234,3 +234,24 @@ void srv_schema_body(srv_json *j, const srv_field *fields) {
     put_object(j, fields, false);
     srv_json_object_end(j);
 }
+
+/* Lists are written 1,2,3 and ranges 0:256; a choice beside a list is a text, too. */
+void srv_schema_parameter(srv_json *j, const srv_field *f) {
+    srv_json_object(j);
+    switch (f->kind) {
+    case SRV_BOOL:
+        put_type(j, "boolean", false);
+        break;
+    case SRV_INT:
+    case SRV_REAL:
+        put_type(j, f->kind == SRV_INT ? "integer" : "number", false);
+        put_bounds(j, f);
+        break;
+    case SRV_ENUM:
+        put_choices(j, f->choices, false);
+        break;
+    default:
+        put_type(j, "string", false);
+    }
+    srv_json_object_end(j);
+}

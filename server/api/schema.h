@@ -1,5 +1,5 @@
 /* JSON schemas (2020-12) for openapi.json: of bodies, from their field tables; of answers, from
- * texts. */
+ * schemas.json. */
 #ifndef SRV_SCHEMA_H
 #define SRV_SCHEMA_H
 
@@ -8,11 +8,10 @@
 
 /* The schema of a body, as a value. */
 void srv_schema_body(srv_json *j, const srv_field *fields);
+/* The schema of a query parameter: lists are texts. */
+void srv_schema_parameter(srv_json *j, const srv_field *f);
 /* Keys and values of components.schemas that bodies and answers refer to: tensors, the problem, one
- * schema a route's answer. */
+ * schema a route's answer (schemas.json). */
 void srv_schema_components(srv_json *j);
-
-/* Those of /v2, as part of these. */
-void srv_v2_schemas(srv_json *j);
 
 #endif

@@ -6,6 +6,7 @@
 #include "app.h"
 #include "budget.h"
 #include "host.h"
+#include "runs.h"
 #include "wire/json_out.h"
 
 static srv_outcome say(srv_request *req, const char *json, const char *text) {
@@ -75,8 +76,12 @@ srv_outcome srv_version(srv_request *req) {
     srv_json_object(&j);
     srv_json_key(&j, "cors");
     srv_json_bool(&j, app->config->cors_origins.count > 0);
+    srv_json_key(&j, "keys");
+    srv_json_bool(&j, app->keys != NULL);
+    srv_json_key(&j, "tls");
+    srv_json_bool(&j, app->tls != NULL);
     srv_json_key(&j, "operations_port");
-    srv_json_bool(&j, app->ops != NULL);
+    srv_json_bool(&j, *app->config->ops_listen != 0);
     srv_json_object_end(&j);
     srv_json_object_end(&j);
     if (srv_json_end(&j))
@@ -87,12 +92,20 @@ srv_outcome srv_version(srv_request *req) {
 srv_outcome srv_metrics(srv_request *req) {
     const srv_app *app = req->app;
     attn_text text = {.arena = req->arena};
+    srv_runs_state runs;
+    srv_runs_look(app->runs, &runs);
     srv_gauges now = {
         .queue_waiting = srv_queue_waiting(app->queue),
         .queue_running = srv_queue_running(app->queue),
+        .newest_first = srv_queue_is_standing(app->queue),
         .queue_length = (size_t)app->config->queue_length,
         .memory_used = srv_budget_used(),
         .memory_budget = srv_budget_total(),
+        .runs = runs.count,
+        .runs_bytes = runs.bytes,
+        .runs_stored = runs.stored,
+        .runs_evicted = runs.evicted,
+        .runs_expired = runs.expired,
         .resident_bytes = srv_host_resident(),
         .open_files = srv_host_open_files(),
         .isa = attn_isa_name(attn_isa_current()),

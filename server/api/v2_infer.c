@@ -39,30 +39,63 @@ static bool choose_outputs(srv_request *req, const srv_infer *in, const char **n
     return true;
 }
 
-/* {"return":[..],…the parameters} */
-static bool make_form(srv_request *req, const srv_infer *in, const char *const *names, size_t count,
-                      srv_form *form) {
-    char items[256];
-    size_t used = 0, lead;
+/* "output","weights",… as `return` calls them */
+static size_t list_items(const char *const *names, size_t count, char *items, size_t room) {
+    size_t used = 0;
     bool present = false;
     for (size_t i = 0; i < count; i++) {
         const char *item = find_output(names[i])->item;
         if (strcmp(item, "present") == 0 && present)
             continue;
         present = present || strcmp(item, "present") == 0;
-        used +=
-            (size_t)snprintf(items + used, sizeof items - used, "%s\"%s\"", used ? "," : "", item);
+        used += (size_t)snprintf(items + used, room - used, "%s\"%s\"", used ? "," : "", item);
     }
-    char *text = attn_arena_take(req->arena, sizeof items + in->fields_size + 16);
-    if (!text) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(req->arena),
-                          "max_request_bytes", "no memory for the parameters is left");
-        return false;
+    return used;
+}
+
+static bool no_memory(srv_request *req) {
+    srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(req->arena),
+                      "max_request_bytes", "no memory for the parameters is left");
+    return false;
+}
+
+/* {"return":[..],…the parameters,"projections":{…those of its own}} */
+static bool make_form(srv_request *req, const srv_infer_model *model, const srv_infer *in,
+                      const char *const *names, size_t count, srv_form *form) {
+    char items[256];
+    list_items(names, count, items, sizeof items);
+    char *text = attn_arena_take(req->arena, sizeof items + in->fields.size + in->own.size + 64);
+    if (!text)
+        return no_memory(req);
+    char *p = text + sprintf(text, "{\"return\":[%s]", items);
+    memcpy(p, in->fields.text, in->fields.size);
+    p += in->fields.size;
+    if (model->object) {
+        p += sprintf(p, ",\"%s\":{", model->object);
+        if (in->own.size) { /* without its first comma */
+            memcpy(p, in->own.text + 1, in->own.size - 1);
+            p += in->own.size - 1;
+        }
+        *p++ = '}';
     }
-    lead = (size_t)sprintf(text, "{\"return\":[%s]", items);
-    memcpy(text + lead, in->fields, in->fields_size);
-    memcpy(text + lead + in->fields_size, "}", 2);
-    *form = (srv_form){text, lead + in->fields_size + 1, in->inputs, in->input_count, in->beyond};
+    memcpy(p, "}", 2);
+    *form = (srv_form){text, (size_t)(p + 1 - text), in->inputs, in->input_count, in->beyond};
+    return true;
+}
+
+/* Inputs of the model's own are tensors of its object: "w_q" becomes "projections.w_q". */
+static bool place_inputs(srv_request *req, const srv_infer_model *model, srv_infer *in) {
+    for (size_t i = 0; i < in->input_count; i++)
+        for (const srv_field *f = model->own; f && f->name; f++) {
+            char name[64];
+            if (f->kind != SRV_TENSOR || strcmp(f->name, in->inputs[i].name) != 0)
+                continue;
+            int n = snprintf(name, sizeof name, "%s.%s", model->object, f->name);
+            in->inputs[i].name = attn_arena_text(req->arena, name, (size_t)n);
+            if (!in->inputs[i].name)
+                return no_memory(req);
+            break;
+        }
     return true;
 }
 
@@ -73,15 +106,16 @@ static void hurry(srv_request *req, int64_t timeout_us) {
         req->control.deadline_ns = deadline;
 }
 
-static srv_outcome infer(srv_request *req) {
+static srv_outcome infer(srv_request *req, const srv_infer_model *model) {
     const char *names[SRV_INFER_OUTPUTS];
     srv_infer in;
     srv_form form;
     srv_parts parts = {0};
     size_t count;
     int64_t start = attn_now_ns();
-    if (!srv_v2_find(req) || !srv_infer_read(req, (size_t)req->app->config->max_json_depth, &in) ||
-        !choose_outputs(req, &in, names, &count) || !make_form(req, &in, names, count, &form))
+    if (!srv_infer_read(req, (size_t)req->app->config->max_json_depth, model->own, &in) ||
+        !choose_outputs(req, &in, names, &count) || !place_inputs(req, model, &in) ||
+        !make_form(req, model, &in, names, count, &form))
         return SRV_DONE;
     hurry(req, in.timeout_us);
     int64_t read = attn_now_ns() - start;
@@ -94,34 +128,36 @@ static srv_outcome infer(srv_request *req) {
     if (outcome == SRV_DEFER || req->reply.status != 200)
         return outcome;
     start = attn_now_ns();
-    srv_infer_reply(req, &in, SRV_V2_MODEL, SRV_V2_VERSION, names, count, &parts);
+    srv_infer_reply(req, &in, model->name, SRV_V2_VERSION, names, count, &parts);
     req->encode_ns += attn_now_ns() - start;
     return SRV_DONE;
 }
 
-static void record(const srv_request *req) {
+static void record(const srv_request *req, size_t model) {
     srv_meters *m = req->app->meters;
     int64_t total = attn_now_ns() - req->start_ns;
     struct timespec now;
-    if (req->reply.status != 200) {
-        srv_meter_add(m, SRV_INFER_BAD, 1);
-        srv_meter_add(m, SRV_INFER_BAD_NS, total);
+    bool good = req->reply.status == 200;
+    srv_meter_add(m, srv_infer_meter(model, good ? SRV_INFER_GOOD : SRV_INFER_BAD), 1);
+    srv_meter_add(m, srv_infer_meter(model, good ? SRV_INFER_GOOD_NS : SRV_INFER_BAD_NS), total);
+    if (!good)
         return;
-    }
     clock_gettime(CLOCK_REALTIME, &now);
-    srv_meter_add(m, SRV_INFER_GOOD, 1);
-    srv_meter_add(m, SRV_INFER_GOOD_NS, total);
-    srv_meter_add(m, SRV_INFER_QUEUE_NS, req->queued_ns);
-    srv_meter_add(m, SRV_INFER_DECODE_NS, req->decode_ns);
-    srv_meter_add(m, SRV_INFER_COMPUTE_NS, req->compute_ns);
-    srv_meter_add(m, SRV_INFER_ENCODE_NS, req->encode_ns);
-    srv_meter_set(m, SRV_INFER_LAST_MS, now.tv_sec * 1000 + now.tv_nsec / 1000000);
+    srv_meter_add(m, srv_infer_meter(model, SRV_INFER_QUEUE_NS), req->queued_ns);
+    srv_meter_add(m, srv_infer_meter(model, SRV_INFER_DECODE_NS), req->decode_ns);
+    srv_meter_add(m, srv_infer_meter(model, SRV_INFER_COMPUTE_NS), req->compute_ns);
+    srv_meter_add(m, srv_infer_meter(model, SRV_INFER_ENCODE_NS), req->encode_ns);
+    srv_meter_set(m, srv_infer_meter(model, SRV_INFER_LAST_MS),
+                  now.tv_sec * 1000 + now.tv_nsec / 1000000);
 }
 
 srv_outcome srv_v2_infer(srv_request *req) {
-    srv_outcome outcome = infer(req);
+    const srv_infer_model *model = srv_v2_find(req);
+    if (!model)
+        return SRV_DONE;
+    srv_outcome outcome = infer(req, model);
     /* too large for the HTTP thread is not the last word */
     if (outcome == SRV_DONE && !(req->in_place && req->reply.status == 413))
-        record(req);
+        record(req, srv_v2_index_of(model));
     return outcome;
 }

@@ -1,21 +1,35 @@
-/* The one model of /v2: what its outputs are called, and what was counted of its requests. */
+/* The models of /v2: what each takes beside the fields of /v1/attention, and what its outputs are
+ * called. */
 #ifndef SRV_V2_MODEL_H
 #define SRV_V2_MODEL_H
 
+#include "metrics.h"
 #include "request.h"
+#include "wire/fields.h"
 
-#define SRV_V2_MODEL   "scaled_dot_product_attention"
 #define SRV_V2_VERSION "1"
 
 typedef struct srv_v2_output {
     const char *name;
     const char *item; /* what `return` of /v1/attention calls it */
-    int rank;         /* of the metadata; 0: not there, but answered when asked for by name */
+    int rank; /* of the metadata; 0: not there, but answered when asked for by name; 4 is one less
+                 where the heads are side by side */
 } srv_v2_output;
 
 extern const srv_v2_output srv_v2_outputs[]; /* ended by a row with name NULL */
 
-/* Does the path's model (and version, when there is one) exist? false: a problem is set. */
-bool srv_v2_find(srv_request *req);
+typedef struct srv_infer_model {
+    const char *name;
+    const char *object;   /* the field of /v1/attention that this model is about; NULL: none */
+    const srv_field *own; /* its table: tensors are inputs, the others parameters */
+    bool side_by_side;    /* query, key, value and output are [B, L, D] */
+} srv_infer_model;
+
+extern const srv_infer_model srv_infer_models[SRV_INFER_MODELS];
+
+/* The model (and version, when there is one) of the path; NULL: a problem is set. */
+const srv_infer_model *srv_v2_find(srv_request *req);
+/* Its place among the models. */
+size_t srv_v2_index_of(const srv_infer_model *model);
 
 #endif

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -46,12 +45,18 @@ bool srv_address_parse(const char *text, srv_address *out) {
         host[length - 1] = 0;
         name++;
     }
+    out->every = !strcmp(host, "*");
+    if (out->every)
+        *host = 0;
     struct addrinfo hints = {.ai_family = brackets ? AF_INET6 : AF_INET,
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | (brackets ? AI_NUMERICHOST : 0)};
     struct addrinfo *found = NULL;
-    if (getaddrinfo(*name ? name : NULL, colon + 1, &hints, &found))
+    int failed = getaddrinfo(*name ? name : NULL, colon + 1, &hints, &found);
+    if (failed) {
+        errno = failed == EAI_MEMORY ? ENOMEM : failed == EAI_SYSTEM ? errno : 0;
         return false;
+    }
     memcpy(&out->storage, found->ai_addr, found->ai_addrlen);
     out->size = found->ai_addrlen;
     freeaddrinfo(found);
@@ -94,14 +99,21 @@ static void remove_stale(const srv_address *a) {
         unlink(path);
 }
 
-int srv_address_listen(srv_address *a, int *out) {
-    int yes = 1;
-    remove_stale(a);
+/* The wildcard of both families in one socket. */
+static void widen(srv_address *a) {
+    struct sockaddr_in6 all = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
+    all.sin6_port = ((const struct sockaddr_in *)&a->storage)->sin_port;
+    memcpy(&a->storage, &all, sizeof all);
+    a->size = sizeof all;
+}
+
+static int listen_on(srv_address *a, int *out) {
+    int yes = 1, only = !a->every;
     int fd = socket(a->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return errno;
     if (a->storage.ss_family == AF_INET6)
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
     if (a->storage.ss_family != AF_UNIX)
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (bind(fd, (struct sockaddr *)&a->storage, a->size) || listen(fd, SOMAXCONN)) {
@@ -118,26 +130,27 @@ int srv_address_listen(srv_address *a, int *out) {
     return 0;
 }
 
-bool srv_address_healthy(const srv_address *a, int timeout_ms) {
-    static const char ask[] =
-        "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    struct timeval limit = {timeout_ms / 1000, timeout_ms % 1000 * 1000};
-    char answer[64] = "";
-    size_t got = 0;
-    int fd = socket(a->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* also bounds connect */
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    bool ok = !connect(fd, (const struct sockaddr *)&a->storage, a->size) &&
-              send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) == (ssize_t)sizeof ask - 1;
-    while (ok && got < 12) {
-        ssize_t n = recv(fd, answer + got, sizeof answer - 1 - got, 0);
-        ok = n > 0;
-        got += ok ? (size_t)n : 0;
-    }
-    close(fd);
-    return ok && !strncmp(answer + 8, " 200", 4);
+int srv_address_listen(srv_address *a, int *out) {
+    const srv_address asked = *a;
+    remove_stale(a);
+    if (a->every)
+        widen(a);
+    int failed = listen_on(a, out);
+    if (!asked.every || (failed != EAFNOSUPPORT && failed != EADDRNOTAVAIL))
+        return failed;
+    *a = asked; /* a machine, or container, without IPv6 */
+    return listen_on(a, out);
+}
+
+static const struct in6_addr *six(const struct sockaddr *a) {
+    return &((const struct sockaddr_in6 *)a)->sin6_addr;
+}
+
+bool srv_address_is_local(const srv_address *a) {
+    if (a->storage.ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)&a->storage)->sin_addr.s_addr) >> 24 == 127;
+    return a->storage.ss_family == AF_UNIX ||
+           IN6_IS_ADDR_LOOPBACK(six((const struct sockaddr *)&a->storage));
 }
 
 void srv_address_host(const struct sockaddr *a, char *text, size_t size) {
@@ -145,22 +158,23 @@ void srv_address_host(const struct sockaddr *a, char *text, size_t size) {
     if (a && a->sa_family == AF_INET)
         done =
             inet_ntop(AF_INET, &((const struct sockaddr_in *)a)->sin_addr, text, (socklen_t)size);
+    else if (a && a->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(six(a)))
+        done = inet_ntop(AF_INET, six(a)->s6_addr + 12, text, (socklen_t)size);
     else if (a && a->sa_family == AF_INET6)
-        done = inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)a)->sin6_addr, text,
-                         (socklen_t)size);
+        done = inet_ntop(AF_INET6, six(a), text, (socklen_t)size);
     if (!done)
         snprintf(text, size, "unix");
 }
 
-void srv_address_url(const srv_address *a, char *text, size_t size) {
+void srv_address_url(const srv_address *a, const char *scheme, char *text, size_t size) {
     char host[INET6_ADDRSTRLEN];
     const struct sockaddr *any = (const struct sockaddr *)&a->storage;
     srv_address_host(any, host, sizeof host);
     if (a->storage.ss_family == AF_INET)
-        snprintf(text, size, "http://%s:%u", host,
+        snprintf(text, size, "%s://%s:%u", scheme, host,
                  ntohs(((const struct sockaddr_in *)&a->storage)->sin_port));
     else if (a->storage.ss_family == AF_INET6)
-        snprintf(text, size, "http://[%s]:%u", host,
+        snprintf(text, size, "%s://[%s]:%u", scheme, host,
                  ntohs(((const struct sockaddr_in6 *)&a->storage)->sin6_port));
     else
         snprintf(text, size, "unix:%s", srv_address_path(a));

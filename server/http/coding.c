@@ -65,6 +65,12 @@ static bool refuse_ratio(srv_exchange *x, size_t ratio) {
     return false;
 }
 
+static bool refuse_memory(srv_exchange *x) {
+    srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
+                      "there is no memory to decode the body now; try again a little later");
+    return false;
+}
+
 /* More room; false: beyond a limit. */
 static bool grow(srv_exchange *x, output *out) {
     const srv_config *config = x->req.app->config;
@@ -83,12 +89,9 @@ static bool grow(srv_exchange *x, output *out) {
     size_t room = out->room ? 2 * out->room : 4 * x->req.body_size;
     room = room < 16384 ? 16384 : room;
     room = room > most ? most : room;
-    char *block = srv_upload_memory(room + ATTN_ALIGN + 1);
+    char *block = attn_alloc(room + ATTN_ALIGN + 1);
     if (!block) {
-        srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
-                          "memory_bytes",
-                          "there is no memory for the decoded body now; try again a little later");
-        return false;
+        return refuse_memory(x);
     }
     if (out->size)
         memcpy(block, out->block + out->shift, out->size);
@@ -121,7 +124,7 @@ static bool run(srv_exchange *x, z_stream *z, bool gzip, output *out) {
         if (result == Z_BUF_ERROR && z->avail_out > 0)
             return refuse_stream(x, "ends early");
         if (result == Z_MEM_ERROR)
-            return refuse_stream(x, "needs memory that is not there");
+            return refuse_memory(x);
         if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
             return refuse_stream(x, "is not what its Content-Encoding says");
     }
@@ -132,7 +135,7 @@ static void place(srv_exchange *x, output *out) {
     size_t shift = srv_upload_shift(x, out->block, out->size);
     memmove(out->block + shift, out->block, out->size);
     out->block[shift + out->size] = 0;
-    attn_free(x->body);
+    srv_upload_drop(x);
     x->body = out->block;
     x->body_room = out->room;
     x->body_shift = shift;
@@ -149,7 +152,7 @@ bool srv_coding_decode(srv_exchange *x) {
     z.next_in = (Bytef *)(uintptr_t)x->req.body;
     z.avail_in = (uInt)x->req.body_size;
     if (inflateInit2(&z, gzip ? GZIP : ZLIB) != Z_OK)
-        return refuse_stream(x, "needs memory that is not there");
+        return refuse_memory(x);
     bool ok = run(x, &z, gzip, &out);
     inflateEnd(&z);
     if (ok)
@@ -160,8 +163,9 @@ bool srv_coding_decode(srv_exchange *x) {
 }
 
 static bool is_text(const char *type) {
-    return type && (!strncmp(type, "application/json", 16) || !strncmp(type, "text/", 5) ||
-                    !strncmp(type, "application/problem+json", 24));
+    return type &&
+           (!strncmp(type, "application/json", 16) || !strncmp(type, "text/", 5) ||
+            !strncmp(type, "image/svg+xml", 13) || !strncmp(type, "application/problem+json", 24));
 }
 
 void srv_coding_encode(srv_exchange *x, size_t most) {

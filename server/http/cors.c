@@ -10,24 +10,28 @@ static bool is_allowed(const srv_list *origins, const char *origin) {
     return false;
 }
 
-void srv_cors(srv_exchange *x, struct MHD_Response *response) {
+static bool add(struct MHD_Response *response, const char *name, const char *value) {
+    return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+bool srv_cors(srv_exchange *x, struct MHD_Response *response) {
     const srv_list *origins = &x->req.app->config->cors_origins;
     const char *origin = x->facts.origin;
     if (!origins->count)
-        return;
-    MHD_add_response_header(response, "Vary", "Origin");
+        return true;
+    bool ok = add(response, "Vary", "Origin");
     if (!origin || !is_allowed(origins, origin))
-        return;
-    MHD_add_response_header(response, "Access-Control-Allow-Origin", origin);
-    if (!strcmp(x->req.method, "OPTIONS") && x->facts.request_method) {
-        MHD_add_response_header(response, "Access-Control-Allow-Methods", x->match.allow);
-        MHD_add_response_header(response, "Access-Control-Allow-Headers",
-                                "Authorization, Content-Type, Inference-Header-Content-Length, "
-                                "X-Request-Id, traceparent");
-        MHD_add_response_header(response, "Access-Control-Max-Age", "600");
-    } else {
-        MHD_add_response_header(response, "Access-Control-Expose-Headers",
-                                "Inference-Header-Content-Length, Retry-After, X-Request-Id, "
-                                "Server-Timing, ETag");
-    }
+        return ok;
+    ok = ok && add(response, "Access-Control-Allow-Origin", origin);
+    if (!strcmp(x->req.method, "OPTIONS") && x->facts.request_method)
+        return ok && add(response, "Access-Control-Allow-Methods", x->match.allow) &&
+               add(response, "Access-Control-Allow-Headers",
+                   "Authorization, Content-Type, Inference-Header-Content-Length, "
+                   "X-Request-Id, traceparent") &&
+               add(response, "Access-Control-Max-Age", "600");
+    return ok && add(response, "Access-Control-Expose-Headers",
+                     "Inference-Header-Content-Length, Retry-After, X-Request-Id, "
+                     "Server-Timing, ETag, WWW-Authenticate, traceparent, X-Tile-Shape, "
+                     "X-Tile-Max-Range, X-Tile-Mean-Range, X-Tile-Encoding, X-Tile-Hidden, "
+                     "X-Tile-Pooling");
 }

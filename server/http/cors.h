@@ -5,7 +5,7 @@
 
 #include "http/exchange.h"
 
-/* Add what the Fetch standard asks for to the reply of x. */
-void srv_cors(srv_exchange *x, struct MHD_Response *response);
+/* Add what the Fetch standard asks for to the reply of x; false: out of memory. */
+bool srv_cors(srv_exchange *x, struct MHD_Response *response);
 
 #endif

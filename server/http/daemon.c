@@ -4,6 +4,8 @@
 #include "http/daemon.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "http/auth.h"
+#include "http/cut.h"
 #include "http/exchange.h"
 #include "http/guard.h"
+#include "http/tls.h"
 #include "http/upload.h"
 #include "http/watch.h"
 
@@ -20,6 +25,16 @@ static srv_link *link_of(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
+}
+
+/* Bytes that the kernel holds of an answer beyond what is on its way. Without a bound it takes
+ * megabytes for each client that does not read, a thousand of which use up the memory of all
+ * sockets; and what it holds counts as sent, so that nobody would see how slow they are. */
+#define UNSENT_MOST (128 * 1024)
+
+static void bound_unsent(int fd) {
+    int most = UNSENT_MOST;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
 }
 
 static void open_link(srv_daemon *d, struct MHD_Connection *connection, void **context) {
@@ -33,9 +48,12 @@ static void open_link(srv_daemon *d, struct MHD_Connection *connection, void **c
     const struct sockaddr *client = info ? info->client_addr : NULL;
     srv_address_host(client, link->client, sizeof link->client);
     link->tcp = client && (client->sa_family == AF_INET || client->sa_family == AF_INET6);
+    if (link->tcp)
+        bound_unsent(link->fd);
+    link->plain = !MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     link->daemon = d;
     atomic_store(&link->turn, 1);
-    atomic_store(&link->reading, true);
+    atomic_store(&link->stage, SRV_READING);
     pthread_mutex_lock(&d->lock);
     link->next = d->links;
     if (d->links)
@@ -92,7 +110,12 @@ static enum MHD_Result begin(srv_exchange *x, const char *url, const char *metho
         srv_upload_begin(x);
     bool has_body = x->facts.length > 0 || x->facts.chunked;
     bool waits = x->facts.expect && has_body;
-    if (x->refused && (x->close || waits || x->facts.length > SRV_SWALLOW_BYTES)) {
+    bool is_long = x->facts.length > SRV_SWALLOW_BYTES;
+    if (x->refused && is_long && !x->close && !waits && x->link->plain && !x->facts.origin) {
+        srv_cut_body(x); /* such a body is on its way already */
+        return MHD_YES;
+    }
+    if (x->refused && (x->close || waits || is_long)) {
         x->close = true;
         return srv_exchange_send(x);
     }
@@ -103,10 +126,9 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   const char *method, const char *version, const char *data,
                                   size_t *size, void **context) {
     srv_exchange *x = *context;
-    (void)cls;
-    (void)connection;
+    srv_daemon *d = cls;
     if (!x)
-        return MHD_NO;
+        return MHD_queue_response(connection, MHD_HTTP_SERVICE_UNAVAILABLE, d->shortage);
     if (x->phase == SRV_HEADER)
         return begin(x, url, method, version);
     if (*size) {
@@ -122,6 +144,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 /* The status that was sent, 499 when the client left first, or what the library itself refused
  * with. */
 static int final_status(const srv_exchange *x, enum MHD_RequestTerminationCode how) {
+    if (srv_link_is_cut(x->link))
+        return x->req.reply.status ? x->req.reply.status : 408;
     if (x->phase != SRV_SENT && x->phase != SRV_HEADER)
         return 499;
     if (x->phase == SRV_HEADER)
@@ -149,9 +173,13 @@ static void record(srv_exchange *x, int status, int64_t now) {
     srv_log_request(
         app->log,
         &(srv_log_entry){.id = req->id ? req->id : "",
+                         .trace = x->trace.id,
+                         .span = x->trace.span,
+                         .parent = x->trace.parent,
                          .method = method,
                          .route = label < router->label_count ? router->labels[label] : "none",
                          .client = x->link->client,
+                         .key = x->key ? srv_key_name(x->key) : "",
                          .status = status,
                          .bytes_in = x->bytes_in,
                          .bytes_out = bytes_out,
@@ -172,11 +200,12 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     *context = NULL;
     atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&x->link->turn, 1, memory_order_relaxed);
-    atomic_store_explicit(&x->link->reading, true, memory_order_relaxed);
+    srv_link_read(x->link);
     if (!d->is_ops) {
         record(x, final_status(x, how), attn_now_ns());
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, -1);
     }
+    srv_auth_end(x);
     atomic_fetch_sub(&d->in_flight, 1);
     srv_exchange_drop(x);
 }
@@ -190,16 +219,18 @@ static void on_panic(void *cls, const char *file, unsigned line, const char *rea
 
 static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *config) {
     unsigned limit = (unsigned)(d->is_ops ? 64 : config->connections);
+    bool plain = d->is_ops || !d->app->tls;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
     MHD_set_panic_func(on_panic, NULL);
     return MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, d,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, limit,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)config->idle_timeout_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)config->connection_bytes,
-        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)config->connection_bytes / 4,
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, d,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        d, MHD_OPTION_END);
+        plain ? flags : flags | MHD_USE_TLS, 0, NULL, NULL, on_request, d, MHD_OPTION_LISTEN_SOCKET,
+        fd, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)config->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)config->connection_bytes, MHD_OPTION_CONNECTION_MEMORY_INCREMENT,
+        (size_t)config->connection_bytes / 4, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        MHD_OPTION_URI_LOG_CALLBACK, on_request_line, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        d, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
+        plain ? MHD_OPTION_END : MHD_OPTION_ARRAY, srv_tls_options(), MHD_OPTION_END);
 }
 
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
@@ -218,10 +249,13 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
     d->app = app;
     d->router = router;
     d->is_ops = is_ops;
-    srv_address_url(address, d->url, sizeof d->url);
+    d->is_local = srv_address_is_local(address);
+    bool tls = app->tls && !is_ops;
+    srv_address_url(address, tls ? "https" : "http", d->url, sizeof d->url);
     const char *path = srv_address_path(address);
     d->unix_path = path ? strdup(path) : NULL;
-    d->mhd = start_mhd(d, fd, app->config);
+    d->shortage = srv_reply_shortage();
+    d->mhd = d->shortage ? start_mhd(d, fd, app->config) : NULL;
     if (!d->mhd)
         d->listen_fd = fd; /* still ours */
     if (!d->mhd || !srv_watch_start(d)) {
@@ -270,6 +304,8 @@ void srv_daemon_close(srv_daemon *d) {
         MHD_stop_daemon(d->mhd);
     if (d->listen_fd != MHD_INVALID_SOCKET)
         close(d->listen_fd);
+    if (d->shortage)
+        MHD_destroy_response(d->shortage);
     pthread_mutex_destroy(&d->lock);
     free(d->unix_path);
     free(d);

@@ -7,10 +7,16 @@
 
 #include "budget.h"
 #include "http/coding.h"
+#include "http/cut.h"
+#include "http/negotiate.h"
+#include "http/upload.h"
+#include "wire/peek.h"
 
 /* Larger replies that were made in place go out as they are: encoding takes a millisecond for each
  * 100 KiB, which the HTTP thread does not have. */
 #define IN_PLACE_CODING ((size_t)65536)
+
+#define PEEK_MOST ((size_t)65536)
 
 static void run_job(srv_job *job);
 
@@ -35,6 +41,7 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
         memcpy(x->text, query + 1, strlen(query + 1));
     x->params = x->text + length + 1;
     x->bad_uri = has_bad_bytes(uri);
+    x->target_end = uri + length;
     x->daemon = daemon;
     x->link = link;
     x->refs = 1;
@@ -50,7 +57,7 @@ void srv_exchange_drop(srv_exchange *x) {
     if (--x->refs)
         return;
     attn_arena_free(x->req.arena);
-    attn_free(x->body);
+    srv_upload_drop(x);
     free(x);
 }
 
@@ -83,6 +90,7 @@ static void blame_budget(srv_exchange *x, size_t refusals) {
 static bool run_in_place(srv_exchange *x, size_t memory) {
     if (!srv_exchange_arena(x, memory))
         return true;
+    size_t refusals = srv_budget_refusals();
     x->req.in_place = true;
     srv_outcome outcome = x->match.route->run(&x->req);
     x->req.in_place = false;
@@ -94,16 +102,14 @@ static bool run_in_place(srv_exchange *x, size_t memory) {
         return false;
     }
     end_reply(x, outcome);
+    blame_budget(x, refusals);
     return true;
 }
 
 /* Hand-off 2: the exchange belongs to the HTTP thread again. */
 static void come_back(srv_exchange *x) {
     struct MHD_Connection *connection = x->connection;
-    attn_free(x->body);
-    x->body = NULL;
-    x->req.body = "";
-    x->req.body_size = 0;
+    srv_upload_drop(x);
     pthread_mutex_lock(&x->daemon->lock);
     x->link->suspended = NULL;
     x->phase = SRV_BACK;
@@ -114,13 +120,15 @@ static void come_back(srv_exchange *x) {
 void srv_exchange_give_up(srv_exchange *x, srv_code code) {
     static const char *const why[] = {
         [SRV_DEADLINE] = "the time for the request ran out while it waited in the queue",
+        [SRV_QUEUE_FULL] =
+            "the queue is standing, and the request would not have been done in time",
         [SRV_TIMEOUT] = "the client closed the connection",
         [SRV_DRAINING] = "the server is shutting down",
     };
     x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
     srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
     srv_problem(&x->req, code, NULL, "%s", why[code]);
-    if (code == SRV_DEADLINE)
+    if (code == SRV_DEADLINE || code == SRV_QUEUE_FULL)
         srv_meter_add(x->req.app->meters, SRV_EXPIRED_IN_QUEUE, 1);
     come_back(x);
 }
@@ -138,6 +146,7 @@ static void run_job(srv_job *job) {
         return;
     }
     x->req.queued_ns = now - x->enqueued_ns;
+    srv_budget_leave(srv_admission_spare(app->admission));
     if (srv_exchange_arena(x, (size_t)app->config->max_request_bytes)) {
         size_t refusals = srv_budget_refusals();
         attn_pool_enter(app->pool);
@@ -151,6 +160,7 @@ static void run_job(srv_job *job) {
             srv_problem(&x->req, SRV_DRAINING, NULL, "the server is shutting down");
     }
     srv_coding_encode(x, SIZE_MAX);
+    srv_budget_leave(0);
     come_back(x);
 }
 
@@ -161,6 +171,18 @@ static void refuse_full(srv_exchange *x) {
                           "all places in the queue are taken; try again a little later");
 }
 
+/* Its own timeout_ms counts while a request waits, and while it is decoded: a few bytes can ask for
+ * tensors that take seconds. Of long bodies it is known once they are decoded. */
+static void hurry(srv_exchange *x) {
+    srv_request *req = &x->req;
+    if (!srv_type_is_json(req->content_type) || x->facts.encoding || req->infer_header ||
+        req->body_size > PEEK_MOST)
+        return;
+    int64_t by = req->start_ns + srv_peek_timeout(req->body, req->body_size) * 1000000;
+    if (by > req->start_ns && by < req->control.deadline_ns)
+        req->control.deadline_ns = by;
+}
+
 /* Hand-off 1. Suspended first: the request may be done before the push returns. */
 static enum MHD_Result enqueue(srv_exchange *x) {
     srv_queue *queue = x->req.app->queue;
@@ -168,6 +190,7 @@ static enum MHD_Result enqueue(srv_exchange *x) {
         refuse_full(x);
         return srv_exchange_send(x);
     }
+    hurry(x);
     x->job.deadline_ns = x->req.control.deadline_ns;
     x->enqueued_ns = attn_now_ns();
     pthread_mutex_lock(&x->daemon->lock);
@@ -185,10 +208,13 @@ static enum MHD_Result enqueue(srv_exchange *x) {
 enum MHD_Result srv_exchange_run(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     const srv_route *route = x->match.route;
+    srv_admission_close(x->req.app->admission, &x->incoming);
+    x->req.if_none_match = x->facts.if_none_match;
     x->req.body = x->body ? x->body + x->body_shift : "";
     x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
     atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
-    atomic_store_explicit(&x->link->reading, false, memory_order_relaxed);
+    if (!srv_link_claim(x->link))
+        return MHD_NO;
     bool done = false;
     if (route->place == SRV_HERE)
         done = run_in_place(x, (size_t)config->max_request_bytes);

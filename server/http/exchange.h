@@ -10,9 +10,12 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
+#include "admission.h"
 #include "app.h"
 #include "http/router.h"
+#include "keys.h"
 #include "request.h"
+#include "trace.h"
 
 typedef struct srv_link srv_link;
 typedef struct srv_exchange srv_exchange;
@@ -21,10 +24,12 @@ struct srv_daemon {
     srv_app *app;
     const srv_router *router;
     struct MHD_Daemon *mhd;
+    struct MHD_Response *shortage; /* a 503 that is ready for when there is no memory for another */
     int listen_fd;
     char *unix_path; /* to unlink at the end, or NULL */
     char url[160];   /* as printed: "http://127.0.0.1:8080" */
     bool is_ops;     /* the operations port: keeps answering while draining */
+    bool is_local;   /* only this machine reaches it: loopback or a unix socket */
     atomic_int in_flight;
     pthread_mutex_t lock; /* links, and each link's `suspended` */
     srv_link *links;
@@ -33,19 +38,28 @@ struct srv_daemon {
     bool watching, stop_watching;
 };
 
+enum {
+    SRV_READING,   /* nothing to do but wait for bytes of the client */
+    SRV_ANSWERING, /* the request is here */
+    SRV_CUT,       /* given up, the socket is shut down */
+};
+
 struct srv_link {
     srv_daemon *daemon;
     srv_link *next, *previous;
     int fd;
-    bool tcp;
+    bool tcp, plain;             /* plain: no TLS */
     _Atomic int64_t deadline_ns; /* the watcher closes the socket after this; 0 = none */
     atomic_uint turn;            /* odd: between requests; even: a request is under way */
-    atomic_bool reading;         /* nothing to do but wait for bytes of the client */
+    atomic_int stage;            /* SRV_READING, …: http/cut.h */
     srv_exchange *suspended;
     /* The watcher's own, for a header that has begun to come in: */
     unsigned seen_turn;
     uint64_t seen_bytes;
     int64_t header_since_ns, look_ns;
+    /* and for a reply that goes out: */
+    unsigned taken_turn;
+    uint64_t taken_bytes;
     char client[64];
 };
 
@@ -59,11 +73,17 @@ typedef enum srv_phase {
 
 /* What the guards found in the header; texts belong to the HTTP library. */
 typedef struct srv_facts {
-    const char *origin, *if_none_match, *request_method; /* of a CORS preflight */
-    const char *accept, *type, *id, *expect, *length_text, *transfer, *encoding, *infer_header;
+    const char *origin, *if_match, *if_none_match, *request_method; /* of a CORS preflight */
+    const char *accept, *type, *id, *trace, *expect, *length_text, *transfer, *encoding,
+        *infer_header;
     const char *accept_encoding;
-    unsigned hosts, lengths, transfers;
+    const char *authorization;
+    unsigned authorizations;
+    unsigned hosts, lengths, transfers, traces;
     bool bad_name; /* a header name that is no token */
+    bool bad_value, bad_host;
+    const char *line_end; /* of the line before, in the library's buffer */
+    bool hidden;          /* bytes that the library did not hand on, or a bare LF */
     bool has_length, chunked;
     uint64_t length; /* Content-Length */
 } srv_facts;
@@ -77,6 +97,7 @@ struct srv_exchange {
     srv_phase phase;
     srv_facts facts;
     srv_match match;
+    srv_incoming incoming; /* what admission knows of the body */
     char *body;
     size_t body_room;
     size_t body_shift;            /* where in `body` it begins, so that its tensors are aligned */
@@ -84,9 +105,13 @@ struct srv_exchange {
     bool refused;                 /* the reply is in req.reply; the rest of the body is swallowed */
     bool close;                   /* the reply closes the connection */
     bool bad_uri;                 /* control bytes or %00 in the request line */
+    srv_key *key;                 /* held until the end, or NULL */
+    bool key_runs;                /* it counts among the running requests of the key */
     atomic_int gone;              /* the client left while suspended */
+    const char *target_end;       /* in the library's buffer */
     int refs;
     int64_t enqueued_ns;
+    srv_trace trace;
     char id[136], type[96];
     char *params; /* room for the route's parameters */
     char text[];  /* the query, then params */
@@ -98,6 +123,8 @@ void srv_exchange_drop(srv_exchange *x); /* one reference less */
 /* An empty arena for the request; false: a problem reply is set. */
 bool srv_exchange_arena(srv_exchange *x, size_t limit);
 
+/* The 503 of srv_daemon.shortage, a reference; NULL: out of memory. */
+struct MHD_Response *srv_reply_shortage(void);
 /* The reply of x into the HTTP library's hands. */
 enum MHD_Result srv_exchange_send(srv_exchange *x);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "budget.h"
+#include "http/auth.h"
 #include "http/coding.h"
 #include "http/negotiate.h"
 
@@ -27,17 +27,50 @@ static bool is(const char *key, size_t size, const char *name) {
     return strlen(name) == size && !strncasecmp(key, name, size);
 }
 
+/* A NUL or a bare CR in a value, which other servers read as its end. */
+static bool has_controls(const char *value, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)value[i];
+        if ((c < ' ' && c != '\t') || c == 0x7f)
+            return true;
+    }
+    return false;
+}
+
+/* What may stand in "host:port" (RFC 3986, 3.2.2); it may be empty. */
+static bool is_host(const char *value) {
+    size_t n = strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                             "-._~%!$&'()*+;=:[]");
+    return value[n + strspn(value + n, " \t")] == 0;
+}
+
+/* libmicrohttpd up to 0.9.75 cuts a line at a NUL, loses folded lines, takes a name that is empty
+ * for the end of the header, and gives no sign of any of it. But its texts lie where they came in,
+ * so every line must begin two bytes behind the end of the one before (CR LF). Later versions
+ * refuse such headers themselves. */
+static bool hides_lines(void) {
+    return strverscmp(MHD_get_version(), "0.9.75") <= 0;
+}
+
+/* The last line must be followed by an empty one; the library has put zeroes for CR and LF. */
+static bool ends_cleanly(const char *line_end) {
+    static const char zeroes[4];
+    return !memcmp(line_end, zeroes, sizeof zeroes);
+}
+
 static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_size,
                                const char *value, size_t value_size) {
     srv_facts *f = cls;
     (void)kind;
-    (void)value_size;
     if (!value)
         value = "";
+    f->hidden = f->hidden || key - f->line_end != 2;
+    f->line_end = value + value_size;
+    f->bad_value = f->bad_value || has_controls(value, value_size);
     if (!is_token(key, key_size))
         f->bad_name = true;
     else if (is(key, key_size, "Host"))
-        f->hosts++;
+        f->hosts++, f->bad_host = f->bad_host || !is_host(value);
     else if (is(key, key_size, "Accept"))
         f->accept = f->accept ? f->accept : value;
     else if (is(key, key_size, "Content-Type"))
@@ -50,14 +83,20 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
         f->encoding = value;
     else if (is(key, key_size, "Accept-Encoding"))
         f->accept_encoding = value;
+    else if (is(key, key_size, "Authorization"))
+        f->authorization = value, f->authorizations++;
     else if (is(key, key_size, "Expect"))
         f->expect = value;
     else if (is(key, key_size, "Origin"))
         f->origin = value;
     else if (is(key, key_size, "X-Request-Id"))
         f->id = value;
+    else if (is(key, key_size, "traceparent"))
+        f->trace = value, f->traces++;
     else if (is(key, key_size, "Inference-Header-Content-Length"))
         f->infer_header = value;
+    else if (is(key, key_size, "If-Match"))
+        f->if_match = value;
     else if (is(key, key_size, "If-None-Match"))
         f->if_none_match = value;
     else if (is(key, key_size, "Access-Control-Request-Method"))
@@ -89,18 +128,28 @@ static void refuse_framing(srv_exchange *x, srv_code code, const char *why) {
 
 static void check_framing(srv_exchange *x, const char *version) {
     srv_facts *f = &x->facts;
-    bool http11 = !strcmp(version, "HTTP/1.1");
+    bool http10 = !strcmp(version, "HTTP/1.0");
     if (x->bad_uri)
         refuse_framing(x, SRV_BAD_REQUEST, "the request target holds control characters");
+    else if (f->hidden)
+        refuse_framing(x, SRV_BAD_REQUEST,
+                       "the request line or a header holds a NUL, an empty name or a folded line, "
+                       "or ends in something else than CR LF");
     else if (f->bad_name)
         refuse_framing(x, SRV_BAD_REQUEST, "a header name holds characters that no name may hold");
+    else if (f->bad_value)
+        refuse_framing(x, SRV_BAD_REQUEST, "a header value holds control characters");
+    else if (f->transfers && http10)
+        refuse_framing(x, SRV_BAD_REQUEST, "HTTP/1.0 knows no Transfer-Encoding");
     else if (f->transfers && f->lengths)
         refuse_framing(x, SRV_BAD_REQUEST,
                        "Transfer-Encoding and Content-Length exclude each other");
     else if (f->lengths > 1)
         refuse_framing(x, SRV_BAD_REQUEST, "more than one Content-Length");
-    else if (f->hosts > 1 || (http11 && !f->hosts))
+    else if (f->hosts > 1 || (!http10 && !f->hosts))
         refuse_framing(x, SRV_BAD_REQUEST, "exactly one Host header is needed");
+    else if (f->bad_host)
+        refuse_framing(x, SRV_BAD_REQUEST, "the Host header is no host and port");
     else if (f->transfers > 1 || (f->transfers && strcasecmp(f->transfer, "chunked")))
         refuse_framing(x, SRV_UNSUPPORTED, "the only transfer coding understood is \"chunked\"");
     else if (f->lengths && !parse_length(f->length_text, &f->length))
@@ -127,6 +176,15 @@ static void take_id(srv_exchange *x) {
     x->req.id = x->id;
 }
 
+/* Two headers name no trace. */
+static void take_trace(srv_exchange *x) {
+    srv_app *app = x->req.app;
+    uint64_t random[3], n = atomic_fetch_add_explicit(&app->traces, 3, memory_order_relaxed);
+    for (size_t i = 0; i < 3; i++)
+        random[i] = attn_rng_bits(app->trace_key[i & 1], n + i);
+    srv_trace_begin(&x->trace, x->facts.traces == 1 ? x->facts.trace : NULL, random);
+}
+
 /* Does the header alone make it impossible to run this? In the order of what helps the client most.
  */
 static void check_request(srv_exchange *x) {
@@ -149,7 +207,8 @@ static void check_request(srv_exchange *x) {
                     "the content codings understood are gzip, deflate and identity");
         srv_reply_header(req, "Accept-Encoding", "gzip, deflate, identity");
         refuse(x);
-    } else if (route->fields && !srv_type_is_body(req->content_type)) {
+    } else if (!strcmp(route->method, "POST") && route->fields &&
+               !srv_type_is_body(req->content_type)) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the body must be JSON (\"Content-Type: application/json\", or none at all) or "
                     "safetensors (application/vnd.safetensors)");
@@ -164,35 +223,13 @@ static void check_request(srv_exchange *x) {
         srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
         refuse(x);
     } else if (!(req->accept = srv_accept_choose(f->accept, route->produces))) {
+        char types[256];
         srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",
-                    srv_accept_names(route->produces));
+                    srv_accept_names(route->produces, types, sizeof types));
         refuse(x);
     } else if (srv_coding_choose(f->accept_encoding) == SRV_UNKNOWN_CODING) {
         srv_problem(req, SRV_NOT_ACCEPTABLE, NULL,
                     "the content codings of answers are identity, gzip and deflate");
-        refuse(x);
-    }
-}
-
-/* Is there room for the body, and later for the request? */
-static void check_load(srv_exchange *x) {
-    srv_request *req = &x->req;
-    const srv_config *config = req->app->config;
-    uint64_t length = x->facts.length, cap = (uint64_t)config->max_body_bytes;
-    size_t total = srv_budget_total();
-    if (length > cap) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
-                          "the body has %llu bytes, at most %llu are taken",
-                          (unsigned long long)length, (unsigned long long)cap);
-        refuse(x);
-    } else if (length >= total - total / 16) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)total, "memory_bytes",
-                          "the body has %llu bytes, more than all requests together may hold",
-                          (unsigned long long)length);
-        refuse(x);
-    } else if (length > (uint64_t)config->in_place_bytes && srv_queue_is_full(req->app->queue)) {
-        srv_problem_limit(req, SRV_QUEUE_FULL, NULL, (double)config->queue_length, "queue_length",
-                          "all places in the queue are taken; try again a little later");
         refuse(x);
     }
 }
@@ -221,27 +258,35 @@ static void take_type(srv_exchange *x) {
 
 void srv_guard(srv_exchange *x, const char *url, const char *method, const char *version) {
     srv_request *req = &x->req;
+    x->facts.line_end = version + strlen(version);
     MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, look_at, &x->facts);
+    bool hidden = x->facts.hidden || version - x->target_end != 1;
+    x->facts.hidden = hides_lines() && (hidden || !ends_cleanly(x->facts.line_end));
     req->method = method;
     req->path = url;
     take_id(x);
+    take_trace(x);
     take_type(x);
     take_encoding(x);
     req->infer_header = x->facts.infer_header;
     bool star = !strcmp(method, "OPTIONS") && !strcmp(url, "*");
     /* The ops port has a few rows of the same table. */
-    bool hidden = x->daemon->is_ops && !is_status_path(url);
-    srv_router_find(x->daemon->router, method, hidden ? "" : url, x->params, &x->match);
+    bool closed = x->daemon->is_ops && !is_status_path(url);
+    srv_router_find(x->daemon->router, method, closed ? "" : url, x->params, &x->match);
     req->params[0] = x->match.params[0];
     req->params[1] = x->match.params[1];
     check_framing(x, version);
     if (x->refused)
         return;
-    if (atomic_load_explicit(&req->app->draining, memory_order_relaxed) && !is_status_path(url)) {
+    if (atomic_load_explicit(&req->app->draining, memory_order_relaxed) == SRV_REFUSING &&
+        !is_status_path(url)) {
         srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
         x->refused = x->close = true;
         return;
     }
+    srv_auth(x);
+    if (x->refused)
+        return;
     if (!strcmp(method, "OPTIONS") && (star || x->match.label < x->daemon->router->label_count)) {
         srv_reply_set(req, 204, NULL, "", 0);
         srv_reply_header(req, "Allow", star ? "GET, HEAD, POST, OPTIONS" : x->match.allow);
@@ -249,6 +294,7 @@ void srv_guard(srv_exchange *x, const char *url, const char *method, const char 
         return;
     }
     check_request(x);
-    if (!x->refused)
-        check_load(x);
+    if (!x->refused &&
+        !srv_admission_header(req->app->admission, req, x->facts.length, req->start_ns))
+        refuse(x);
 }

@@ -2,6 +2,7 @@
  * weight. */
 #include "http/negotiate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,6 +17,10 @@ static const struct {
     {SRV_ACCEPT_TEXT, "text/plain", "text/*"},
     {SRV_ACCEPT_SAFETENSORS, "application/vnd.safetensors", "application/*"},
     {SRV_ACCEPT_NPY, "application/x-npy", "application/*"},
+    {SRV_ACCEPT_PNG, "image/png", "image/*"},
+    {SRV_ACCEPT_SVG, "image/svg+xml", "image/*"},
+    {SRV_ACCEPT_CSV, "text/csv", "text/*"},
+    {SRV_ACCEPT_OCTETS, SRV_OCTETS, "application/*"},
 };
 #define KNOWN (sizeof known / sizeof *known)
 
@@ -47,18 +52,19 @@ bool srv_type_is_utf8(const char *header) {
     return false;
 }
 
-const char *srv_accept_names(unsigned produces) {
-    switch (produces) {
-    case SRV_ACCEPT_JSON:
-        return "application/json";
-    case SRV_ACCEPT_TEXT:
-        return "text/plain";
-    case SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY:
-        return "application/json, text/plain, application/vnd.safetensors or, of one tensor, "
-               "application/x-npy";
-    default:
-        return "application/json or text/plain";
+const char *srv_accept_names(unsigned produces, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < KNOWN && used < size; i++) {
+        if (!(produces & known[i].bit))
+            continue;
+        produces &= ~known[i].bit;
+        const char *join = used == 0 ? "" : produces ? ", " : " or ";
+        int n = snprintf(text + used, size - used, "%s%s%s", join, known[i].type,
+                         known[i].bit == SRV_ACCEPT_NPY ? " (of one tensor)" : "");
+        used += n > 0 ? (size_t)n : 0;
     }
+    return text;
 }
 
 /* "0.25" -> 250; anything else that is no weight -> 0. */

@@ -3,6 +3,7 @@
 #define SRV_NEGOTIATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* The types of bodies that srv_decode reads, for Accept-Post. */
 #define SRV_BODY_TYPES "application/json, application/vnd.safetensors"
@@ -18,6 +19,7 @@ bool srv_type_is_utf8(const char *header);
 /* The one SRV_ACCEPT_* bit of `produces` that an Accept header ranks highest (ties: JSON); 0: none.
  * `accept` NULL: everything. */
 unsigned srv_accept_choose(const char *accept, unsigned produces);
-const char *srv_accept_names(unsigned produces); /* for error texts */
+/* The types of `produces` for error texts: "application/json, text/plain or image/png". */
+const char *srv_accept_names(unsigned produces, char *text, size_t size);
 
 #endif

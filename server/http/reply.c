@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "http/cors.h"
+#include "http/cut.h"
 #include "http/exchange.h"
 #include "line.h"
 
@@ -11,86 +12,131 @@ static void free_response(void *cls) {
     srv_exchange_drop(cls);
 }
 
-static void add_timing(srv_exchange *x, struct MHD_Response *response) {
+/* A header that is left out can make the rest untrue, a Content-Encoding for instance. */
+static bool add(struct MHD_Response *response, const char *name, const char *value) {
+    return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static bool add_timing(srv_exchange *x, struct MHD_Response *response) {
     char text[160], *p = text;
     p = srv_put_ms(srv_put(p, "queue;dur="), x->req.queued_ns);
     p = srv_put_ms(srv_put(p, ", decode;dur="), x->req.decode_ns);
     p = srv_put_ms(srv_put(p, ", compute;dur="), x->req.compute_ns);
     p = srv_put_ms(srv_put(p, ", encode;dur="), x->req.encode_ns);
     *p = 0;
-    MHD_add_response_header(response, "Server-Timing", text);
+    return add(response, "Server-Timing", text);
 }
 
-/* FNV-1a, 64 bits: tells two states of a constant document apart, which is all a strong tag must.
- */
-static void make_tag(const char *body, size_t size, char tag[20]) {
-    uint64_t hash = 0xcbf29ce484222325u;
+/* FNV-1a, 64 bits: tells two states of a document apart, which is all a strong tag must. */
+static uint64_t hash_of(uint64_t hash, const void *data, size_t size) {
+    const unsigned char *bytes = data;
     for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)body[i]) * 0x100000001b3u;
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static void make_tag(const srv_reply *reply, char tag[20]) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    if (!reply->pieces)
+        hash = hash_of(hash, reply->body, reply->size);
+    for (size_t i = 0; reply->pieces && i < reply->piece_count; i++)
+        hash = hash_of(hash, reply->pieces[i].data, reply->pieces[i].size);
     tag[0] = '"';
     for (int i = 0; i < 16; i++, hash >>= 4)
         tag[1 + i] = "0123456789abcdef"[hash & 15];
     memcpy(tag + 17, "\"", 2);
 }
 
-static bool tag_matches(const char *list, const char *tag) {
-    return list && (!strcmp(list, "*") || strstr(list, tag));
-}
-
-static bool has_header(const srv_reply *reply, const char *name) {
-    for (size_t i = 0; i < reply->header_count; i++)
-        if (!strcasecmp(reply->headers[i].name, name))
+/* Is the tag among those of If-Match or If-None-Match? Tags hold no quotes, so that the text with
+ * them around it cannot be found by chance; a weak one ("W/") only counts where that is enough. */
+static bool tag_matches(const char *list, const char *tag, bool weak) {
+    size_t size = strlen(tag);
+    if (!strcmp(list, "*"))
+        return true;
+    for (const char *p = list; (p = strstr(p, tag)); p += size)
+        if (weak || p - list < 2 || memcmp(p - 2, "W/", 2) != 0)
             return true;
     return false;
 }
 
-/* Documents that a GET finds always the same carry a tag; the rest must not be kept. `tag`: "" or
- * the text to send. */
-static void decide_caching(srv_exchange *x, char tag[20]) {
+static const char *header_of(const srv_reply *reply, const char *name) {
+    for (size_t i = 0; i < reply->header_count; i++)
+        if (!strcasecmp(reply->headers[i].name, name))
+            return reply->headers[i].value;
+    return NULL;
+}
+
+/* RFC 9110, 13.2.2: If-Match first, then If-None-Match. */
+static void judge(srv_exchange *x, const char *tag) {
     srv_reply *reply = &x->req.reply;
-    bool get = !strcmp(x->req.method, "GET") || !strcmp(x->req.method, "HEAD");
-    tag[0] = 0;
-    if (has_header(reply, "Cache-Control"))
-        return;
-    if (!get || reply->status != 200) {
-        if (strcmp(x->req.method, "OPTIONS"))
-            srv_reply_header(&x->req, "Cache-Control", "no-store");
-        return;
-    }
-    make_tag(reply->body, reply->size, tag);
-    srv_reply_header(&x->req, "Cache-Control", "no-cache");
-    if (tag_matches(x->facts.if_none_match, tag)) {
+    const srv_facts *f = &x->facts;
+    if (f->if_match && !tag_matches(f->if_match, tag, false)) {
+        srv_problem(&x->req, SRV_PRECONDITION, NULL, "this is %s, which If-Match does not name",
+                    tag);
+        srv_reply_header(&x->req, "Cache-Control", "no-store");
+    } else if (f->if_none_match && tag_matches(f->if_none_match, tag, true)) {
         reply->status = 304;
         reply->size = 0;
         reply->body = "";
+        reply->pieces = NULL;
     }
 }
 
-static void add_headers(srv_exchange *x, struct MHD_Response *response, const char *tag) {
+/* What a GET finds carries a tag, its handler's or one made from the bytes, unless it is of this
+ * moment (no-store); what is not of a GET must not be kept. `tag`: "" or a text to send. */
+static void decide_caching(srv_exchange *x, char tag[20]) {
+    srv_reply *reply = &x->req.reply;
+    const char *kept = header_of(reply, "Cache-Control"), *own = header_of(reply, "ETag");
+    bool get = !strcmp(x->req.method, "GET") || !strcmp(x->req.method, "HEAD");
+    tag[0] = 0;
+    if (!get || reply->status != 200) {
+        if (!kept && strcmp(x->req.method, "OPTIONS"))
+            srv_reply_header(&x->req, "Cache-Control", "no-store");
+        return;
+    }
+    if (kept && !own && !strcmp(kept, "no-store"))
+        return;
+    if (!own)
+        make_tag(reply, tag);
+    if (!kept)
+        srv_reply_header(&x->req, "Cache-Control", "no-cache");
+    judge(x, own ? own : tag);
+    if (reply->status >= 400)
+        tag[0] = 0;
+}
+
+static bool add_trace(const srv_exchange *x, struct MHD_Response *response) {
+    char text[SRV_TRACE_TEXT + 1];
+    srv_trace_text(&x->trace, text);
+    return add(response, "traceparent", text);
+}
+
+/* false: out of memory. */
+static bool add_headers(srv_exchange *x, struct MHD_Response *response, const char *tag) {
     const srv_reply *reply = &x->req.reply;
-    if (reply->type && reply->status != 304)
-        MHD_add_response_header(response, "Content-Type", reply->type);
-    MHD_add_response_header(response, "X-Request-Id", x->req.id);
-    if (!x->refused)
-        add_timing(x, response);
-    for (size_t i = 0; i < reply->header_count; i++)
-        MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value);
+    bool ok = !reply->type || reply->status == 304 || add(response, "Content-Type", reply->type);
+    ok = ok && add(response, "X-Request-Id", x->req.id) && add_trace(x, response);
+    ok = ok && (x->refused || add_timing(x, response));
+    for (size_t i = 0; ok && i < reply->header_count; i++)
+        ok = add(response, reply->headers[i].name, reply->headers[i].value);
     if (*tag)
-        MHD_add_response_header(response, "ETag", tag);
+        ok = ok && add(response, "ETag", tag);
     if (x->match.route) {
         bool several = x->match.route->produces & (x->match.route->produces - 1);
-        MHD_add_response_header(response, "Vary",
-                                several ? "Accept, Accept-Encoding" : "Accept-Encoding");
+        ok = ok && add(response, "Vary", several ? "Accept, Accept-Encoding" : "Accept-Encoding");
     }
-    srv_cors(x, response);
+    ok = ok && srv_cors(x, response);
     if (x->close || atomic_load_explicit(&x->req.app->draining, memory_order_relaxed))
-        MHD_add_response_header(response, "Connection", "close");
+        ok = ok && add(response, "Connection", "close");
+    return ok;
 }
 
-/* The slowest rate that is served bounds the time of the download. */
+/* The slowest rate that is served bounds the time of the download: step by step where the watcher
+ * sees what the client has taken (TCP), else as a whole. */
 static void set_deadline(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
-    double allowed = (double)x->req.reply.size / (double)config->min_rate_bytes;
+    size_t unseen = x->link->tcp ? 0 : x->req.reply.size;
+    double allowed = (double)unseen / (double)config->min_rate_bytes;
     int64_t ns = config->header_timeout_ms * 1000000 + (int64_t)(allowed * 1e9);
     atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + ns, memory_order_relaxed);
 }
@@ -109,19 +155,45 @@ static struct MHD_Response *make_response(srv_exchange *x) {
                 : NULL;
 }
 
-enum MHD_Result srv_exchange_send(srv_exchange *x) {
-    srv_reply *reply = &x->req.reply;
+/* The whole response, with a reference to the exchange; NULL: out of memory. */
+static struct MHD_Response *prepare(srv_exchange *x) {
     char tag[20];
+    if (!srv_link_claim(x->link))
+        return MHD_NO;
     decide_caching(x, tag);
     struct MHD_Response *response = make_response(x);
     if (!response)
-        return MHD_NO;
+        return NULL;
     x->refs++;
-    add_headers(x, response, tag);
-    atomic_store_explicit(&x->link->reading, false, memory_order_relaxed);
+    if (add_headers(x, response, tag))
+        return response;
+    MHD_destroy_response(response);
+    return NULL;
+}
+
+struct MHD_Response *srv_reply_shortage(void) {
+    srv_request bare = {.path = NULL};
+    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s", ""); /* without an arena: constant texts */
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        bare.reply.size, (void *)(uintptr_t)bare.reply.body, MHD_RESPMEM_PERSISTENT);
+    bool ok = response && add(response, "Content-Type", bare.reply.type) &&
+              add(response, "Retry-After", "1") && add(response, "Cache-Control", "no-store") &&
+              add(response, "Connection", "close");
+    if (ok || !response)
+        return response;
+    MHD_destroy_response(response);
+    return NULL;
+}
+
+enum MHD_Result srv_exchange_send(srv_exchange *x) {
+    struct MHD_Response *response = prepare(x), *shortage = x->daemon->shortage;
+    if (!response)
+        srv_problem(&x->req, SRV_MEMORY_BUDGET, NULL, "there was no memory to send the answer");
     set_deadline(x);
     x->phase = SRV_SENT;
-    enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)reply->status, response);
-    MHD_destroy_response(response);
+    enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)x->req.reply.status,
+                                                response ? response : shortage);
+    if (response)
+        MHD_destroy_response(response);
     return queued;
 }

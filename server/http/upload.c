@@ -1,70 +1,85 @@
-/* A body goes once into one buffer, sized from Content-Length; a chunked one grows by doubling. The
- * buffer counts against the memory budget from the start, so a body that is accepted has its place.
- */
+/* A body goes into one buffer that grows with what has come, sixteenfold up to Content-Length: an
+ * announced length costs nothing before its bytes are here, and few bytes are copied. Chunked ones
+ * grow by doubling. Admission says whether there is memory. */
 #include "http/upload.h"
 
 #include <string.h>
 
+#include "admission.h"
 #include "budget.h"
+#include "http/cut.h"
 #include "wire/container.h"
 #include "wire/infer.h"
 
-#define CHUNKED_FIRST ((size_t)16384)
+enum { CHUNKED_FIRST = 16384, FIRST = 65536, FASTER = 16 };
+
+void srv_upload_drop(srv_exchange *x) {
+    srv_admission_close(x->req.app->admission, &x->incoming);
+    srv_admission_drop(x->req.app->admission, &x->incoming, x->body);
+    x->body = NULL;
+    x->req.body = "";
+    x->req.body_size = 0;
+}
 
 static void refuse_memory(srv_exchange *x) {
-    attn_free(x->body);
-    x->body = NULL;
+    srv_upload_drop(x);
     srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
                       "there is no memory for the body now; try again a little later");
     x->refused = true;
 }
 
-char *srv_upload_memory(size_t size) {
-    return srv_budget_fits(size + srv_budget_total() / 16) ? attn_alloc(size) : NULL;
+/* Admission takes the memory of the slowest when it is short (on the HTTP thread, as all here). */
+static void give_way(srv_incoming *incoming) {
+    srv_exchange *x = (srv_exchange *)(void *)((char *)incoming - offsetof(srv_exchange, incoming));
+    refuse_memory(x);
+    srv_cut_body(x);
 }
 
 void srv_upload_begin(srv_exchange *x) {
-    if (x->facts.length == 0)
+    const srv_config *config = x->req.app->config;
+    if (x->facts.length == 0 && !x->facts.chunked)
         return;
-    x->body_room = (size_t)x->facts.length;
-    x->body = srv_upload_memory(x->body_room + ATTN_ALIGN + 1);
-    if (!x->body)
-        refuse_memory(x);
+    x->incoming.give_way = give_way;
+    srv_admission_open(x->req.app->admission, &x->incoming,
+                       x->facts.chunked ? (uint64_t)config->max_body_bytes : x->facts.length,
+                       x->req.start_ns);
 }
 
 static void refuse_size(srv_exchange *x, size_t cap) {
-    attn_free(x->body);
-    x->body = NULL;
+    srv_upload_drop(x);
     srv_problem_limit(&x->req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
                       "the body has more than %zu bytes", cap);
     x->refused = true;
 }
 
-/* Room for `need` bytes and a NUL. */
+/* Room for `need` bytes, the shift and a NUL. */
 static bool grow(srv_exchange *x, size_t need, size_t cap) {
     if (need <= x->body_room && x->body)
         return true;
-    size_t room = x->body_room > CHUNKED_FIRST ? x->body_room : CHUNKED_FIRST;
-    while (room < need)
-        room *= 2;
-    room = room > cap ? cap : room;
-    char *body = srv_upload_memory(room + ATTN_ALIGN + 1);
+    bool chunked = x->facts.chunked;
+    size_t most = chunked ? cap : (size_t)x->facts.length;
+    size_t room = chunked ? CHUNKED_FIRST : FIRST, factor = chunked ? 2 : FASTER;
+    while (room < need && room < most)
+        room = room > most / factor ? most : room * factor;
+    room = room > most ? most : room;
+    size_t used = x->req.body_size ? x->body_shift + x->req.body_size : 0;
+    char *body = srv_admission_take(x->req.app->admission, &x->incoming, x->body, used,
+                                    room + ATTN_ALIGN + 1, attn_now_ns());
     if (!body)
         return false;
-    if (x->req.body_size)
-        memcpy(body + x->body_shift, x->body + x->body_shift, x->req.body_size);
-    attn_free(x->body);
     x->body = body;
     x->body_room = room;
     return true;
 }
 
-/* The slowest rate that is served sets the time by which the next piece must be here. */
-static void set_deadline(srv_exchange *x) {
+/* Each piece buys time at the slowest rate that is served, but no more than the grace lies ahead:
+ * much at first does not pay for silence later. */
+static void set_deadline(srv_exchange *x, size_t size) {
     const srv_config *config = x->req.app->config;
-    double allowed = (double)x->bytes_in / (double)config->min_rate_bytes;
-    int64_t ns = config->header_timeout_ms * 1000000 + (int64_t)(allowed * 1e9);
-    atomic_store_explicit(&x->link->deadline_ns, x->req.start_ns + ns, memory_order_relaxed);
+    int64_t bought = (int64_t)(1e9 * (double)size / (double)config->min_rate_bytes);
+    int64_t most = attn_now_ns() + config->header_timeout_ms * 1000000;
+    int64_t by = atomic_load_explicit(&x->link->deadline_ns, memory_order_relaxed) + bought;
+    atomic_store_explicit(&x->link->deadline_ns, by < most ? by : most, memory_order_relaxed);
 }
 
 /* A first piece that is too short to tell leaves the tensors to be copied where they have to be. */
@@ -77,10 +92,22 @@ size_t srv_upload_shift(const srv_exchange *x, const char *data, size_t size) {
     return (ATTN_ALIGN - lead % ATTN_ALIGN) % ATTN_ALIGN;
 }
 
+/* The rest of a body that is refused: a short one keeps the connection, else the reply goes out now
+ * and what follows is read for a while. false: enough. */
+static bool swallow(srv_exchange *x, size_t size) {
+    x->swallowed += size;
+    bool is_long = x->facts.length > x->bytes_in + SRV_SWALLOW_BYTES;
+    if (is_long || x->swallowed > SRV_SWALLOW_BYTES)
+        srv_cut_body(x);
+    return x->swallowed <= (srv_link_is_cut(x->link) ? SRV_LINGER_BYTES : SRV_SWALLOW_BYTES);
+}
+
 bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
     size_t cap = (size_t)x->req.app->config->max_body_bytes;
     x->bytes_in += size;
-    set_deadline(x);
+    if (!x->refused)
+        set_deadline(x, size);
+    x->incoming.received = x->bytes_in;
     if (!x->refused) {
         size_t total = x->req.body_size + size;
         if (total > cap)
@@ -88,10 +115,8 @@ bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
         else if (!grow(x, total, cap))
             refuse_memory(x);
     }
-    if (x->refused) {
-        x->swallowed += size;
-        return x->swallowed <= SRV_SWALLOW_BYTES;
-    }
+    if (x->refused)
+        return swallow(x, size);
     if (x->req.body_size == 0)
         x->body_shift = x->facts.encoding ? 0 : srv_upload_shift(x, data, size);
     char *body = x->body + x->body_shift;

@@ -6,12 +6,13 @@
 
 /* What a refused request may still send before its connection is closed rather than kept. */
 #define SRV_SWALLOW_BYTES (256 * 1024)
+/* And after its reply was sent past the library, before the socket is closed. */
+#define SRV_LINGER_BYTES (16 * 1024 * 1024)
 
-/* Before the body: take memory for it. May refuse. */
+/* Before the body: it is coming. */
 void srv_upload_begin(srv_exchange *x);
-/* Memory for a body, or NULL: a sixteenth of the budget stays free of bodies, for answering those
- * that are here. */
-char *srv_upload_memory(size_t size);
+/* Free what is there of it. On the HTTP thread, or once it is complete. */
+void srv_upload_drop(srv_exchange *x);
 /* How far into its block a body goes, ATTN_ALIGN - 1 at most, for the tensors behind its header to
  * be aligned; `data`: its beginning. */
 size_t srv_upload_shift(const srv_exchange *x, const char *data, size_t size);

@@ -14,7 +14,11 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "http/cut.h"
+#include "runs.h"
+
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
+#define REST_NS 2000000000 /* of quiet, after which the library's kept memory goes back */
 
 typedef struct gone_list {
     srv_exchange **items;
@@ -48,13 +52,13 @@ static void answer_all(gone_list *taken, srv_code code) {
     free(taken->items);
 }
 
-/* Bytes received so far on a TCP connection; 0 when unknown. */
-static uint64_t received(const srv_link *link) {
+/* What a TCP connection has moved so far; zeroes when unknown. */
+static struct tcp_info moved(const srv_link *link) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
     if (!link->tcp || getsockopt(link->fd, IPPROTO_TCP, TCP_INFO, &info, &size))
-        return 0;
-    return info.tcpi_bytes_received;
+        info = (struct tcp_info){0};
+    return info;
 }
 
 /* Between requests: has a header begun, and for how long does it come in already? */
@@ -62,7 +66,7 @@ static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     unsigned turn = atomic_load_explicit(&link->turn, memory_order_relaxed);
     if (!(turn & 1))
         return false;
-    uint64_t bytes = received(link);
+    uint64_t bytes = moved(link).tcpi_bytes_received;
     if (turn != link->seen_turn) {
         link->seen_turn = turn;
         link->seen_bytes = turn == 1 ? 0 : bytes; /* turn 1: a new connection */
@@ -84,10 +88,25 @@ typedef enum holdup {
 static holdup who_holds_up(const srv_link *link) {
     char byte;
     int unsent = 0;
-    if (!atomic_load_explicit(&link->reading, memory_order_relaxed))
+    if (atomic_load(&link->stage) != SRV_READING)
         return ioctl(link->fd, SIOCOUTQ, &unsent) || unsent ? CLIENT : SERVER;
     ssize_t unread = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return unread > 0 ? SERVER : unread == 0 ? LEFT : CLIENT;
+}
+
+/* A reply that goes out: what the client has taken since the last look buys time. */
+static void credit_reply(srv_link *link, int64_t now, int64_t grace_ns, int64_t rate) {
+    int64_t by = atomic_load_explicit(&link->deadline_ns, memory_order_relaxed);
+    unsigned turn = atomic_load_explicit(&link->turn, memory_order_relaxed);
+    if (!link->tcp || !by || atomic_load(&link->stage) != SRV_ANSWERING)
+        return;
+    uint64_t bytes = moved(link).tcpi_bytes_acked;
+    double taken = turn == link->taken_turn ? (double)(bytes - link->taken_bytes) : 0;
+    link->taken_turn = turn;
+    link->taken_bytes = bytes;
+    int64_t fresh = by + (int64_t)(1e9 * taken / (double)rate), most = now + grace_ns;
+    /* Unless the HTTP thread has just set another. */
+    atomic_compare_exchange_strong(&link->deadline_ns, &by, fresh < most ? fresh : most);
 }
 
 static bool is_slow(srv_link *link, int64_t now, int64_t header_ns) {
@@ -102,14 +121,23 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     if (now < link->look_ns)
         return;
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
+    if (srv_link_is_cut(link)) {
+        /* Again and again, for the HTTP library may miss the first time as it misses a close. */
+        if (now > atomic_load_explicit(&link->deadline_ns, memory_order_relaxed))
+            shutdown(link->fd, SHUT_RDWR);
+        return;
+    }
+    credit_reply(link, now, header_ns, d->app->config->min_rate_bytes);
     holdup who = who_holds_up(link);
     if (who == SERVER || (who == CLIENT && !is_slow(link, now, header_ns)))
         return;
     atomic_store_explicit(&link->deadline_ns, 0, memory_order_relaxed);
     link->header_since_ns = 0;
-    shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
-    if (who == CLIENT)
+    if (who == CLIENT) {
         srv_meter_add(d->app->meters, SRV_CLOSED_SLOW, 1);
+        srv_cut_slow(link);
+    }
+    shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
 }
 
 /* true: something is suspended, look again soon. */
@@ -134,11 +162,12 @@ static bool look_at_links(srv_daemon *d, gone_list *gone) {
     return busy;
 }
 
-static void answer_expired(srv_daemon *d) {
-    for (srv_job *job = srv_queue_take_expired(d->app->queue, attn_now_ns()), *next; job;
-         job = next) {
+static void answer_late(srv_daemon *d) {
+    int64_t now = attn_now_ns();
+    for (srv_job *job = srv_queue_take_late(d->app->queue, now), *next; job; job = next) {
         next = job->next;
-        srv_exchange_give_up((srv_exchange *)job, SRV_DEADLINE);
+        srv_exchange_give_up((srv_exchange *)job,
+                             now > job->deadline_ns ? SRV_DEADLINE : SRV_QUEUE_FULL);
     }
 }
 
@@ -159,13 +188,23 @@ static bool nap(srv_daemon *d, long ns) {
 
 static void *watcher(void *argument) {
     srv_daemon *d = argument;
-    bool busy = false;
+    bool busy = false, trimmed = true;
+    int64_t worked_ns = 0;
     while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
         gone_list gone = {0};
         busy = look_at_links(d, &gone);
         answer_all(&gone, SRV_TIMEOUT);
-        if (!d->is_ops)
-            answer_expired(d);
+        if (!d->is_ops) {
+            answer_late(d);
+            srv_runs_tick(d->app->runs);
+        }
+        if (busy) {
+            worked_ns = attn_now_ns();
+            trimmed = false;
+        } else if (!trimmed && attn_now_ns() - worked_ns > REST_NS) {
+            attn_block_trim();
+            trimmed = true;
+        }
     }
     return NULL;
 }

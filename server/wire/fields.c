@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app.h"
+#include "wire/document.h"
 #include "wire/envelope.h"
 #include "wire/graft.h"
 #include "wire/scan.h"
@@ -421,6 +422,26 @@ static bool may_be_beyond(srv_request *req, const srv_beyond *beyond, const srv_
     return false;
 }
 
+/* What is no tensor, by way of a tree. */
+static bool read_envelope(decoder *d, const srv_form *form, const srv_field *fields, void *out) {
+    const srv_envelope *e = &d->envelope;
+    size_t bytes = srv_document_bytes(e->size, e->values + form->count, e->containers);
+    void *block = bytes ? attn_arena_take(d->req->arena, bytes) : NULL;
+    srv_document document;
+    json_error_t error;
+    if (!block)
+        return no_memory(d);
+    srv_document_begin(&document, block, bytes);
+    json_t *root = json_loadb(e->text, e->size, JSON_REJECT_DUPLICATES, &error);
+    if (!root)
+        srv_problem(d->req, SRV_MALFORMED, "", "%s", error.text);
+    bool ok = root && srv_graft(d->req, form, fields, &d->envelope, root) &&
+              decode_object(d, fields, root, out);
+    json_decref(root);
+    srv_document_end();
+    return ok;
+}
+
 bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     srv_form form = {.text = req->body, .size = req->body_size};
     if (req->form)
@@ -436,18 +457,7 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
                               (size_t)req->app->config->max_envelope_bytes};
     if (!srv_envelope_read(req, form.text, form.size, fields, &bounds, &d.envelope))
         return false;
-    json_error_t error;
-    json_t *root = json_loadb(d.envelope.text, d.envelope.size, JSON_REJECT_DUPLICATES, &error);
-    if (!root) {
-        bool memory = json_error_code(&error) == json_error_out_of_memory;
-        if (memory)
-            return no_memory(&d);
-        srv_problem(req, SRV_MALFORMED, "", "%s", error.text);
-        return false;
-    }
-    bool ok =
-        srv_graft(req, &form, fields, &d.envelope, root) && decode_object(&d, fields, root, out);
-    json_decref(root);
+    bool ok = read_envelope(&d, &form, fields, out);
     if (!form.beyond.pointer)
         form.beyond = d.envelope.beyond;
     return ok && (!form.beyond.pointer || may_be_beyond(req, &form.beyond, fields, out));

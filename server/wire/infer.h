@@ -13,6 +13,12 @@ typedef struct srv_infer_output {
     int binary; /* 0, 1; -1 = as the request says for all */
 } srv_infer_output;
 
+/* Members of a JSON object, "" or ",…". */
+typedef struct srv_infer_fields {
+    char *text;
+    size_t size, room;
+} srv_infer_fields;
+
 typedef struct srv_infer {
     const char *id; /* to be repeated; NULL: none */
     attn_named_tensor *inputs;
@@ -22,13 +28,13 @@ typedef struct srv_infer {
     bool binary;         /* binary_data_output */
     int64_t timeout_us;  /* 0: none */
     srv_beyond beyond;
-    char *fields; /* the other parameters as members of a JSON object, "" or ",…" */
-    size_t fields_size, fields_room;
+    srv_infer_fields fields; /* the other parameters, */
+    srv_infer_fields own;    /* but those that belong to the object of the model's own */
 } srv_infer;
 
-/* Read req->body; req->infer_header is the text of Inference-Header-Content-Length or NULL. false:
- * the problem is set. */
-bool srv_infer_read(srv_request *req, size_t max_depth, srv_infer *out);
+/* Read req->body; req->infer_header is the text of Inference-Header-Content-Length or NULL. `own`:
+ * the table of the model's own parameters, NULL: none. false: the problem is set. */
+bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, srv_infer *out);
 
 /* "FP32", …; the protocol's name of an element type. */
 const char *srv_infer_datatype(attn_dtype dtype);

@@ -14,36 +14,44 @@ bool srv_infer_lead(const char *text, size_t *out) {
     return true;
 }
 
-static bool put(srv_infer_reader *r, const char *text, size_t n) {
-    srv_infer *o = r->out;
-    if (n > o->fields_room - o->fields_size) {
-        size_t room = 2 * (o->fields_room + n) + 256;
+static bool put(srv_infer_reader *r, srv_infer_fields *f, const char *text, size_t n) {
+    if (n > f->room - f->size) {
+        size_t room = 2 * (f->room + n) + 256;
         char *grown = attn_arena_take(r->s.req->arena, room);
         if (!grown)
             return srv_scan_memory(&r->s);
-        if (o->fields_size)
-            memcpy(grown, o->fields, o->fields_size);
-        o->fields = grown;
-        o->fields_room = room;
+        if (f->size)
+            memcpy(grown, f->text, f->size);
+        f->text = grown;
+        f->room = room;
     }
-    memcpy(o->fields + o->fields_size, text, n);
-    o->fields_size += n;
+    memcpy(f->text + f->size, text, n);
+    f->size += n;
     return true;
+}
+
+/* Which object of the request a parameter belongs to. */
+static srv_infer_fields *fields_of(srv_infer_reader *r, const srv_name *name) {
+    for (const srv_field *f = r->own; f && f->name; f++)
+        if (f->kind != SRV_TENSOR && srv_name_is(name, f->name))
+            return &r->out->own;
+    return &r->out->fields;
 }
 
 /* A parameter is a string, number or boolean; fields that are lists or objects come as strings of
  * JSON, "[2,0]". */
-static bool read_field(srv_infer_reader *r, const char *name, size_t name_size) {
+static bool read_field(srv_infer_reader *r, srv_infer_fields *to, const char *name,
+                       size_t name_size) {
     const char *from = r->s.p, *text;
     double number;
-    if (!put(r, ",", 1) || !put(r, name, name_size) || !put(r, ":", 1))
+    if (!put(r, to, ",", 1) || !put(r, to, name, name_size) || !put(r, to, ":", 1))
         return false;
     if (*from == '"') {
         if (!srv_infer_text(r, &text))
             return false;
         if (*text == '[' || *text == '{')
-            return put(r, text, strlen(text));
-        return put(r, from, (size_t)(r->s.p - from));
+            return put(r, to, text, strlen(text));
+        return put(r, to, from, (size_t)(r->s.p - from));
     }
     const char *after = srv_read_f64(from, r->s.end, &number);
     if (after)
@@ -52,7 +60,7 @@ static bool read_field(srv_infer_reader *r, const char *name, size_t name_size) 
         return srv_scan_is_value(from)
                    ? srv_infer_refuse(r, SRV_TYPE, "expected a string, a number or a boolean")
                    : srv_scan_expected(&r->s, "a string, a number or a boolean");
-    return put(r, from, (size_t)(r->s.p - from));
+    return put(r, to, from, (size_t)(r->s.p - from));
 }
 
 static bool read_parameters(srv_infer_reader *r) {
@@ -81,8 +89,9 @@ static bool read_parameters(srv_infer_reader *r) {
             return srv_infer_refuse(r, SRV_VALUE, "\"outputs\" says what to return");
         bool ok = key == 0   ? srv_infer_integer(r, 1, &r->out->timeout_us)
                   : key == 1 ? srv_infer_integer(r, 0, &ignored)
-                  : key == 2 ? srv_infer_bool(r, &r->out->binary)
-                             : read_field(r, from, strcspn(from + 1, "\"") + 2);
+                  : key == 2
+                      ? srv_infer_bool(r, &r->out->binary)
+                      : read_field(r, fields_of(r, &name), from, strcspn(from + 1, "\"") + 2);
         if (!ok)
             return false;
         srv_path_back(&r->s.path, mark);
@@ -242,9 +251,9 @@ static bool split(srv_infer_reader *r) {
     return !nul || srv_scan_malformed(&r->s, nul, "a NUL byte is not JSON");
 }
 
-bool srv_infer_read(srv_request *req, size_t max_depth, srv_infer *out) {
-    srv_infer_reader r = {.s = {.req = req, .max_depth = max_depth}, .out = out};
-    *out = (srv_infer){.fields = ""};
+bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, srv_infer *out) {
+    srv_infer_reader r = {.s = {.req = req, .max_depth = max_depth}, .out = out, .own = own};
+    *out = (srv_infer){.fields = {""}, .own = {""}};
     if (!split(&r) || !read_document(&r))
         return false;
     if (r.blob != r.blob_end) {

@@ -96,15 +96,20 @@ bool srv_infer_skip_value(srv_infer_reader *r) {
         if (*s->p == '"') {
             if (!srv_scan_string(s, &from, &to, &escaped))
                 return false;
+            if (depth == 0)
+                return true;
             continue;
         }
         if (s->p >= s->end)
             return srv_scan_expected(s, "a value");
-        depth += *s->p == '[' || *s->p == '{';
-        if (depth == 0 && strchr(",}]", *s->p))
+        bool closes = *s->p == ']' || *s->p == '}';
+        if (depth == 0 && (closes || *s->p == ','))
             return true;
-        depth -= depth > 0 && (*s->p == ']' || *s->p == '}');
+        depth += *s->p == '[' || *s->p == '{';
+        depth -= closes;
         s->p++;
+        if (closes && depth == 0)
+            return true;
     } while (depth > 0 || !strchr(",}] \n\r\t", *s->p));
     return true;
 }

@@ -9,6 +9,7 @@
 typedef struct srv_infer_reader {
     srv_scan s;
     srv_infer *out;
+    const srv_field *own;
     const char *blob, *blob_end; /* binary data that no input has taken yet */
 } srv_infer_reader;
 

@@ -20,7 +20,7 @@ extern const srv_power srv_powers[SRV_POWER_LAST - SRV_POWER_FIRST + 1];
  * 10^(k + 1) with k = floor(log10(2^(e - 150))), so between 0.1 and 1; in 2^-64, rounded up. Rows 0
  * and 255 (subnormals; infinity and NaN) are 0. */
 typedef struct srv_single_unit {
-    uint64_t size;
+    _Alignas(16) uint64_t size;
     int64_t k;
 } srv_single_unit;
 

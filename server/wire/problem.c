@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "admission.h"
 #include "request.h"
 #include "wire/escape.h"
 #include "wire/number.h"
@@ -44,6 +45,7 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_TIMEOUT] = ROW(408, "request_timeout", "The request took too long to arrive"),
     [SRV_GONE] = ROW(410, "gone", "No longer kept"),
     [SRV_LENGTH_REQUIRED] = ROW(411, "length_required", "Content-Length is needed"),
+    [SRV_PRECONDITION] = ROW(412, "precondition_failed", "The precondition does not hold"),
     [SRV_TOO_LARGE] = ROW(413, "too_large", "Larger than a limit allows"),
     [SRV_MEDIA_TYPE] = ROW(415, "unsupported_media_type", "Media type not supported"),
     [SRV_EXPECTATION] = ROW(417, "expectation_failed", "Expectation not supported"),
@@ -143,7 +145,7 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     const char *text = req->arena ? attn_arena_text(req->arena, b.text, size) : NULL;
     srv_reply_set(req, status, TYPE, text ? text : row->bare, text ? size : strlen(row->bare));
     if (row->status == 503 || row->status == 429)
-        srv_reply_header(req, "Retry-After", "1");
+        srv_reply_header(req, "Retry-After", srv_admission_retry_text(req));
 }
 
 void srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...) {

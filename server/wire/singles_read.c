@@ -6,14 +6,19 @@
  * power of ten n <= 16, both exact; w / 10^n in double is off by at most 2 units of its last place.
  * A double that is no nearer than 2^11 such units to the middle between two floats rounds to the
  * same float as the exact number does, since rounding is monotonic; so do digits that were left
- * out, when those that were kept are at least 2^43. Whatever else there is goes to srv_read_f32. */
+ * out, when those that were kept are at least 2^43. Whatever else there is goes to srv_read_f32.
+ *
+ * With AVX-512, blocks of numbers are tried first (singles_read_avx512.c). */
 #include <emmintrin.h>
 #include <math.h>
 #include <string.h>
 
-#include "wire/number.h"
+#include <attn/isa.h>
 
-enum { AHEAD = 32, KEPT = 16 };
+#include "wire/number.h"
+#include "wire/singles_avx512.h"
+
+enum { AHEAD = 32, KEPT = 16, BLOCK = 64 };
 
 static const int64_t integers[] = {1,
                                    10,
@@ -142,33 +147,53 @@ static inline const char *read_near(const char *p, float *out) {
     return p + size;
 }
 
+/* LZCNT is older than all of these, and not every compiler has a name for it here. */
+bool srv_singles_avx512(void) {
+    return attn_isa_current() == ATTN_ISA_AVX512 && __builtin_cpu_supports("avx512cd") &&
+           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+}
+
+/* The number at p in any form; NULL: there is none, or an infinity. `fast`: the bytes around it can
+ * be looked at. */
+static inline const char *read_one(const char *p, const char *end, bool fast, float *out) {
+    const char *next = fast ? read_short(p, out) : NULL;
+    if (!next && fast)
+        next = read_near(p, out);
+    if (!next)
+        next = srv_read_f32(p, end, out);
+    return next && isfinite(*out) ? next : NULL;
+}
+
 const char *srv_read_singles(const char *p, const char *start, const char *end, float *out,
                              size_t room, size_t *count, bool *comma) {
     const char *from = end - start >= KEPT + AHEAD ? start + KEPT : end, *to = end - AHEAD;
+    const char *block = srv_singles_avx512() ? from : end; /* where blocks may be tried again */
     size_t i = 0;
+    bool closed = false;
     *comma = true;
-    for (; i < room; i++) {
-        const char *next = NULL;
-        if (p >= from && p <= to) {
-            next = read_short(p, &out[i]);
-            if (!next)
-                next = read_near(p, &out[i]);
-        }
-        if (!next) {
-            next = srv_read_f32(p, end, &out[i]);
-            if (!next || !isfinite(out[i]))
+    while (i < room) {
+        if (p >= block) {
+            size_t n = srv_read_singles_avx512(p, end, out + i, room - i, &p, &closed);
+            i += n;
+            if (n == 0) /* much of another form: not at every number */
+                block = end - p > BLOCK ? p + BLOCK : end;
+            if (closed || i == room)
                 break;
+            p += *p == ' ';
         }
-        p = next;
-        if (*p != ',') {
-            *comma = false;
-            i++;
+        const char *next = read_one(p, end, p >= from && p <= to, &out[i]);
+        if (!next)
             break;
-        }
+        p = next;
+        i++;
+        closed = *p != ',';
+        if (closed)
+            break;
         p++;
         if (*p == ' ')
             p++;
     }
+    *comma = !closed;
     *count = i;
     return p;
 }

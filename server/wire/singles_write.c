@@ -13,6 +13,7 @@
 
 #include "wire/number.h"
 #include "wire/number_powers.h"
+#include "wire/singles_avx512.h"
 
 #define DOUBT (UINT64_C(1) << 25) /* twice the product's error */
 
@@ -95,7 +96,10 @@ static inline char *write_plain(char *p, uint32_t bits) {
 }
 
 char *srv_write_singles(char *p, const float *values, size_t n) {
-    for (size_t i = 0; i < n; i++) {
+    size_t i = srv_singles_avx512() ? n & ~(size_t)7 : 0;
+    if (i > 0)
+        p = srv_write_singles_avx512(p, values, i);
+    for (; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
         char *after = write_plain(p, bits);

@@ -39,6 +39,9 @@ bool srv_list_take(srv_list *l);
 /* Read the elements of the innermost list whose '[' has been taken, up to and including its ']';
  * *n counts them. `level`: its axis. */
 bool srv_list_row(srv_list *l, int level, size_t *n);
+/* Read large nested lists of float32 by all workers. false: they are not large, or not of the usual
+ * form, or wrong; nothing is taken and no problem set. */
+bool srv_list_in_pieces(srv_scan *s, attn_tensor *out);
 /* The problem of the element at the cursor, which cannot be read as l->dtype. */
 bool srv_list_refuse(srv_list *l, int level, size_t at);
 

@@ -22,8 +22,18 @@ static size_t count_commas(const char *p, const char *end) {
     return n;
 }
 
+/* A piece at a time, so that the second look at it finds it in the cache. */
 size_t srv_list_room(const char *from, const char *to) {
-    return count_commas(from, to) + 1;
+    size_t n = 1;
+    while (from < to) {
+        size_t piece = to - from < 8192 ? (size_t)(to - from) : 8192;
+        const char *quote = memchr(from, '"', piece);
+        to = quote ? quote : to;
+        piece = quote ? (size_t)(quote - from) : piece;
+        n += count_commas(from, from + piece);
+        from += piece;
+    }
+    return n;
 }
 
 attn_dtype srv_list_dtype(const char *p, unsigned accepts) {
@@ -306,8 +316,9 @@ static bool read_axis(srv_list *l, int level) {
 
 static bool read_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
     srv_list l = {.s = s, .accepts = accepts, .dtype = dtype};
-    const char *quote = memchr(s->p, '"', (size_t)(s->end - s->p));
-    l.room = srv_list_room(s->p, quote ? quote : s->end);
+    if (dtype == ATTN_F32 && srv_list_in_pieces(s, out))
+        return true;
+    l.room = srv_list_room(s->p, s->end);
     for (int i = 0; i < ATTN_MAX_RANK; i++)
         l.dims[i] = SIZE_MAX;
     if (!srv_list_take(&l) || !read_axis(&l, 0))

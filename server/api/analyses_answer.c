@@ -1,0 +1,334 @@
+/* An analysis -> the answer: measures of each head beside those of uniform attention, pairs of
+ * heads, diagnoses, and the legend that says what each number is. */
+#include <math.h>
+
+#include "analyses_call.h"
+
+/* Which item of `analysis` asks for a measure. */
+static unsigned item_of(attn_measure m) {
+    static const unsigned items[ATTN_MEASURES] = {
+        [ATTN_ENTROPY] = SRV_AN_ENTROPY,
+        [ATTN_NORMALIZED_ENTROPY] = SRV_AN_ENTROPY,
+        [ATTN_EFFECTIVE_TOKENS] = SRV_AN_ENTROPY,
+        [ATTN_PARTICIPATION] = SRV_AN_ENTROPY,
+        [ATTN_CONFIDENCE] = SRV_AN_CONFIDENCE,
+        [ATTN_SATURATED_ROWS] = SRV_AN_CONFIDENCE,
+        [ATTN_DISTANCE] = SRV_AN_DISTANCE,
+        [ATTN_SIGNED_DISTANCE] = SRV_AN_DISTANCE,
+        [ATTN_RELATIVE_DISTANCE] = SRV_AN_DISTANCE,
+        [ATTN_PREVIOUS_TOKEN] = SRV_AN_POSITIONAL,
+        [ATTN_CURRENT_TOKEN] = SRV_AN_POSITIONAL,
+        [ATTN_NEXT_TOKEN] = SRV_AN_POSITIONAL,
+        [ATTN_POSITIONAL_OFFSET] = SRV_AN_POSITIONAL,
+        [ATTN_POSITIONAL_SHARE] = SRV_AN_POSITIONAL,
+        [ATTN_POSITIONAL_MASS] = SRV_AN_POSITIONAL,
+        [ATTN_LOCAL_MASS] = SRV_AN_LOCAL,
+        [ATTN_FIRST_TOKEN] = SRV_AN_SINK,
+        [ATTN_SINK] = SRV_AN_SINK,
+        [ATTN_SINK_KEY] = SRV_AN_SINK,
+        [ATTN_SINK_LOGIT_MASS] = SRV_AN_SINK,
+        [ATTN_TOP_SHARE] = SRV_AN_RECEIVED,
+        [ATTN_GINI] = SRV_AN_RECEIVED,
+        [ATTN_DUPLICATE_TOKEN] = SRV_AN_DUPLICATE,
+        [ATTN_INDUCTION] = SRV_AN_INDUCTION,
+        [ATTN_SAME_KIND] = SRV_AN_STRUCTURE,
+        [ATTN_BLOCK_MASS] = SRV_AN_BLOCKS,
+        [ATTN_SCORE_SPREAD] = SRV_AN_SCORES,
+        [ATTN_SCORE_MAX] = SRV_AN_SCORES,
+    };
+    return items[m];
+}
+
+/* Asked for, and what it needs was sent. */
+static bool shown(const srv_analysis *an, attn_measure m) {
+    if (!(an->items & item_of(m)))
+        return false;
+    switch (item_of(m)) {
+    case SRV_AN_DUPLICATE:
+    case SRV_AN_INDUCTION:
+        return an->options.query_tokens != NULL;
+    case SRV_AN_STRUCTURE:
+        return an->options.query_kinds != NULL;
+    case SRV_AN_BLOCKS:
+        return an->options.segment_count > 0;
+    case SRV_AN_SCORES:
+        return an->source.has_logits;
+    default:
+        return true;
+    }
+}
+
+/* Measures that uniform attention has no value of. */
+static bool has_uniform(attn_measure m) {
+    return m != ATTN_POSITIONAL_OFFSET && m != ATTN_POSITIONAL_SHARE && m != ATTN_POSITIONAL_MASS &&
+           m != ATTN_SCORE_SPREAD && m != ATTN_SCORE_MAX && m != ATTN_SINK_LOGIT_MASS;
+}
+
+void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_t head) {
+    size_t batches = an->layers ? an->B / an->layers : an->B;
+    if (an->layered) {
+        srv_json_key(j, "layer");
+        srv_json_size(j, batch / batches);
+    }
+    srv_json_key(j, "batch");
+    srv_json_size(j, an->layered ? batch % batches : batch);
+    if (head == SIZE_MAX)
+        return;
+    srv_json_key(j, "head");
+    srv_json_size(j, head);
+}
+
+/* Counts may be beyond what float32 tells apart. */
+static void write_number(srv_json *j, const char *name, double value) {
+    srv_json_key(j, name);
+    if (value == rint(value))
+        srv_json_real(j, value);
+    else
+        srv_json_float(j, (float)value);
+}
+
+static void write_measures(srv_json *j, const srv_analysis *an, const char *name,
+                           const double values[ATTN_MEASURES], bool uniform) {
+    srv_json_key(j, name);
+    srv_json_object(j);
+    for (attn_measure m = 0; m < ATTN_MEASURES; m++)
+        if (shown(an, m) && (!uniform || has_uniform(m)))
+            write_number(j, attn_measure_about(m)->name, values[m]);
+    srv_json_object_end(j);
+}
+
+static void write_classes(srv_json *j, const srv_analysis *an, const attn_head_measures *h) {
+    srv_json_key(j, "classes");
+    srv_json_array(j);
+    for (size_t c = 0; c < an->options.class_count; c++) {
+        srv_json_object(j);
+        srv_json_key(j, "name");
+        srv_json_string(j, an->options.classes[c].name);
+        write_number(j, "mass", h->class_mass[c]);
+        write_number(j, "uniform", h->class_uniform[c]);
+        write_number(j, "lift",
+                     h->class_uniform[c] > 0 ? h->class_mass[c] / h->class_uniform[c] : NAN);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+static void write_top(srv_json *j, const srv_analysis *an, const attn_head_measures *h) {
+    srv_json_key(j, "top_keys");
+    srv_json_array(j);
+    for (size_t i = 0; i < h->top_count; i++) {
+        srv_json_object(j);
+        srv_json_key(j, "key");
+        srv_json_size(j, h->top[i].key);
+        if (h->top[i].key < an->labels->key.count) {
+            srv_json_key(j, "label");
+            srv_json_string(j, an->labels->key.values[h->top[i].key]);
+        }
+        write_number(j, "mass", h->top[i].mass);
+        write_number(j, "mean", h->top[i].mean);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+static void write_square(srv_json *j, const char *name, const double *values, size_t rows,
+                         size_t cols) {
+    srv_json_key(j, name);
+    srv_json_array(j);
+    for (size_t r = 0; r < rows; r++) {
+        srv_json_array(j);
+        for (size_t c = 0; c < cols; c++)
+            srv_json_float(j, (float)values[r * cols + c]);
+        srv_json_array_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+static void write_pattern(srv_json *j, const attn_pattern_name *p) {
+    srv_json_key(j, "pattern");
+    srv_json_object(j);
+    srv_json_key(j, "name");
+    srv_json_string(j, p->name);
+    srv_json_key(j, "shape");
+    srv_json_string(j, p->shape);
+    srv_json_key(j, "text");
+    srv_json_string(j, p->text);
+    srv_json_object_end(j);
+}
+
+static void write_head(srv_json *j, const srv_analysis *an, size_t i) {
+    const attn_head_measures *h = &an->measures.items[i];
+    const size_t G = an->options.segment_count;
+    srv_json_object(j);
+    srv_analysis_place(j, an, h->batch, h->head);
+    srv_json_key(j, "rows");
+    srv_json_size(j, h->rows);
+    if (an->patterns)
+        write_pattern(j, &an->patterns[i]);
+    write_measures(j, an, "measures", h->values, false);
+    write_measures(j, an, "uniform", h->uniform, true);
+    if ((an->items & SRV_AN_CLASSES) && an->options.class_count)
+        write_classes(j, an, h);
+    if (an->items & SRV_AN_RECEIVED)
+        write_top(j, an, h);
+    if ((an->items & SRV_AN_BLOCKS) && G)
+        write_square(j, "blocks", h->blocks, G, G);
+    srv_json_object_end(j);
+}
+
+static void write_pairs(srv_json *j, const srv_analysis *an) {
+    srv_json_key(j, "pairs");
+    srv_json_array(j);
+    for (size_t b = 0; b < an->B; b++) {
+        const attn_head_distances *d = &an->pairs[b];
+        srv_json_object(j);
+        srv_analysis_place(j, an, d->batch, SIZE_MAX);
+        write_number(j, "mean_js", d->mean_js);
+        write_number(j, "mean_cosine", d->mean_cosine);
+        write_number(j, "mean_centered_cosine", d->mean_centered);
+        write_square(j, "js", d->js, d->rows, d->cols);
+        write_square(j, "cosine", d->cosine, d->rows, d->cols);
+        write_square(j, "centered_cosine", d->centered, d->rows, d->cols);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+}
+
+static void write_diagnosis(srv_json *j, const srv_analysis *an, const attn_diagnosis *d) {
+    srv_json_object(j);
+    srv_json_key(j, "code");
+    srv_json_string(j, d->code);
+    srv_json_key(j, "text");
+    srv_json_string(j, d->text);
+    srv_json_key(j, "numbers");
+    srv_json_object(j);
+    for (size_t i = 0; i < d->number_count; i++)
+        write_number(j, d->numbers[i].name, d->numbers[i].value);
+    srv_json_object_end(j);
+    srv_json_key(j, "heads");
+    srv_json_array(j);
+    for (size_t i = 0; i < d->head_count; i++) {
+        const attn_head_measures *h = &an->measures.items[d->heads[i]];
+        srv_json_object(j);
+        srv_analysis_place(j, an, h->batch, h->head);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+    srv_json_object_end(j);
+}
+
+static void write_entry(srv_json *j, const attn_measure_info *about) {
+    srv_json_key(j, about->name);
+    srv_json_object(j);
+    srv_json_key(j, "formula");
+    srv_json_string(j, about->formula);
+    srv_json_key(j, "range");
+    srv_json_string(j, about->range);
+    if (about->paper[0]) {
+        srv_json_key(j, "paper");
+        srv_json_string(j, about->paper);
+    }
+    srv_json_object_end(j);
+}
+
+static void write_legend(srv_json *j, const srv_analysis *an) {
+    static const attn_measure_info others[] = {
+        {"rows", "rows that see a key and hold weight; means go over them", "0 to L", ""},
+        {"uniform",
+         "the same measure where every row spreads its weight evenly over the keys that "
+         "it sees: what the mask alone gives",
+         "", ""},
+        {"classes",
+         "mass: mean of the sum of p_ij over keys j of the class; lift: mass / its value "
+         "under uniform attention",
+         "mass 0 to 1", "Clark et al. 2019, arXiv:1906.04341"},
+        {"top_keys", "mass: sum over rows of p_ij; mean: over the rows that see the key",
+         "mean 0 to 1", "Zhang et al. 2023, arXiv:2306.14048"},
+        {"blocks", "[a][b]: mean over rows of segment a of the mass on keys of segment b", "0 to 1",
+         "Kovaleva et al. 2019, arXiv:1908.08593"},
+        {"js", "mean over rows of H((q + r)/2) - (H(q) + H(r))/2 of two heads' rows", "0 to ln 2",
+         "Clark et al. 2019, arXiv:1906.04341"},
+        {"cosine", "cosine of two heads' matrices as vectors", "-1 to 1",
+         "Li et al. 2018, arXiv:1810.10183"},
+        {"centered_cosine", "the same after the mask's uniform attention is taken off both",
+         "-1 to 1", ""},
+    };
+    const bool uses[] = {true,
+                         true,
+                         (an->items & SRV_AN_CLASSES) && an->options.class_count,
+                         (an->items & SRV_AN_RECEIVED) != 0,
+                         (an->items & SRV_AN_BLOCKS) && an->options.segment_count,
+                         (an->items & SRV_AN_PAIRS) && an->pairs,
+                         (an->items & SRV_AN_PAIRS) && an->pairs,
+                         (an->items & SRV_AN_PAIRS) && an->pairs};
+    srv_json_key(j, "legend");
+    srv_json_object(j);
+    for (attn_measure m = 0; m < ATTN_MEASURES; m++)
+        if (shown(an, m))
+            write_entry(j, attn_measure_about(m));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (uses[i])
+            write_entry(j, &others[i]);
+    srv_json_object_end(j);
+}
+
+void srv_analysis_members(srv_json *j, const srv_analysis *an) {
+    srv_json_key(j, "heads");
+    srv_json_array(j);
+    for (size_t i = 0; i < an->measures.count; i++)
+        write_head(j, an, i);
+    srv_json_array_end(j);
+    if ((an->items & SRV_AN_PAIRS) && an->pairs)
+        write_pairs(j, an);
+    if (an->items & SRV_AN_DIAGNOSES) {
+        srv_json_key(j, "diagnoses");
+        srv_json_array(j);
+        for (size_t i = 0; i < an->diagnoses.count; i++)
+            write_diagnosis(j, an, &an->diagnoses.items[i]);
+        srv_json_array_end(j);
+    }
+    write_legend(j, an);
+    srv_json_key(j, "caveat");
+    srv_json_string(j, attn_analysis_caveat());
+}
+
+/* --- for a terminal: a line a head, then the sentences --- */
+
+static void text_of_head(attn_text *t, const srv_analysis *an, size_t i) {
+    const attn_head_measures *h = &an->measures.items[i];
+    size_t batches = an->layers ? an->B / an->layers : an->B;
+    if (an->layered)
+        attn_text_add(t, "layer %zu, ", h->batch / batches);
+    if (batches > 1)
+        attn_text_add(t, "batch %zu, ", an->layered ? h->batch % batches : h->batch);
+    attn_text_add(t, "head %zu:", h->head);
+    if (an->patterns)
+        attn_text_add(t, " %s (%s): %s", an->patterns[i].name, an->patterns[i].shape,
+                      an->patterns[i].text);
+    attn_text_add(t, "\n");
+    for (attn_measure m = 0; m < ATTN_MEASURES; m++) {
+        if (!shown(an, m) || isnan(h->values[m]))
+            continue;
+        attn_text_add(t, "  %-18s %10.4g", attn_measure_about(m)->name, h->values[m]);
+        if (has_uniform(m) && !isnan(h->uniform[m]))
+            attn_text_add(t, "   uniform %10.4g", h->uniform[m]);
+        attn_text_add(t, "\n");
+    }
+    for (size_t c = 0; (an->items & SRV_AN_CLASSES) && c < an->options.class_count; c++)
+        attn_text_add(t, "  on %-15s %10.4g   uniform %10.4g\n", an->options.classes[c].name,
+                      h->class_mass[c], h->class_uniform[c]);
+}
+
+void srv_analysis_text(attn_text *t, const srv_analysis *an) {
+    for (size_t i = 0; i < an->measures.count; i++)
+        text_of_head(t, an, i);
+    for (size_t b = 0; (an->items & SRV_AN_PAIRS) && an->pairs && b < an->B; b++)
+        attn_text_add(t,
+                      "pairs of heads, batch %zu: mean Jensen-Shannon distance %.4g, cosine %.4g, "
+                      "without the mask's share %.4g\n",
+                      b, an->pairs[b].mean_js, an->pairs[b].mean_cosine,
+                      an->pairs[b].mean_centered);
+    for (size_t i = 0; (an->items & SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
+        attn_text_add(t, "\n%s: %s\n", an->diagnoses.items[i].code, an->diagnoses.items[i].text);
+    attn_text_add(t, "\n%s\n", attn_analysis_caveat());
+}

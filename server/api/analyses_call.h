@@ -1,0 +1,149 @@
+/* Analyses of weights: the parts that POST /v1/analyses, `analysis` of POST /v1/attention and
+ * GET /v1/runs/{id}/metrics share, and the first of these routes itself. */
+#ifndef SRV_ANALYSES_CALL_H
+#define SRV_ANALYSES_CALL_H
+
+#include "heat_reply.h"
+#include "mask_input.h"
+#include "plain.h"
+#include "route_fields.h"
+#include "runs.h"
+
+/* Items of `analysis`, bits in the order of srv_analysis_items. */
+enum {
+    SRV_AN_ENTROPY = 1 << 0,
+    SRV_AN_CONFIDENCE = 1 << 1,
+    SRV_AN_DISTANCE = 1 << 2,
+    SRV_AN_POSITIONAL = 1 << 3,
+    SRV_AN_LOCAL = 1 << 4,
+    SRV_AN_SINK = 1 << 5,
+    SRV_AN_RECEIVED = 1 << 6,
+    SRV_AN_DUPLICATE = 1 << 7,
+    SRV_AN_INDUCTION = 1 << 8,
+    SRV_AN_STRUCTURE = 1 << 9,
+    SRV_AN_BLOCKS = 1 << 10,
+    SRV_AN_SCORES = 1 << 11,
+    SRV_AN_CLASSES = 1 << 12,
+    SRV_AN_PATTERNS = 1 << 13,
+    SRV_AN_PAIRS = 1 << 14,
+    SRV_AN_DIAGNOSES = 1 << 15,
+    SRV_AN_ALL = 1 << 16,
+    SRV_AN_ROLLOUT = 1 << 17,
+    SRV_AN_GRADIENT = 1 << 18,
+    SRV_AN_EVERY = SRV_AN_ALL - 1, /* what "all" stands for */
+};
+
+extern const char *const srv_analysis_items[];     /* all of them */
+extern const char *const srv_analysis_items_run[]; /* those of one layer without gradients */
+
+/* One analysis: what is asked of which weights, and the results. */
+typedef struct srv_analysis {
+    srv_request *req;
+    unsigned items;
+    size_t B, H, L, S;         /* B: all layers' batch entries */
+    size_t layers;             /* 1 without a layer axis */
+    bool layered;              /* has a layer axis */
+    attn_weight_source source; /* before srv_analysis_run */
+    const attn_mask *mask;     /* or NULL */
+    const attn_attention *run; /* or NULL */
+    const attn_warnings *mask_warnings;
+    const srv_labels *labels;
+    attn_measure_options options;
+    attn_measures measures;
+    attn_pattern_name *patterns;
+    attn_head_distances *pairs; /* [B] */
+    attn_diagnoses diagnoses;
+} srv_analysis;
+
+/* Tokens, kinds, and the classes that labels show (punctuation, special tokens) behind the caller's
+ * into the options; options.mask must be set. false: out of memory (analyses_words.c). */
+bool srv_analysis_words(srv_analysis *an);
+/* Bytes of the answer's text, and what the work takes. false: a problem is set. */
+bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
+attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
+/* Members of an object that is open: heads, pairs, diagnoses, legend, caveat. */
+void srv_analysis_members(srv_json *j, const srv_analysis *an);
+void srv_analysis_text(attn_text *t, const srv_analysis *an);
+/* The keys layer (where there is one), batch and head. */
+void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_t head);
+
+/* --- POST /v1/analyses --- */
+
+typedef struct srv_ids_input {
+    uint64_t given;
+    attn_tensor query, key;
+} srv_ids_input;
+
+typedef struct srv_class_input {
+    uint64_t given;
+    const char *name;
+    srv_ints keys;
+} srv_class_input;
+
+typedef struct srv_segments_input {
+    uint64_t given;
+    srv_ints query, key;
+} srv_segments_input;
+
+typedef struct srv_analyses_body {
+    uint64_t given;
+    attn_tensor weights, other, grad_output, value;
+    const char *run, *other_run; /* ids of stored runs instead of weights */
+    srv_mask_input mask;
+    bool is_causal;
+    srv_union query_offset;
+    srv_labels labels;
+    srv_ids_input ids;
+    srv_objects classes; /* srv_class_input */
+    srv_segments_input segments;
+    unsigned items;
+    int64_t radius, top_keys;
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    int64_t decimals, timeout_ms;
+    bool dry_run;
+} srv_analyses_body;
+
+/* Heatmaps that an answer may hold. */
+typedef enum srv_view {
+    SRV_VIEW_WEIGHTS,
+    SRV_VIEW_DIFFERENCE,
+    SRV_VIEW_ROLLOUT,
+    SRV_VIEW_GRADIENT,
+    SRV_VIEWS
+} srv_view;
+
+typedef struct srv_analyses_call {
+    srv_request *req;
+    srv_analyses_body body;
+    attn_attention_dims dims, other_dims; /* B, Hq, L and S of the operands */
+    attn_mask_spec spec;
+    const attn_mask *mask, *other_mask; /* NULL: none was sent */
+    const srv_run *run, *other_run;     /* held, or NULL */
+    srv_labels labels;                  /* the body's, or the run's */
+    bool defer;                         /* runs are opened on a worker */
+    srv_analysis analysis;
+    attn_weight_source second; /* the other operand */
+    bool compares;
+    attn_heatmap_options heat;
+    bool views[SRV_VIEWS];
+    attn_heatmaps maps[SRV_VIEWS];
+    attn_head_distances *between; /* [B] */
+    attn_head_sum *difference, *gradient;
+    attn_cost cost;
+    double text;
+    attn_warnings warnings;
+} srv_analyses_call;
+
+extern const char *const srv_view_names[SRV_VIEWS];
+
+/* Body -> dims, mask, options and cost (analyses_input.c). false: a problem is set. */
+bool srv_analyses_prepare(srv_analyses_call *call);
+/* The heatmap options of a view: rollout has one head; what has a sign is pooled by magnitude. */
+attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view);
+/* Sources of the operands, then all results (analyses_compare.c). */
+attn_status srv_analyses_compute(srv_analyses_call *call, attn_error *err);
+/* Members of the answer for two operands, rollout, gradient and heatmaps. */
+void srv_analyses_views(srv_json *j, const srv_analyses_call *call);
+
+#endif

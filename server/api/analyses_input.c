@@ -1,0 +1,402 @@
+/* Decoded body of POST /v1/analyses -> shapes, mask, options, cost. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyses_call.h"
+#include "app.h"
+#include "runs_call.h"
+
+/* Bytes of text that a heatmap's bytes become (attention_cost.c). */
+#define TEXT_OF_HEATMAP 4.0
+#define TEXT_OF_PAIR    64.0
+
+static bool read_dims(const srv_scope *scope, const char *name, const attn_tensor *w,
+                      attn_attention_dims *d, size_t *layers) {
+    if (w->rank < 2 || w->rank > 5)
+        return srv_refuse(scope, SRV_SHAPE, name,
+                          "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found "
+                          "rank %d",
+                          w->rank);
+    d->L = w->dims[w->rank - 2];
+    d->S = w->dims[w->rank - 1];
+    d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
+    *layers = w->rank == 5 ? w->dims[0] : 1;
+    d->B = w->rank > 3 ? w->dims[w->rank - 4] : 1;
+    d->B *= *layers; /* its elements were decoded, so this cannot overflow but for 0 */
+    return true;
+}
+
+/* The mask fields speak of weights; a run has its own mask. */
+static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
+    static const char *const fields[] = {
+        "is_causal", "query_offset", "attn_mask",   "mask_semantics", "key_padding_mask",
+        "window",    "pattern",      "key_lengths", "token_ids",      "key_padding_semantics"};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (!srv_excludes(scope, fields[i], "run", "a stored run has a mask of its own"))
+            return false;
+    call->mask = call->other_mask = attn_attention_mask(attn_run_attention(call->run->run));
+    return true;
+}
+
+/* The mask's shape has no layer axis: every layer saw the same keys. */
+static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
+    const srv_analyses_body *body = &call->body;
+    const attn_attention_dims *d = &call->dims;
+    const int rank = body->weights.rank;
+    attn_error err = {0};
+    if (body->is_causal) {
+        const attn_mask_layer causal = {.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
+        if (!srv_mask_add(scope, &call->spec, &causal))
+            return false;
+    }
+    if (!srv_mask_layers(scope, &body->mask, &call->spec))
+        return false;
+    srv_mask_offset(&body->query_offset, &call->spec);
+    if (call->spec.count == 0 && call->spec.offset == ATTN_OFFSET_DEFAULT)
+        return true;
+    attn_mask_shape shape = {
+        .batch_rank = rank > 3, .has_heads = rank > 2, .H = d->Hq, .L = d->L, .S = d->S};
+    shape.batch[0] = call->analysis.layers ? d->B / call->analysis.layers : 0;
+    attn_mask *mask;
+    if (!attn_mask_new(&call->spec, &shape, call->req->arena, &mask, &err)) {
+        call->mask = call->other_mask = mask;
+        return true;
+    }
+    srv_problem_error(call->req, &err);
+    return false;
+}
+
+static int ascending(const void *x, const void *y) {
+    size_t a = *(const size_t *)x, b = *(const size_t *)y;
+    return a < b ? -1 : a > b;
+}
+
+static bool read_class(srv_analyses_call *call, size_t index, attn_key_class *out) {
+    const srv_class_input *in = (const srv_class_input *)call->body.classes.items + index;
+    char at[64];
+    size_t n = 0, *keys = attn_arena_zeroed(call->req->arena, in->keys.count, sizeof *keys);
+    for (size_t k = 0; keys && k < in->keys.count; k++) {
+        int64_t key = in->keys.values[k];
+        snprintf(at, sizeof at, "/classes/%zu/keys/%zu", index, k);
+        if (key < 0 || (uint64_t)key >= call->dims.S) {
+            srv_problem(call->req, SRV_VALUE, at,
+                        "%" PRId64 " is outside: there are %zu keys, from 0", key, call->dims.S);
+            return false;
+        }
+        keys[k] = (size_t)key;
+    }
+    if (!keys) {
+        srv_problem(call->req, SRV_TOO_LARGE, "/classes", "no memory is left for the classes");
+        return false;
+    }
+    if (in->keys.count > 1)
+        qsort(keys, in->keys.count, sizeof *keys, ascending);
+    for (size_t k = 0; k < in->keys.count; k++)
+        if (k == 0 || keys[k] != keys[n - 1])
+            keys[n++] = keys[k];
+    *out = (attn_key_class){in->name, keys, n};
+    return true;
+}
+
+static bool read_classes(srv_analyses_call *call) {
+    const size_t count = call->body.classes.count;
+    attn_key_class *classes = attn_arena_zeroed(call->req->arena, count, sizeof *classes);
+    for (size_t c = 0; classes && c < count; c++)
+        if (!read_class(call, c, &classes[c]))
+            return false;
+    if (!classes) {
+        srv_problem(call->req, SRV_TOO_LARGE, "/classes", "no memory is left for the classes");
+        return false;
+    }
+    call->analysis.options.classes = classes;
+    call->analysis.options.class_count = count;
+    return true;
+}
+
+/* Key index of query i, or -1. */
+static int64_t key_of(const srv_analyses_call *call, size_t batch, size_t i) {
+    int64_t offset =
+        call->mask ? attn_mask_offset(call->mask, batch % attn_mask_batches(call->mask)) : 0;
+    int64_t at = (int64_t)i + offset;
+    return at >= 0 && (uint64_t)at < call->dims.S ? at : -1;
+}
+
+static bool ids_fit(const srv_scope *scope, const char *name, const attn_tensor *ids, size_t B,
+                    size_t n) {
+    char found[128];
+    if ((ids->rank == 1 || (ids->rank == 2 && ids->dims[0] == B)) && ids->dims[ids->rank - 1] == n)
+        return true;
+    return srv_refuse(scope, SRV_SHAPE, name, "expected [%zu] or [%zu, %zu], found %s", n, B, n,
+                      attn_shape_text(ids->dims, ids->rank, found, sizeof found));
+}
+
+static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
+    const srv_ids_input *in = &call->body.ids;
+    attn_measure_options *o = &call->analysis.options;
+    const size_t L = call->dims.L, S = call->dims.S, layers = call->analysis.layers;
+    const size_t B = layers ? call->dims.B / layers : 0;
+    const srv_scope inside = {scope->req, NULL, in, "/ids"};
+    if (!srv_given(scope, "ids"))
+        return true;
+    if (!ids_fit(&inside, "key", &in->key, B, S) ||
+        (in->query.rank && !ids_fit(&inside, "query", &in->query, B, L)))
+        return false;
+    o->token_batches = in->key.rank == 2 || in->query.rank == 2 ? B : 1;
+    int64_t *keys = attn_arena_zeroed(call->req->arena, o->token_batches * S, sizeof *keys);
+    int64_t *queries = attn_arena_zeroed(call->req->arena, o->token_batches * L, sizeof *queries);
+    if (!keys || !queries) {
+        srv_problem(call->req, SRV_TOO_LARGE, "/ids", "no memory is left for token ids");
+        return false;
+    }
+    const int64_t *k = in->key.data, *q = in->query.data;
+    for (size_t b = 0; b < o->token_batches; b++) {
+        for (size_t j = 0; j < S; j++)
+            keys[b * S + j] = k[(in->key.rank == 2 ? b * S : 0) + j];
+        for (size_t i = 0; i < L; i++) {
+            int64_t at = key_of(call, b, i);
+            queries[b * L + i] = in->query.rank ? q[(in->query.rank == 2 ? b * L : 0) + i]
+                                 : at >= 0      ? keys[b * S + (size_t)at]
+                                                : INT64_MIN;
+        }
+    }
+    o->query_tokens = queries;
+    o->key_tokens = keys;
+    return true;
+}
+
+/* One list of segment numbers, and the largest of them. */
+static bool read_numbers(const srv_scope *scope, const char *name, const srv_ints *in, size_t n,
+                         uint32_t *out, size_t *count) {
+    if (in->count != n)
+        return srv_refuse(scope, SRV_SHAPE, name, "expected %zu numbers, found %zu", n, in->count);
+    for (size_t i = 0; i < n; i++) {
+        if (in->values[i] < 0 || in->values[i] >= ATTN_SEGMENTS_MOST)
+            return srv_refuse(scope, SRV_VALUE, name,
+                              "segments are numbered from 0 to %d, found %" PRId64 " at %zu",
+                              ATTN_SEGMENTS_MOST - 1, in->values[i], i);
+        out[i] = (uint32_t)in->values[i];
+        *count = out[i] >= *count ? out[i] + 1 : *count;
+    }
+    return true;
+}
+
+static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
+    const srv_segments_input *in = &call->body.segments;
+    attn_measure_options *o = &call->analysis.options;
+    const size_t L = call->dims.L, S = call->dims.S;
+    const srv_scope inside = {scope->req, NULL, in, "/segments"};
+    if (!srv_given(scope, "segments"))
+        return true;
+    uint32_t *keys = attn_arena_zeroed(call->req->arena, S, sizeof *keys);
+    uint32_t *queries = attn_arena_zeroed(call->req->arena, L, sizeof *queries);
+    if (!keys || !queries) {
+        srv_problem(call->req, SRV_TOO_LARGE, "/segments", "no memory is left for segments");
+        return false;
+    }
+    if (!read_numbers(&inside, "key", &in->key, S, keys, &o->segment_count) ||
+        (in->query.values &&
+         !read_numbers(&inside, "query", &in->query, L, queries, &o->segment_count)))
+        return false;
+    for (size_t i = 0; !in->query.values && i < L; i++) {
+        int64_t at = key_of(call, 0, i);
+        if (at < 0)
+            return srv_refuse(&inside, SRV_VALUE, "query",
+                              "query %zu has no key at its position: send segments.query", i);
+        queries[i] = keys[at];
+    }
+    o->query_segments = queries;
+    o->key_segments = keys;
+    return true;
+}
+
+/* The second operand: heads may be others, if the mask does not tell them apart. */
+static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
+    const attn_attention_dims *a = &call->dims, *b = &call->other_dims;
+    size_t layers = 1, count = 0;
+    attn_tensor same;
+    const char *name = srv_given(scope, "other_run") ? "other_run" : "other";
+    call->compares = srv_given(scope, "other") || srv_given(scope, "other_run");
+    if (!call->compares)
+        return true;
+    if (!srv_excludes(scope, "other", "other_run", "each is the second operand"))
+        return false;
+    if (srv_given(scope, "other_run")) {
+        if (!(call->other_run = srv_run_hold(call->req, call->body.other_run)))
+            return false;
+        call->other_dims = *attn_run_dims(call->other_run->run);
+        call->other_mask = attn_attention_mask(attn_run_attention(call->other_run->run));
+    } else if (!srv_parameter_read(scope, "other", &call->body.other, false, &same, &count) ||
+               !read_dims(scope, "other", &call->body.other, &call->other_dims, &layers)) {
+        return false;
+    }
+    if (a->B != b->B || layers != call->analysis.layers || a->L != b->L || a->S != b->S)
+        return srv_refuse(scope, SRV_SHAPE, name,
+                          "expected the layers, batch entries, queries and keys of weights (%zu, "
+                          "%zu, %zu, %zu), found %zu, %zu, %zu, %zu",
+                          call->analysis.layers, a->B, a->L, a->S, layers, b->B, b->L, b->S);
+    if (a->Hq != b->Hq && !call->other_run && call->mask && !attn_mask_same_heads(call->mask))
+        return srv_refuse(scope, SRV_SHAPE, name,
+                          "expected %zu heads, as the mask has a head axis; found %zu", a->Hq,
+                          b->Hq);
+    return true;
+}
+
+static bool read_gradient(srv_analyses_call *call, const srv_scope *scope) {
+    attn_tensor *const both[] = {&call->body.grad_output, &call->body.value};
+    static const char *const names[] = {"grad_output", "value"};
+    size_t count = 0;
+    attn_tensor same;
+    if (!srv_needs(scope, "grad_output", "value", "a gradient at a weight is dO_i . v_j") ||
+        !srv_needs(scope, "value", "grad_output", "a gradient at a weight is dO_i . v_j"))
+        return false;
+    if ((call->analysis.items & SRV_AN_GRADIENT) && !srv_given(scope, "grad_output"))
+        return srv_refuse(
+            scope, SRV_VALUE, "analysis",
+            "\"gradient\" needs grad_output and value, which are not in this request");
+    call->views[SRV_VIEW_GRADIENT] = srv_given(scope, "grad_output");
+    for (size_t i = 0; call->views[SRV_VIEW_GRADIENT] && i < 2; i++) {
+        attn_tensor *t = both[i];
+        if (!srv_parameter_read(scope, names[i], t, false, &same, &count))
+            return false;
+        size_t dims[ATTN_MAX_RANK] = {0};
+        if (t->rank < 2 || t->rank > 5)
+            return srv_refuse(scope, SRV_SHAPE, names[i], "expected the rank of weights, found %d",
+                              t->rank);
+        for (int k = 0; k < 4; k++) /* [layers, B] become one axis, missing ones are 1 */
+            dims[k] = t->rank - 4 + k >= 0 ? t->dims[t->rank - 4 + k] : 1;
+        dims[0] *= t->rank == 5 ? t->dims[0] : 1;
+        *t = attn_tensor_dense(t->data, t->dtype, 4, dims);
+    }
+    return true;
+}
+
+static bool read_views(srv_analyses_call *call, const srv_scope *scope) {
+    srv_analysis *an = &call->analysis;
+    call->views[SRV_VIEW_WEIGHTS] = srv_given(scope, "heatmap") || srv_draws(call->req);
+    call->views[SRV_VIEW_DIFFERENCE] = call->compares && call->dims.Hq == call->other_dims.Hq;
+    call->views[SRV_VIEW_ROLLOUT] = (an->items & SRV_AN_ROLLOUT) != 0;
+    if (call->views[SRV_VIEW_ROLLOUT] && call->dims.L != call->dims.S)
+        return srv_refuse(scope, SRV_SHAPE, "weights",
+                          "rollout multiplies layers: expected as many queries as keys, found %zu "
+                          "and %zu",
+                          call->dims.L, call->dims.S);
+    return srv_heat_options(call->req, &call->body.heatmap, &call->dims, &call->heat);
+}
+
+attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view) {
+    attn_heatmap_options o = call->heat;
+    o.signed_values =
+        view == SRV_VIEW_DIFFERENCE || (view == SRV_VIEW_GRADIENT && o.heads != ATTN_HEADS_MEAN);
+    if (view == SRV_VIEW_ROLLOUT)
+        o.heads = ATTN_HEADS_ALL;
+    if (o.signed_values) {
+        o.top_k = 0;
+        o.top_p = 0;
+    }
+    return o;
+}
+
+static bool count_views(srv_analyses_call *call, size_t slots) {
+    const attn_attention_dims *d = &call->dims;
+    attn_error err = {0};
+    attn_cost *all = &call->cost;
+    for (srv_view v = 0; v < SRV_VIEWS; v++) {
+        attn_heatmap_options o = srv_analyses_view(call, v);
+        bool rollout = v == SRV_VIEW_ROLLOUT;
+        attn_cost one;
+        if (!call->views[v])
+            continue;
+        if (attn_heatmap_cost(&o, rollout && d->B ? d->B / call->analysis.layers : d->B,
+                              rollout ? 1 : d->Hq, d->L, d->S, slots, &one, &err)) {
+            srv_heat_problem(call->req, &err);
+            return false;
+        }
+        all->operations += one.operations;
+        if (rollout) /* each chunk of rows reads all layers anew */
+            all->operations += (double)d->B * (double)d->S * (double)d->S *
+                               (2 * (double)d->S + (double)d->Hq * ((double)d->S / 64 + 1));
+        all->work_bytes += one.work_bytes + slots * (d->S * 4096 + (4 << 20));
+        all->result_bytes += one.result_bytes;
+        call->text += TEXT_OF_HEATMAP * (double)one.result_bytes;
+    }
+    return true;
+}
+
+static bool count(srv_analyses_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    const size_t slots = attn_pool_slots(call->req->app->pool);
+    attn_error err = {0};
+    attn_cost between = {0};
+    if (!srv_analysis_cost(&call->analysis, slots, &call->cost, &call->text) ||
+        !count_views(call, slots))
+        return false;
+    if (call->compares && attn_head_distances_cost(d->B, d->Hq, call->other_dims.Hq, d->L, d->S,
+                                                   slots, &between, &err)) {
+        srv_problem_error(call->req, &err);
+        return false;
+    }
+    call->cost.operations += between.operations;
+    call->cost.work_bytes += between.work_bytes;
+    call->cost.result_bytes += between.result_bytes;
+    call->text += TEXT_OF_PAIR * (double)between.result_bytes / 24;
+    const srv_run *const runs[] = {call->run, call->other_run};
+    for (size_t i = 0; i < 2; i++)
+        call->cost.work_bytes += runs[i] ? (size_t)srv_run_cells_work(call->req, runs[i]) : 0;
+    return true;
+}
+
+/* The first operand: shapes and mask. */
+static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
+    const srv_analyses_body *body = &call->body;
+    attn_tensor same;
+    size_t numbers = 0;
+    call->labels = body->labels;
+    if (!srv_given(scope, "run") && !srv_given(scope, "weights"))
+        return srv_refuse(scope, SRV_VALUE, "weights",
+                          "send weights, or run: the id of a stored run");
+    if (!srv_excludes(scope, "weights", "run", "each is the first operand"))
+        return false;
+    if (!srv_given(scope, "run"))
+        return srv_parameter_read(scope, "weights", &body->weights, false, &same, &numbers) &&
+               read_dims(scope, "weights", &body->weights, &call->dims, &call->analysis.layers) &&
+               read_mask(call, scope);
+    if (!(call->run = srv_run_hold(call->req, body->run)))
+        return false;
+    call->dims = *attn_run_dims(call->run->run);
+    call->analysis.layers = 1;
+    call->analysis.run = attn_run_attention(call->run->run);
+    if (!srv_given(scope, "labels"))
+        call->labels = srv_run_labels(call->run->run);
+    return read_run_mask(call, scope);
+}
+
+bool srv_analyses_prepare(srv_analyses_call *call) {
+    const srv_analyses_body *body = &call->body;
+    const srv_scope scope = {call->req, srv_analyses_fields, body, ""};
+    srv_analysis *an = &call->analysis;
+    const attn_attention_dims *d = &call->dims;
+    call->defer = call->req->in_place && (body->run || body->other_run);
+    if (call->defer || !read_first(call, &scope) ||
+        !srv_labels_check(&scope, &body->labels, d->L, d->S))
+        return false;
+    an->req = call->req;
+    an->layered = !call->run && body->weights.rank == 5;
+    an->B = d->B;
+    an->H = d->Hq;
+    an->L = d->L;
+    an->S = d->S;
+    an->mask = call->mask;
+    an->labels = &call->labels;
+    an->items = srv_given(&scope, "analysis") ? body->items : SRV_AN_EVERY;
+    if (an->items & SRV_AN_ALL)
+        an->items |= SRV_AN_EVERY;
+    an->options = attn_measure_defaults();
+    an->options.mask = call->mask;
+    an->options.radius = (size_t)body->radius;
+    an->options.top_keys = (size_t)body->top_keys;
+    return srv_figure_check(call->req, &body->figure) && read_classes(call) &&
+           read_ids(call, &scope) && read_segments(call, &scope) && read_other(call, &scope) &&
+           read_gradient(call, &scope) && read_views(call, &scope) && count(call);
+}

@@ -1,0 +1,136 @@
+/* Gradients of POST /v1/attention: grad_output goes back through the projections, the operation,
+ * and the projections again; the answer names each gradient as its input is named. */
+#include <stdio.h>
+
+#include "attention_call.h"
+
+/* Elements of the biases that the caller sent. */
+static size_t bias_elements(const srv_attention_call *call) {
+    size_t n = 0;
+    if (call->body.attn_bias.rank && !attn_tensor_count(&call->body.attn_bias, &n))
+        n = SIZE_MAX;
+    return n;
+}
+
+bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
+                        attn_error *err) {
+    const attn_attention_dims *d = &call->dims;
+    attn_cost around;
+    if (attn_gradients_cost(d, bias_elements(call), slots, out, err))
+        return false;
+    if (!call->projections.num_heads)
+        return true;
+    if (attn_projections_cost(&call->in, &call->projections, &around, err))
+        return false;
+    out->operations += 2 * around.operations;
+    if (attn_size_add(out->work_bytes, around.work_bytes, &out->work_bytes) &&
+        attn_size_add(out->result_bytes, around.work_bytes, &out->result_bytes))
+        return true;
+    attn_fail(err, ATTN_ELIMIT, "grad_output", "more bytes than can be counted");
+    return false;
+}
+
+attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err) {
+    srv_request *req = call->req;
+    const attn_projections *p = &call->projections;
+    attn_tensor grad = call->body.grad_output;
+    attn_results results = call->results;
+    attn_gradients inner;
+    attn_status status = ATTN_OK;
+    if (p->num_heads)
+        status = attn_projections_output_backward(heads, p, &call->body.grad_output, req->arena,
+                                                  &grad, &call->projection_gradients, err);
+    results.output = *heads;
+    if (!status)
+        status = attn_attention_backward(call->op, &results, &grad, srv_request_pool(req),
+                                         &req->control, req->arena, &inner, err);
+    if (!status && p->num_heads)
+        return attn_projections_backward(&call->in, p, &inner, req->arena, &call->gradients,
+                                         &call->projection_gradients, err);
+    call->gradients = inner;
+    return status;
+}
+
+/* --- the answer --- */
+
+/* A gradient: `object` NULL stands beside the inputs, else it is a member of that object. */
+typedef struct named {
+    const char *object, *name;
+    const attn_tensor *t;
+} named;
+
+enum { NAMED = 24 };
+
+/* All there are, in the order of answers. */
+static size_t list(const srv_attention_call *call, named rows[NAMED]) {
+    const attn_gradients *g = &call->gradients;
+    const attn_projection_gradients *p = &call->projection_gradients;
+    const attn_mask_spec *mask = &call->in.mask;
+    const named all[NAMED] = {
+        {NULL, "query", &g->query},
+        {NULL, "key", &g->key},
+        {NULL, "value", &g->value},
+        {NULL, "past_key", &g->past_key},
+        {NULL, "past_value", &g->past_value},
+        {NULL, "sinks", &g->sinks},
+        {NULL, "attn_bias", NULL},
+        {"score", "w_q", &g->score.w_q},
+        {"score", "w_k", &g->score.w_k},
+        {"score", "b", &g->score.b},
+        {"score", "v", &g->score.v},
+        {"score", "w", &g->score.w},
+        {"position", "slopes", &g->slopes},
+        {"position", "table", &g->table},
+        {"position", "key_table", &g->key_table},
+        {"position", "value_table", &g->value_table},
+        {"projections", "w_q", &p->w_q},
+        {"projections", "b_q", &p->b_q},
+        {"projections", "w_k", &p->w_k},
+        {"projections", "b_k", &p->b_k},
+        {"projections", "w_v", &p->w_v},
+        {"projections", "b_v", &p->b_v},
+        {"projections", "w_o", &p->w_o},
+        {"projections", "b_o", &p->b_o},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < NAMED; i++) {
+        named row = all[i];
+        if (!row.t)
+            for (size_t l = 0; l < mask->count; l++)
+                if (mask->layers[l].kind == ATTN_LAYER_BIAS)
+                    row.t = &g->bias[l];
+        if (row.t && row.t->rank)
+            rows[n++] = row;
+    }
+    return n;
+}
+
+void srv_gradients_write(srv_json *j, const srv_attention_call *call) {
+    named rows[NAMED];
+    const size_t n = list(call, rows);
+    srv_json_key(j, "gradients");
+    srv_json_object(j);
+    for (size_t i = 0; i < n; i++) {
+        const char *object = rows[i].object;
+        if (object && object != rows[i - 1].object) {
+            srv_json_key(j, object);
+            srv_json_object(j);
+        }
+        srv_json_key(j, rows[i].name);
+        srv_json_tensor(j, rows[i].t);
+        if (object && (i + 1 == n || rows[i + 1].object != object))
+            srv_json_object_end(j);
+    }
+    srv_json_object_end(j);
+}
+
+void srv_gradients_text(attn_text *t, const srv_attention_call *call) {
+    named rows[NAMED];
+    const size_t n = list(call, rows);
+    char name[64];
+    for (size_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "gradients/%s%s%s", rows[i].object ? rows[i].object : "",
+                 rows[i].object ? "/" : "", rows[i].name);
+        srv_plain_tensor(t, name, rows[i].t, (int)call->body.decimals);
+    }
+}

@@ -1,0 +1,146 @@
+/* The figure object: its field table, and the options that follow from it. */
+#include "figure_input.h"
+
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AT(member) offsetof(srv_figure_input, member)
+
+static const char *const colormaps[] = {"auto",    "Blues",   "RdBu", "Greys",
+                                        "viridis", "cividis", NULL};
+static const char *const themes[] = {"light", "dark", NULL};
+
+const srv_field srv_figure_fields[] = {
+    {.name = "title",
+     .kind = SRV_STRING,
+     .offset = AT(title),
+     .doc = "The title above the figure."},
+    {.name = "x_label",
+     .kind = SRV_STRING,
+     .offset = AT(x_label),
+     .doc = "What the columns are; \"\" = nothing."},
+    {.name = "y_label",
+     .kind = SRV_STRING,
+     .offset = AT(y_label),
+     .doc = "What the rows are; \"\" = nothing."},
+    {.name = "value_label",
+     .kind = SRV_STRING,
+     .offset = AT(value_label),
+     .doc = "What the colours are, beside the colour bar; \"\" = nothing."},
+    {.name = "annotate",
+     .kind = SRV_STRING,
+     .offset = AT(annotate),
+     .doc = "Values in cells: \"auto\" (default, where they fit), \"none\", or a format: a dot, a "
+            "digit 0 to 6 and one of f, e, g, %, such as \".2f\", for which cells grow up to 64 x "
+            "64 of them."},
+    {.name = "colormap",
+     .kind = SRV_ENUM,
+     .offset = AT(colormap),
+     .mistaken = "cmap",
+     .choices = colormaps,
+     .doc = "auto (default): Blues, or RdBu, whose centre is zero, when a value is negative."},
+    {.name = "vmin",
+     .kind = SRV_REAL,
+     .offset = AT(vmin),
+     .doc = "The value at the low end of the colours; default 0, or the least when it is "
+            "negative; RdBu: minus the largest magnitude."},
+    {.name = "vmax",
+     .kind = SRV_REAL,
+     .offset = AT(vmax),
+     .doc = "The value at the high end of the colours; default the largest; RdBu: the largest "
+            "magnitude."},
+    {.name = "colour_bar",
+     .kind = SRV_BOOL,
+     .offset = AT(colour_bar),
+     .mistaken = "colorbar",
+     .doc = "Draw the scale of colours; default true."},
+    {.name = "tick_rotation",
+     .kind = SRV_INT,
+     .offset = AT(tick_rotation),
+     .min = 0,
+     .max = 90,
+     .doc = "Degrees that the labels of columns are turned by; default 0, 45 or 90 as they fit."},
+    {.name = "columns",
+     .kind = SRV_INT,
+     .offset = AT(columns),
+     .min = 1,
+     .max = 64,
+     .doc = "Panels side by side; default as they fit."},
+    {.name = "per_panel",
+     .kind = SRV_INT,
+     .offset = AT(per_panel),
+     .min = 1,
+     .max = 64,
+     .doc = "Curves in one panel; default all."},
+    {.name = "transpose",
+     .kind = SRV_BOOL,
+     .offset = AT(transpose),
+     .doc = "Draw rows as columns and columns as rows."},
+    {.name = "theme",
+     .kind = SRV_ENUM,
+     .offset = AT(theme),
+     .choices = themes,
+     .doc = "light (default) or dark."},
+    {.name = "scale",
+     .kind = SRV_INT,
+     .offset = AT(scale),
+     .min = 1,
+     .max = 4,
+     .doc = "image/png: pixels a unit of length, 1, 2 (default) or 4."},
+    {0},
+};
+
+void srv_figure_init(void *input) {
+    *(srv_figure_input *)input = (srv_figure_input){
+        .vmin = NAN, .vmax = NAN, .colour_bar = true, .tick_rotation = -1, .scale = 2};
+}
+
+bool srv_figure_check(srv_request *req, const srv_figure_input *in) {
+    const srv_scope scope = {req, srv_figure_fields, in, "/figure"};
+    const char *a = in->annotate;
+    if (a && strcmp(a, "auto") != 0 && strcmp(a, "none") != 0 && !attn_figure_format_ok(a))
+        return srv_refuse(&scope, SRV_VALUE, "annotate",
+                          "expected \"auto\", \"none\" or a format such as \".2f\", \".1%%\" or "
+                          "\".3g\", found \"%.40s\"",
+                          a);
+    if (in->scale == 3)
+        return srv_refuse(&scope, SRV_VALUE, "scale", "expected 1, 2 or 4, found 3");
+    if (in->vmin >= in->vmax)
+        return srv_refuse(&scope, SRV_VALUE, "vmin", "expected vmin below vmax, found %g and %g",
+                          in->vmin, in->vmax);
+    return true;
+}
+
+static const char *text(const char *given) {
+    return given && *given ? given : NULL;
+}
+
+attn_figure_options srv_figure_options(const srv_figure_input *in, int transform) {
+    attn_figure_options o = attn_figure_defaults();
+    o.title = text(in->title);
+    o.x_label = text(in->transpose ? in->y_label : in->x_label);
+    o.y_label = text(in->transpose ? in->x_label : in->y_label);
+    o.value_label = text(in->value_label);
+    if (in->annotate && strcmp(in->annotate, "auto") != 0)
+        o.annotate = strcmp(in->annotate, "none") == 0 ? "" : in->annotate;
+    o.colormap = (attn_colormap)in->colormap;
+    o.transform = (attn_transform)transform;
+    o.vmin = in->vmin;
+    o.vmax = in->vmax;
+    o.colour_bar = in->colour_bar;
+    o.tick_rotation = (int)in->tick_rotation;
+    o.columns = (size_t)in->columns;
+    o.transpose = in->transpose;
+    o.theme = (attn_theme)in->theme;
+    return o;
+}
+
+void srv_figure_problem(srv_request *req, const attn_error *err) {
+    attn_error inside = *err;
+    if (err->where[0])
+        snprintf(inside.where, sizeof inside.where, "figure/%.80s", err->where);
+    srv_problem_error(req, &inside);
+}

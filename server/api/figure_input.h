@@ -1,0 +1,31 @@
+/* The `figure` object of a request: what a picture says and looks like. Answers that are no
+ * pictures leave it aside, so that one body serves every media type. */
+#ifndef SRV_FIGURE_INPUT_H
+#define SRV_FIGURE_INPUT_H
+
+#include <attn/figure.h>
+
+#include "scope.h"
+
+typedef struct srv_figure_input {
+    uint64_t given;
+    const char *title, *x_label, *y_label, *value_label;
+    const char *annotate;
+    int colormap, theme; /* attn_colormap, attn_theme */
+    double vmin, vmax;
+    bool colour_bar, transpose;
+    int64_t tick_rotation, columns, per_panel, scale;
+} srv_figure_input;
+
+extern const srv_field srv_figure_fields[];
+void srv_figure_init(void *input); /* defaults, a srv_figure_input */
+
+/* The object as the library's options; `transform` as in srv_heat_input. The texts stay the
+ * request's. */
+attn_figure_options srv_figure_options(const srv_figure_input *in, int transform);
+/* What is wrong with the object in itself; at "/figure". */
+bool srv_figure_check(srv_request *req, const srv_figure_input *in);
+/* A library error about a figure: its place lies inside /figure. */
+void srv_figure_problem(srv_request *req, const attn_error *err);
+
+#endif

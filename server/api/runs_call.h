@@ -1,0 +1,81 @@
+/* What the routes of /v1/runs/{id} share: the place that a request looks at, the run while it is
+ * held, the headers by which clients keep answers. */
+#ifndef SRV_RUNS_CALL_H
+#define SRV_RUNS_CALL_H
+
+#include <stddef.h>
+
+#include "labels.h"
+#include "runs.h"
+#include "scope.h"
+#include "wire/json_out.h"
+#include "wire/query.h"
+
+/* Which head. A run of /v1/attention has one site and one layer. */
+typedef struct srv_run_spot {
+    int site; /* 0: attention */
+    int64_t batch, layer, head;
+} srv_run_spot;
+
+extern const char *const srv_run_sites[];
+
+#define SRV_RUN_SITE_ROWS(T)                                                                       \
+    {.name = "site",                                                                               \
+     .kind = SRV_ENUM,                                                                             \
+     .offset = offsetof(T, spot.site),                                                             \
+     .choices = srv_run_sites,                                                                     \
+     .doc = "Which attention of the run; the default is its only one."},                           \
+    {                                                                                              \
+        .name = "layer", .kind = SRV_INT, .offset = offsetof(T, spot.layer), .min = 0,             \
+        .max = 1048576, .doc = "Which layer; default 0."                                           \
+    }
+#define SRV_RUN_SPOT_ROWS(T)                                                                       \
+    SRV_RUN_SITE_ROWS(T),                                                                          \
+        {.name = "batch",                                                                          \
+         .kind = SRV_INT,                                                                          \
+         .offset = offsetof(T, spot.batch),                                                        \
+         .min = 0,                                                                                 \
+         .max = 4294967296,                                                                        \
+         .doc = "Which batch entry; default 0."},                                                  \
+    {                                                                                              \
+        .name = "head", .kind = SRV_INT, .offset = offsetof(T, spot.head), .min = 0,               \
+        .max = 4294967296, .doc = "Which query head; default 0."                                   \
+    }
+#define SRV_RUN_ROWS_ROW(T)                                                                        \
+    {                                                                                              \
+        .name = "rows", .kind = SRV_INTS, .offset = offsetof(T, rows), .max = 2,                   \
+        .doc = "from:to, which queries; default all."                                              \
+    }
+#define SRV_RUN_DECIMALS_ROW(T)                                                                    \
+    {                                                                                              \
+        .name = "decimals", .kind = SRV_INT, .offset = offsetof(T, decimals), .min = 0, .max = 17, \
+        .doc = "Round the numbers of the answer to so many decimals."                              \
+    }
+
+/* The run of the path, held until srv_run_release. NULL: a problem is set. */
+const srv_run *srv_run_of(srv_request *req);
+srv_labels srv_run_labels(const attn_run *run);
+/* Does the run have this head? false: a problem is set. */
+bool srv_run_spot_check(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot);
+/* [from, to) of a list field within 0 … size; absent: all. */
+bool srv_run_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
+                   size_t *from, size_t *count);
+/* Take memory for the work, refuse too many cells. false: a problem is set. */
+bool srv_run_admit(srv_request *req, double cells, double bytes);
+/* A library error about a place in the run. */
+void srv_run_problem(srv_request *req, const attn_error *err);
+/* What a run answers never changes while it is kept: say so. The reply must be set. */
+void srv_run_keep(srv_request *req, const srv_run *run);
+/* The same with a tag made from the run and the query, for answers that are never recoded, before
+ * they are made. true: the client has it, the reply is 304. */
+bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
+
+/* Exact cells of a range over the pool into dst [rows, cols] of the run's element type. */
+attn_status srv_run_cells(srv_request *req, const srv_run *run, const attn_range *range,
+                          attn_stage stage, void *dst, attn_error *err);
+/* Bytes of scratch that this takes. */
+double srv_run_cells_work(const srv_request *req, const srv_run *run);
+/* Most bytes of JSON that a byte of a tensor becomes. */
+#define SRV_RUN_TEXT 4.0
+
+#endif

@@ -1,0 +1,135 @@
+/* GET and DELETE /v1/runs/{id}. */
+#include <time.h>
+
+#include "app.h"
+#include "handlers.h"
+#include "plain.h"
+#include "route_fields.h"
+#include "runs_call.h"
+
+static const char *const positions[] = {"none", "alibi", "t5", "relative", "shaw", "rotary"};
+
+static void put_size(srv_json *j, const char *name, size_t value) {
+    srv_json_key(j, name);
+    srv_json_size(j, value);
+}
+
+static void put_text(srv_json *j, const char *name, const char *value) {
+    srv_json_key(j, name);
+    srv_json_string(j, value);
+}
+
+static void put_labels(srv_json *j, const char *name, const char *const *labels, size_t n) {
+    if (!labels)
+        return;
+    srv_json_key(j, name);
+    srv_json_array(j);
+    for (size_t i = 0; i < n; i++)
+        srv_json_string(j, labels[i]);
+    srv_json_array_end(j);
+}
+
+static void put_tiles(srv_json *j, const attn_run *run) {
+    const size_t levels = attn_run_levels(run), overview = attn_run_overview_level(run);
+    srv_json_key(j, "tiles");
+    srv_json_object(j);
+    put_size(j, "size", ATTN_RUN_TILE);
+    srv_json_key(j, "levels");
+    srv_json_array(j);
+    for (size_t level = 0; level < levels; level++) {
+        size_t shape[2];
+        attn_run_level_shape(run, level, shape);
+        srv_json_array(j);
+        srv_json_size(j, shape[0]);
+        srv_json_size(j, shape[1]);
+        srv_json_array_end(j);
+    }
+    srv_json_array_end(j);
+    srv_json_key(j, "overview_level");
+    if (overview == SIZE_MAX)
+        srv_json_null(j);
+    else
+        srv_json_size(j, overview);
+    srv_json_object_end(j);
+}
+
+static void put_shapes(srv_json *j, const attn_attention_dims *d) {
+    put_size(j, "batches", d->B);
+    put_size(j, "heads", d->Hq);
+    put_size(j, "kv_heads", d->Hkv);
+    put_size(j, "queries", d->L);
+    put_size(j, "keys", d->S);
+    put_size(j, "past", d->past);
+    put_size(j, "width", d->E);
+    put_size(j, "value_width", d->Ev);
+    srv_json_key(j, "weights_shape");
+    srv_json_array(j);
+    for (int i = 0; i < d->weights_rank; i++)
+        srv_json_size(j, d->weights[i]);
+    srv_json_array_end(j);
+}
+
+static void put_expiry(srv_json *j, int64_t expires_ns) {
+    const time_t seconds = (time_t)(expires_ns / 1000000000);
+    char text[32] = "";
+    struct tm utc;
+    if (gmtime_r(&seconds, &utc))
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    put_text(j, "expires", text);
+}
+
+static void describe(srv_request *req, const srv_run *held) {
+    const attn_run *run = held->run;
+    const attn_attention_dims *d = attn_run_dims(run);
+    const attn_inputs *in = attn_run_inputs(run);
+    const char *const *query = attn_run_query_labels(run), *const *key = attn_run_key_labels(run);
+    srv_json j;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    put_text(&j, "id", held->id);
+    put_size(&j, "bytes", held->bytes);
+    put_expiry(&j, held->expires_ns);
+    srv_json_key(&j, "sites");
+    srv_json_array(&j);
+    srv_json_string(&j, srv_run_sites[0]);
+    srv_json_array_end(&j);
+    put_size(&j, "layers", 1);
+    put_shapes(&j, d);
+    put_text(&j, "dtype", attn_dtype_name(d->result));
+    put_text(&j, "score", attn_score_name(in->score.kind));
+    put_text(&j, "position", positions[in->position.kind]);
+    srv_json_key(&j, "softcap");
+    srv_json_real(&j, in->softcap);
+    srv_json_key(&j, "dropout_p");
+    srv_json_real(&j, in->dropout_p);
+    put_text(&j, "mask", attn_run_words(run));
+    put_text(&j, "kernel", attn_attention_kernel(attn_run_attention(run)));
+    srv_json_key(&j, "exact");
+    srv_json_bool(&j, attn_run_is_exact(run));
+    if (query || key) {
+        srv_json_key(&j, "labels");
+        srv_json_object(&j);
+        put_labels(&j, "query", query, d->L);
+        put_labels(&j, "key", key, d->S);
+        srv_json_object_end(&j);
+    }
+    put_tiles(&j, run);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+srv_outcome srv_runs_describe(srv_request *req) {
+    const srv_run *run = srv_run_of(req);
+    if (run) {
+        describe(req, run);
+        srv_run_keep(req, run);
+    }
+    srv_run_release(req, run);
+    return SRV_DONE;
+}
+
+srv_outcome srv_runs_delete(srv_request *req) {
+    if (srv_run_delete(req, req->params[0]))
+        srv_reply_set(req, 204, NULL, "", 0);
+    return SRV_DONE;
+}

@@ -1,0 +1,156 @@
+/* GET /v1/runs/{id}/tiles: 256 x 256 cells as octets, the max plane and then the mean plane. */
+#include <math.h>
+
+#include "app.h"
+#include "handlers.h"
+#include "route_fields.h"
+#include "runs_call.h"
+
+static const char *const encodings[] = {"u8", "f32", NULL};
+static const char *const transforms[] = {"linear", "sqrt", "log", NULL};
+
+typedef struct query {
+    uint64_t given;
+    srv_run_spot spot;
+    int64_t level, y, x;
+    int encoding, transform;
+} query;
+
+enum { U8, F32 };
+
+const srv_field srv_run_tiles_query[] = {
+    SRV_RUN_SPOT_ROWS(query),
+    {.name = "level",
+     .kind = SRV_INT,
+     .offset = offsetof(query, level),
+     .min = 0,
+     .max = 63,
+     .doc = "A cell covers 2^level x 2^level weights; default 0, the weights themselves."},
+    {.name = "y",
+     .kind = SRV_INT,
+     .offset = offsetof(query, y),
+     .min = 0,
+     .max = 4294967296,
+     .doc = "Row of tiles, from the first query; default 0."},
+    {.name = "x",
+     .kind = SRV_INT,
+     .offset = offsetof(query, x),
+     .min = 0,
+     .max = 4294967296,
+     .doc = "Column of tiles, from the first key; default 0."},
+    {.name = "encoding",
+     .kind = SRV_ENUM,
+     .offset = offsetof(query, encoding),
+     .choices = encodings,
+     .doc = "u8 (default): 0 = hidden, 1 to 255 over the plane's range; f32 (little-endian): the "
+            "values, -infinity = hidden."},
+    {.name = "transform",
+     .kind = SRV_ENUM,
+     .offset = offsetof(query, transform),
+     .choices = transforms,
+     .doc = "How u8 cells are quantised: linear (default), sqrt, or log (ln(1 + 255 t) / ln 256)."},
+    {0},
+};
+
+/* 0 stays for hidden cells. */
+static void quantise(uint8_t *to, const float *cells, size_t n, const float range[2],
+                     attn_transform transform) {
+    attn_heatmap_quantise(to, cells, n, range, transform);
+    for (size_t i = 0; i < n; i++)
+        to[i] = cells[i] == -INFINITY ? 0 : to[i] ? to[i] : 1;
+}
+
+static bool encode(srv_request *req, const query *q, const attn_run_tile *tile) {
+    const size_t n = tile->shape[0] * tile->shape[1];
+    const attn_transform transform = (attn_transform)q->transform;
+    if (q->encoding == F32) { /* the planes lie side by side */
+        srv_reply_set(req, 200, SRV_OCTETS, (const char *)tile->max, 2 * n * sizeof(float));
+        return true;
+    }
+    uint8_t *bytes = attn_arena_take(req->arena, 2 * n);
+    if (!bytes)
+        return false;
+    quantise(bytes, tile->max, n, tile->range, transform);
+    quantise(bytes + n, tile->mean, n, tile->mean_range, transform);
+    srv_reply_set(req, 200, SRV_OCTETS, (const char *)bytes, 2 * n);
+    return true;
+}
+
+static void put_header(srv_request *req, const char *name, attn_text *t) {
+    if (!t->failed)
+        srv_reply_header(req, name, t->data);
+}
+
+static void put_range(srv_request *req, const char *name, const float range[2]) {
+    attn_text t = {.arena = req->arena};
+    attn_text_add(&t, "%.9g,%.9g", (double)range[0], (double)range[1]);
+    put_header(req, name, &t);
+}
+
+static void describe(srv_request *req, const query *q, const attn_run_tile *tile) {
+    attn_text shape = {.arena = req->arena}, encoding = {.arena = req->arena};
+    attn_text_add(&shape, "%zu,%zu", tile->shape[0], tile->shape[1]);
+    attn_text_add(&encoding, "%s%s%s", encodings[q->encoding], q->encoding == U8 ? ", " : "",
+                  q->encoding == U8 ? transforms[q->transform] : "");
+    put_header(req, "X-Tile-Shape", &shape);
+    put_header(req, "X-Tile-Encoding", &encoding);
+    srv_reply_header(req, "X-Tile-Pooling", "max,mean");
+    srv_reply_header(req, "X-Tile-Hidden",
+                     tile->hidden         ? "all"
+                     : q->encoding == F32 ? "-Infinity"
+                                          : "0");
+    put_range(req, "X-Tile-Max-Range", tile->range);
+    put_range(req, "X-Tile-Mean-Range", tile->mean_range);
+}
+
+static bool make(srv_request *req, const srv_run *run, const query *q, attn_run_tile *tile) {
+    const attn_run_place at = {(size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->level,
+                               (size_t)q->y, (size_t)q->x};
+    /* A tile of the lowest levels is too little work to share. */
+    attn_pool *pool = q->level > 1 ? srv_request_pool(req) : NULL;
+    attn_cost cost;
+    attn_error err = {0};
+    attn_status status = attn_run_tile_cost(run->run, &at, attn_pool_slots(pool), &cost, &err);
+    if (!status &&
+        !srv_run_admit(req, cost.cells, (double)cost.work_bytes + 2 * (double)cost.result_bytes))
+        return false;
+    const int64_t start = attn_now_ns();
+    if (!status)
+        status = attn_run_tile_make(run->run, &at, pool, &req->control, req->arena, tile, &err);
+    req->compute_ns = attn_now_ns() - start;
+    if (status)
+        srv_run_problem(req, &err);
+    return !status;
+}
+
+static void answer(srv_request *req, const srv_run *run, const query *q) {
+    attn_run_tile tile;
+    if (!make(req, run, q, &tile))
+        return;
+    if (tile.hidden) {
+        srv_reply_set(req, 204, NULL, "", 0);
+    } else if (!encode(req, q, &tile)) {
+        srv_problem(req, SRV_TOO_LARGE, NULL, "no memory is left for the tile");
+        return;
+    }
+    describe(req, q, &tile);
+    srv_run_tagged(req, run, encodings[q->encoding]);
+    srv_run_keep(req, run);
+}
+
+srv_outcome srv_runs_tiles(srv_request *req) {
+    query q = {.encoding = U8};
+    const srv_scope scope = {req, srv_run_tiles_query, &q, ""};
+    const srv_run *run = srv_run_of(req);
+    if (!run)
+        return SRV_DONE;
+    if (srv_decode_query(req, srv_run_tiles_query, &q) &&
+        srv_run_spot_check(&scope, run, &q.spot)) {
+        if (srv_run_tagged(req, run, encodings[q.encoding]))
+            srv_run_keep(req, run);
+        else
+            answer(req, run, &q);
+    }
+    srv_run_release(req, run);
+    return SRV_DONE;
+}

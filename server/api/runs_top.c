@@ -1,0 +1,121 @@
+/* GET /v1/runs/{id}/top-k: the strongest edges of rows, by number or by the mass that they hold. */
+#include "app.h"
+#include "handlers.h"
+#include "route_fields.h"
+#include "runs_call.h"
+
+typedef struct query {
+    uint64_t given;
+    srv_run_spot spot;
+    srv_ints rows, cols;
+    int64_t k, decimals;
+    double p;
+} query;
+
+const srv_field srv_run_top_query[] = {
+    SRV_RUN_SPOT_ROWS(query),
+    SRV_RUN_ROWS_ROW(query),
+    {.name = "cols",
+     .kind = SRV_INTS,
+     .offset = offsetof(query, cols),
+     .max = 2,
+     .doc = "from:to, which keys take part; default all."},
+    {.name = "k",
+     .kind = SRV_INT,
+     .offset = offsetof(query, k),
+     .min = 1,
+     .max = 1048576,
+     .doc = "The k largest weights of each row; default 10, without p."},
+    {.name = "p",
+     .kind = SRV_REAL,
+     .offset = offsetof(query, p),
+     .min = 0,
+     .max = 1,
+     .doc = "The fewest keys of each row whose weights sum to at least p."},
+    SRV_RUN_DECIMALS_ROW(query),
+    {0},
+};
+
+enum { DEFAULT_K = 10 };
+
+/* Columns of equal length: row, key, weight; best first within a row. */
+static void answer(srv_request *req, const query *q, const attn_heatmap *map) {
+    const size_t n = map->edge_count;
+    int64_t *row = attn_arena_zeroed(req->arena, n, sizeof *row);
+    int64_t *key = attn_arena_zeroed(req->arena, n, sizeof *key);
+    float *weight = attn_arena_zeroed(req->arena, n, sizeof *weight);
+    srv_json j;
+    srv_json_begin(&j, req);
+    j.failed = !row || !key || !weight;
+    for (size_t i = 0; i < n && !j.failed; i++) {
+        row[i] = (int64_t)map->edges[i].row;
+        key[i] = (int64_t)map->edges[i].col;
+        weight[i] = map->edges[i].weight;
+    }
+    const attn_tensor columns[] = {attn_tensor_dense(row, ATTN_I64, 1, &n),
+                                   attn_tensor_dense(key, ATTN_I64, 1, &n),
+                                   attn_tensor_dense(weight, ATTN_F32, 1, &n)};
+    static const char *const names[] = {"row", "key", "weight"};
+    j.decimals = (int)q->decimals;
+    srv_json_object(&j);
+    for (size_t i = 0; i < 3 && !j.failed; i++) {
+        srv_json_key(&j, names[i]);
+        srv_json_tensor(&j, &columns[i]);
+    }
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static bool find(srv_request *req, const srv_run *run, const attn_heatmap_options *o,
+                 attn_heatmaps *maps) {
+    const attn_attention_dims *d = attn_run_dims(run->run);
+    attn_pool *pool = srv_request_pool(req);
+    const size_t slots = attn_pool_slots(pool);
+    attn_weight_source source;
+    attn_cost cost;
+    attn_error err = {0};
+    attn_status status = attn_heatmap_cost(o, d->B, d->Hq, d->L, d->S, slots, &cost, &err);
+    if (!status && !srv_run_admit(req, cost.cells,
+                                  (double)cost.work_bytes + 6 * (double)cost.result_bytes +
+                                      srv_run_cells_work(req, run)))
+        return false;
+    if (!status)
+        status = attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run),
+                                       slots, req->arena, &source, &err);
+    if (!status)
+        status = attn_heatmap_build(&source, o, pool, &req->control, req->arena, maps, &err);
+    if (status)
+        srv_run_problem(req, &err);
+    return !status;
+}
+
+srv_outcome srv_runs_top(srv_request *req) {
+    query q = {.decimals = -1};
+    const srv_scope scope = {req, srv_run_top_query, &q, ""};
+    const srv_run *run = srv_run_of(req);
+    attn_heatmap_options o = attn_heatmap_defaults();
+    attn_heatmaps maps;
+    size_t rows, cols;
+    if (!run)
+        return SRV_DONE;
+    const attn_attention_dims *d = attn_run_dims(run->run);
+    if (srv_decode_query(req, srv_run_top_query, &q) && srv_run_spot_check(&scope, run, &q.spot) &&
+        srv_run_range(&scope, "rows", &q.rows, d->L, &o.row_from, &rows) &&
+        srv_run_range(&scope, "cols", &q.cols, d->S, &o.col_from, &cols)) {
+        o.heads = ATTN_HEADS_LIST;
+        o.head_list = &q.spot.head;
+        o.batch_list = &q.spot.batch;
+        o.head_count = o.batch_count = 1;
+        o.row_to = o.row_from + rows;
+        o.col_to = o.col_from + cols;
+        o.max_cells = 1;
+        o.top_p = q.p;
+        o.top_k = q.k ? (size_t)q.k : srv_given(&scope, "p") ? 0 : DEFAULT_K;
+        if (find(req, run, &o, &maps)) {
+            answer(req, &q, &maps.items[0]);
+            srv_run_keep(req, run);
+        }
+    }
+    srv_run_release(req, run);
+    return SRV_DONE;
+}

@@ -1,0 +1,239 @@
+/* A pair is a certificate chain with its key. The handshake of a client may last while a new pair
+ * is loaded, so the old ones stay until the service ends; loading the same files again adds none.
+ */
+#include "http/tls.h"
+
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "host.h"
+#include "http/exchange.h"
+#include "secret.h"
+
+#define PRIORITIES "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-SHA1"
+
+enum { CHAIN_MOST = 16 };
+
+typedef struct pair {
+    struct pair *older;
+    gnutls_pcert_st chain[CHAIN_MOST];
+    unsigned length;
+    gnutls_privkey_t key;
+    srv_digest of; /* both files */
+    time_t until;
+} pair;
+
+struct srv_tls {
+    srv_digest salt;
+    pair *_Atomic shown;
+};
+
+srv_tls *srv_tls_new(void) {
+    srv_tls *tls = calloc(1, sizeof *tls);
+    if (tls && !srv_secret_salt(&tls->salt)) {
+        free(tls);
+        tls = NULL;
+    }
+    return tls;
+}
+
+static void free_pair(pair *p) {
+    if (!p)
+        return;
+    for (unsigned i = 0; i < p->length; i++)
+        gnutls_pcert_deinit(&p->chain[i]);
+    if (p->key)
+        gnutls_privkey_deinit(p->key);
+    free(p);
+}
+
+void srv_tls_free(srv_tls *tls) {
+    if (!tls)
+        return;
+    for (pair *p = atomic_load(&tls->shown), *older; p; p = older) {
+        older = p->older;
+        free_pair(p);
+    }
+    free(tls);
+}
+
+static bool refuse(srv_config_error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool refuse(srv_config_error *err, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    return false;
+}
+
+static gnutls_datum_t datum(const char *text, size_t size) {
+    return (gnutls_datum_t){(unsigned char *)text, (unsigned)size};
+}
+
+static bool take_chain(pair *p, const gnutls_datum_t *pem, const char *file,
+                       srv_config_error *err) {
+    unsigned length = CHAIN_MOST;
+    gnutls_x509_crt_t leaf = NULL;
+    int failed = gnutls_pcert_list_import_x509_raw(p->chain, &length, pem, GNUTLS_X509_FMT_PEM,
+                                                   GNUTLS_X509_CRT_LIST_SORT);
+    if (failed == GNUTLS_E_SHORT_MEMORY_BUFFER)
+        return refuse(err, "tls_cert: %.200s holds more than %d certificates", file, CHAIN_MOST);
+    if (failed)
+        return refuse(err, "tls_cert: %.200s must hold a certificate and its chain in PEM: %s",
+                      file, gnutls_strerror(failed));
+    p->length = length;
+    if (!gnutls_pcert_export_x509(&p->chain[0], &leaf)) {
+        p->until = gnutls_x509_crt_get_expiration_time(leaf);
+        gnutls_x509_crt_deinit(leaf);
+    }
+    return true;
+}
+
+static bool take_key(pair *p, const gnutls_datum_t *pem, const char *file, srv_config_error *err) {
+    int failed = gnutls_privkey_init(&p->key);
+    if (!failed)
+        failed = gnutls_privkey_import_x509_raw(p->key, pem, GNUTLS_X509_FMT_PEM, NULL, 0);
+    return !failed ||
+           refuse(err, "tls_key: %.200s must hold a private key in PEM, without a password: %s",
+                  file, gnutls_strerror(failed));
+}
+
+/* GnuTLS tells whether they belong together when both go into credentials. */
+static bool check_match(const gnutls_datum_t *cert, const gnutls_datum_t *key,
+                        const char *cert_file, const char *key_file, srv_config_error *err) {
+    gnutls_certificate_credentials_t both;
+    int failed = gnutls_certificate_allocate_credentials(&both);
+    if (failed)
+        return refuse(err, "tls_cert: %s", gnutls_strerror(failed));
+    failed = gnutls_certificate_set_x509_key_mem(both, cert, key, GNUTLS_X509_FMT_PEM);
+    gnutls_certificate_free_credentials(both);
+    return failed >= 0 ||
+           refuse(err, "tls_key: %.150s is not the key of the certificate in %.150s: %s", key_file,
+                  cert_file, gnutls_strerror(failed));
+}
+
+/* One digest of two digests: equal exactly when both files are. */
+static bool digest_files(const srv_tls *tls, const char *cert, size_t cert_size, const char *key,
+                         size_t key_size, srv_digest *out) {
+    srv_digest each[2];
+    return srv_secret_digest(&tls->salt, cert, cert_size, &each[0]) &&
+           srv_secret_digest(&tls->salt, key, key_size, &each[1]) &&
+           srv_secret_digest(&tls->salt, (const char *)each, sizeof each, out);
+}
+
+bool srv_tls_load(srv_tls *tls, const char *cert_file, const char *key_file,
+                  srv_config_error *err) {
+    char *cert = NULL, *key = NULL;
+    size_t cert_size = 0, key_size = 0;
+    pair *shown = atomic_load(&tls->shown), *fresh = NULL;
+    bool ok = false;
+    int failed = srv_read_file(cert_file, &cert, &cert_size);
+    if (failed) {
+        refuse(err, "tls_cert: cannot read %.200s: %s", cert_file, strerror(failed));
+        goto out;
+    }
+    if (!srv_secret_read("tls_key", key_file, &key, &key_size, err))
+        goto out;
+    fresh = calloc(1, sizeof *fresh);
+    if (!fresh || !digest_files(tls, cert, cert_size, key, key_size, &fresh->of)) {
+        refuse(err, "tls_cert: out of memory");
+        goto out;
+    }
+    if (shown && srv_secret_equal(&shown->of, &fresh->of)) {
+        ok = true;
+        goto out;
+    }
+    gnutls_datum_t cert_pem = datum(cert, cert_size), key_pem = datum(key, key_size);
+    ok = take_chain(fresh, &cert_pem, cert_file, err) && take_key(fresh, &key_pem, key_file, err) &&
+         check_match(&cert_pem, &key_pem, cert_file, key_file, err);
+    if (ok) {
+        fresh->older = shown;
+        atomic_store(&tls->shown, fresh);
+        fresh = NULL;
+    }
+out:
+    free_pair(fresh);
+    srv_secret_free(key, key_size);
+    free(cert);
+    return ok;
+}
+
+void srv_tls_until(const srv_tls *tls, char text[16]) {
+    struct tm day;
+    gmtime_r(&atomic_load(&tls->shown)->until, &day);
+    strftime(text, 16, "%Y-%m-%d", &day);
+}
+
+static int choose(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
+                  gnutls_pcert_st **chain, unsigned *length, gnutls_ocsp_data_st **ocsp,
+                  unsigned *ocsp_length, gnutls_privkey_t *key, unsigned *flags) {
+    (void)info;
+    /* libmicrohttpd keeps the connection there, as its own callbacks for keys rely on. */
+    const union MHD_ConnectionInfo *found = MHD_get_connection_info(
+        gnutls_session_get_ptr(session), MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const srv_link *link = found ? found->socket_context : NULL;
+    if (!link)
+        return -1; /* there was no memory for the connection */
+    pair *shown = atomic_load(&link->daemon->app->tls->shown);
+    *chain = shown->chain;
+    *length = shown->length;
+    *key = shown->key;
+    *ocsp = NULL;
+    *ocsp_length = 0;
+    *flags = 0; /* all of it stays ours */
+    return 0;
+}
+
+const struct MHD_OptionItem *srv_tls_options(void) {
+    static const struct MHD_OptionItem options[] = {
+        {MHD_OPTION_HTTPS_CERT_CALLBACK2, 0, (void *)(uintptr_t)choose},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)PRIORITIES},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    return options;
+}
+
+static size_t talk(gnutls_session_t session, const char *ask, size_t size, char *answer,
+                   size_t room) {
+    int done;
+    while ((done = gnutls_handshake(session)) < 0)
+        if (done == GNUTLS_E_AGAIN || gnutls_error_is_fatal(done))
+            return 0; /* "again" is the socket's timeout */
+    if (gnutls_record_send(session, ask, size) != (ssize_t)size)
+        return 0;
+    size_t got = 0;
+    while (got < room) {
+        ssize_t n = gnutls_record_recv(session, answer + got, room - got);
+        if (n <= 0)
+            break;
+        got += (size_t)n;
+    }
+    return got;
+}
+
+size_t srv_tls_ask(int fd, const char *ask, size_t size, char *answer, size_t room) {
+    gnutls_session_t session = NULL;
+    gnutls_certificate_credentials_t nothing = NULL;
+    size_t got = 0;
+    if (gnutls_init(&session, GNUTLS_CLIENT) || gnutls_certificate_allocate_credentials(&nothing) ||
+        gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, nothing) ||
+        gnutls_priority_set_direct(session, PRIORITIES, NULL))
+        goto out;
+    gnutls_transport_set_int(session, fd);
+    got = talk(session, ask, size, answer, room);
+out:
+    if (session)
+        gnutls_deinit(session);
+    if (nothing)
+        gnutls_certificate_free_credentials(nothing);
+    return got;
+}

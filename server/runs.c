@@ -1,0 +1,498 @@
+/* One table of open runs for both kinds of store. In memory the table is the store; with a
+ * directory it is what this process has mapped, and the directory decides what exists. Least
+ * recently used runs stand at the end of the list. A run that left the table is freed when nobody
+ * holds it any more. */
+#include "runs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "app.h"
+#include "runs_dir.h"
+
+enum {
+    REMEMBERED = 8192, /* ids that are known to be gone */
+    SWEEP_MS = 5000,   /* between looks at what has expired */
+    TOUCH_MS = 30000,  /* between marks of use in the directory */
+};
+
+typedef struct entry entry;
+struct entry {
+    srv_run run; /* first: holders have its address */
+    entry *next, *previous;
+    size_t holds;
+    bool listed;
+    void *image;
+    size_t image_size;
+    bool mapped;
+    attn_arena *arena;
+    int64_t touched_ns;
+};
+
+struct srv_runs {
+    pthread_mutex_t lock;
+    const srv_config *config;
+    bool has_dir;
+    srv_runs_dir dir;
+    entry *first, *last;
+    size_t bytes, count;
+    char (*gone)[SRV_RUN_ID]; /* a ring */
+    size_t gone_count;
+    _Atomic int64_t next_sweep_ns;
+    srv_runs_state state;
+};
+
+static int64_t wall_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* --- entries --- */
+
+static void entry_free(entry *e) {
+    if (!e)
+        return;
+    attn_arena_free(e->arena);
+    if (e->mapped)
+        srv_runs_dir_unmap(e->image, e->image_size);
+    else
+        attn_free(e->image);
+    free(e);
+}
+
+static void list_out(srv_runs *s, entry *e) {
+    *(e->previous ? &e->previous->next : &s->first) = e->next;
+    *(e->next ? &e->next->previous : &s->last) = e->previous;
+    e->next = e->previous = NULL;
+}
+
+static void list_front(srv_runs *s, entry *e) {
+    e->previous = NULL;
+    e->next = s->first;
+    *(s->first ? &s->first->previous : &s->last) = e;
+    s->first = e;
+}
+
+static entry *find(srv_runs *s, const char *id) {
+    entry *e = s->first;
+    while (e && memcmp(e->run.id, id, SRV_RUN_ID) != 0)
+        e = e->next;
+    return e;
+}
+
+/* Out of the table; freed now or by the last holder. */
+static void drop(srv_runs *s, entry *e) {
+    list_out(s, e);
+    s->bytes -= e->run.bytes;
+    s->count--;
+    e->listed = false;
+    if (!e->holds)
+        entry_free(e);
+}
+
+static void remember(srv_runs *s, const char *id) {
+    memcpy(s->gone[s->gone_count++ % REMEMBERED], id, SRV_RUN_ID);
+}
+
+static bool was_here(const srv_runs *s, const char *id) {
+    const size_t n = s->gone_count < REMEMBERED ? s->gone_count : REMEMBERED;
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(s->gone[i], id, SRV_RUN_ID) == 0)
+            return true;
+    return false;
+}
+
+/* Room for `bytes` more, least recently used first. */
+static void make_room(srv_runs *s, size_t bytes) {
+    const size_t most = (size_t)s->config->runs_bytes;
+    while (s->last && (bytes > most || s->bytes > most - bytes)) {
+        if (!s->has_dir) {
+            remember(s, s->last->run.id);
+            s->state.evicted++;
+        }
+        drop(s, s->last);
+    }
+}
+
+static void add(srv_runs *s, entry *e) {
+    e->listed = true;
+    list_front(s, e);
+    s->bytes += e->run.bytes;
+    s->count++;
+}
+
+/* --- expiry --- */
+
+static void expire(srv_runs *s) {
+    const int64_t now = wall_ns();
+    for (entry *e = s->first, *next; e; e = next) {
+        next = e->next;
+        if (e->run.expires_ns > now)
+            continue;
+        remember(s, e->run.id);
+        s->state.expired += !s->has_dir; /* files are counted when they go */
+        drop(s, e);
+    }
+}
+
+static void sweep_dir(srv_runs *s, size_t coming) {
+    const size_t most = (size_t)s->config->runs_bytes;
+    srv_runs_swept swept;
+    srv_runs_dir_sweep(&s->dir, s->config->runs_ttl_s, most > coming ? most - coming : 0, &swept);
+    pthread_mutex_lock(&s->lock);
+    s->state.count = swept.count;
+    s->state.bytes = swept.bytes;
+    s->state.expired += swept.expired;
+    s->state.evicted += swept.evicted;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void srv_runs_tick(srv_runs *s) {
+    const int64_t now = attn_now_ns();
+    if (now < atomic_load(&s->next_sweep_ns))
+        return;
+    atomic_store(&s->next_sweep_ns, now + (int64_t)SWEEP_MS * 1000000);
+    pthread_mutex_lock(&s->lock);
+    expire(s);
+    pthread_mutex_unlock(&s->lock);
+    if (s->has_dir)
+        sweep_dir(s, 0);
+}
+
+/* --- the store --- */
+
+int srv_runs_open(srv_runs **out, const srv_config *config) {
+    srv_runs *s = calloc(1, sizeof *s);
+    char(*gone)[SRV_RUN_ID] = calloc(REMEMBERED, sizeof *gone);
+    if (!s || !gone) {
+        fprintf(stderr, "attnd: cannot start: not enough memory\n");
+        free(gone);
+        free(s);
+        return SRV_EXIT_RESOURCES;
+    }
+    *s = (srv_runs){.config = config, .gone = gone, .dir = {-1}, .has_dir = *config->runs_dir != 0};
+    pthread_mutex_init(&s->lock, NULL);
+    int failed = s->has_dir ? srv_runs_dir_open(&s->dir, config->runs_dir) : 0;
+    if (failed) {
+        fprintf(stderr, "attnd: cannot use runs_dir %s: %s\n", config->runs_dir, strerror(failed));
+        srv_runs_free(s);
+        return SRV_EXIT_USAGE;
+    }
+    if (s->has_dir)
+        sweep_dir(s, 0);
+    *out = s;
+    return 0;
+}
+
+void srv_runs_free(srv_runs *s) {
+    if (!s)
+        return;
+    while (s->first)
+        drop(s, s->first);
+    srv_runs_dir_close(&s->dir);
+    pthread_mutex_destroy(&s->lock);
+    free(s->gone);
+    free(s);
+}
+
+void srv_runs_look(srv_runs *s, srv_runs_state *out) {
+    pthread_mutex_lock(&s->lock);
+    *out = s->state;
+    if (!s->has_dir) {
+        out->count = s->count;
+        out->bytes = s->bytes;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+int64_t srv_runs_expiry(const srv_request *req) {
+    return wall_ns() + req->app->config->runs_ttl_s * 1000000000;
+}
+
+/* A run over the image of e; the problem is the caller's to word. */
+static attn_status open_image(const srv_config *config, entry *e, attn_error *err) {
+    attn_run *run;
+    e->arena = attn_arena_new((size_t)config->max_request_bytes);
+    if (!e->arena)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
+    attn_status status = attn_run_open(e->image, e->image_size, e->arena, &run, err);
+    if (status != ATTN_OK)
+        return status;
+    const char *expires = attn_run_text(run, SRV_RUN_EXPIRES);
+    e->run.run = run;
+    e->run.expires_ns = expires ? strtoll(expires, NULL, 10) : 0;
+    e->run.bytes = e->image_size + attn_arena_used(e->arena);
+    return ATTN_OK;
+}
+
+static bool new_id(char id[SRV_RUN_ID + 1]) {
+    unsigned char bytes[SRV_RUN_ID / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+static const srv_run *too_large(srv_request *req, size_t bytes) {
+    srv_problem_limit(req, SRV_TOO_LARGE, "/store", (double)req->app->config->runs_bytes,
+                      "runs_bytes",
+                      "the run needs %zu bytes; all stored runs together may use %lld", bytes,
+                      (long long)req->app->config->runs_bytes);
+    return NULL;
+}
+
+/* Memory for the image, for which older runs go when the budget has none. */
+static void *take_image(srv_runs *s, size_t size) {
+    void *image = attn_alloc(size);
+    while (!image) {
+        pthread_mutex_lock(&s->lock);
+        entry *oldest = s->last;
+        if (oldest) {
+            remember(s, oldest->run.id);
+            s->state.evicted++;
+            drop(s, oldest);
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (!oldest)
+            break;
+        image = attn_alloc(size);
+    }
+    return image;
+}
+
+static attn_status store_in_memory(srv_runs *s, entry *e, const attn_run_image *image,
+                                   attn_error *err) {
+    char *to = e->image = take_image(s, image->size);
+    e->image_size = image->size;
+    if (!to)
+        return attn_fail(err, ATTN_ENOMEM, "store", "no memory left for the stored run");
+    for (size_t i = 0; i < image->count; i++) {
+        memcpy(to, image->pieces[i].data, image->pieces[i].size);
+        to += image->pieces[i].size;
+    }
+    return open_image(s->config, e, err);
+}
+
+/* The disk may be slow: others compute meanwhile. */
+static int store_in_dir(srv_request *req, srv_runs *s, entry *e, const attn_run_image *image) {
+    attn_pool *pool = srv_request_pool(req);
+    attn_pool_leave(pool);
+    sweep_dir(s, image->size);
+    int failed = srv_runs_dir_write(&s->dir, e->run.id, image);
+    if (!failed)
+        failed = srv_runs_dir_map(&s->dir, e->run.id, &e->image, &e->image_size);
+    attn_pool_enter(pool);
+    e->mapped = !failed;
+    return failed;
+}
+
+static const srv_run *store_failed(srv_request *req, entry *e, const attn_error *err) {
+    srv_runs *s = req->app->runs;
+    if (e->mapped)
+        srv_runs_dir_remove(&s->dir, e->run.id);
+    entry_free(e);
+    srv_problem_error(req, err);
+    return NULL;
+}
+
+const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
+    srv_runs *s = req->app->runs;
+    const size_t most = (size_t)s->config->runs_bytes;
+    attn_error err = {0};
+    if (image->size > most)
+        return too_large(req, image->size);
+    entry *e = calloc(1, sizeof *e);
+    if (!e || !new_id(e->run.id)) {
+        free(e);
+        srv_problem(req, SRV_MEMORY_BUDGET, "/store", "no memory for the stored run is left");
+        return NULL;
+    }
+    if (!s->has_dir && store_in_memory(s, e, image, &err))
+        return store_failed(req, e, &err);
+    if (s->has_dir) {
+        int failed = store_in_dir(req, s, e, image);
+        if (failed) {
+            entry_free(e);
+            srv_problem(req, SRV_MEMORY_BUDGET, "/store",
+                        "the run cannot be written to runs_dir: %s", strerror(failed));
+            return NULL;
+        }
+        if (open_image(s->config, e, &err))
+            return store_failed(req, e, &err);
+    }
+    if (e->run.bytes > most) {
+        const size_t bytes = e->run.bytes;
+        if (e->mapped)
+            srv_runs_dir_remove(&s->dir, e->run.id);
+        entry_free(e);
+        return too_large(req, bytes);
+    }
+    e->holds = 1;
+    pthread_mutex_lock(&s->lock);
+    make_room(s, e->run.bytes);
+    add(s, e);
+    s->state.stored++;
+    s->state.count++;
+    s->state.bytes += e->image_size;
+    pthread_mutex_unlock(&s->lock);
+    return &e->run;
+}
+
+/* --- holding --- */
+
+static bool is_id(const char *id) {
+    return strlen(id) == SRV_RUN_ID && strspn(id, "0123456789abcdef") == SRV_RUN_ID;
+}
+
+static const srv_run *missing(srv_request *req, const char *id, bool gone) {
+    if (gone)
+        srv_problem(
+            req, SRV_GONE, NULL,
+            "the run %s is no longer kept: it expired (runs_ttl_s is %lld), was deleted, or "
+            "made room for others (runs_bytes); store it again",
+            id, (long long)req->app->config->runs_ttl_s);
+    else
+        srv_problem(req, SRV_NOT_FOUND, NULL,
+                    "there is no stored run \"%.64s\"; POST /v1/attention with \"store\": true "
+                    "answers the id of one",
+                    id);
+    return NULL;
+}
+
+/* Open the file of a run that another process stored, or that this one has let go. */
+static const srv_run *hold_file(srv_request *req, const char *id) {
+    srv_runs *s = req->app->runs;
+    entry *e = calloc(1, sizeof *e);
+    attn_error err = {0};
+    int failed = e ? srv_runs_dir_map(&s->dir, id, &e->image, &e->image_size) : ENOMEM;
+    if (failed) {
+        free(e);
+        if (failed != ENOENT)
+            srv_problem(req, SRV_MEMORY_BUDGET, NULL, "the run %s cannot be read: %s", id,
+                        strerror(failed));
+        else
+            missing(req, id, srv_runs_dir_had(&s->dir, id));
+        return NULL;
+    }
+    e->mapped = true;
+    memcpy(e->run.id, id, SRV_RUN_ID);
+    if (open_image(s->config, e, &err)) {
+        entry_free(e);
+        if (err.code == ATTN_ENOMEM)
+            srv_problem_error(req, &err);
+        else
+            srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is not a stored run: %s%s%s",
+                        id, err.where, *err.where ? ": " : "", err.text);
+        return NULL;
+    }
+    if (e->run.expires_ns <= wall_ns()) {
+        entry_free(e);
+        srv_runs_dir_remove(&s->dir, id);
+        return missing(req, id, true);
+    }
+    e->holds = 1;
+    pthread_mutex_lock(&s->lock);
+    entry *other = find(s, id); /* opened by another thread meanwhile */
+    if (other) {
+        other->holds++;
+    } else {
+        make_room(s, e->run.bytes);
+        add(s, e);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!other)
+        return &e->run;
+    entry_free(e);
+    return &other->run;
+}
+
+/* The entry, held, when it is open and neither expired nor removed. */
+static entry *hold_open(srv_runs *s, const char *id, bool *gone) {
+    const bool removed = s->has_dir && !srv_runs_dir_has(&s->dir, id);
+    bool expired = false;
+    pthread_mutex_lock(&s->lock);
+    entry *e = find(s, id);
+    if (e && (removed || e->run.expires_ns <= wall_ns())) {
+        expired = !removed;
+        s->state.expired += expired;
+        remember(s, id);
+        drop(s, e);
+        e = NULL;
+    }
+    if (e) {
+        e->holds++;
+        list_out(s, e);
+        list_front(s, e);
+    }
+    *gone = !e && was_here(s, id);
+    pthread_mutex_unlock(&s->lock);
+    if (expired && s->has_dir)
+        srv_runs_dir_remove(&s->dir, id);
+    return e;
+}
+
+const srv_run *srv_run_hold(srv_request *req, const char *id) {
+    srv_runs *s = req->app->runs;
+    bool gone;
+    if (!is_id(id))
+        return missing(req, id, false);
+    srv_runs_tick(s);
+    entry *e = hold_open(s, id, &gone);
+    if (!e && (gone || !s->has_dir))
+        return missing(req, id, gone);
+    const srv_run *run = e ? &e->run : hold_file(req, id);
+    if (run && s->has_dir) {
+        entry *held = (entry *)(void *)(uintptr_t)run;
+        const int64_t now = attn_now_ns();
+        pthread_mutex_lock(&s->lock);
+        const bool touch =
+            !held->touched_ns || now - held->touched_ns > (int64_t)TOUCH_MS * 1000000;
+        held->touched_ns = touch ? now : held->touched_ns;
+        pthread_mutex_unlock(&s->lock);
+        if (touch)
+            srv_runs_dir_touch(&s->dir, id);
+    }
+    return run;
+}
+
+void srv_run_release(srv_request *req, const srv_run *run) {
+    srv_runs *s = req->app->runs;
+    entry *e = (entry *)(void *)(uintptr_t)run;
+    if (!run)
+        return;
+    pthread_mutex_lock(&s->lock);
+    const bool last = --e->holds == 0 && !e->listed;
+    pthread_mutex_unlock(&s->lock);
+    if (last)
+        entry_free(e);
+}
+
+void srv_run_discard(srv_request *req, const srv_run *run) {
+    srv_runs *s = req->app->runs;
+    if (s->has_dir)
+        srv_runs_dir_remove(&s->dir, run->id);
+    pthread_mutex_lock(&s->lock);
+    entry *e = find(s, run->id);
+    if (e) {
+        remember(s, run->id);
+        drop(s, e);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool srv_run_delete(srv_request *req, const char *id) {
+    const srv_run *run = srv_run_hold(req, id);
+    if (!run)
+        return false;
+    srv_run_discard(req, run);
+    srv_run_release(req, run);
+    return true;
+}

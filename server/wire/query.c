@@ -1,0 +1,159 @@
+/* name=value pairs -> a small JSON object that the decoder of bodies reads: the table says how each
+ * value is spelled as JSON, the decoder whether it may be. */
+#include "wire/query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/container.h"
+#include "wire/escape.h"
+
+enum { MOST_PAIRS = 64 };
+
+typedef struct pair {
+    const char *name, *value;
+    const srv_field *field;  /* NULL: the decoder shall say that there is none */
+    const srv_field *object; /* the field that holds it, or NULL */
+} pair;
+
+static const srv_field *find(const srv_field *fields, const char *name, const srv_field **object) {
+    *object = NULL;
+    for (const srv_field *f = fields; f->name; f++)
+        if (f->kind != SRV_OBJECT && strcmp(f->name, name) == 0)
+            return f;
+    for (const srv_field *f = fields; f->name; f++)
+        for (const srv_field *g = f->kind == SRV_OBJECT ? f->fields : NULL; g && g->name; g++)
+            if (strcmp(g->name, name) == 0) {
+                *object = f;
+                return g;
+            }
+    return NULL;
+}
+
+/* The number of pairs; SIZE_MAX: a problem is set. */
+static size_t split(srv_request *req, const srv_field *fields, pair pairs[MOST_PAIRS]) {
+    size_t n = 0;
+    for (const char *p = req->query; *p;) {
+        const size_t size = strcspn(p, "&"), length = strcspn(p, "=&");
+        char *name = attn_arena_text(req->arena, p, length);
+        p += size + (p[size] == '&');
+        if (!length)
+            continue;
+        if (n == MOST_PAIRS || !name) {
+            srv_problem(req, SRV_BAD_REQUEST, NULL, "at most %d query parameters, found more",
+                        MOST_PAIRS);
+            return SIZE_MAX;
+        }
+        for (size_t i = 0; i < n; i++)
+            if (strcmp(pairs[i].name, name) == 0) {
+                srv_problem(req, SRV_BAD_REQUEST, NULL,
+                            "the query parameter \"%.64s\" is there twice", name);
+                return SIZE_MAX;
+            }
+        pairs[n] = (pair){.name = name, .value = srv_query(req, name)};
+        pairs[n].field = find(fields, name, &pairs[n].object);
+        n += pairs[n].value != NULL;
+    }
+    return n;
+}
+
+/* Is the whole text a JSON number? */
+static bool is_number(const char *text) {
+    const char *digits = text + (*text == '-');
+    char *end;
+    if (*digits < '0' || *digits > '9' || strspn(text, "+-.0123456789eE") != strlen(text))
+        return false;
+    if (*digits == '0' && digits[1] >= '0' && digits[1] <= '9')
+        return false;
+    strtod(text, &end);
+    return !*end && end[-1] != '.';
+}
+
+static void put_string(attn_text *t, const char *text) {
+    const size_t n = strlen(text);
+    char *escaped = attn_arena_small(t->arena, n * SRV_ESCAPE_MOST + 1);
+    if (!escaped) {
+        t->failed = true;
+        return;
+    }
+    *srv_escape(escaped, text, n) = 0;
+    attn_text_add(t, "\"%s\"", escaped);
+}
+
+/* "1,2,3" or "0:256": numbers stay numbers, anything else is a string that the decoder refuses. */
+static void put_list(attn_text *t, const srv_request *req, const char *text) {
+    attn_text_add(t, "[");
+    for (size_t i = 0; *text; i++) {
+        const size_t n = strcspn(text, ",:");
+        const char *item = attn_arena_text(req->arena, text, n);
+        attn_text_add(t, "%s", i ? "," : "");
+        if (!item)
+            t->failed = true;
+        else if (is_number(item))
+            attn_text_add(t, "%s", item);
+        else
+            put_string(t, item);
+        text += n + (text[n] != 0);
+    }
+    attn_text_add(t, "]");
+}
+
+static bool may_be_list(const srv_field *f, const char *text) {
+    if (f->kind == SRV_INTS || f->kind == SRV_FLAGS)
+        return true;
+    return f->kind == SRV_UNION && (f->accepts & SRV_U_INTS) &&
+           (strpbrk(text, ",:") || is_number(text));
+}
+
+static void put_value(attn_text *t, const srv_request *req, const pair *p) {
+    const srv_field *f = p->field;
+    const bool truth = strcmp(p->value, "true") == 0 || strcmp(p->value, "false") == 0;
+    const bool text = f && (f->kind == SRV_STRING || f->kind == SRV_ENUM);
+    put_string(t, p->name);
+    attn_text_add(t, ":");
+    if (f && may_be_list(f, p->value))
+        put_list(t, req, p->value);
+    else if (!text && (truth || is_number(p->value)))
+        attn_text_add(t, "%s", p->value);
+    else
+        put_string(t, p->value);
+}
+
+/* The pairs that belong to `object`, NULL: to the table itself. */
+static size_t put_pairs(attn_text *t, const srv_request *req, const pair *pairs, size_t n,
+                        const srv_field *object, size_t written) {
+    for (size_t i = 0; i < n; i++) {
+        if (pairs[i].object != object)
+            continue;
+        attn_text_add(t, "%s", written++ ? "," : "");
+        put_value(t, req, &pairs[i]);
+    }
+    return written;
+}
+
+bool srv_decode_query(srv_request *req, const srv_field *fields, void *out) {
+    pair pairs[MOST_PAIRS];
+    attn_text t = {.arena = req->arena};
+    const size_t n = split(req, fields, pairs);
+    if (n == SIZE_MAX)
+        return false;
+    attn_text_add(&t, "{");
+    size_t written = put_pairs(&t, req, pairs, n, NULL, 0);
+    for (const srv_field *f = fields; f->name; f++) {
+        if (f->kind != SRV_OBJECT)
+            continue;
+        attn_text_add(&t, "%s\"%s\":{", written++ ? "," : "", f->name);
+        put_pairs(&t, req, pairs, n, f, 0);
+        attn_text_add(&t, "}");
+    }
+    attn_text_add(&t, "}");
+    if (t.failed) {
+        srv_problem(req, SRV_TOO_LARGE, NULL, "no memory is left for the query");
+        return false;
+    }
+    const srv_form form = {.text = t.data, .size = t.size};
+    req->form = &form;
+    bool ok = srv_decode(req, fields, out);
+    req->form = NULL;
+    return ok;
+}
