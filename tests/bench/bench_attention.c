@@ -1,17 +1,18 @@
 /* Times one attention case in-process: the C side of `make bench-attention`.
  *
- *   bench_attention --case B,H,L,S,E,Ev,causal,want --threads n --seconds s
+ *   bench_attention --case B,Hq,Hkv,L,S,E,Ev,causal,want --threads n --seconds s
  *
- * want: 1 output, 2 weights, 3 both (attention.h's bits). Prints the median in milliseconds. */
+ * want: 1 output, 2 weights, 3 both (attention.h's bits); 257 output and gradients. Prints the
+ * median in milliseconds, then the peak of resident memory in MB. */
 #include <attn/attn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RUNS = 100000 };
+enum { MOST_RUNS = 100000, GRADIENTS = 256 };
 
 typedef struct options {
-    size_t B, H, L, S, E, Ev, threads;
+    size_t B, H, Hkv, L, S, E, Ev, threads;
     int causal, want;
     double seconds;
 } options;
@@ -20,8 +21,8 @@ static int parse(int argc, char **argv, options *o) {
     *o = (options){.threads = 1, .seconds = 1};
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--case") == 0) {
-            if (sscanf(argv[i + 1], "%zu,%zu,%zu,%zu,%zu,%zu,%d,%d", &o->B, &o->H, &o->L, &o->S,
-                       &o->E, &o->Ev, &o->causal, &o->want) != 8)
+            if (sscanf(argv[i + 1], "%zu,%zu,%zu,%zu,%zu,%zu,%zu,%d,%d", &o->B, &o->H, &o->Hkv,
+                       &o->L, &o->S, &o->E, &o->Ev, &o->causal, &o->want) != 9)
                 return 0;
         } else if (strcmp(argv[i], "--threads") == 0) {
             o->threads = strtoul(argv[i + 1], NULL, 10);
@@ -46,15 +47,20 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double run_once(const attn_inputs *in, const options *o, attn_pool *pool) {
+static double run_once(const attn_inputs *in, const attn_tensor *grad_output, const options *o,
+                       attn_pool *pool) {
     attn_error err = {ATTN_OK, "", ""};
     attn_attention *a;
     attn_results results;
+    attn_gradients gradients;
+    const unsigned want = (unsigned)o->want % GRADIENTS;
     int64_t start = attn_now_ns();
     attn_arena *arena = attn_arena_new((size_t)16 << 30);
     if (!arena || attn_attention_new(in, arena, &a, &err) != ATTN_OK ||
-        attn_attention_run(a, (unsigned)o->want, ATTN_STAGE_PROBS, pool, NULL, arena, &results,
-                           &err) != ATTN_OK) {
+        attn_attention_run(a, want, ATTN_STAGE_PROBS, pool, NULL, arena, &results, &err) !=
+            ATTN_OK ||
+        (o->want >= GRADIENTS && attn_attention_backward(a, &results, grad_output, pool, NULL,
+                                                         arena, &gradients, &err) != ATTN_OK)) {
         fprintf(stderr, "bench_attention: %s: %s\n", err.where, err.text);
         exit(1);
     }
@@ -62,33 +68,48 @@ static double run_once(const attn_inputs *in, const options *o, attn_pool *pool)
     return (double)(attn_now_ns() - start) * 1e-6;
 }
 
+/* Of this program alone: getrusage would count what ran before exec, too. */
+static double peak_megabytes(void) {
+    char line[128];
+    long kib = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status))
+        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+            break;
+    if (status)
+        fclose(status);
+    return (double)kib / 1024;
+}
+
 int main(int argc, char **argv) {
     options o;
     static double ms[MOST_RUNS];
     size_t runs = 0;
     if (!parse(argc, argv, &o)) {
-        fprintf(stderr, "usage: bench_attention --case B,H,L,S,E,Ev,causal,want [--threads n] "
+        fprintf(stderr, "usage: bench_attention --case B,Hq,Hkv,L,S,E,Ev,causal,want [--threads n] "
                         "[--seconds s]\n");
         return 2;
     }
     attn_inputs in = attn_attention_defaults();
     in.query = random_tensor(o.B, o.H, o.L, o.E, 1);
-    in.key = random_tensor(o.B, o.H, o.S, o.E, 2);
-    in.value = random_tensor(o.B, o.H, o.S, o.Ev, 3);
+    in.key = random_tensor(o.B, o.Hkv, o.S, o.E, 2);
+    in.value = random_tensor(o.B, o.Hkv, o.S, o.Ev, 3);
+    attn_tensor grad_output = random_tensor(o.B, o.H, o.L, o.Ev, 4);
     if (o.causal)
         in.mask.layers[in.mask.count++] = (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL};
     attn_pool *pool = attn_pool_new(o.threads);
     if (!pool)
         return 1;
-    run_once(&in, &o, pool);
+    run_once(&in, &grad_output, &o, pool);
     int64_t end = attn_now_ns() + (int64_t)(o.seconds * 1e9);
-    while (runs < 3 || (attn_now_ns() < end && runs < MOST_RUNS))
-        ms[runs++] = run_once(&in, &o, pool);
+    while (runs < 1 || (attn_now_ns() < end && runs < MOST_RUNS))
+        ms[runs++] = run_once(&in, &grad_output, &o, pool);
     qsort(ms, runs, sizeof *ms, by_value);
-    printf("%.6f\n", ms[runs / 2]);
+    printf("%.6f %.1f\n", ms[runs / 2], peak_megabytes());
     attn_pool_free(pool);
     attn_free(in.query.data);
     attn_free(in.key.data);
     attn_free(in.value.data);
+    attn_free(grad_output.data);
     return 0;
 }

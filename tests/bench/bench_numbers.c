@@ -1,19 +1,20 @@
-/* Nanoseconds and cycles a number through the tensor reader and the JSON writer, beside strtof and
- * snprintf over the same numbers in the same run.
+/* Nanoseconds a number: through the tensor reader and the JSON writer with all that belongs to them
+ * (finding the shape, memory and its page faults), through the bare loops, and through strtof and
+ * snprintf, over the same numbers in the same run.
  *
- *   bench_numbers [count [turns]]
+ *   bench_numbers [count [turns [only ours]]]
  *
- * Cycles are those of the time stamp counter, which ticks at the processor's nominal rate. Pin it
- * (taskset -c 0); the smallest of the turns is printed, since others share the machine. Under
- * callgrind, one turn gives instructions a number. */
+ * Time is the thread's own (user and system); the smallest of the turns is printed, since others
+ * share the machine. */
 #include <attn/attn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <x86intrin.h>
+#include <time.h>
 
 #include "wire/fields.h"
 #include "wire/json_out.h"
+#include "wire/number.h"
 
 typedef struct input {
     uint64_t given;
@@ -26,22 +27,25 @@ static const srv_field fields[] = {
 };
 
 typedef struct timing {
-    double ns, cycles;
+    double ns;
 } timing;
 
 static int64_t started_ns;
-static uint64_t started_cycles;
+
+static int64_t thread_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 static void start(void) {
-    started_ns = attn_now_ns();
-    started_cycles = __rdtsc();
+    started_ns = thread_ns();
 }
 
 static void stop(timing *best, size_t n) {
-    double cycles = (double)(__rdtsc() - started_cycles) / (double)n;
-    double ns = (double)(attn_now_ns() - started_ns) / (double)n;
+    double ns = (double)(thread_ns() - started_ns) / (double)n;
     if (best->ns == 0 || ns < best->ns)
-        *best = (timing){ns, cycles};
+        best->ns = ns;
 }
 
 static srv_request request(const char *body, size_t size) {
@@ -84,6 +88,36 @@ static void read_body(const char *body, size_t size, const attn_tensor *t, timin
         exit(1);
     }
     attn_arena_free(req.arena);
+}
+
+/* The loops alone, in memory that is there, in rows of 64. */
+static void use_loops(const float *values, size_t n, timing *reading, timing *writing) {
+    char *text = malloc(n * (SRV_NUMBER_TEXT + 1) + 128), *p = text + 64;
+    float *back = malloc(n * sizeof *back);
+    memset(text, ' ', n * (SRV_NUMBER_TEXT + 1) + 128);
+    memset(back, 0, n * sizeof *back);
+    start();
+    for (size_t i = 0; i < n; i += 64) {
+        p = srv_write_singles(p, values + i, 64);
+        p[-1] = ']';
+        *p++ = '[';
+    }
+    stop(writing, n);
+    const char *end = p + 1, *q = text + 64;
+    start();
+    for (size_t i = 0, count; i < n; i += count, q += 2) {
+        bool comma;
+        q = srv_read_singles(q, text, end, back + i, n - i, &count, &comma);
+        if (count == 0)
+            break;
+    }
+    stop(reading, n);
+    if (memcmp(back, values, n * sizeof *back) != 0) {
+        fprintf(stderr, "bench_numbers: the numbers do not come back from the loops\n");
+        exit(1);
+    }
+    free(back);
+    free(text);
 }
 
 static void use_c_library(const float *values, size_t n, timing *reading, timing *writing) {
@@ -131,27 +165,27 @@ int main(int argc, char **argv) {
     float *values = attn_alloc(n * sizeof *values);
     if (!values || n == 0 || turns < 1)
         return 2;
-    printf("%-10s %28s %28s %28s %28s\n", "", "read", "read, 17 digits", "write",
-           "strtof / snprintf");
+    printf("ns a number, %s\n%-10s %9s %9s %9s %9s %9s %9s %9s\n",
+           attn_isa_name(attn_isa_current()), "", "read", "17 digits", "write", "read loop",
+           "write loop", "strtof", "snprintf");
     for (int kind = 0; kind < 3; kind++) {
         fill(values, n, kind);
         attn_tensor t = attn_tensor_dense(values, ATTN_F32, 2, dims);
-        timing reading = {0}, far = {0}, writing = {0}, c_reading = {0}, c_writing = {0};
+        timing reading = {0}, far = {0}, writing = {0}, loop_in = {0}, loop_out = {0};
+        timing c_reading = {0}, c_writing = {0};
         size_t size, long_size;
         char *text = long_body(values, n, &long_size);
         for (int i = 0; i < turns; i++) {
             char *body = write_body(&t, &size, &writing, n);
             read_body(body, size, &t, &reading, n);
             read_body(text, long_size, &t, &far, n);
+            use_loops(values, n, &loop_in, &loop_out);
             if (argc < 4)
                 use_c_library(values, n, &c_reading, &c_writing);
             free(body);
         }
-        printf(
-            "%-10s %8.2f ns %8.1f cycles %9.2f ns %8.1f cycles %9.2f ns %8.1f cycles %11.2f ns / "
-            "%.2f ns\n",
-            names[kind], reading.ns, reading.cycles, far.ns, far.cycles, writing.ns, writing.cycles,
-            c_reading.ns, c_writing.ns);
+        printf("%-10s %9.2f %9.2f %9.2f %9.2f %9.2f %9.1f %9.1f\n", names[kind], reading.ns, far.ns,
+               writing.ns, loop_in.ns, loop_out.ns, c_reading.ns, c_writing.ns);
         free(text);
     }
     attn_free(values);

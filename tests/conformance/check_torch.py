@@ -208,3 +208,51 @@ def test_parameter_counts():
     module = modules.MultiHeadAttention(24, 4)
     assert count(module) == count_parameters({"projections": field(module.projections())})
     assert count(modules.SinusoidalPositionalEncoding(512, 1000)) == 0
+
+
+@pytest.mark.parametrize("name", ["plain", "causal", "grouped", "float mask", "values of another width"])
+def test_gradients(table, name):
+    """Autograd through scaled_dot_product_attention, in float64."""
+    case = dict(CASES[name])
+    r = np.random.default_rng(len(name))
+    B, H, L, S, E = 2, 4, 130, 150, 24
+    Hkv, Ev = case.pop("Hkv", H), case.pop("Ev", E)
+    bias = case.pop("mask", None)
+    arrays = {"query": (B, H, L, E), "key": (B, Hkv, S, E), "value": (B, Hkv, S, Ev)}
+    if bias:
+        arrays["attn_bias"] = (H, L, S)
+    arrays = {k: r.standard_normal(s).astype(np.float32) for k, s in arrays.items()}
+    leaves = {k: torch.tensor(v, dtype=torch.float64, requires_grad=True) for k, v in arrays.items()}
+    output = F.scaled_dot_product_attention(leaves["query"], leaves["key"], leaves["value"],
+                                            attn_mask=leaves.get("attn_bias"), enable_gqa=Hkv != H, **case)
+    grad = r.standard_normal(tuple(output.shape)).astype(np.float32)
+    output.backward(torch.from_numpy(grad.astype(np.float64)))
+    body = {**{k: tensors.write(v) for k, v in arrays.items()}, **case, "grad_output": tensors.write(grad)}
+    found = ask(table, {**body, "return": ["gradients"]})["gradients"]
+    assert set(found) == set(arrays)
+    for k, leaf in leaves.items():
+        want = leaf.grad.numpy()
+        assert np.abs(as_array(found[k], want, k) - want).max() <= 2e-5 * max(1, np.abs(want).max()), k
+
+
+def test_gradients_of_multi_head_attention(table):
+    """nn.MultiheadAttention's parameters and input."""
+    torch.manual_seed(3)
+    module = torch.nn.MultiheadAttention(24, 4, batch_first=True)
+    x = torch.randn(2, 17, 24, requires_grad=True)
+    output, _ = module(x, x, x)
+    grad = torch.randn_like(output)
+    output.backward(grad)
+    w, b = module.in_proj_weight, module.in_proj_bias
+    maps = {"num_heads": 4, "w_o": module.out_proj.weight, "b_o": module.out_proj.bias}
+    maps |= {f"{kind}_{p}": t[24 * i : 24 * i + 24] for i, p in enumerate("qkv") for kind, t in (("w", w), ("b", b))}
+    body = {"query": tensors.write(x.detach().numpy()), "grad_output": tensors.write(grad.numpy()),
+            "projections": {k: v if k == "num_heads" else tensors.write(v.detach().numpy()) for k, v in maps.items()}}
+    found = ask(table, {**body, "return": ["gradients"]})["gradients"]
+    wanted = {"query": x.grad, "w_o": module.out_proj.weight.grad, "b_o": module.out_proj.bias.grad}
+    wanted |= {f"{kind}_{p}": t.grad[24 * i : 24 * i + 24]
+               for i, p in enumerate("qkv") for kind, t in (("w", w), ("b", b))}
+    for k, want in wanted.items():
+        got = found["query"] if k == "query" else found["projections"][k]
+        want = want.numpy()
+        assert np.abs(as_array(got, want, k) - want).max() <= 2e-5 * max(1, np.abs(want).max()), k

@@ -13,9 +13,11 @@ from tritonclient.utils import InferenceServerException
 
 import onnx_cases
 from oracle import tensors
+from oracle.attention import served
 from serving import ask, service
 
 MODEL = "scaled_dot_product_attention"
+HEADS = "multi_head_attention"
 CASES = onnx_cases.cases()
 
 
@@ -64,7 +66,8 @@ def test_server_and_model(client):
     assert all(set(t["shape"]) == {-1} for t in model["inputs"] + model["outputs"])
     config = client.get_model_config(MODEL)
     assert config["max_batch_size"] == 0 and config["input"][0]["data_type"] == "TYPE_FP32"
-    assert [m["name"] for m in client.get_model_repository_index()] == [MODEL]
+    assert {i["name"] for i in config["input"] if not i["optional"]} == {"query"}
+    assert [m["name"] for m in client.get_model_repository_index()] == [MODEL, HEADS]
 
 
 @pytest.mark.parametrize("binary_in", [True, False])
@@ -151,6 +154,58 @@ def test_lists_as_text(daemon, client):
     assert got.tobytes() == want.tobytes()
 
 
+def projected(bias=True, seed=5, D=12, heads=4, kv_heads=2, width=3):
+    """Inputs of the model of projections, and the same request to /v1/attention."""
+    shapes = {"query": (2, 5, D), "key": (2, 7, D), "value": (2, 7, D), "w_q": (heads * width, D),
+              "w_k": (kv_heads * width, D), "w_v": (kv_heads * width, D), "w_o": (D, heads * width)}
+    if bias:
+        shapes.update(b_q=(heads * width,), b_k=(kv_heads * width,), b_v=(kv_heads * width,), b_o=(D,))
+    inputs = {name: random(*shape, seed=seed + i) for i, (name, shape) in enumerate(shapes.items())}
+    own = {"num_heads": heads, "num_kv_heads": kv_heads}
+    body = {n: x.tolist() for n, x in inputs.items() if n in ("query", "key", "value")}
+    body["projections"] = {**own, **{n: x.tolist() for n, x in inputs.items() if n not in body}}
+    return inputs, own, body
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+def test_projections(daemon, client, binary, bias):
+    inputs, own, body = projected(bias)
+    names = ["output", "weights"]
+    result = client.infer(HEADS, [tensor(n, x, binary=binary) for n, x in inputs.items()],
+                          outputs=outputs(*names, binary=binary), parameters={**own, "is_causal": True})
+    assert result.get_response()["model_name"] == HEADS
+    for name, same in by_json(daemon, {**body, "is_causal": True}, names).items():
+        assert result.as_numpy(name).tobytes() == same.tobytes(), name
+    right = served({**body, "is_causal": True, "return": names})
+    for name in names:
+        got = result.as_numpy(name)
+        assert got.shape == right[name].shape and np.allclose(got, right[name], atol=1e-5), name
+
+
+def test_projections_metadata(client):
+    model = client.get_model_metadata(HEADS)
+    ranks = {t["name"]: len(t["shape"]) for t in model["inputs"] + model["outputs"]}
+    assert {n: ranks[n] for n in ("query", "w_q", "b_q", "w_o", "output", "weights")} == {
+        "query": 3, "w_q": 2, "b_q": 1, "w_o": 2, "output": 3, "weights": 4}
+    assert client.is_model_ready(HEADS, "1") and not client.is_model_ready(HEADS, "3")
+    assert client.get_model_config(HEADS)["name"] == HEADS
+
+
+@pytest.mark.parametrize("change, word", [
+    (lambda i, p: p.pop("num_heads"), "num_heads"),
+    (lambda i, p: p.update(num_heads=5), "heads"),
+    (lambda i, p: i.update(w_x=i.pop("w_q")), "w_x"),
+    (lambda i, p: i.update(w_q=i["w_q"][:, :5]), "w_q"),
+])
+def test_projections_refused(client, change, word):
+    inputs, own, _ = projected()
+    change(inputs, own)
+    with pytest.raises(InferenceServerException, match=word) as caught:
+        client.infer(HEADS, [tensor(n, x) for n, x in inputs.items()], parameters=own)
+    assert caught.value.status() == "400"
+
+
 @pytest.mark.parametrize("change, word", [
     (dict(outputs=outputs("nothing")), "nothing"),
     (dict(parameters={"is_causl": True}), "is_causal"),
@@ -189,6 +244,22 @@ def test_statistics(client):
     assert after["success"]["count"] == before["success"]["count"] + 1 == stats["inference_count"]
     assert after["fail"]["count"] == before["fail"]["count"] + 1
     assert after["success"]["ns"] > before["success"]["ns"]
+    batch = stats["batch_stats"]
+    assert [b["batch_size"] for b in batch] == [1] and batch[0]["compute_infer"] == after["compute_infer"]
+
+
+def test_statistics_of_each_model(client):
+    def counts():
+        return {s["name"]: (s["inference_count"], s["inference_stats"]["fail"]["count"])
+                for s in client.get_inference_statistics()["model_stats"]}
+    before = counts()
+    inputs, own, _ = projected()
+    client.infer(HEADS, [tensor(n, x) for n, x in inputs.items()], parameters=own)
+    with pytest.raises(InferenceServerException):
+        client.infer(HEADS, [tensor("query", random(3, 4))])
+    after = counts()
+    assert after[MODEL] == before[MODEL] and after[HEADS] == (before[HEADS][0] + 1, before[HEADS][1] + 1)
+    assert [s["name"] for s in client.get_inference_statistics(HEADS)["model_stats"]] == [HEADS]
 
 
 # --- what a careful client would never send ---

@@ -157,7 +157,8 @@ def state(daemon):
 
 
 def settled(daemon, like):
-    """The state once it looks like `like` again, or after ten seconds."""
+    """The state once it looks like `like` again, or after ten seconds; kept memory goes back at rest."""
+    time.sleep(3)
     end = time.monotonic() + 10
     while True:
         now = state(daemon)

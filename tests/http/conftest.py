@@ -36,9 +36,10 @@ def run_attnd(*args, env=None, cwd=None, **kwargs):
 
 class Daemon:
     """A running attnd. url, ops_url, port, version, kernels, workers; log() gives its log lines."""
+    prefix = ()  # a program that runs it
 
     def __init__(self, *args, env=None, cwd=None):
-        command = [BINARY, *args]
+        command = [*self.prefix, BINARY, *args]
         if not any(a in ("--port", "--listen") for a in args):
             command += ["--port", "0"]
         self.process = subprocess.Popen(command, env=clean_environment(env), cwd=cwd, text=True,

@@ -10,6 +10,7 @@ ROUTES = {
     "/v1/masks": {"shape": [2, 30, 40], "masks": [{"kind": "causal"}]},
     "/v1/positions": {"kind": "learned", "length": 8, "width": 6, "seed": 1, "dims": [2]},
     "/v1/heatmaps": {"weights": [[[0.5, 0.5]] * 3] * 2},
+    "/v1/analyses": {"weights": [[[0.5, 0.5]] * 3] * 2},
 }
 
 
@@ -161,6 +162,7 @@ def apart(daemon, body):
     return factor
 
 
+@pytest.mark.measured
 def test_predicted_times(start):
     """Within a factor of two for varied requests. What else runs on the machine while the speeds are measured
     would spoil them, so a service that missed is followed by another one, at most three."""

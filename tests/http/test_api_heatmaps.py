@@ -48,7 +48,12 @@ def test_ranks(daemon, shape):
     assert len(heads) == len(flat)
     H = shape[-3] if len(shape) > 2 else 1
     for n, head in enumerate(heads):
-        assert (head["batch"], head["head"]) == divmod(n, H)
+        layers = shape[0] if len(shape) > 4 else None
+        batch, h = divmod(n, H)
+        if layers is not None:  # the first axis of five
+            assert head["layer"] == batch // (len(flat) // layers // H)
+            batch %= len(flat) // layers // H
+        assert (head["batch"], head["head"], "layer" in head) == (batch, h, layers is not None)
         close(head["max"], flat[n])
         close(head["received"], flat[n].sum(0))
 

@@ -13,9 +13,14 @@ CASES = [case.split("\n", 1) for block in BLOCKS for case in re.split(r"^\$ ", b
 CASES = [(command, answer) for command, answer in CASES if command.startswith("curl ")]
 
 
+STORE = next(command for command, _ in CASES if '"store":true' in command)
+
+
 def run(daemon, command):
-    """The reply to a curl line that uses -d and -H only."""
-    words, headers, body, url = shlex.split(command)[1:], {"Accept": "*/*"}, None, None
+    """The reply to a curl line that uses -d, -H and -o only, and the file that -o names."""
+    if "$RUN" in command:  # the id that the line with "store" answered
+        command = command.replace("$RUN", run(daemon, STORE)[0].json()["run"]["id"])
+    words, headers, body, url, file = shlex.split(command)[1:], {"Accept": "*/*"}, None, None, None
     while words:
         word = words.pop(0)
         if word == "-d":
@@ -23,11 +28,14 @@ def run(daemon, command):
         elif word == "-H":
             name, value = words.pop(0).split(":", 1)
             headers[name] = value.strip()
+        elif word == "-o":
+            file = words.pop(0)
         else:
             url = word
     assert url.startswith("localhost:8080/"), command
     path = url.removeprefix("localhost:8080")
-    return daemon.get(path, headers=headers) if body is None else daemon.post(path, body, headers=headers)
+    reply = daemon.get(path, headers=headers) if body is None else daemon.post(path, body, headers=headers)
+    return reply, file
 
 
 def alike(got, want):
@@ -43,7 +51,11 @@ def alike(got, want):
 
 @pytest.mark.parametrize("command, answer", CASES, ids=range(len(CASES)))
 def test_console_lines(daemon, command, answer):
-    reply = run(daemon, command)
+    reply, file = run(daemon, command)
+    if file:  # a picture of the kind that the name says
+        assert reply.status_code == 200 and answer == "", reply.text
+        assert reply.content.startswith({"svg": b"<svg ", "png": b"\x89PNG"}[file.rpartition(".")[2]])
+        return
     got = reply.content.decode()
     if "…" in answer:
         start = answer.split("…")[0]
@@ -58,10 +70,14 @@ def test_every_route_has_a_line(daemon):
     asked = {re.search(r"localhost:8080(/\S*)", command).group(1) for command, _ in CASES}
     table = README[README.index("### The Open Inference Protocol"):README.index("### The other routes")]
     table = table.replace("[/versions/{version}]", "")
+    runs = README[README.index("### Stored runs"):README.index("### Binary tensors")]
     for path in daemon.get("/openapi.json").json()["paths"]:
         if path.startswith("/v2"):
             short = path.replace("/versions/{version}", "")
             assert short in table or short.removeprefix("/v2/models/{model}") in table, path
+            continue
+        if path.startswith("/v1/runs/"):
+            assert f"{path.removeprefix('/v1/runs/{id}')}`" in runs, path
             continue
         pattern = re.escape(path).replace(r"\{id\}", "[a-z-]+")
         assert any(re.fullmatch(pattern, a) for a in asked), path
@@ -74,5 +90,6 @@ def test_the_field_table_is_complete(daemon):
              for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert named == set(schemas["AttentionRequest"]["properties"])
     heatmaps = README[README.index("### Heatmaps"):README.index("### POST /v1/masks")]
-    for option in schemas["AttentionRequest"]["properties"]["heatmap"]["properties"]:
-        assert f"`{option}`" in heatmaps, option
+    for part in ("heatmap", "figure"):
+        for option in schemas["AttentionRequest"]["properties"][part]["properties"]:
+            assert f"`{option}`" in heatmaps, option

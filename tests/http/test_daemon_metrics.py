@@ -1,12 +1,13 @@
 """Metrics and the log: they agree with what the client saw, and hold nothing of what it sent."""
 import re
+import subprocess
 from collections import Counter
 
 import requests
 
-from conftest import PATIENCE
-from test_daemon_load import eventually, ops_metric
-from test_daemon_protocol import post
+from conftest import PATIENCE, ROOT
+from test_daemon_load import eventually, ops_metric, work
+from test_daemon_protocol import head, post, status
 
 TINY = '{"query":[[1,0],[0,1]]}'
 SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\.)*",?)*)\})? (\S+)$')
@@ -53,10 +54,53 @@ def test_text_is_well_formed(daemon):
         assert name in families, name
 
 
+def test_promtool_finds_no_fault(daemon):
+    """Prometheus' own linter, which knows the conventions of names, units and help texts."""
+    subprocess.run([ROOT / "tests" / "tools" / "promtool"], check=True, cwd=ROOT, timeout=600)
+    daemon.post("/v1/attention", {"query": [[1, 0], [0, 1]], "verify": 2})
+    daemon.post("/v1/attention", work(n=200))
+    for text, clean in ((daemon.get("/metrics").text, True), ("# TYPE attnd_x_ms counter\nattnd_x_ms 1\n", False)):
+        run = subprocess.run([ROOT / "build" / "promtool", "check", "metrics"], input=text, text=True,
+                             capture_output=True, timeout=PATIENCE)
+        assert (run.returncode == 0 and not run.stderr.strip()) == clean, run.stdout + run.stderr
+
+
+def test_reservations_and_verified_errors_are_counted(start):
+    daemon = start()
+    assert daemon.post("/v1/attention", TINY).status_code == 200
+    assert ops_metric(daemon, "attnd_request_reserved_bytes_count") == 0, "it ran on the HTTP thread"
+    assert daemon.post("/v1/attention", work(n=300, verify=3)).status_code == 200
+    assert ops_metric(daemon, "attnd_request_reserved_bytes_count") == 1
+    assert ops_metric(daemon, "attnd_request_reserved_bytes_sum") >= 300 * 4
+    for name in ("output", "logsumexp"):
+        assert ops_metric(daemon, f"attnd_verify_{name}_error_count") == 1
+        assert 0 <= ops_metric(daemon, f"attnd_verify_{name}_error_sum") < 1e-4
+    assert ops_metric(daemon, "attnd_queue_newest_first") == 0
+
+
+def test_trace_context(daemon):
+    trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    reply = daemon.post("/v1/attention", TINY, headers={"traceparent": f"00-{trace}-{parent}-01", "X-Request-Id": "traced"})
+    match = re.fullmatch(rf"00-{trace}-([0-9a-f]{{16}})-01", reply.headers["traceparent"])
+    assert match and match.group(1) not in (parent, "0" * 16)
+    line, = daemon.log(1, id="traced")
+    assert (line["trace_id"], line["span_id"], line["parent_id"]) == (trace, match.group(1), parent)
+    fresh = [daemon.get("/healthz", headers=headers) for headers in
+             ({}, {"traceparent": "x"}, {"traceparent": f"00-{trace}-{parent}-01-"}, {"traceparent": f"ff-{trace}-{parent}-01"})]
+    names = [re.fullmatch(r"00-([0-9a-f]{32})-([0-9a-f]{16})-00", reply.headers["traceparent"]).groups() for reply in fresh]
+    assert all(reply.status_code == 200 for reply in fresh) and len(set(names)) == 4
+    assert trace not in {name for name, _ in names}
+    twice = daemon.raw(f"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\ntraceparent: 00-{trace}-{parent}-01\r\n"
+                       f"TraceParent: 00-{trace}-{parent}-01\r\n\r\n".encode())
+    assert status(twice) == 200 and trace not in head(twice)["traceparent"]
+    refused = daemon.get("/nowhere", headers={"traceparent": f"00-{trace}-{parent}-00"})
+    assert refused.status_code == 404 and refused.headers["traceparent"].startswith(f"00-{trace}-")
+
+
 def test_histograms_are_cumulative(daemon):
     daemon.post("/v1/attention", TINY)
     families = parse(daemon.get("/metrics").text)
-    for name in ("attnd_request_duration_seconds", "attnd_queue_duration_seconds"):
+    for name in [name for name, (kind, _) in families.items() if kind == "histogram"]:
         series = {}
         for sample, labels, value in families[name][1]:
             entry = series.setdefault(labels.get("route"), {"buckets": []})

@@ -173,3 +173,36 @@ def test_stop_right_after_the_start(start):
         begin = time.monotonic()
         assert daemon.stop() == 0
         assert time.monotonic() - begin < PATIENCE / 4
+
+
+def test_drain_delay_serves_on_while_readiness_is_gone(start):
+    daemon = start("--drain-delay-ms", "2000")
+    ready = daemon.ops_url + "/readyz"
+    kept = daemon.connect()
+    kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert status(read_one(kept)) == 200
+    begin = time.monotonic()
+    daemon.signal()
+    assert eventually(lambda: requests.get(ready, timeout=PATIENCE).status_code == 503)
+    served = 0
+    while time.monotonic() < begin + 1.5:
+        with daemon.connect() as fresh:
+            fresh.sendall(post(TINY.encode(), f"Content-Length: {len(TINY)}"))
+            reply = read_one(fresh)
+        if time.monotonic() < begin + 1.9:
+            assert status(reply) == 200 and head(reply)["connection"].lower() == "close"
+            served += 1
+    kept.sendall(post(TINY.encode(), f"Content-Length: {len(TINY)}"))
+    if time.monotonic() < begin + 1.9:
+        assert status(read_one(kept)) == 200 and served > 0
+    kept.close()
+    assert daemon.wait() == 0
+    assert time.monotonic() > begin + 1.9
+
+
+def test_second_signal_ends_the_drain_delay(start):
+    daemon = start("--drain-delay-ms", "600000")
+    daemon.signal()
+    assert eventually(lambda: requests.get(daemon.ops_url + "/readyz", timeout=PATIENCE).status_code == 503)
+    daemon.signal()
+    assert daemon.wait() == 6

@@ -235,6 +235,19 @@ def test_ipv6(start):
     assert requests.get(daemon.url + "/healthz", timeout=20).status_code == 200
 
 
+def test_all_addresses_of_both_families(start):
+    daemon = start("--listen", "*:0", "--ops-listen", "*:0")
+    listen = f"*:{daemon.port}"
+    assert run_attnd("--healthcheck", "--listen", listen).returncode == 0
+    assert requests.get(f"http://127.0.0.1:{daemon.port}/healthz", timeout=20).status_code == 200
+    assert daemon.log(2, client="127.0.0.1"), "an IPv4 client is called by its IPv4 address"
+    if daemon.host != "::":
+        assert daemon.host == "0.0.0.0"  # this machine has no IPv6
+        return
+    assert requests.get(f"http://[::1]:{daemon.port}/healthz", timeout=20).status_code == 200
+    assert run_attnd("--port", str(daemon.port)).returncode == 3, "IPv4 is taken, too"
+
+
 def test_unix_socket(start, tmp_path):
     path = tmp_path / "attnd.sock"
     daemon = start("--listen", f"unix:{path}")

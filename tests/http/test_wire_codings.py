@@ -122,6 +122,7 @@ def bomb(coding, size, byte=b"[" * MIB):
     return b"".join(squeezer.compress(byte) for _ in range(size // MIB)) + squeezer.flush()
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 def test_bomb(start, coding):
     daemon = start("--max-body-bytes", "2GiB")
@@ -191,6 +192,7 @@ def test_a_gigabyte_is_refused_before_it_is_sent(daemon):
     assert reply.startswith(b"HTTP/1.1 413") and b"max_body_bytes" in reply
 
 
+@pytest.mark.measured
 def test_a_body_that_lies_about_its_shape(start):
     """A gigabyte of numbers under a shape of eight: the lie is told as soon as the body is there, and read once."""
     size = 192 * MIB

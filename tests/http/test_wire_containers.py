@@ -198,7 +198,7 @@ def test_negotiation(daemon):
     reply = daemon.post("/v1/attention", b"x", headers={"Content-Type": "application/x-npy"})
     assert reply.status_code == 415
     assert reply.headers["Accept-Post"] == "application/json, application/vnd.safetensors"
-    reply = daemon.post("/v1/attention", qkv(), headers={"Accept": "image/png"})
+    reply = daemon.post("/v1/attention", qkv(), headers={"Accept": "image/webp"})
     assert reply.status_code == 406 and SAFETENSORS in reply.json()["detail"]
     reply = daemon.post("/v1/attention", qkv(), headers={"Accept": "application/*"})
     assert reply.headers["Content-Type"] == "application/json"
@@ -239,6 +239,13 @@ def test_numbers_beyond_float32_may_be_let_through(daemon, number, first):
     assert daemon.post(path, text + "}").status_code == 400
     reply = daemon.post(path, text + ',"parameters":{"allow_nonfinite":true}}')
     assert reply.json()["outputs"][0]["data"] == [None, 2]
+
+
+@pytest.mark.parametrize("behind", ["\x01", "x", "]", "[1]", "1", '"a"', "\x00"])
+def test_nothing_stands_behind_the_data_of_an_input(daemon, behind):
+    text = '{"inputs":[{"name":"query","shape":[1,2],"datatype":"FP32","data":[1,2]%s}]}' % behind
+    reply = daemon.post("/v2/models/scaled_dot_product_attention/infer", text.encode())
+    assert reply.status_code == 400 and reply.json()["code"] == "malformed_json", reply.text
 
 
 def test_the_bound_beside_tensors_is_a_setting(start):

@@ -93,8 +93,8 @@ static void score_round(const attn_kernels *k, uint64_t seed) {
     double *truth = tile_of(ref, rows);
     k->pack_key(packed, key.f.data, E, n, E);
     ref->pack_key(packed_ref, key.d, E, n, E);
-    k->score(tile, q.f.data, E, rows, packed, n, E);
-    ref->score(truth, q.d, E, rows, packed_ref, n, E);
+    k->score(tile, q.f.data, E, rows, packed, n, E, 1);
+    ref->score(truth, q.d, E, rows, packed_ref, n, E, 1);
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < n; j++)
             near((double)tile[r * k->keys + j], truth[r * ref->keys + j], sqrt((double)E), 2e-6);
@@ -109,11 +109,11 @@ static void score_is_pure(const attn_kernels *k, uint64_t seed) {
     char *packed = attn_alloc(k->key_room(E) * k->elem);
     float *all = tile_of(k, rows), *one = tile_of(k, 1);
     k->pack_key(packed, key.f.data, E, n, E);
-    k->score(all, q.f.data, E, rows, packed, n, E);
+    k->score(all, q.f.data, E, rows, packed, n, E, 1);
     for (size_t trial = 0; trial < 20; trial++) {
         size_t r = pick(seed, 10 + trial, rows), j = pick(seed, 40 + trial, n);
         k->pack_key(packed, (float *)key.f.data + j * E, E, 1, E);
-        k->score(one, (float *)q.f.data + r * E, E, 1, packed, 1, E);
+        k->score(one, (float *)q.f.data + r * E, E, 1, packed, 1, E, 1);
         assert_memory_equal(&one[0], &all[r * k->keys + j], sizeof(float));
     }
     attn_free(packed), attn_free(all), attn_free(one);
@@ -273,8 +273,8 @@ static void part_round(const attn_kernels *k, uint64_t seed) {
     pass a = pass_new(k, 3, E), b = pass_new(k, 3, E);
     k->pack_key(keys, x.f.data, E, all, E);
     k->pack_key(part, (float *)x.f.data + first * E, E, n, E);
-    k->score(whole, q.f.data, E, 3, keys + first * E * k->elem, n, E);
-    k->score(alone, q.f.data, E, 3, part, n, E);
+    k->score(whole, q.f.data, E, 3, keys + first * E * k->elem, n, E, 1);
+    k->score(alone, q.f.data, E, 3, part, n, E, 1);
     for (size_t r = 0; r < 3; r++)
         assert_memory_equal(whole + r * k->keys, alone + r * k->keys, n * sizeof(float));
     k->pack_value(a.packed, x.f.data, E, all, E);
@@ -353,8 +353,8 @@ static void test_gemm(void **state) {
     (void)state;
     for (size_t i = 0; i < M * N; i++)
         c[i] = 1;
-    attn_gemm_dims dims = {M, N, K, K, K, N};
-    attn_kernels_gemm(c, a.f.data, b.f.data, &dims, true, 2);
+    attn_gemm_dims dims = {M, N, K, K, K, N, .transpose_b = true};
+    attn_kernels_gemm(c, a.f.data, b.f.data, &dims, 2);
     for (size_t i = 0; i < M; i++)
         for (size_t j = 0; j < N; j++) {
             double x = 2;

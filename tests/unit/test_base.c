@@ -64,6 +64,34 @@ static void test_arena(void **state) {
     attn_arena_free(arena);
 }
 
+static int takes;
+static void *counting_take(size_t size) {
+    takes++;
+    return aligned_alloc(ATTN_ALIGN, (size + 63) / 64 * 64);
+}
+
+static void test_arena_reserve(void **state) {
+    (void)state;
+    attn_set_allocator(counting_take, free);
+    attn_arena *arena = attn_arena_new(1 << 20);
+    assert_non_null(arena);
+    memset(attn_arena_small(arena, 100), 1, 100);
+    assert_true(attn_arena_reserve(arena, 600000));
+    size_t used = attn_arena_used(arena);
+    assert_int_equal(used, 100);
+    takes = 0;
+    for (int i = 0; i < 6; i++)
+        memset(attn_arena_take(arena, 99968), i, 99968);
+    assert_true(attn_arena_reserve(arena, 0));
+    assert_int_equal(takes, 0);
+    assert_null(attn_arena_take(arena, 1 << 20)); /* the limit holds as before */
+    assert_false(attn_arena_reserve(arena, SIZE_MAX));
+    assert_non_null(attn_arena_take(arena, 300000));
+    assert_int_equal(takes, 1);
+    attn_arena_free(arena);
+    attn_set_allocator(NULL, NULL);
+}
+
 static int takes_left;
 static void *failing_take(size_t size) {
     return takes_left-- > 0 ? aligned_alloc(ATTN_ALIGN, (size + 63) / 64 * 64) : NULL;
@@ -258,11 +286,69 @@ static void test_pool_many_callers(void **state) {
     attn_pool_free(c.pool);
 }
 
+/* A freed block serves the next request of about its size, unless a sanitizer watches. */
+/* The largest block that is kept, given back and taken twice over: its class is the last one. */
+static void test_the_largest_kept_block(void **state) {
+    (void)state;
+    const size_t sizes[] = {31u << 20, 32u << 20};
+    for (size_t i = 0; i < 4; i++) {
+        char *p = attn_alloc(sizes[i % 2]), *small = attn_alloc(1 << 15);
+        assert_non_null(p);
+        assert_non_null(small);
+        memset(p, 1, sizes[i % 2]);
+        memset(small, 2, 1 << 15);
+        assert_int_equal(p[sizes[i % 2] - 1], 1);
+        attn_free(p);
+        attn_free(small);
+    }
+}
+
+static void test_blocks_are_kept(void **state) {
+    (void)state;
+    attn_block_trim();
+    const size_t sizes[] = {0, 1, 64, 16383, 16384, 16385, 100000, 1 << 20, (1 << 25) + 1};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *p = attn_block_take(sizes[i]);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % ATTN_ALIGN, 0);
+        assert_true(attn_block_size(p) >= sizes[i]);
+        assert_true(attn_block_size(p) <= sizes[i] + sizes[i] / 8 + ATTN_ALIGN);
+        memset(p, 1, attn_block_size(p));
+        attn_block_give(p);
+    }
+    attn_block_give(NULL);
+    assert_null(attn_block_take(SIZE_MAX));
+    attn_block_trim();
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    for (size_t size = (size_t)1 << 13; size <= (size_t)1 << 26; size *= 2) /* around each class */
+        for (size_t more = 0; more <= 1; more++) {
+            char *p = attn_block_take(size + more), *again;
+            assert_non_null(p);
+            attn_block_give(p);
+            again = attn_block_take(size + more);
+            if (size >= 1 << 14 && size + more <= 1 << 25)
+                assert_ptr_equal(again, p);
+            attn_block_give(again);
+        }
+    char *first = attn_block_take(100000), *second = attn_block_take(100000);
+    attn_block_give(first);
+    attn_block_give(second);
+    assert_ptr_equal(attn_block_take(99000), second);
+    assert_ptr_equal(attn_block_take(99000), first);
+    attn_block_give(first);
+    attn_block_give(second);
+    attn_block_trim();
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_largest_kept_block),
+        cmocka_unit_test(test_blocks_are_kept),
         cmocka_unit_test(test_fail),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_arena),
+        cmocka_unit_test(test_arena_reserve),
         cmocka_unit_test(test_every_allocation_fails_once),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_halves),

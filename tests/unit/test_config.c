@@ -25,7 +25,7 @@ static int close_config(void **state) {
 }
 
 static bool set(srv_config *c, const char *key, const char *text) {
-    srv_config_error err = {""};
+    srv_config_error err = {.text = ""};
     bool ok = srv_config_set(c, key, text, "test", &err);
     assert_true(ok == !*err.text);
     return ok;

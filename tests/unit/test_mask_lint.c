@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "attn/mask.h"
 #include "attn/pool.h"
@@ -395,9 +396,9 @@ static void test_bounds(void **state) {
         keep[i * L] = i < 50;
     fixture f = begin(0, 0, L, L);
     add_tensor(&f, ATTN_LAYER_VALUES, "attn_mask", keep, ATTN_BOOL, dims, 2);
-    int64_t start = attn_now_ns();
+    clock_t start = clock(); /* of the processor: others may have it, and sanitizers are slow */
     lint(&f);
-    assert_true(attn_now_ns() - start < 1000 * 1000 * 1000);
+    assert_true(clock() - start < 10 * CLOCKS_PER_SEC);
     const char *text = warning(&f, "hidden_rows")->text;
     assert_true(strlen(text) < 400);
     assert_non_null(strstr(text, "query 50, query 51"));

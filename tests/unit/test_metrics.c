@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -90,11 +91,33 @@ static void test_single_numbers(void **state) {
     assert_line(text, "attnd_request_body_bytes_total 1099511627776");
 }
 
+static void test_spreads(void **state) {
+    (void)state;
+    static const double errors[] = {0, 1e-7, 1.0001e-7, 0.5, INFINITY, NAN};
+    for (size_t i = 0; i < 6; i++)
+        srv_meters_observe(meters, SRV_VERIFY_OUTPUT, errors[i]);
+    srv_meters_observe(meters, SRV_RESERVED_BYTES, 3 << 20);
+    const char *text = print();
+#define ERROR "attnd_verify_output_error"
+    assert_line(text, ERROR "_bucket{le=\"1e-16\"} 1");
+    assert_line(text, ERROR "_bucket{le=\"1e-07\"} 2");
+    assert_line(text, ERROR "_bucket{le=\"1e-06\"} 3");
+    assert_line(text, ERROR "_bucket{le=\"0.01\"} 3");
+    assert_line(text, ERROR "_bucket{le=\"+Inf\"} 6");
+    assert_line(text, ERROR "_count 6");
+    assert_non_null(strstr(text, ERROR "_sum 0.5000002"));
+    assert_line(text, "attnd_request_reserved_bytes_bucket{le=\"1048576\"} 0");
+    assert_line(text, "attnd_request_reserved_bytes_bucket{le=\"4194304\"} 1");
+    assert_line(text, "attnd_request_reserved_bytes_sum 3145728");
+    assert_line(text, "attnd_verify_logsumexp_error_count 0");
+}
+
 static void *count_many(void *argument) {
     (void)argument;
     for (int i = 0; i < 10000; i++) {
         srv_meters_request(meters, (size_t)i % 3, "POST", 200, i, i);
         srv_meter_add(meters, SRV_CLIENT_GONE, 1);
+        srv_meters_observe(meters, SRV_RESERVED_BYTES, 1);
     }
     return NULL;
 }
@@ -110,6 +133,7 @@ static void test_threads(void **state) {
     assert_line(text, "attnd_requests_total{route=\"/a\",method=\"POST\",code=\"200\"} 13336");
     assert_line(text, "attnd_queue_duration_seconds_count 40000");
     assert_line(text, "attnd_client_gone_total 40000");
+    assert_line(text, "attnd_request_reserved_bytes_sum 40000");
 }
 
 static void test_methods(void **state) {
@@ -125,7 +149,7 @@ static void test_methods(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_requests), TEST(test_histogram), TEST(test_single_numbers),
-        TEST(test_threads),  TEST(test_methods),
+        TEST(test_threads),  TEST(test_spreads),   TEST(test_methods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

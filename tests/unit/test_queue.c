@@ -45,7 +45,7 @@ typedef struct held {
 } held;
 
 static void hold(held *h, size_t length) {
-    h->queue = srv_queue_new(1, length);
+    h->queue = srv_queue_new(1, length, INT64_MAX);
     assert_non_null(h->queue);
     sem_init(&h->started, 0, 0);
     sem_init(&h->go, 0, 0);
@@ -114,9 +114,9 @@ static void test_expiry(void **state) {
         jobs[i] = make(deadlines[i]);
         assert_true(srv_queue_push(h.queue, &jobs[i].base));
     }
-    assert_null(srv_queue_take_expired(h.queue, 50));
+    assert_null(srv_queue_take_late(h.queue, 50));
     int count = 0;
-    for (srv_job *j = srv_queue_take_expired(h.queue, 200); j; j = j->next, count++)
+    for (srv_job *j = srv_queue_take_late(h.queue, 200); j; j = j->next, count++)
         assert_true(j == &jobs[0].base || j == &jobs[2].base);
     assert_int_equal(count, 2);
     assert_int_equal(srv_queue_waiting(h.queue), 2);
@@ -127,7 +127,7 @@ static void test_expiry(void **state) {
 
 static void test_closed(void **state) {
     (void)state;
-    srv_queue *queue = srv_queue_new(2, 8);
+    srv_queue *queue = srv_queue_new(2, 8, INT64_MAX);
     job jobs[6], late = make(INT64_MAX);
     assert_non_null(queue);
     for (int i = 0; i < 6; i++) {
@@ -157,7 +157,7 @@ static void *taker(void *queue) {
 
 static void test_nothing_is_lost_under_load(void **state) {
     (void)state;
-    srv_queue *queue = srv_queue_new(4, 64);
+    srv_queue *queue = srv_queue_new(4, 64, INT64_MAX);
     pthread_t thread;
     const struct timespec nap = {.tv_nsec = 1000};
     assert_non_null(queue);

@@ -102,7 +102,13 @@ static void test_unknown_paths(void **state) {
 
 static void test_accept(void **state) {
     (void)state;
-    enum { J = SRV_ACCEPT_JSON, T = SRV_ACCEPT_TEXT };
+    enum {
+        J = SRV_ACCEPT_JSON,
+        T = SRV_ACCEPT_TEXT,
+        S = SRV_ACCEPT_SVG,
+        P = SRV_ACCEPT_PNG,
+        C = SRV_ACCEPT_CSV
+    };
     static const struct {
         const char *accept;
         unsigned produces, chosen;
@@ -126,6 +132,13 @@ static void test_accept(void **state) {
         {"text/plain;q=", J | T, 0},
         {"application/jsonx, application/jso", J | T, 0},
         {";;;,,,;q=1", J | T, 0},
+        {"image/svg+xml", J | S | P, S},
+        {"image/png", J | T, 0},
+        {"image/*", J | S | P, P},
+        {"image/*;q=0.8, image/svg+xml", J | S | P, S},
+        {"text/csv", J | T | C, C},
+        {"text/*", J | T | C, T},
+        {"*/*", J | S | P | C, J},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (srv_accept_choose(rows[i].accept, rows[i].produces) != rows[i].chosen)

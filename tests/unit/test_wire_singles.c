@@ -74,7 +74,8 @@ static void test_read_beside_strtof(void **state) {
             if (k + 1 < n)
                 used += (size_t)sprintf(text + used, r % 2 ? "," : ", ");
         }
-        assert_int_equal(read_list(text, got, 5, &stopped, &comma), n);
+        if (read_list(text, got, 5, &stopped, &comma) != n)
+            fail_msg("%s: stopped at %zu", text, stopped);
         if (memcmp(right, got, n * sizeof *got) != 0)
             fail_msg("%s", text);
         assert_int_equal(stopped, used);

@@ -1,0 +1,125 @@
+"""Gradients over HTTP, on every kernel table: along random directions they are the central differences of
+the oracle's loss, sum(output * grad_output) in float64."""
+import copy
+
+import numpy as np
+import pytest
+
+from serving import ask
+from oracle import tensors
+from oracle.attention import served
+
+STEP = 1e-5
+BOUND = 2e-5  # of the sum of magnitudes that make up the derivative: float32 gradients
+
+
+def draw(r, *shape, size=1.0):
+    return (size * r.standard_normal(shape)).astype(np.float32).astype(np.float64).tolist()
+
+
+def base(r, E=6, Ek=None, Hkv=2, L=5, S=7):
+    return {"query": draw(r, 2, 4, L, E), "key": draw(r, 2, Hkv, S, Ek or E), "value": draw(r, 2, Hkv, S, 3)}
+
+
+def projected(r, **more):
+    body = {"query": draw(r, 2, 5, 8), "key": draw(r, 2, 6, 8), "value": draw(r, 2, 6, 8)}
+    maps = {"num_heads": 4, "num_kv_heads": 2, "w_q": draw(r, 8, 8), "b_q": draw(r, 8), "w_k": draw(r, 4, 8),
+            "w_v": draw(r, 6, 8), "b_v": draw(r, 6), "w_o": draw(r, 5, 12), "b_o": draw(r, 5)}
+    return {**body, "projections": {**maps, **more}}
+
+
+CASES = {
+    "plain": lambda r: base(r),
+    "one key/value head, causal": lambda r: {**base(r, Hkv=1), "is_causal": True, "query_offset": "end"},
+    "keys shared by the batch": lambda r: {**base(r), "key": draw(r, 1, 2, 7, 6), "value": draw(r, 1, 2, 7, 3)},
+    "self-attention": lambda r: {"query": draw(r, 9, 4)},
+    "bias": lambda r: {**base(r), "attn_bias": draw(r, 4, 5, 7)},
+    "bias of keys": lambda r: {**base(r), "attn_bias": draw(r, 2, 1, 1, 7), "window": [2, 1]},
+    "softcap, scale, sinks": lambda r: {**base(r), "softcap": 1.5, "scale": 0.8, "sinks": draw(r, 4)},
+    "dropout": lambda r: {**base(r), "dropout_p": 0.4, "seed": 5},
+    "cache": lambda r: {**base(r), "past_key": draw(r, 2, 2, 3, 6), "past_value": draw(r, 2, 2, 3, 3)},
+    "replaced scores": lambda r: {**base(r), "is_causal": True, "mask_fill": {"value": -2, "mode": "replace"}},
+    "BLD": lambda r: {"query": draw(r, 2, 5, 12), "key": draw(r, 2, 7, 6), "value": draw(r, 2, 7, 4),
+                      "layout": "BLD", "num_heads": 4, "num_kv_heads": 2},
+    "additive": lambda r: {**base(r, Ek=5), "score": {"kind": "additive", "w_q": draw(r, 9, 6),
+                                                      "w_k": draw(r, 9, 5), "v": draw(r, 9), "b": draw(r, 9)}},
+    "general": lambda r: {**base(r, Ek=5), "score": {"kind": "general", "w": draw(r, 5, 6, size=0.4)}},
+    "concat": lambda r: {**base(r, Ek=5), "score": {"kind": "concat", "w": draw(r, 9, 11), "v": draw(r, 9)}},
+    "alibi": lambda r: {**base(r), "position": {"kind": "alibi", "slopes": draw(r, 4)}},
+    "t5": lambda r: {**base(r), "position": {"kind": "t5", "table": draw(r, 8, 4), "max_distance": 9}},
+    "relative": lambda r: {**base(r), "position": {"kind": "relative", "table": draw(r, 4, 5)}},
+    "shaw": lambda r: {**base(r), "position": {"kind": "shaw", "key_table": draw(r, 7, 6),
+                                               "value_table": draw(r, 7, 3)}},
+    "rotary": lambda r: {**base(r), "position": {"kind": "rotary", "layout": "halves"}, "query_offset": 2},
+    "projections": lambda r: projected(r),
+    "projections with positions": lambda r: projected(r, add_positions=True),
+    "projections of one sequence": lambda r: {k: v for k, v in projected(r).items() if k not in ("key", "value")},
+}
+
+
+def loss(body, grad):
+    return float((served({**body, "return": ["output"]})["output"] * grad).sum())
+
+
+def place(body, path):
+    for name in path[:-1]:
+        body = body[name]
+    return body
+
+
+def gradients_of(answer, path=()):
+    for name, value in answer.items():
+        if isinstance(value, dict):
+            yield from gradients_of(value, (*path, name))
+        else:
+            yield (*path, name), np.array(value, np.float64)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_differences(table, name):
+    r = np.random.default_rng(len(name))
+    body = CASES[name](r)
+    grad = np.asarray(draw(r, *served({**body, "return": ["output"]})["output"].shape))
+    answer = ask(table, {**body, "grad_output": grad.tolist(), "return": ["gradients"]})
+    assert set(answer) <= {"gradients", "warnings"}
+    found = dict(gradients_of(answer["gradients"]))
+    floats = {("query",), ("key",), ("value",), ("past_key",), ("past_value",), ("sinks",), ("attn_bias",)}
+    wanted = {p for p in floats if p[0] in body}
+    for name in ("score", "position", "projections"):
+        wanted |= {(name, k) for k, v in body.get(name, {}).items() if isinstance(v, list)}
+    assert set(found) == wanted
+    for path, gradient in found.items():
+        value = np.array(place(body, path)[path[-1]], np.float64)
+        assert gradient.shape == value.shape, path
+        direction = r.standard_normal(value.shape)
+        ends = []
+        for sign in (1, -1):
+            moved = copy.deepcopy(body)
+            spelled = tensors.write(value + sign * STEP * direction, "float64")
+            place(moved, path)[path[-1]] = spelled
+            ends.append(loss(moved, grad))
+        difference = (ends[0] - ends[1]) / (2 * STEP)
+        scale = 1 + np.abs(gradient * direction).sum()
+        assert abs((gradient * direction).sum() - difference) <= BOUND * scale, path
+
+
+def test_what_is_beside_gradients_does_not_change(table):
+    r = np.random.default_rng(1)
+    body = projected(r)
+    alone = ask(table, body)
+    both = ask(table, {**body, "grad_output": draw(r, 2, 5, 5)})
+    assert both.pop("gradients") and both == alone
+
+
+@pytest.mark.parametrize("body, pointer, word", [
+    ({"return": ["gradients"]}, "/return", "grad_output"),
+    ({"grad_output": [[1, 2], [3, 4]]}, "/grad_output", "[2, 3]"),
+    ({"grad_output": [[1, 2, 3]]}, "/grad_output", "[2, 3]"),
+    ({"grad_output": [[1, 2, 1e39], [1, 2, 3]]}, "/grad_output/0/2", "float32"),
+    ({"grad_output": [[1, 2, 3e38], [1, 2, 3e38]], "query": [[3e18], [1]], "key": [[1], [2]]}, "/grad_output",
+     "overflow"),
+])
+def test_refusals(table, body, pointer, word):
+    request = {"query": [[1], [2]], "key": [[1], [1]], "value": [[1, 2, 3], [4, 5, 6]], **body}
+    problem = ask(table, request, status=422)
+    assert problem["pointer"] == pointer and word in problem["detail"], problem

@@ -1,0 +1,119 @@
+"""Foreign tools that attack: slowhttptest (connections that starve others), varnishtest (byte-exact scripts in
+wire/), boofuzz (the request line). ATTND_FAULT_FULL=1 runs them at full size (`make check-faults`)."""
+import os
+import re
+import resource
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import faults
+from serving import service
+
+FULL = os.environ.get("ATTND_FAULT_FULL") == "1"
+HERE = Path(__file__).parent
+BOOFUZZ = faults.ROOT / "build/boofuzz/bin/python"
+ASK = faults.post({"query": [[1, 0], [0, 1]], "is_causal": True})
+
+
+@pytest.mark.parametrize("script", sorted(HERE.glob("wire/*.vtc")), ids=lambda path: path.stem)
+def test_wire(start, script):
+    daemon = start("--ops-listen", "", "--log", "off")
+    done = subprocess.run(["varnishtest", "-t", "60", f"-Dattnd={daemon.host} {daemon.port}", str(script)], text=True,
+                          capture_output=True)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert daemon.get("/healthz").status_code == 200
+    faults.note("P10 wire", script=script.name, clients=script.read_text().count("\nclient c"))
+
+
+def test_request_line(start):
+    assert BOOFUZZ.exists(), "tests/run makes its environment: environment build/boofuzz tests/fault/requirements.txt"
+    daemon = start("--ops-listen", "", "--log", "off")
+    begin = time.monotonic()
+    done = subprocess.run([BOOFUZZ, HERE / "fuzz_request_line.py", str(daemon.port), *([] if FULL else ["300"])], text=True,
+                          capture_output=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert daemon.get("/healthz").status_code == 200
+    assert faults.eventually(lambda: daemon.metric("attnd_requests_in_flight") == 1)
+    faults.note("P10 request line", boofuzz=done.stdout.splitlines()[-1], seconds=round(time.monotonic() - begin))
+
+
+class Bystanders(threading.Thread):
+    """Clients that ask one small request after the other, each on a connection of its own; their times."""
+
+    def __init__(self, daemon, seconds, clients=4):
+        super().__init__()
+        self.daemon_under_test, self.end, self.times, self.faults = daemon, time.monotonic() + seconds, [], []
+        self.clients = [threading.Thread(target=self.ask) for _ in range(clients)]
+
+    def ask(self):
+        while time.monotonic() < self.end:
+            begin = time.monotonic()
+            try:
+                with self.daemon_under_test.connect() as sock:
+                    answer = faults.exchange(sock, ASK)
+                if not answer or answer[0] != 200:
+                    self.faults.append(answer)
+            except OSError as fault:
+                self.faults.append(fault)
+            self.times.append(time.monotonic() - begin)
+            time.sleep(0.005)
+
+    def run(self):
+        for client in self.clients:
+            client.start()
+        for client in self.clients:
+            client.join()
+
+    def quantile(self, q):
+        found = sorted(self.times)
+        return found[min(len(found) - 1, int(q * len(found)))]
+
+
+MODES = {  # slowhttptest's arguments: headers, bodies and readers that trickle
+    "headers": ["-H", "-i", "1", "-x", "24"],
+    "bodies": ["-B", "-i", "1", "-x", "24", "-s", "1000000", "-f", "application/json"],
+    "readers": ["-X", "-w", "10", "-y", "20", "-n", "5", "-z", "32", "-k", "10"]}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_slow_clients(start, mode):
+    """P9: they do not slow the others down, and are cut off at the deadline."""
+    count, seconds, deadline_ms = (1000, 30, 10000) if FULL else (200, 6, 1500)
+    seconds *= 2 if mode == "readers" else 1  # first all is sent that the kernel takes, then they are idle
+    daemon = start("--ops-listen", "127.0.0.1:0", "--log", "off", "--header-timeout-ms", str(deadline_ms),
+                   "--min-rate-bytes", "65536", "--idle-timeout-s", str(seconds // 6))
+    before = Bystanders(daemon, seconds / 2)
+    before.run()
+    path = "/openapi.json" if mode == "readers" else "/v1/attention"
+    command = ["slowhttptest", "-c", str(count), "-r", str(count // 2), "-l", str(seconds), "-u", daemon.url + path, "-p", "3",
+               *MODES[mode]]
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    attack = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard)))
+    during = Bystanders(daemon, seconds)
+    during.start()
+    open_most, open_at_end = 0, count
+    while during.is_alive():
+        now = daemon.metric("attnd_connections")
+        open_most = max(open_most, now)
+        open_at_end = now if attack.poll() is None else open_at_end
+        time.sleep(0.1)
+    during.join()
+    out = attack.communicate(timeout=seconds + service.PATIENCE)[0]
+    if "No open connections left" in out: # it stops by itself once the last is cut off, between two looks
+        open_at_end = 0
+    assert not before.faults and not during.faults, during.faults[:3]
+    assert open_most >= count / 2, f"the attack did not happen: {out[-1500:]}"
+    assert open_at_end < count / 10, "slow connections were still open at the end of the attack"
+    cut = daemon.metric("attnd_closed_slow_total")
+    if mode != "readers":  # what fits the kernel's buffers is sent; such a connection is idle then
+        assert cut >= count / 2, f"{cut} of {count} were cut off"
+    p99 = before.quantile(0.99), during.quantile(0.99)
+    faults.note("P9 slow clients", mode=mode, connections=count, open_at_once=int(open_most), cut_off=int(cut),
+                asked=len(during.times), p50_ms=f"{before.quantile(.5) * 1e3:.1f} -> {during.quantile(.5) * 1e3:.1f}",
+                p99_ms=f"{p99[0] * 1e3:.1f} -> {p99[1] * 1e3:.1f}")
+    assert p99[1] <= (p99[0] * 3 + 0.05 if FULL else p99[0] * 10 + 1), p99

@@ -1,0 +1,240 @@
+"""HTTP as no client should speak it, on raw sockets: each case has its status, none a 5xx (but 501 for codings and
+505 for versions), none a second answer, and the daemon is well afterwards."""
+import re
+import socket
+import time
+
+import pytest
+
+from conftest import PATIENCE
+from test_daemon_load import eventually, ops_metric
+from test_daemon_protocol import head, post, read_one, status
+
+TINY = b'{"query":[[1,0],[0,1]]}'
+CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(TINY), TINY)
+CLOSE = "Connection: close"
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+
+
+def statuses(reply):
+    return [int(code) for code in re.findall(rb"HTTP/1\.1 (\d{3}) ", reply)]
+
+
+def get(*lines, target=b"/healthz", version=b"HTTP/1.1"):
+    return b"GET " + target + b" " + version + b"\r\n" + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
+
+
+@pytest.mark.parametrize("name, data, expected", [
+    # transfer codings
+    ("twice", post(b"0\r\n\r\n", "Transfer-Encoding: chunked, chunked"), 501),
+    ("two lines", post(b"0\r\n\r\n", "Transfer-Encoding: chunked", "Transfer-Encoding: chunked"), 501),
+    ("identity", post(b"0\r\n\r\n", "Transfer-Encoding: identity"), 501),
+    ("empty", post(b"0\r\n\r\n", "Transfer-Encoding: "), 501),
+    ("empty beside a length", post(b"{}", "Transfer-Encoding: ", "Content-Length: 2"), 400),
+    ("space before the colon", post(b"0\r\n\r\n", "Transfer-Encoding : chunked"), 400),
+    ("vertical tab", post(b"0\r\n\r\n", "Transfer-Encoding: \x0bchunked"), 400),
+    ("in HTTP/1.0", b"POST /v1/attention HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED, 400),
+    ("in capitals", post(CHUNKED, "TRANSFER-ENCODING: CHUNKED", CLOSE), 200),
+    # lengths
+    ("folded", b"POST /v1/attention HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n 2\r\n\r\n{}", 400),
+    ("NUL", b"POST /v1/attention HTTP/1.1\r\nHost: x\r\nContent-Length: 2\x000\r\n\r\n{}", 400),
+    ("behind a bare CR", b"POST /v1/attention HTTP/1.1\r\nHost: x\r\nX: a\rContent-Length: 2\r\n\r\n{}", 400),
+    ("more than 2^63", post(b"{}", "Content-Length: 9999999999999999999"), 400),
+    ("more than 2^64", post(b"{}", "Content-Length: 99999999999999999999"), 413),
+    # hosts
+    ("with a path", get(b"Host: a/b"), 400), ("two in one", get(b"Host: a, b"), 400),
+    ("with a user", get(b"Host: u@a"), 400), ("with a space", get(b"Host: a b"), 400),
+    ("none", get(b"X: y"), 400), ("none in a later version", get(b"X: y", version=b"HTTP/1.2"), 400),
+    ("empty", get(b"Host:", b"Connection: close"), 200),
+    ("address", get(b"Host: [::1]:8080", b"Connection: close"), 200),
+    ("trailing blanks", get(b"Host: a.example:80 \t", b"Connection: close"), 200),
+    # other headers
+    ("NUL in a value", get(b"Host: x", b"X: a\0b"), 400), ("bare CR in a value", get(b"Host: x", b"X: a\rb"), 400),
+    ("bell in a value", get(b"Host: x", b"X: \x07"), 400), ("DEL in a value", get(b"Host: x", b"X: \x7f"), 400),
+    ("tab in a value", get(b"Host: x", b"X: a\tb", b"Connection: close"), 200),
+    ("bytes beyond ASCII", get(b"Host: x", b"X: \xe4\xff", b"Connection: close"), 200),
+    ("NUL in a name", get(b"Host: x", b"X\0Y: a"), 400), ("no colon", get(b"Host: x", b"nocolon"), 400),
+    ("blank in a name", get(b"Host: x", b"X Y: a"), 400), ("folded", get(b"Host: x", b"X: a", b" b: c"), 400),
+    ("begins folded", get(b" Host: x"), 400), ("too many", get(b"Host: x", *[b"X%d: y" % i for i in range(2000)]), 431),
+    ("too long", get(b"Host: x", b"X: " + b"y" * 100000), 431),
+    # request lines
+    ("NUL in the target", get(b"Host: x", target=b"/healthz\0"), 400), ("two spaces", b"GET /healthz  HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    ("version 2", get(b"Host: x", version=b"HTTP/2.0"), 505), ("other protocol", get(b"Host: x", version=b"HTTX/1.1"), 400),
+    ("none at all", b"GET /healthz\r\n\r\n", 400), ("blank in the target", get(b"Host: x", target=b"/healthz x"), 400),
+    ("too long", get(b"Host: x", target=b"/" + b"a" * 100000), 414),
+    ("absolute", get(b"Host: x", b"Connection: close", target=b"http://x/healthz"), 404),
+    ("%00", get(b"Host: x", target=b"/healthz%00"), 400), ("%00 behind ?", get(b"Host: x", target=b"/healthz?a=%00"), 400),
+    ("CONNECT", b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+    ("lower case", b"get /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
+    # chunks
+    ("0x", post(b"0x5\r\nabcde\r\n0\r\n\r\n", "Transfer-Encoding: chunked"), 400),
+    ("sign", post(b"-1\r\nabcde\r\n0\r\n\r\n", "Transfer-Encoding: chunked"), 400),
+    ("plus", post(b"+5\r\nabcde\r\n0\r\n\r\n", "Transfer-Encoding: chunked"), 400),
+    ("blank", post(b" 5\r\nabcde\r\n0\r\n\r\n", "Transfer-Encoding: chunked"), 400),
+    ("beyond 2^64", post(b"FFFFFFFFFFFFFFFFF\r\nabcde\r\n0\r\n\r\n", "Transfer-Encoding: chunked"), 413),
+    ("no end", post(b"5\r\nabcdeXX0\r\n\r\n", "Transfer-Encoding: chunked"), 400),
+    ("no size", post(b"\r\nabcde\r\n0\r\n\r\n", "Transfer-Encoding: chunked"), 400),
+    ("with a name", post(b"%x;a=b\r\n%s\r\n0\r\n\r\n" % (len(TINY), TINY), "Transfer-Encoding: chunked", CLOSE), 200),
+    ("trailer", post(CHUNKED[:-2] + b"Host: y\r\nContent-Length: 4\r\n\r\n", "Transfer-Encoding: chunked", CLOSE), 200),
+    # bodies
+    ("NUL", post(b'{"query":[[1\0,0]]}', "Content-Length: 18", CLOSE), 400),
+    ("deep lists", post(b'{"query":' + b"[" * 250000, "Content-Length: 250009", CLOSE), 400),
+    ("deep objects", post(b'{"heatmap":' + b'{"a":' * 250000, "Content-Length: 1250011", CLOSE), 422),
+], ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "")
+def test_one_answer(daemon, name, data, expected):
+    reply = daemon.raw(data, timeout=PATIENCE / 12)
+    assert statuses(reply)[0] == expected, reply[:300]
+    # libmicrohttpd writes the head of its own answer to a length beyond 2^64 twice.
+    assert len(statuses(reply)) == 1 or b"<html>" in reply
+    assert daemon.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("data", [
+    b"GET /healthz HTTP/1.1\nHost: x\n\n", b"GET /healthz HTTP/1.1\r\nHost: x\nX: y\r\n\r\n",
+    b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: y\nContent-Length: 2\r\n\r\n{}", b"GET /healthz HTTP/1.1\nHost: x\r\n\r\n",
+    b"POST /v1/attention HTTP/1.1\r\nHost: x\r\nX: y\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKED])
+def test_bare_line_feeds_are_refused(daemon, data):
+    """Of several servers in a row not all take them for the end of a line."""
+    reply = daemon.raw(data, timeout=PATIENCE / 12)
+    assert statuses(reply) == [400] and b"CR LF" in reply
+
+
+@pytest.mark.parametrize("lines", [
+    b"X-Request-Id: a\r\n b\r\n", b"X-Request-Id:\r\n b\r\nY: z\r\n", b"Content-Length:\r\n 23\r\n", b"Content-Length: 2\r\n 3\r\n",
+    b"Content-Length: 2\0003\r\n", b"Content-Length: 2\0003\r\nY: z\r\n", b"Transfer-Encoding:\r\n\tchunked\r\n", b"X: y\0\r\nY: z\r\n",
+    b": v\r\nContent-Length: 23\r\n", b"X: y\r\n: v\r\nContent-Length: 23\r\n"])
+def test_lines_that_the_library_hides(daemon, lines):
+    """Folded lines, bytes behind a NUL and what follows an empty name: refused, and what follows is no request."""
+    reply = daemon.raw(b"POST /v1/attention HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n" + TINY + HEALTH + b"\r\n")
+    assert statuses(reply) == [400] and head(reply)["connection"] == "close"
+
+
+def test_a_million_chunks_of_a_byte(start):
+    daemon = start("--in-place-bytes", "0")
+    before = ops_metric(daemon, "process_resident_memory_bytes")
+    blanks = b"1\r\n \r\n" * 1000000
+    reply = daemon.raw(post(blanks + CHUNKED, "Transfer-Encoding: chunked", CLOSE))
+    assert status(reply) == 200 and b'"output"' in reply
+    assert ops_metric(daemon, "process_resident_memory_bytes") - before < 30e6
+
+
+def test_many_pipelined_requests(daemon):
+    one = post(TINY, f"Content-Length: {len(TINY)}")
+    reply = daemon.raw((one + HEALTH + b"\r\n") * 100 + HEALTH + b"Connection: close\r\n\r\n")
+    assert statuses(reply) == [200] * 201
+    bodies = [piece.split(b"\r\n\r\n", 1)[1] for piece in reply.split(b"HTTP/1.1 ")[1:]]
+    assert all(body.startswith(b'{"output"') for body in bodies[0:200:2])
+    assert all(body.startswith(b'{"status":"ok"}') for body in bodies[1:200:2])
+
+
+def test_nothing_behind_an_early_refusal_is_answered(daemon):
+    refused = post(b"", "Content-Length: 300000000", "Expect: 100-continue")
+    assert statuses(daemon.raw(refused + HEALTH + b"\r\n")) == [413]
+    refused = post(b"0\r\n\r\n", "Transfer-Encoding: gzip, chunked")
+    assert statuses(daemon.raw(refused + HEALTH + b"\r\n")) == [501]
+
+
+@pytest.mark.parametrize("headers, expected", [
+    (["Expect: 100-continue"], [100, 200]), (["EXPECT: 100-Continue"], [100, 200]),
+    (["Expect: 100-continue", "Expect: 100-continue"], [100, 200]), (["Expect: 200-ok"], [417]),
+    (["Expect: 100-continue", "Content-Type: text/csv"], [415])])
+def test_expectations_with_the_body_at_once(daemon, headers, expected):
+    reply = daemon.raw(post(TINY, f"Content-Length: {len(TINY)}", CLOSE, *headers))
+    assert statuses(reply) == expected
+
+
+def test_expectation_of_an_old_client(daemon):
+    reply = daemon.raw(b"POST /v1/attention HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n%s"
+                       % (len(TINY), TINY))
+    assert statuses(reply) == [200], "HTTP/1.0 knows no 100"
+
+
+@pytest.mark.parametrize("headers, expected", [
+    (["Content-Length: 500000000"], 413), (["Content-Length: 8000000", "Content-Type: text/csv"], 415),
+    (["Content-Length: 8000000", "Content-Encoding: br"], 415), (["Transfer-Encoding: chunked", "Content-Length: 8"], 400)])
+def test_a_refusal_is_seen_while_the_body_is_on_its_way(daemon, headers, expected):
+    """The client writes on; what it reads first is the whole answer, not a reset."""
+    with daemon.connect() as sock:
+        sock.sendall(post(b" " * 65536, *headers))
+        reply = b""
+        while b"\r\n\r\n" not in reply or len(reply.split(b"\r\n\r\n", 1)[1]) < int(head(reply)["content-length"]):
+            piece = sock.recv(65536)
+            assert piece, reply
+            reply += piece
+    assert status(reply) == expected and head(reply)["connection"] == "close"
+
+
+def test_a_body_that_grows_too_large_is_told_so_while_it_is_sent(start):
+    """Chunked, so that nothing was announced: the answer comes in the middle, and what follows is read for a while."""
+    daemon = start("--max-body-bytes", "1000000")
+    piece = b"%x\r\n%s\r\n" % (65536, b" " * 65536)
+    with daemon.connect() as sock:
+        sock.sendall(post(b"", "Transfer-Encoding: chunked"))
+        for _ in range(60):
+            sock.sendall(piece)
+        reply = b"".join(iter(lambda: sock.recv(65536), b""))
+    assert statuses(reply) == [413] and b'"setting":"max_body_bytes"' in reply
+    assert int(head(reply)["content-length"]) == len(reply.split(b"\r\n\r\n", 1)[1])
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+    assert ops_metric(daemon, "attnd_memory_reserved_bytes") < 100000
+
+
+def test_half_closed_in_the_middle(daemon):
+    assert daemon.raw(post(b"abc", "Content-Length: 10"), half_close=True) == b""
+    assert daemon.raw(b"GET /heal", half_close=True) == b""
+    assert daemon.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n", half_close=True) == b""
+
+
+def test_a_thousand_trickled_headers_and_bodies_hold_up_nobody(start):
+    """Others are answered meanwhile, and at the end of the grace all of them are cut off with 408."""
+    daemon = start("--header-timeout-ms", "3000")
+    headers = [daemon.connect() for _ in range(500)]
+    bodies = [daemon.connect() for _ in range(500)]
+    try:
+        for sock in headers:
+            sock.sendall(HEALTH)
+        for sock in bodies:
+            sock.sendall(post(b"[", "Content-Length: 200000000"))
+        taken = []
+        for _ in range(200):
+            begin = time.monotonic()
+            assert daemon.post("/v1/attention", TINY).status_code == 200
+            taken.append(time.monotonic() - begin)
+        assert sorted(taken)[190] < PATIENCE / 60, "a second or more would be a queue behind the trickle"
+        for sock in headers[::50] + bodies[::50]:
+            assert statuses(b"".join(iter(lambda: sock.recv(65536), b""))) == [408]
+        assert eventually(lambda: ops_metric(daemon, "attnd_closed_slow_total") == 1000)
+    finally:
+        for sock in headers + bodies:
+            sock.close()
+    assert daemon.post("/v1/attention", TINY).status_code == 200
+
+
+def test_readers_that_stop_return_their_memory(start):
+    """100 clients ask for a megabyte each and read nothing of it."""
+    daemon = start("--header-timeout-ms", "1000", "--min-rate-bytes", "1MiB")
+    body = b'{"query":{"shape":[1,320,64],"random":"normal","seed":1},"return":["weights"]}'
+    socks = []
+    try:
+        for _ in range(100):
+            sock = socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.settimeout(PATIENCE)
+            sock.connect((daemon.host, daemon.port))
+            sock.sendall(post(body, f"Content-Length: {len(body)}"))
+            socks.append(sock)
+        assert daemon.post("/v1/attention", TINY).status_code == 200
+        assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+        assert ops_metric(daemon, "attnd_memory_reserved_bytes") < 100000
+    finally:
+        for sock in socks:
+            sock.close()
+
+
+def test_a_connection_stays_usable_between_refusals(daemon):
+    with daemon.connect() as sock:
+        for data, expected in [(post(b"{", "Content-Length: 1"), 400), (HEALTH + b"\r\n", 200),
+                               (post(b"abc", "Content-Length: 3", "Content-Type: text/csv"), 415),
+                               (HEALTH + b"\r\n", 200)] * 20:
+            sock.sendall(data)
+            assert status(read_one(sock)) == expected

@@ -1,0 +1,287 @@
+"""The examples of docker/proxies, run with Debian's haproxy and nginx before real daemons: what passes
+through them, what they refuse, and a rolling restart under load in which no request fails."""
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+
+from conftest import PATIENCE, ROOT, Daemon
+from test_daemon_load import eventually, ops_metric, work
+from test_daemon_protocol import head, post, read_one, status
+from test_tls import Pair
+
+TINY = '{"query":[[1,0],[0,1]]}'
+PATHS = "/usr/sbin:/usr/local/sbin:/usr/bin:/bin"
+
+
+def free_ports(count):
+    socks = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [sock.getsockname()[1] for sock in socks]
+    for sock in socks:
+        sock.close()
+    return ports
+
+
+class Proxy:
+    """A running example: its text with the addresses of this test in place of its own."""
+
+    def __init__(self, folder, name, changes):
+        text = (ROOT / "docker" / "proxies" / name).read_text()
+        for old, new in changes.items():
+            assert old in text, f"{name} does not hold {old!r}"
+            text = text.replace(old, str(new))
+        self.config = folder / name
+        self.config.write_text(text)
+        self.log = open(folder / f"{name}.log", "w+")
+
+    def run(self, command, port):
+        self.port = port
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self.session = requests.Session()
+        self.session.trust_env = False
+        self.url = f"http://127.0.0.1:{port}"
+
+        def answers():
+            assert self.process.poll() is None, Path(self.log.name).read_text()
+            try:
+                return requests.get(self.url + "/healthz", timeout=PATIENCE).status_code == 200
+            except requests.ConnectionError:
+                return False
+
+        assert eventually(answers), Path(self.log.name).read_text()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+
+    def stop(self):
+        self.session.close()
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+        self.log.close()
+
+
+def find(program):
+    path = shutil.which(program, path=PATHS)
+    assert path, f"{program} is not installed: tests/tools/deps test"
+    return path
+
+
+def haproxy(folder, pair, ports, daemons):
+    (one, one_ops), (two, two_ops) = daemons
+    pem = folder / "attnd.pem"
+    pem.write_text(pair.cert.read_text() + pair.key.read_text())
+    proxy = Proxy(folder, "haproxy.cfg", {
+        "0.0.0.0:80\n": f"127.0.0.1:{ports[0]}\n", "0.0.0.0:443": f"127.0.0.1:{ports[1]}",
+        "/etc/haproxy/attnd.pem": pem, "one 127.0.0.1:8080 port 8081": f"one 127.0.0.1:{one} port {one_ops}",
+        "two 127.0.0.1:8090 port 8091": f"two 127.0.0.1:{two} port {two_ops}"})
+    proxy.run([find("haproxy"), "-db", "-f", str(proxy.config)], ports[0])
+    return proxy
+
+
+def nginx(folder, pair, ports, first, second):
+    where = {kind: f"{kind}_temp_path {folder}/{kind};" for kind in
+             ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")}
+    proxy = Proxy(folder, "nginx.conf", {
+        "listen 80;": f"listen 127.0.0.1:{ports[0]};", "listen 443 ssl": f"listen 127.0.0.1:{ports[1]} ssl",
+        "/etc/nginx/attnd.crt": pair.cert, "/etc/nginx/attnd.key": pair.key,
+        "server 127.0.0.1:8080 ": f"server {first} ", "server unix:/run/attnd/attnd.sock ": f"server {second} ",
+        "http {\n": "http {\naccess_log off;\n" + "\n".join(where.values()) + "\n"})
+    proxy.run([find("nginx"), "-p", str(folder), "-c", str(proxy.config), "-e", str(folder / "errors"), "-g",
+               f"daemon off; pid {folder}/pid; {'user root;' if Path('/root').owner() == 'root' else ''}"], ports[0])
+    return proxy
+
+
+@pytest.fixture(scope="module", params=["haproxy", "nginx"])
+def setup(request, tmp_path_factory):
+    """(proxy, the one daemon that is behind it, the certificate, its TLS port)."""
+    folder = tmp_path_factory.mktemp(request.param)
+    pair = Pair(folder, "localhost")
+    ports = free_ports(2)
+    if request.param == "haproxy":
+        daemon = Daemon("--log", "json")
+        place = (daemon.port, daemon.ops_url.rsplit(":", 1)[1])
+        proxy = haproxy(folder, pair, ports, (place, place))
+    else:
+        path = folder / "attnd.sock"
+        daemon = Daemon("--listen", f"unix:{path}", "--ops-listen", "127.0.0.1:0")
+        proxy = nginx(folder, pair, ports, f"unix:{path}", f"unix:{path} down")
+    proxy.name = request.param
+    yield proxy, daemon, pair, ports[1]
+    proxy.stop()
+    daemon.stop()
+
+
+def ask(proxy, body=TINY, **kwargs):
+    return proxy.session.post(proxy.url + "/v1/attention", data=body, timeout=PATIENCE, **kwargs)
+
+
+def test_answers_pass_unchanged(setup):
+    proxy, _, _, _ = setup
+    reply = ask(proxy)
+    assert reply.status_code == 200 and json.loads(reply.text)["output"]
+    problem = ask(proxy, '{"query":1}')
+    assert problem.status_code == 422 and problem.headers["Content-Type"] == "application/problem+json"
+    assert proxy.session.get(proxy.url + "/metrics", timeout=PATIENCE).status_code == 404
+
+
+def test_connections_to_the_daemon_are_used_again(setup):
+    proxy, daemon, _, _ = setup
+    with proxy.connect() as sock:
+        for _ in range(30):
+            sock.sendall(post(TINY.encode(), f"Content-Length: {len(TINY)}"))
+            assert status(read_one(sock)) == 200
+        assert ops_metric(daemon, "attnd_connections") <= 8
+
+
+def test_large_bodies_both_ways(setup):
+    proxy, _, _, _ = setup
+    numbers = ",".join(["0.125"] * 3_000_000)
+    body = '{"query":{"shape":[100,30000],"data":[%s]},"return":["output"]}' % numbers
+    reply = ask(proxy, body)
+    assert reply.status_code == 200 and len(body) > 15_000_000
+    assert len(reply.content) > 15_000_000 and np.abs(np.array(reply.json()["output"]) - 0.125).max() < 1e-6
+
+
+def test_chunked_and_expected_bodies(setup):
+    proxy, _, _, _ = setup
+    assert ask(proxy, iter([b'{"query":', b"[[1,0],[0,1]]}"])).status_code == 200
+    with proxy.connect() as sock:
+        sock.sendall(post(b"", f"Content-Length: {len(TINY)}", "Expect: 100-continue"))
+        first = sock.recv(65536)
+        assert first.startswith(b"HTTP/1.1 100")
+        sock.sendall(TINY.encode())
+        assert status(read_one(sock)) == 200
+
+
+def test_too_large_is_told_before_the_upload(setup):
+    proxy, daemon, _, _ = setup
+    before = ops_metric(daemon, "attnd_request_body_bytes_total")
+    with proxy.connect() as sock:
+        sock.sendall(post(b"x" * 10000, "Content-Length: 400000000"))
+        assert status(sock.recv(65536)) == 413
+    assert ops_metric(daemon, "attnd_request_body_bytes_total") == before
+
+
+def test_early_refusal_arrives(setup):
+    """The daemon refuses at the header, while the body still comes: its answer must not be lost."""
+    proxy, _, _, _ = setup
+    reply = ask(proxy, b"x" * 3_000_000, headers={"Content-Type": "text/csv"})
+    assert reply.status_code == 415 and reply.json()["code"] == "unsupported_media_type"
+
+
+def test_client_that_leaves_stops_the_work(setup):
+    proxy, daemon, _, _ = setup
+    body = work().encode()
+    sock = proxy.connect()
+    sock.sendall(post(body, f"Content-Length: {len(body)}"))
+    assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 1)
+    gone = ops_metric(daemon, "attnd_client_gone_total")
+    sock.close()
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+    assert ops_metric(daemon, "attnd_client_gone_total") == gone + 1
+
+
+def test_names_of_requests_pass_and_are_made(setup):
+    proxy, daemon, _, _ = setup
+    assert ask(proxy, headers={"X-Request-Id": "mine-1"}).headers["X-Request-Id"] == "mine-1"
+    assert daemon.log(1, id="mine-1")
+    made = ask(proxy).headers["X-Request-Id"]
+    assert len(made) >= 32 and daemon.log(1, id=made), "the proxy's own name is in the daemon's log"
+
+
+def test_forwarding_headers_are_no_danger(setup):
+    proxy, daemon, _, _ = setup
+    lies = {"X-Forwarded-For": "1.2.3.4, \"x", "X-Forwarded-Proto": "gopher", "Forwarded": "for=evil",
+            "X-Request-Id": "lie-1", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    assert ask(proxy, headers=lies).status_code == 200
+    assert daemon.log(1, id="lie-1")[0]["client"] in ("127.0.0.1", "unix"), "what a client says is no address"
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_tls_ends_at_the_proxy(setup, version):
+    proxy, _, pair, port = setup
+    done = subprocess.run(["curl", "-sS", version, "--cacert", str(pair.cert), "--max-time", str(PATIENCE),
+                           "-w", "%{http_version}", f"https://localhost:{port}/v1/attention", "-d", TINY],
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and "output" in done.stdout, done.stderr
+    assert done.stdout.endswith(version[6:])
+
+
+# --- rolling restart ---
+
+class Load:
+    """Clients that never stop asking, half of them on connections of their own each time."""
+
+    def __init__(self, url):
+        self.url, self.answers, self.failures, self.over = url, 0, [], threading.Event()
+        bodies = [TINY, work(n=300), json.dumps({"query": {"shape": [400, 32], "random": "normal", "seed": 1}})]
+        self.threads = [threading.Thread(target=self.client, args=(i, bodies[i % 3])) for i in range(8)]
+        for thread in self.threads:
+            thread.start()
+
+    def client(self, number, body):
+        session = requests.Session()
+        session.trust_env = False
+        while not self.over.is_set():
+            if number % 2:
+                session.close()
+            try:
+                reply = session.post(self.url + "/v1/attention", data=body, timeout=PATIENCE)
+                if reply.status_code != 200 or "output" not in reply.json():
+                    self.failures.append(f"{reply.status_code} {reply.text[:200]}")
+            except (requests.RequestException, ValueError) as error:
+                self.failures.append(repr(error))
+            self.answers += 1
+
+    def stop(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join(PATIENCE)
+
+
+def roll(launch, daemons, load):
+    """Restart each daemon twice while the load goes on; every one leaves with 0."""
+    for number in (0, 1, 0, 1):
+        before = load.answers
+        assert eventually(lambda: load.answers > before + 50)
+        daemons[number].signal(signal.SIGTERM)
+        assert daemons[number].wait() == 0
+        daemons[number] = launch(number)
+        assert eventually(lambda: ops_metric(daemons[number], "attnd_request_body_bytes_total") > 1000), \
+            "the new daemon gets its share before the next one leaves"
+
+
+@pytest.mark.parametrize("kind", ["haproxy", "nginx"])
+def test_rolling_restart_under_load_fails_no_request(kind, start, tmp_path):
+    pair = Pair(tmp_path, "localhost")
+    ports = free_ports(6)
+    places = [(ports[2], ports[3]), (ports[4], ports[5])]
+    delay = "3000" if kind == "haproxy" else "0"  # nginx looks at answers, not at /readyz
+
+    def launch(number):
+        port, ops = places[number]
+        return start("--port", str(port), "--ops-listen", f"127.0.0.1:{ops}", "--drain-delay-ms", delay)
+
+    daemons = [launch(0), launch(1)]
+    if kind == "haproxy":
+        proxy = haproxy(tmp_path, pair, ports, places)
+    else:
+        proxy = nginx(tmp_path, pair, ports, *(f"127.0.0.1:{port}" for port, _ in places))
+    load = Load(proxy.url)
+    try:
+        begin = time.monotonic()
+        roll(launch, daemons, load)
+        took = time.monotonic() - begin
+    finally:
+        load.stop()
+        proxy.stop()
+    assert load.failures == []
+    assert load.answers > 300, f"only {load.answers} requests in {took:.0f} s"

@@ -1,0 +1,128 @@
+/* Measures and distances of heads: the same bytes for any pool, clean failures, exact logarithms;
+ * the memory that a full matrix would take. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "analysis/sums.h"
+#include "attn/analysis.h"
+#include "unit/heatmap_source.h"
+
+static attn_status analyse(matrix *m, attn_pool *pool, size_t limit, attn_measures *measures,
+                           attn_head_distances **distances, attn_arena **arena) {
+    const attn_weight_source source = source_of(m);
+    const attn_measure_options options = attn_measure_defaults();
+    attn_error err = {0};
+    *arena = attn_arena_new(limit);
+    assert_non_null(*arena);
+    attn_status status = attn_measure_heads(&source, &options, pool, NULL, *arena, measures, &err);
+    if (!status)
+        status = attn_head_distances_measure(&source, NULL, NULL, NULL, pool, NULL, *arena,
+                                             distances, &err);
+    assert_true(!status || err.text[0]);
+    return status;
+}
+
+static void test_any_pool(void **state) {
+    (void)state;
+    matrix m = matrix_new(2, 3, 700, 300, 0.3, 7);
+    attn_measures first = {0}, again = {0};
+    attn_head_distances *d1 = NULL, *d2 = NULL;
+    attn_arena *a1, *a2;
+    attn_pool *pool = attn_pool_new(3);
+    assert_int_equal(analyse(&m, NULL, SIZE_MAX, &first, &d1, &a1), ATTN_OK);
+    assert_int_equal(analyse(&m, pool, SIZE_MAX, &again, &d2, &a2), ATTN_OK);
+    assert_int_equal(first.count, 6);
+    for (size_t i = 0; i < first.count; i++) {
+        assert_memory_equal(first.items[i].values, again.items[i].values,
+                            sizeof first.items[i].values);
+        assert_memory_equal(first.items[i].uniform, again.items[i].uniform,
+                            sizeof first.items[i].uniform);
+        assert_int_equal(first.items[i].rows + first.items[i].blind, 700);
+    }
+    for (size_t b = 0; b < 2; b++)
+        assert_memory_equal(d1[b].js, d2[b].js, 9 * sizeof(double));
+    attn_pool_free(pool);
+    attn_arena_free(a1);
+    attn_arena_free(a2);
+    matrix_free(&m);
+}
+
+/* Every limit of memory gives ATTN_ENOMEM or the result. */
+static void test_out_of_memory(void **state) {
+    (void)state;
+    matrix m = matrix_new(1, 3, 20, 30, 0.2, 3);
+    size_t failed = 0;
+    for (size_t limit = 1000;; limit += limit / 8) {
+        attn_measures measures;
+        attn_head_distances *distances;
+        attn_arena *arena;
+        attn_status status = analyse(&m, NULL, limit, &measures, &distances, &arena);
+        attn_arena_free(arena);
+        if (status == ATTN_OK)
+            break;
+        assert_int_equal(status, ATTN_ENOMEM);
+        failed++;
+    }
+    assert_true(failed > 10);
+    matrix_free(&m);
+}
+
+static void test_a_source_that_fails(void **state) {
+    (void)state;
+    matrix m = matrix_new(1, 2, 20, 30, 0, 3);
+    attn_measures measures;
+    attn_head_distances *distances;
+    attn_arena *arena;
+    m.fail_row = 13;
+    assert_int_equal(analyse(&m, NULL, SIZE_MAX, &measures, &distances, &arena), ATTN_EVALUE);
+    attn_arena_free(arena);
+    matrix_free(&m);
+}
+
+static void test_logarithm(void **state) {
+    (void)state;
+    for (int e = -1021; e < 1023; e += 3)
+        for (int k = 0; k < 50; k++) {
+            double x = ldexp(1 + k / 50.0, e), want = log(x);
+            assert_true(fabs(attn_ln(x) - want) <= 3e-14 * fmax(1, fabs(want)));
+        }
+    const double row[] = {0, 1, 0.25, 0};
+    assert_true(fabs(attn_sum_xlnx(row, 4) - 0.25 * log(0.25)) < 1e-15);
+}
+
+/* 4,096 tokens and 12 heads: 768 MiB a layer; a quarter of the heads is not worth a word. */
+static void test_memory_of_the_matrix(void **state) {
+    (void)state;
+    attn_arena *arena = attn_arena_new(SIZE_MAX);
+    for (size_t heads = 3; heads <= 12; heads += 9) {
+        attn_head_measures *items = attn_arena_zeroed(arena, heads, sizeof *items);
+        const attn_measures measures = {items, heads, 1, heads};
+        const attn_diagnose_input in = {.measures = &measures, .layers = 1, .L = 4096, .S = 4096};
+        attn_diagnoses out;
+        assert_int_equal(attn_diagnose(&in, arena, &out, NULL), ATTN_OK);
+        assert_int_equal(out.count, heads == 12 ? 1 : 0);
+        if (heads == 3)
+            continue;
+        assert_string_equal(out.items[0].code, "memory");
+        assert_non_null(strstr(out.items[0].text, "768 MiB a layer"));
+        assert_true(out.items[0].numbers[0].value == 768.0 * 1024 * 1024);
+    }
+    attn_arena_free(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_pool),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_a_source_that_fails),
+        cmocka_unit_test(test_logarithm),
+        cmocka_unit_test(test_memory_of_the_matrix),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

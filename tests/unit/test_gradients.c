@@ -1,0 +1,458 @@
+/* Gradients on the chosen table: in float64 each agrees with finite differences of the forward pass
+ * along a random direction; in float32 each agrees with the float64 one. Random layouts, masks,
+ * forms and positions, odd sizes; and the bytes do not depend on the pool. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <attn/attn.h>
+
+enum { LIMIT = 1 << 29, SLOTS = 20 };
+
+/* An operation whose tensors are all of one type, from the same numbers. */
+typedef struct trial {
+    attn_arena *arena;
+    attn_inputs in;
+    attn_tensor grad_output;
+    uint64_t seed, next;
+} trial;
+
+static size_t pick(uint64_t seed, uint64_t at, size_t n) {
+    return (size_t)(attn_rng_bits(seed, at) % n);
+}
+
+static attn_tensor normal(trial *t, double scale, int rank, const size_t *dims) {
+    attn_tensor x = attn_tensor_dense(NULL, ATTN_F32, rank, dims);
+    size_t count;
+    assert_true(attn_tensor_count(&x, &count));
+    float *data = attn_arena_zeroed(t->arena, count, sizeof *data);
+    assert_non_null(data);
+    attn_rng_fill_normal(data, count, t->seed * 1000 + t->next++, 0);
+    for (size_t i = 0; i < count; i++)
+        data[i] *= (float)scale;
+    x.data = data;
+    return x;
+}
+
+#define DIMS(...)      ((const size_t[]){__VA_ARGS__})
+#define RANK(...)      (sizeof(DIMS(__VA_ARGS__)) / sizeof(size_t))
+#define NORMAL(t, ...) normal(t, 1, (int)RANK(__VA_ARGS__), DIMS(__VA_ARGS__))
+
+static attn_tensor doubled(attn_arena *arena, const attn_tensor *x) {
+    attn_tensor y = attn_tensor_dense(NULL, ATTN_F64, x->rank, x->dims);
+    size_t count;
+    if (!x->rank)
+        return y;
+    assert_true(attn_tensor_count(x, &count));
+    y.data = attn_arena_zeroed(arena, count, sizeof(double));
+    assert_non_null(y.data);
+    attn_widen_f64(y.data, x->data, x->dtype, 1, count);
+    return y;
+}
+
+/* The tensors that have gradients, and these. */
+typedef struct slots {
+    const char *names[SLOTS];
+    attn_tensor *inputs[SLOTS];
+    const attn_tensor *grads[SLOTS];
+    size_t count;
+} slots;
+
+static void add_slot(slots *s, const char *name, attn_tensor *input, const attn_tensor *grad) {
+    if (!input->rank)
+        return;
+    s->names[s->count] = name;
+    s->inputs[s->count] = input;
+    s->grads[s->count++] = grad;
+}
+
+static slots slots_of(attn_inputs *in, const attn_gradients *g) {
+    slots s = {.count = 0};
+    add_slot(&s, "query", &in->query, &g->query);
+    add_slot(&s, "key", &in->key, &g->key);
+    add_slot(&s, "value", &in->value, &g->value);
+    add_slot(&s, "past_key", &in->past_key, &g->past_key);
+    add_slot(&s, "past_value", &in->past_value, &g->past_value);
+    add_slot(&s, "sinks", &in->sinks, &g->sinks);
+    add_slot(&s, "w_q", &in->score.w_q, &g->score.w_q);
+    add_slot(&s, "w_k", &in->score.w_k, &g->score.w_k);
+    add_slot(&s, "b", &in->score.b, &g->score.b);
+    add_slot(&s, "v", &in->score.v, &g->score.v);
+    add_slot(&s, "w", &in->score.w, &g->score.w);
+    add_slot(&s, "slopes", &in->position.slopes, &g->slopes);
+    add_slot(&s, "table", &in->position.table, &g->table);
+    add_slot(&s, "key_table", &in->position.key_table, &g->key_table);
+    add_slot(&s, "value_table", &in->position.value_table, &g->value_table);
+    for (size_t l = 0; l < in->mask.count; l++)
+        if (in->mask.layers[l].kind == ATTN_LAYER_BIAS)
+            add_slot(&s, "bias", &in->mask.layers[l].values, &g->bias[l]);
+    return s;
+}
+
+static trial in_double(const trial *t) {
+    trial d = *t;
+    attn_gradients none = {.score.kind = 0};
+    slots s = slots_of(&d.in, &none);
+    for (size_t i = 0; i < s.count; i++)
+        *s.inputs[i] = doubled(t->arena, s.inputs[i]);
+    d.grad_output = doubled(t->arena, &t->grad_output);
+    return d;
+}
+
+static void fail_with(const attn_error *err) {
+    print_error("%s: %s\n", err->where, err->text);
+    fail();
+}
+
+/* Sum of output times grad_output. */
+static double loss(const trial *t) {
+    attn_arena *arena = attn_arena_new(LIMIT);
+    attn_error err = {ATTN_OK, "", ""};
+    attn_attention *a;
+    attn_results out;
+    double sum = 0;
+    size_t count;
+    if (attn_attention_new(&t->in, arena, &a, &err) ||
+        attn_attention_run(a, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, NULL, NULL, arena, &out, &err))
+        fail_with(&err);
+    assert_true(attn_tensor_count(&out.output, &count));
+    for (size_t i = 0; i < count; i++)
+        sum += ((double *)out.output.data)[i] * ((double *)t->grad_output.data)[i];
+    attn_arena_free(arena);
+    return sum;
+}
+
+static attn_gradients backward(trial *t, attn_pool *pool) {
+    attn_error err = {ATTN_OK, "", ""};
+    attn_attention *a;
+    attn_results out;
+    attn_gradients g;
+    if (attn_attention_new(&t->in, t->arena, &a, &err) ||
+        attn_attention_run(a, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, pool, NULL, t->arena, &out, &err))
+        fail_with(&err);
+    if (!t->grad_output.rank)
+        t->grad_output = normal(t, 1, out.output.rank, out.output.dims);
+    if (attn_attention_backward(a, &out, &t->grad_output, pool, NULL, t->arena, &g, &err))
+        fail_with(&err);
+    return g;
+}
+
+/* Central differences along a random direction. */
+static void check_differences(trial *d, attn_gradients *g) {
+    slots s = slots_of(&d->in, g);
+    /* A fill that adds rounds to float32, so that small steps drown in it. */
+    const bool rounded = d->in.mask.fill == ATTN_FILL_ADD;
+    const double h = rounded ? 1e-2 : 1e-5, tolerance = rounded ? 1e-3 : 2e-6;
+    for (size_t i = 0; i < s.count; i++) {
+        attn_tensor *x = s.inputs[i];
+        size_t count;
+        double expected = 0, found, size = 0;
+        assert_int_equal(s.grads[i]->rank, x->rank);
+        assert_memory_equal(s.grads[i]->dims, x->dims, (size_t)x->rank * sizeof(size_t));
+        assert_true(attn_tensor_count(x, &count));
+        attn_tensor kept = doubled(d->arena, x), direction = normal(d, 1, x->rank, x->dims);
+        const float *dir = direction.data;
+        double *value = x->data, *was = kept.data, *grad = s.grads[i]->data;
+        for (size_t n = 0; n < count; n++) {
+            expected += grad[n] * (double)dir[n];
+            size += fabs(grad[n] * (double)dir[n]);
+            value[n] = was[n] + h * (double)dir[n];
+        }
+        found = loss(d);
+        for (size_t n = 0; n < count; n++)
+            value[n] = was[n] - h * (double)dir[n];
+        found = (found - loss(d)) / (2 * h);
+        memcpy(value, was, count * sizeof *value);
+        if (!(fabs(found - expected) <= tolerance * (1 + size))) {
+            print_error("trial %llu, %s: differences give %.9g, gradients %.9g\n",
+                        (unsigned long long)d->seed, s.names[i], found, expected);
+            fail();
+        }
+    }
+}
+
+/* float32 beside float64. */
+static void check_single(trial *t, attn_gradients *single, trial *d, attn_gradients *twice) {
+    slots s = slots_of(&t->in, single), w = slots_of(&d->in, twice);
+    for (size_t i = 0; i < s.count; i++) {
+        const float *x = s.grads[i]->data;
+        const double *y = w.grads[i]->data;
+        double error = 0, size = 1e-30;
+        size_t count;
+        assert_true(attn_tensor_count(s.grads[i], &count));
+        for (size_t n = 0; n < count; n++) {
+            error = fmax(error, fabs((double)x[n] - y[n]));
+            size = fmax(size, fabs(y[n]));
+        }
+        if (!(error <= 3e-5 * size + 1e-5)) {
+            print_error("trial %llu, %s: off by %.3g of %.3g\n", (unsigned long long)t->seed,
+                        s.names[i], error, size);
+            fail();
+        }
+    }
+}
+
+static void check(trial *t) {
+    attn_gradients single = backward(t, NULL);
+    trial d = in_double(t);
+    attn_gradients twice = backward(&d, NULL);
+    check_differences(&d, &twice);
+    check_single(t, &single, &d, &twice);
+    attn_arena_free(t->arena);
+}
+
+static void add_layer(trial *t, attn_mask_layer layer) {
+    t->in.mask.layers[t->in.mask.count++] = layer;
+}
+
+/* Masks and edits by the trial's seed. */
+static void add_edits(trial *t, size_t B, size_t H, size_t L, size_t S) {
+    const uint64_t s = t->seed;
+    if (pick(s, 10, 3) == 0)
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"});
+    if (pick(s, 11, 4) == 0)
+        add_layer(
+            t, (attn_mask_layer){.kind = ATTN_LAYER_WINDOW, .where = "window", .window = {9, 5}});
+    const size_t shapes[6][4] = {{B, H, L, S}, {1, 1, L, S}, {B, 1, 1, S},
+                                 {1, H, L, 1}, {1, 1, 1, 1}, {1, H, L, S}};
+    if (pick(s, 12, 2)) {
+        const size_t *shape = shapes[pick(s, 13, 6)];
+        const int skip = (int)pick(s, 14, 2) * (shape[0] == 1);
+        add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_BIAS,
+                                       .where = "attn_bias",
+                                       .values = normal(t, 1, 4 - skip, shape + skip)});
+    }
+    t->in.mask.offset = pick(s, 15, 2) ? ATTN_OFFSET_END : ATTN_OFFSET_DEFAULT;
+    if (pick(s, 16, 3) == 0)
+        t->in.softcap = 1.5;
+    if (pick(s, 17, 3) == 0)
+        t->in.sinks = NORMAL(t, H);
+    if (pick(s, 18, 4) == 0) {
+        t->in.dropout_p = 0.3;
+        t->in.dropout_seed = s;
+    }
+    if (pick(s, 19, 5) == 0) {
+        t->in.mask.fill = pick(s, 20, 2) ? ATTN_FILL_ADD : ATTN_FILL_REPLACE;
+        t->in.mask.fill_value = -3;
+    }
+    if (pick(s, 21, 3) == 0)
+        t->in.scale = 0.7;
+}
+
+static attn_tensor laid_out(trial *t, size_t B, size_t H, size_t L, size_t E) {
+    switch (t->in.layout) {
+    case ATTN_BLHE:
+        return NORMAL(t, B, L, H, E);
+    case ATTN_BLD:
+        return NORMAL(t, B, L, H * E);
+    default:
+        return NORMAL(t, B, H, L, E);
+    }
+}
+
+static trial begin(uint64_t seed, size_t Eq, size_t Ek) {
+    trial t = {.arena = attn_arena_new(LIMIT), .seed = seed};
+    const size_t group = 1 + pick(seed, 1, 2), Hkv = 1 + pick(seed, 2, 2), H = Hkv * group;
+    const size_t B = 1 + pick(seed, 3, 2), L = 1 + pick(seed, 4, seed % 3 ? 8 : 100);
+    const size_t S = 1 + pick(seed, 5, seed % 3 ? 20 : 200), Ev = 1 + pick(seed, 6, 70);
+    const size_t shared = pick(seed, 7, 3) == 0 ? 1 : B;
+    assert_non_null(t.arena);
+    t.in = attn_attention_defaults();
+    t.in.layout = (attn_layout)pick(seed, 8, 3);
+    t.in.num_heads = H, t.in.num_kv_heads = Hkv;
+    if (t.in.layout != ATTN_BLD)
+        t.in.num_heads = t.in.num_kv_heads = 0;
+    t.in.query = laid_out(&t, B, H, L, Eq);
+    t.in.key = laid_out(&t, shared, Hkv, S, Ek);
+    t.in.value = laid_out(&t, shared, Hkv, S, Ev);
+    size_t keys = S;
+    if (pick(seed, 9, 4) == 0) {
+        t.in.past_key = NORMAL(&t, B, Hkv, 5, Ek);
+        t.in.past_value = NORMAL(&t, B, Hkv, 5, Ev);
+        keys += 5;
+    }
+    add_edits(&t, B, H, L, keys);
+    return t;
+}
+
+static void test_scaled_dot(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const size_t E = 1 + pick(seed, 30, 70);
+        trial t = begin(seed, E, E);
+        check(&t);
+    }
+}
+
+static void test_learned_scores(void **state) {
+    (void)state;
+    for (uint64_t seed = 100; seed < 118; seed++) {
+        const size_t Eq = 1 + pick(seed, 30, 20), Ek = 1 + pick(seed, 31, 20);
+        const size_t A = 1 + pick(seed, 32, 40);
+        trial t = begin(seed, Eq, Ek);
+        attn_score *score = &t.in.score;
+        switch (seed % 3) {
+        case 0:
+            score->kind = ATTN_SCORE_additive;
+            score->w_q = NORMAL(&t, A, Eq), score->w_k = NORMAL(&t, A, Ek);
+            score->v = NORMAL(&t, A);
+            if (seed % 2)
+                score->b = NORMAL(&t, A);
+            break;
+        case 1:
+            score->kind = ATTN_SCORE_general;
+            score->w = normal(&t, 0.2, 2, DIMS(Ek, Eq));
+            break;
+        default:
+            score->kind = ATTN_SCORE_concat;
+            score->w = NORMAL(&t, A, Ek + Eq), score->v = NORMAL(&t, A);
+        }
+        check(&t);
+    }
+}
+
+static void test_positions(void **state) {
+    (void)state;
+    for (uint64_t seed = 200; seed < 225; seed++) {
+        const size_t E = 2 + 2 * pick(seed, 30, 20);
+        trial t = begin(seed, E, E);
+        const attn_inputs *in = &t.in;
+        attn_position *p = &t.in.position;
+        const size_t H = in->layout == ATTN_BLD    ? in->num_heads
+                         : in->layout == ATTN_BLHE ? in->query.dims[2]
+                                                   : in->query.dims[1];
+        const size_t Hkv = in->layout == ATTN_BLD ? in->num_kv_heads : 1;
+        const size_t Ev = in->value.dims[in->value.rank - 1] / Hkv;
+        p->kind = (attn_position_kind)(1 + seed % 5);
+        p->rotary = seed % 2 ? ATTN_ROTARY_INTERLEAVED : ATTN_ROTARY_HALVES;
+        if (p->kind == ATTN_POSITION_ALIBI)
+            p->slopes = NORMAL(&t, H);
+        if (p->kind == ATTN_POSITION_T5)
+            p->table = NORMAL(&t, 8, H), p->max_distance = 20, p->unidirectional = seed % 4 == 0;
+        if (p->kind == ATTN_POSITION_RELATIVE)
+            p->table = NORMAL(&t, H, 13);
+        if (p->kind == ATTN_POSITION_SHAW) {
+            p->key_table = NORMAL(&t, 9, E);
+            if (seed % 2)
+                p->value_table = NORMAL(&t, 9, Ev);
+        }
+        check(&t);
+    }
+}
+
+/* Absent keys and values: their gradients are part of the query's, or the key's. */
+static void test_self_attention(void **state) {
+    (void)state;
+    for (uint64_t seed = 300; seed < 304; seed++) {
+        trial t = begin(seed, 16, 16);
+        t.in.past_key.rank = t.in.past_value.rank = 0;
+        t.in.mask.count = 0;
+        t.in.layout = ATTN_BHLE;
+        t.in.num_heads = t.in.num_kv_heads = 0;
+        t.in.sinks.rank = 0;
+        t.in.query = NORMAL(&t, 2, 2, 30, 16);
+        t.in.value.rank = 0;
+        if (seed % 2)
+            t.in.key.rank = 0;
+        else
+            t.in.key = NORMAL(&t, 2, 2, 30, 16);
+        check(&t);
+    }
+}
+
+static void test_same_bytes_for_any_pool(void **state) {
+    attn_pool *pool = attn_pool_new(3);
+    (void)state;
+    assert_non_null(pool);
+    for (uint64_t seed = 3; seed < 12; seed += 3) {
+        trial t = begin(seed, 24, 24);
+        attn_gradients one = backward(&t, NULL), many = backward(&t, pool);
+        slots a = slots_of(&t.in, &one), b = slots_of(&t.in, &many);
+        for (size_t i = 0; i < a.count; i++) {
+            size_t count;
+            assert_true(attn_tensor_count(a.grads[i], &count));
+            assert_memory_equal(a.grads[i]->data, b.grads[i]->data, count * sizeof(float));
+        }
+        attn_arena_free(t.arena);
+    }
+    attn_pool_free(pool);
+}
+
+/* NaN where no query looks changes nothing. */
+static void test_hidden_nan(void **state) {
+    (void)state;
+    trial t = begin(1, 8, 8);
+    t.in = attn_attention_defaults();
+    t.in.query = NORMAL(&t, 20, 8), t.in.key = NORMAL(&t, 30, 8), t.in.value = NORMAL(&t, 30, 4);
+    add_layer(&t, (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"});
+    attn_gradients clean = backward(&t, NULL);
+    for (size_t j = 20; j < 30; j++) {
+        ((float *)t.in.key.data)[j * 8 + j % 8] = NAN;
+        ((float *)t.in.value.data)[j * 4 + j % 4] = INFINITY;
+    }
+    attn_gradients poisoned = backward(&t, NULL);
+    assert_memory_equal(clean.query.data, poisoned.query.data, 20 * 8 * sizeof(float));
+    assert_memory_equal(clean.key.data, poisoned.key.data, 30 * 8 * sizeof(float));
+    assert_memory_equal(clean.value.data, poisoned.value.data, 30 * 4 * sizeof(float));
+    attn_arena_free(t.arena);
+}
+
+/* Rows that float cannot hold are computed with care, gradients too. */
+static void test_wide_scores(void **state) {
+    (void)state;
+    trial t = begin(1, 8, 8);
+    t.in = attn_attention_defaults();
+    t.in.query = normal(&t, 300, 2, DIMS(20, 8));
+    t.in.key = normal(&t, 1000, 2, DIMS(30, 8));
+    t.in.value = NORMAL(&t, 30, 4);
+    attn_gradients single = backward(&t, NULL);
+    trial d = in_double(&t);
+    attn_gradients twice = backward(&d, NULL);
+    check_single(&t, &single, &d, &twice);
+    attn_arena_free(t.arena);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    trial t = begin(1, 8, 8);
+    t.in = attn_attention_defaults();
+    t.in.query = NORMAL(&t, 20, 8), t.in.key = NORMAL(&t, 30, 8), t.in.value = NORMAL(&t, 30, 4);
+    attn_error err;
+    attn_attention *a;
+    attn_results out;
+    attn_gradients g;
+    assert_int_equal(attn_attention_new(&t.in, t.arena, &a, &err), ATTN_OK);
+    assert_int_equal(
+        attn_attention_run(a, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, NULL, NULL, t.arena, &out, &err),
+        ATTN_OK);
+    attn_tensor wrong = NORMAL(&t, 20, 5), nan = NORMAL(&t, 20, 4);
+    ((float *)nan.data)[7] = NAN;
+    assert_int_equal(attn_attention_backward(a, &out, &wrong, NULL, NULL, t.arena, &g, &err),
+                     ATTN_ESHAPE);
+    assert_string_equal(err.where, "grad_output");
+    assert_int_equal(attn_attention_backward(a, &out, &nan, NULL, NULL, t.arena, &g, &err),
+                     ATTN_ENONFINITE);
+    out.output.rank = 0;
+    assert_int_equal(attn_attention_backward(a, &out, &nan, NULL, NULL, t.arena, &g, &err),
+                     ATTN_EARG);
+    attn_arena_free(t.arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scaled_dot),
+        cmocka_unit_test(test_learned_scores),
+        cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_self_attention),
+        cmocka_unit_test(test_same_bytes_for_any_pool),
+        cmocka_unit_test(test_hidden_nan),
+        cmocka_unit_test(test_wide_scores),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests_name("gradients", tests, NULL, NULL);
+}

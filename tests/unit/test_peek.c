@@ -1,0 +1,55 @@
+/* timeout_ms of a body that nobody has decoded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "wire/peek.h"
+
+static int64_t peek(const char *text) {
+    return srv_peek_timeout(text, strlen(text));
+}
+
+static void test_found(void **state) {
+    (void)state;
+    assert_int_equal(peek("{\"timeout_ms\":250}"), 250);
+    assert_int_equal(peek(" {\"query\":[[1,2]],\n \"timeout_ms\" : 7.0 , \"a\":1}"), 7);
+    assert_int_equal(peek("{\"a\":\"}]\\\"\",\"b\":{\"c\":[{}]},\"timeout_ms\":1e3}"), 1000);
+}
+
+static void test_not_there(void **state) {
+    static const char *const texts[] = {
+        "",
+        "{}",
+        "{",
+        "\"timeout_ms\":5",
+        "{\"timeout_m\":5}",
+        "{\"timeout_ms\"",
+        "{\"timeout_ms\":",
+        "{\"timeout_ms\":\"5\"}",
+        "{\"timeout_ms\":null}",
+        "{\"timeout_ms\":0}",
+        "{\"timeout_ms\":-5}",
+        "{\"timeout_ms\":1e99}",
+        "{\"a\":{\"timeout_ms\":5}}",
+        "[{\"timeout_ms\":5}]",
+        "{\"a\":\"timeout_ms\"}",
+        "{\"a\":\"\\\"timeout_ms\\\":5\"}",
+        "{\"a\\",
+        "{\"timeout_ms",
+        "}}}}\"timeout_ms\":5",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (peek(texts[i]))
+            fail_msg("%s: %ld", texts[i], (long)peek(texts[i]));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_found),
+                                       cmocka_unit_test(test_not_there)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
