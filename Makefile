@@ -31,14 +31,19 @@ EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 
 LIB_LIBS    = $(call PKGL,openblas) -lm
-SERVER_LIBS = $(call PKGL,libmicrohttpd jansson zlib)
+SERVER_LIBS = $(call PKGL,libmicrohttpd gnutls jansson zlib)
 
 # One .c an instruction set, each with its own flags; everything else is baseline x86-64.
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+ISA_singles_read_avx512  := $(ISA_avx512) -mavx512cd -mbmi -mbmi2 -mlzcnt -mpopcnt
+ISA_singles_write_avx512 := $(ISA_singles_read_avx512)
 
-.PHONY: all help run test deps unit check-asan check-tsan check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-numbers bench-service docker-test layers format format-check install uninstall clean
+# Headers of librsvg, which one file loads when it needs it; they do not stand our warnings.
+FOREIGN_png = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
+
+.PHONY: all help run test deps unit fuzz check-asan check-tsan check-faults check-mutants check-torch bench bench-attention \
+        bench-accuracy bench-gemm bench-numbers bench-service bench-zoom sweep-numbers docker-test gallery layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 
@@ -63,6 +68,12 @@ check-asan: ## the C and HTTP tests under AddressSanitizer and UBSan
 check-tsan: ## the C and HTTP tests under ThreadSanitizer
 	@tests/run tsan
 
+fuzz: ## every parser fuzzed for twenty minutes or 50 million inputs
+	@tests/run fuzz
+
+check-faults: ## faults, abuse and overload at full size (half an hour of both cores)
+	@tests/run faults
+
 check-mutants: ## ten seeded faults, each of which must turn the suite red
 	@tests/run mutants
 
@@ -77,6 +88,10 @@ bench-gemm: $(BUILD)/tests/bench/bench_gemm ## the peak of the dense product
 bench-numbers: $(BUILD)/tests/bench/bench_numbers ## nanoseconds a JSON number, each way
 	@$<
 
+sweep-numbers: $(BUILD)/tests/bench/sweep_numbers ## every float32 to text and back; 200 million texts beside strtod
+	@$< all
+	@$< strtof 200 1
+
 bench-window: $(BUILD)/tests/bench/bench_window ## a local window beside full attention
 	@$<
 
@@ -86,11 +101,17 @@ bench-attention: all ## attention beside PyTorch in the same run
 bench-accuracy: all ## errors beside PyTorch's, 64 seeds a regime
 	@tests/run bench-accuracy
 
-bench-service: all ## the daemon beside a bare libmicrohttpd echo
+bench-service: all ## the daemon beside FastAPI + PyTorch + orjson and a bare libmicrohttpd echo
 	@tests/run bench-service
+
+bench-zoom: all ## a stored run of 32,768 tokens looked at: time, memory, exactness
+	@tests/run bench-zoom
 
 docker-test: ## build the container image with buildah and ask it (root)
 	@tests/tools/docker-test
+
+gallery: all ## draw the figures of attention papers into build/gallery/
+	@$(PYTHON) tests/tools/gallery $(BUILD)/gallery
 
 layers: ## check that rooms only look down
 	@tests/tools/layers
@@ -105,10 +126,11 @@ $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(CFLAGS) $(if $(filter lib/%,$<),-Ilib/include -Ilib,-Ilib/include -Iserver) $(ISA_$(basename $(notdir $<))) \
+	  $(FOREIGN_$(basename $(notdir $<))) \
 	  $(DEPS) -c $< -o $@
 
-# Configuration and examples, embedded in the daemon so that it starts from any folder.
-$(BUILD)/gen/embedded.S: server/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json))
+# Configuration, examples and schemas, embedded in the daemon so that it starts from any folder.
+$(BUILD)/gen/embedded.S: server/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json server/api/schemas.json))
 	@mkdir -p $(@D)
 	@sh server/embed.sh $(filter %.json,$^) > $@
 
