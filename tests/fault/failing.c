@@ -1,7 +1,8 @@
 /* A preloaded library that fails chosen allocations of the program it is loaded into, whoever asks:
- * the program, its libraries or the C library itself. The test shares a page with it through the
- * file that FAULT_CONTROL names (tests/fault/faults.py writes the same layout). Allocations are
- * counted from main() on, so that what the loader does is left alone. Needs glibc. */
+ * the program, its libraries or the C library itself; and chosen additions of a connected socket to
+ * an epoll. The test shares a page with it through the file that FAULT_CONTROL names
+ * (tests/fault/faults.py writes the same layout). Allocations are counted from main() on, so that
+ * what the loader does is left alone. Needs glibc. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 typedef struct control {
@@ -18,6 +22,8 @@ typedef struct control {
     atomic_int_fast64_t last;   /* the last one that fails */
     atomic_int_fast64_t failed; /* how many have failed */
     atomic_int_fast64_t live;   /* blocks that are held */
+    atomic_int_fast64_t added;  /* connected sockets that were added to an epoll so far */
+    atomic_int_fast64_t refuse; /* the one that is not: ENOSPC; 0: all are */
 } control;
 
 static control *shared;
@@ -79,6 +85,21 @@ void free(void *p) {
     if (p && shared)
         atomic_fetch_sub(&shared->live, 1);
     __libc_free(p);
+}
+
+static int is_connected(int fd) {
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof(peer);
+    return getpeername(fd, (struct sockaddr *)&peer, &length) == 0;
+}
+
+int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event) {
+    if (shared && op == EPOLL_CTL_ADD && is_connected(fd) &&
+        atomic_fetch_add(&shared->added, 1) + 1 == atomic_load(&shared->refuse)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
 }
 
 typedef int (*main_function)(int, char **, char **);

@@ -1,4 +1,4 @@
-"""A daemon whose allocations fail on command (tests/fault/failing.c), and what it may answer then."""
+"""A daemon whose allocations and watched sockets fail on command (tests/fault/failing.c), and what it may answer then."""
 import json
 import mmap
 import struct
@@ -10,7 +10,7 @@ from pathlib import Path
 from serving import service
 
 ROOT = Path(__file__).resolve().parents[2]
-FIELDS = ("count", "first", "last", "failed", "live")
+FIELDS = ("count", "first", "last", "failed", "live", "added", "refuse")
 FOREVER = 2**62
 
 
