@@ -1,0 +1,244 @@
+/* Layers, forward and backward side by side.
+ *
+ * Letters: B batch, T time steps (L of queries, S of keys), D width in, H width of a hidden state,
+ * V vocabulary. All tensors are float32, row-major, without gaps. A layer is a few numbers and
+ * where its weights are (attn/parameters.h); `declare` adds its tensors to a set under `name` + "."
+ * + what PyTorch calls them, initialised as PyTorch does.
+ *
+ * forward writes its output. backward ADDS to the gradients of inputs (d… arguments, NULL where not
+ * wanted) and of weights (nothing where the set has no gradients), as every gradient here.
+ * What backward needs beyond inputs is in a `saved` struct whose memory is the pass's arena;
+ * nothing else is allocated. Sums have an order that the shapes alone decide. Any thread, each with
+ * its own pass; two threads must not run backward on the same set. */
+#ifndef ATTN_LAYERS_H
+#define ATTN_LAYERS_H
+
+#include "attention.h"
+#include "gradients.h"
+#include "parameters.h"
+#include "pool.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* One pass through a network. */
+typedef struct attn_pass {
+    attn_arena *arena; /* of all that the pass keeps */
+    attn_pool *pool;   /* NULL: the calling thread alone */
+    const attn_control *control;
+    bool training;  /* dropout drops, and backward will follow */
+    uint64_t seed;  /* of dropout */
+    uint64_t drawn; /* dropouts so far: number n of a pass draws with attn_rng_bits(seed, n) */
+} attn_pass;
+
+/* ---- linear: y [rows, out] = x [rows, in] W^T + b; weight [out, in], bias [out] ---- */
+typedef struct attn_linear {
+    attn_weight weight, bias; /* bias.value NULL: none */
+    size_t in, out;
+} attn_linear;
+
+void attn_linear_declare(attn_linear *layer, attn_parameters *set, const char *name, size_t in,
+                         size_t out, bool bias);
+void attn_linear_forward(float *y, const float *x, size_t rows, const attn_linear *layer);
+void attn_linear_backward(float *dx, const float *dy, const float *x, size_t rows,
+                          const attn_linear *layer);
+
+/* ---- embedding: y [n, width] = scale * weight[ids]; ids must be below `rows` ---- */
+typedef struct attn_embedding {
+    attn_weight weight; /* [rows, width], N(0, 1) */
+    size_t rows, width;
+    float scale;
+    int32_t padding; /* this id gets no gradient and starts as 0; -1 = none */
+} attn_embedding;
+
+void attn_embedding_declare(attn_embedding *layer, attn_parameters *set, const char *name,
+                            size_t rows, size_t width, float scale, int32_t padding);
+void attn_embedding_forward(float *y, const int32_t *ids, size_t n, const attn_embedding *layer);
+void attn_embedding_backward(const float *dy, const int32_t *ids, size_t n,
+                             const attn_embedding *layer);
+/* Are all ids within the table? ATTN_EVALUE at "where/i". */
+attn_status attn_ids_check(const int32_t *ids, size_t n, size_t rows, const char *where,
+                           attn_error *err);
+
+/* ---- positions, added to x [B, T, D]; row t of every sequence is position first + t ---- */
+/* Sinusoidal, interleaved (attn/positions.h), in place; D even. Its gradient is the identity. */
+attn_status attn_sinusoidal_add(float *x, size_t B, size_t T, size_t D, size_t first,
+                                attn_pass *pass, attn_error *err);
+/* Learned: weight [most, D], N(0, 0.02); first + T <= most. */
+void attn_learned_add(float *x, size_t B, size_t T, size_t first, const attn_embedding *layer);
+void attn_learned_add_backward(const float *dx, size_t B, size_t T, size_t first,
+                               const attn_embedding *layer);
+
+/* ---- layer norm: y = (x - mean) / sqrt(variance + epsilon) * weight + bias, a row at a time ----
+ * Ba, Kiros and Hinton 2016. stats [rows, 2]: mean and 1 / sqrt(variance + epsilon), written by
+ * forward. */
+typedef struct attn_norm {
+    attn_weight weight, bias; /* [width], ones and zeros */
+    size_t width;
+    float epsilon; /* 1e-5 */
+} attn_norm;
+
+void attn_norm_declare(attn_norm *layer, attn_parameters *set, const char *name, size_t width);
+void attn_norm_forward(float *y, float *stats, const float *x, size_t rows, const attn_norm *layer);
+void attn_norm_backward(float *dx, const float *dy, const float *x, const float *stats, size_t rows,
+                        const attn_norm *layer);
+
+/* ---- activations, element by element; x is what forward read ---- */
+typedef enum attn_activation {
+    ATTN_RELU = 0,
+    ATTN_GELU,      /* x Phi(x), exact                    Hendrycks and Gimpel 2016 */
+    ATTN_GELU_TANH, /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+    ATTN_TANH,
+    ATTN_SIGMOID,
+} attn_activation;
+
+void attn_activation_forward(float *y, const float *x, size_t n, attn_activation kind);
+void attn_activation_backward(float *dx, const float *dy, const float *x, size_t n,
+                              attn_activation kind);
+
+/* ---- dropout, in place ---- x[i] is 0 where attn_rng_uniform(seed, i) < p, else x[i] / (1 - p).
+ * The same call on a gradient is the way back. 0 <= p < 1; p = 0 does nothing. */
+void attn_dropout(float *x, size_t n, double p, uint64_t seed);
+/* The next seed of a pass, 0 <= p: seeds are taken in order, whether or not they are used. */
+uint64_t attn_dropout_seed(attn_pass *pass);
+
+/* ---- LSTM: Hochreiter and Schmidhuber 1997, with the gates of torch.nn.LSTM in its order ----
+ *   i, f, o = sigmoid, g = tanh of W_ih x_t + b_ih + W_hh h_(t-1) + b_hh
+ *   c_t = f c_(t-1) + i g,   h_t = o tanh(c_t)
+ * Stacked `layers` times; bidirectional: outputs are [forward, backward] side by side. Between
+ * layers the outputs are dropped with probability dropout. With lengths [B] a sequence is what
+ * torch's packed sequences make of it: the backward direction starts at its last real step, outputs
+ * behind it are 0, final states are those of the last real step. Without, every step is real. */
+enum { ATTN_LSTM_LAYERS = 8 };
+
+typedef struct attn_lstm_cell {
+    attn_weight weight_ih, weight_hh; /* [4H, D], [4H, H] */
+    attn_weight bias_ih, bias_hh;     /* [4H] */
+} attn_lstm_cell;
+
+typedef struct attn_lstm {
+    size_t input, hidden, layers; /* D, H, 1 … ATTN_LSTM_LAYERS */
+    bool bidirectional;
+    double dropout;
+    attn_lstm_cell cells[2 * ATTN_LSTM_LAYERS]; /* layer by layer, forward before backward */
+} attn_lstm;
+
+/* States [layers * directions, B, H] in the order of cells; NULL: zeros, or not wanted. */
+typedef struct attn_lstm_state {
+    float *h, *c;
+} attn_lstm_state;
+
+typedef struct attn_lstm_saved {
+    const float *inputs[ATTN_LSTM_LAYERS]; /* of each layer, after dropout */
+    const float *outputs[ATTN_LSTM_LAYERS];
+    float *gates[2 * ATTN_LSTM_LAYERS];  /* [B, T, 4H], activated; backward overwrites them */
+    float *states[2 * ATTN_LSTM_LAYERS]; /* c [B, T, H] */
+    uint64_t seeds[ATTN_LSTM_LAYERS];
+    attn_lstm_state initial;
+    const int64_t *lengths;
+    size_t B, T;
+} attn_lstm_saved;
+
+void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name, size_t input,
+                       size_t hidden, size_t layers, bool bidirectional, double dropout);
+/* y [B, T, directions * H]. initial, last, lengths may be NULL; all outlive the backward pass.
+ * 1 <= lengths <= T. ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float *x,
+                              const attn_lstm_state *initial, const int64_t *lengths, size_t B,
+                              size_t T, const attn_lstm *layer, attn_lstm_saved *saved,
+                              attn_pass *pass, attn_error *err);
+/* dlast: gradients in the final states, dinitial: of the initial ones (added to); NULL where there
+ * are none. Once for each forward. */
+attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const float *dy,
+                               const attn_lstm_state *dlast, const attn_lstm *layer,
+                               attn_lstm_saved *saved, attn_pass *pass, attn_error *err);
+
+/* ---- attention layers: out [B, L, D] of queries x [B, L, D] over a memory [B, S, D] ----
+ * Parameters by kind, each "name.…":
+ *   multihead  W_q, W_k, W_v, W_o (.weight [D, D], .bias [D]), as the classes of textbooks; or
+ *              in_proj_weight [3D, D], in_proj_bias, out_proj.weight, out_proj.bias: `packed`,
+ *              as torch.nn.MultiheadAttention
+ *   dot        none
+ *   additive   W1.weight [A, D] of keys, W2.weight [A, D] of queries, v.weight [1, A]
+ *   general    W.weight [D, D]
+ *   concat     W.weight [A, 2D] of [key; query], v.weight [1, A]
+ * All but multihead have one head, and their values are the memory itself. */
+typedef enum attn_attend_kind {
+    ATTN_ATTEND_MULTIHEAD = 0,
+    ATTN_ATTEND_DOT,
+    ATTN_ATTEND_ADDITIVE,
+    ATTN_ATTEND_GENERAL,
+    ATTN_ATTEND_CONCAT,
+} attn_attend_kind;
+
+/* Relative positions of an attention layer, learned but for alibi: at distance j - i. */
+typedef enum attn_attend_position {
+    ATTN_ATTEND_PLAIN = 0,
+    ATTN_ATTEND_ALIBI,
+    ATTN_ATTEND_RELATIVE, /* relative.weight [heads, 2m + 1], zeros */
+    ATTN_ATTEND_SHAW,     /* key_table.weight, value_table.weight [2m + 1, D / heads] */
+} attn_attend_position;
+
+typedef struct attn_attend {
+    attn_attend_kind kind;
+    attn_attend_position position;
+    size_t width, heads, score_width, reach; /* D; H; A; m of the relative tables */
+    double dropout;                          /* of the weights */
+    bool packed;
+    attn_pattern pattern; /* what it hides; used when has_pattern */
+    bool has_pattern, causal;
+    attn_linear q, k, v, o;       /* multihead; packed: see in_proj */
+    attn_weight in_proj, in_bias; /* packed */
+    attn_weight w1, w2, w, score; /* score: v of additive and concat */
+    attn_weight relative, key_table, value_table;
+} attn_attend;
+
+typedef struct attn_attend_saved {
+    const float *x, *memory;
+    float *q, *k, *v, *context;
+    size_t B, L, S;
+    attn_inputs in;
+    attn_attention *operation;
+    attn_results results; /* weights [B, heads, L, S] when wanted, before dropout */
+} attn_attend_saved;
+
+/* What the queries see beyond the layer's own pattern. */
+typedef struct attn_attend_sight {
+    const int64_t *lengths; /* [B]: how many keys are real; NULL: all S */
+    const int64_t *offset;  /* one number: query i stands at key offset + i; NULL: 0 */
+} attn_attend_sight;
+
+/* The members up to `causal` say what it is. */
+void attn_attend_declare(attn_attend *layer, attn_parameters *set, const char *name);
+/* x and memory must outlive backward. Errors of attn_attention_new and _run. */
+attn_status attn_attend_forward(float *out, const float *x, const float *memory, size_t B, size_t L,
+                                size_t S, const attn_attend_sight *sight, bool want_weights,
+                                const attn_attend *layer, attn_attend_saved *saved, attn_pass *pass,
+                                attn_error *err);
+/* dx and dmemory may be the same block. */
+attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
+                                 const attn_attend *layer, attn_attend_saved *saved,
+                                 attn_pass *pass, attn_error *err);
+
+/* ---- cross entropy of logits [rows, V] against targets [rows], rows of `ignored` left out ----
+ * loss = mean over the others of -sum_v t_v log softmax(logits)_v, t = (1 - s) one-hot + s / V
+ * (Szegedy et al. 2016; torch.nn.functional.cross_entropy). */
+typedef struct attn_cross_entropy_loss {
+    double loss;  /* the mean; 0 when no row counts */
+    size_t rows;  /* that count */
+    size_t right; /* rows whose largest logit is the target */
+} attn_cross_entropy_loss;
+
+/* dlogits may be logits itself or NULL; it is written, not added to. targets below V or `ignored`.
+ */
+attn_cross_entropy_loss attn_cross_entropy(float *dlogits, const float *logits,
+                                           const int32_t *targets, size_t rows, size_t V,
+                                           int32_t ignored, double smoothing);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,168 @@
+/* Sequence-to-sequence models with attention, made of layers (attn/layers.h).
+ *
+ * `seq2seq` is the textbook's model: embedding x sqrt(D) + positions, a bidirectional LSTM of width
+ * D / 2 each way, self-attention, layer norm; decoder: embedding x sqrt(D) + positions, an LSTM of
+ * width D, attention over the encoder's outputs, layer norm, logits. `transformer` is the small
+ * encoder-decoder of Vaswani et al. 2017 with norms first and the parameter names of
+ * torch.nn.Transformer. Ids: int32; everything else float32. */
+#ifndef ATTN_MODELS_H
+#define ATTN_MODELS_H
+
+#include "layers.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef enum attn_model_architecture { ATTN_SEQ2SEQ = 0, ATTN_TRANSFORMER } attn_model_architecture;
+
+/* How the decoder looks at the encoder. */
+typedef enum attn_model_attention {
+    ATTN_MODEL_MULTIHEAD = 0,
+    ATTN_MODEL_DOT,
+    ATTN_MODEL_ADDITIVE,
+    ATTN_MODEL_GENERAL,
+    ATTN_MODEL_CONCAT,
+    ATTN_MODEL_LOCAL,   /* multihead; in the encoder and across, keys within `radius` */
+    ATTN_MODEL_STRIDED, /* multihead; every `stride`-th key and those within `radius` */
+    ATTN_MODEL_NONE,    /* seq2seq alone: the decoder starts from the encoder's last state and sees
+                           no more of the source; no attention in the encoder either */
+    ATTN_MODEL_ATTENTIONS
+} attn_model_attention;
+
+typedef enum attn_model_positions {
+    ATTN_MODEL_SINUSOIDAL = 0,
+    ATTN_MODEL_LEARNED,  /* up to max_length */
+    ATTN_MODEL_RELATIVE, /* a learned bias a head and distance in self-attention; nothing added */
+    ATTN_MODEL_SHAW,
+    ATTN_MODEL_ALIBI,
+    ATTN_MODEL_NO_POSITIONS,
+    ATTN_MODEL_POSITIONS
+} attn_model_positions;
+
+/* Start from attn_model_defaults(). */
+typedef struct attn_model_config {
+    attn_model_architecture architecture;
+    attn_model_attention attention;
+    attn_model_positions positions;
+    size_t source_vocabulary, target_vocabulary; /* required, >= 4 */
+    size_t width;                                /* D, default 128, even */
+    size_t heads;                                /* default 4, divides D */
+    size_t layers;                               /* default 1, at most ATTN_LSTM_LAYERS */
+    size_t feed_forward;                         /* transformer: default 4 D (0) */
+    size_t max_length;                           /* of either sequence, default 512 */
+    size_t radius, stride, reach;                /* default 4, 4; m of relative tables: 16 */
+    double dropout;                              /* default 0.1 */
+    bool read_padding; /* the encoder's LSTM reads padding as if it were text, as the textbook's */
+    int32_t pad, begin, end; /* ids in both vocabularies: default 0, 1, 2 */
+} attn_model_config;
+
+attn_model_config attn_model_defaults(void);
+/* Names of the enumerations, NULL beyond the last; and the other way, false for none. */
+const char *attn_model_architecture_name(attn_model_architecture a);
+const char *attn_model_attention_name(attn_model_attention a);
+const char *attn_model_positions_name(attn_model_positions p);
+bool attn_model_architecture_parse(const char *name, attn_model_architecture *out);
+bool attn_model_attention_parse(const char *name, attn_model_attention *out);
+bool attn_model_positions_parse(const char *name, attn_model_positions *out);
+
+typedef struct attn_model attn_model;
+
+/* Check the sizes and make a model with values drawn from the seed. `gradients`: it will be
+ * trained. ATTN_EARG, ATTN_ELIMIT with err->where = the member's name, ATTN_ENOMEM. */
+attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool gradients,
+                           attn_model **out, attn_error *err);
+void attn_model_free(attn_model *model); /* NULL is fine */
+/* Bytes of its values (and gradients), without making it. */
+attn_status attn_model_bytes(const attn_model_config *config, bool gradients, size_t *out,
+                             attn_error *err);
+const attn_model_config *attn_model_configuration(const attn_model *model);
+attn_parameters *attn_model_parameters(attn_model *model);
+
+/* A padded batch. Behind its length a sequence holds config.pad. */
+typedef struct attn_batch {
+    size_t B, S, T;                /* >= 1 each */
+    const int32_t *source;         /* [B, S] */
+    const int64_t *source_lengths; /* [B], 1 … S */
+    const int32_t *target;         /* [B, T]: begins with config.begin; what the decoder reads */
+    const int32_t *expected; /* [B, T]: target one step on, ending with config.end; rows of pad
+                                do not count. Used by attn_model_step alone. */
+} attn_batch;
+
+typedef enum attn_site_kind {
+    ATTN_SITE_ENCODER,
+    ATTN_SITE_DECODER,
+    ATTN_SITE_CROSS
+} attn_site_kind;
+
+/* Where a model looks: weights [B, heads, L, S], in the arena. */
+typedef struct attn_site {
+    attn_site_kind kind;
+    size_t layer;
+    attn_tensor weights;
+} attn_site;
+
+enum { ATTN_MODEL_SITES = 3 * ATTN_LSTM_LAYERS };
+
+typedef struct attn_model_outputs {
+    attn_tensor logits; /* [B, T, V] */
+    attn_site sites[ATTN_MODEL_SITES];
+    size_t site_count;
+} attn_model_outputs;
+
+/* Logits (and weights) without dropout. ATTN_EVALUE for ids and lengths ("source/1/3"), ATTN_ELIMIT
+ * beyond max_length where positions are learned, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Any
+ * thread while nobody changes the parameters. */
+attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, bool want_weights,
+                               attn_arena *arena, attn_pool *pool, const attn_control *control,
+                               attn_model_outputs *out, attn_error *err);
+
+/* Forward, loss and backward: gradients are added to the set's. With `seed` dropout is drawn: the
+ * same seed and batch give the same bytes. One thread at a time a model. */
+typedef struct attn_step_options {
+    uint64_t seed;
+    double smoothing; /* of labels, default 0 */
+} attn_step_options;
+attn_status attn_model_step(attn_model *model, const attn_batch *batch,
+                            const attn_step_options *options, attn_arena *arena, attn_pool *pool,
+                            const attn_control *control, attn_cross_entropy_loss *loss,
+                            attn_error *err);
+
+/* Greedy (beams = 1) or beam search. Scores are sums of log probabilities divided by
+ * ((5 + length) / 6)^length_penalty (Wu et al. 2016, section 7). */
+typedef struct attn_generate_options {
+    size_t beams;          /* default 1 */
+    size_t most;           /* target tokens at most, the end included; default 2 S + 10 */
+    double length_penalty; /* default 0.6; used with beams > 1 */
+    bool want_weights;     /* keep the rows of the cross-attention */
+    /* Called after each token of a greedy search of one sequence: the token, its log probability,
+     * its row of cross-attention [heads, S] (NULL without attention). Non-zero stops it:
+     * ATTN_ECANCELED. */
+    int (*token)(void *ctx, int32_t id, double log_probability, const float *weights);
+    void *ctx;
+} attn_generate_options;
+
+attn_generate_options attn_generate_defaults(void);
+
+typedef struct attn_generated {
+    int32_t *ids; /* without begin and end */
+    size_t length;
+    bool ended; /* the end was generated, not cut off */
+    double score;
+    float *weights; /* [heads, length + ended, S]: a row each token, the end included; or NULL */
+    size_t heads;
+} attn_generated;
+
+/* out [B]: the best sequence of each source, in the arena. Errors as attn_model_forward. */
+attn_status attn_model_generate(const attn_model *model, const int32_t *source,
+                                const int64_t *source_lengths, size_t B, size_t S,
+                                const attn_generate_options *options, attn_arena *arena,
+                                attn_pool *pool, const attn_control *control, attn_generated *out,
+                                attn_error *err);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

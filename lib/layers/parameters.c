@@ -1,0 +1,238 @@
+/* Parameter sets: declared first, then one block of values and one of gradients for all. The set
+ * owns both; layers only point into them. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attn/parameters.h"
+#include "attn/rng.h"
+
+enum { STEP = ATTN_ALIGN / sizeof(float) };
+
+struct attn_parameters {
+    attn_parameter *items;
+    size_t length, room;
+    size_t size; /* floats of a block */
+    float *values, *gradients;
+    attn_error fault; /* the first of declaring */
+};
+
+attn_parameters *attn_parameters_new(void) {
+    attn_parameters *set = attn_alloc(sizeof *set);
+    if (set)
+        memset(set, 0, sizeof *set);
+    return set;
+}
+
+void attn_parameters_free(attn_parameters *set) {
+    if (!set)
+        return;
+    attn_free(set->items);
+    attn_free(set->values);
+    attn_free(set->gradients);
+    attn_free(set);
+}
+
+static const attn_parameter *find(const attn_parameters *set, const char *name) {
+    for (size_t i = 0; i < set->length; i++)
+        if (!strcmp(set->items[i].name, name))
+            return &set->items[i];
+    return NULL;
+}
+
+static bool grow(attn_parameters *set) {
+    if (set->length < set->room)
+        return true;
+    size_t room = set->room ? 2 * set->room : 32, bytes;
+    attn_parameter *items = attn_size_mul(room, sizeof *items, &bytes) ? attn_alloc(bytes) : NULL;
+    if (!items)
+        return false;
+    if (set->length)
+        memcpy(items, set->items, set->length * sizeof *items);
+    attn_free(set->items);
+    set->items = items;
+    set->room = room;
+    return true;
+}
+
+static attn_status declare(attn_parameters *set, const char *name, int rank, const size_t *dims,
+                           attn_init init, attn_weight *weight, attn_error *err) {
+    attn_parameter p = {
+        .rank = rank, .count = 1, .offset = set->size, .init = init, .weight = weight};
+    size_t end, bytes;
+    if (strlen(name) >= sizeof p.name)
+        return attn_fail(err, ATTN_EARG, name, "a parameter's name has at most %zu bytes",
+                         sizeof p.name - 1);
+    if (find(set, name))
+        return attn_fail(err, ATTN_EARG, name, "two parameters have this name");
+    snprintf(p.name, sizeof p.name, "%s", name);
+    for (int a = 0; a < rank; a++) {
+        p.dims[a] = dims[a];
+        if (!attn_size_mul(p.count, dims[a], &p.count))
+            return attn_fail(err, ATTN_ELIMIT, name, "its number of elements overflows");
+    }
+    if (!attn_size_add(set->size, p.count, &end) || !attn_size_add(end, STEP - 1, &end) ||
+        !attn_size_mul(end, sizeof(float), &bytes))
+        return attn_fail(err, ATTN_ELIMIT, name, "the parameters' size overflows");
+    if (!grow(set))
+        return attn_fail(err, ATTN_ENOMEM, name, "out of memory");
+    set->items[set->length++] = p;
+    set->size = end / STEP * STEP;
+    return ATTN_OK;
+}
+
+void attn_parameters_add(attn_parameters *set, const char *name, int rank, const size_t *dims,
+                         attn_init init, attn_weight *weight) {
+    *weight = (attn_weight){NULL, NULL};
+    if (set->fault.code == ATTN_OK)
+        declare(set, name, rank, dims, init, weight, &set->fault);
+}
+
+static float *block(size_t size) {
+    float *values = attn_alloc(size * sizeof *values);
+    if (values)
+        memset(values, 0, size * sizeof *values);
+    return values;
+}
+
+attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_error *err) {
+    if (set->fault.code)
+        return attn_fail(err, set->fault.code, set->fault.where, "%s", set->fault.text);
+    set->values = block(set->size);
+    set->gradients = gradients ? block(set->size) : NULL;
+    if (!set->values || (gradients && !set->gradients))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu parameters", set->size);
+    for (size_t i = 0; i < set->length; i++) {
+        const attn_parameter *p = &set->items[i];
+        p->weight->value = set->values + p->offset;
+        p->weight->gradient = gradients ? set->gradients + p->offset : NULL;
+    }
+    return ATTN_OK;
+}
+
+static float drawn(const attn_init *init, uint64_t seed, size_t element) {
+    switch (init->kind) {
+    case ATTN_INIT_UNIFORM:
+        return (float)(init->amount * (2 * attn_rng_uniform(seed, element) - 1));
+    case ATTN_INIT_NORMAL:
+        return (float)(init->amount * attn_rng_normal(seed, element));
+    case ATTN_INIT_CONSTANT:
+        break;
+    }
+    return (float)init->amount;
+}
+
+void attn_parameters_init(attn_parameters *set, uint64_t seed) {
+    for (size_t i = 0; i < set->length; i++) {
+        const attn_parameter *p = &set->items[i];
+        float *value = set->values + p->offset;
+        uint64_t own = attn_rng_bits(seed, i);
+        for (size_t e = 0; e < p->count; e++)
+            value[e] = drawn(&p->init, own, e);
+        if (p->init.blank)
+            memset(value + p->init.blank_row * p->dims[1], 0, p->dims[1] * sizeof *value);
+    }
+}
+
+void attn_parameters_zero_gradients(attn_parameters *set) {
+    if (set->gradients)
+        memset(set->gradients, 0, set->size * sizeof *set->gradients);
+}
+
+size_t attn_parameters_size(const attn_parameters *set) {
+    return set->size;
+}
+float *attn_parameters_values(attn_parameters *set) {
+    return set->values;
+}
+float *attn_parameters_gradients(attn_parameters *set) {
+    return set->gradients;
+}
+size_t attn_parameters_length(const attn_parameters *set) {
+    return set->length;
+}
+const attn_parameter *attn_parameters_at(const attn_parameters *set, size_t index) {
+    return &set->items[index];
+}
+
+static attn_tensor view(const attn_parameters *set, size_t index, float *of) {
+    const attn_parameter *p = &set->items[index];
+    return attn_tensor_dense(of ? of + p->offset : NULL, ATTN_F32, p->rank, p->dims);
+}
+
+attn_tensor attn_parameters_value(const attn_parameters *set, size_t index) {
+    return view(set, index, set->values);
+}
+attn_tensor attn_parameters_gradient(const attn_parameters *set, size_t index) {
+    return view(set, index, set->gradients);
+}
+
+size_t attn_parameters_count(const attn_parameters *set, const char *part) {
+    size_t count = 0, n = strlen(part);
+    for (size_t i = 0; i < set->length; i++) {
+        const char *name = set->items[i].name;
+        if (!n || (!strncmp(name, part, n) && (name[n] == '.' || !name[n])))
+            count += set->items[i].count;
+    }
+    return count;
+}
+
+static attn_status check_finite(const attn_parameter *p, const attn_tensor *t, attn_error *err) {
+    const char *data = t->data;
+    const size_t width = attn_dtype_size(t->dtype);
+    for (size_t e = 0; e < p->count; e++) {
+        float x;
+        attn_widen_f32(&x, data + e * width, t->dtype, 1, 1);
+        if (!isfinite(x))
+            return attn_fail(err, ATTN_ENONFINITE, p->name, "element %zu is not a finite float32",
+                             e);
+    }
+    return ATTN_OK;
+}
+
+static attn_status check_tensor(const attn_parameter *p, const attn_tensor *t, attn_error *err) {
+    char want[128], got[128];
+    bool same = t->rank == p->rank && attn_tensor_is_dense(t);
+    for (int a = 0; same && a < p->rank; a++)
+        same = t->dims[a] == p->dims[a];
+    if (!same)
+        return attn_fail(err, ATTN_ESHAPE, p->name, "expected shape %s, found %s",
+                         attn_shape_text(p->dims, p->rank, want, sizeof want),
+                         attn_shape_text(t->dims, t->rank, got, sizeof got));
+    if (t->dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, p->name, "expected floating-point values, found %s",
+                         attn_dtype_name(t->dtype));
+    return check_finite(p, t, err);
+}
+
+static bool listed(const char *const *names, size_t count, const char *name, size_t *at) {
+    for (size_t i = 0; names && i < count && names[i]; i++)
+        if (!strcmp(names[i], name)) {
+            *at = i;
+            return true;
+        }
+    return false;
+}
+
+attn_status attn_parameters_load(attn_parameters *set, size_t count, const char *const *names,
+                                 const attn_tensor *tensors, const char *const *ignored,
+                                 attn_error *err) {
+    size_t at;
+    attn_status status;
+    for (size_t i = 0; i < count; i++)
+        if (!find(set, names[i]) && !listed(ignored, SIZE_MAX, names[i], &at))
+            return attn_fail(err, ATTN_EARG, names[i], "the model has no such parameter");
+    for (size_t i = 0; i < set->length; i++) {
+        const attn_parameter *p = &set->items[i];
+        if (!listed(names, count, p->name, &at))
+            return attn_fail(err, ATTN_EARG, p->name, "this parameter is missing");
+        if ((status = check_tensor(p, &tensors[at], err)))
+            return status;
+    }
+    for (size_t i = 0; i < set->length; i++) {
+        const attn_parameter *p = &set->items[i];
+        listed(names, count, p->name, &at);
+        attn_widen_f32(p->weight->value, tensors[at].data, tensors[at].dtype, 1, p->count);
+    }
+    return ATTN_OK;
+}
