@@ -92,18 +92,6 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
     return ATTN_OK;
 }
 
-static attn_status choose_kernels(attn_attention *a, attn_error *err) {
-    attn_isa isa = ATTN_ISA_REF;
-    a->kernels = attn_kernels_current();
-    if (a->in.kernel && (!attn_isa_parse(a->in.kernel, &isa) || !attn_isa_available(isa)))
-        return attn_fail(err, ATTN_EUNSUPPORTED, "kernel",
-                         "expected a kernel table of this processor, found \"%.32s\"",
-                         a->in.kernel);
-    if (a->in.kernel || a->dims.result == ATTN_F64)
-        a->kernels = attn_kernels_of(a->dims.result == ATTN_F64 ? ATTN_ISA_REF : isa);
-    return ATTN_OK;
-}
-
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err) {
     attn_attention *a = attn_arena_small(arena, sizeof *a);
@@ -116,9 +104,7 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     if (status != ATTN_OK)
         return status;
     const attn_attention_dims *d = &a->dims;
-    status = choose_kernels(a, err);
-    if (status != ATTN_OK)
-        return status;
+    a->kernels = attn_kernels_with(d->isa, d->precision, d->tanh_score);
     const bool unit = attn_score_form_of(in->score.kind)->unit_scale;
     a->scale = !isnan(in->scale) ? in->scale : unit ? 1 : 1 / sqrt((double)(d->E ? d->E : 1));
     if (!make_views(a, arena))

@@ -112,7 +112,7 @@ static bool add(size_t *total, size_t a, size_t b, size_t c) {
 attn_status attn_gradients_cost(const attn_attention_dims *d, size_t bias_elements, size_t slots,
                                 attn_cost *out, attn_error *err) {
     const attn_kernels *k = attn_kernels_of(ATTN_ISA_REF); /* its elements are the widest */
-    const attn_kernels *fast = d->result == ATTN_F64 ? k : attn_kernels_current();
+    const attn_kernels *fast = attn_kernels_of(d->isa);
     const size_t E = d->score_width, rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S;
     size_t blocks, tiles, chunks, each, part[LANE_PARTS], lane = 0, work, work_bytes = 0, pack = 0;
     split(d, fast, &blocks, &tiles, &chunks, &each);
@@ -174,7 +174,7 @@ static bool read_statistics(attn_backward *g, attn_arena *arena) {
         careful |= s->kind[r] == ATTN_ROW_CAREFUL;
     g->max = s->max;
     g->sum = s->sum;
-    g->k = a->kernels;
+    g->k = attn_kernels_plain(a->kernels);
     if (!careful || a->kernels->isa == ATTN_ISA_REF)
         return true;
     g->k = attn_kernels_of(ATTN_ISA_REF);
@@ -497,6 +497,10 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
     attn_backward g = {.a = a, .results = results};
     attn_packed *packed = NULL;
     attn_status status = check_grad_output(a, results, grad_output, err);
+    if (status == ATTN_OK && a->dims.precision != ATTN_PRECISION_FP32)
+        status = attn_fail(err, ATTN_EUNSUPPORTED, "precision",
+                           "gradients are computed in fp32 alone, found %s",
+                           attn_precision_name(a->dims.precision));
     if (status == ATTN_OK && !a->packed)
         status = attn_pack(a, pool, control, arena, &packed, err);
     if (status != ATTN_OK)

@@ -10,17 +10,26 @@
 #include "attention/block.h"
 
 /* Sizes of the work area's parts, in the order of attn_block_work. */
-enum { PARTS = 13 };
+enum { PARTS = 14 };
 
 static bool part_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
                        size_t bytes[PARTS]) {
     const size_t E = d->score_width, Ev = d->Ev, widest = E > Ev ? E : Ev, room = k->acc_room(Ev);
     const size_t factors[PARTS][2] = {
-        {rows, E},           {rows, k->keys},     {rows, room},
-        {rows, 1},           {rows, k->lanes},    {rows, 1},
-        {k->keys, widest},   {k->key_room(E), 1}, {k->value_room(Ev), 1},
-        {k->keys, 1},        {k->keys, 1},        {rows, d->relative},
+        {rows, E},
+        {rows, k->keys},
+        {rows, room},
+        {rows, 1},
+        {rows, k->lanes},
+        {rows, 1},
+        {k->keys, widest},
+        {k->key_room(E), 1},
+        {k->value_room(Ev), 1},
+        {k->keys, 1},
+        {k->keys, 1},
         {rows, d->relative},
+        {rows, d->relative},
+        {k->pack_query ? k->query_room(rows, E) : 0, 1},
     };
     for (int p = 0; p < PARTS; p++) {
         size_t n;
@@ -57,9 +66,10 @@ bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows
     if (!at)
         return false;
     *w = (attn_block_work){.kernels = k, .most_rows = rows};
-    void **const places[PARTS] = {
-        &w->query,      &w->tile,         &w->acc,  &w->max,  &w->sum,   &w->factor,   &w->source,
-        &w->packed_key, &w->packed_value, &w->bias, &w->line, &w->terms, &w->term_sums};
+    void **const places[PARTS] = {&w->query,        &w->tile,        &w->acc,    &w->max,
+                                  &w->sum,          &w->factor,      &w->source, &w->packed_key,
+                                  &w->packed_value, &w->bias,        &w->line,   &w->terms,
+                                  &w->term_sums,    &w->packed_query};
     for (int p = 0; p < PARTS; p++) {
         *places[p] = at;
         at += part[p];
@@ -95,6 +105,8 @@ static void *row_of(void *base, size_t row, size_t width, const attn_kernels *k)
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w) {
     const attn_kernels *k = w->kernels;
+    if (k->pack_query)
+        k->pack_query(w->packed_query, q, ldq, block->rows, a->dims.score_width);
     for (size_t r = 0; a->rule.relative && r < block->rows; r++)
         attn_shaw_terms(a, (const char *)q + r * ldq * k->elem, k->elem,
                         row_of(w->terms, r, a->rule.relative, k));
@@ -127,7 +139,11 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
     if (packed) {
         keys = packed->keys +
                packed->key_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys) +
-               j0 % k->keys * E * k->elem;
+               j0 % k->keys * (k->key_room(E) / k->keys) * k->elem;
+    }
+    if (k->pack_query) {
+        q = w->packed_query;
+        ldq = E;
     }
     w->scaled = scaled && !a->score_v && !a->rule.relative;
     if (a->score_v)

@@ -28,6 +28,7 @@ typedef struct attn_block_work {
     void *max, *sum, *factor; /* [rows], [rows, lanes], [rows] */
     void *source;             /* [keys, max(score width, Ev)] widened rows */
     void *packed_key, *packed_value;
+    void *packed_query;            /* [query_room], where the table packs queries */
     void *bias;                    /* [keys] */
     void *line;                    /* [keys] results of a row before they are narrowed */
     void *terms, *term_sums;       /* [rows, relative] SHAW: terms of scores, weights by distance */

@@ -1,10 +1,6 @@
 /* What a run costs, from shapes alone: the same sums as forward.c and pack.c allocate. */
 #include "attention/block.h"
 
-static const attn_kernels *table_of(const attn_attention_dims *d) {
-    return d->result == ATTN_F64 ? attn_kernels_of(ATTN_ISA_REF) : attn_kernels_current();
-}
-
 /* bytes += a * b * c, checked. */
 static bool add_product(size_t *bytes, size_t a, size_t b, size_t c) {
     size_t n;
@@ -27,7 +23,7 @@ static bool result_bytes(const attn_attention_dims *d, unsigned want, size_t *by
 }
 
 static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots, size_t *bytes) {
-    const attn_kernels *k = table_of(d);
+    const attn_kernels *k = attn_kernels_with(d->isa, d->precision, d->tanh_score);
     const size_t rows = d->L < k->rows ? d->L : k->rows, E = d->score_width,
                  widest = E > d->Ev ? E : d->Ev;
     const size_t runs = d->L <= ATTN_FEW_QUERIES ? d->Hq / d->Hkv : 1;

@@ -192,9 +192,13 @@ static attn_status load_queries(const forward *f, block_run *run, attn_error *er
     return ATTN_OK;
 }
 
-/* Could a product or a sum of these magnitudes overflow float? */
+/* Could a product or a sum of these magnitudes overflow float, or the table's parts of it? */
 static bool may_overflow(const attn_attention *a, double query, double key, double value) {
-    const double score = query * key * (double)a->dims.score_width * fmax(1, fabs(a->scale));
+    const double factor = fmax(1, fabs(a->scale));
+    const double score = query * key * (double)a->dims.score_width * factor;
+    if (a->kernels->pack_query &&
+        fmax(1, fmax(query, fmax(key, value))) * factor > ATTN_SPLIT_REACH)
+        return true;
     return a->kernels->elem == sizeof(float) &&
            (score > FLT_MAX / 4 || value * (double)a->dims.S > FLT_MAX / 4);
 }

@@ -180,7 +180,7 @@ attn_status attn_prepare(attn_attention *a, attn_arena *arena, attn_error *err) 
     const attn_attention_dims *d = &a->dims;
     const attn_score_plan *plan = &a->plan;
     const attn_tensor none = {.rank = 0};
-    preparer p = {a, arena, a->kernels, d->score_width};
+    preparer p = {a, arena, attn_kernels_plain(a->kernels), d->score_width};
     side q = {NULL, &a->query, 0, d->Hq, d->L, d->E, d->B, &plan->query_map, &plan->query_bias};
     side k = {&a->past_key, &a->key, d->past, d->Hkv, d->S, d->Ek, a->sets, &plan->key_map, &none};
     const bool always = plan->finish || a->in.position.kind == ATTN_POSITION_ROTARY;
@@ -203,6 +203,7 @@ bool attn_prepare_bytes(const attn_attention_dims *d, const attn_kernels *k, siz
     const size_t tiles = (d->score_width + k->keys - 1) / k->keys;
     size_t queries, keys, n;
     *bytes = 0;
+    k = attn_kernels_plain(k);
     if (!d->transforms)
         return true;
     if (!attn_size_mul(d->B * d->Hq, d->L, &queries) ||

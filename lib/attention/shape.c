@@ -204,6 +204,24 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     return ATTN_OK;
 }
 
+/* Which kernels compute: a function of the shapes and of what was asked for alone. */
+static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
+    if (in->precision < ATTN_PRECISION_FP32 || in->precision >= ATTN_PRECISION_COUNT)
+        return attn_fail(err, ATTN_EARG, "precision", "unknown precision");
+    if (in->precision != ATTN_PRECISION_FP32 && d->result == ATTN_F64)
+        return attn_fail(err, ATTN_EARG, "precision",
+                         "float64 tensors are computed in double: leave precision out, or send "
+                         "float32");
+    d->precision = in->precision;
+    d->isa = attn_isa_current();
+    if (in->kernel && !attn_kernels_find(in->kernel, d->precision, d->tanh_score, &d->isa))
+        return attn_fail(err, ATTN_EUNSUPPORTED, "kernel",
+                         "expected a kernel table of this processor, found \"%.32s\"", in->kernel);
+    if (d->result == ATTN_F64)
+        d->isa = ATTN_ISA_REF;
+    return ATTN_OK;
+}
+
 /* Widths that the score form makes of queries and keys. */
 static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
     attn_score_plan plan;
@@ -214,6 +232,7 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d, 
     if (status != ATTN_OK)
         return status;
     d->score_width = plan.width;
+    d->tanh_score = plan.v.rank != 0;
     d->transforms = plan.query_map.rank || plan.key_map.rank || plan.finish ||
                     in->position.kind == ATTN_POSITION_ROTARY;
     if (in->position.kind == ATTN_POSITION_SHAW && in->position.key_table.rank)
@@ -258,7 +277,9 @@ attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out
         return attn_fail(err, ATTN_ELIMIT, "past_key", "too long");
     if (in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64)
         d.result = ATTN_F64;
-    status = fill_results(in, &d, err);
+    status = resolve_kernels(in, &d, err);
+    if (status == ATTN_OK)
+        status = fill_results(in, &d, err);
     if (status == ATTN_OK)
         *out = d;
     return status;

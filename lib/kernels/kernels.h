@@ -32,7 +32,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ATTN_WIDE 65536.0 /* |row maximum| from which a float table hands a row to `ref` */
+/* Halves of numbers far below 1 are lost beside such magnitudes, and those near FLT_MAX overflow.
+ */
+#define ATTN_SPLIT_REACH 0x1p80
+#define ATTN_WIDE        65536.0 /* |row maximum| from which a float table hands a row to `ref` */
 
 /* What hiding a cell means; the numbers are those of attn_fill (attn/mask.h). */
 enum { ATTN_EDIT_HIDE = 0, ATTN_EDIT_ADD, ATTN_EDIT_REPLACE };
@@ -64,9 +67,13 @@ typedef struct attn_tanh_back {
     double *dv; /* [width] */
 } attn_tanh_back;
 
-typedef struct attn_kernels {
+typedef struct attn_kernels attn_kernels;
+struct attn_kernels {
     attn_isa isa;
+    attn_precision precision;
     const char *name;
+    /* The table of plain products behind this one, with the same elements; NULL: this one. */
+    const attn_kernels *plain;
     size_t elem; /* bytes of an element */
     size_t rows; /* most queries a tile */
     size_t keys; /* most keys a tile; also the row stride of a tile, in elements */
@@ -85,6 +92,13 @@ typedef struct attn_kernels {
     double (*pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev);
     /* The largest magnitude of n elements; infinity when one of them is NaN or infinite. */
     double (*reach)(const void *src, size_t n);
+
+    /* A table whose products read queries in a form of their own packs `rows` of them, [rows, E]
+     * with row stride ldq; its `score` then takes the packed ones, its score_tanh too, with a
+     * stride of E. NULL: they are read as they are. Such a table is not given magnitudes above
+     * ATTN_SPLIT_REACH. */
+    size_t (*query_room)(size_t rows, size_t E); /* elements */
+    void (*pack_query)(void *dst, const void *q, size_t ldq, size_t rows, size_t E);
 
     /* q [rows, E] with row stride ldq. The product is rounded, then multiplied by the scale, as
      * `edit` would do. Cells j >= n of the tile's rows are left undefined. */
@@ -118,12 +132,21 @@ typedef struct attn_kernels {
     void (*weight_back)(void *dz, const void *weights, size_t n, double dot);
     void (*edit_back)(void *ds, size_t n, const attn_edit_back *edit); /* in place */
     void (*score_tanh_back)(const attn_tanh_back *back, const void *tile, size_t rows, size_t n);
-} attn_kernels;
+};
 
 extern const attn_kernels attn_kernels_ref, attn_kernels_avx2, attn_kernels_avx512;
 
-/* The table of an instruction set that the processor has, and the chosen one. */
+/* The table of plain products of an instruction set that the processor has, and of the chosen one.
+ */
 const attn_kernels *attn_kernels_of(attn_isa isa);
 const attn_kernels *attn_kernels_current(void);
+/* The table of a precision. `tanh_score`: score_tanh will be used, not score. */
+const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bool tanh_score);
+/* The instruction set of this processor whose table of the precision has the name. */
+bool attn_kernels_find(const char *name, attn_precision precision, bool tanh_score, attn_isa *out);
+
+static inline const attn_kernels *attn_kernels_plain(const attn_kernels *k) {
+    return k->plain ? k->plain : k;
+}
 
 #endif

@@ -48,6 +48,7 @@ const attn_run_number_name attn_run_number_names[] = {
     {"run.fill_value", ATTN_RUN_REAL, AT(mask.fill_value), 0},
     {"run.offset", ATTN_RUN_ENUM, AT(mask.offset), ATTN_OFFSET_END},
     {"run.allow_nonfinite", ATTN_RUN_BOOL, AT(allow_nonfinite), 0},
+    {"run.precision", ATTN_RUN_ENUM, AT(precision), ATTN_PRECISION_COUNT - 1},
     {NULL, ATTN_RUN_REAL, 0, 0},
 };
 

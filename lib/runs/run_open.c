@@ -117,8 +117,9 @@ static attn_status read_inputs(opener *o) {
 /* The table that made the run, where this processor has it: then all bits are those of the run. */
 static void choose_kernel(attn_run *run) {
     const char *name = attn_run_text(run, ATTN_RUN_KERNEL);
-    attn_isa isa;
-    run->exact = name && attn_isa_parse(name, &isa) && attn_isa_available(isa);
+    attn_attention_dims d;
+    run->exact = name && attn_attention_shape(&run->in, &d, NULL) == ATTN_OK &&
+                 attn_kernels_find(name, d.precision, d.tanh_score, &d.isa);
     if (run->exact)
         run->in.kernel = name;
 }

@@ -28,7 +28,7 @@ size_t attn_run_band(size_t level) {
 
 bool attn_run_lane_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes) {
     const attn_kernels *ref = attn_kernels_of(ATTN_ISA_REF);
-    const attn_kernels *k = d->result == ATTN_F64 ? ref : attn_kernels_current();
+    const attn_kernels *k = attn_kernels_with(d->isa, d->precision, d->tanh_score);
     size_t table, careful, sums;
     *bytes = sizeof(attn_run_lane) + ROWS * CHUNK * attn_dtype_size(d->result) +
              CHUNK * (sizeof(float) + 1) + 8 * ATTN_ALIGN + 4096;

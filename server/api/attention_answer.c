@@ -83,6 +83,8 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     srv_json_string(j, attn_dtype_name(call->dims.result));
     srv_json_key(j, "kernel");
     srv_json_string(j, attn_attention_kernel(call->op));
+    srv_json_key(j, "precision");
+    srv_json_string(j, attn_precision_name(call->dims.precision));
     srv_json_key(j, "cells");
     srv_json_real(j, bill.cells);
     srv_json_key(j, "operations");

@@ -28,7 +28,8 @@ typedef struct srv_attention_body {
     bool is_causal, enable_gqa, allow_nonfinite, explain;
     srv_union query_offset, scale;
     double softcap;
-    int layout; /* attn_layout */
+    int layout;    /* attn_layout */
+    int precision; /* attn_precision */
     int64_t num_heads, num_kv_heads;
     srv_labels labels;
     unsigned items;  /* of `return` */

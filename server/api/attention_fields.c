@@ -8,6 +8,7 @@
 
 static const char *const fill_modes[] = {"add", "replace", NULL};
 static const char *const layouts[] = {"BHLE", "BLHE", "BLD", NULL};
+static const char *const precisions[] = {"fp32", "fast", "bf16", NULL};
 static const char *const items[] = {"output",          "weights", "logsumexp", "scores", "present",
                                     "weights_dropped", "heatmap", "gradients", NULL};
 static const char *const stages[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
@@ -148,6 +149,15 @@ const srv_field srv_attention_fields[] = {
      .kind = SRV_BOOL,
      .offset = AT(enable_gqa),
      .doc = "Head counts decide on grouped-query attention; false makes unequal ones an error."},
+    {.name = "precision",
+     .kind = SRV_ENUM,
+     .offset = AT(precision),
+     .choices = precisions,
+     .doc =
+         "How exactly products are computed: fp32 (default), fast (errors up to 2e-5 of the value "
+         "range, where that is quicker), or bf16 (queries, keys, values and the weights that meet "
+         "the values rounded to bfloat16, sums in float32). Not with float64 tensors or "
+         "grad_output."},
     {.name = "labels",
      .kind = SRV_OBJECT,
      .offset = AT(labels),

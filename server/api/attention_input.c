@@ -43,6 +43,11 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     else if (items & SRV_WANT_GRADIENTS)
         return srv_refuse(scope, SRV_VALUE, "return",
                           "\"gradients\" need grad_output, which is not in this request");
+    if (srv_given(scope, "grad_output") && body->precision != ATTN_PRECISION_FP32)
+        return srv_refuse(scope, SRV_VALUE, "precision",
+                          "gradients are computed in fp32: leave precision out with grad_output, "
+                          "found \"%s\"",
+                          attn_precision_name((attn_precision)body->precision));
     if (items == 0 && !srv_draws(call->req) && !body->store && !body->analysis && !body->explain &&
         !body->dry_run && !body->verify)
         return srv_refuse(
@@ -135,6 +140,7 @@ static void copy_tensors(attn_inputs *in, const srv_attention_body *body) {
     in->past_key = body->past_key;
     in->past_value = body->past_value;
     in->layout = (attn_layout)body->layout;
+    in->precision = (attn_precision)body->precision;
     in->num_heads = (size_t)body->num_heads;
     in->num_kv_heads = (size_t)body->num_kv_heads;
     in->forbid_gqa = !body->enable_gqa;

@@ -17,7 +17,8 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                   call->parameters);
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
                   d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
-    attn_text_add(t, "kernel: %s\n", attn_attention_kernel(call->op));
+    attn_text_add(t, "kernel: %s, precision %s\n", attn_attention_kernel(call->op),
+                  attn_precision_name(d->precision));
     attn_text_add(t, "cost: %.6g operations, %zu bytes of results, %zu bytes of scratch\n",
                   bill.operations, bill.result_bytes, bill.work_bytes);
 }

@@ -104,6 +104,7 @@ static void describe(srv_request *req, const srv_run *held) {
     srv_json_real(&j, in->dropout_p);
     put_text(&j, "mask", attn_run_words(run));
     put_text(&j, "kernel", attn_attention_kernel(attn_run_attention(run)));
+    put_text(&j, "precision", attn_precision_name(d->precision));
     srv_json_key(&j, "exact");
     srv_json_bool(&j, attn_run_is_exact(run));
     if (query || key) {

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from api_client import array, ask, attention, close, like_oracle, normal, qkv, tensors
+from api_client import array, ask, attention, close, like_oracle, normal, qkv, refused, tensors
 
 CAUSAL = {"query": [[1, 0, 0], [0, 1, 0]], "key": [[1, 2, 3], [4, 5, 6]], "value": [[0, 1, 0], [1, 0, 1]],
           "is_causal": True}
@@ -350,3 +350,25 @@ def test_timeout(daemon):
     reply = daemon.post("/v1/attention", body)
     assert (reply.status_code, reply.json()["code"]) == (504, "deadline_exceeded")
     assert ask(daemon, CAUSAL | {"timeout_ms": 60000}) == ask(daemon, CAUSAL)
+
+
+def test_precision(daemon):
+    """bf16 rounds the inputs and nothing that is answered; fast stays within 2e-5 of the value range."""
+    body = qkv(L=40, S=50, E=24, H=2) | {"return": ["output", "weights", "scores"], "score_stage": "raw"}
+    exact = ask(daemon, body)
+    fast, bf16 = (ask(daemon, body | {"precision": p, "explain": True}) for p in ("fast", "bf16"))
+    assert [x["diagnostics"]["precision"] for x in (fast, bf16)] == ["fast", "bf16"]
+    output, raw = np.array(exact["output"]), np.array(exact["scores"])
+    assert np.abs(np.array(fast["output"]) - output).max() < 2e-5 * np.abs(output).max() * 4
+    q, k = (tensors.from_bfloat16(tensors.to_bfloat16(np.array(body[name], np.float32))).astype(np.float64)
+            for name in ("query", "key"))
+    assert np.abs(np.array(bf16["scores"]) - q @ np.swapaxes(k, -1, -2)).max() < 1e-5
+    assert 1e-4 < np.abs(np.array(bf16["scores"]) - raw).max() < 0.1
+    assert np.abs(np.array(bf16["weights"]).sum(-1) - 1).max() < 1e-6
+    plain = ask(daemon, body | {"explain": True})["diagnostics"]
+    assert plain["precision"] == "fp32"
+
+
+def test_precision_is_not_for_doubles(daemon):
+    body = {"query": {"shape": [1, 1], "dtype": "float64", "data": [1]}, "precision": "bf16"}
+    refused(daemon, body, "invalid_value", "/precision", "float64")

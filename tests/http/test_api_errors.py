@@ -16,8 +16,6 @@ GOOD = qkv()
     ({"heatmap": {"pol": "max"}}, "unknown_field", "/heatmap/pol", ["pool"]),
     ({"labels": {"keys": ["a"]}}, "unknown_field", "/labels/keys", ["key"]),
     ({"mask_fill": {"value": 1, "mode": "add", "valu": 2}}, "unknown_field", "/mask_fill/valu", ["value"]),
-    # a field that is not there yet
-    ({"precision": "fast"}, "unknown_field", "/precision", []),
     # types and ranges
     ({"is_causal": 1}, "wrong_type", "/is_causal", []),
     ({"is_causal": "yes"}, "wrong_type", "/is_causal", []),
@@ -25,6 +23,8 @@ GOOD = qkv()
     ({"softcap": "30"}, "wrong_type", "/softcap", []),
     ({"scale": True}, "invalid_value", "/scale", ["false"]),
     ({"scale": "auto"}, "wrong_type", "/scale", []),
+    ({"precision": "fp16"}, "invalid_value", "/precision", ["bf16"]),
+    ({"precision": "bf16", "grad_output": [[1]]}, "invalid_value", "/precision", ["fp32"]),
     ({"decimals": 18}, "invalid_value", "/decimals", ["17"]),
     ({"decimals": -1}, "invalid_value", "/decimals", []),
     ({"decimals": 1.5}, "wrong_type", "/decimals", []),

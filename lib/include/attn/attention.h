@@ -64,7 +64,9 @@ typedef struct attn_inputs {
                               row-major index in [B, Hq, L, S]) < p */
     attn_mask_spec mask;
     bool allow_nonfinite; /* let NaN and infinity through instead of ATTN_ENONFINITE */
-    const char *kernel;   /* the table to compute with, by name; NULL = the chosen one (isa.h) */
+    attn_precision
+        precision; /* isa.h; other than ATTN_PRECISION_FP32 not with float64 tensors, gradients */
+    const char *kernel; /* the table to compute with, by name; NULL = the chosen one (isa.h) */
 } attn_inputs;
 
 attn_inputs attn_attention_defaults(void);
@@ -79,6 +81,9 @@ typedef struct attn_attention_dims {
     size_t relative;    /* rows of Shaw's tables, 0 without */
     bool transforms;    /* queries or keys are transformed before the product */
     attn_dtype result;  /* ATTN_F32, or ATTN_F64 with a float64 input */
+    attn_precision precision;
+    attn_isa isa;    /* whose kernels compute: ATTN_ISA_REF in double */
+    bool tanh_score; /* a score is a sum of tanh, not a product */
     int output_rank, weights_rank, rows_rank;
     size_t output[ATTN_MAX_RANK];  /* query's shape with Ev for E, in the query's layout */
     size_t weights[ATTN_MAX_RANK]; /* [batch.., H, L, S], no H axis for query rank 2 and 3 (BHLE) */
@@ -120,7 +125,9 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
                                attn_error *err);
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
 const attn_mask *attn_attention_mask(const attn_attention *a);
-const char *attn_attention_kernel(const attn_attention *a); /* "avx512", "ref", … */
+/* The table that computes, "ref", "avx2", "avx512", or with bf16 products "avx512_bf16". The name
+ * and the precision make the bytes. */
+const char *attn_attention_kernel(const attn_attention *a);
 
 /* Statistics of each row [B, Hq, L]: enough to compute any weight later, exactly. `sum` is relative
  * to a power of two chosen from `max` (lib/kernels/kernels.h), so use logsumexp for arithmetic. */

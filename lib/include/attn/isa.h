@@ -14,6 +14,22 @@ extern "C" {
 
 typedef enum attn_isa { ATTN_ISA_REF = 0, ATTN_ISA_AVX2, ATTN_ISA_AVX512, ATTN_ISA_COUNT } attn_isa;
 
+/* How exactly products are computed (lib/kernels/bf16.h has the arithmetic).
+ *   fp32  as float32 would be: errors as measured beside PyTorch's float32
+ *   fast  for a faster product where the processor has one: errors up to 2e-5 of the value range
+ *         for scores of normal size (|score| <= 16), growing in proportion beyond
+ *   bf16  queries, keys, values and the weights that meet the values are rounded to bfloat16
+ * (nearest, ties to even); products are summed in float32; the weights answered, their sums and the
+ *         logsumexp are not rounded */
+typedef enum attn_precision {
+    ATTN_PRECISION_FP32 = 0,
+    ATTN_PRECISION_FAST,
+    ATTN_PRECISION_BF16,
+    ATTN_PRECISION_COUNT
+} attn_precision;
+
+const char *attn_precision_name(attn_precision precision); /* "fp32", "fast", "bf16" */
+
 const char *attn_isa_name(attn_isa isa); /* "ref", "avx2", "avx512" */
 bool attn_isa_available(attn_isa isa);   /* does this processor have it? */
 bool attn_isa_parse(const char *name, attn_isa *out);

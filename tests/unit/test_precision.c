@@ -1,0 +1,263 @@
+/* The precisions of products on the chosen table: what is rounded and what is not, cells bit for
+ * bit, magnitudes that halves cannot hold, what hidden positions hold. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <attn/attn.h>
+
+#include "kernels/bf16.h"
+
+enum { CASES = 40, LIMIT = 1 << 28 };
+
+static size_t pick(uint64_t seed, uint64_t at, size_t n) {
+    return (size_t)(attn_rng_bits(seed, at) % n);
+}
+
+typedef struct trial {
+    attn_arena *arena;
+    attn_inputs in;
+    attn_attention *a;
+    attn_results out;
+    size_t H, L, S, E, Ev;
+} trial;
+
+static attn_tensor normal(attn_arena *arena, size_t H, size_t n, size_t w, uint64_t seed) {
+    size_t dims[] = {1, H, n, w};
+    float *data = attn_arena_zeroed(arena, H * n * w, sizeof *data);
+    assert_non_null(data);
+    attn_rng_fill_normal(data, H * n * w, seed, 0);
+    return attn_tensor_dense(data, ATTN_F32, 4, dims);
+}
+
+static trial make(uint64_t seed, attn_precision precision) {
+    trial t = {.arena = attn_arena_new(LIMIT), .in = attn_attention_defaults()};
+    assert_non_null(t.arena);
+    attn_mask_spec *m = &t.in.mask;
+    t.H = 2, t.L = 1 + pick(seed, 1, 70), t.S = 1 + pick(seed, 2, 300);
+    t.E = 1 + pick(seed, 3, 100), t.Ev = 1 + pick(seed, 4, 100);
+    t.in.precision = precision;
+    t.in.query = normal(t.arena, t.H, t.L, t.E, seed);
+    t.in.key = normal(t.arena, 1 + pick(seed, 5, 2), t.S, t.E, seed + 1);
+    t.in.value = normal(t.arena, t.in.key.dims[1], t.S, t.Ev, seed + 2);
+    if (pick(seed, 6, 2))
+        t.in.softcap = 3;
+    if (pick(seed, 7, 2))
+        m->layers[m->count++] = (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
+    if (pick(seed, 8, 2))
+        m->layers[m->count++] = (attn_mask_layer){.kind = ATTN_LAYER_BIAS,
+                                                  .where = "attn_bias",
+                                                  .values = normal(t.arena, t.H, t.L, t.S, seed)};
+    return t;
+}
+
+static void run(trial *t) {
+    attn_error err = {ATTN_OK, "", ""};
+    const unsigned want =
+        ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP | ATTN_WANT_SCORES;
+    attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
+    if (status == ATTN_OK)
+        status =
+            attn_attention_run(t->a, want, ATTN_STAGE_BIASED, NULL, NULL, t->arena, &t->out, &err);
+    if (status != ATTN_OK)
+        print_error("%s: %s\n", err.where, err.text);
+    assert_int_equal(status, ATTN_OK);
+}
+
+static const float *row_of(const attn_tensor *x, size_t h, size_t i) {
+    return (const float *)x->data + (h % x->dims[1] * x->dims[2] + i) * x->dims[3];
+}
+
+static double part(float x, attn_precision precision) {
+    return (double)(precision == ATTN_PRECISION_BF16 ? attn_bf16_round(x) : x);
+}
+
+/* Allowed error of a product, relative to the sum of its terms' magnitudes. */
+static double product_error(attn_precision precision) {
+    return precision == ATTN_PRECISION_FAST ? 0x3p-16 : 4e-6;
+}
+
+static void close_to(double got, double want, double bound) {
+    if (!(fabs(got - want) <= bound)) {
+        print_error("got %.9g, want %.9g +- %.3g\n", got, want, bound);
+        fail();
+    }
+}
+
+static void check_raw_scores(const trial *t, attn_precision p, size_t h, size_t i) {
+    attn_cells_scratch *scratch = attn_cells_scratch_new(t->a, t->arena);
+    const attn_range row = {.head = h, .row = i, .rows = 1, .cols = t->S};
+    float raw[400];
+    assert_non_null(scratch);
+    assert_int_equal(
+        attn_attention_cells(t->a, &t->out.stats, &row, ATTN_STAGE_RAW, raw, t->S, scratch, NULL),
+        ATTN_OK);
+    for (size_t j = 0; j < t->S; j++) {
+        const size_t hkv = h / (t->H / t->in.key.dims[1]);
+        double sum = 0, size = 0;
+        for (size_t e = 0; e < t->E; e++) {
+            double x = part(row_of(&t->in.query, h, i)[e], p);
+            double y = part(row_of(&t->in.key, hkv, j)[e], p);
+            sum += x * y, size += fabs(x * y);
+        }
+        close_to((double)raw[j], sum, product_error(p) * size);
+    }
+}
+
+/* The weights are those of the scores; the output is that of the weights, whose rounding for bf16
+ * is 2^-8 of each. */
+static void check_row(const trial *t, attn_precision p, size_t h, size_t i) {
+    const float *s = row_of(&t->out.scores, h, i), *w = row_of(&t->out.weights, h, i);
+    const size_t hkv = h / (t->H / t->in.key.dims[1]);
+    double max = -INFINITY, sum = 0;
+    for (size_t j = 0; j < t->S; j++)
+        max = fmax(max, (double)s[j]);
+    for (size_t j = 0; j < t->S; j++)
+        sum += exp((double)s[j] - max);
+    for (size_t j = 0; j < t->S; j++)
+        close_to((double)w[j], exp((double)s[j] - max) / sum, 2e-6);
+    for (size_t e = 0; e < t->Ev; e++) {
+        double o = 0, size = 0;
+        for (size_t j = 0; j < t->S; j++) {
+            const double v = part(row_of(&t->in.value, hkv, j)[e], p);
+            o += (double)w[j] * v, size += (double)w[j] * fabs(v);
+        }
+        const double bound = p == ATTN_PRECISION_BF16 ? 0x1.02p-8 : product_error(p);
+        close_to((double)row_of(&t->out.output, h, i)[e], o, bound * size + 4e-6 * size);
+    }
+}
+
+static void test_definition(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < CASES; seed++)
+        for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
+            trial t = make(seed * 100, (attn_precision)p);
+            run(&t);
+            for (size_t h = 0; h < t.H; h++)
+                for (size_t i = 0; i < t.L; i += 7) {
+                    check_raw_scores(&t, (attn_precision)p, h, i);
+                    check_row(&t, (attn_precision)p, h, i);
+                }
+            attn_arena_free(t.arena);
+        }
+}
+
+/* Any part of the weights, asked for later, is bit for bit that of the matrix. */
+static void test_cells(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < CASES; seed++)
+        for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
+            trial t = make(seed * 100 + 7, (attn_precision)p);
+            run(&t);
+            attn_cells_scratch *scratch = attn_cells_scratch_new(t.a, t.arena);
+            for (uint64_t n = 0; n < 12; n++) {
+                attn_range r = {.head = pick(seed, 40 + n, t.H),
+                                .row = pick(seed, 60 + n, t.L),
+                                .col = pick(seed, 80 + n, t.S)};
+                float cells[70 * 300];
+                r.rows = 1 + pick(seed, 100 + n, t.L - r.row);
+                r.cols = 1 + pick(seed, 120 + n, t.S - r.col);
+                assert_int_equal(attn_attention_cells(t.a, &t.out.stats, &r, ATTN_STAGE_PROBS,
+                                                      cells, r.cols, scratch, NULL),
+                                 ATTN_OK);
+                for (size_t i = 0; i < r.rows; i++)
+                    assert_memory_equal(cells + i * r.cols,
+                                        row_of(&t.out.weights, r.head, r.row + i) + r.col,
+                                        r.cols * sizeof(float));
+            }
+            attn_arena_free(t.arena);
+        }
+}
+
+/* NaN in keys and values that the causal mask hides from the first rows changes nothing there. */
+static void test_hidden_poison(void **state) {
+    (void)state;
+    for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
+        trial clean = make(4, (attn_precision)p), dirty = make(4, (attn_precision)p);
+        trial *both[] = {&clean, &dirty};
+        for (int i = 0; i < 2; i++) {
+            attn_mask_spec *m = &both[i]->in.mask;
+            m->count = 0;
+            m->layers[m->count++] =
+                (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
+            both[i]->in.allow_nonfinite = true;
+        }
+        const size_t last = clean.S < clean.L ? clean.S - 1 : clean.L - 1;
+        assert_true(last > 3);
+        ((float *)dirty.in.key.data)[last * dirty.E] = NAN;
+        ((float *)dirty.in.value.data)[last * dirty.Ev] = INFINITY;
+        run(&clean), run(&dirty);
+        assert_memory_equal(clean.out.output.data, dirty.out.output.data,
+                            last * clean.Ev * sizeof(float));
+        assert_memory_equal(clean.out.weights.data, dirty.out.weights.data,
+                            last * clean.S * sizeof(float));
+        attn_arena_free(clean.arena), attn_arena_free(dirty.arena);
+    }
+}
+
+/* Keys near the largest float and queries so small that their parts would vanish: both are left to
+ * plain arithmetic, and exact. */
+static void test_magnitudes(void **state) {
+    (void)state;
+    for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
+        trial t = make(12, (attn_precision)p);
+        t.in.mask.count = 0;
+        t.in.softcap = 0;
+        for (size_t i = 0; i < t.H * t.L * t.E; i++)
+            ((float *)t.in.query.data)[i] *= 0x1p-120f;
+        for (size_t i = 0; i < t.in.key.dims[1] * t.S * t.E; i++)
+            ((float *)t.in.key.data)[i] *= 0x1p120f;
+        run(&t);
+        const size_t hkv = 1 / (t.H / t.in.key.dims[1]);
+        for (size_t j = 0; j < t.S; j++) {
+            double sum = 0;
+            for (size_t e = 0; e < t.E; e++)
+                sum += (double)row_of(&t.in.query, 1, 0)[e] * (double)row_of(&t.in.key, hkv, j)[e];
+            close_to((double)row_of(&t.out.scores, 1, 0)[j], sum / sqrt((double)t.E), 1e-5);
+        }
+        attn_arena_free(t.arena);
+    }
+}
+
+static void refused(trial *t, const char *where, attn_status code) {
+    attn_error err = {ATTN_OK, "", ""};
+    assert_int_equal(attn_attention_new(&t->in, t->arena, &t->a, &err), code);
+    assert_string_equal(err.where, where);
+    attn_arena_free(t->arena);
+}
+
+static void test_refusals(void **state) {
+    trial t = make(0, (attn_precision)7);
+    (void)state;
+    refused(&t, "precision", ATTN_EARG);
+    t = make(0, ATTN_PRECISION_FAST);
+    t.in.value.dtype = ATTN_F64;
+    refused(&t, "precision", ATTN_EARG);
+    t = make(0, ATTN_PRECISION_BF16);
+    t.in.kernel = "sse9";
+    refused(&t, "kernel", ATTN_EUNSUPPORTED);
+
+    t = make(0, ATTN_PRECISION_BF16);
+    run(&t);
+    attn_gradients g;
+    attn_error err = {ATTN_OK, "", ""};
+    const attn_tensor grad = t.out.output;
+    assert_int_equal(attn_attention_backward(t.a, &t.out, &grad, NULL, NULL, t.arena, &g, &err),
+                     ATTN_EUNSUPPORTED);
+    assert_string_equal(err.where, "precision");
+    attn_arena_free(t.arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_definition),    cmocka_unit_test(test_cells),
+        cmocka_unit_test(test_hidden_poison), cmocka_unit_test(test_magnitudes),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests_name("precision", tests, NULL, NULL);
+}
