@@ -38,6 +38,8 @@ ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 ISA_singles_read_avx512  := $(ISA_avx512) -mavx512cd -mbmi -mbmi2 -mlzcnt -mpopcnt
 ISA_singles_write_avx512 := $(ISA_singles_read_avx512)
+ISA_singles_read_avx2    := -mavx2 -mbmi -mbmi2 -mlzcnt -mpopcnt
+ISA_singles_write_avx2   := $(ISA_singles_read_avx2)
 
 # Headers of librsvg, which one file loads when it needs it; they do not stand our warnings.
 FOREIGN_png = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))

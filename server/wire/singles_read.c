@@ -8,7 +8,7 @@
  * same float as the exact number does, since rounding is monotonic; so do digits that were left
  * out, when those that were kept are at least 2^43. Whatever else there is goes to srv_read_f32.
  *
- * With AVX-512, blocks of numbers are tried first (singles_read_avx512.c). */
+ * With AVX2 or AVX-512, blocks of numbers are tried first (singles_read_body.h). */
 #include <emmintrin.h>
 #include <math.h>
 #include <string.h>
@@ -16,9 +16,14 @@
 #include <attn/isa.h>
 
 #include "wire/number.h"
-#include "wire/singles_avx512.h"
+#include "wire/singles_wide.h"
 
-enum { AHEAD = 32, KEPT = 16, BLOCK = 64 };
+enum {
+    AHEAD = 32,
+    KEPT = 16,
+    FEW = 16,    /* numbers, too few to have been worth it to look for blocks of them */
+    ALONE = 1024 /* bytes that are then read number by number */
+};
 
 static const int64_t integers[] = {1,
                                    10,
@@ -147,10 +152,12 @@ static inline const char *read_near(const char *p, float *out) {
     return p + size;
 }
 
-/* LZCNT is older than all of these, and not every compiler has a name for it here. */
-bool srv_singles_avx512(void) {
-    return attn_isa_current() == ATTN_ISA_AVX512 && __builtin_cpu_supports("avx512cd") &&
-           __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+/* LZCNT is as old as BMI2, and not every compiler has a name for it here. */
+attn_isa srv_singles_isa(void) {
+    attn_isa isa = attn_isa_current();
+    if (!__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
+        return ATTN_ISA_REF;
+    return isa == ATTN_ISA_AVX512 && !__builtin_cpu_supports("avx512cd") ? ATTN_ISA_AVX2 : isa;
 }
 
 /* The number at p in any form; NULL: there is none, or an infinity. `fast`: the bytes around it can
@@ -167,16 +174,19 @@ static inline const char *read_one(const char *p, const char *end, bool fast, fl
 const char *srv_read_singles(const char *p, const char *start, const char *end, float *out,
                              size_t room, size_t *count, bool *comma) {
     const char *from = end - start >= KEPT + AHEAD ? start + KEPT : end, *to = end - AHEAD;
-    const char *block = srv_singles_avx512() ? from : end; /* where blocks may be tried again */
+    attn_isa isa = srv_singles_isa();
+    const char *block = isa == ATTN_ISA_REF ? end : from; /* where blocks may be tried again */
     size_t i = 0;
     bool closed = false;
     *comma = true;
     while (i < room) {
         if (p >= block) {
-            size_t n = srv_read_singles_avx512(p, end, out + i, room - i, &p, &closed);
+            size_t n = isa == ATTN_ISA_AVX512
+                           ? srv_read_singles_avx512(p, end, out + i, room - i, &p, &closed)
+                           : srv_read_singles_avx2(p, end, out + i, room - i, &p, &closed);
             i += n;
-            if (n == 0) /* much of another form: not at every number */
-                block = end - p > BLOCK ? p + BLOCK : end;
+            if (n < FEW) /* much of another form */
+                block = end - p > ALONE ? p + ALONE : end;
             if (closed || i == room)
                 break;
             p += *p == ' ';

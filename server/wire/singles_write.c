@@ -13,7 +13,7 @@
 
 #include "wire/number.h"
 #include "wire/number_powers.h"
-#include "wire/singles_avx512.h"
+#include "wire/singles_wide.h"
 
 #define DOUBT (UINT64_C(1) << 25) /* twice the product's error */
 
@@ -96,9 +96,11 @@ static inline char *write_plain(char *p, uint32_t bits) {
 }
 
 char *srv_write_singles(char *p, const float *values, size_t n) {
-    size_t i = srv_singles_avx512() ? n & ~(size_t)7 : 0;
+    attn_isa isa = srv_singles_isa();
+    size_t i = isa == ATTN_ISA_REF ? 0 : n & ~(size_t)(isa == ATTN_ISA_AVX512 ? 7 : 3);
     if (i > 0)
-        p = srv_write_singles_avx512(p, values, i);
+        p = isa == ATTN_ISA_AVX512 ? srv_write_singles_avx512(p, values, i)
+                                   : srv_write_singles_avx2(p, values, i);
     for (; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);

@@ -10,7 +10,7 @@
 
 #include "wire/number.h"
 #include "wire/number_powers.h"
-#include "wire/singles_avx512.h"
+#include "wire/singles_wide.h"
 
 enum { LANES = 8 };
 

@@ -1,0 +1,30 @@
+/* The loops of singles_read.c and singles_write.c for processors with wide vectors; only those
+ * files call these, after srv_singles_isa() said which this processor has. */
+#ifndef SRV_SINGLES_WIDE_H
+#define SRV_SINGLES_WIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <attn/isa.h>
+
+/* ATTN_ISA_AVX512 or ATTN_ISA_AVX2 when that is the chosen instruction set, and its companions
+ * (BMI2, LZCNT; CD with AVX-512) are there; else ATTN_ISA_REF. */
+attn_isa srv_singles_isa(void);
+
+/* Read numbers of the form [-]d.d from p on, each ended by ',' (a blank may follow) or, the last,
+ * by
+ * ']', all before `end`; stops before what has another form, and early enough for `room`. At least
+ * 16 bytes before p can be read. *next: behind the last ',' taken, or at the ']' when *closed.
+ * Returns how many there were. */
+size_t srv_read_singles_avx512(const char *p, const char *end, float *out, size_t room,
+                               const char **next, bool *closed);
+size_t srv_read_singles_avx2(const char *p, const char *end, float *out, size_t room,
+                             const char **next, bool *closed);
+
+/* As srv_write_singles, for a multiple of eight (four) values; uses 24 bytes of room behind the
+ * text. */
+char *srv_write_singles_avx512(char *p, const float *values, size_t n);
+char *srv_write_singles_avx2(char *p, const float *values, size_t n);
+
+#endif
