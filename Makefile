@@ -41,6 +41,11 @@ ISA_singles_write_avx512 := $(ISA_singles_read_avx512)
 ISA_singles_read_avx2    := -mavx2 -mbmi -mbmi2 -mlzcnt -mpopcnt
 ISA_singles_write_avx2   := $(ISA_singles_read_avx2)
 
+# Loops of rows, vectorised by the compiler. No result depends on traps, only which loops it may turn.
+ISA_pointwise_ref    := -fno-trapping-math
+ISA_pointwise_avx2   := $(ISA_avx2) -fno-trapping-math
+ISA_pointwise_avx512 := $(ISA_avx512) -fno-trapping-math
+
 # Headers of librsvg, which one file loads when it needs it; they do not stand our warnings.
 FOREIGN_png = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
 

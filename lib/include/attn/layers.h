@@ -62,14 +62,14 @@ void attn_embedding_backward(const float *dy, const int32_t *ids, size_t n,
 attn_status attn_ids_check(const int32_t *ids, size_t n, size_t rows, const char *where,
                            attn_error *err);
 
-/* ---- positions, added to x [B, T, D]; row t of every sequence is position first + t ---- */
-/* Sinusoidal, interleaved (attn/positions.h), in place; D even. Its gradient is the identity. */
-attn_status attn_sinusoidal_add(float *x, size_t B, size_t T, size_t D, size_t first,
-                                attn_pass *pass, attn_error *err);
-/* Learned: weight [most, D], N(0, 0.02); first + T <= most. */
-void attn_learned_add(float *x, size_t B, size_t T, size_t first, const attn_embedding *layer);
-void attn_learned_add_backward(const float *dx, size_t B, size_t T, size_t first,
-                               const attn_embedding *layer);
+/* ---- positions: row t of every sequence of x [B, T, D] += row first + t of a table [.., D] ----
+ */
+void attn_positions_add(float *x, size_t B, size_t T, size_t D, const float *table, size_t first);
+/* A learned table [most, width], N(0, 0.02), and its gradient. first + T <= most. */
+void attn_positions_declare(attn_embedding *layer, attn_parameters *set, const char *name,
+                            size_t most, size_t width);
+void attn_positions_backward(const float *dx, size_t B, size_t T, size_t first,
+                             const attn_embedding *layer);
 
 /* ---- layer norm: y = (x - mean) / sqrt(variance + epsilon) * weight + bias, a row at a time ----
  * Ba, Kiros and Hinton 2016. stats [rows, 2]: mean and 1 / sqrt(variance + epsilon), written by
@@ -132,7 +132,7 @@ typedef struct attn_lstm_state {
 
 typedef struct attn_lstm_saved {
     const float *inputs[ATTN_LSTM_LAYERS]; /* of each layer, after dropout */
-    const float *outputs[ATTN_LSTM_LAYERS];
+    float *outputs[ATTN_LSTM_LAYERS];
     float *gates[2 * ATTN_LSTM_LAYERS];  /* [B, T, 4H], activated; backward overwrites them */
     float *states[2 * ATTN_LSTM_LAYERS]; /* c [B, T, H] */
     uint64_t seeds[ATTN_LSTM_LAYERS];
@@ -144,7 +144,8 @@ typedef struct attn_lstm_saved {
 void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name, size_t input,
                        size_t hidden, size_t layers, bool bidirectional, double dropout);
 /* y [B, T, directions * H]. initial, last, lengths may be NULL; all outlive the backward pass.
- * 1 <= lengths <= T. ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
+ * 1 <= lengths <= T. ATTN_EARG (initial states of a bidirectional LSTM with lengths), ATTN_ENOMEM,
+ * ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float *x,
                               const attn_lstm_state *initial, const int64_t *lengths, size_t B,
                               size_t T, const attn_lstm *layer, attn_lstm_saved *saved,
@@ -197,7 +198,7 @@ typedef struct attn_attend {
 
 typedef struct attn_attend_saved {
     const float *x, *memory;
-    float *q, *k, *v, *context;
+    const float *q, *k, *v;
     size_t B, L, S;
     attn_inputs in;
     attn_attention *operation;
@@ -231,7 +232,7 @@ typedef struct attn_cross_entropy_loss {
     size_t right; /* rows whose largest logit is the target */
 } attn_cross_entropy_loss;
 
-/* dlogits may be logits itself or NULL; it is written, not added to. targets below V or `ignored`.
+/* dlogits is written, not added to; it may be logits itself. targets below V or `ignored`.
  */
 attn_cross_entropy_loss attn_cross_entropy(float *dlogits, const float *logits,
                                            const int32_t *targets, size_t rows, size_t V,

@@ -1,0 +1,260 @@
+/* The row functions of pointwise.h. A .c file defines the suffix NAME(x) and includes this; its
+ * flags decide which instructions come of it. Loops are written so that gcc vectorises them: no
+ * branch, no call, sums in arrays of lanes. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/pointwise.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float from_bits(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+INLINE uint32_t to_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* e^x for x <= 88, at least 2^-126. x = n ln 2 + r with ln 2 in two parts (Cody and Waite), the
+ * polynomial of Cephes' expf for e^r. Adding 1.5 * 2^23 rounds x log2(e) to n and leaves n in the
+ * low bits, from where it is shifted into an exponent. */
+INLINE float exp_one(float x) {
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 88.0f ? 88.0f : x;
+    const float t = x * 0x1.715476p+0f + 0x1.8p23f, n = t - 0x1.8p23f;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = (p * r * r + r) + 1.0f;
+    return p * from_bits((to_bits(t) + 127u) << 23);
+}
+
+INLINE float sigmoid_one(float x) {
+    return 1.0f / (1.0f + exp_one(-x));
+}
+
+/* Odd minimax polynomial below 0.625 (Cephes' tanhf), 1 - 2 / (e^2|x| + 1) above. */
+INLINE float tanh_one(float x) {
+    const float z = x * x, a = fabsf(x);
+    float q = -5.70498872745e-3f;
+    q = q * z + 2.06390887954e-2f;
+    q = q * z - 5.37397155531e-2f;
+    q = q * z + 1.33314422036e-1f;
+    q = q * z - 3.33332819422e-1f;
+    const float small = q * z * x + x;
+    const float large = copysignf(1.0f - 2.0f / (exp_one(a + a) + 1.0f), x);
+    return a < 0.625f ? small : large;
+}
+
+INLINE float total(const float *lanes) {
+    float sum[POINTWISE_LANES];
+    memcpy(sum, lanes, sizeof sum);
+    for (size_t half = POINTWISE_LANES / 2; half; half /= 2)
+        for (size_t l = 0; l < half; l++)
+            sum[l] += sum[l + half];
+    return sum[0];
+}
+
+static void NAME(p_tanh)(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        y[i] = tanh_one(x[i]);
+}
+
+static void NAME(p_sigmoid)(float *y, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        y[i] = sigmoid_one(x[i]);
+}
+
+static void NAME(p_lstm_forward)(const attn_lstm_row *row, size_t H) {
+    float *restrict gates = row->gates, *restrict c = row->c, *restrict h = row->h;
+    const float *restrict in = gates, *restrict forget = gates + H, *restrict cell = gates + 2 * H,
+                          *restrict out = gates + 3 * H, *restrict before = row->before;
+    for (size_t j = 0; j < 2 * H; j++)
+        gates[j] = sigmoid_one(gates[j]);
+    for (size_t j = 2 * H; j < 3 * H; j++)
+        gates[j] = tanh_one(gates[j]);
+    for (size_t j = 3 * H; j < 4 * H; j++)
+        gates[j] = sigmoid_one(gates[j]);
+    if (before)
+        for (size_t j = 0; j < H; j++)
+            c[j] = forget[j] * before[j] + in[j] * cell[j];
+    else
+        for (size_t j = 0; j < H; j++)
+            c[j] = in[j] * cell[j];
+    for (size_t j = 0; j < H; j++)
+        h[j] = out[j] * tanh_one(c[j]);
+}
+
+/* `first`: there is no state before. A constant at each call, so that the loop has no branch. */
+INLINE void lstm_back(const attn_lstm_row *row, size_t H, int first) {
+    float *restrict in = row->gates, *restrict forget = in + H, *restrict cell = in + 2 * H,
+                    *restrict out = in + 3 * H, *restrict dc = row->dc;
+    const float *restrict c = row->c, *restrict dh = row->dh, *restrict before = row->before;
+    _Pragma("GCC ivdep") for (size_t j = 0; j < H; j++) {
+        const float i = in[j], f = forget[j], g = cell[j], o = out[j], t = tanh_one(c[j]);
+        const float was = first ? 0.0f : before[j];
+        const float d = dc[j] + dh[j] * o * (1.0f - t * t);
+        in[j] = d * g * i * (1.0f - i);
+        forget[j] = d * was * f * (1.0f - f);
+        cell[j] = d * i * (1.0f - g * g);
+        out[j] = dh[j] * t * o * (1.0f - o);
+        dc[j] = d * f;
+    }
+}
+
+static void NAME(p_lstm_backward)(const attn_lstm_row *row, size_t H) {
+    if (row->before)
+        lstm_back(row, H, 0);
+    else
+        lstm_back(row, H, 1);
+}
+
+INLINE float largest(const float *x, size_t n) {
+    float lanes[POINTWISE_LANES], max = x[0];
+    size_t i = 0;
+    for (size_t l = 0; l < POINTWISE_LANES; l++)
+        lanes[l] = max;
+    for (; i + POINTWISE_LANES <= n; i += POINTWISE_LANES)
+        for (size_t l = 0; l < POINTWISE_LANES; l++)
+            lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
+    for (; i < n; i++)
+        max = x[i] > max ? x[i] : max;
+    for (size_t l = 0; l < POINTWISE_LANES; l++)
+        max = lanes[l] > max ? lanes[l] : max;
+    return max;
+}
+
+static float NAME(p_exponentials)(float *p, const float *x, size_t n, float *max) {
+    float lanes[POINTWISE_LANES] = {0};
+    const float top = largest(x, n);
+    size_t i = 0;
+    for (; i + POINTWISE_LANES <= n; i += POINTWISE_LANES)
+        for (size_t l = 0; l < POINTWISE_LANES; l++) {
+            const float e = exp_one(x[i + l] - top);
+            p[i + l] = e;
+            lanes[l] += e;
+        }
+    for (size_t l = 0; i < n; i++, l++)
+        lanes[l] += p[i] = exp_one(x[i] - top);
+    *max = top;
+    return total(lanes);
+}
+
+/* Sum of a[i] b[i], and of a[i] alone. */
+INLINE void sums(const float *restrict a, const float *restrict b, size_t n, float *plain,
+                 float *product) {
+    float one[POINTWISE_LANES] = {0}, two[POINTWISE_LANES] = {0};
+    size_t i = 0;
+    for (; i + POINTWISE_LANES <= n; i += POINTWISE_LANES)
+        for (size_t l = 0; l < POINTWISE_LANES; l++) {
+            one[l] += a[i + l];
+            two[l] += a[i + l] * b[i + l];
+        }
+    for (size_t l = 0; i < n; i++, l++) {
+        one[l] += a[i];
+        two[l] += a[i] * b[i];
+    }
+    *plain = total(one);
+    *product = total(two);
+}
+
+static void NAME(p_norm_forward)(float *restrict y, attn_norm_row *row, const float *restrict bias,
+                                 float epsilon, size_t n) {
+    const float *restrict x = row->x, *restrict weight = row->weight;
+    float sum, ignored, squares;
+    sums(x, x, n, &sum, &ignored);
+    const float mean = sum / (float)n;
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] - mean;
+    sums(y, y, n, &ignored, &squares);
+    const float scale = 1.0f / sqrtf(squares / (float)n + epsilon);
+    for (size_t i = 0; i < n; i++)
+        y[i] = y[i] * scale * weight[i] + bias[i];
+    row->mean = mean;
+    row->scale = scale;
+}
+
+/* With x^ = (x - mean) scale and g = dy weight: dx = scale (g - mean g - x^ mean(g x^)). */
+static void NAME(p_norm_backward)(float *restrict dx, float *restrict dweight,
+                                  float *restrict dbias, const float *restrict dy,
+                                  const attn_norm_row *row, size_t n) {
+    const float *restrict x = row->x, *restrict weight = row->weight;
+    const float mean = row->mean, scale = row->scale;
+    float plain[POINTWISE_LANES] = {0}, product[POINTWISE_LANES] = {0};
+    for (size_t i = 0; i < n; i += POINTWISE_LANES) {
+        const size_t end = n - i < POINTWISE_LANES ? n - i : POINTWISE_LANES;
+        for (size_t l = 0; l < end; l++) {
+            const float g = dy[i + l] * weight[i + l];
+            plain[l] += g;
+            product[l] += g * ((x[i + l] - mean) * scale);
+        }
+    }
+    const float a = total(plain) / (float)n, b = total(product) / (float)n;
+    if (dx)
+        for (size_t i = 0; i < n; i++)
+            dx[i] += scale * (dy[i] * weight[i] - a - (x[i] - mean) * scale * b);
+    if (dweight)
+        for (size_t i = 0; i < n; i++)
+            dweight[i] += dy[i] * ((x[i] - mean) * scale);
+    if (dbias)
+        for (size_t i = 0; i < n; i++)
+            dbias[i] += dy[i];
+}
+
+/* SplitMix64's output function, as attn_rng_bits. */
+INLINE uint64_t bits_at(uint64_t seed, uint64_t index) {
+    uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+static void NAME(p_dropout)(float *x, size_t n, uint64_t threshold, float factor, uint64_t seed,
+                            uint64_t first) {
+    float keep[POINTWISE_LANES];
+    for (size_t i = 0; i < n; i += POINTWISE_LANES) {
+        const size_t end = n - i < POINTWISE_LANES ? n - i : POINTWISE_LANES;
+        for (size_t l = 0; l < POINTWISE_LANES; l++)
+            keep[l] = bits_at(seed, first + i + l) >> 11 < threshold ? 0.0f : factor;
+        for (size_t l = 0; l < end; l++)
+            x[i + l] *= keep[l];
+    }
+}
+
+static void NAME(p_add)(float *restrict y, const float *restrict x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+static void NAME(p_add_scaled)(float *restrict y, const float *restrict x, float a, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        y[i] += a * x[i];
+}
+
+static void NAME(p_scale)(float *x, float a, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        x[i] *= a;
+}
+
+const attn_pointwise NAME(attn_pointwise) = {
+    .tanh = NAME(p_tanh),
+    .sigmoid = NAME(p_sigmoid),
+    .lstm_forward = NAME(p_lstm_forward),
+    .lstm_backward = NAME(p_lstm_backward),
+    .exponentials = NAME(p_exponentials),
+    .norm_forward = NAME(p_norm_forward),
+    .norm_backward = NAME(p_norm_backward),
+    .dropout = NAME(p_dropout),
+    .add = NAME(p_add),
+    .add_scaled = NAME(p_add_scaled),
+    .scale = NAME(p_scale),
+};

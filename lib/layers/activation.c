@@ -1,0 +1,102 @@
+/* Activations and dropout: element by element. */
+#include <math.h>
+#include <string.h>
+
+#include "attn/rng.h"
+#include "kernels/pointwise.h"
+#include "layers/dense_layer.h"
+
+#define SQRT_HALF    0.70710678f
+#define SQRT_2_BY_PI 0.79788456f
+#define DENSITY      0.39894228f /* 1 / sqrt(2 pi) */
+#define CUBIC        0.044715f
+
+static float relu(float x) {
+    return x > 0 ? x : 0;
+}
+
+static float gelu(float x) {
+    return 0.5f * x * (1 + erff(x * SQRT_HALF));
+}
+
+static float gelu_tanh(float x) {
+    return 0.5f * x * (1 + tanhf(SQRT_2_BY_PI * (x + CUBIC * x * x * x)));
+}
+
+static float slope(float x, attn_activation kind) {
+    float t;
+    switch (kind) {
+    case ATTN_RELU:
+        return x > 0 ? 1 : 0;
+    case ATTN_GELU:
+        return 0.5f * (1 + erff(x * SQRT_HALF)) + x * DENSITY * expf(-0.5f * x * x);
+    case ATTN_GELU_TANH:
+        t = tanhf(SQRT_2_BY_PI * (x + CUBIC * x * x * x));
+        return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * SQRT_2_BY_PI * (1 + 3 * CUBIC * x * x);
+    case ATTN_TANH:
+        t = tanhf(x);
+        return 1 - t * t;
+    case ATTN_SIGMOID:
+        break;
+    }
+    t = 1 / (1 + expf(-x));
+    return t * (1 - t);
+}
+
+void attn_activation_forward(float *y, const float *x, size_t n, attn_activation kind) {
+    const attn_pointwise *p = attn_pointwise_current();
+    switch (kind) {
+    case ATTN_RELU:
+        for (size_t i = 0; i < n; i++)
+            y[i] = relu(x[i]);
+        break;
+    case ATTN_GELU:
+        for (size_t i = 0; i < n; i++)
+            y[i] = gelu(x[i]);
+        break;
+    case ATTN_GELU_TANH:
+        for (size_t i = 0; i < n; i++)
+            y[i] = gelu_tanh(x[i]);
+        break;
+    case ATTN_TANH:
+        p->tanh(y, x, n);
+        break;
+    case ATTN_SIGMOID:
+        p->sigmoid(y, x, n);
+        break;
+    }
+}
+
+void attn_activation_backward(float *dx, const float *dy, const float *x, size_t n,
+                              attn_activation kind) {
+    for (size_t i = 0; i < n; i++)
+        dx[i] += dy[i] * slope(x[i], kind);
+}
+
+uint64_t attn_dropout_seed(attn_pass *pass) {
+    return attn_rng_bits(pass->seed, pass->drawn++);
+}
+
+/* uniform = (bits >> 11) 2^-53 < p exactly when bits >> 11 is below ceil(p 2^53). */
+void attn_dropout(float *x, size_t n, double p, uint64_t seed) {
+    if (p > 0)
+        attn_pointwise_current()->dropout(x, n, (uint64_t)ceil(ldexp(p, 53)), (float)(1 / (1 - p)),
+                                          seed, 0);
+}
+
+float *attn_layers_take(attn_pass *pass, size_t count, size_t width, attn_error *err) {
+    size_t bytes;
+    float *p = attn_size_mul(count, width, &bytes) && attn_size_mul(bytes, sizeof *p, &bytes)
+                   ? attn_arena_take(pass->arena, bytes)
+                   : NULL;
+    if (!p)
+        attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu x %zu numbers of a pass", count, width);
+    return p;
+}
+
+float *attn_layers_zeroed(attn_pass *pass, size_t count, size_t width, attn_error *err) {
+    float *p = attn_layers_take(pass, count, width, err);
+    if (p)
+        memset(p, 0, count * width * sizeof *p);
+    return p;
+}

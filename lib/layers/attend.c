@@ -1,0 +1,279 @@
+/* Attention layers: projections around one operation of attn/attention.h over the whole batch. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/pointwise.h"
+#include "layers/dense_layer.h"
+
+static void declare_matrix(attn_parameters *set, const char *name, const char *what, size_t rows,
+                           size_t cols, attn_weight *weight) {
+    const attn_init init = {.kind = ATTN_INIT_UNIFORM, .amount = 1 / sqrt((double)cols)};
+    attn_layers_add(set, name, what, 2, (size_t[]){rows, cols}, init, weight);
+}
+
+static void declare_linear(attn_parameters *set, const char *name, const char *what, size_t D,
+                           attn_linear *linear) {
+    char full[2 * ATTN_PARAMETER_NAME];
+    snprintf(full, sizeof full, "%s.%s", name, what);
+    attn_linear_declare(linear, set, full, D, D, true);
+}
+
+/* As torch.nn.MultiheadAttention: Xavier for the three input matrices as one, biases 0. */
+static void declare_packed(attn_attend *a, attn_parameters *set, const char *name) {
+    const size_t D = a->width, all = 3 * D;
+    const attn_init xavier = {.kind = ATTN_INIT_UNIFORM, .amount = sqrt(6.0 / (double)(4 * D))};
+    const attn_init zero = {.amount = 0};
+    attn_layers_add(set, name, "in_proj_weight", 2, (size_t[]){all, D}, xavier, &a->in_proj);
+    attn_layers_add(set, name, "in_proj_bias", 1, &all, zero, &a->in_bias);
+    a->o = (attn_linear){.in = D, .out = D};
+    declare_matrix(set, name, "out_proj.weight", D, D, &a->o.weight);
+    attn_layers_add(set, name, "out_proj.bias", 1, &D, zero, &a->o.bias);
+}
+
+static void declare_positions(attn_attend *a, attn_parameters *set, const char *name) {
+    const size_t distances = 2 * a->reach + 1, E = a->width / a->heads;
+    const attn_init zero = {.amount = 0}, normal = {.kind = ATTN_INIT_NORMAL, .amount = 0.02};
+    if (a->position == ATTN_ATTEND_RELATIVE)
+        attn_layers_add(set, name, "relative.weight", 2, (size_t[]){a->heads, distances}, zero,
+                        &a->relative);
+    if (a->position == ATTN_ATTEND_SHAW) {
+        const size_t dims[2] = {distances, E};
+        attn_layers_add(set, name, "key_table.weight", 2, dims, normal, &a->key_table);
+        attn_layers_add(set, name, "value_table.weight", 2, dims, normal, &a->value_table);
+    }
+}
+
+void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name) {
+    const size_t D = a->width, A = a->score_width;
+    switch (a->kind) {
+    case ATTN_ATTEND_MULTIHEAD:
+        if (a->packed) {
+            declare_packed(a, set, name);
+            break;
+        }
+        declare_linear(set, name, "W_q", D, &a->q);
+        declare_linear(set, name, "W_k", D, &a->k);
+        declare_linear(set, name, "W_v", D, &a->v);
+        declare_linear(set, name, "W_o", D, &a->o);
+        break;
+    case ATTN_ATTEND_DOT:
+        break;
+    case ATTN_ATTEND_ADDITIVE:
+        declare_matrix(set, name, "W1.weight", A, D, &a->w1);
+        declare_matrix(set, name, "W2.weight", A, D, &a->w2);
+        declare_matrix(set, name, "v.weight", 1, A, &a->score);
+        break;
+    case ATTN_ATTEND_GENERAL:
+        declare_matrix(set, name, "W.weight", D, D, &a->w);
+        break;
+    case ATTN_ATTEND_CONCAT:
+        declare_matrix(set, name, "W.weight", A, 2 * D, &a->w);
+        declare_matrix(set, name, "v.weight", 1, A, &a->score);
+        break;
+    }
+    declare_positions(a, set, name);
+}
+
+/* Rows `part` * D … of the packed matrix as a layer of their own. */
+static attn_weight part_of(const attn_weight *w, size_t offset) {
+    return (attn_weight){w->value + offset, w->gradient ? w->gradient + offset : NULL};
+}
+
+static attn_linear projection(const attn_attend *a, int part) {
+    const size_t D = a->width, at = (size_t)part * D;
+    if (!a->packed)
+        return part == 0 ? a->q : part == 1 ? a->k : a->v;
+    return (attn_linear){.weight = part_of(&a->in_proj, at * D),
+                         .bias = part_of(&a->in_bias, at),
+                         .in = D,
+                         .out = D};
+}
+
+static attn_tensor matrix(const attn_weight *w, size_t rows, size_t cols) {
+    return attn_tensor_dense(w->value, ATTN_F32, 2, (size_t[]){rows, cols});
+}
+
+static attn_score score_of(const attn_attend *a) {
+    const size_t D = a->width, A = a->score_width;
+    switch (a->kind) {
+    case ATTN_ATTEND_MULTIHEAD:
+        break;
+    case ATTN_ATTEND_DOT:
+        return (attn_score){.kind = ATTN_SCORE_dot};
+    case ATTN_ATTEND_ADDITIVE:
+        return (attn_score){.kind = ATTN_SCORE_additive,
+                            .w_q = matrix(&a->w2, A, D),
+                            .w_k = matrix(&a->w1, A, D),
+                            .v = attn_tensor_dense(a->score.value, ATTN_F32, 1, &A)};
+    case ATTN_ATTEND_GENERAL:
+        return (attn_score){.kind = ATTN_SCORE_general, .w = matrix(&a->w, D, D)};
+    case ATTN_ATTEND_CONCAT:
+        return (attn_score){.kind = ATTN_SCORE_concat,
+                            .w = matrix(&a->w, A, 2 * D),
+                            .v = attn_tensor_dense(a->score.value, ATTN_F32, 1, &A)};
+    }
+    return (attn_score){.kind = ATTN_SCORE_scaled_dot};
+}
+
+static attn_position position_of(const attn_attend *a) {
+    const size_t distances = 2 * a->reach + 1, E = a->width / a->heads;
+    switch (a->position) {
+    case ATTN_ATTEND_PLAIN:
+        break;
+    case ATTN_ATTEND_ALIBI:
+        return (attn_position){.kind = ATTN_POSITION_ALIBI};
+    case ATTN_ATTEND_RELATIVE:
+        return (attn_position){.kind = ATTN_POSITION_RELATIVE,
+                               .table = matrix(&a->relative, a->heads, distances)};
+    case ATTN_ATTEND_SHAW:
+        return (attn_position){.kind = ATTN_POSITION_SHAW,
+                               .key_table = matrix(&a->key_table, distances, E),
+                               .value_table = matrix(&a->value_table, distances, E)};
+    }
+    return (attn_position){.kind = ATTN_POSITION_NONE};
+}
+
+static void see(attn_inputs *in, const attn_attend *a, const attn_attend_sight *sight, size_t B) {
+    attn_mask_spec *mask = &in->mask;
+    if (sight && sight->lengths)
+        mask->layers[mask->count++] = (attn_mask_layer){
+            .kind = ATTN_LAYER_LENGTHS,
+            .where = "lengths",
+            .values = attn_tensor_dense((void *)(uintptr_t)sight->lengths, ATTN_I64, 1, &B)};
+    if (a->causal)
+        mask->layers[mask->count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "causal"};
+    if (a->has_pattern)
+        mask->layers[mask->count++] = (attn_mask_layer){
+            .kind = ATTN_LAYER_PATTERN, .where = "pattern", .pattern = a->pattern};
+    if (sight && sight->offset) {
+        mask->offset = ATTN_OFFSET_GIVEN;
+        mask->offsets = sight->offset;
+        mask->offset_count = 1;
+    }
+}
+
+/* Queries, keys and values: projected, or as they are. */
+static attn_status project(const attn_attend *a, attn_attend_saved *s, attn_pass *pass,
+                           attn_error *err) {
+    const size_t D = a->width;
+    if (a->kind != ATTN_ATTEND_MULTIHEAD) {
+        s->q = s->x;
+        s->k = s->v = s->memory;
+        return ATTN_OK;
+    }
+    float *q = attn_layers_take(pass, s->B * s->L, D, err);
+    float *k = attn_layers_take(pass, s->B * s->S, D, err);
+    float *v = attn_layers_take(pass, s->B * s->S, D, err);
+    if (!q || !k || !v)
+        return ATTN_ENOMEM;
+    const attn_linear layers[3] = {projection(a, 0), projection(a, 1), projection(a, 2)};
+    attn_linear_forward(q, s->x, s->B * s->L, &layers[0]);
+    attn_linear_forward(k, s->memory, s->B * s->S, &layers[1]);
+    attn_linear_forward(v, s->memory, s->B * s->S, &layers[2]);
+    s->q = q;
+    s->k = k;
+    s->v = v;
+    return ATTN_OK;
+}
+
+static attn_tensor sequences(const float *data, size_t B, size_t T, size_t D) {
+    return attn_tensor_dense((void *)(uintptr_t)data, ATTN_F32, 3, (size_t[]){B, T, D});
+}
+
+static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
+                             const attn_attend_sight *sight, attn_pass *pass) {
+    const uint64_t seed = attn_dropout_seed(pass);
+    attn_inputs in = attn_attention_defaults();
+    in.query = sequences(s->q, s->B, s->L, a->width);
+    in.key = sequences(s->k, s->B, s->S, a->width);
+    in.value = sequences(s->v, s->B, s->S, a->width);
+    in.layout = ATTN_BLD;
+    in.num_heads = a->heads;
+    in.score = score_of(a);
+    in.position = position_of(a);
+    if (pass->training && a->dropout > 0) {
+        in.dropout_p = a->dropout;
+        in.dropout_seed = seed;
+    }
+    see(&in, a, sight, s->B);
+    return in;
+}
+
+attn_status attn_attend_forward(float *out, const float *x, const float *memory, size_t B, size_t L,
+                                size_t S, const attn_attend_sight *sight, bool want_weights,
+                                const attn_attend *layer, attn_attend_saved *saved, attn_pass *pass,
+                                attn_error *err) {
+    const unsigned want = ATTN_WANT_OUTPUT | (want_weights ? (unsigned)ATTN_WANT_WEIGHTS : 0u);
+    attn_status status;
+    *saved = (attn_attend_saved){.x = x, .memory = memory, .B = B, .L = L, .S = S};
+    if ((status = project(layer, saved, pass, err)))
+        return status;
+    saved->in = inputs_of(layer, saved, sight, pass);
+    if ((status = attn_attention_new(&saved->in, pass->arena, &saved->operation, err)) ||
+        (status = attn_attention_run(saved->operation, want, ATTN_STAGE_RAW, pass->pool,
+                                     pass->control, pass->arena, &saved->results, err)))
+        return status;
+    if (layer->kind == ATTN_ATTEND_MULTIHEAD)
+        attn_linear_forward(out, saved->results.output.data, B * L, &layer->o);
+    else
+        memcpy(out, saved->results.output.data, B * L * layer->width * sizeof *out);
+    return ATTN_OK;
+}
+
+static void gather(const attn_weight *weight, const attn_tensor *gradient) {
+    size_t n;
+    if (weight->gradient && gradient->rank && attn_tensor_count(gradient, &n))
+        attn_pointwise_current()->add(weight->gradient, gradient->data, n);
+}
+
+static void parameters_back(const attn_attend *a, const attn_gradients *g) {
+    gather(&a->relative, &g->table);
+    gather(&a->key_table, &g->key_table);
+    gather(&a->value_table, &g->value_table);
+    gather(&a->w1, &g->score.w_k);
+    gather(&a->w2, &g->score.w_q);
+    gather(&a->w, &g->score.w);
+    gather(&a->score, &g->score.v);
+}
+
+/* From the gradients of queries, keys and values to those of what they were made of. */
+static void inputs_back(const attn_attend *a, const attn_attend_saved *s, const attn_gradients *g,
+                        float *dx, float *dmemory) {
+    const size_t queries = s->B * s->L, keys = s->B * s->S;
+    const attn_tensor *grads[3] = {&g->query, &g->key, &g->value};
+    for (int part = 0; part < 3; part++) {
+        float *into = part ? dmemory : dx;
+        const size_t rows = part ? keys : queries;
+        if (a->kind == ATTN_ATTEND_MULTIHEAD) {
+            const attn_linear layer = projection(a, part);
+            attn_linear_backward(into, grads[part]->data, part ? s->memory : s->x, rows, &layer);
+        } else if (into) {
+            attn_pointwise_current()->add(into, grads[part]->data, rows * a->width);
+        }
+    }
+}
+
+attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
+                                 const attn_attend *layer, attn_attend_saved *s, attn_pass *pass,
+                                 attn_error *err) {
+    const size_t rows = s->B * s->L;
+    const float *dcontext = dout;
+    if (layer->kind == ATTN_ATTEND_MULTIHEAD) {
+        float *through = attn_layers_zeroed(pass, rows, layer->width, err);
+        if (!through)
+            return ATTN_ENOMEM;
+        attn_linear_backward(through, dout, s->results.output.data, rows, &layer->o);
+        dcontext = through;
+    }
+    const attn_tensor grad = sequences(dcontext, s->B, s->L, layer->width);
+    attn_gradients g;
+    attn_status status = attn_attention_backward(s->operation, &s->results, &grad, pass->pool,
+                                                 pass->control, pass->arena, &g, err);
+    if (status)
+        return status;
+    parameters_back(layer, &g);
+    inputs_back(layer, s, &g, dx, dmemory);
+    return ATTN_OK;
+}

@@ -1,0 +1,349 @@
+/* LSTMs. Sequences stay batch-major: one product makes the gates of all steps from the inputs, then
+ * each step adds that of the state before, whose rows lie T steps apart, and activates them in
+ * place. The way back turns the gates into their gradients step by step; what is left is three
+ * products. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/gemm.h"
+#include "kernels/pointwise.h"
+#include "layers/dense_layer.h"
+
+/* One direction of one layer. */
+typedef struct walk {
+    const attn_lstm_cell *cell;
+    const float *in;      /* [B, T, D] */
+    float *gates, *c;     /* [B, T, 4H], [B, T, H] */
+    float *out;           /* its columns of [B, T, width], width apart */
+    const float *h0, *c0; /* [B, H] or NULL */
+    const int64_t *lengths;
+    size_t B, T, D, H, width;
+    bool reverse;
+} walk;
+
+static size_t directions(const attn_lstm *layer) {
+    return layer->bidirectional ? 2 : 1;
+}
+
+static size_t input_of(const attn_lstm *layer, size_t l) {
+    return l ? directions(layer) * layer->hidden : layer->input;
+}
+
+static void declare_cell(attn_lstm_cell *cell, attn_parameters *set, const char *name,
+                         const char *suffix, size_t D, size_t H) {
+    const attn_init init = {.kind = ATTN_INIT_UNIFORM, .amount = 1 / sqrt((double)H)};
+    const size_t gates = 4 * H;
+    char what[64];
+    snprintf(what, sizeof what, "weight_ih_%s", suffix);
+    attn_layers_add(set, name, what, 2, (size_t[]){gates, D}, init, &cell->weight_ih);
+    snprintf(what, sizeof what, "weight_hh_%s", suffix);
+    attn_layers_add(set, name, what, 2, (size_t[]){gates, H}, init, &cell->weight_hh);
+    snprintf(what, sizeof what, "bias_ih_%s", suffix);
+    attn_layers_add(set, name, what, 1, &gates, init, &cell->bias_ih);
+    snprintf(what, sizeof what, "bias_hh_%s", suffix);
+    attn_layers_add(set, name, what, 1, &gates, init, &cell->bias_hh);
+}
+
+void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name, size_t input,
+                       size_t hidden, size_t layers, bool bidirectional, double dropout) {
+    char suffix[32];
+    *layer = (attn_lstm){.input = input,
+                         .hidden = hidden,
+                         .layers = layers,
+                         .bidirectional = bidirectional,
+                         .dropout = dropout};
+    for (size_t l = 0; l < layers; l++)
+        for (size_t d = 0; d < directions(layer); d++) {
+            snprintf(suffix, sizeof suffix, "l%zu%s", l, d ? "_reverse" : "");
+            declare_cell(&layer->cells[l * directions(layer) + d], set, name, suffix,
+                         input_of(layer, l), hidden);
+        }
+}
+
+/* Step s of the walk is time t of the sequences; the one before it, T for none. */
+static size_t time_of(const walk *w, size_t s) {
+    return w->reverse ? w->T - 1 - s : s;
+}
+
+static size_t time_before(const walk *w, size_t t) {
+    if (w->reverse)
+        return t + 1;
+    return t ? t - 1 : w->T;
+}
+
+static bool is_real(const walk *w, size_t b, size_t t) {
+    return !w->lengths || t < (size_t)w->lengths[b];
+}
+
+static size_t last_time(const walk *w, size_t b) {
+    if (w->reverse)
+        return 0;
+    return (w->lengths ? (size_t)w->lengths[b] : w->T) - 1;
+}
+
+/* c_(t-1) of sequence b, NULL for zeros. */
+static const float *state_before(const walk *w, size_t b, size_t t) {
+    const size_t before = time_before(w, t);
+    if (before < w->T)
+        return w->c + (b * w->T + before) * w->H;
+    return w->c0 ? w->c0 + b * w->H : NULL;
+}
+
+/* gates of time t += W_hh h_(t-1), all sequences at once. */
+static void recur(const walk *w, size_t t) {
+    const size_t before = time_before(w, t), H = w->H;
+    const float *h = before < w->T ? w->out + before * w->width : w->h0;
+    const attn_gemm_dims dims = {.M = w->B,
+                                 .N = 4 * H,
+                                 .K = H,
+                                 .lda = before < w->T ? w->T * w->width : H,
+                                 .ldb = H,
+                                 .ldc = w->T * 4 * H,
+                                 .transpose_b = true};
+    if (h)
+        attn_kernels_gemm(w->gates + t * 4 * H, h, w->cell->weight_hh.value, &dims, 1);
+}
+
+static void activate(const walk *w, size_t t) {
+    const attn_pointwise *p = attn_pointwise_current();
+    const size_t H = w->H;
+    for (size_t b = 0; b < w->B; b++) {
+        const size_t at = b * w->T + t;
+        const attn_lstm_row row = {.gates = w->gates + at * 4 * H,
+                                   .before = state_before(w, b, t),
+                                   .c = w->c + at * H,
+                                   .h = w->out + at * w->width};
+        if (is_real(w, b, t)) {
+            p->lstm_forward(&row, H);
+        } else {
+            memset(row.gates, 0, 4 * H * sizeof(float));
+            memset(row.c, 0, H * sizeof(float));
+            memset(row.h, 0, H * sizeof(float));
+        }
+    }
+}
+
+static void walk_forward(const walk *w) {
+    const size_t rows = w->B * w->T, gates = 4 * w->H;
+    attn_layers_fill_rows(w->gates, rows, w->cell->bias_ih.value, gates);
+    for (size_t r = 0; r < rows; r++)
+        attn_pointwise_current()->add(w->gates + r * gates, w->cell->bias_hh.value, gates);
+    attn_layers_product(w->gates, w->in, rows, w->cell->weight_ih.value, w->D, gates, 1);
+    for (size_t s = 0; s < w->T; s++) {
+        recur(w, time_of(w, s));
+        activate(w, time_of(w, s));
+    }
+}
+
+static void copy_last(const walk *w, const attn_lstm_state *last, size_t index) {
+    const size_t H = w->H;
+    for (size_t b = 0; b < w->B; b++) {
+        const size_t at = b * w->T + last_time(w, b), to = (index * w->B + b) * H;
+        if (last->h)
+            memcpy(last->h + to, w->out + at * w->width, H * sizeof(float));
+        if (last->c)
+            memcpy(last->c + to, w->c + at * H, H * sizeof(float));
+    }
+}
+
+static walk walk_of(const attn_lstm *layer, const attn_lstm_saved *saved, size_t l, size_t d) {
+    const size_t index = l * directions(layer) + d, H = layer->hidden;
+    const float *h0 = saved->initial.h, *c0 = saved->initial.c;
+    return (walk){.cell = &layer->cells[index],
+                  .in = saved->inputs[l],
+                  .gates = saved->gates[index],
+                  .c = saved->states[index],
+                  .out = saved->outputs[l] + d * H,
+                  .h0 = h0 ? h0 + index * saved->B * H : NULL,
+                  .c0 = c0 ? c0 + index * saved->B * H : NULL,
+                  .lengths = saved->lengths,
+                  .B = saved->B,
+                  .T = saved->T,
+                  .D = input_of(layer, l),
+                  .H = H,
+                  .width = directions(layer) * H,
+                  .reverse = d == 1};
+}
+
+/* What layer l reads: x, or the outputs below it, dropped while training. */
+static const float *layer_input(const attn_lstm *layer, attn_lstm_saved *saved, size_t l,
+                                attn_pass *pass, attn_error *err) {
+    const size_t n = saved->B * saved->T, width = input_of(layer, l);
+    saved->seeds[l] = attn_dropout_seed(pass);
+    if (!pass->training || !(layer->dropout > 0))
+        return saved->outputs[l - 1];
+    float *dropped = attn_layers_take(pass, n, width, err);
+    if (dropped) {
+        memcpy(dropped, saved->outputs[l - 1], n * width * sizeof(float));
+        attn_dropout(dropped, n * width, layer->dropout, saved->seeds[l]);
+    }
+    return dropped;
+}
+
+static attn_status layer_forward(const attn_lstm_state *last, const attn_lstm *layer,
+                                 attn_lstm_saved *saved, size_t l, attn_pass *pass,
+                                 attn_error *err) {
+    const size_t n = saved->B * saved->T, H = layer->hidden;
+    attn_status status = attn_control_check(pass->control, err);
+    if (status)
+        return status;
+    if (l && !(saved->inputs[l] = layer_input(layer, saved, l, pass, err)))
+        return ATTN_ENOMEM;
+    for (size_t d = 0; d < directions(layer); d++) {
+        const size_t index = l * directions(layer) + d;
+        if (!(saved->gates[index] = attn_layers_take(pass, n, 4 * H, err)) ||
+            !(saved->states[index] = attn_layers_take(pass, n, H, err)))
+            return ATTN_ENOMEM;
+        const walk w = walk_of(layer, saved, l, d);
+        walk_forward(&w);
+        if (last)
+            copy_last(&w, last, index);
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float *x,
+                              const attn_lstm_state *initial, const int64_t *lengths, size_t B,
+                              size_t T, const attn_lstm *layer, attn_lstm_saved *saved,
+                              attn_pass *pass, attn_error *err) {
+    *saved = (attn_lstm_saved){.inputs = {x}, .lengths = lengths, .B = B, .T = T};
+    if (initial)
+        saved->initial = *initial;
+    if (initial && lengths && layer->bidirectional)
+        return attn_fail(err, ATTN_EARG, "initial",
+                         "a bidirectional LSTM of sequences with lengths starts from zeros");
+    for (size_t l = 0; l < layer->layers; l++) {
+        saved->outputs[l] =
+            l + 1 == layer->layers
+                ? y
+                : attn_layers_take(pass, B * T, directions(layer) * layer->hidden, err);
+        if (!saved->outputs[l])
+            return ATTN_ENOMEM;
+        const attn_status status = layer_forward(last, layer, saved, l, pass, err);
+        if (status)
+            return status;
+    }
+    return ATTN_OK;
+}
+
+/* Scratch of one walk back. */
+typedef struct back {
+    const float *dout; /* columns of [B, T, width] as out */
+    float *dh, *dc;    /* [B, H] */
+    const float *dh_last, *dc_last;
+} back;
+
+/* dh += the gradients of the gates at time t, through W_hh. */
+static void recur_back(const walk *w, float *dh, size_t t) {
+    const size_t H = w->H;
+    const attn_gemm_dims dims = {
+        .M = w->B, .N = H, .K = 4 * H, .lda = w->T * 4 * H, .ldb = H, .ldc = H};
+    attn_kernels_gemm(dh, w->gates + t * 4 * H, w->cell->weight_hh.value, &dims, 1);
+}
+
+static void step_back(const walk *w, const back *k, size_t t, bool last_step) {
+    const attn_pointwise *p = attn_pointwise_current();
+    const size_t H = w->H, later = w->reverse ? t - 1 : t + 1;
+    for (size_t b = 0; b < w->B; b++)
+        memcpy(k->dh + b * H, k->dout + (b * w->T + t) * w->width, H * sizeof(float));
+    if (!last_step)
+        recur_back(w, k->dh, later);
+    for (size_t b = 0; b < w->B; b++) {
+        const size_t at = b * w->T + t;
+        float *dh = k->dh + b * H, *dc = k->dc + b * H;
+        if (!is_real(w, b, t))
+            continue;
+        if (k->dh_last && t == last_time(w, b))
+            p->add(dh, k->dh_last + b * H, H);
+        if (k->dc_last && t == last_time(w, b))
+            p->add(dc, k->dc_last + b * H, H);
+        const attn_lstm_row row = {.gates = w->gates + at * 4 * H,
+                                   .before = state_before(w, b, t),
+                                   .c = w->c + at * H,
+                                   .dh = dh,
+                                   .dc = dc};
+        p->lstm_backward(&row, H);
+    }
+}
+
+/* h_(t-1) of every step, [B, T, H]. */
+static void gather_before(const walk *w, float *before) {
+    const size_t H = w->H;
+    for (size_t b = 0; b < w->B; b++)
+        for (size_t t = 0; t < w->T; t++) {
+            const size_t was = time_before(w, t);
+            const float *h = was < w->T ? w->out + (b * w->T + was) * w->width
+                             : w->h0    ? w->h0 + b * H
+                                        : NULL;
+            float *to = before + (b * w->T + t) * H;
+            if (h)
+                memcpy(to, h, H * sizeof(float));
+            else
+                memset(to, 0, H * sizeof(float));
+        }
+}
+
+/* Gradients of the weights, from those of the gates. */
+static attn_status weights_back(const walk *w, attn_pass *pass, attn_error *err) {
+    const size_t rows = w->B * w->T, gates = 4 * w->H;
+    const attn_lstm_cell *cell = w->cell;
+    if (!cell->weight_ih.gradient)
+        return ATTN_OK;
+    float *before = attn_layers_take(pass, rows, w->H, err);
+    if (!before)
+        return ATTN_ENOMEM;
+    gather_before(w, before);
+    attn_layers_weight_back(cell->weight_hh.gradient, w->gates, before, rows, w->H, gates);
+    attn_layers_weight_back(cell->weight_ih.gradient, w->gates, w->in, rows, w->D, gates);
+    attn_layers_sum_rows(cell->bias_ih.gradient, w->gates, rows, gates);
+    attn_layers_sum_rows(cell->bias_hh.gradient, w->gates, rows, gates);
+    return ATTN_OK;
+}
+
+static attn_status walk_backward(const walk *w, float *din, const float *dout,
+                                 const attn_lstm_state *dinitial, const attn_lstm_state *dlast,
+                                 size_t index, attn_pass *pass, attn_error *err) {
+    const size_t state = w->B * w->H, offset = index * state;
+    back k = {.dout = dout,
+              .dh = attn_layers_take(pass, w->B, w->H, err),
+              .dc = attn_layers_zeroed(pass, w->B, w->H, err),
+              .dh_last = dlast && dlast->h ? dlast->h + offset : NULL,
+              .dc_last = dlast && dlast->c ? dlast->c + offset : NULL};
+    if (!k.dh || !k.dc)
+        return ATTN_ENOMEM;
+    for (size_t s = w->T; s-- > 0;)
+        step_back(w, &k, time_of(w, s), s + 1 == w->T);
+    if (dinitial && dinitial->h)
+        recur_back(w, dinitial->h + offset, time_of(w, 0));
+    if (dinitial && dinitial->c)
+        attn_pointwise_current()->add(dinitial->c + offset, k.dc, state);
+    if (din)
+        attn_layers_product_back(din, w->gates, w->B * w->T, w->cell->weight_ih.value, w->D,
+                                 4 * w->H);
+    return weights_back(w, pass, err);
+}
+
+attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const float *dy,
+                               const attn_lstm_state *dlast, const attn_lstm *layer,
+                               attn_lstm_saved *saved, attn_pass *pass, attn_error *err) {
+    const size_t n = saved->B * saved->T, H = layer->hidden;
+    const float *dout = dy;
+    for (size_t l = layer->layers; l-- > 0;) {
+        attn_status status = attn_control_check(pass->control, err);
+        float *din = l ? attn_layers_zeroed(pass, n, input_of(layer, l), err) : dx;
+        if (l && !din)
+            return ATTN_ENOMEM;
+        for (size_t d = 0; !status && d < directions(layer); d++) {
+            const walk w = walk_of(layer, saved, l, d);
+            status = walk_backward(&w, din, dout + d * H, dinitial, dlast,
+                                   l * directions(layer) + d, pass, err);
+        }
+        if (status)
+            return status;
+        if (l && pass->training)
+            attn_dropout(din, n * input_of(layer, l), layer->dropout, saved->seeds[l]);
+        dout = din;
+    }
+    return ATTN_OK;
+}
