@@ -30,7 +30,7 @@ SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
 EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 
-LIB_LIBS    = $(call PKGL,openblas) -lm
+LIB_LIBS    = $(call PKGL,openblas libutf8proc) -lm
 SERVER_LIBS = $(call PKGL,libmicrohttpd gnutls jansson zlib)
 
 # One .c an instruction set, each with its own flags; everything else is baseline x86-64.

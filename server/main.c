@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "command/command.h"
 #include "embedded.h"
 #include "http/address.h"
 #include "http/daemon.h"
@@ -44,7 +45,9 @@ static const struct {
 
 static void print_help(void) {
     puts("attnd: an attention service over HTTP.\n\n"
-         "usage: attnd [--config FILE] [--listen ADDRESS] [--port N] [settings]\n");
+         "usage: attnd [--config FILE] [--listen ADDRESS] [--port N] [settings]");
+    srv_command_print_all();
+    putchar('\n');
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-26s %s\n", commands[i].flag, commands[i].doc);
     puts("  --config FILE              settings from a JSON file instead of the built-in one\n"
@@ -310,6 +313,9 @@ int main(int argc, char **argv) {
     srv_config_error err = {.memory = false};
     command what = RUN;
     int code;
+    srv_command_run *run = argc > 1 ? srv_command_find(argv[1]) : NULL;
+    if (run)
+        return run(argc - 1, argv + 1);
     srv_document_start();
     if (read_settings(&config, argc, argv, &what, &err))
         code = act(&config, what);

@@ -4,6 +4,7 @@
 
 #include "analysis.h"
 #include "attention.h"
+#include "corpus.h"
 #include "figure.h"
 #include "forms.h"
 #include "gradients.h"
@@ -21,9 +22,11 @@
 #include "rng.h"
 #include "run.h"
 #include "safetensors.h"
+#include "scores.h"
 #include "status.h"
 #include "tensor.h"
 #include "text.h"
+#include "vocabulary.h"
 
 #define ATTN_VERSION "0.1.0"
 

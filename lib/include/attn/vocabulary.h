@@ -1,0 +1,73 @@
+/* Words and their numbers: 0 padding, 1 begin, 2 end, 3 unknown, then the words of a corpus from
+ * the most frequent to the rarest. Also how a text becomes words. */
+#ifndef ATTN_VOCABULARY_H
+#define ATTN_VOCABULARY_H
+
+#include "memory.h"
+#include "status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+enum { ATTN_PAD = 0, ATTN_BEGIN = 1, ATTN_END = 2, ATTN_UNKNOWN = 3, ATTN_SPECIALS = 4 };
+
+typedef struct attn_vocabulary attn_vocabulary;
+
+attn_vocabulary *attn_vocabulary_new(void);    /* NULL: out of memory */
+void attn_vocabulary_free(attn_vocabulary *v); /* NULL is fine */
+
+/* Count one occurrence of a word of n bytes. Errors: ATTN_ENOMEM; ATTN_EVALUE: empty, or with a
+ * line break. Not after attn_vocabulary_settle. */
+attn_status attn_vocabulary_add(attn_vocabulary *v, const char *word, size_t n, attn_error *err);
+/* Number the words that occurred at least `minimum` times, by falling count, then by bytes; at most
+ * `most` of them (0: all). */
+attn_status attn_vocabulary_settle(attn_vocabulary *v, size_t minimum, size_t most,
+                                   attn_error *err);
+
+/* Of a settled vocabulary; any thread. */
+size_t attn_vocabulary_size(const attn_vocabulary *v); /* specials among them */
+/* ATTN_UNKNOWN for a word that is not in it. */
+int32_t attn_vocabulary_id(const attn_vocabulary *v, const char *word, size_t n);
+/* "<pad>", "<bos>", "<eos>", "<unk>", or the word; NULL beyond the last. */
+const char *attn_vocabulary_word(const attn_vocabulary *v, int32_t id);
+
+/* All words in order of their numbers, a line each, specials first; NUL-terminated, in the arena.
+ */
+attn_status attn_vocabulary_write(const attn_vocabulary *v, attn_arena *arena, const char **text,
+                                  attn_error *err);
+/* A settled vocabulary from such a text. Errors: ATTN_EVALUE (specials, a word twice, an empty
+ * line; err->text names the line), ATTN_ENOMEM. */
+attn_status attn_vocabulary_read(const char *text, size_t size, attn_vocabulary **out,
+                                 attn_error *err);
+
+/* ---- words of a text ---- */
+typedef enum attn_language { ATTN_ENGLISH = 0, ATTN_FRENCH } attn_language;
+
+typedef struct attn_token {
+    const char *text;  /* NFC, lower case, NUL-terminated */
+    size_t size;       /* bytes of it */
+    size_t begin, end; /* bytes of the original text */
+} attn_token;
+
+/* The words of UTF-8 text: runs of letters, marks and digits, with single hyphens and apostrophes
+ * inside; every other visible character by itself. In French an apostrophe ends a word ("l'eau":
+ * "l'", "eau"; but "aujourd'hui"). Tokens are in the arena. Errors: ATTN_EVALUE at the byte that is
+ * no UTF-8, ATTN_ENOMEM. */
+attn_status attn_words_split(const char *text, size_t size, attn_language language,
+                             attn_arena *arena, attn_token **tokens, size_t *count,
+                             attn_error *err);
+/* Words as one text: a blank between two, but not behind an apostrophe, nor before . , ; : ! ? ).
+ * NULL: out of memory. */
+const char *attn_words_join(const char *const *words, size_t count, attn_arena *arena);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,129 @@
+/* Which sentence stands at an index of a split: candidates are drawn, each from its own random
+ * stream, until one has the right length and belongs to the split. */
+#include <math.h>
+#include <string.h>
+
+#include "attn/rng.h"
+#include "text/corpus_private.h"
+#include "text/grammar.h"
+
+/* Candidates before giving up: a held-out sentence of three words takes some thirty. */
+enum { MOST_CANDIDATES = 20000, LONGEST = 60, MOST_SYMBOLS = 1000 };
+
+static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort"};
+static const char *const splits[] = {"train", "validation", "held-out"};
+
+const char *attn_task_name(attn_task task) {
+    return tasks[task];
+}
+
+const char *attn_split_name(attn_split split) {
+    return splits[split];
+}
+
+bool attn_task_parse(const char *name, attn_task *out) {
+    for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+        if (!strcmp(name, tasks[i])) {
+            *out = (attn_task)i;
+            return true;
+        }
+    return false;
+}
+
+bool attn_split_parse(const char *name, attn_split *out) {
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+        if (!strcmp(name, splits[i])) {
+            *out = (attn_split)i;
+            return true;
+        }
+    return false;
+}
+
+attn_corpus_options attn_corpus_defaults(void) {
+    return (attn_corpus_options){.shortest = 3, .longest = LONGEST, .skew = 1, .symbols = 50};
+}
+
+static attn_status check(const attn_corpus_options *o, attn_error *err) {
+    if (o->task < ATTN_EN_FR || o->task > ATTN_SORT)
+        return attn_fail(err, ATTN_EVALUE, "task", "is none of en-fr, copy, reverse, sort");
+    if (o->shortest < 1 || o->longest > LONGEST || o->shortest > o->longest)
+        return attn_fail(err, ATTN_EVALUE, "longest",
+                         "lengths must be 1 to %d with shortest <= longest, found %zu to %zu",
+                         LONGEST, o->shortest, o->longest);
+    if (o->task == ATTN_EN_FR && o->longest < 3)
+        return attn_fail(err, ATTN_EVALUE, "longest", "the shortest sentence has 3 words");
+    if (!(o->skew > 0 && o->skew <= 100))
+        return attn_fail(err, ATTN_EVALUE, "skew", "must be above 0, at most 100, found %g",
+                         o->skew);
+    if (o->symbols < 2 || o->symbols > MOST_SYMBOLS)
+        return attn_fail(err, ATTN_EVALUE, "symbols", "must be 2 to %d, found %zu", MOST_SYMBOLS,
+                         o->symbols);
+    return ATTN_OK;
+}
+
+attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *arena,
+                            attn_corpus **out, attn_error *err) {
+    attn_status status = check(options, err);
+    if (status)
+        return status;
+    attn_corpus *c = attn_arena_zeroed(arena, 1, sizeof *c);
+    if (!c)
+        return attn_fail(err, ATTN_ENOMEM, "corpus", "no memory");
+    c->options = *options;
+    if (options->task == ATTN_EN_FR)
+        status = attn_lexicon_read(&c->words, !options->large, arena, err);
+    else if (attn_symbols_new(c, arena) < options->symbols)
+        status = attn_fail(err, ATTN_ENOMEM, "symbols", "no memory for %zu", options->symbols);
+    if (!status)
+        *out = c;
+    return status;
+}
+
+/* One source sentence in sixteen is for validation. */
+static bool is_for_validation(const attn_pair *p) {
+    uint64_t hash = 0;
+    for (size_t i = 0; i < p->source_count; i++)
+        for (const char *c = p->source[i];; c++) {
+            hash = attn_rng_bits(hash, (unsigned char)*c);
+            if (!*c)
+                break;
+        }
+    return hash % 16 == 0;
+}
+
+static void draw(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
+    const attn_corpus_options *o = &c->options;
+    double u = pow(attn_rng_uniform(s->seed, s->drawn++), o->skew);
+    s->wanted = o->shortest + (size_t)((double)(o->longest - o->shortest + 1) * u);
+    if (o->task == ATTN_EN_FR) {
+        attn_whole_sentence(s);
+        attn_sentence_finish(s, out);
+    } else {
+        attn_symbols_draw(c, s, out);
+    }
+}
+
+static bool fits(const attn_corpus *c, const attn_sentence *s, const attn_pair *p) {
+    size_t n = p->source_count;
+    if (s->failed || n < c->options.shortest || n > c->options.longest)
+        return false;
+    if (s->split == ATTN_HELD_OUT)
+        return s->held_out;
+    return is_for_validation(p) == (s->split == ATTN_VALIDATION);
+}
+
+attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64_t index,
+                             attn_pair *out, attn_error *err) {
+    uint64_t stream = attn_rng_bits(attn_rng_bits(corpus->options.seed, split), index);
+    attn_sentence s = {.words = &corpus->words, .split = split};
+    for (uint64_t i = 0; i < MOST_CANDIDATES; i++) {
+        s.seed = attn_rng_bits(stream, i);
+        s.drawn = s.english_count = s.french_count = 0;
+        s.held_out = s.failed = false;
+        draw(corpus, &s, out);
+        if (fits(corpus, &s, out))
+            return ATTN_OK;
+    }
+    return attn_fail(err, ATTN_EVALUE, "longest", "no %s sentence of %zu to %zu words was found",
+                     attn_split_name(split), corpus->options.shortest, corpus->options.longest);
+}

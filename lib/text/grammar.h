@@ -1,0 +1,58 @@
+/* The phrases of the English-French grammar. Each function adds its words to both sides. */
+#ifndef ATTN_TEXT_GRAMMAR_H
+#define ATTN_TEXT_GRAMMAR_H
+
+#include "text/sentence.h"
+
+enum { JE, TU, IL, NOUS, VOUS, ILS }; /* places in a conjugation */
+
+/* What verbs, adjectives and relative clauses need to know of a noun phrase. */
+typedef struct attn_subject {
+    int gender, number, person;
+    char kind;     /* of its noun; 'p' for pronouns and names */
+    uint32_t noun; /* for pairs with adjectives and verbs; 0: a pronoun, a name, several nouns */
+    size_t head;   /* its English word */
+    bool is_pronoun;
+} attn_subject;
+
+typedef struct attn_noun_wish {
+    const char *kinds;     /* of the noun */
+    const attn_verb *verb; /* whose object it is, or NULL */
+    bool negated;          /* "de" instead of "un", "des"; "any" instead of "some" */
+    int depth;             /* how deep in clauses and phrases */
+} attn_noun_wish;
+
+typedef enum attn_tense { PRESENT, PAST, FUTURE } attn_tense;
+
+attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_wish wish);
+/* One or two noun phrases. */
+attn_subject attn_nouns(attn_sentence *s, attn_noun_wish wish);
+attn_subject attn_pronoun(attn_sentence *s);
+void attn_preposition_phrase(attn_sentence *s, int depth);
+/* A qualifying adjective that suits and may meet the noun, or NULL. */
+const attn_adjective *attn_adjective_for(attn_sentence *s, char kind, uint32_t noun);
+attn_form attn_agree(const attn_adjective *a, int gender, int number);
+
+/* The verb and all that follows it; `tense` is that of the sentence. */
+void attn_predicate(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
+/* " that" subject verb, of which the noun is the object. */
+void attn_object_relative(attn_sentence *s, const attn_subject *noun);
+/* Subject and predicate. */
+void attn_clause(attn_sentence *s, attn_tense tense, int depth);
+/* All of it, with the full stop. */
+void attn_whole_sentence(attn_sentence *s);
+
+/* Verb forms with negation and adverbs, grammar_verb.c. */
+typedef struct attn_verb_wish {
+    const attn_verb *verb;
+    attn_tense tense;
+    const attn_verb *modal;     /* can, must, want, or NULL: present only */
+    bool negated;               /* not */
+    const attn_adverb *often;   /* often, never, …; or NULL */
+    int object;                 /* a pronoun as the object: 0 to 5 (me … them), -1: none */
+    const attn_subject *before; /* the object that "que" stands for, or NULL */
+} attn_verb_wish;
+/* Returns the place of the English verb. */
+size_t attn_verb_group(attn_sentence *s, const attn_subject *subject, const attn_verb_wish *wish);
+
+#endif

@@ -1,0 +1,220 @@
+/* Noun phrases: determiners, adjectives on their side of the noun, what hangs on it. */
+#include <string.h>
+
+#include "text/grammar.h"
+
+enum { TRIES = 24, DEEPEST = 3 };
+
+/* A determiner by French gender and number; "" where there is none. */
+typedef struct determiner {
+    const char *english[2];   /* by number */
+    const char *french[2][2]; /* by gender and number */
+    bool article, negated;    /* contracts; becomes "de" under negation */
+    double share;
+} determiner;
+
+static const determiner determiners[] = {
+    {{"the", "the"}, {{"le", "les"}, {"la", "les"}}, true, false, 0.42},
+    {{"a", "some"}, {{"un", "des"}, {"une", "des"}}, true, true, 0.26},
+    {{"this", "these"}, {{"ce", "ces"}, {"cette", "ces"}}, false, false, 0.07},
+    {{"my", "my"}, {{"mon", "mes"}, {"ma", "mes"}}, false, false, 0.05},
+    {{"his", "his"}, {{"son", "ses"}, {"sa", "ses"}}, false, false, 0.05},
+    {{"our", "our"}, {{"notre", "nos"}, {"notre", "nos"}}, false, false, 0.04},
+    {{"your", "your"}, {{"votre", "vos"}, {"votre", "vos"}}, false, false, 0.03},
+    {{"their", "their"}, {{"leur", "leurs"}, {"leur", "leurs"}}, false, false, 0.03},
+    {{"every", ""}, {{"chaque", ""}, {"chaque", ""}}, false, false, 0.02},
+    {{"", "two"}, {{"", "deux"}, {"", "deux"}}, false, false, 0.01},
+    {{"", "three"}, {{"", "trois"}, {"", "trois"}}, false, false, 0.01},
+    {{"", "four"}, {{"", "quatre"}, {"", "quatre"}}, false, false, 0.005},
+    {{"", "many"}, {{"", "beaucoup"}, {"", "beaucoup"}}, false, false, 0.005},
+};
+enum { DETERMINERS = sizeof determiners / sizeof *determiners };
+
+/* What a noun phrase consists of, before it is said. */
+typedef struct plan {
+    const attn_noun *noun;
+    const determiner *det;
+    int number;
+    bool de; /* "de" instead of the indefinite article */
+    const attn_adjective *before, *after[2];
+    bool very;
+} plan;
+
+static const attn_noun *pick_noun(attn_sentence *s, const attn_noun_wish *wish) {
+    const attn_lexicon *words = s->words;
+    for (int i = 0; i < 4 * TRIES; i++) {
+        const attn_noun *noun = &words->nouns.items[attn_pick(s, words->nouns.count)];
+        if (strchr(wish->kinds, noun->kind) &&
+            (!wish->verb || attn_may_meet(s, wish->verb->id, noun->id)))
+            return noun;
+    }
+    s->failed = true;
+    return words->nouns.items;
+}
+
+static void pick_determiner(attn_sentence *s, plan *p) {
+    p->number = attn_chance(s, 0.35) ? PLURAL : SINGULAR;
+    double left = (double)attn_pick(s, 1000) / 1000;
+    size_t i = 0;
+    for (; i + 1 < DETERMINERS && left >= determiners[i].share; i++)
+        left -= determiners[i].share;
+    p->det = &determiners[i];
+    if (!*p->det->english[p->number])
+        p->number = !p->number;
+}
+
+const attn_adjective *attn_adjective_for(attn_sentence *s, char kind, uint32_t noun) {
+    const attn_lexicon *words = s->words;
+    for (int i = 0; i < TRIES; i++) {
+        const attn_adjective *a = &words->adjectives.items[attn_pick(s, words->adjectives.count)];
+        if (strchr(a->kinds, kind) && (!noun || attn_may_meet(s, a->id, noun)))
+            return a;
+    }
+    return NULL;
+}
+
+static void pick_adjectives(attn_sentence *s, plan *p) {
+    static const double shares[] = {0.42, 0.25, 0.15};
+    size_t after = 0;
+    for (size_t i = 0; i < 3 && attn_room(s) > 3 && attn_chance(s, shares[i]); i++) {
+        const attn_adjective *a = attn_adjective_for(s, p->noun->kind, p->noun->id);
+        if (!a || a == p->before || a == p->after[0])
+            continue;
+        if (a->before && !p->before)
+            p->before = a;
+        else if (!a->before && after < 2)
+            p->after[after++] = a;
+    }
+    p->very = (p->before || p->after[0]) && attn_chance(s, 0.1);
+}
+
+attn_form attn_agree(const attn_adjective *a, int gender, int number) {
+    return a->french[gender][number];
+}
+
+/* The adjective in French, with its noun as what gives it its form. */
+static void dire_adjective(attn_sentence *s, const plan *p, const attn_adjective *a, size_t english,
+                           size_t noun) {
+    attn_form form = attn_agree(a, p->noun->gender, p->number);
+    size_t place = attn_dire(s, form, english);
+    attn_tie_words(s, place, noun, false);
+    if (place != NO_WORD && a->before && p->noun->gender == MASCULINE && p->number == SINGULAR &&
+        strcmp(a->french_vowel.text, form.text))
+        s->french[place].before_vowel = a->french_vowel.text;
+}
+
+static void dire_determiner(attn_sentence *s, const plan *p, size_t english, size_t noun) {
+    bool de = p->det->negated && (p->de || (p->number == PLURAL && p->before));
+    size_t place =
+        attn_dire_text(s, de ? "de" : p->det->french[p->noun->gender][p->number], english);
+    attn_tie_words(s, place, noun, false);
+    if (place != NO_WORD)
+        s->french[place].article = p->det->article && !de;
+    if (!strcmp(p->det->english[PLURAL], "many"))
+        attn_dire_text(s, "de", english);
+}
+
+/* English: determiner, very, adjectives, noun. French: the second adjective behind the noun is the
+ * one that stands first in English ("a big red round ball": "un gros ballon rond rouge"). */
+static size_t say_noun(attn_sentence *s, const plan *p) {
+    size_t after[2] = {NO_WORD, NO_WORD}, very = NO_WORD, before = NO_WORD, det, noun;
+    const char *article = p->det->english[p->number];
+    det = attn_say_text(s, p->de && p->number == PLURAL && p->det->negated ? "any" : article);
+    if (p->very)
+        very = attn_say_text(s, "very");
+    if (p->before)
+        before = attn_say(s, p->before->english);
+    for (size_t i = 0; i < 2 && p->after[i]; i++)
+        after[i] = attn_say(s, p->after[i]->english);
+    noun = attn_say(s, p->noun->english[p->number]);
+    dire_determiner(s, p, det, noun);
+    if (p->very && p->before)
+        attn_dire_text(s, "très", very);
+    if (p->before)
+        dire_adjective(s, p, p->before, before, noun);
+    attn_dire(s, p->noun->french[p->number], noun);
+    for (size_t i = 2; i-- > 0;)
+        if (p->after[i]) {
+            if (p->very && !p->before && i == 0)
+                attn_dire_text(s, "très", very);
+            dire_adjective(s, p, p->after[i], after[i], noun);
+        }
+    return noun;
+}
+
+static attn_subject say_name(attn_sentence *s) {
+    const attn_noun *name = &s->words->names.items[attn_pick(s, s->words->names.count)];
+    size_t head = attn_say(s, name->english[0]);
+    attn_dire(s, name->french[0], head);
+    return (attn_subject){name->gender, SINGULAR, IL, 'p', 0, head, false};
+}
+
+static void hang_on(attn_sentence *s, const attn_subject *noun, int depth) {
+    if (depth >= DEEPEST || attn_room(s) < 5)
+        return;
+    if (attn_chance(s, 0.16))
+        attn_preposition_phrase(s, depth + 1);
+    else if (attn_room(s) > 6 && attn_chance(s, 0.2)) {
+        if (attn_chance(s, 0.5)) {
+            size_t who = attn_say_text(s, noun->kind == 'p' ? "who" : "that");
+            attn_dire_text(s, "qui", who);
+            attn_predicate(s, noun, (attn_tense)attn_pick(s, 3), depth + 1);
+        } else {
+            attn_object_relative(s, noun);
+        }
+    }
+}
+
+attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_wish wish) {
+    if (strchr(wish.kinds, 'p') && attn_chance(s, 0.18))
+        return say_name(s);
+    plan p = {.noun = pick_noun(s, &wish), .de = wish.negated};
+    pick_determiner(s, &p);
+    pick_adjectives(s, &p);
+    size_t head = say_noun(s, &p);
+    attn_subject out = {p.noun->gender, p.number,   p.number == PLURAL ? ILS : IL,
+                        p.noun->kind,   p.noun->id, head,
+                        false};
+    hang_on(s, &out, wish.depth);
+    return out;
+}
+
+attn_subject attn_nouns(attn_sentence *s, attn_noun_wish wish) {
+    attn_subject first = attn_noun_phrase(s, wish);
+    if (attn_room(s) < 6 || wish.negated || !attn_chance(s, 0.1))
+        return first;
+    size_t and = attn_say_text(s, "and");
+    attn_dire_text(s, "et", and);
+    attn_subject second = attn_noun_phrase(s, wish);
+    bool women = first.gender == FEMININE && second.gender == FEMININE;
+    return (attn_subject){women ? FEMININE : MASCULINE, PLURAL, ILS, 'p', 0, first.head, false};
+}
+
+attn_subject attn_pronoun(attn_sentence *s) {
+    static const struct {
+        const char *english, *french;
+        attn_subject who;
+    } pronouns[] = {
+        {"i", "je", {MASCULINE, SINGULAR, JE, 'p', 0, 0, true}},
+        {"you", "vous", {MASCULINE, PLURAL, VOUS, 'p', 0, 0, true}},
+        {"he", "il", {MASCULINE, SINGULAR, IL, 'p', 0, 0, true}},
+        {"she", "elle", {FEMININE, SINGULAR, IL, 'p', 0, 0, true}},
+        {"we", "nous", {MASCULINE, PLURAL, NOUS, 'p', 0, 0, true}},
+        {"they", "ils", {MASCULINE, PLURAL, ILS, 'p', 0, 0, true}},
+    };
+    size_t i = attn_pick(s, sizeof pronouns / sizeof *pronouns);
+    attn_subject who = pronouns[i].who;
+    who.head = attn_say_text(s, pronouns[i].english);
+    attn_dire_text(s, pronouns[i].french, who.head);
+    return who;
+}
+
+void attn_preposition_phrase(attn_sentence *s, int depth) {
+    const attn_lexicon *words = s->words;
+    const attn_preposition *p = &words->prepositions.items[attn_pick(s, words->prepositions.count)];
+    size_t english = attn_say(s, p->english);
+    attn_dire(s, p->french, english);
+    if (p->second)
+        attn_dire_text(s, p->second, english);
+    attn_noun_phrase(s, (attn_noun_wish){.kinds = p->kinds, .depth = depth});
+}

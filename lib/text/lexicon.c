@@ -1,0 +1,328 @@
+/* Reads the tables of words into nouns, adjectives, verbs with all their forms. The rules here are
+ * those of regular inflection; what they do not give stands in the tables. */
+#include <stdio.h>
+#include <string.h>
+
+#include "text/lexicon.h"
+
+enum { MOST_CELLS = 10, MOST_LETTERS = 64 };
+
+/* One row: its cells in a buffer of its own. */
+typedef struct row {
+    char text[128];
+    char *cells[MOST_CELLS];
+    size_t count;
+    bool small;
+} row;
+
+typedef struct reader {
+    attn_arena *arena;
+    bool failed; /* out of memory */
+} reader;
+
+static bool next_row(const char **table, row *out) {
+    size_t length = strcspn(*table, "\n");
+    if (!length)
+        return false;
+    out->small = **table == '+';
+    const char *from = *table + out->small;
+    size_t size = length - out->small;
+    if (size >= sizeof out->text)
+        size = sizeof out->text - 1;
+    memcpy(out->text, from, size);
+    out->text[size] = 0;
+    *table += length + 1;
+    out->count = 0;
+    char *rest = out->text, *cell;
+    while (out->count < MOST_CELLS && (cell = strsep(&rest, " ")))
+        out->cells[out->count++] = cell;
+    return true;
+}
+
+static size_t count_rows(const char *table, bool small) {
+    size_t count = 0;
+    row r;
+    while (next_row(&table, &r))
+        count += r.small || !small;
+    return count;
+}
+
+static const char *keep(reader *in, const char *text) {
+    char *copy = attn_arena_text(in->arena, text, strlen(text));
+    in->failed |= !copy;
+    return copy ? copy : "";
+}
+
+static const char *join(reader *in, const char *stem, size_t length, const char *ending) {
+    char text[2 * MOST_LETTERS];
+    snprintf(text, sizeof text, "%.*s%s", (int)length, stem, strcmp(ending, "_") ? ending : "");
+    return keep(in, text);
+}
+
+static bool ends(const char *word, const char *ending) {
+    size_t n = strlen(word), m = strlen(ending);
+    return n >= m && !strcmp(word + n - m, ending);
+}
+
+static bool one_of(const char *word, const char *const *list) {
+    for (; *list; list++)
+        if (!strncmp(word, *list, strlen(*list)))
+            return true;
+    return false;
+}
+
+/* A number for pairs of words that is the same in both settings (FNV-1a). */
+static uint32_t number(const char *text) {
+    uint32_t hash = 2166136261u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 16777619u;
+    return hash;
+}
+
+/* An English word: the spelling decides, the star turns it round. */
+static attn_form english(reader *in, const char *text) {
+    bool star = *text == '*';
+    text += star;
+    return (attn_form){keep(in, text), !strchr("aeiou", *text) == star};
+}
+
+static attn_form french(reader *in, const char *text) {
+    static const char *const vowels[] = {"a", "e", "i", "o", "u", "y", "h", "â", "à",
+                                         "é", "è", "ê", "î", "ô", "û", "œ", NULL};
+    bool star = *text == '*';
+    text += star;
+    return (attn_form){keep(in, text), !star && one_of(text, vowels)};
+}
+
+static attn_form with(reader *in, attn_form word, size_t letters, const char *ending) {
+    return (attn_form){join(in, word.text, letters, ending), word.vowel};
+}
+
+/* cat cats, box boxes, city cities; of verbs too: wash washes, cry cries. */
+static attn_form english_s(reader *in, attn_form word) {
+    size_t n = strlen(word.text);
+    if (ends(word.text, "y") && n > 1 && !strchr("aeou", word.text[n - 2]))
+        return with(in, word, n - 1, "ies");
+    bool hisses = ends(word.text, "s") || ends(word.text, "x") || ends(word.text, "ch") ||
+                  ends(word.text, "sh") || ends(word.text, "z") || ends(word.text, "go");
+    return with(in, word, n, hisses ? "es" : "s");
+}
+
+static attn_form english_ed(reader *in, attn_form word) {
+    size_t n = strlen(word.text);
+    if (ends(word.text, "y") && n > 1 && !strchr("aeou", word.text[n - 2]))
+        return with(in, word, n - 1, "ied");
+    return with(in, word, n, ends(word.text, "e") ? "d" : "ed");
+}
+
+static attn_form french_plural(reader *in, attn_form word) {
+    size_t n = strlen(word.text);
+    if (ends(word.text, "s") || ends(word.text, "x") || ends(word.text, "z"))
+        return word;
+    if (ends(word.text, "al"))
+        return with(in, word, n - 2, "aux");
+    return with(in, word, n, ends(word.text, "eau") ? "x" : "s");
+}
+
+static attn_form french_feminine(reader *in, attn_form word) {
+    return ends(word.text, "e") ? word : with(in, word, strlen(word.text), "e");
+}
+
+/* The cell's first form, and where its next one begins, or NULL. */
+static char *split(char *cell) {
+    char *slash = strchr(cell, '/');
+    if (slash)
+        *slash++ = 0;
+    return slash;
+}
+
+static bool read_noun(reader *in, row *r, attn_noun *out) {
+    if (r->count != 4)
+        return false;
+    char *plurals[2] = {split(r->cells[0]), split(r->cells[1])};
+    out->english[SINGULAR] = english(in, r->cells[0]);
+    out->english[PLURAL] =
+        plurals[0] ? english(in, plurals[0]) : english_s(in, out->english[SINGULAR]);
+    out->french[SINGULAR] = french(in, r->cells[1]);
+    out->french[PLURAL] = plurals[1] ? (attn_form){keep(in, plurals[1]), out->french[0].vowel}
+                                     : french_plural(in, out->french[SINGULAR]);
+    out->gender = *r->cells[2] == 'f' ? FEMININE : MASCULINE;
+    out->kind = *r->cells[3];
+    out->id = number(out->english[SINGULAR].text);
+    return true;
+}
+
+static bool read_name(reader *in, row *r, attn_noun *out) {
+    if (r->count != 3)
+        return false;
+    *out = (attn_noun){.gender = *r->cells[2] == 'f' ? FEMININE : MASCULINE, .kind = 'n'};
+    out->english[0] = out->english[1] = english(in, r->cells[0]);
+    out->french[0] = out->french[1] = french(in, r->cells[1]);
+    return true;
+}
+
+static bool read_adjective(reader *in, row *r, attn_adjective *out) {
+    if (r->count != 4)
+        return false;
+    char *feminine = split(r->cells[1]), *vowel = feminine ? split(feminine) : NULL;
+    out->english = english(in, r->cells[0]);
+    attn_form male = french(in, r->cells[1]);
+    attn_form female = feminine ? french(in, feminine) : french_feminine(in, male);
+    female.vowel = male.vowel;
+    out->french[MASCULINE][SINGULAR] = male;
+    out->french[MASCULINE][PLURAL] = french_plural(in, male);
+    out->french[FEMININE][SINGULAR] = female;
+    out->french[FEMININE][PLURAL] = french_plural(in, female);
+    out->french_vowel = vowel ? french(in, vowel) : male;
+    out->before = *r->cells[2] == 'b';
+    out->kinds = keep(in, r->cells[3]);
+    out->id = number(out->english.text);
+    return true;
+}
+
+/* The endings behind the bar of an infinitive. */
+static bool find_endings(const char *key, row *out) {
+    const char *table = attn_lexicon_endings;
+    while (next_row(&table, out))
+        if (!strcmp(out->cells[0], key))
+            return out->count == 9;
+    return false;
+}
+
+static attn_form inflect(reader *in, const char *stem, const char *ending, bool hard) {
+    char text[2 * MOST_LETTERS];
+    snprintf(text, sizeof text, "%s%s%s", hard ? "*" : "", stem, strcmp(ending, "_") ? ending : "");
+    return french(in, text);
+}
+
+static bool conjugate(reader *in, char *infinitive, attn_verb *out) {
+    static const char *const future[6] = {"ai", "as", "a", "ons", "ez", "ont"};
+    row endings;
+    bool hard = *infinitive == '*';
+    char *stem = infinitive + hard, *bar = strchr(stem, '|'), text[MOST_LETTERS];
+    if (!bar || !find_endings(bar + 1, &endings))
+        return false;
+    *bar = 0;
+    for (size_t i = 0; i < 6; i++) {
+        out->present[i] = inflect(in, stem, endings.cells[1 + i], hard);
+        snprintf(text, sizeof text, "%.30s%.30s", endings.cells[8], future[i]);
+        out->future[i] = inflect(in, stem, text, hard);
+    }
+    attn_form male = inflect(in, stem, endings.cells[7], hard);
+    attn_form female = with(in, male, strlen(male.text), "e");
+    /* dû loses its accent with any ending: due, dus, dues; no verb of the tables inflects it */
+    out->participle[MASCULINE][SINGULAR] = male;
+    out->participle[MASCULINE][PLURAL] = french_plural(in, male);
+    out->participle[FEMININE][SINGULAR] = female;
+    out->participle[FEMININE][PLURAL] = with(in, female, strlen(female.text), "s");
+    out->infinitive = inflect(in, stem, bar + 1, hard);
+    return true;
+}
+
+static const char *preposition(reader *in, const row *r, size_t cell) {
+    return r->count > cell && strcmp(r->cells[cell], "-") ? keep(in, r->cells[cell]) : NULL;
+}
+
+static bool read_verb(reader *in, row *r, attn_verb *out) {
+    if (r->count < 2)
+        return false;
+    char *past = split(r->cells[0]);
+    out->base = english(in, r->cells[0]);
+    bool have = !strcmp(out->base.text, "have");
+    out->third = have ? english(in, "has") : english_s(in, out->base);
+    out->past = past ? english(in, past) : english_ed(in, out->base);
+    out->kinds = keep(in, r->count > 2 ? r->cells[2] : "");
+    out->english_to = preposition(in, r, 3);
+    out->french_to = preposition(in, r, 4);
+    out->etre = r->count == 3 && !strcmp(r->cells[2], "!");
+    out->id = number(out->base.text);
+    return conjugate(in, r->cells[1], out);
+}
+
+static bool read_going(reader *in, row *r, attn_verb *out) {
+    if (r->count != 4 || !read_verb(in, r, out))
+        return false;
+    out->kinds = "l";
+    out->english_to = preposition(in, r, 2);
+    out->french_to = preposition(in, r, 3);
+    out->etre = true;
+    return true;
+}
+
+static bool read_adverb(reader *in, row *r, attn_adverb *out) {
+    if (r->count < 2)
+        return false;
+    *out = (attn_adverb){english(in, r->cells[0]), french(in, r->cells[1]), r->count > 2};
+    return true;
+}
+
+static bool read_preposition(reader *in, row *r, attn_preposition *out) {
+    if (r->count < 3)
+        return false;
+    *out = (attn_preposition){english(in, r->cells[0]), french(in, r->cells[1]),
+                              preposition(in, r, 3), keep(in, r->cells[2])};
+    return true;
+}
+
+/* Rows of `table` behind those that `list` has; its items have room for them. */
+#define FILL(list, table, read)                                                                    \
+    do {                                                                                           \
+        const char *rest_ = (table);                                                               \
+        for (row r_; !in.failed && next_row(&rest_, &r_);)                                         \
+            if ((r_.small || !small) && !read(&in, &r_, &(list).items[(list).count++]))            \
+                return attn_fail(err, ATTN_EARG, "lexicon", "a row does not read: %.80s",          \
+                                 r_.text);                                                         \
+    } while (0)
+
+#define READ(list, table, read)                                                                    \
+    do {                                                                                           \
+        (list).items = attn_arena_zeroed(arena, count_rows((table), small), sizeof *(list).items); \
+        in.failed |= !(list).items;                                                                \
+        FILL(list, table, read);                                                                   \
+    } while (0)
+
+static attn_status read_nouns(attn_lexicon *out, bool small, attn_arena *arena, reader *state,
+                              attn_error *err) {
+    reader in = *state;
+    const char *tables[] = {attn_lexicon_people, attn_lexicon_places, attn_lexicon_things};
+    size_t count = 0;
+    for (size_t i = 0; i < 3; i++)
+        count += count_rows(tables[i], small);
+    out->nouns.items = attn_arena_zeroed(arena, count, sizeof *out->nouns.items);
+    in.failed |= !out->nouns.items;
+    for (size_t i = 0; i < 3; i++)
+        FILL(out->nouns, tables[i], read_noun);
+    *state = in;
+    return ATTN_OK;
+}
+
+static bool read_auxiliary(reader *in, const char *text, attn_verb *out) {
+    row r;
+    return next_row(&text, &r) && read_verb(in, &r, out);
+}
+
+attn_status attn_lexicon_read(attn_lexicon *out, bool small, attn_arena *arena, attn_error *err) {
+    *out = (attn_lexicon){0};
+    reader in = {.arena = arena};
+    attn_status status = read_nouns(out, small, arena, &in, err);
+    if (status)
+        return status;
+    READ(out->names, attn_lexicon_names, read_name);
+    READ(out->adjectives, attn_lexicon_adjectives, read_adjective);
+    READ(out->acting, attn_lexicon_acting, read_verb);
+    READ(out->alone, attn_lexicon_alone, read_verb);
+    READ(out->going, attn_lexicon_going, read_going);
+    READ(out->giving, attn_lexicon_giving, read_verb);
+    READ(out->saying, attn_lexicon_saying, read_verb);
+    READ(out->manner, attn_lexicon_manner, read_adverb);
+    READ(out->often, attn_lexicon_often, read_adverb);
+    READ(out->prepositions, attn_lexicon_prepositions, read_preposition);
+    bool ok = read_auxiliary(&in, "can/could |pouvoir\n", &out->can) &&
+              read_auxiliary(&in, "must |devoir\n", &out->must) &&
+              read_auxiliary(&in, "want |vouloir\n", &out->want) &&
+              read_auxiliary(&in, "be/was |être\n", &out->be) &&
+              read_auxiliary(&in, "have/had |avoir\n", &out->have);
+    if (in.failed)
+        return attn_fail(err, ATTN_ENOMEM, "lexicon", "no memory for the words");
+    return ok ? ATTN_OK : attn_fail(err, ATTN_EARG, "lexicon", "an auxiliary does not read");
+}

@@ -1,0 +1,148 @@
+/* Building a sentence pair, and what French does where two words meet: elision (l'arbre, qu'il,
+ * n'a), forms before vowels (cet, mon amie, vieil), contraction (du, des, au, aux). */
+#include <string.h>
+
+#include "attn/rng.h"
+#include "text/sentence.h"
+
+bool attn_chance(attn_sentence *s, double p) {
+    return attn_rng_uniform(s->seed, s->drawn++) < p;
+}
+
+size_t attn_pick(attn_sentence *s, size_t n) {
+    return (size_t)(attn_rng_uniform(s->seed, s->drawn++) * (double)n);
+}
+
+size_t attn_room(const attn_sentence *s) {
+    return s->wanted > s->english_count ? s->wanted - s->english_count : 0;
+}
+
+bool attn_never_meet(uint32_t first, uint32_t second) {
+    return attn_rng_bits((uint64_t)first << 32 | second, 0) % 10 == 0;
+}
+
+bool attn_may_meet(attn_sentence *s, uint32_t first, uint32_t second) {
+    if (!attn_never_meet(first, second))
+        return true;
+    s->held_out = true;
+    return s->split == ATTN_HELD_OUT;
+}
+
+static size_t add(attn_sentence *s, attn_spoken *side, size_t *count, attn_form form) {
+    if (*count == ATTN_PAIR_WORDS) {
+        s->failed = true;
+        return NO_WORD;
+    }
+    side[*count] = (attn_spoken){.form = form};
+    return (*count)++;
+}
+
+size_t attn_say(attn_sentence *s, attn_form form) {
+    size_t place = add(s, s->english, &s->english_count, form);
+    if (place != NO_WORD && !strcmp(form.text, "a"))
+        s->english[place].before_vowel = "an";
+    return place;
+}
+
+size_t attn_dire(attn_sentence *s, attn_form form, size_t english) {
+    static const struct {
+        const char *text, *before_vowel;
+    } forms[] = {
+        {"le", "l'"}, {"la", "l'"},   {"je", "j'"},  {"me", "m'"},  {"ne", "n'"},
+        {"de", "d'"}, {"que", "qu'"}, {"ce", "cet"}, {"ma", "mon"}, {"sa", "son"},
+    };
+    size_t place = add(s, s->french, &s->french_count, form);
+    for (size_t i = 0; place != NO_WORD && i < sizeof forms / sizeof *forms; i++)
+        if (!strcmp(form.text, forms[i].text))
+            s->french[place].before_vowel = forms[i].before_vowel;
+    attn_tie_words(s, place, english, true);
+    return place;
+}
+
+size_t attn_say_text(attn_sentence *s, const char *text) {
+    return attn_say(s, (attn_form){text, strchr("aeiou", *text) != NULL});
+}
+
+size_t attn_dire_text(attn_sentence *s, const char *text, size_t english) {
+    bool vowel = strchr("aeiou", *text) || !strncmp(text, "é", 2) || !strncmp(text, "ê", 2);
+    return attn_dire(s, (attn_form){text, vowel}, english);
+}
+
+void attn_tie_words(attn_sentence *s, size_t french, size_t english, bool sure) {
+    if (french == NO_WORD || english == NO_WORD)
+        return;
+    attn_spoken *word = &s->french[french];
+    for (size_t i = 0; i < word->tie_count; i++)
+        if (word->ties[i].word == english) {
+            word->ties[i].sure |= sure;
+            return;
+        }
+    if (word->tie_count == MOST_TIES)
+        s->failed = true;
+    else
+        word->ties[word->tie_count++] = (attn_tie){english, sure};
+}
+
+static bool is(const attn_spoken *word, const char *text) {
+    return !strcmp(word->form.text, text);
+}
+
+/* The word at i + 1 becomes part of the one at i, which is now `text`. */
+static void merge(attn_sentence *s, size_t i, const char *text) {
+    attn_spoken *word = &s->french[i], next = word[1];
+    word->form = (attn_form){text, false};
+    for (size_t k = 0; k < next.tie_count; k++)
+        attn_tie_words(s, i, next.ties[k].word, next.ties[k].sure);
+    memmove(word + 1, word + 2, (s->french_count - i - 2) * sizeof *word);
+    s->french_count--;
+}
+
+/* de + des is de ("des amis", but "parle d'amis"): before elision. */
+static void drop_partitives(attn_sentence *s) {
+    for (size_t i = 0; i + 1 < s->french_count; i++)
+        if (is(&s->french[i], "de") && s->french[i + 1].article && is(&s->french[i + 1], "des"))
+            merge(s, i, "de");
+}
+
+static void elide(attn_spoken *words, size_t count) {
+    for (size_t i = 0; i + 1 < count; i++)
+        if (words[i].before_vowel && words[i + 1].form.vowel)
+            words[i].form.text = words[i].before_vowel;
+}
+
+static void contract(attn_sentence *s) {
+    for (size_t i = 0; i + 1 < s->french_count; i++) {
+        const attn_spoken *word = &s->french[i], *next = word + 1;
+        bool de = is(word, "de"), a = is(word, "à");
+        if (!next->article || (!de && !a))
+            continue;
+        if (is(next, "le"))
+            merge(s, i, de ? "du" : "au");
+        else if (is(next, "les"))
+            merge(s, i, de ? "des" : "aux");
+    }
+}
+
+static void put_links(const attn_sentence *s, attn_pair *out) {
+    out->link_count = 0;
+    for (size_t t = 0; t < s->french_count; t++)
+        for (size_t w = 0; w < s->english_count; w++)
+            for (size_t k = 0; k < s->french[t].tie_count; k++)
+                if (s->french[t].ties[k].word == w && out->link_count < ATTN_PAIR_LINKS)
+                    out->links[out->link_count++] =
+                        (attn_link){(uint16_t)w, (uint16_t)t, s->french[t].ties[k].sure};
+}
+
+void attn_sentence_finish(attn_sentence *s, attn_pair *out) {
+    drop_partitives(s);
+    elide(s->french, s->french_count);
+    elide(s->english, s->english_count);
+    contract(s);
+    for (size_t i = 0; i < s->english_count; i++)
+        out->source[i] = s->english[i].form.text;
+    for (size_t i = 0; i < s->french_count; i++)
+        out->target[i] = s->french[i].form.text;
+    out->source_count = s->english_count;
+    out->target_count = s->french_count;
+    put_links(s, out);
+}

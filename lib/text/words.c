@@ -1,0 +1,140 @@
+/* Text to words and back. utf8proc knows the categories, lower case and composition of Unicode;
+ * this file is its one user. */
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#include "attn/vocabulary.h"
+
+typedef struct cursor {
+    const char *text;
+    size_t size, at;
+    attn_language language;
+} cursor;
+
+/* The character at a byte offset and its size; 0 at the end or where there is no UTF-8. */
+static size_t peek(const cursor *c, size_t at, int32_t *out) {
+    if (at >= c->size)
+        return 0;
+    utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)c->text + at,
+                                          (utf8proc_ssize_t)(c->size - at), out);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static bool is_apostrophe(int32_t c) {
+    return c == '\'' || c == 0x2019;
+}
+
+static bool is_letter(int32_t c) {
+    utf8proc_category_t kind = utf8proc_category(c);
+    return (kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_NO);
+}
+
+static bool is_blank(int32_t c) {
+    utf8proc_category_t kind = utf8proc_category(c);
+    return kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF ||
+           (kind >= UTF8PROC_CATEGORY_ZS && kind <= UTF8PROC_CATEGORY_ZP);
+}
+
+/* "aujourd'hui" is one word although an apostrophe is in it. */
+static bool joins(const cursor *c, size_t begin, size_t at) {
+    static const char before[] = "aujourd";
+    if (at - begin != sizeof before - 1)
+        return false;
+    for (size_t i = 0; before[i]; i++)
+        if ((c->text[begin + i] | 0x20) != before[i])
+            return false;
+    return true;
+}
+
+/* The end of the word that begins at `begin` with a letter. */
+static size_t word_end(const cursor *c, size_t begin) {
+    int32_t now, next;
+    size_t at = begin, n;
+    while ((n = peek(c, at, &now))) {
+        if (is_letter(now)) {
+            at += n;
+            continue;
+        }
+        size_t more = peek(c, at + n, &next);
+        bool inside = at > begin && more && is_letter(next);
+        if (!inside || (now != '-' && !is_apostrophe(now)))
+            return at;
+        at += n;
+        if (is_apostrophe(now) && c->language == ATTN_FRENCH && !joins(c, begin, at - n))
+            return at;
+    }
+    return at;
+}
+
+static utf8proc_int32_t lower(utf8proc_int32_t c, void *ctx) {
+    (void)ctx;
+    return c == 0x2019 ? '\'' : utf8proc_tolower(c);
+}
+
+static bool normalise(const char *text, size_t n, attn_arena *arena, attn_token *out) {
+    utf8proc_uint8_t *made = NULL;
+    utf8proc_ssize_t size =
+        utf8proc_map_custom((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)n, &made,
+                            (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE), lower, NULL);
+    if (size >= 0) {
+        out->text = attn_arena_text(arena, (const char *)made, (size_t)size);
+        out->size = (size_t)size;
+    }
+    free(made);
+    return size >= 0 && out->text;
+}
+
+/* The next word's bytes; false at the end of the text, or before what is no UTF-8. */
+static bool next(cursor *c, size_t *begin, size_t *end) {
+    int32_t now;
+    size_t n;
+    while ((n = peek(c, c->at, &now)) && is_blank(now))
+        c->at += n;
+    if (!n)
+        return false;
+    *begin = c->at;
+    *end = c->at = is_letter(now) ? word_end(c, c->at) : c->at + n;
+    return true;
+}
+
+attn_status attn_words_split(const char *text, size_t size, attn_language language,
+                             attn_arena *arena, attn_token **tokens, size_t *count,
+                             attn_error *err) {
+    size_t total = 0, begin, end;
+    cursor c = {text, size, 0, language};
+    while (next(&c, &begin, &end))
+        total++;
+    if (c.at < size)
+        return attn_fail(err, ATTN_EVALUE, "text", "expected UTF-8, byte %zu is not", c.at);
+    attn_token *list = attn_arena_zeroed(arena, total ? total : 1, sizeof *list);
+    c.at = 0;
+    for (size_t i = 0; list && i < total && next(&c, &begin, &end); i++) {
+        list[i].begin = begin, list[i].end = end;
+        if (!normalise(text + begin, end - begin, arena, &list[i]))
+            list = NULL;
+    }
+    if (!list)
+        return attn_fail(err, ATTN_ENOMEM, "text", "no memory for %zu words", total);
+    *tokens = list;
+    *count = total;
+    return ATTN_OK;
+}
+
+const char *attn_words_join(const char *const *words, size_t count, attn_arena *arena) {
+    size_t size = 1;
+    for (size_t i = 0; i < count; i++)
+        size += strlen(words[i]) + 1;
+    char *out = attn_arena_take(arena, size), *at = out;
+    for (size_t i = 0; out && i < count; i++) {
+        size_t n = strlen(words[i]);
+        bool tight = at == out || at[-1] == '\'' || (n == 1 && strchr(".,;:!?)", *words[i]));
+        if (!tight)
+            *at++ = ' ';
+        memcpy(at, words[i], n);
+        at += n;
+    }
+    if (out)
+        *at = 0;
+    return out;
+}

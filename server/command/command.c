@@ -1,0 +1,30 @@
+/* The table of commands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "command/command.h"
+
+static const struct {
+    const char *name;
+    srv_command_run *run;
+    const char *doc;
+} commands[] = {
+    {"corpus", srv_command_corpus, "print sentence pairs with their alignments"},
+};
+
+srv_command_run *srv_command_find(const char *name) {
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(name, commands[i].name))
+            return commands[i].run;
+    return NULL;
+}
+
+void srv_command_print_all(void) {
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        printf("  attnd %-20s %s\n", commands[i].name, commands[i].doc);
+}
+
+int srv_command_fail(const char *command, const attn_error *err) {
+    fprintf(stderr, "attnd %s: %s%s%s\n", command, err->where, *err->where ? ": " : "", err->text);
+    return 1;
+}

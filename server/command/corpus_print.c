@@ -1,0 +1,140 @@
+/* `attnd corpus`: sentence pairs with alignments, to look at or to train other programs on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "command/command.h"
+#include "wire/escape.h"
+
+typedef struct wishes {
+    attn_corpus_options corpus;
+    const char *task, *split, *format;
+    size_t count, from;
+    bool baselines;
+} wishes;
+
+static void print_words(const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        printf("%s%s", i ? " " : "", words[i]);
+}
+
+/* As alignment files have it: "source-target" for a sure link, "source?target" for a possible one.
+ */
+static void print_tsv(const attn_pair *p) {
+    print_words(p->source, p->source_count);
+    putchar('\t');
+    print_words(p->target, p->target_count);
+    putchar('\t');
+    for (size_t i = 0; i < p->link_count; i++)
+        printf("%s%d%c%d", i ? " " : "", p->links[i].source, p->links[i].sure ? '-' : '?',
+               p->links[i].target);
+    putchar('\n');
+}
+
+static void print_list(const char *name, const char *const *words, size_t count) {
+    char text[64 * SRV_ESCAPE_MOST];
+    printf("\"%s\":[", name);
+    for (size_t i = 0; i < count; i++) {
+        size_t n = strlen(words[i]);
+        *srv_escape(text, words[i], n < 64 ? n : 63) = 0;
+        printf("%s\"%s\"", i ? "," : "", text);
+    }
+    putchar(']');
+}
+
+static void print_links(const attn_pair *p, bool sure) {
+    const char *between = "";
+    printf("\"%s\":[", sure ? "sure" : "possible");
+    for (size_t i = 0; i < p->link_count; i++)
+        if (p->links[i].sure == sure) {
+            printf("%s[%d,%d]", between, p->links[i].source, p->links[i].target);
+            between = ",";
+        }
+    putchar(']');
+}
+
+static void print_json(const attn_pair *p) {
+    putchar('{');
+    print_list("source", p->source, p->source_count);
+    putchar(',');
+    print_list("target", p->target, p->target_count);
+    putchar(',');
+    print_links(p, true);
+    putchar(',');
+    print_links(p, false);
+    puts("}");
+}
+
+static int print_pairs(const wishes *w, const attn_corpus *corpus, attn_split split) {
+    static attn_pair pair; /* 15 KB; one command a process */
+    attn_error err;
+    for (size_t i = 0; i < w->count; i++) {
+        if (attn_corpus_pair(corpus, split, w->from + i, &pair, &err))
+            return srv_command_fail("corpus", &err);
+        if (*w->format == 'j')
+            print_json(&pair);
+        else
+            print_tsv(&pair);
+    }
+    return ferror(stdout) != 0;
+}
+
+static int print_baselines(const attn_corpus *corpus, attn_arena *arena) {
+    enum { PAIRS = 20000, SENTENCES = 1000 };
+    attn_baselines b;
+    attn_error err;
+    if (attn_corpus_baselines(corpus, PAIRS, SENTENCES, arena, &b, &err))
+        return srv_command_fail("corpus", &err);
+    printf("BLEU on %d held-out sentences: dictionary word by word %.2f, copying %.2f\n", SENTENCES,
+           b.dictionary, b.copy);
+    return 0;
+}
+
+static int run(const wishes *w, attn_arena *arena) {
+    attn_corpus *corpus;
+    attn_split split;
+    attn_error err;
+    attn_corpus_options options = w->corpus;
+    if (!attn_task_parse(w->task, &options.task) || !attn_split_parse(w->split, &split) ||
+        (strcmp(w->format, "tsv") && strcmp(w->format, "json"))) {
+        fputs("attnd corpus: --task is en-fr, copy, reverse or sort; --split train, validation or "
+              "held-out; --format tsv or json\n",
+              stderr);
+        return 2;
+    }
+    if (attn_corpus_new(&options, arena, &corpus, &err))
+        return srv_command_fail("corpus", &err) + (err.code == ATTN_EVALUE);
+    return w->baselines ? print_baselines(corpus, arena) : print_pairs(w, corpus, split);
+}
+
+int srv_command_corpus(int argc, char **argv) {
+    wishes w = {.corpus = attn_corpus_defaults(),
+                .task = "en-fr",
+                .split = "train",
+                .format = "tsv",
+                .count = 10};
+    const srv_option table[] = {
+        {"task", SRV_OPTION_TEXT, &w.task, "en-fr, copy, reverse or sort"},
+        {"split", SRV_OPTION_TEXT, &w.split, "train, validation or held-out"},
+        {"count", SRV_OPTION_SIZE, &w.count, "how many pairs"},
+        {"from", SRV_OPTION_SIZE, &w.from, "index of the first"},
+        {"format", SRV_OPTION_TEXT, &w.format,
+         "tsv: source, target, links; or json: a line a pair"},
+        {"large", SRV_OPTION_FLAG, &w.corpus.large, "all words of the lexicon"},
+        {"seed", SRV_OPTION_SEED, &w.corpus.seed, "another corpus"},
+        {"shortest", SRV_OPTION_SIZE, &w.corpus.shortest, "source words at least"},
+        {"longest", SRV_OPTION_SIZE, &w.corpus.longest, "source words at most"},
+        {"skew", SRV_OPTION_NUMBER, &w.corpus.skew, "above 1: more short sentences"},
+        {"symbols", SRV_OPTION_SIZE, &w.corpus.symbols, "numbers of copy, reverse and sort"},
+        {"baselines", SRV_OPTION_FLAG, &w.baselines,
+         "BLEU of a word-by-word dictionary and of copying instead"},
+        {0},
+    };
+    int code = srv_options_read(
+        table, "Sentence pairs of the built-in corpora, with gold alignments.", argc, argv);
+    if (code)
+        return code - 1;
+    attn_arena *arena = attn_arena_new((size_t)1 << 30);
+    code = arena ? run(&w, arena) : 1;
+    attn_arena_free(arena);
+    return code;
+}
