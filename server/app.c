@@ -67,8 +67,10 @@ static int open_ops(srv_app *app, bool port_is_free_choice) {
     return failed ? cannot_listen(config->ops_listen, failed) : 0;
 }
 
+/* The threads of the daemons inherit what this one asks for. */
 static int open_daemons(srv_app *app) {
     srv_address address;
+    srv_host_be_prompt();
     int code = open_address("listen", app->config->listen, &address);
     if (code)
         return code;

@@ -16,6 +16,11 @@ uint64_t srv_host_memory(const char *root);
 /* A whole file, NUL-terminated, from malloc. 0 or an errno value. */
 int srv_read_file(const char *path, char **text, size_t *size);
 
+/* This thread, and those that it starts from now on, do little at a time and are waited for: they
+ * get the processor soon, and for a short turn, beside threads that compute. Their share of it
+ * stays what it is, and so does that of other programs. Linux before 6.12 takes no notice. */
+void srv_host_be_prompt(void);
+
 /* Raise the soft limit of open files to the hard one. */
 void srv_host_raise_files(void);
 /* Resident memory of this process in bytes, open file descriptors; 0 when unknown. */

@@ -135,12 +135,24 @@ void *attn_block_take(size_t size) {
     return b ? (char *)b + ATTN_ALIGN : NULL;
 }
 
-/* Free kept blocks, oldest first, until at most `most` bytes are kept. */
-static void shrink(size_t most) {
+/* Take out kept blocks, oldest first, until at most `most` bytes are kept; a list by `next`. */
+static block *shrink(size_t most) {
+    block *out = NULL;
     while (kept.bytes > most) {
         block *b = kept.oldest;
         take_out(b);
-        block_free(b);
+        b->next = out;
+        out = b;
+    }
+    return out;
+}
+
+/* Without the lock: unmapping takes milliseconds, in which others may want a block. */
+static void free_all(block *list) {
+    while (list) {
+        block *next = list->next;
+        block_free(list);
+        list = next;
     }
 }
 
@@ -155,9 +167,10 @@ void attn_block_give(void *p) {
     size_t size;
     const size_t class = class_of(b->size, &size);
     pthread_mutex_lock(&kept.mutex);
-    shrink(kept.most - b->size);
+    block *out = shrink(kept.most - b->size);
     put_in(b, class);
     pthread_mutex_unlock(&kept.mutex);
+    free_all(out);
 }
 
 size_t attn_block_size(const void *p) {
@@ -166,6 +179,7 @@ size_t attn_block_size(const void *p) {
 
 void attn_block_trim(void) {
     pthread_mutex_lock(&kept.mutex);
-    shrink(0);
+    block *out = shrink(0);
     pthread_mutex_unlock(&kept.mutex);
+    free_all(out);
 }

@@ -8,7 +8,10 @@
 #include <sys/uio.h>
 
 enum { HEAD_ROOM = 2048 };
-#define LINGER_NS 1000000000
+/* How long a client that was refused in its body may be silent, and how long it may go on sending,
+ * before the connection is reset. */
+#define SILENT_NS 3000000000
+#define LINGER_NS 30000000000
 
 bool srv_link_claim(srv_link *link) {
     int reading = SRV_READING;
@@ -77,5 +80,12 @@ void srv_cut_body(srv_exchange *x) {
         return;
     send_past(x->link, x->req.id, &x->req.reply);
     shutdown(x->link->fd, x->link->plain ? SHUT_WR : SHUT_RDWR);
-    atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + LINGER_NS, memory_order_relaxed);
+    x->link->cut_ns = attn_now_ns();
+    srv_cut_linger(x);
+}
+
+void srv_cut_linger(srv_exchange *x) {
+    int64_t silent = attn_now_ns() + SILENT_NS, last = x->link->cut_ns + LINGER_NS;
+    atomic_store_explicit(&x->link->deadline_ns, silent < last ? silent : last,
+                          memory_order_relaxed);
 }

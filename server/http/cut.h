@@ -22,5 +22,7 @@ void srv_cut_slow(srv_link *link);
 /* x is refused in the middle of its body: its reply. Nothing happens when it is cut already. On the
  * HTTP thread. */
 void srv_cut_body(srv_exchange *x);
+/* More of the body of x, which is cut, has come: its client is not silent. On the HTTP thread. */
+void srv_cut_linger(srv_exchange *x);
 
 #endif

@@ -52,6 +52,7 @@ struct srv_link {
     _Atomic int64_t deadline_ns; /* the watcher closes the socket after this; 0 = none */
     atomic_uint turn;            /* odd: between requests; even: a request is under way */
     atomic_int stage;            /* SRV_READING, …: http/cut.h */
+    int64_t cut_ns;              /* since when it is cut, for the HTTP thread */
     srv_exchange *suspended;
     /* The watcher's own, for a header that has begun to come in: */
     unsigned seen_turn;

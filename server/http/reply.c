@@ -27,12 +27,24 @@ static bool add_timing(srv_exchange *x, struct MHD_Response *response) {
     return add(response, "Server-Timing", text);
 }
 
-/* FNV-1a, 64 bits: tells two states of a document apart, which is all a strong tag must. */
+/* As FNV-1a, but 8 bytes a step, for documents of 200 KB are hashed on the HTTP thread. Tells two
+ * states of a document apart, which is all a strong tag must: every step is one to one. */
+static uint64_t mix(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 32;
+}
+
 static uint64_t hash_of(uint64_t hash, const void *data, size_t size) {
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
+    const char *bytes = data;
+    uint64_t word;
+    for (; size >= sizeof word; bytes += sizeof word, size -= sizeof word) {
+        memcpy(&word, bytes, sizeof word);
+        hash = mix(hash, word);
+    }
+    word = 0;
+    if (size)
+        memcpy(&word, bytes, size);
+    return mix(hash, word ^ (uint64_t)size << 56);
 }
 
 static void make_tag(const srv_reply *reply, char tag[20]) {

@@ -99,7 +99,11 @@ static bool swallow(srv_exchange *x, size_t size) {
     bool is_long = x->facts.length > x->bytes_in + SRV_SWALLOW_BYTES;
     if (is_long || x->swallowed > SRV_SWALLOW_BYTES)
         srv_cut_body(x);
-    return x->swallowed <= (srv_link_is_cut(x->link) ? SRV_LINGER_BYTES : SRV_SWALLOW_BYTES);
+    if (!srv_link_is_cut(x->link))
+        return x->swallowed <= SRV_SWALLOW_BYTES;
+    if (x->link->cut_ns)
+        srv_cut_linger(x);
+    return x->swallowed <= SRV_LINGER_BYTES;
 }
 
 bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {

@@ -39,14 +39,15 @@ class Connection:
         self.writer = None
 
 
-async def steadily(port, make, clients, seconds, pause=0):
-    """Closed loop: each client asks again as soon as it is answered."""
+async def steadily(port, make, clients, seconds, pause=0, keep=None):
+    """Closed loop: each client asks again as soon as it is answered. Of bodies only `keep` bytes are kept."""
     end, answers = time.monotonic() + seconds, []
 
     async def client(i):
         connection, n = Connection(port), 0
         while time.monotonic() < end:
-            answers.append(await connection.ask(make(i, n)))
+            answer = await connection.ask(make(i, n))
+            answers.append(answer._replace(body=answer.body[:keep]))
             n += 1
             if pause:
                 await asyncio.sleep(pause)
