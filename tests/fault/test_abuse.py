@@ -79,36 +79,51 @@ MODES = {  # slowhttptest's arguments: headers, bodies and readers that trickle
     "readers": ["-X", "-w", "10", "-y", "20", "-n", "5", "-z", "32", "-k", "10"]}
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_slow_clients(start, mode):
-    """P9: they do not slow the others down, and are cut off at the deadline."""
-    count, seconds, deadline_ms = (1000, 30, 10000) if FULL else (200, 6, 1500)
-    seconds *= 2 if mode == "readers" else 1  # first all is sent that the kernel takes, then they are idle
-    daemon = start("--ops-listen", "127.0.0.1:0", "--log", "off", "--header-timeout-ms", str(deadline_ms),
-                   "--min-rate-bytes", "65536", "--idle-timeout-s", str(seconds // 6))
-    before = Bystanders(daemon, seconds / 2)
-    before.run()
+def attack(daemon, mode, count, seconds):
     path = "/openapi.json" if mode == "readers" else "/v1/attention"
     command = ["slowhttptest", "-c", str(count), "-r", str(count // 2), "-l", str(seconds), "-u", daemon.url + path, "-p", "3",
                *MODES[mode]]
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    attack = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard)))
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard)))
+
+
+def undisturbed(start, daemon, settings, mode, count, seconds):
+    """Bystanders of a daemon that is not attacked. At full size another one is, beside it: the attacker takes up to a
+    processor itself, and that slows the bystanders down whomever it attacks."""
+    neighbour = attack(start(*settings), mode, count, 2 * seconds) if FULL else None
+    found = Bystanders(daemon, seconds if FULL else 2)
+    found.run()
+    if neighbour:
+        neighbour.terminate()
+        neighbour.communicate(timeout=service.PATIENCE)
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_slow_clients(start, mode):
+    """P9: they do not slow the others down, and are cut off at the deadline. The short form ends once they are."""
+    count, seconds, deadline_ms, idle_s = (1000, 30, 10000, 10) if FULL else (200, service.PATIENCE, 4000, 4)
+    seconds *= 2 if FULL and mode == "readers" else 1  # first all is sent that the kernel takes, then they are idle
+    settings = ("--ops-listen", "127.0.0.1:0", "--log", "off", "--header-timeout-ms", str(deadline_ms),
+                "--min-rate-bytes", "65536", "--idle-timeout-s", str(idle_s))
+    daemon = start(*settings)
+    before = undisturbed(start, daemon, settings, mode, count, seconds)
+    attacker = attack(daemon, mode, count, 2 * seconds)  # when it ends, all has been closed
     during = Bystanders(daemon, seconds)
     during.start()
-    open_most, open_at_end = 0, count
-    while during.is_alive():
-        now = daemon.metric("attnd_connections")
-        open_most = max(open_most, now)
-        open_at_end = now if attack.poll() is None else open_at_end
-        time.sleep(0.1)
+    open_most, open_now = 0, count
+    while during.is_alive() and (FULL or open_most < count / 2 or open_now >= count / 10):
+        open_now = daemon.metric("attnd_connections")
+        open_most = max(open_most, open_now)
+        time.sleep(0.05)
+    during.end = 0
     during.join()
-    out = attack.communicate(timeout=seconds + service.PATIENCE)[0]
-    if "No open connections left" in out: # it stops by itself once the last is cut off, between two looks
-        open_at_end = 0
+    attacker.terminate()
+    out = attacker.communicate(timeout=service.PATIENCE)[0]
     assert not before.faults and not during.faults, during.faults[:3]
     assert open_most >= count / 2, f"the attack did not happen: {out[-1500:]}"
-    assert open_at_end < count / 10, "slow connections were still open at the end of the attack"
+    assert open_now < count / 10, "slow connections were still open at the end of the attack"
     cut = daemon.metric("attnd_closed_slow_total")
     if mode != "readers":  # what fits the kernel's buffers is sent; such a connection is idle then
         assert cut >= count / 2, f"{cut} of {count} were cut off"
@@ -116,4 +131,4 @@ def test_slow_clients(start, mode):
     faults.note("P9 slow clients", mode=mode, connections=count, open_at_once=int(open_most), cut_off=int(cut),
                 asked=len(during.times), p50_ms=f"{before.quantile(.5) * 1e3:.1f} -> {during.quantile(.5) * 1e3:.1f}",
                 p99_ms=f"{p99[0] * 1e3:.1f} -> {p99[1] * 1e3:.1f}")
-    assert p99[1] <= (p99[0] * 3 + 0.05 if FULL else p99[0] * 10 + 1), p99
+    assert p99[1] <= (p99[0] * 1.5 + 0.02 if FULL else p99[0] * 10 + 1), p99
