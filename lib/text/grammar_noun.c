@@ -109,7 +109,7 @@ static void dire_determiner(attn_sentence *s, const plan *p, size_t english, siz
         attn_dire_text(s, de ? "de" : p->det->french[p->noun->gender][p->number], english);
     attn_tie_words(s, place, noun, false);
     if (place != NO_WORD)
-        s->french[place].article = p->det->article && !de;
+        s->french[place].article = p->det->article;
     if (!strcmp(p->det->english[PLURAL], "many"))
         attn_dire_text(s, "de", english);
 }

@@ -97,11 +97,14 @@ static void merge(attn_sentence *s, size_t i, const char *text) {
     s->french_count--;
 }
 
-/* de + des is de ("des amis", but "parle d'amis"): before elision. */
+/* de + des is de ("des amis", but "parle d'amis"), and so is de + de ("de grands arbres", "près de
+ * grands arbres"): before elision. */
 static void drop_partitives(attn_sentence *s) {
-    for (size_t i = 0; i + 1 < s->french_count; i++)
-        if (is(&s->french[i], "de") && s->french[i + 1].article && is(&s->french[i + 1], "des"))
+    for (size_t i = 0; i + 1 < s->french_count; i++) {
+        const attn_spoken *next = &s->french[i + 1];
+        if (is(&s->french[i], "de") && next->article && (is(next, "des") || is(next, "de")))
             merge(s, i, "de");
+    }
 }
 
 static void elide(attn_spoken *words, size_t count) {

@@ -17,7 +17,7 @@ typedef struct attn_tie {
 typedef struct attn_spoken {
     attn_form form;
     const char *before_vowel; /* its form before a vowel sound, or NULL */
-    bool article;             /* le, les, des: contracts with de and à */
+    bool article;             /* le, les, des, de for des: merges with de, à */
     attn_tie ties[MOST_TIES];
     size_t tie_count;
 } attn_spoken;
