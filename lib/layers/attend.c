@@ -134,48 +134,57 @@ static attn_position position_of(const attn_attend *a) {
     return (attn_position){.kind = ATTN_POSITION_NONE};
 }
 
-static void see(attn_inputs *in, const attn_attend *a, const attn_attend_sight *sight, size_t B) {
+static void see(attn_inputs *in, const attn_attend *a, const attn_attend_saved *s,
+                const attn_attend_sight *sight) {
     attn_mask_spec *mask = &in->mask;
     if (sight && sight->lengths)
         mask->layers[mask->count++] = (attn_mask_layer){
             .kind = ATTN_LAYER_LENGTHS,
             .where = "lengths",
-            .values = attn_tensor_dense((void *)(uintptr_t)sight->lengths, ATTN_I64, 1, &B)};
+            .values = attn_tensor_dense((void *)(uintptr_t)sight->lengths, ATTN_I64, 1, &s->B)};
     if (a->causal)
         mask->layers[mask->count++] =
             (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "causal"};
     if (a->has_pattern)
         mask->layers[mask->count++] = (attn_mask_layer){
             .kind = ATTN_LAYER_PATTERN, .where = "pattern", .pattern = a->pattern};
-    if (sight && sight->offset) {
+    if (s->first) {
         mask->offset = ATTN_OFFSET_GIVEN;
-        mask->offsets = sight->offset;
+        mask->offsets = &s->first;
         mask->offset_count = 1;
     }
 }
 
 /* Queries, keys and values: projected, or as they are. */
-static attn_status project(const attn_attend *a, attn_attend_saved *s, attn_pass *pass,
-                           attn_error *err) {
-    const size_t D = a->width;
+static attn_status project(const attn_attend *a, attn_attend_saved *s,
+                           const attn_attend_saved *ready, attn_pass *pass, attn_error *err) {
+    const size_t D = a->width, keys = ready ? 0 : s->B * s->S;
     if (a->kind != ATTN_ATTEND_MULTIHEAD) {
         s->q = s->x;
         s->k = s->v = s->memory;
         return ATTN_OK;
     }
     float *q = attn_layers_take(pass, s->B * s->L, D, err);
-    float *k = attn_layers_take(pass, s->B * s->S, D, err);
-    float *v = attn_layers_take(pass, s->B * s->S, D, err);
+    float *k = attn_layers_take(pass, keys, D, err);
+    float *v = attn_layers_take(pass, keys, D, err);
     if (!q || !k || !v)
         return ATTN_ENOMEM;
     const attn_linear layers[3] = {projection(a, 0), projection(a, 1), projection(a, 2)};
     attn_linear_forward(q, s->x, s->B * s->L, &layers[0]);
-    attn_linear_forward(k, s->memory, s->B * s->S, &layers[1]);
-    attn_linear_forward(v, s->memory, s->B * s->S, &layers[2]);
     s->q = q;
-    s->k = k;
-    s->v = v;
+    s->k = ready ? ready->k : k;
+    s->v = ready ? ready->v : v;
+    if (!ready) {
+        attn_linear_forward(k, s->memory, keys, &layers[1]);
+        attn_linear_forward(v, s->memory, keys, &layers[2]);
+    }
     return ATTN_OK;
+}
+
+attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const attn_attend *layer,
+                              attn_attend_saved *ready, attn_pass *pass, attn_error *err) {
+    *ready = (attn_attend_saved){.memory = memory, .B = B, .S = S};
+    return project(layer, ready, NULL, pass, err);
 }
 
 static attn_tensor sequences(const float *data, size_t B, size_t T, size_t D) {
@@ -197,7 +206,7 @@ static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
         in.dropout_p = a->dropout;
         in.dropout_seed = seed;
     }
-    see(&in, a, sight, s->B);
+    see(&in, a, s, sight);
     return in;
 }
 
@@ -208,7 +217,9 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
     const unsigned want = ATTN_WANT_OUTPUT | (want_weights ? (unsigned)ATTN_WANT_WEIGHTS : 0u);
     attn_status status;
     *saved = (attn_attend_saved){.x = x, .memory = memory, .B = B, .L = L, .S = S};
-    if ((status = project(layer, saved, pass, err)))
+    if (sight)
+        saved->first = (int64_t)sight->first;
+    if ((status = project(layer, saved, sight ? sight->ready : NULL, pass, err)))
         return status;
     saved->in = inputs_of(layer, saved, sight, pass);
     if ((status = attn_attention_new(&saved->in, pass->arena, &saved->operation, err)) ||

@@ -200,6 +200,7 @@ typedef struct attn_attend_saved {
     const float *x, *memory;
     const float *q, *k, *v;
     size_t B, L, S;
+    int64_t first;
     attn_inputs in;
     attn_attention *operation;
     attn_results results; /* weights [B, heads, L, S] when wanted, before dropout */
@@ -208,7 +209,9 @@ typedef struct attn_attend_saved {
 /* What the queries see beyond the layer's own pattern. */
 typedef struct attn_attend_sight {
     const int64_t *lengths; /* [B]: how many keys are real; NULL: all S */
-    const int64_t *offset;  /* one number: query i stands at key offset + i; NULL: 0 */
+    size_t first;           /* query i stands at key first + i */
+    /* attn_attend_ready of the same memory, or NULL; there is no way back then. */
+    const attn_attend_saved *ready;
 } attn_attend_sight;
 
 /* The members up to `causal` say what it is. */
@@ -218,6 +221,9 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
                                 size_t S, const attn_attend_sight *sight, bool want_weights,
                                 const attn_attend *layer, attn_attend_saved *saved, attn_pass *pass,
                                 attn_error *err);
+/* The keys and values of a memory, for many calls that look at it: k and v of *ready. */
+attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const attn_attend *layer,
+                              attn_attend_saved *ready, attn_pass *pass, attn_error *err);
 /* dx and dmemory may be the same block. */
 attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
                                  const attn_attend *layer, attn_attend_saved *saved,

@@ -2,9 +2,8 @@
  *
  * `seq2seq` is the textbook's model: embedding x sqrt(D) + positions, a bidirectional LSTM of width
  * D / 2 each way, self-attention, layer norm; decoder: embedding x sqrt(D) + positions, an LSTM of
- * width D, attention over the encoder's outputs, layer norm, logits. `transformer` is the small
- * encoder-decoder of Vaswani et al. 2017 with norms first and the parameter names of
- * torch.nn.Transformer. Ids: int32; everything else float32. */
+ * width D, attention over the encoder's outputs, layer norm, logits. Both attentions have a
+ * residual around them. Ids are int32, everything else float32. */
 #ifndef ATTN_MODELS_H
 #define ATTN_MODELS_H
 
@@ -15,7 +14,10 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-typedef enum attn_model_architecture { ATTN_SEQ2SEQ = 0, ATTN_TRANSFORMER } attn_model_architecture;
+typedef enum attn_model_architecture {
+    ATTN_SEQ2SEQ = 0,
+    ATTN_MODEL_ARCHITECTURES
+} attn_model_architecture;
 
 /* How the decoder looks at the encoder. */
 typedef enum attn_model_attention {
@@ -26,7 +28,7 @@ typedef enum attn_model_attention {
     ATTN_MODEL_CONCAT,
     ATTN_MODEL_LOCAL,   /* multihead; in the encoder and across, keys within `radius` */
     ATTN_MODEL_STRIDED, /* multihead; every `stride`-th key and those within `radius` */
-    ATTN_MODEL_NONE,    /* seq2seq alone: the decoder starts from the encoder's last state and sees
+    ATTN_MODEL_NONE,    /* the decoder starts from the encoder's last state and sees
                            no more of the source; no attention in the encoder either */
     ATTN_MODEL_ATTENTIONS
 } attn_model_attention;
@@ -50,7 +52,6 @@ typedef struct attn_model_config {
     size_t width;                                /* D, default 128, even */
     size_t heads;                                /* default 4, divides D */
     size_t layers;                               /* default 1, at most ATTN_LSTM_LAYERS */
-    size_t feed_forward;                         /* transformer: default 4 D (0) */
     size_t max_length;                           /* of either sequence, default 512 */
     size_t radius, stride, reach;                /* default 4, 4; m of relative tables: 16 */
     double dropout;                              /* default 0.1 */
@@ -99,11 +100,10 @@ typedef enum attn_site_kind {
 /* Where a model looks: weights [B, heads, L, S], in the arena. */
 typedef struct attn_site {
     attn_site_kind kind;
-    size_t layer;
     attn_tensor weights;
 } attn_site;
 
-enum { ATTN_MODEL_SITES = 3 * ATTN_LSTM_LAYERS };
+enum { ATTN_MODEL_SITES = 2 };
 
 typedef struct attn_model_outputs {
     attn_tensor logits; /* [B, T, V] */
@@ -112,7 +112,7 @@ typedef struct attn_model_outputs {
 } attn_model_outputs;
 
 /* Logits (and weights) without dropout. ATTN_EVALUE for ids and lengths ("source/1/3"), ATTN_ELIMIT
- * beyond max_length where positions are learned, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Any
+ * beyond max_length, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Any
  * thread while nobody changes the parameters. */
 attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, bool want_weights,
                                attn_arena *arena, attn_pool *pool, const attn_control *control,
