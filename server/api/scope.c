@@ -10,9 +10,9 @@
 bool srv_given(const srv_scope *scope, const char *name) {
     uint64_t given;
     memcpy(&given, scope->body, sizeof given);
-    for (size_t i = 0; scope->fields[i].name; i++)
-        if (strcmp(scope->fields[i].name, name) == 0)
-            return (given >> i & 1) != 0;
+    for (; given; given &= given - 1) /* few of the rows are */
+        if (strcmp(scope->fields[__builtin_ctzll(given)].name, name) == 0)
+            return true;
     return false;
 }
 

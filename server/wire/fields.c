@@ -365,11 +365,27 @@ static bool decode_value(decoder *d, const srv_field *f, const json_t *v, void *
     return false;
 }
 
-/* The rows of a table in their order. The envelope has refused fields that are in no row. */
+/* The member of each row, NULL where there is none: a few members are found in the rows sooner than
+ * all rows in a hash table. The envelope has refused fields that are in no row. */
+static void find_members(const srv_field *fields, const json_t *object, const json_t *members[64]) {
+    const char *name;
+    json_t *v;
+    for (size_t i = 0; i < 64; i++)
+        members[i] = NULL;
+    json_object_foreach((json_t *)(uintptr_t)object, name, v) {
+        for (size_t i = 0; fields[i].name; i++)
+            if (fields[i].name[0] == name[0] && strcmp(fields[i].name, name) == 0)
+                members[i] = v;
+    }
+}
+
+/* The rows of a table in their order. */
 static bool decode_object(decoder *d, const srv_field *fields, const json_t *object, void *out) {
+    const json_t *members[64]; /* `given` has a bit for each */
     uint64_t given = 0;
+    find_members(fields, object, members);
     for (const srv_field *f = fields; f->name; f++) {
-        const json_t *v = json_object_get(object, f->name);
+        const json_t *v = members[f - fields];
         if (v && !json_is_null(v)) {
             size_t mark = srv_path_key(&d->path, f->name, strlen(f->name));
             if (!decode_value(d, f, v, (char *)out + f->offset))

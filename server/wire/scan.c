@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "line.h"
 #include "wire/escape.h"
 
 size_t srv_path_key(srv_path *path, const char *key, size_t n) {
@@ -27,8 +28,7 @@ size_t srv_path_key(srv_path *path, const char *key, size_t n) {
 
 size_t srv_path_index(srv_path *path, size_t index) {
     char text[24];
-    int n = snprintf(text, sizeof text, "%zu", index);
-    return srv_path_key(path, text, (size_t)n);
+    return srv_path_key(path, text, (size_t)(srv_put_number(text, index) - text));
 }
 
 void srv_path_back(srv_path *path, size_t mark) {
