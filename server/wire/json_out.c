@@ -11,12 +11,12 @@
 
 #include "wire/base64.h"
 #include "wire/escape.h"
+#include "wire/json_run.h"
 #include "wire/number.h"
 
 enum {
     FIRST_ROOM = 1024,
-    RUN = 128 /* numbers converted at a time */,
-    LIKELY = 12 /* bytes each */
+    LIKELY = 12 /* bytes of a number */
 };
 
 /* A larger buffer; false leaves the writer as it was. */
@@ -30,7 +30,7 @@ static bool grow(srv_json *j, size_t room) {
     return true;
 }
 
-static bool reserve(srv_json *j, size_t more) {
+bool srv_json_room(srv_json *j, size_t more) {
     size_t need;
     if (!j->failed && more > j->room - j->size)
         j->failed = !attn_size_add(j->size, more, &need) || need > SIZE_MAX / 2 ||
@@ -39,7 +39,7 @@ static bool reserve(srv_json *j, size_t more) {
 }
 
 static void put(srv_json *j, const char *text, size_t n) {
-    if (!reserve(j, n))
+    if (!srv_json_room(j, n))
         return;
     memcpy(j->data + j->size, text, n);
     j->size += n;
@@ -65,7 +65,7 @@ void srv_json_begin(srv_json *j, srv_request *req) {
 }
 
 void srv_json_reserve(srv_json *j, size_t bytes) {
-    size_t need, run = RUN * (SRV_NUMBER_TEXT + 1); /* what the last run of numbers asks for */
+    size_t need, run = SRV_RUN * (SRV_NUMBER_TEXT + 1); /* what the last run of numbers asks for */
     if (!j->failed && attn_size_add(j->size + run, bytes, &need) && need > j->room)
         grow(j, need);
 }
@@ -106,7 +106,7 @@ void srv_json_array_end(srv_json *j) {
 
 static void put_text(srv_json *j, const char *text) {
     size_t n = strlen(text), most;
-    if (!attn_size_mul(n, SRV_ESCAPE_MOST, &most) || !reserve(j, most + 2)) {
+    if (!attn_size_mul(n, SRV_ESCAPE_MOST, &most) || !srv_json_room(j, most + 2)) {
         j->failed = true;
         return;
     }
@@ -161,86 +161,25 @@ void srv_json_size(srv_json *j, size_t value) {
         srv_json_real(j, (double)value);
 }
 
-static char *write_real(char *p, double value, int decimals) {
-    if (!isfinite(value)) {
-        memcpy(p, "null", 4);
-        return p + 4;
-    }
-    return decimals < 0 ? srv_write_f64(p, value) : srv_write_decimals(p, value, decimals);
-}
-
-static inline char *write_float(char *p, float value, int decimals) {
-    if (decimals < 0 && isfinite(value))
-        return srv_write_f32(p, value);
-    return write_real(p, value, decimals);
-}
-
 void srv_json_real(srv_json *j, double value) {
     char text[SRV_NUMBER_TEXT];
-    srv_json_raw(j, text, (size_t)(write_real(text, value, -1) - text));
+    srv_json_raw(j, text, (size_t)(srv_write_real(text, value, -1) - text));
 }
 
 void srv_json_float(srv_json *j, float value) {
     char text[SRV_NUMBER_TEXT];
-    srv_json_raw(j, text, (size_t)(write_float(text, value, j->decimals) - text));
-}
-
-/* n <= RUN elements, each followed by a comma; there is room. */
-static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n,
-                       int decimals) {
-    union {
-        float f[RUN];
-        double d[RUN];
-    } wide;
-    switch (dtype) {
-    case ATTN_F32:
-    case ATTN_F16:
-    case ATTN_BF16:
-        if (decimals < 0 && dtype == ATTN_F32 && stride == 1)
-            return srv_write_singles(p, (const float *)(const void *)src, n);
-        attn_widen_f32(wide.f, src, dtype, stride, n);
-        if (decimals < 0)
-            return srv_write_singles(p, wide.f, n);
-        for (size_t i = 0; i < n; i++, *p++ = ',')
-            p = write_float(p, wide.f[i], decimals);
-        break;
-    case ATTN_F64:
-        attn_widen_f64(wide.d, src, dtype, stride, n);
-        for (size_t i = 0; i < n; i++, *p++ = ',')
-            p = write_real(p, wide.d[i], decimals);
-        break;
-    case ATTN_BOOL:
-        for (size_t i = 0; i < n; i++, *p++ = ',') {
-            bool on = src[(ptrdiff_t)i * stride] != 0;
-            memcpy(p, on ? "true" : "false", on ? 4 : 5);
-            p += on ? 4 : 5;
-        }
-        break;
-    case ATTN_I64:
-        for (size_t i = 0; i < n; i++, *p++ = ',')
-            p = srv_write_i64(p, ((const int64_t *)(const void *)src)[(ptrdiff_t)i * stride]);
-        break;
-    case ATTN_I32:
-        for (size_t i = 0; i < n; i++, *p++ = ',')
-            p = srv_write_i64(p, ((const int32_t *)(const void *)src)[(ptrdiff_t)i * stride]);
-        break;
-    case ATTN_U8:
-        for (size_t i = 0; i < n; i++, *p++ = ',')
-            p = srv_write_i64(p, ((const uint8_t *)src)[(ptrdiff_t)i * stride]);
-        break;
-    }
-    return p;
+    srv_json_raw(j, text, (size_t)(srv_write_float(text, value, j->decimals) - text));
 }
 
 /* One row as [a,b,c]; its last comma becomes the bracket. */
 static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n) {
     put(j, "[", 1);
-    for (size_t i = 0; i < n; i += RUN) {
-        size_t run = n - i < RUN ? n - i : RUN;
-        if (!reserve(j, run * (SRV_NUMBER_TEXT + 1)))
+    for (size_t i = 0; i < n; i += SRV_RUN) {
+        size_t run = n - i < SRV_RUN ? n - i : SRV_RUN;
+        if (!srv_json_room(j, run * (SRV_NUMBER_TEXT + 1)))
             return;
         const char *at = src + (ptrdiff_t)i * stride * (ptrdiff_t)attn_dtype_size(dtype);
-        char *p = write_run(j->data + j->size, at, dtype, stride, run, j->decimals);
+        char *p = srv_write_run(j->data + j->size, at, dtype, stride, run, j->decimals);
         j->size = (size_t)(p - j->data);
     }
     if (n > 0 && !j->failed)
@@ -288,7 +227,8 @@ void srv_json_tensor(srv_json *j, const attn_tensor *t) {
     if (!j->failed && attn_tensor_count(t, &count) && attn_size_mul(count, LIKELY, &likely) &&
         likely > j->room - j->size && attn_size_add(likely, j->size, &likely))
         grow(j, likely); /* without it the buffer still grows as it fills */
-    put_axis(j, t, 0, t->data);
+    if (!srv_json_pieces(j, t))
+        put_axis(j, t, 0, t->data);
 }
 
 void srv_json_floats(srv_json *j, const float *values, size_t n) {
@@ -298,7 +238,7 @@ void srv_json_floats(srv_json *j, const float *values, size_t n) {
 
 void srv_json_base64(srv_json *j, const void *bytes, size_t n) {
     open_value(j);
-    if (n >= SIZE_MAX / 4 || !reserve(j, srv_base64_length(n) + 2)) {
+    if (n >= SIZE_MAX / 4 || !srv_json_room(j, srv_base64_length(n) + 2)) {
         j->failed = true;
         return;
     }

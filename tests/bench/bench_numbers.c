@@ -5,13 +5,14 @@
  *   bench_numbers [count [turns [only ours]]]
  *
  * Time is the thread's own (user and system); the smallest of the turns is printed, since others
- * share the machine. */
+ * share the machine. At last reader and writer by one worker and by two, time by the clock. */
 #include <attn/attn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "app.h"
 #include "wire/fields.h"
 #include "wire/json_out.h"
 #include "wire/number.h"
@@ -31,25 +32,28 @@ typedef struct timing {
 } timing;
 
 static int64_t started_ns;
+static srv_app app;   /* its pool: the workers */
+static bool by_clock; /* time by the clock */
 
-static int64_t thread_ns(void) {
+static int64_t now_ns(void) {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    clock_gettime(by_clock ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static void start(void) {
-    started_ns = thread_ns();
+    started_ns = now_ns();
 }
 
 static void stop(timing *best, size_t n) {
-    double ns = (double)(thread_ns() - started_ns) / (double)n;
+    double ns = (double)(now_ns() - started_ns) / (double)n;
     if (best->ns == 0 || ns < best->ns)
         best->ns = ns;
 }
 
 static srv_request request(const char *body, size_t size) {
     return (srv_request){.arena = attn_arena_new((size_t)4 << 30),
+                         .app = &app,
                          .path = "/",
                          .query = "",
                          .body = body,
@@ -156,6 +160,23 @@ static void fill(float *values, size_t n, int kind) {
         values[i] *= 30;
 }
 
+static void use_workers(const attn_tensor *t, size_t n, int turns) {
+    timing reading[2] = {{0}, {0}}, writing[2] = {{0}, {0}};
+    attn_pool *two = attn_pool_new(2);
+    size_t size;
+    by_clock = true;
+    for (int i = 0; i < 4 * turns; i++) {
+        app.pool = i % 2 ? two : NULL;
+        char *body = write_body(t, &size, &writing[i % 2], n);
+        read_body(body, size, t, &reading[i % 2], n);
+        free(body);
+    }
+    printf("by the clock, one worker, two: read %.2f %.2f (%.2fx), write %.2f %.2f (%.2fx)\n",
+           reading[0].ns, reading[1].ns, reading[0].ns / reading[1].ns, writing[0].ns,
+           writing[1].ns, writing[0].ns / writing[1].ns);
+    attn_pool_free(two);
+}
+
 int main(int argc, char **argv) {
     static const char *const names[] = {"normal", "weights", "logits"};
     size_t n = argc > 1 ? strtoul(argv[1], NULL, 10) : 1000000;
@@ -188,6 +209,9 @@ int main(int argc, char **argv) {
                writing.ns, loop_in.ns, loop_out.ns, c_reading.ns, c_writing.ns);
         free(text);
     }
+    fill(values, n, 0);
+    attn_tensor t = attn_tensor_dense(values, ATTN_F32, 2, dims);
+    use_workers(&t, n, turns);
     attn_free(values);
     return 0;
 }

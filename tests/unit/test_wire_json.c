@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "app.h"
 #include "unit/wire_body.h"
 #include "wire/json_out.h"
 
@@ -194,6 +195,78 @@ static void test_memory(void **state) {
     assert_true(answered > 10 && refused > 10);
 }
 
+/* The text of one tensor, from test_malloc; NULL: beyond the limit. */
+static char *tensor_text(const attn_tensor *t, int decimals, attn_pool *pool, size_t limit) {
+    srv_app app = {.pool = pool};
+    srv_request req;
+    srv_json j;
+    wire_open(&req, "", 0, limit);
+    req.app = &app;
+    srv_json_begin(&j, &req);
+    j.decimals = decimals;
+    srv_json_tensor(&j, t);
+    char *copy = NULL;
+    if (srv_json_end(&j)) {
+        copy = test_malloc(req.reply.size + 1);
+        memcpy(copy, req.reply.body, req.reply.size);
+        copy[req.reply.size] = 0;
+    }
+    wire_close(&req);
+    return copy;
+}
+
+/* Tensors of many pieces have the same bytes from one worker and from several, whatever their
+ * shape; pieces begin and end within rows, between them and behind the last. */
+static void test_pieces(void **state) {
+    (void)state;
+    enum { COUNT = 150000 };
+    static const struct {
+        int rank;
+        size_t dims[4];
+        attn_dtype dtype;
+        int decimals;
+    } cases[] = {
+        {1, {COUNT}, ATTN_F32, -1},          {2, {COUNT, 1}, ATTN_F32, -1},
+        {4, {1, 2, 3, 25000}, ATTN_F32, -1}, {4, {5, 4096, 7, 1}, ATTN_F32, -1},
+        {3, {16, 2, 4096}, ATTN_F32, -1},    {3, {1, 65536, 1}, ATTN_F32, 3},
+        {3, {41, 43, 85}, ATTN_I64, -1},     {4, {3, 1, 129, 257}, ATTN_F64, -1},
+        {2, {257, 256}, ATTN_BOOL, -1},      {2, {2, 32767}, ATTN_F32, -1},
+    };
+    float *values = test_malloc(2 * COUNT * sizeof *values);
+    attn_rng_fill_normal(values, 2 * COUNT, 5, 0);
+    values[4095] = INFINITY;
+    attn_pool *pool = attn_pool_new(3);
+    assert_non_null(pool);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        attn_tensor t = attn_tensor_dense(values, cases[i].dtype, cases[i].rank, cases[i].dims);
+        for (int turned = 0; turned < 2; turned++) {
+            char *one = tensor_text(&t, cases[i].decimals, NULL, 1 << 24);
+            char *many = tensor_text(&t, cases[i].decimals, pool, 1 << 24);
+            assert_non_null(one);
+            assert_non_null(many);
+            if (strcmp(one, many) != 0)
+                fail_msg("case %zu differs", i);
+            test_free(one);
+            test_free(many);
+            size_t n = t.dims[0]; /* and with its first and last axis exchanged */
+            ptrdiff_t step = t.strides[0];
+            t.dims[0] = t.dims[t.rank - 1];
+            t.strides[0] = t.strides[t.rank - 1];
+            t.dims[t.rank - 1] = n;
+            t.strides[t.rank - 1] = step;
+        }
+    }
+    attn_tensor t = attn_tensor_dense(values, ATTN_F32, 2, (size_t[]){COUNT / 100, 100});
+    for (size_t limit = 1 << 20; limit < 6 << 20; limit += 99991) { /* scratch, but no text; .. */
+        char *one = tensor_text(&t, -1, NULL, limit), *many = tensor_text(&t, -1, pool, limit);
+        assert_true(!one || many);
+        test_free(one);
+        test_free(many);
+    }
+    attn_pool_free(pool);
+    test_free(values);
+}
+
 /* Text that fits what was reserved stays where it is. */
 static void test_reserve(void **state) {
     (void)state;
@@ -311,10 +384,11 @@ static void test_library_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_structure),     cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_reserve),       cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_memory),        cmocka_unit_test(test_problem_body),
-        cmocka_unit_test(test_problem_codes), cmocka_unit_test(test_library_errors),
+        cmocka_unit_test(test_structure),      cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_pieces),         cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_problem_body),   cmocka_unit_test(test_problem_codes),
+        cmocka_unit_test(test_library_errors),
     };
     return cmocka_run_group_tests_name("wire_json", tests, NULL, NULL);
 }
