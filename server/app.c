@@ -120,6 +120,15 @@ int srv_app_check(const srv_config *config) {
     return code;
 }
 
+/* What is not as the processor's name would have one expect. */
+static void tell_kernels(srv_log *log) {
+    const char *tiles = attn_isa_tiles();
+    if (tiles && strcmp(tiles, "emulated") == 0)
+        srv_log_event(log, "amx: emulated, slowly, as it was asked for");
+    else if (!tiles && strstr(attn_isa_reason(), "amx"))
+        srv_log_event(log, attn_isa_reason());
+}
+
 int srv_app_open(srv_app *app, const srv_config *config) {
     attn_error err;
     app->config = config;
@@ -133,6 +142,7 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     app->router = calloc(1, sizeof *app->router);
     if (!app->log || !app->router || !srv_router_init(app->router, srv_routes))
         return no_resources();
+    tell_kernels(app->log);
     app->meters = srv_meters_new(app->router->labels, app->router->label_count);
     app->pool = attn_pool_new((size_t)config->workers);
     app->queue = srv_queue_new((size_t)config->requests_running, (size_t)config->queue_length,

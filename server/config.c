@@ -17,7 +17,7 @@
 #include "wire/fields.h"
 
 static const char *const log_choices[] = {"json", "off", NULL};
-static const char *const isa_choices[] = {"auto", "ref", "avx2", "avx512", NULL};
+static const char *const isa_choices[] = {"auto", "ref", "avx2", "avx512", "amx", NULL};
 
 #define AT(member) offsetof(srv_config, member)
 #define MOST       9007199254740992.0 /* 2^53: every number of the table is exact as a double */

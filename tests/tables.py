@@ -7,18 +7,31 @@ NEEDS = {
     "ref": set(),
     "avx2": {"avx2", "fma", "f16c"},
     "avx512": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "fma", "f16c"},
+    "amx": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16", "fma", "f16c", "amx_tile", "amx_bf16"},
 }
+# Tables that run without their instructions, slowly: for a selection of the tests.
+EMULATED = {"amx": {"avx2", "fma", "f16c"}}
+
+
+def flags():
+    with open("/proc/cpuinfo") as info:
+        line = re.search(r"^flags\s*:(.*)$", info.read(), re.M)
+    return set(line.group(1).split()) if line else set()
 
 
 def available():
-    with open("/proc/cpuinfo") as info:
-        flags = re.search(r"^flags\s*:(.*)$", info.read(), re.M)
-    has = set(flags.group(1).split()) if flags else set()
+    has = flags()
     return [name for name, needs in NEEDS.items() if needs <= has]
 
 
+def emulated():
+    """Those that this processor lacks and that can be asked for all the same."""
+    has = flags()
+    return [name for name, needs in EMULATED.items() if needs <= has and not NEEDS[name] <= has]
+
+
 if __name__ == "__main__":
-    print(*available())
+    print(*(emulated() if sys.argv[1:] == ["emulated"] else available()))
     for name in NEEDS:
-        if name not in available():
-            print(f"not run: {name}", file=sys.stderr)
+        if name not in available() and len(sys.argv) == 1:
+            print(f"{'only in part, emulated' if name in emulated() else 'not run'}: {name}", file=sys.stderr)

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/attention_private.h"
+#include "attention/block.h"
 
 /* One operand split into batch axes, heads, rows and width, whatever the layout. */
 typedef struct operand {
@@ -204,6 +204,9 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     return ATTN_OK;
 }
 
+/* A tile is half empty below this width. */
+enum { TILES_FROM = 16 };
+
 /* Which kernels compute: a function of the shapes and of what was asked for alone. */
 static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
     if (in->precision < ATTN_PRECISION_FP32 || in->precision >= ATTN_PRECISION_COUNT)
@@ -214,11 +217,15 @@ static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d
                          "float32");
     d->precision = in->precision;
     d->isa = attn_isa_current();
+    if (d->isa == ATTN_ISA_AMX && !attn_isa_forced() &&
+        (d->L <= ATTN_FEW_QUERIES || d->score_width < TILES_FROM))
+        d->isa = attn_kernels_of(d->isa)->isa;
     if (in->kernel && !attn_kernels_find(in->kernel, d->precision, d->tanh_score, &d->isa))
         return attn_fail(err, ATTN_EUNSUPPORTED, "kernel",
                          "expected a kernel table of this processor, found \"%.32s\"", in->kernel);
     if (d->result == ATTN_F64)
         d->isa = ATTN_ISA_REF;
+    d->isa = attn_kernels_with(d->isa, d->precision, d->tanh_score)->isa;
     return ATTN_OK;
 }
 

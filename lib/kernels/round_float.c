@@ -4,8 +4,10 @@
  *
  *   packed keys, values   the base table's layout, each number rounded in place
  *   packed queries        [rows, E], rounded
- *   tile                  numerators are rounded when softmax has made them, after they were summed
+ *   numerators            of a tile, rounded on the stack when they meet the values
  */
+#include <attn/memory.h>
+
 #include "kernels/bf16.h"
 
 static void round_all(float *x, size_t n) {
@@ -37,11 +39,17 @@ static double pack_value(const attn_kernels *base, void *dst, const void *src, s
     return reach;
 }
 
-static void softmax(const attn_kernels *base, void *tile, size_t rows, size_t n, void *max,
-                    void *sum, void *factor) {
-    base->softmax(tile, rows, n, max, sum, factor);
+/* Most cells of a tile that are rounded at a time. */
+enum { ROWS = 48, KEYS = 256 };
+
+static void accumulate(const attn_kernels *base, float *acc, const float *tile, size_t rows,
+                       const void *packed_value, size_t first, size_t n, size_t packed, size_t Ev,
+                       const float *factor) {
+    _Alignas(ATTN_ALIGN) float numerators[ROWS * KEYS];
     for (size_t r = 0; r < rows; r++)
-        round_all((float *)tile + r * base->keys, n);
+        for (size_t j = 0; j < n; j++)
+            numerators[r * base->keys + j] = attn_bf16_round(tile[r * base->keys + j]);
+    base->accumulate(acc, numerators, rows, packed_value, first, n, packed, Ev, factor);
 }
 
 #define TABLE(isa)                                                                                 \
@@ -51,9 +59,11 @@ static void softmax(const attn_kernels *base, void *tile, size_t rows, size_t n,
     static double k_pack_value_##isa(void *dst, const void *src, size_t ld, size_t n, size_t Ev) { \
         return pack_value(&attn_kernels_##isa, dst, src, ld, n, Ev);                               \
     }                                                                                              \
-    static void k_softmax_##isa(void *tile, size_t rows, size_t n, void *max, void *sum,           \
-                                void *factor) {                                                    \
-        softmax(&attn_kernels_##isa, tile, rows, n, max, sum, factor);                             \
+    static void k_accumulate_##isa(void *acc, const void *tile, size_t rows,                       \
+                                   const void *packed_value, size_t first, size_t n,               \
+                                   size_t packed, size_t Ev, const void *factor) {                 \
+        accumulate(&attn_kernels_##isa, acc, tile, rows, packed_value, first, n, packed, Ev,       \
+                   factor);                                                                        \
     }                                                                                              \
     void attn_kernels_round_##isa(attn_kernels *k) {                                               \
         k->precision = ATTN_PRECISION_BF16;                                                        \
@@ -62,7 +72,8 @@ static void softmax(const attn_kernels *base, void *tile, size_t rows, size_t n,
         k->pack_query = k_pack_query;                                                              \
         k->pack_key = k_pack_key_##isa;                                                            \
         k->pack_value = k_pack_value_##isa;                                                        \
-        k->softmax = k_softmax_##isa;                                                              \
+        k->accumulate = k_accumulate_##isa;                                                        \
+        k->rows = k->rows < ROWS ? k->rows : ROWS;                                                 \
     }
 TABLE(avx2)
 TABLE(avx512)

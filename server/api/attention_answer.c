@@ -83,6 +83,10 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     srv_json_string(j, attn_dtype_name(call->dims.result));
     srv_json_key(j, "kernel");
     srv_json_string(j, attn_attention_kernel(call->op));
+    if (call->dims.isa == ATTN_ISA_AMX) {
+        srv_json_key(j, "amx");
+        srv_json_string(j, attn_isa_tiles());
+    }
     srv_json_key(j, "precision");
     srv_json_string(j, attn_precision_name(call->dims.precision));
     srv_json_key(j, "cells");

@@ -1,5 +1,7 @@
 /* The answer of POST /v1/attention for a terminal: each tensor as NumPy prints it, heatmaps in
  * Unicode blocks, then what there is to say. */
+#include <string.h>
+
 #include "attention_call.h"
 
 static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
@@ -17,7 +19,10 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
                   call->parameters);
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
                   d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
-    attn_text_add(t, "kernel: %s, precision %s\n", attn_attention_kernel(call->op),
+    attn_text_add(t, "kernel: %s%s, precision %s\n", attn_attention_kernel(call->op),
+                  d->isa != ATTN_ISA_AMX                    ? ""
+                  : strcmp(attn_isa_tiles(), "native") == 0 ? " (native)"
+                                                            : " (emulated)",
                   attn_precision_name(d->precision));
     attn_text_add(t, "cost: %.6g operations, %zu bytes of results, %zu bytes of scratch\n",
                   bill.operations, bill.result_bytes, bill.work_bytes);

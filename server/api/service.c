@@ -36,6 +36,10 @@ static void put_kernels(srv_json *j) {
     srv_json_string(j, attn_isa_name(attn_isa_current()));
     srv_json_key(j, "reason");
     srv_json_string(j, attn_isa_reason());
+    if (attn_isa_tiles()) {
+        srv_json_key(j, "amx");
+        srv_json_string(j, attn_isa_tiles());
+    }
     srv_json_key(j, "available");
     srv_json_array(j);
     for (int isa = 0; isa < ATTN_ISA_COUNT; isa++)

@@ -155,6 +155,8 @@ static inline const char *read_near(const char *p, float *out) {
 /* LZCNT is as old as BMI2, and not every compiler has a name for it here. */
 attn_isa srv_singles_isa(void) {
     attn_isa isa = attn_isa_current();
+    if (isa == ATTN_ISA_AMX) /* emulated tiles may stand on AVX2 */
+        isa = attn_isa_available(ATTN_ISA_AVX512) ? ATTN_ISA_AVX512 : ATTN_ISA_AVX2;
     if (!__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
         return ATTN_ISA_REF;
     return isa == ATTN_ISA_AVX512 && !__builtin_cpu_supports("avx512cd") ? ATTN_ISA_AVX2 : isa;

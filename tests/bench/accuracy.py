@@ -129,7 +129,7 @@ def main():
         BOUNDS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         return 0
     breaches = 0
-    for isa in tables.available():
+    for isa in tables.available() + tables.emulated():
         daemon = start(isa)
         breaches += judge(isa, measure(by_service(daemon), options.seeds), allowed)
         daemon.stop()

@@ -1,6 +1,7 @@
 /* Times one attention case in-process: the C side of `make bench-attention`.
  *
  *   bench_attention --case B,Hq,Hkv,L,S,E,Ev,causal,want --threads n --seconds s
+ *                   [--precision fp32|fast|bf16]
  *
  * want: 1 output, 2 weights, 3 both (attention.h's bits); 257 output and gradients. Prints the
  * median in milliseconds, then the peak of resident memory in MB. */
@@ -13,7 +14,7 @@ enum { MOST_RUNS = 100000, GRADIENTS = 256 };
 
 typedef struct options {
     size_t B, H, Hkv, L, S, E, Ev, threads;
-    int causal, want;
+    int causal, want, precision;
     double seconds;
 } options;
 
@@ -26,6 +27,10 @@ static int parse(int argc, char **argv, options *o) {
                 return 0;
         } else if (strcmp(argv[i], "--threads") == 0) {
             o->threads = strtoul(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--precision") == 0) {
+            while (o->precision < ATTN_PRECISION_COUNT &&
+                   strcmp(argv[i + 1], attn_precision_name((attn_precision)o->precision)) != 0)
+                o->precision++;
         } else if (strcmp(argv[i], "--seconds") == 0) {
             o->seconds = strtod(argv[i + 1], NULL);
         }
@@ -87,10 +92,11 @@ int main(int argc, char **argv) {
     size_t runs = 0;
     if (!parse(argc, argv, &o)) {
         fprintf(stderr, "usage: bench_attention --case B,Hq,Hkv,L,S,E,Ev,causal,want [--threads n] "
-                        "[--seconds s]\n");
+                        "[--seconds s] [--precision p]\n");
         return 2;
     }
     attn_inputs in = attn_attention_defaults();
+    in.precision = (attn_precision)o.precision;
     in.query = random_tensor(o.B, o.H, o.L, o.E, 1);
     in.key = random_tensor(o.B, o.Hkv, o.S, o.E, 2);
     in.value = random_tensor(o.B, o.Hkv, o.S, o.Ev, 3);

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 
+import tables
 from conftest import BINARY, ROOT, Daemon, clean_environment, run_attnd
 from test_daemon_load import eventually
 
@@ -176,6 +177,20 @@ def test_kernels_can_be_forced(start):
     daemon = start(env={"ATTN_ISA": "ref"})
     assert daemon.kernels == "ref"
     assert daemon.get("/version").json()["kernels"]["table"] == "ref"
+
+
+@pytest.mark.skipif("amx" not in tables.emulated(), reason="this processor has amx, or not even avx2")
+def test_tiles_are_emulated_where_asked_for(start):
+    daemon = start("--isa", "amx")
+    kernels = daemon.get("/version").json()["kernels"]
+    assert daemon.kernels == kernels["table"] == "amx" and kernels["amx"] == "emulated"
+    assert "amx" not in kernels["available"]
+    body = {"query": {"shape": [20, 24], "random": "normal", "seed": 1}, "explain": True, "return": ["output"]}
+    told = daemon.post("/v1/attention", body).json()["diagnostics"]
+    assert (told["kernel"], told["amx"], told["precision"]) == ("amx", "emulated", "fp32")
+    other = daemon.post("/v1/attention", body | {"score": {"kind": "additive", "w_q": [[1] * 24], "w_k": [[1] * 24],
+                                                           "v": [1]}}).json()["diagnostics"]
+    assert other["kernel"] != "amx" and "amx" not in other
 
 
 def test_starts_from_any_folder_on_built_in_settings(start, tmp_path):

@@ -15,7 +15,7 @@
 #include <attn/attn.h>
 
 #include "kernels/gemm.h"
-#include "kernels/kernels.h"
+#include "kernels/tiles.h"
 
 enum { ROUNDS = 60, MOST = 130 };
 
@@ -83,6 +83,19 @@ static void near(double got, double want, double scale, double tolerance) {
 
 /* --- score: packed keys, every row count, every tail --- */
 
+/* Scores of raw queries, which some tables pack first. */
+static void score_raw(const attn_kernels *k, void *tile, const float *q, size_t rows,
+                      const void *packed_key, size_t n, size_t E) {
+    if (!k->pack_query) {
+        k->score(tile, q, E, rows, packed_key, n, E, 1);
+        return;
+    }
+    void *packed = attn_alloc(k->query_room(rows, E) * k->elem + 1);
+    k->pack_query(packed, q, E, rows, E);
+    k->score(tile, packed, E, rows, packed_key, n, E, 1);
+    attn_free(packed);
+}
+
 static void score_round(const attn_kernels *k, uint64_t seed) {
     const size_t most = k->keys < ref->keys ? k->keys : ref->keys;
     const size_t n = 1 + pick(seed, 0, most), E = pick(seed, 1, MOST), rows = 1 + pick(seed, 2, 16);
@@ -93,7 +106,7 @@ static void score_round(const attn_kernels *k, uint64_t seed) {
     double *truth = tile_of(ref, rows);
     k->pack_key(packed, key.f.data, E, n, E);
     ref->pack_key(packed_ref, key.d, E, n, E);
-    k->score(tile, q.f.data, E, rows, packed, n, E, 1);
+    score_raw(k, tile, q.f.data, rows, packed, n, E);
     ref->score(truth, q.d, E, rows, packed_ref, n, E, 1);
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < n; j++)
@@ -109,11 +122,11 @@ static void score_is_pure(const attn_kernels *k, uint64_t seed) {
     char *packed = attn_alloc(k->key_room(E) * k->elem);
     float *all = tile_of(k, rows), *one = tile_of(k, 1);
     k->pack_key(packed, key.f.data, E, n, E);
-    k->score(all, q.f.data, E, rows, packed, n, E, 1);
+    score_raw(k, all, q.f.data, rows, packed, n, E);
     for (size_t trial = 0; trial < 20; trial++) {
         size_t r = pick(seed, 10 + trial, rows), j = pick(seed, 40 + trial, n);
         k->pack_key(packed, (float *)key.f.data + j * E, E, 1, E);
-        k->score(one, (float *)q.f.data + r * E, E, 1, packed, 1, E, 1);
+        score_raw(k, one, (float *)q.f.data + r * E, 1, packed, 1, E);
         assert_memory_equal(&one[0], &all[r * k->keys + j], sizeof(float));
     }
     attn_free(packed), attn_free(all), attn_free(one);
@@ -273,8 +286,8 @@ static void part_round(const attn_kernels *k, uint64_t seed) {
     pass a = pass_new(k, 3, E), b = pass_new(k, 3, E);
     k->pack_key(keys, x.f.data, E, all, E);
     k->pack_key(part, (float *)x.f.data + first * E, E, n, E);
-    k->score(whole, q.f.data, E, 3, keys + first * E * k->elem, n, E, 1);
-    k->score(alone, q.f.data, E, 3, part, n, E, 1);
+    score_raw(k, whole, q.f.data, 3, keys + first * (k->key_room(E) / k->keys) * k->elem, n, E);
+    score_raw(k, alone, q.f.data, 3, part, n, E);
     for (size_t r = 0; r < 3; r++)
         assert_memory_equal(whole + r * k->keys, alone + r * k->keys, n * sizeof(float));
     k->pack_value(a.packed, x.f.data, E, all, E);
@@ -315,8 +328,29 @@ static void reach_round(const attn_kernels *k, uint64_t seed) {
     numbers_free(&x);
 }
 
+/* The tables of three-part tile products, of float32's accuracy. */
+static void each_tile_table(void (*round)(const attn_kernels *, uint64_t)) {
+    void (*const fill[])(attn_kernels *, attn_precision) = {
+        attn_kernels_tiles_plain, attn_kernels_tiles_avx512bf16, attn_kernels_tiles_amx};
+    const bool runs[] = {attn_kernels_vector() != NULL,
+                         attn_isa_available(ATTN_ISA_AVX512) &&
+                             __builtin_cpu_supports("avx512bf16"),
+                         attn_isa_available(ATTN_ISA_AMX)};
+    for (int i = 0; i < 3; i++) {
+        if (!runs[i]) {
+            printf("not run: %s\n",
+                   (const char *[]){"plain tiles", "avx512_bf16 tiles", "amx tiles"}[i]);
+            continue;
+        }
+        attn_kernels k = *attn_kernels_vector();
+        fill[i](&k, ATTN_PRECISION_FP32);
+        for (uint64_t seed = 0; seed < ROUNDS; seed++)
+            round(&k, seed * 100);
+    }
+}
+
 static void each_table(void (*round)(const attn_kernels *, uint64_t)) {
-    for (int isa = ATTN_ISA_AVX2; isa < ATTN_ISA_COUNT; isa++) {
+    for (int isa = ATTN_ISA_AVX2; isa < ATTN_ISA_AMX; isa++) {
         if (!attn_isa_available((attn_isa)isa)) {
             printf("not run: %s\n", attn_isa_name((attn_isa)isa));
             continue;
@@ -324,6 +358,7 @@ static void each_table(void (*round)(const attn_kernels *, uint64_t)) {
         for (uint64_t seed = 0; seed < ROUNDS; seed++)
             round(attn_kernels_of((attn_isa)isa), seed * 100);
     }
+    each_tile_table(round);
 }
 
 static void poison_round(const attn_kernels *k, uint64_t seed) {

@@ -12,7 +12,14 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-typedef enum attn_isa { ATTN_ISA_REF = 0, ATTN_ISA_AVX2, ATTN_ISA_AVX512, ATTN_ISA_COUNT } attn_isa;
+typedef enum attn_isa {
+    ATTN_ISA_REF = 0,
+    ATTN_ISA_AVX2,
+    ATTN_ISA_AVX512,
+    ATTN_ISA_AMX, /* products by bfloat16 tiles, the rest by AVX-512; emulated where it is asked for
+                     without them (on AVX2 at least) */
+    ATTN_ISA_COUNT
+} attn_isa;
 
 /* How exactly products are computed (lib/kernels/bf16.h has the arithmetic).
  *   fp32  as float32 would be: errors as measured beside PyTorch's float32
@@ -30,7 +37,7 @@ typedef enum attn_precision {
 
 const char *attn_precision_name(attn_precision precision); /* "fp32", "fast", "bf16" */
 
-const char *attn_isa_name(attn_isa isa); /* "ref", "avx2", "avx512" */
+const char *attn_isa_name(attn_isa isa); /* "ref", "avx2", "avx512", "amx" */
 bool attn_isa_available(attn_isa isa);   /* does this processor have it? */
 bool attn_isa_parse(const char *name, attn_isa *out);
 
@@ -40,6 +47,11 @@ bool attn_isa_parse(const char *name, attn_isa *out);
  * chooses. */
 attn_status attn_isa_choose(const char *name, attn_error *err);
 attn_isa attn_isa_current(void);
+/* How the current one multiplies tiles: "native" or "emulated" (in plain C, slowly); NULL: it has
+ * no tiles. */
+const char *attn_isa_tiles(void);
+/* Was the current one asked for by name? Otherwise small operations may use a plainer one. */
+bool attn_isa_forced(void);
 const char *
 attn_isa_reason(void); /* why the current one: "best of this processor", "ATTN_ISA", "requested" */
 

@@ -1,0 +1,304 @@
+/* Kernels over bfloat16 tiles, for a unit that defines NAME(x), PRODUCT (an attn_tiles product) and
+ * BASE (the float table whose softmax and the rest stay as they are). Contract: kernels.h; what
+ * they must equal: round_ref.c. With s = ceil(E / 32) steps, p parts (tiles.h), [..] of tiles:
+ *
+ *   packed keys     [keys / 16][p][s]            a tile: 32 of E by 16 keys
+ *   packed values   [Ev / 16][p][packed / 32]    a tile: 32 keys by 16 of Ev
+ *   packed queries  [p][s][rows / 16]            a tile: 16 queries by 32 of E
+ *   numerators      [p][n / 32][rows / 16]       packed from the tile of scores, on the stack
+ *
+ *        keys, once a head:  K  V             score: Q (L1) x K -> tile of scores (L1)
+ *        queries, once a block:  Q            accumulate: numerators (L1/L2) x V -> C -> acc
+ *
+ * What is missing of a tile is zero. A block of 48 queries by 128 keys of width 64 holds 6 KiB of Q
+ * and 16 KiB of K a part, 24 KiB of scores. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/tiles.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Most rows and keys of a tile of numerators; parts of them. */
+enum { MOST_ROWS = 48, MOST_KEYS = 256, MOST_PARTS = 3, GROUP = 4 };
+
+static size_t ceil_div(size_t n, size_t by) {
+    return (n + by - 1) / by;
+}
+
+/* --- packing --- */
+
+/* 32 numbers become `parts` rows of bfloat16, the next part `stride` further. */
+INLINE void split_row(const int parts, const float *x, uint16_t *to, size_t stride) {
+    for (int i = 0; i < ATTN_TILE_DEPTH; i++) {
+        float rest = x[i];
+        for (int p = 0; p < parts; p++) {
+            const float part = attn_bf16_round(rest);
+            to[(size_t)p * stride + (size_t)i] = (uint16_t)(attn_bf16_bits(part) >> 16);
+            rest -= part;
+        }
+    }
+}
+
+/* The same with n <= 32 numbers, zeros behind them. */
+INLINE void split_some(const int parts, const float *x, size_t n, uint16_t *to, size_t stride) {
+    float padded[ATTN_TILE_DEPTH] = {0};
+    if (n == ATTN_TILE_DEPTH) {
+        split_row(parts, x, to, stride);
+        return;
+    }
+    memcpy(padded, x, n * sizeof *x);
+    split_row(parts, padded, to, stride);
+}
+
+/* Rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. */
+INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, size_t rows,
+                      size_t width) {
+    const size_t row_tiles = ceil_div(rows, ATTN_TILE), steps = ceil_div(width, ATTN_TILE_DEPTH);
+    const size_t step = row_tiles * ATTN_TILE_CELLS, part = steps * step;
+    for (size_t s = 0; s < steps; s++) {
+        const size_t at = s * ATTN_TILE_DEPTH, left = width - at;
+        const size_t n = left < ATTN_TILE_DEPTH ? left : ATTN_TILE_DEPTH;
+        for (size_t r = 0; r < rows; r++)
+            split_some(parts, x + r * ld + at, n, to + s * step + r * ATTN_TILE_DEPTH, part);
+        for (int p = 0; p < parts; p++)
+            memset(to + (size_t)p * part + s * step + rows * ATTN_TILE_DEPTH, 0,
+                   (row_tiles * ATTN_TILE - rows) * ATTN_TILE_DEPTH * sizeof *to);
+    }
+}
+
+/* 16 rows of 16 pairs become 16 columns. */
+INLINE void turn(uint16_t *to, const uint16_t pairs[ATTN_TILE][ATTN_TILE_DEPTH]) {
+#ifdef __AVX512F__
+    __m512i a[16], b[16];
+    for (int i = 0; i < 16; i += 2) {
+        const __m512i x = _mm512_load_si512(pairs[i]), y = _mm512_load_si512(pairs[i + 1]);
+        a[i] = _mm512_unpacklo_epi32(x, y);
+        a[i + 1] = _mm512_unpackhi_epi32(x, y);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int half = 0; half < 2; half++) {
+            b[i + 2 * half] = _mm512_unpacklo_epi64(a[i + half], a[i + half + 2]);
+            b[i + 2 * half + 1] = _mm512_unpackhi_epi64(a[i + half], a[i + half + 2]);
+        }
+    for (int c = 0; c < 4; c++) {
+        const __m512i even_low = _mm512_shuffle_i32x4(b[c], b[4 + c], 0x88);
+        const __m512i even_high = _mm512_shuffle_i32x4(b[8 + c], b[12 + c], 0x88);
+        const __m512i odd_low = _mm512_shuffle_i32x4(b[c], b[4 + c], 0xdd);
+        const __m512i odd_high = _mm512_shuffle_i32x4(b[8 + c], b[12 + c], 0xdd);
+        _mm512_store_si512(to + 32 * c, _mm512_shuffle_i32x4(even_low, even_high, 0x88));
+        _mm512_store_si512(to + 32 * (4 + c), _mm512_shuffle_i32x4(odd_low, odd_high, 0x88));
+        _mm512_store_si512(to + 32 * (8 + c), _mm512_shuffle_i32x4(even_low, even_high, 0xdd));
+        _mm512_store_si512(to + 32 * (12 + c), _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd));
+    }
+#else
+    for (int k = 0; k < ATTN_TILE; k++)
+        for (int c = 0; c < ATTN_TILE; c++)
+            memcpy(to + ATTN_TILE_DEPTH * k + 2 * c, &pairs[c][2 * k], 2 * sizeof *to);
+#endif
+}
+
+/* The largest magnitude of n numbers by its bits, which for NaN are above infinity's. */
+INLINE uint32_t reach_of(uint32_t reach, const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = attn_bf16_bits(x[i]) & 0x7fffffffu;
+        reach = bits > reach ? bits : reach;
+    }
+    return reach;
+}
+
+static double reach_number(uint32_t bits) {
+    return bits < 0x7f800000u ? (double)attn_bf16_float(bits) : (double)INFINITY;
+}
+
+INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
+                       size_t E) {
+    const size_t steps = ceil_div(E, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
+    uint32_t reach = 0;
+    for (size_t j = 0; j < n; j += ATTN_TILE, to += (size_t)parts * part)
+        for (size_t s = 0; s < steps; s++) {
+            _Alignas(64) uint16_t rows[MOST_PARTS][ATTN_TILE][ATTN_TILE_DEPTH];
+            const size_t at = s * ATTN_TILE_DEPTH, left = E - at;
+            const size_t width = left < ATTN_TILE_DEPTH ? left : ATTN_TILE_DEPTH;
+            for (size_t c = 0; c < ATTN_TILE; c++) {
+                const float *row = x + (j + c) * ld + at;
+                const size_t some = j + c < n ? width : 0;
+                reach = reach_of(reach, row, some);
+                split_some(parts, some ? row : x, some, rows[0][c], ATTN_TILE_CELLS);
+            }
+            for (int p = 0; p < parts; p++)
+                turn(to + (size_t)p * part + s * ATTN_TILE_CELLS, rows[p]);
+        }
+    return reach_number(reach);
+}
+
+/* Rows 2k and 2k + 1 of 16 values each become one row of pairs. */
+INLINE void pair_rows(const int parts, uint16_t *to, size_t stride, const float *even,
+                      const float *odd) {
+    for (int i = 0; i < ATTN_TILE; i++) {
+        float x = even[i], y = odd[i];
+        for (int p = 0; p < parts; p++) {
+            const float high = attn_bf16_round(x), next = attn_bf16_round(y);
+            const uint32_t pair = attn_bf16_bits(high) >> 16 | attn_bf16_bits(next);
+            memcpy(to + (size_t)p * stride + 2 * i, &pair, sizeof pair);
+            x -= high, y -= next;
+        }
+    }
+}
+
+INLINE double pack_value(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
+                         size_t Ev) {
+    const size_t steps = ceil_div(n, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
+    uint32_t reach = 0;
+    for (size_t e = 0; e < Ev; e += ATTN_TILE, to += (size_t)parts * part) {
+        const size_t width = Ev - e < ATTN_TILE ? Ev - e : ATTN_TILE;
+        for (size_t j = 0; j < steps * ATTN_TILE_DEPTH; j += 2) {
+            float padded[2][ATTN_TILE] = {{0}};
+            const float *rows[2] = {padded[0], padded[1]};
+            for (size_t i = 0; i < 2 && j + i < n; i++) {
+                const float *row = x + (j + i) * ld + e;
+                if (width == ATTN_TILE)
+                    rows[i] = row;
+                else
+                    memcpy(padded[i], row, width * sizeof *row);
+                reach = reach_of(reach, rows[i], ATTN_TILE);
+            }
+            pair_rows(parts, to + j * ATTN_TILE, part, rows[0], rows[1]);
+        }
+    }
+    return reach_number(reach);
+}
+
+/* --- products --- */
+
+static void scale_rows(float *c, size_t ldc, size_t rows, size_t n, float scale) {
+    for (size_t r = 0; scale != 1 && r < rows; r++)
+        for (size_t j = 0; j < n; j++)
+            c[r * ldc + j] *= scale;
+}
+
+INLINE void score(const int parts, float *tile, const uint16_t *q, size_t rows,
+                  const uint16_t *keys, size_t n, size_t E, float scale) {
+    _Alignas(64) float last[ATTN_TILE * MOST_KEYS];
+    const size_t steps = ceil_div(E, ATTN_TILE_DEPTH), row_tiles = ceil_div(rows, ATTN_TILE);
+    const size_t whole = rows / ATTN_TILE, ld = BASE->keys;
+    attn_tiles t = {.c = tile,
+                    .ldc = ld,
+                    .a = q,
+                    .a_part = steps * row_tiles * ATTN_TILE_CELLS,
+                    .a_step = row_tiles * ATTN_TILE_CELLS,
+                    .b = keys,
+                    .b_part = steps * ATTN_TILE_CELLS,
+                    .b_column = (size_t)parts * steps * ATTN_TILE_CELLS,
+                    .row_tiles = whole,
+                    .col_tiles = ceil_div(n, ATTN_TILE),
+                    .steps = steps,
+                    .parts = parts};
+    if (whole)
+        PRODUCT(&t);
+    if (whole < row_tiles) { /* the tile of scores ends with its last row */
+        t.c = last;
+        t.a += whole * ATTN_TILE_CELLS;
+        t.row_tiles = 1;
+        PRODUCT(&t);
+        for (size_t r = whole * ATTN_TILE; r < rows; r++)
+            memcpy(tile + r * ld, last + r % ATTN_TILE * ld, n * sizeof(float));
+    }
+    scale_rows(tile, ld, rows, n, scale);
+}
+
+/* Up to GROUP tiles of values for up to MOST_ROWS rows of packed numerators. */
+INLINE void add_group(float *acc, size_t lda, const attn_tiles *t, size_t rows,
+                      const float *factor) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t e = 0; e < t->col_tiles * ATTN_TILE; e++)
+            acc[r * lda + e] = fmaf(acc[r * lda + e], factor[r], t->c[r * t->ldc + e]);
+}
+
+INLINE void accumulate(const int parts, float *acc, const float *tile, size_t rows,
+                       const uint16_t *values, size_t first, size_t n, size_t packed, size_t Ev,
+                       const float *factor) {
+    _Alignas(64) uint16_t p[MOST_PARTS * MOST_ROWS * MOST_KEYS];
+    _Alignas(64) float c[MOST_ROWS * GROUP * ATTN_TILE];
+    const size_t row_tiles = ceil_div(rows, ATTN_TILE), steps = ceil_div(n, ATTN_TILE_DEPTH);
+    const size_t part = ceil_div(packed, ATTN_TILE_DEPTH) * ATTN_TILE_CELLS;
+    const size_t columns = ceil_div(Ev, ATTN_TILE), lda = BASE->acc_room(Ev);
+    attn_tiles t = {.c = c,
+                    .ldc = GROUP * ATTN_TILE,
+                    .a = p,
+                    .a_part = steps * row_tiles * ATTN_TILE_CELLS,
+                    .a_step = row_tiles * ATTN_TILE_CELLS,
+                    .b_part = part,
+                    .b_column = (size_t)parts * part,
+                    .row_tiles = row_tiles,
+                    .steps = steps,
+                    .parts = parts};
+    pack_rows(parts, p, tile, BASE->keys, rows, n);
+    for (size_t j = 0; j < columns; j += GROUP) {
+        t.col_tiles = columns - j < GROUP ? columns - j : GROUP;
+        t.b = values + j * t.b_column + first * ATTN_TILE;
+        PRODUCT(&t);
+        add_group(acc + j * ATTN_TILE, lda, &t, rows, factor);
+    }
+}
+
+/* --- the table's functions, for each number of parts --- */
+
+#define TABLE(parts)                                                                               \
+    static size_t NAME(k_key_room_##parts)(size_t E) {                                             \
+        return BASE->keys * ceil_div(E, ATTN_TILE_DEPTH) * ATTN_TILE * parts;                      \
+    }                                                                                              \
+    static size_t NAME(k_value_room_##parts)(size_t Ev) {                                          \
+        return BASE->keys * ceil_div(Ev, ATTN_TILE) * (ATTN_TILE / 2) * parts;                     \
+    }                                                                                              \
+    static size_t NAME(k_query_room_##parts)(size_t rows, size_t E) {                              \
+        return ceil_div(rows, ATTN_TILE) * ceil_div(E, ATTN_TILE_DEPTH) *                          \
+               (ATTN_TILE_CELLS / 2 * parts);                                                      \
+    }                                                                                              \
+    static double NAME(k_pack_key_##parts)(void *dst, const void *src, size_t ld, size_t n,        \
+                                           size_t E) {                                             \
+        return pack_key(parts, dst, src, ld, n, E);                                                \
+    }                                                                                              \
+    static double NAME(k_pack_value_##parts)(void *dst, const void *src, size_t ld, size_t n,      \
+                                             size_t Ev) {                                          \
+        return pack_value(parts, dst, src, ld, n, Ev);                                             \
+    }                                                                                              \
+    static void NAME(k_pack_query_##parts)(void *dst, const void *q, size_t ldq, size_t rows,      \
+                                           size_t E) {                                             \
+        pack_rows(parts, dst, q, ldq, rows, E);                                                    \
+    }                                                                                              \
+    static void NAME(k_score_##parts)(void *tile, const void *q, size_t ldq, size_t rows,          \
+                                      const void *packed_key, size_t n, size_t E, double scale) {  \
+        (void)ldq;                                                                                 \
+        score(parts, tile, q, rows, packed_key, n, E, (float)scale);                               \
+    }                                                                                              \
+    static void NAME(k_accumulate_##parts)(void *acc, const void *tile, size_t rows,               \
+                                           const void *packed_value, size_t first, size_t n,       \
+                                           size_t packed, size_t Ev, const void *factor) {         \
+        accumulate(parts, acc, tile, rows, packed_value, first, n, packed, Ev, factor);            \
+    }                                                                                              \
+    static void NAME(fill_##parts)(attn_kernels * k) {                                             \
+        k->key_room = NAME(k_key_room_##parts);                                                    \
+        k->value_room = NAME(k_value_room_##parts);                                                \
+        k->query_room = NAME(k_query_room_##parts);                                                \
+        k->pack_key = NAME(k_pack_key_##parts);                                                    \
+        k->pack_value = NAME(k_pack_value_##parts);                                                \
+        k->pack_query = NAME(k_pack_query_##parts);                                                \
+        k->score = NAME(k_score_##parts);                                                          \
+        k->accumulate = NAME(k_accumulate_##parts);                                                \
+    }
+TABLE(1)
+TABLE(2)
+TABLE(3)
+
+void NAME(attn_kernels_tiles)(attn_kernels *k, attn_precision precision) {
+    k->precision = precision;
+    k->plain = BASE;
+    k->rows = k->rows < MOST_ROWS ? k->rows : MOST_ROWS;
+    if (precision == ATTN_PRECISION_BF16)
+        NAME(fill_1)(k);
+    else if (precision == ATTN_PRECISION_FAST)
+        NAME(fill_2)(k);
+    else
+        NAME(fill_3)(k);
+}
