@@ -75,15 +75,20 @@ attn_arena *attn_arena_new(size_t limit) {
     return arena;
 }
 
-void attn_arena_free(attn_arena *arena) {
-    if (!arena)
-        return;
+static void chunks_free(attn_arena *arena) {
     for (chunk *c = arena->first; c;) {
         chunk *next = c->next;
         UNPOISON((char *)c + HEADER, c->size);
         attn_free(c);
         c = next;
     }
+    arena->first = NULL;
+}
+
+void attn_arena_free(attn_arena *arena) {
+    if (!arena)
+        return;
+    chunks_free(arena);
     attn_free(arena);
 }
 
@@ -128,6 +133,22 @@ bool attn_arena_reserve(attn_arena *arena, size_t bytes) {
     c->next = arena->first;
     arena->first = c;
     return true;
+}
+
+void attn_arena_reset(attn_arena *arena) {
+    chunk *c = arena->first;
+    size_t size = 0;
+    arena->used = 0;
+    if (c && !c->next) {
+        POISON((char *)c + HEADER, c->size);
+        c->used = c->last = 0;
+        return;
+    }
+    for (; c; c = c->next)
+        size += c->size;
+    chunks_free(arena);
+    if (size)
+        attn_arena_reserve(arena, size);
 }
 
 static void *arena_place(attn_arena *arena, size_t size, size_t align) {

@@ -220,13 +220,14 @@ INLINE uint64_t bits_at(uint64_t seed, uint64_t index) {
 
 static void NAME(p_dropout)(float *x, size_t n, uint64_t threshold, float factor, uint64_t seed,
                             uint64_t first) {
-    float keep[POINTWISE_LANES];
     for (size_t i = 0; i < n; i += POINTWISE_LANES) {
         const size_t end = n - i < POINTWISE_LANES ? n - i : POINTWISE_LANES;
+        int32_t
+            kept[POINTWISE_LANES]; /* the sign of threshold - 1 - bits: no comparison of words */
         for (size_t l = 0; l < POINTWISE_LANES; l++)
-            keep[l] = bits_at(seed, first + i + l) >> 11 < threshold ? 0.0f : factor;
+            kept[l] = (int32_t)((threshold - 1 - (bits_at(seed, first + i + l) >> 11)) >> 63);
         for (size_t l = 0; l < end; l++)
-            x[i + l] *= keep[l];
+            x[i + l] *= (float)kept[l] * factor;
     }
 }
 

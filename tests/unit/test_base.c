@@ -92,6 +92,28 @@ static void test_arena_reserve(void **state) {
     attn_set_allocator(NULL, NULL);
 }
 
+/* A second round after a reset takes nothing, however the first was made up, and the limit holds.
+ */
+static void test_arena_reset(void **state) {
+    (void)state;
+    attn_set_allocator(counting_take, free);
+    attn_arena *arena = attn_arena_new(1 << 20);
+    assert_non_null(arena);
+    attn_arena_reset(arena);
+    for (int round = 0; round < 4; round++) {
+        takes = 0;
+        for (size_t i = 1; i < 40; i++)
+            memset(attn_arena_take(arena, i * 640), round, i * 640);
+        assert_int_equal(attn_arena_used(arena), 640 * 780);
+        assert_null(attn_arena_take(arena, 1 << 20));
+        assert_true(round == 0 ? takes > 3 : takes == 0);
+        attn_arena_reset(arena);
+        assert_int_equal(attn_arena_used(arena), 0);
+    }
+    attn_arena_free(arena);
+    attn_set_allocator(NULL, NULL);
+}
+
 static int takes_left;
 static void *failing_take(size_t size) {
     return takes_left-- > 0 ? aligned_alloc(ATTN_ALIGN, (size + 63) / 64 * 64) : NULL;
@@ -345,6 +367,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_largest_kept_block),
         cmocka_unit_test(test_blocks_are_kept),
+        cmocka_unit_test(test_arena_reset),
         cmocka_unit_test(test_fail),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_arena),

@@ -465,6 +465,42 @@ static void test_refusals(void **state) {
     (void)state;
 }
 
+static int takes_left;
+static void *failing_take(size_t size) {
+    return takes_left-- > 0 ? attn_block_take(size) : NULL;
+}
+
+/* Make, train and ask a model with the n-th allocation failing: always out of memory, until none
+ * is. */
+static void test_memory_fails(void **state) {
+    const attn_model_config config = config_of(&cases[1], 0.1);
+    const attn_batch batch = batch_of();
+    const attn_step_options options = {.seed = 1};
+    const attn_generate_options search = {.beams = 2, .most = 2, .want_weights = true};
+    attn_status status = ATTN_ENOMEM;
+    int n = 0;
+    for (; status; n++) {
+        attn_model *model = NULL;
+        attn_cross_entropy_loss loss;
+        attn_generated found[B];
+        takes_left = n;
+        attn_set_allocator(failing_take, attn_block_give);
+        attn_arena *arena = attn_arena_new(LIMIT);
+        status = arena ? attn_model_new(&config, 1, true, &model, NULL) : ATTN_ENOMEM;
+        if (!status)
+            status = attn_model_step(model, &batch, &options, arena, NULL, NULL, &loss, NULL);
+        if (!status)
+            status = attn_model_generate(model, batch.source, batch.source_lengths, B, S, &search,
+                                         arena, NULL, NULL, found, NULL);
+        attn_model_free(model);
+        attn_arena_free(arena);
+        attn_set_allocator(NULL, NULL);
+        assert_true(status == ATTN_OK || status == ATTN_ENOMEM);
+    }
+    assert_true(n > 10);
+    (void)state;
+}
+
 static void test_names(void **state) {
     attn_model_attention attention;
     attn_model_positions positions;
@@ -514,7 +550,7 @@ int main(void) {
         cmocka_unit_test(test_seeds),      cmocka_unit_test(test_generate),
         cmocka_unit_test(test_exhaustive), cmocka_unit_test(test_streaming),
         cmocka_unit_test(test_counts),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names),      cmocka_unit_test(test_memory_fails),
     };
     return cmocka_run_group_tests(tests, read_recorded, forget_recorded);
 }

@@ -42,6 +42,9 @@ typedef struct attn_arena attn_arena;
  * time may use an arena. */
 attn_arena *attn_arena_new(size_t limit);
 void attn_arena_free(attn_arena *arena); /* frees all it handed out; NULL is fine */
+/* Free all it handed out, and keep the memory, in one piece, for the next use of the arena: a loop
+ * whose rounds need as much as the first takes nothing more. */
+void attn_arena_reset(attn_arena *arena);
 
 /* Take memory for blocks of `bytes` bytes in all now, so that they cannot fail for want of memory
  * later. The limit is not looked at: it counts what is handed out. false: there is no memory. */
