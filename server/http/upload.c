@@ -1,6 +1,7 @@
-/* A body goes into one buffer that grows with what has come, sixteenfold up to Content-Length: an
- * announced length costs nothing before its bytes are here, and few bytes are copied. Chunked ones
- * grow by doubling. Admission says whether there is memory. */
+/* A body goes into one buffer that grows with what has come, sixteenfold, and beyond 16 MiB at once
+ * to Content-Length: an announced length costs little before its bytes are here, and no copy keeps
+ * the HTTP thread for long. Chunked ones grow by doubling. Admission says whether there is memory.
+ */
 #include "http/upload.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "wire/container.h"
 #include "wire/infer.h"
 
-enum { CHUNKED_FIRST = 16384, FIRST = 65536, FASTER = 16 };
+enum { CHUNKED_FIRST = 16384, FIRST = 65536, FASTER = 16, LAST = 1 << 24 };
 
 void srv_upload_drop(srv_exchange *x) {
     srv_admission_close(x->req.app->admission, &x->incoming);
@@ -60,7 +61,7 @@ static bool grow(srv_exchange *x, size_t need, size_t cap) {
     size_t most = chunked ? cap : (size_t)x->facts.length;
     size_t room = chunked ? CHUNKED_FIRST : FIRST, factor = chunked ? 2 : FASTER;
     while (room < need && room < most)
-        room = room > most / factor ? most : room * factor;
+        room = room > most / factor || (room >= LAST && !chunked) ? most : room * factor;
     room = room > most ? most : room;
     size_t used = x->req.body_size ? x->body_shift + x->req.body_size : 0;
     char *body = srv_admission_take(x->req.app->admission, &x->incoming, x->body, used,

@@ -194,7 +194,7 @@ def test_a_gigabyte_is_refused_before_it_is_sent(daemon):
 
 @pytest.mark.measured
 def test_a_body_that_lies_about_its_shape(start):
-    """A gigabyte of numbers under a shape of eight: the lie is told as soon as the body is there, and read once."""
+    """192 MB of numbers under a shape of eight: the lie is told as soon as the body is there, and read once."""
     size = 192 * MIB
     daemon = start("--max-body-bytes", "256MiB", "--memory-bytes", "1GiB")
     before, others = memory(daemon), watch(daemon, 60)
