@@ -53,13 +53,13 @@ static void check_answer(const srv_request *req) {
     json_decref(root);
 }
 
-/* What was read goes through the field decoder as /infer sends it on. */
-static void decode(srv_request *req, const srv_infer *in) {
+/* What was read goes through the field decoder as /infer sends it on; was it accepted? */
+static bool decode(srv_request *req, const srv_infer *in) {
     fuzz_input decoded = {0};
     size_t room = in->fields.size + 3;
     char *text = attn_arena_take(req->arena, room);
     if (!text)
-        return;
+        return false;
     /* its members begin with a comma */
     text[0] = '{';
     size_t skip = in->fields.size && in->fields.text[0] == ',' ? 1 : 0;
@@ -68,9 +68,11 @@ static void decode(srv_request *req, const srv_infer *in) {
     memcpy(text + 1 + in->fields.size - skip, "}", 2);
     srv_form form = {text, in->fields.size - skip + 2, in->inputs, in->input_count, in->beyond};
     req->form = &form;
-    if (!srv_decode(req, fuzz_fields, &decoded))
+    bool ok = srv_decode(req, fuzz_fields, &decoded);
+    if (!ok)
         fuzz_check_problem(req);
     req->form = NULL;
+    return ok;
 }
 
 /* The inputs are handed back as outputs. */
@@ -100,10 +102,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     req.only_400 = true;
     if (srv_infer_read(&req, 32, NULL, &in)) {
         size_t lead = req.infer_header ? strtoull(req.infer_header, NULL, 10) : req.body_size;
-        fuzz_check_accepted(req.body, lead);
         for (size_t i = 0; i < in.input_count; i++)
             fuzz_touch(&in.inputs[i].tensor);
-        decode(&req, &in);
+        size_t once = decode(&req, &in) ? JSON_REJECT_DUPLICATES : 0; /* of other parameters */
+        fuzz_check_accepted(req.body, lead, once);
         answer(&req, &in);
     } else {
         fuzz_check_problem(&req);

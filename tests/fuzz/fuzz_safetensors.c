@@ -52,7 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_open(&req, data, size);
     req.content_type = SRV_SAFETENSORS;
     if (srv_form_read(&req, &form)) {
-        fuzz_check_accepted(req.body + 8, srv_form_lead(req.body, req.body_size) - 8);
+        fuzz_check_accepted(req.body + 8, srv_form_lead(req.body, req.body_size) - 8,
+                            JSON_REJECT_DUPLICATES);
         for (size_t i = 0; i < form.count; i++)
             fuzz_touch(&form.tensors[i].tensor);
         round_trip(&req, form.tensors, form.count);
