@@ -12,7 +12,11 @@
 #include "attn/memory.h"
 #include "attn/pool.h"
 
-enum { MOST_SLOTS = 1024, LANE_WORDS = MOST_SLOTS / 64 };
+enum {
+    MOST_SLOTS = 1024,
+    LANE_WORDS = MOST_SLOTS / 64,
+    TURN_NS = 1000000 /* a slot is kept so long while there are pieces: each change has its cost */
+};
 
 typedef struct waiter {
     struct waiter *next;
@@ -45,6 +49,7 @@ struct attn_pool {
 
 /* How many enter() the current thread has open: attn_pool_run inside uses the slot that is held. */
 static _Thread_local int held;
+static _Thread_local int64_t turn_ns; /* when it got its slot */
 
 int64_t attn_now_ns(void) {
     struct timespec t;
@@ -67,6 +72,7 @@ attn_status attn_control_check(const attn_control *control, attn_error *err) {
 static void slot_take(attn_pool *pool) {
     if (pool->free_slots && !pool->first) {
         pool->free_slots--;
+        turn_ns = attn_now_ns();
         return;
     }
     waiter self = {.granted = false};
@@ -79,6 +85,7 @@ static void slot_take(attn_pool *pool) {
     while (!self.granted)
         pthread_cond_wait(&self.granted_cond, &pool->lock);
     pthread_cond_destroy(&self.granted_cond);
+    turn_ns = attn_now_ns();
 }
 
 static void slot_give(attn_pool *pool) {
@@ -274,7 +281,7 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
         pthread_cond_signal(&pool->work);
     while (r.claimed < r.pieces) {
         run_one(pool, &r);
-        if (pool->first && r.claimed < r.pieces) {
+        if (pool->first && r.claimed < r.pieces && attn_now_ns() - turn_ns >= TURN_NS) {
             slot_give(pool);
             slot_take(pool);
         }

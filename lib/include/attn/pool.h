@@ -2,9 +2,9 @@
  *
  * A caller splits its work into pieces, hands them to attn_pool_run and helps: the calling thread
  * runs pieces of its own work, so a full pool cannot deadlock. A slot is the right to use a
- * processor; slots go round in order of asking and change hands between pieces, so that a long
- * caller cannot hold all of them. How work is split must be a function of its shape only; which
- * thread runs a piece must not matter to the result. */
+ * processor; slots go round in order of asking and change hands between pieces, after a millisecond
+ * at the earliest, so that a long caller cannot hold all of them. How work is split must be a
+ * function of its shape only; which thread runs a piece must not matter to the result. */
 #ifndef ATTN_POOL_H
 #define ATTN_POOL_H
 
