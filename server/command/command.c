@@ -10,6 +10,8 @@ static const struct {
     const char *doc;
 } commands[] = {
     {"corpus", srv_command_corpus, "print sentence pairs with their alignments"},
+    {"train", srv_command_train, "train a model on them"},
+    {"score", srv_command_score, "BLEU and alignment error of a trained model"},
 };
 
 srv_command_run *srv_command_find(const char *name) {

@@ -26,6 +26,7 @@
 #include "status.h"
 #include "tensor.h"
 #include "text.h"
+#include "training.h"
 #include "vocabulary.h"
 
 #define ATTN_VERSION "0.1.0"

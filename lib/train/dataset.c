@@ -1,0 +1,168 @@
+/* Sentence pairs as numbers, padded batches of them, and the order of an epoch. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn/rng.h"
+#include "attn/training.h"
+
+/* Count the words of all pairs, or, once there is room, number them. */
+static attn_status walk(const attn_corpus *corpus, attn_split split, uint64_t first,
+                        const attn_vocabulary *source, const attn_vocabulary *target,
+                        attn_pair *pair, attn_dataset *out, attn_error *err) {
+    size_t s = 0, t = 0;
+    for (size_t i = 0; i < out->count; i++) {
+        attn_status status = attn_corpus_pair(corpus, split, first + i, pair, err);
+        if (status)
+            return status;
+        out->source_at[i] = s, out->target_at[i] = t;
+        for (size_t k = 0; k < pair->source_count; k++, s++)
+            if (out->source)
+                out->source[s] =
+                    attn_vocabulary_id(source, pair->source[k], strlen(pair->source[k]));
+        for (size_t k = 0; k < pair->target_count; k++, t++)
+            if (out->target)
+                out->target[t] =
+                    attn_vocabulary_id(target, pair->target[k], strlen(pair->target[k]));
+    }
+    out->source_at[out->count] = s, out->target_at[out->count] = t;
+    return ATTN_OK;
+}
+
+attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64_t first,
+                             size_t count, const attn_vocabulary *source,
+                             const attn_vocabulary *target, attn_arena *arena, attn_dataset *out,
+                             attn_error *err) {
+    attn_dataset d = {.count = count};
+    attn_pair *pair = attn_arena_zeroed(arena, 1, sizeof *pair);
+    size_t ends;
+    if (pair && attn_size_add(count, 1, &ends)) {
+        d.source_at = attn_arena_zeroed(arena, ends, sizeof *d.source_at);
+        d.target_at = attn_arena_zeroed(arena, ends, sizeof *d.target_at);
+    }
+    if (!d.source_at || !d.target_at)
+        return attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for %zu pairs", count);
+    attn_status status = walk(corpus, split, first, source, target, pair, &d, err);
+    if (status)
+        return status;
+    d.source = attn_arena_zeroed(arena, d.source_at[count] + 1, sizeof *d.source);
+    d.target = attn_arena_zeroed(arena, d.target_at[count] + 1, sizeof *d.target);
+    if (!d.source || !d.target)
+        return attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for the words of %zu pairs",
+                         count);
+    status = walk(corpus, split, first, source, target, pair, &d, err);
+    if (!status)
+        *out = d;
+    return status;
+}
+
+static size_t source_length(const attn_dataset *d, size_t i) {
+    return d->source_at[i + 1] - d->source_at[i];
+}
+
+static size_t target_length(const attn_dataset *d, size_t i) {
+    return d->target_at[i + 1] - d->target_at[i];
+}
+
+attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
+                               attn_arena *arena, attn_batch *out, attn_error *err) {
+    size_t S = 1, T = 1;
+    for (size_t i = 0; i < n; i++) {
+        size_t s = source_length(data, indices[i]), t = target_length(data, indices[i]) + 1;
+        S = s > S ? s : S, T = t > T ? t : T;
+    }
+    int32_t *source = attn_arena_zeroed(arena, n * S, sizeof *source); /* ATTN_PAD is 0 */
+    int32_t *target = attn_arena_zeroed(arena, n * T, sizeof *target);
+    int32_t *expected = attn_arena_zeroed(arena, n * T, sizeof *expected);
+    int64_t *lengths = attn_arena_zeroed(arena, n, sizeof *lengths);
+    if (!source || !target || !expected || !lengths)
+        return attn_fail(err, ATTN_ENOMEM, "batch", "no memory for %zu pairs", n);
+    for (size_t i = 0; i < n; i++) {
+        size_t s = source_length(data, indices[i]), t = target_length(data, indices[i]);
+        memcpy(source + i * S, data->source + data->source_at[indices[i]], s * sizeof *source);
+        memcpy(expected + i * T, data->target + data->target_at[indices[i]], t * sizeof *target);
+        memcpy(target + i * T + 1, expected + i * T, t * sizeof *target);
+        target[i * T] = ATTN_BEGIN;
+        expected[i * T + t] = ATTN_END;
+        lengths[i] = (int64_t)(s ? s : 1);
+    }
+    *out = (attn_batch){n, S, T, source, lengths, target, expected};
+    return ATTN_OK;
+}
+
+/* Fisher and Yates, from number `first` of the stream on. */
+static void shuffle(size_t *items, size_t n, uint64_t seed, uint64_t first) {
+    for (size_t i = n; i > 1; i--) {
+        size_t k = (size_t)(attn_rng_uniform(seed, first + i) * (double)i), kept = items[i - 1];
+        items[i - 1] = items[k];
+        items[k] = kept;
+    }
+}
+
+typedef struct keyed {
+    size_t length, place, pair;
+} keyed;
+
+static int by_length(const void *a, const void *b) {
+    const keyed *x = a, *y = b;
+    return x->length != y->length ? (x->length > y->length) - (x->length < y->length)
+                                  : (x->place > y->place) - (x->place < y->place);
+}
+
+static void sort_run(const attn_dataset *data, size_t *order, size_t n, keyed *scratch) {
+    for (size_t i = 0; i < n; i++)
+        scratch[i] =
+            (keyed){source_length(data, order[i]) + target_length(data, order[i]), i, order[i]};
+    qsort(scratch, n, sizeof *scratch, by_length);
+    for (size_t i = 0; i < n; i++)
+        order[i] = scratch[i].pair;
+}
+
+/* Ends of batches in the sorted order, one after another; returns how many. */
+static size_t cut(const attn_dataset *data, const size_t *order, size_t tokens, size_t *ends) {
+    size_t batches = 0, begin = 0, S = 0, T = 0;
+    for (size_t i = 0; i < data->count; i++) {
+        size_t s = source_length(data, order[i]), t = target_length(data, order[i]) + 1;
+        size_t widest = (s > S ? s : S) + (t > T ? t : T);
+        if (i > begin && (i + 1 - begin) * widest > tokens) {
+            ends[batches++] = i;
+            begin = i, S = T = 0;
+        }
+        S = s > S ? s : S, T = t > T ? t : T;
+    }
+    if (data->count)
+        ends[batches++] = data->count;
+    return batches;
+}
+
+attn_status attn_epoch_new(const attn_dataset *data, size_t tokens, uint64_t seed, uint64_t epoch,
+                           attn_arena *arena, attn_epoch *out, attn_error *err) {
+    enum { RUN = 64 };
+    size_t n = data->count, *order = attn_arena_zeroed(arena, n + 1, sizeof *order);
+    size_t *sorted = attn_arena_zeroed(arena, n + 1, sizeof *sorted);
+    size_t *ends = attn_arena_zeroed(arena, n + 1, sizeof *ends);
+    size_t *turns = attn_arena_zeroed(arena, n + 1, sizeof *turns);
+    size_t *starts = attn_arena_zeroed(arena, n + 2, sizeof *starts);
+    keyed *scratch = attn_arena_zeroed(arena, n + 1, sizeof *scratch);
+    if (!order || !sorted || !ends || !turns || !starts || !scratch)
+        return attn_fail(err, ATTN_ENOMEM, "epoch", "no memory for %zu pairs", n);
+    uint64_t stream = attn_rng_bits(seed, epoch);
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = i;
+    shuffle(sorted, n, stream, 0);
+    size_t words = n ? (data->source_at[n] + data->target_at[n]) / n + 1 : 1;
+    size_t run = RUN * (tokens / words + 1);
+    for (size_t i = 0; i < n; i += run)
+        sort_run(data, sorted + i, n - i < run ? n - i : run, scratch);
+    size_t batches = cut(data, sorted, tokens, ends), at = 0;
+    for (size_t b = 0; b < batches; b++)
+        turns[b] = b;
+    shuffle(turns, batches, stream, (uint64_t)1 << 40);
+    for (size_t b = 0; b < batches; b++) {
+        size_t from = turns[b] ? ends[turns[b] - 1] : 0, size = ends[turns[b]] - from;
+        memcpy(order + at, sorted + from, size * sizeof *order);
+        at += size;
+        starts[b + 1] = at;
+    }
+    *out = (attn_epoch){order, starts, batches};
+    return ATTN_OK;
+}

@@ -1,0 +1,169 @@
+/* How good a model is: its loss on a dataset, its translations and alignments on a corpus. */
+#include <string.h>
+
+#include "attn/training.h"
+
+static const size_t PASS_BYTES = (size_t)1 << 36;
+
+static attn_status add_loss(const attn_model *model, const attn_batch *batch, attn_arena *arena,
+                            attn_pool *pool, const attn_control *control, double sums[3],
+                            attn_error *err) {
+    attn_model_outputs out;
+    attn_status status = attn_model_forward(model, batch, false, arena, pool, control, &out, err);
+    if (status)
+        return status;
+    attn_cross_entropy_loss loss =
+        attn_cross_entropy(out.logits.data, out.logits.data, batch->expected, batch->B * batch->T,
+                           attn_model_configuration(model)->target_vocabulary, ATTN_PAD, 0);
+    sums[0] += loss.loss * (double)loss.rows;
+    sums[1] += (double)loss.right;
+    sums[2] += (double)loss.rows;
+    return ATTN_OK;
+}
+
+attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *data,
+                                   size_t batch_tokens, attn_pool *pool,
+                                   const attn_control *control, double *loss, double *right,
+                                   attn_error *err) {
+    double sums[3] = {0, 0, 0};
+    attn_arena *plan = attn_arena_new(PASS_BYTES), *arena = attn_arena_new(PASS_BYTES);
+    attn_epoch epoch;
+    attn_status status = plan && arena ? attn_epoch_new(data, batch_tokens, 0, 0, plan, &epoch, err)
+                                       : attn_fail(err, ATTN_ENOMEM, "evaluation", "no memory");
+    for (size_t b = 0; !status && b < epoch.batches; b++) {
+        const size_t *pairs = epoch.order + epoch.starts[b];
+        attn_batch batch;
+        attn_arena_reset(arena);
+        status = attn_dataset_batch(data, pairs, epoch.starts[b + 1] - epoch.starts[b], arena,
+                                    &batch, err);
+        if (!status)
+            status = add_loss(model, &batch, arena, pool, control, sums, err);
+    }
+    attn_arena_free(arena);
+    attn_arena_free(plan);
+    if (!status) {
+        *loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
+        *right = sums[2] > 0 ? sums[1] / sums[2] : 0;
+    }
+    return status;
+}
+
+/* ---- scores on a corpus, one pair at a time ---- */
+typedef struct scorer {
+    const attn_model *model;
+    const attn_vocabulary *source, *target;
+    size_t beams;
+    attn_pool *pool;
+    const attn_control *control;
+    attn_arena *arena; /* of one pair */
+} scorer;
+
+static void number(const attn_vocabulary *v, const char *const *words, size_t n, int32_t *ids) {
+    for (size_t i = 0; i < n; i++)
+        ids[i] = attn_vocabulary_id(v, words[i], strlen(words[i]));
+}
+
+/* The reference's words are compared by number; one that the vocabulary lacks is never right. */
+static attn_status add_bleu(const scorer *w, const int32_t *source, size_t S,
+                            const int32_t *reference, size_t count, attn_model_scores *scores,
+                            attn_error *err) {
+    attn_generate_options options = attn_generate_defaults();
+    attn_generated out;
+    int32_t words[ATTN_PAIR_WORDS];
+    const int64_t length = (int64_t)S;
+    options.beams = w->beams;
+    attn_status status = attn_model_generate(w->model, source, &length, 1, S, &options, w->arena,
+                                             w->pool, w->control, &out, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count; i++)
+        words[i] = reference[i] == ATTN_UNKNOWN ? -1 : reference[i];
+    attn_bleu_add(&scores->bleu, out.ids, out.length, words, count);
+    return ATTN_OK;
+}
+
+static void largest(const float *weights, size_t rows, size_t S, size_t *chosen) {
+    for (size_t t = 0; t < rows; t++) {
+        chosen[t] = 0;
+        for (size_t s = 1; s < S; s++)
+            if (weights[t * S + s] > weights[t * S + chosen[t]])
+                chosen[t] = s;
+    }
+}
+
+/* weights [heads, T, S]: row t belongs to the word that is predicted there. */
+static attn_status add_heads(const scorer *w, const attn_tensor *weights, const attn_pair *pair,
+                             attn_model_scores *scores, attn_error *err) {
+    size_t heads = weights->dims[1], T = weights->dims[2], S = weights->dims[3];
+    const float *data = weights->data;
+    size_t chosen[ATTN_PAIR_WORDS];
+    float *mean = attn_arena_zeroed(w->arena, T * S, sizeof *mean);
+    if (!mean)
+        return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for the mean of %zu heads", heads);
+    scores->head_count = heads < ATTN_SCORE_HEADS ? heads : ATTN_SCORE_HEADS;
+    for (size_t h = 0; h < heads; h++) {
+        for (size_t i = 0; i < T * S; i++)
+            mean[i] += data[h * T * S + i];
+        if (h >= ATTN_SCORE_HEADS)
+            continue;
+        largest(data + h * T * S, pair->target_count, S, chosen);
+        attn_alignment_add(&scores->heads[h], pair, chosen);
+    }
+    largest(mean, pair->target_count, S, chosen);
+    attn_alignment_add(&scores->mean, pair, chosen);
+    return ATTN_OK;
+}
+
+static attn_status add_alignment(const scorer *w, const int32_t *source, const int32_t *reference,
+                                 const attn_pair *pair, attn_model_scores *scores,
+                                 attn_error *err) {
+    int32_t target[ATTN_PAIR_WORDS + 1] = {ATTN_BEGIN};
+    memcpy(target + 1, reference, pair->target_count * sizeof *reference);
+    const int64_t length = (int64_t)pair->source_count;
+    attn_batch batch = {.B = 1,
+                        .S = pair->source_count,
+                        .T = pair->target_count + 1,
+                        .source = source,
+                        .source_lengths = &length,
+                        .target = target};
+    attn_model_outputs out;
+    attn_status status =
+        attn_model_forward(w->model, &batch, true, w->arena, w->pool, w->control, &out, err);
+    const attn_site *cross = NULL;
+    for (size_t i = 0; !status && i < out.site_count; i++)
+        if (out.sites[i].kind == ATTN_SITE_CROSS)
+            cross = &out.sites[i];
+    return cross ? add_heads(w, &cross->weights, pair, scores, err) : status;
+}
+
+static attn_status add_pair(const scorer *w, const attn_pair *pair, attn_model_scores *scores,
+                            attn_error *err) {
+    int32_t source[ATTN_PAIR_WORDS], reference[ATTN_PAIR_WORDS];
+    number(w->source, pair->source, pair->source_count, source);
+    number(w->target, pair->target, pair->target_count, reference);
+    attn_status status =
+        add_bleu(w, source, pair->source_count, reference, pair->target_count, scores, err);
+    return status ? status : add_alignment(w, source, reference, pair, scores, err);
+}
+
+attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus, attn_split split,
+                             uint64_t first, size_t count, const attn_vocabulary *source,
+                             const attn_vocabulary *target, size_t beams, attn_pool *pool,
+                             const attn_control *control, attn_model_scores *scores,
+                             attn_error *err) {
+    scorer w = {model, source, target, beams, pool, control, NULL};
+    attn_arena *outer = attn_arena_new(PASS_BYTES);
+    attn_pair *pair = outer ? attn_arena_zeroed(outer, 1, sizeof *pair) : NULL;
+    w.arena = attn_arena_new(PASS_BYTES);
+    attn_status status =
+        pair && w.arena ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "scores", "no memory for a pass");
+    for (size_t i = 0; !status && i < count; i++) {
+        attn_arena_reset(w.arena);
+        status = attn_corpus_pair(corpus, split, first + i, pair, err);
+        if (!status)
+            status = add_pair(&w, pair, scores, err);
+    }
+    attn_arena_free(w.arena);
+    attn_arena_free(outer);
+    return status;
+}

@@ -1,0 +1,64 @@
+/* Adam, clipping, and how the learning rate goes up and down. */
+#include <math.h>
+#include <string.h>
+
+#include "attn/training.h"
+
+attn_adam attn_adam_defaults(void) {
+    return (attn_adam){.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .decoupled = true};
+}
+
+void attn_adam_step(float *values, const float *gradients, float *first, float *second, size_t n,
+                    uint64_t t, double rate, const attn_adam *options) {
+    const float keep = (float)(1 - options->beta1), fade = (float)options->beta2;
+    const float fresh = (float)(1 - options->beta2), epsilon = (float)options->epsilon;
+    const float root = (float)sqrt(1 - pow(options->beta2, (double)t));
+    const float step = (float)(rate / (1 - pow(options->beta1, (double)t)));
+    const float shrink = options->decoupled ? (float)(1 - rate * options->decay) : 1;
+    const float decay = options->decoupled ? 0 : (float)options->decay;
+    for (size_t i = 0; i < n; i++) {
+        float value = values[i] * shrink, gradient = gradients[i] + decay * value;
+        first[i] += keep * (gradient - first[i]);
+        second[i] = fade * second[i] + fresh * gradient * gradient;
+        values[i] = value - step * (first[i] / (sqrtf(second[i]) / root + epsilon));
+    }
+}
+
+double attn_clip_gradients(float *gradients, size_t n, double most) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)gradients[i] * gradients[i];
+    double norm = sqrt(sum), scale = most / (norm + 1e-6);
+    for (size_t i = 0; most > 0 && scale < 1 && i < n; i++)
+        gradients[i] *= (float)scale;
+    return norm;
+}
+
+static const char *const schedules[] = {"constant", "inverse-root", "cosine"};
+
+const char *attn_schedule_name(attn_schedule s) {
+    return schedules[s];
+}
+
+bool attn_schedule_parse(const char *name, attn_schedule *out) {
+    for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++)
+        if (!strcmp(name, schedules[i])) {
+            *out = (attn_schedule)i;
+            return true;
+        }
+    return false;
+}
+
+double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t warmup,
+                          uint64_t steps) {
+    const double pi = 3.14159265358979323846;
+    if (t < warmup)
+        return rate * (double)t / (double)warmup;
+    if (s == ATTN_INVERSE_ROOT)
+        return rate * sqrt((double)(warmup ? warmup : 1) / (double)t);
+    if (s == ATTN_COSINE && steps > warmup) {
+        double way = (double)(t < steps ? t - warmup : steps - warmup) / (double)(steps - warmup);
+        return rate * 0.5 * (1 + cos(pi * way));
+    }
+    return rate;
+}

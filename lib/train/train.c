@@ -1,0 +1,219 @@
+/* The training loop: batch, gradients, clip, step; evaluations, checkpoints, early stopping.
+ * Nothing here depends on time but what is reported. */
+#include <math.h>
+#include <string.h>
+
+#include "attn/rng.h"
+#include "attn/training.h"
+
+typedef struct loop {
+    attn_model *model;
+    attn_parameters *set;
+    const attn_dataset *train, *validation;
+    const attn_training_options *options;
+    attn_training_state *state;
+    const attn_training_hooks *hooks;
+    attn_pool *pool;
+    const attn_control *control;
+    attn_arena *arena; /* of one step */
+    attn_training_progress now;
+    int64_t began;
+    uint64_t first; /* step when this run began */
+    double words;   /* of this run */
+} loop;
+
+/* Streams of the seed: 0 orders the batches, 1 draws dropout. */
+enum { ORDER, DROPOUT };
+
+/* Memory of one batch; the size of a pass is bounded by batch_tokens. */
+static const size_t PASS_BYTES = (size_t)1 << 36;
+
+attn_training_options attn_training_defaults(void) {
+    return (attn_training_options){.adam = attn_adam_defaults(),
+                                   .schedule = ATTN_INVERSE_ROOT,
+                                   .rate = 0.001,
+                                   .warmup = 200,
+                                   .steps = 3000,
+                                   .clip = 1,
+                                   .batch_tokens = 2048,
+                                   .evaluate_every = 250};
+}
+
+attn_status attn_training_start(attn_model *model, attn_arena *arena, attn_training_state *out,
+                                attn_error *err) {
+    size_t n = attn_parameters_size(attn_model_parameters(model));
+    attn_training_state s = {.best_loss = INFINITY, .size = n};
+    s.first = attn_arena_zeroed(arena, n, sizeof *s.first);
+    s.second = attn_arena_zeroed(arena, n, sizeof *s.second);
+    s.best = attn_arena_zeroed(arena, n, sizeof *s.best);
+    if (!s.first || !s.second || !s.best)
+        return attn_fail(err, ATTN_ENOMEM, "training", "no memory for the moments of %zu numbers",
+                         n);
+    *out = s;
+    return ATTN_OK;
+}
+
+void attn_training_take_best(attn_model *model, const attn_training_state *state) {
+    if (isfinite(state->best_loss))
+        memcpy(attn_parameters_values(attn_model_parameters(model)), state->best,
+               state->size * sizeof *state->best);
+}
+
+static double seconds_since(int64_t then) {
+    return (double)(attn_now_ns() - then) * 1e-9;
+}
+
+/* Gradients of one batch, and the step that they ask for. */
+static attn_status step(loop *l, const size_t *pairs, size_t count, attn_arena *arena,
+                        attn_error *err) {
+    const attn_training_options *o = l->options;
+    attn_training_state *s = l->state;
+    uint64_t t = s->step + 1;
+    attn_batch batch;
+    attn_cross_entropy_loss loss;
+    attn_status status = attn_dataset_batch(l->train, pairs, count, arena, &batch, err);
+    attn_step_options options = {attn_rng_bits(attn_rng_bits(o->seed, DROPOUT), t), o->smoothing};
+    attn_parameters_zero_gradients(l->set);
+    if (!status)
+        status =
+            attn_model_step(l->model, &batch, &options, arena, l->pool, l->control, &loss, err);
+    if (status)
+        return status;
+    float *gradients = attn_parameters_gradients(l->set);
+    l->now.norm = attn_clip_gradients(gradients, s->size, o->clip);
+    if (!isfinite(l->now.norm) || !isfinite(loss.loss))
+        return attn_fail(
+            err, ATTN_ENONFINITE, "loss",
+            "step %llu: the loss or its gradients are not finite; a smaller rate helps",
+            (unsigned long long)t);
+    l->now.rate = attn_schedule_rate(o->schedule, o->rate, t, o->warmup, o->steps);
+    attn_adam_step(attn_parameters_values(l->set), gradients, s->first, s->second, s->size, t,
+                   l->now.rate, &o->adam);
+    s->step = t;
+    s->batch++;
+    l->words += (double)loss.rows;
+    l->now.loss = t == l->first + 1 ? loss.loss : l->now.loss + 0.05 * (loss.loss - l->now.loss);
+    return ATTN_OK;
+}
+
+static attn_status evaluate(loop *l, attn_error *err) {
+    attn_training_state *s = l->state;
+    double loss = NAN, right = NAN;
+    attn_status status = attn_training_evaluate(l->model, l->validation, l->options->batch_tokens,
+                                                l->pool, l->control, &loss, &right, err);
+    if (status)
+        return status;
+    l->now.validation_loss = loss;
+    l->now.validation_right = right;
+    if (loss < s->best_loss) {
+        s->best_loss = loss;
+        s->best_step = s->step;
+        s->waited = 0;
+        memcpy(s->best, attn_parameters_values(l->set), s->size * sizeof *s->best);
+    } else {
+        s->waited++;
+    }
+    return ATTN_OK;
+}
+
+static attn_status checkpoint(const loop *l, attn_error *err) {
+    if (!l->hooks || !l->hooks->checkpoint)
+        return ATTN_OK;
+    return l->hooks->checkpoint(l->hooks->ctx, l->state, err);
+}
+
+static void report(loop *l, bool evaluated) {
+    attn_training_progress *now = &l->now;
+    uint64_t done = l->state->step - l->first;
+    now->step = l->state->step, now->steps = l->options->steps, now->epoch = l->state->epoch;
+    now->seconds = seconds_since(l->began);
+    now->words_per_second = now->seconds > 0 ? l->words / now->seconds : 0;
+    now->seconds_left =
+        done ? now->seconds / (double)done * (double)(l->options->steps - l->state->step) : 0;
+    now->evaluated = evaluated;
+    if (l->hooks && l->hooks->progress)
+        l->hooks->progress(l->hooks->ctx, now);
+}
+
+static bool is_due(uint64_t every, uint64_t step) {
+    return every && step % every == 0;
+}
+
+static bool is_over(const loop *l) {
+    const attn_training_options *o = l->options;
+    return l->state->step >= o->steps || (o->patience && l->state->waited >= o->patience);
+}
+
+/* What a step is followed by. It stands in the state whether it was done, since a run may have been
+ * stopped in between. */
+static attn_status settle(loop *l, attn_error *err) {
+    const attn_training_options *o = l->options;
+    attn_training_state *s = l->state;
+    bool due = is_due(o->evaluate_every, s->step) || s->step == o->steps;
+    attn_status status = ATTN_OK;
+    if (s->step == s->settled)
+        return ATTN_OK;
+    if (due)
+        status = evaluate(l, err);
+    if (status)
+        return status;
+    s->settled = s->step;
+    if (o->checkpoint_every ? is_due(o->checkpoint_every, s->step) : due)
+        status = checkpoint(l, err);
+    if (!status)
+        report(l, due);
+    return status;
+}
+
+static attn_status advance(loop *l, const attn_epoch *epoch, attn_error *err) {
+    size_t from = epoch->starts[l->state->batch], to = epoch->starts[l->state->batch + 1];
+    attn_arena_reset(l->arena);
+    attn_status status = step(l, epoch->order + from, to - from, l->arena, err);
+    return status ? status : settle(l, err);
+}
+
+static attn_status run_epoch(loop *l, attn_error *err) {
+    attn_arena *arena = attn_arena_new(PASS_BYTES);
+    attn_epoch epoch;
+    attn_status status = arena ? attn_epoch_new(l->train, l->options->batch_tokens,
+                                                attn_rng_bits(l->options->seed, ORDER),
+                                                l->state->epoch, arena, &epoch, err)
+                               : attn_fail(err, ATTN_ENOMEM, "training", "no memory for an epoch");
+    while (!status && l->state->batch < epoch.batches && !is_over(l))
+        status = advance(l, &epoch, err);
+    if (!status && l->state->batch >= epoch.batches) {
+        l->state->epoch++;
+        l->state->batch = 0;
+    }
+    attn_arena_free(arena);
+    return status;
+}
+
+attn_status attn_train(attn_model *model, const attn_dataset *train, const attn_dataset *validation,
+                       const attn_training_options *options, attn_training_state *state,
+                       const attn_training_hooks *hooks, attn_pool *pool,
+                       const attn_control *control, attn_error *err) {
+    loop l = {.model = model,
+              .set = attn_model_parameters(model),
+              .train = train,
+              .validation = validation,
+              .options = options,
+              .state = state,
+              .hooks = hooks,
+              .pool = pool,
+              .control = control,
+              .began = attn_now_ns(),
+              .first = state->step};
+    l.now.validation_loss = l.now.validation_right = NAN;
+    if (!train->count || !validation->count)
+        return attn_fail(err, ATTN_EARG, "training", "needs pairs for training and validation");
+    l.arena = attn_arena_new(PASS_BYTES);
+    if (!l.arena)
+        return attn_fail(err, ATTN_ENOMEM, "training", "no memory for a batch");
+    attn_status status = settle(&l, err);
+    while (!status && !is_over(&l))
+        status = run_epoch(&l, err);
+    attn_arena_free(l.arena);
+    attn_status kept = checkpoint(&l, status ? NULL : err);
+    return status ? status : kept;
+}

@@ -1,0 +1,138 @@
+/* Reads models from safetensors files. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "model_file.h"
+#include "model_keys.h"
+
+static const size_t MOST_BYTES = (size_t)1 << 34;
+
+const char *srv_model_text(const srv_model_file *file, const char *key) {
+    for (size_t i = 0; i < file->contents.metadata_count; i++)
+        if (!strcmp(file->contents.metadata[i].key, key))
+            return file->contents.metadata[i].text;
+    return NULL;
+}
+
+const attn_tensor *srv_model_tensor(const srv_model_file *file, const char *name) {
+    for (size_t i = 0; i < file->contents.count; i++)
+        if (!strcmp(file->contents.tensors[i].name, name))
+            return &file->contents.tensors[i].tensor;
+    return NULL;
+}
+
+static attn_status read_config(const srv_model_file *file, attn_model_config *config,
+                               attn_error *err) {
+    *config = attn_model_defaults();
+    for (const srv_model_key *key = srv_model_keys; key->name; key++) {
+        const char *text = srv_model_text(file, key->name);
+        if (!text)
+            return attn_fail(err, ATTN_EARG, key->name,
+                             "the metadata of a model must have this key");
+        if (!srv_model_key_set(key, config, text))
+            return attn_fail(err, ATTN_EVALUE, key->name, "\"%.60s\" is no value for it", text);
+    }
+    return ATTN_OK;
+}
+
+static attn_status read_vocabulary(const srv_model_file *file, const char *key, size_t size,
+                                   attn_vocabulary **out, attn_error *err) {
+    const char *text = srv_model_text(file, key);
+    if (!text)
+        return attn_fail(err, ATTN_EARG, key, "the metadata of a model must have this key");
+    attn_status status = attn_vocabulary_read(text, strlen(text), out, err);
+    if (!status && attn_vocabulary_size(*out) != size)
+        status = attn_fail(err, ATTN_EVALUE, key, "has %zu words, the model %zu",
+                           attn_vocabulary_size(*out), size);
+    return status;
+}
+
+/* The parameters, and no tensors that are neither the model's nor of training. */
+static attn_status load(srv_model_file *file, attn_error *err) {
+    size_t count = 0;
+    const char **names = attn_arena_zeroed(file->arena, file->contents.count + 1, sizeof *names);
+    attn_tensor *tensors =
+        attn_arena_zeroed(file->arena, file->contents.count + 1, sizeof *tensors);
+    if (!names || !tensors)
+        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tensors' names");
+    for (size_t i = 0; i < file->contents.count; i++)
+        if (strncmp(file->contents.tensors[i].name, "training.", 9)) {
+            names[count] = file->contents.tensors[i].name;
+            tensors[count++] = file->contents.tensors[i].tensor;
+        }
+    return attn_parameters_load(attn_model_parameters(file->model), count, names, tensors, NULL,
+                                err);
+}
+
+static attn_status read_into(srv_model_file *file, const void *bytes, size_t size, bool gradients,
+                             attn_error *err) {
+    attn_model_config config;
+    attn_status status = attn_safetensors_read(bytes, size, file->arena, &file->contents, err);
+    if (!status)
+        status = read_config(file, &config, err);
+    if (!status)
+        status =
+            read_vocabulary(file, "source_words", config.source_vocabulary, &file->source, err);
+    if (!status)
+        status =
+            read_vocabulary(file, "target_words", config.target_vocabulary, &file->target, err);
+    if (!status)
+        status = attn_model_new(&config, 0, gradients, &file->model, err);
+    return status ? status : load(file, err);
+}
+
+attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_model_file *out,
+                           attn_error *err) {
+    srv_model_file file = {.arena = attn_arena_new(MOST_BYTES)};
+    attn_status status = file.arena ? read_into(&file, bytes, size, gradients, err)
+                                    : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
+    if (status)
+        srv_model_close(&file);
+    else
+        *out = file;
+    return status;
+}
+
+/* All bytes of a file, in the arena. */
+static void *read_bytes(const char *path, attn_arena *arena, size_t *size) {
+    struct stat about;
+    void *bytes = NULL;
+    FILE *in = fopen(path, "rb");
+    if (in && !fstat(fileno(in), &about) && about.st_size >= 0) {
+        *size = (size_t)about.st_size;
+        bytes = attn_arena_take(arena, *size + 1);
+        if (bytes && fread(bytes, 1, *size, in) != *size)
+            bytes = NULL;
+    }
+    if (in)
+        fclose(in);
+    return bytes;
+}
+
+attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, attn_error *err) {
+    srv_model_file file = {.arena = attn_arena_new(MOST_BYTES)};
+    size_t size = 0;
+    errno = 0;
+    void *bytes = file.arena ? read_bytes(path, file.arena, &size) : NULL;
+    attn_status status = bytes ? read_into(&file, bytes, size, gradients, err)
+                               : attn_fail(err, file.arena ? ATTN_EARG : ATTN_ENOMEM, path,
+                                           "cannot be read: %s", strerror(errno ? errno : ENOMEM));
+    if (status)
+        srv_model_close(&file);
+    else
+        *out = file;
+    return status;
+}
+
+void srv_model_close(srv_model_file *file) {
+    attn_model_free(file->model);
+    attn_vocabulary_free(file->source);
+    attn_vocabulary_free(file->target);
+    attn_arena_free(file->arena);
+    *file = (srv_model_file){0};
+}

@@ -1,0 +1,124 @@
+/* Writes models as safetensors: into a file beside the wanted one, synced, renamed into place. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model_file.h"
+#include "model_keys.h"
+
+enum { KEY_TEXT = 48 };
+
+static void add(attn_safetensors *out, const char *key, const char *text) {
+    out->metadata[out->metadata_count++] = (attn_metadata){key, text};
+}
+
+static attn_status list_metadata(attn_model *model, const attn_vocabulary *source,
+                                 const attn_vocabulary *target, const srv_model_extras *extras,
+                                 attn_arena *arena, attn_safetensors *out, attn_error *err) {
+    const char *words[2];
+    size_t most = SRV_MODEL_KEY_COUNT + 3 + (extras ? extras->metadata_count : 0);
+    out->metadata = attn_arena_zeroed(arena, most, sizeof *out->metadata);
+    char(*texts)[KEY_TEXT] = attn_arena_zeroed(arena, SRV_MODEL_KEY_COUNT, sizeof *texts);
+    if (!out->metadata || !texts)
+        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its metadata");
+    attn_status status = attn_vocabulary_write(source, arena, &words[0], err);
+    if (!status)
+        status = attn_vocabulary_write(target, arena, &words[1], err);
+    if (status)
+        return status;
+    add(out, "format", "pt"); /* what Hugging Face's readers want to see */
+    for (const srv_model_key *key = srv_model_keys; key->name; key++)
+        add(out, key->name,
+            srv_model_key_text(key, attn_model_configuration(model), texts[key - srv_model_keys],
+                               KEY_TEXT));
+    add(out, "source_words", words[0]);
+    add(out, "target_words", words[1]);
+    for (size_t i = 0; extras && i < extras->metadata_count; i++)
+        add(out, extras->metadata[i].key, extras->metadata[i].text);
+    return ATTN_OK;
+}
+
+static attn_status list_tensors(attn_model *model, float *values, const srv_model_extras *extras,
+                                attn_arena *arena, attn_safetensors *out, attn_error *err) {
+    const attn_parameters *set = attn_model_parameters(model);
+    size_t own = attn_parameters_length(set), more = extras ? extras->tensor_count : 0;
+    out->tensors = attn_arena_zeroed(arena, own + more, sizeof *out->tensors);
+    if (!out->tensors)
+        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tensors' names");
+    for (size_t i = 0; i < own; i++) {
+        const attn_parameter *p = attn_parameters_at(set, i);
+        out->tensors[i] = (attn_named_tensor){p->name, attn_parameters_value(set, i)};
+        if (values)
+            out->tensors[i].tensor.data = values + p->offset;
+    }
+    for (size_t i = 0; i < more; i++)
+        out->tensors[own + i] = extras->tensors[i];
+    out->count = own + more;
+    return ATTN_OK;
+}
+
+static bool write_all(int file, const void *bytes, size_t size) {
+    const char *at = bytes;
+    while (size) {
+        ssize_t n = write(file, at, size);
+        if (n < 0 && errno != EINTR)
+            return false;
+        at += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static bool write_contents(int file, const attn_safetensors *what, const void *header,
+                           size_t size) {
+    bool ok = write_all(file, header, size);
+    for (size_t i = 0; ok && i < what->count; i++) {
+        size_t count = 0;
+        const attn_tensor *t = &what->tensors[i].tensor;
+        ok = attn_tensor_count(t, &count) &&
+             write_all(file, t->data, count * attn_dtype_size(t->dtype));
+    }
+    return ok && !fsync(file);
+}
+
+static attn_status put(const char *path, const attn_safetensors *what, const void *header,
+                       size_t size, attn_error *err) {
+    char beside[4096];
+    int n = snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
+    int file =
+        n < (int)sizeof beside ? open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
+    bool ok = file >= 0 && write_contents(file, what, header, size);
+    int code = errno;
+    if (file >= 0 && close(file) && ok)
+        ok = false, code = errno;
+    if (ok && rename(beside, path))
+        ok = false, code = errno;
+    if (ok)
+        return ATTN_OK;
+    if (file >= 0)
+        unlink(beside);
+    return attn_fail(err, ATTN_EARG, path, "cannot be written: %s", strerror(code));
+}
+
+attn_status srv_model_write(const char *path, attn_model *model, float *values,
+                            const attn_vocabulary *source, const attn_vocabulary *target,
+                            const srv_model_extras *extras, attn_error *err) {
+    attn_arena *arena = attn_arena_new((size_t)1 << 30);
+    attn_safetensors what = {0};
+    const void *header;
+    size_t size;
+    attn_status status = arena ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
+    if (!status)
+        status = list_metadata(model, source, target, extras, arena, &what, err);
+    if (!status)
+        status = list_tensors(model, values, extras, arena, &what, err);
+    if (!status)
+        status = attn_safetensors_header(&what, arena, &header, &size, err);
+    if (!status)
+        status = put(path, &what, header, size, err);
+    attn_arena_free(arena);
+    return status;
+}

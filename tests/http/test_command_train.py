@@ -1,0 +1,102 @@
+"""`attnd train`: killed or stopped, it goes on to the very weights of an undisturbed run."""
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BINARY
+
+TASK = ["--task", "copy", "--symbols", "8", "--shortest", "1", "--longest", "5", "--pairs", "300", "--validation", "40", "--scored", "40",
+        "--width", "16", "--heads", "2", "--steps", "300", "--evaluate-every", "30", "--checkpoint-every", "10", "--batch-tokens", "200",
+        "--warmup", "10", "--rate", "0.01", "--seed", "5"]
+
+
+def command(out, *more):
+    return [BINARY, "train", *TASK, "--out", str(out), *more]
+
+
+def wait_for(path, process):
+    while not path.exists():
+        assert process.poll() is None, "training ended before its first checkpoint"
+        time.sleep(0.001)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The model, its log and what was printed."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = subprocess.run(command(folder / "m", "--log", str(folder / "log"), "--quiet"), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "m.checkpoint").exists()
+    return (folder / "m").read_bytes(), (folder / "log").read_text(), done.stdout
+
+
+def test_log_and_scores(undisturbed):
+    _, log, printed = undisturbed
+    *steps, scores = map(json.loads, log.splitlines())
+    assert [line["step"] for line in steps] == list(range(30, 301, 30))
+    assert steps[-1]["validation_loss"] < steps[0]["validation_loss"] / 2
+    held_out = scores["held_out"]
+    assert held_out["sentences"] == 40 and len(held_out["alignment_error"]["heads"]) == 2
+    assert f"BLEU {held_out['bleu']:.2f}" in printed
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_interrupted_runs_end_with_the_same_weights(undisturbed, tmp_path, how):
+    model, checkpoint = tmp_path / "m", tmp_path / "m.checkpoint"
+    process = subprocess.Popen(command(model), stderr=subprocess.PIPE, text=True)
+    wait_for(checkpoint, process)
+    process.send_signal(how)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == (-9 if how == signal.SIGKILL else 130), said
+    assert checkpoint.exists()
+    if how != signal.SIGKILL:
+        scored = subprocess.run([BINARY, "score", "--model", str(model), "--count", "5", "--format", "json"], capture_output=True, text=True, timeout=120)
+        assert scored.returncode == 0 and json.loads(scored.stdout)["held_out"]["sentences"] == 5
+    done = subprocess.run(command(model, "--resume"), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and "going on after step" in done.stderr, done.stderr
+    assert model.read_bytes() == undisturbed[0]
+    assert done.stdout == undisturbed[2]
+
+
+def test_resuming_with_other_options_is_refused(tmp_path):
+    model, checkpoint = tmp_path / "m", tmp_path / "m.checkpoint"
+    process = subprocess.Popen(command(model, "--quiet"))
+    wait_for(checkpoint, process)
+    process.kill()
+    process.wait()
+    done = subprocess.run(command(model, "--resume", "--rate", "0.02"), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and "other options" in done.stderr
+
+
+def test_a_terminal_gets_a_bar(tmp_path):
+    master, slave = pty.openpty()
+    process = subprocess.Popen(command(tmp_path / "m", "--steps", "20"), stderr=slave, stdout=subprocess.DEVNULL)
+    os.close(slave)
+    shown = b""
+    try:
+        while part := os.read(master, 65536):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(master)
+    assert process.wait(timeout=120) == 0
+    assert re.search(r"\[█+·*\] \d+/20 +loss \d", shown.decode()) and " left" in shown.decode()
+
+
+@pytest.mark.parametrize("options", [["--task", "x"], ["--attention", "x"], ["--steps", "-1"], ["--schedule", "x"], ["--longest", "99"], ["--bogus"]])
+def test_wrong_options(options, tmp_path):
+    done = subprocess.run(command(tmp_path / "m", *options), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and done.stderr.startswith("attnd train: ")
+
+
+def test_what_is_no_model(tmp_path):
+    (tmp_path / "m").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+    for path in (tmp_path / "m", tmp_path / "none"):
+        done = subprocess.run([BINARY, "score", "--model", str(path)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and done.stderr.startswith("attnd score: ")
