@@ -14,7 +14,8 @@ static void ask_to_stop(int number) {
     atomic_store(&stop_asked, 1);
 }
 
-/* The first SIGINT or SIGTERM ends training in good order, a second one ends the process. */
+/* The first SIGINT or SIGTERM ends training in good order, a second one ends
+ * the process. */
 static void watch_signals(void) {
     struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
@@ -44,6 +45,12 @@ static attn_status count_words(srv_train_run *run, attn_error *err) {
     return status;
 }
 
+/* The sizes are then those of the file. */
+static attn_status start_from_file(srv_train_run *run, attn_error *err) {
+    attn_status status = srv_model_open(run->wishes->init, true, &run->file, err);
+    return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
+}
+
 static attn_status start_anew(srv_train_run *run, attn_error *err) {
     attn_status status = count_words(run, err);
     if (status)
@@ -61,7 +68,9 @@ static attn_status prepare(srv_train_run *run, attn_error *err) {
     if (status)
         return status;
     bool old = w->resume && !access(run->checkpoint, F_OK);
-    status = old ? srv_train_resume(run, err) : start_anew(run, err);
+    status = old        ? srv_train_resume(run, err)
+             : *w->init ? start_from_file(run, err)
+                        : start_anew(run, err);
     if (!status)
         status = attn_dataset_new(run->corpus, ATTN_TRAIN, 0, w->pairs, run->file.source,
                                   run->file.target, run->arena, &run->train, err);
@@ -95,7 +104,8 @@ static int print_scores(srv_train_run *run, attn_pool *pool, const attn_control 
     return 0;
 }
 
-/* Train, keep the best, score it. A stopped run keeps its checkpoint beside its best model. */
+/* Train, keep the best, score it. A stopped run keeps its checkpoint beside its
+ * best model. */
 static int train(srv_train_run *run, attn_pool *pool) {
     const attn_training_hooks hooks = {srv_train_show, srv_train_keep, run};
     const attn_control control = {0, &stop_asked};

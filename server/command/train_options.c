@@ -17,6 +17,7 @@ srv_train_wishes srv_train_defaults(void) {
                           .scored = 500,
                           .minimum = 1,
                           .threads = 1,
+                          .init = "",
                           .out = "model.safetensors"};
     w.corpus.longest = 20;
     return w;
@@ -55,6 +56,7 @@ void srv_train_table(srv_train_wishes *w, srv_option table[TRAIN_OPTIONS]) {
         {"evaluate-every", SRV_OPTION_SEED, &w->training.evaluate_every, "steps"},
         {"patience", SRV_OPTION_SIZE, &w->training.patience,
          "evaluations without a better loss before stopping; 0: never"},
+        {"init", SRV_OPTION_TEXT, &w->init, "begin with the values and vocabularies of this model"},
         {"out", SRV_OPTION_TEXT, &w->out, "file of the model; its checkpoint stands beside it"},
         {"checkpoint-every", SRV_OPTION_SEED, &w->training.checkpoint_every,
          "steps; 0: with each evaluation"},

@@ -15,7 +15,7 @@ typedef struct srv_train_wishes {
     attn_training_options training;
     const char *task, *architecture, *attention, *positions, *schedule;
     size_t pairs, validation, scored, minimum, threads;
-    const char *out, *log;
+    const char *init, *out, *log;
     bool resume, quiet;
 } srv_train_wishes;
 
