@@ -52,7 +52,7 @@ ISA_pointwise_avx512 := $(ISA_avx512) -fno-trapping-math
 FOREIGN_png = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
 
 .PHONY: all help run test deps unit fuzz check-asan check-tsan check-faults check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-numbers bench-service bench-zoom sweep-numbers docker-test gallery layers format format-check install uninstall clean
+        bench-accuracy bench-gemm bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test gallery layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 
@@ -89,7 +89,7 @@ check-mutants: ## ten seeded faults, each of which must turn the suite red
 check-torch: ## compare with PyTorch (installs torch==2.13.0 into build/)
 	@tests/run torch
 
-bench: bench-gemm bench-window bench-attention bench-accuracy bench-service ## every benchmark
+bench: bench-gemm bench-window bench-attention bench-accuracy bench-models bench-service ## every benchmark
 
 bench-gemm: $(BUILD)/tests/bench/bench_gemm ## the peak of the dense product
 	@$<
@@ -100,6 +100,9 @@ bench-numbers: $(BUILD)/tests/bench/bench_numbers ## nanoseconds a JSON number, 
 sweep-numbers: $(BUILD)/tests/bench/sweep_numbers ## every float32 to text and back; 200 million texts beside strtod
 	@$< all
 	@$< strtof 200 1
+
+bench-models: all ## passes and training steps of a sequence-to-sequence model beside PyTorch
+	@tests/run bench-models
 
 bench-window: $(BUILD)/tests/bench/bench_window ## a local window beside full attention
 	@$<

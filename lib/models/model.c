@@ -164,6 +164,12 @@ attn_parameters *attn_model_parameters(attn_model *model) {
     return model->set;
 }
 
+attn_status attn_model_load(attn_model *model, size_t count, const char *const *names,
+                            const attn_tensor *tensors, attn_error *err) {
+    static const char *const buffers[] = {"pos_encoding.pe", NULL};
+    return attn_parameters_load(model->set, count, names, tensors, buffers, err);
+}
+
 static attn_status check_batch(const attn_model *m, const attn_batch *batch, attn_error *err) {
     const attn_status status =
         attn_models_check_source(m, batch->source, batch->source_lengths, batch->B, batch->S, err);

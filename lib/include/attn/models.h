@@ -81,6 +81,12 @@ attn_status attn_model_bytes(const attn_model_config *config, bool gradients, si
 const attn_model_config *attn_model_configuration(const attn_model *model);
 attn_parameters *attn_model_parameters(attn_model *model);
 
+/* Copy in the values of a state dict, PyTorch's or our own: attn_parameters_load, but the table of
+ * sinusoidal positions that PyTorch keeps there ("pos_encoding.pe") may be among the tensors and is
+ * not read. Nothing changes on failure. */
+attn_status attn_model_load(attn_model *model, size_t count, const char *const *names,
+                            const attn_tensor *tensors, attn_error *err);
+
 /* A padded batch. Behind its length a sequence holds config.pad. */
 typedef struct attn_batch {
     size_t B, S, T;                /* >= 1 each */
