@@ -17,6 +17,9 @@
 #include "http/tls.h"
 #include "runs.h"
 
+/* Freed blocks that may be kept when requests fill the budget. */
+enum { KEPT_BEYOND = 64 << 20 };
+
 static int complain(int code, const char *what, const char *which, const char *why) {
     fprintf(stderr, "attnd: %s%s%s: %s\n", what, *which ? " " : "", which, why);
     return code;
@@ -138,6 +141,7 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     if (attn_isa_choose(strcmp(config->isa, "auto") ? config->isa : NULL, &err))
         return complain(SRV_EXIT_ISA, "cannot use the kernels", config->isa, err.text);
     srv_budget_start((size_t)config->memory_bytes);
+    attn_block_limit((size_t)config->memory_bytes + KEPT_BEYOND);
     app->log = srv_log_new(config->log == SRV_LOG_JSON);
     app->router = calloc(1, sizeof *app->router);
     if (!app->log || !app->router || !srv_router_init(app->router, srv_routes))

@@ -10,7 +10,7 @@
 #include "attention/block.h"
 
 /* Sizes of the work area's parts, in the order of attn_block_work. */
-enum { PARTS = 14 };
+enum { PARTS = 15 };
 
 static bool part_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
                        size_t bytes[PARTS]) {
@@ -30,6 +30,7 @@ static bool part_bytes(const attn_kernels *k, size_t rows, const attn_attention_
         {rows, d->relative},
         {rows, d->relative},
         {k->pack_query ? k->query_room(rows, E) : 0, 1},
+        {rows, d->S / k->keys + 1},
     };
     for (int p = 0; p < PARTS; p++) {
         size_t n;
@@ -57,6 +58,12 @@ bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attent
     return true;
 }
 
+size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d) {
+    enum { CACHE = 1 << 20 };
+    size_t n;
+    return attn_size_mul(rows, d->S, &n) && attn_size_mul(n, k->elem, &n) && n <= CACHE ? n : 0;
+}
+
 bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,
                           const attn_attention_dims *d, attn_arena *arena) {
     size_t part[PARTS], total;
@@ -69,7 +76,7 @@ bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows
     void **const places[PARTS] = {&w->query,        &w->tile,        &w->acc,    &w->max,
                                   &w->sum,          &w->factor,      &w->source, &w->packed_key,
                                   &w->packed_value, &w->bias,        &w->line,   &w->terms,
-                                  &w->term_sums,    &w->packed_query};
+                                  &w->term_sums,    &w->packed_query, &w->maxima};
     for (int p = 0; p < PARTS; p++) {
         *places[p] = at;
         at += part[p];
@@ -242,12 +249,31 @@ static void collect_terms(const attn_attention *a, const attn_block *block, size
     }
 }
 
-/* A tile that no row sees still has its place among the scores. */
-static void hide_tile(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
-                      void *scores, const attn_kernels *k) {
-    for (size_t r = 0; scores && r < block->rows; r++)
+/* Cells [j0, j0 + n) of the tile's rows go where they become weights. */
+static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
+    const attn_kernels *k = s->w->kernels;
+    for (size_t r = 0; r < s->block.rows; r++)
+        memcpy((char *)s->kept + (r * a->dims.S + j0) * k->elem, row_of(s->w->tile, r, k->keys, k),
+               n * k->elem);
+}
+
+/* The maxima that the numerators of a tile belong to. */
+static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t tile) {
+    const attn_kernels *k = s->w->kernels;
+    for (size_t r = 0; r < s->block.rows; r++)
+        memcpy(row_of(s->w->maxima, r * (a->dims.S / k->keys + 1) + tile, 1, k),
+               row_of(s->w->max, r, 1, k), k->elem);
+}
+
+/* A tile that no row sees still has its place among what is kept. */
+static void hide_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
+    const attn_kernels *k = s->w->kernels;
+    if (!s->kept)
+        return;
+    keep_maxima(a, s, j0 / k->keys);
+    for (size_t r = 0; r < s->block.rows; r++)
         for (size_t j = 0; j < n; j++)
-            set(scores, r * a->dims.S + j0 + j, -INFINITY, k);
+            set(s->kept, r * a->dims.S + j0 + j, k->settle ? 0 : -INFINITY, k);
 }
 
 /* Full rows of scaled scores that nothing hides or adds to are as edit would leave them. */
@@ -262,15 +288,15 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
     const attn_block *block = &s->block;
     const attn_kernels *k = w->kernels;
     attn_block_scores(a, block, packed, j0, n, s->q, s->ldq, true, w);
-    const bool finished = needs_no_edit(a, n, w);
-    for (size_t r = 0; r < block->rows; r++) {
-        if (!finished)
-            attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
-        if (s->scores)
-            memcpy((char *)s->scores + (r * a->dims.S + j0) * k->elem,
-                   row_of(w->tile, r, k->keys, k), n * k->elem);
-    }
+    for (size_t r = 0; r < block->rows && !needs_no_edit(a, n, w); r++)
+        attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
+    if (s->kept && !k->settle)
+        keep_cells(a, s, j0, n);
     k->softmax(w->tile, block->rows, n, w->max, w->sum, w->factor);
+    if (s->kept && k->settle) {
+        keep_cells(a, s, j0, n);
+        keep_maxima(a, s, j0 / k->keys);
+    }
     if (a->in.dropout_p > 0)
         drop(a, block, j0, n, w);
     if (a->rule.values)
@@ -298,7 +324,7 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
         }
         for (size_t s = 0; s < count; s++)
             if (hidden)
-                hide_tile(a, &streams[s].block, j, n, streams[s].scores, k);
+                hide_tile(a, &streams[s], j, n);
             else
                 visit_tile(a, &streams[s], packed, j, n);
     }

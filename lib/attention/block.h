@@ -31,6 +31,7 @@ typedef struct attn_block_work {
     void *packed_query;            /* [query_room], where the table packs queries */
     void *bias;                    /* [keys] */
     void *line;                    /* [keys] results of a row before they are narrowed */
+    void *maxima;                  /* [rows, tiles] running maxima, for settle */
     void *terms, *term_sums;       /* [rows, relative] SHAW: terms of scores, weights by distance */
     uint8_t *keep;                 /* [keys] */
     bool scaled;                   /* the tile's scores are */
@@ -40,6 +41,9 @@ typedef struct attn_block_work {
 /* Bytes of a work area; false on overflow. */
 bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
                            size_t *bytes);
+/* Bytes of what a block keeps for its weights in a place of its own; 0: more than a cache holds, it
+ * stays in the weights' memory. */
+size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d);
 bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,
                           const attn_attention_dims *d, attn_arena *arena);
 
@@ -76,7 +80,8 @@ typedef struct attn_stream {
     attn_block block;
     const void *q; /* [rows, score width] with stride ldq */
     size_t ldq;
-    void *scores; /* where edited scores go, row-major [rows, S] of the table's elements; or NULL */
+    void *kept; /* where what becomes weights goes, row-major [rows, S] of the table's elements:
+                 * numerators if the table can settle them, else edited scores; or NULL */
     attn_block_work *w;
 } attn_stream;
 

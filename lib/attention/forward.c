@@ -19,6 +19,7 @@ typedef struct block_run {
     attn_block_work work;
     uint64_t careful; /* rows that the table must not compute */
     double reach;     /* of its queries */
+    void *kept;       /* [rows, S] what becomes weights, when that fits a cache; or NULL */
 } block_run;
 
 typedef struct lane {
@@ -121,20 +122,38 @@ static attn_status finish_row(forward *f, const attn_block *block, size_t r, uin
     return ATTN_OK;
 }
 
-/* Scores that the pass left in the weights' memory become weights, in place. */
-static void finish_weights(const forward *f, const attn_block *block, size_t r) {
+/* Results of this size are out of the caches before anybody reads them. */
+enum { PAST_CACHES = 8 << 20 };
+
+/* What the pass kept of row r becomes its weights. */
+static void finish_weights(const forward *f, const block_run *run, size_t r) {
     const attn_attention *a = f->a;
-    const size_t S = a->dims.S, elem = attn_dtype_size(a->dims.result);
+    const attn_block *block = &run->stream.block;
+    const attn_kernels *k = a->kernels;
+    const size_t S = a->dims.S, elem = k->elem, rows = a->dims.B * a->dims.Hq * a->dims.L;
     const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
-    char *w = result_at(a, &f->out->weights, row * S);
     const double max = f->out->stats.max[row], sum = f->out->stats.sum[row];
+    const char *kept = (const char *)run->stream.kept + r * S * elem;
+    char *w = result_at(a, &f->out->weights, row * S);
     size_t lo = 0, hi = S;
     if (sum == 0)
         hi = 0;
     else if (!attn_mask_fills(a->mask))
         attn_mask_interval(a->mask, block->b, block->i + r, &lo, &hi);
     memset(w, 0, lo * elem);
-    a->kernels->weights(w + lo * elem, w + lo * elem, hi - lo, max, sum);
+    if (k->settle) {
+        const attn_settle how = {
+            .from = lo,
+            .to = hi,
+            .maxima = (const char *)run->work.maxima + r * (S / k->keys + 1) * elem,
+            .max = max,
+            .sum = sum,
+            .past_caches = rows * S * elem > PAST_CACHES,
+        };
+        k->settle(w, kept, &how);
+    } else {
+        k->weights(w + lo * elem, kept + lo * elem, hi - lo, max, sum);
+    }
     memset(w + hi * elem, 0, (S - hi) * elem);
 }
 
@@ -222,7 +241,7 @@ static uint64_t careful_rows(const forward *f, const attn_block *block, double r
     return may_overflow(a, reach, key, value) ? UINT64_MAX : careful;
 }
 
-/* Scores go to the weights' memory on the way when their elements are the table's. */
+/* The pass leaves what weights are made of when their elements are the table's. */
 static bool weights_in_pass(const forward *f) {
     return (f->want & ATTN_WANT_WEIGHTS) &&
            f->a->kernels->elem == attn_dtype_size(f->a->dims.result);
@@ -237,8 +256,10 @@ static attn_status begin_block(const forward *f, const attn_block *block, block_
         run->careful |= careful_rows(f, block, run->reach);
     run->work.key_reach = run->work.value_reach = 0;
     if (weights_in_pass(f))
-        run->stream.scores = result_at(a, &f->out->weights,
-                                       attn_row_index(a, block->b, block->h, block->i) * a->dims.S);
+        run->stream.kept =
+            run->kept ? run->kept
+                      : result_at(a, &f->out->weights,
+                                  attn_row_index(a, block->b, block->h, block->i) * a->dims.S);
     return status;
 }
 
@@ -255,7 +276,7 @@ static attn_status end_block(forward *f, block_run *run, lane *l, attn_error *er
         }
         status = finish_row(f, block, r, ATTN_ROW_TABLE, r, &run->work, err);
         if (status == ATTN_OK && weights_in_pass(f))
-            finish_weights(f, block, r);
+            finish_weights(f, run, r);
     }
     return status;
 }
@@ -346,9 +367,11 @@ static attn_status allocate_results(const attn_attention *a, unsigned want, attn
 }
 
 /* Without packed keys the group's heads share the first one's packed tile. */
-static bool lane_init(const attn_attention *a, lane *l, size_t runs, attn_arena *arena) {
+static bool lane_init(const forward *f, lane *l, size_t runs, attn_arena *arena) {
+    const attn_attention *a = f->a;
     const attn_kernels *k = a->kernels;
     const size_t rows = a->dims.L < k->rows ? a->dims.L : k->rows;
+    const size_t kept = weights_in_pass(f) ? attn_block_kept_bytes(k, rows, &a->dims) : 0;
     l->runs = attn_arena_zeroed(arena, runs, sizeof *l->runs);
     l->streams = attn_arena_zeroed(arena, runs, sizeof *l->streams);
     if (!l->runs || !l->streams)
@@ -359,6 +382,8 @@ static bool lane_init(const attn_attention *a, lane *l, size_t runs, attn_arena 
             return false;
         w->packed_key = l->runs->work.packed_key;
         w->packed_value = l->runs->work.packed_value;
+        if (kept && !(l->runs[g].kept = attn_arena_take(arena, kept)))
+            return false;
     }
     return attn_block_work_init(&l->careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena);
 }
@@ -368,7 +393,7 @@ static attn_status allocate_lanes(forward *f, size_t slots, attn_arena *arena, a
     const size_t runs = d->L <= ATTN_FEW_QUERIES ? d->Hq / d->Hkv : 1;
     f->lanes = attn_arena_zeroed(arena, slots, sizeof *f->lanes);
     for (size_t s = 0; s < slots; s++)
-        if (!f->lanes || !lane_init(f->a, &f->lanes[s], runs, arena))
+        if (!f->lanes || !lane_init(f, &f->lanes[s], runs, arena))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
     return ATTN_OK;
 }

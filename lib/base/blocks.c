@@ -3,7 +3,8 @@
  * A run takes its memory in a few large blocks and gives all of it back at its end. Handed to the
  * system each time, that memory is unmapped, mapped and cleared again, page by page, which costs a
  * small run as much as its arithmetic. So the latest freed blocks are kept, by size class, up to
- * KEPT_MOST bytes (ATTN_KEEP_BYTES in the environment: fewer); the oldest go first. What is not
+ * KEPT_MOST bytes (ATTN_KEEP_BYTES in the environment: fewer), and only as many as fit
+ * attn_block_limit beside those in use; the oldest go first. What is not
  * kept goes back to the system at once: large blocks are mapped, because the C library's heaps, one
  * a thread, would hold on to them. Under a sanitizer nothing is kept or mapped, so that it sees
  * every use after free. */
@@ -18,13 +19,13 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { KEPT_MOST = 0, MAPPED_LEAST = INT_MAX };
 #else
-enum { KEPT_MOST = 64 << 20, MAPPED_LEAST = 1 << 18 };
+enum { KEPT_MOST = 320 << 20, MAPPED_LEAST = 1 << 18 };
 #endif
 
 /* Smaller blocks are the C library's business; larger ones than half of all would push out the
  * others. Classes are eighths of a power of two: at most 1/8 of a block is slack. One more than
- * eight for each of 12 powers: a block of 32 MiB is the first of the next. */
-enum { BLOCK_LEAST = 1 << 14, LEAST_BITS = 14, CLASSES = 8 * 12 + 1 };
+ * eight for each of 14 powers, and one of the next: 160 MiB are the most that is kept of one. */
+enum { BLOCK_LEAST = 1 << 14, LEAST_BITS = 14, CLASSES = 8 * 14 + 2 };
 
 /* In front of every block. */
 typedef struct block {
@@ -39,10 +40,14 @@ static struct {
     pthread_mutex_t mutex;
     block *classes[CLASSES];
     block *newest, *oldest;
-    size_t bytes;
-    size_t most; /* bytes; set once */
+    size_t bytes, used; /* kept; of that size, in use */
+    size_t most;        /* bytes to keep; set once */
+    size_t total;       /* most bytes kept and used together */
     pthread_once_t once;
-} kept = {.mutex = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .most = KEPT_MOST};
+} kept = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+          .once = PTHREAD_ONCE_INIT,
+          .most = KEPT_MOST,
+          .total = SIZE_MAX};
 
 static void read_most(void) {
     const char *text = getenv("ATTN_KEEP_BYTES");
@@ -116,25 +121,6 @@ static void block_free(block *b) {
         free(b);
 }
 
-void *attn_block_take(size_t size) {
-    block *b = NULL;
-    size_t rounded = size ? size : 1;
-    if (size > SIZE_MAX / 2)
-        return NULL;
-    rounded = (rounded + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
-    if (is_kept(rounded)) {
-        const size_t class = class_of(rounded, &rounded);
-        pthread_mutex_lock(&kept.mutex);
-        b = kept.classes[class];
-        if (b)
-            take_out(b);
-        pthread_mutex_unlock(&kept.mutex);
-    }
-    if (!b)
-        b = block_new(rounded);
-    return b ? (char *)b + ATTN_ALIGN : NULL;
-}
-
 /* Take out kept blocks, oldest first, until at most `most` bytes are kept; a list by `next`. */
 static block *shrink(size_t most) {
     block *out = NULL;
@@ -156,19 +142,74 @@ static void free_all(block *list) {
     }
 }
 
+/* Bytes that may be kept beside this many in use. */
+static size_t room_beside(size_t used) {
+    const size_t room = kept.total > used ? kept.total - used : 0;
+    return room < kept.most ? room : kept.most;
+}
+
+/* A block of this size is no longer in use. */
+static void forget(size_t size) {
+    if (size < BLOCK_LEAST)
+        return;
+    pthread_mutex_lock(&kept.mutex);
+    kept.used -= size;
+    pthread_mutex_unlock(&kept.mutex);
+}
+
+void *attn_block_take(size_t size) {
+    block *b = NULL, *out = NULL;
+    size_t rounded = size ? size : 1;
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    rounded = (rounded + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    if (rounded >= BLOCK_LEAST) {
+        const bool fits = is_kept(rounded);
+        const size_t class = fits ? class_of(rounded, &rounded) : 0;
+        pthread_mutex_lock(&kept.mutex);
+        b = fits ? kept.classes[class] : NULL;
+        if (b)
+            take_out(b);
+        kept.used += rounded;
+        out = shrink(room_beside(kept.used));
+        pthread_mutex_unlock(&kept.mutex);
+    }
+    free_all(out);
+    if (!b)
+        b = block_new(rounded);
+    if (!b)
+        forget(rounded);
+    return b ? (char *)b + ATTN_ALIGN : NULL;
+}
+
 void attn_block_give(void *p) {
     if (!p)
         return;
     block *b = (block *)(void *)((char *)p - ATTN_ALIGN);
     if (!is_kept(b->size)) {
+        forget(b->size);
         block_free(b);
         return;
     }
     size_t size;
     const size_t class = class_of(b->size, &size);
     pthread_mutex_lock(&kept.mutex);
-    block *out = shrink(kept.most - b->size);
-    put_in(b, class);
+    kept.used -= b->size;
+    const size_t room = room_beside(kept.used);
+    const bool fits = b->size <= room;
+    block *out = fits ? shrink(room - b->size) : NULL;
+    if (fits)
+        put_in(b, class);
+    pthread_mutex_unlock(&kept.mutex);
+    free_all(out);
+    if (!fits)
+        block_free(b);
+}
+
+void attn_block_limit(size_t total) {
+    pthread_mutex_lock(&kept.mutex);
+    kept.total = total;
+    block *out = shrink(room_beside(kept.used));
     pthread_mutex_unlock(&kept.mutex);
     free_all(out);
 }

@@ -31,10 +31,17 @@ VOCABULARY __m256i first_lanes(size_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), lane);
 }
 VOCABULARY vf vload_n(const float *p, size_t n) {
-    return _mm256_maskload_ps(p, first_lanes(n));
+    return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first_lanes(n));
 }
 VOCABULARY void vstore_n(float *p, vf x, size_t n) {
-    _mm256_maskstore_ps(p, first_lanes(n), x);
+    if (n >= 8)
+        _mm256_storeu_ps(p, x);
+    else
+        _mm256_maskstore_ps(p, first_lanes(n), x);
+}
+/* Past the caches; p is aligned. */
+VOCABULARY void vstream(float *p, vf x) {
+    _mm256_stream_ps(p, x);
 }
 VOCABULARY vf vadd(vf a, vf b) {
     return _mm256_add_ps(a, b);
@@ -66,6 +73,9 @@ VOCABULARY vf vabs(vf a) {
 }
 VOCABULARY vf vfms(vf a, vf b, vf c) {
     return _mm256_fmsub_ps(a, b, c);
+}
+VOCABULARY vf vfnma(vf a, vf b, vf c) {
+    return _mm256_fnmadd_ps(a, b, c);
 }
 VOCABULARY vf vcopysign(vf magnitude, vf sign) {
     const vf bit = _mm256_set1_ps(-0.0f);

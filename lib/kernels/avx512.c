@@ -30,10 +30,17 @@ VOCABULARY vm first_lanes(size_t n) {
     return (vm)(n >= 16 ? 0xffffu : (1u << n) - 1u);
 }
 VOCABULARY vf vload_n(const float *p, size_t n) {
-    return _mm512_maskz_loadu_ps(first_lanes(n), p);
+    return n >= 16 ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(first_lanes(n), p);
 }
 VOCABULARY void vstore_n(float *p, vf x, size_t n) {
-    _mm512_mask_storeu_ps(p, first_lanes(n), x);
+    if (n >= 16)
+        _mm512_storeu_ps(p, x);
+    else
+        _mm512_mask_storeu_ps(p, first_lanes(n), x);
+}
+/* Past the caches; p is aligned. */
+VOCABULARY void vstream(float *p, vf x) {
+    _mm512_stream_ps(p, x);
 }
 VOCABULARY vf vadd(vf a, vf b) {
     return _mm512_add_ps(a, b);
@@ -65,6 +72,9 @@ VOCABULARY vf vabs(vf a) {
 }
 VOCABULARY vf vfms(vf a, vf b, vf c) {
     return _mm512_fmsub_ps(a, b, c);
+}
+VOCABULARY vf vfnma(vf a, vf b, vf c) {
+    return _mm512_fnmadd_ps(a, b, c);
 }
 VOCABULARY vf vcopysign(vf magnitude, vf sign) {
     const vf bit = _mm512_set1_ps(-0.0f);

@@ -29,6 +29,7 @@
 #define ATTN_KERNELS_H
 
 #include <attn/isa.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,14 @@ typedef struct attn_edit {
     int fill;            /* ATTN_EDIT_…: what hiding means */
     double fill_value;
 } attn_edit;
+
+/* How the numerators of a row become weights. */
+typedef struct attn_settle {
+    size_t from, to;    /* cells [from, to) of the row */
+    const void *maxima; /* elements: the running maximum when tile t had passed softmax */
+    double max, sum;    /* at the end */
+    bool past_caches;   /* the result will not be read soon */
+} attn_settle;
 
 /* The way back through an edited row. */
 typedef struct attn_edit_back {
@@ -122,6 +131,10 @@ struct attn_kernels {
     void (*divide)(void *dst, const void *acc, size_t n, double sum);
     /* dst[j] = weight of the edited score scores[j]; dst == scores is fine. */
     void (*weights)(void *dst, const void *scores, size_t n, double max, double sum);
+    /* Cells of a row: numerators that softmax left on its way -> weights, bit for bit those of
+     * `weights`. dst == numerators is fine. NULL: this table's numerators cannot be scaled exactly.
+     */
+    void (*settle)(void *dst, const void *numerators, const attn_settle *how);
     /* ln of the sum of exponentials, from max and sum. */
     double (*logsumexp)(double max, double sum);
 

@@ -50,7 +50,8 @@ INLINE vf exp2_reduced(vf f) {
     return vfma(p, f, vset(1.0f));
 }
 
-/* e^s 2^-m: exact but for the rounding of 2^f, which depends on s alone. */
+/* e^s 2^-m: exact but for the rounding of 2^f, which depends on s alone, and 0 below the normal
+ * range where FLUSHED. */
 INLINE vf numerator(vf s, vf m) {
     s = vmax(s, vset(LOWEST));
     vf n = nearest_exponent(s);
@@ -374,10 +375,21 @@ INLINE float row_maximum(const float *p, size_t n) {
     return vhmax(most);
 }
 
+/* What is below the normal range becomes 0 in `call`, so that a numerator scaled down later by a
+ * power of two is, bit for bit, the one computed from the larger maximum. The call is out of line:
+ * nothing moves across. */
+#define FLUSHED(call)                                                                              \
+    do {                                                                                           \
+        const unsigned mode = _mm_getcsr();                                                        \
+        _mm_setcsr(mode | _MM_FLUSH_ZERO_ON);                                                      \
+        call;                                                                                      \
+        _mm_setcsr(mode);                                                                          \
+    } while (0)
+#define OUT_OF_LINE static __attribute__((noinline))
+
 /* Two passes over the rows, because the second is a long chain of operations that only overlaps
  * with its neighbours when nothing waits for a maximum in between. */
-static void NAME(k_softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor) {
-    float *const p = tile, *const m = max, *const l = sum, *const fall = factor;
+OUT_OF_LINE void softmax_rows(float *p, size_t rows, size_t n, float *m, float *l, float *fall) {
     int empty[ROWS];
     for (size_t r = 0; r < rows; r++) {
         const float block = row_maximum(p + r * KEYS, n), old = m[r];
@@ -403,6 +415,10 @@ static void NAME(k_softmax)(void *tile, size_t rows, size_t n, void *max, void *
     }
 }
 
+static void NAME(k_softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor) {
+    FLUSHED(softmax_rows(tile, rows, n, max, sum, factor));
+}
+
 /* --- the end of a row --- */
 
 static double NAME(k_row_max)(const void *max, size_t row) {
@@ -425,13 +441,50 @@ static void NAME(k_divide)(void *dst, const void *acc, size_t n, double sum) {
     }
 }
 
-static void NAME(k_weights)(void *dst, const void *scores, size_t n, double max, double sum) {
-    const vf l = vset((float)sum), shift = row_exponent(vset((float)max));
+/* e / l, within 1 ulp; inverse = 1 / l. */
+INLINE vf quotient(vf e, vf l, vf inverse) {
+    const vf q = vmul(e, inverse);
+    return vfma(vfnma(q, l, e), inverse, q);
+}
+
+OUT_OF_LINE void weight_row(float *dst, const float *scores, size_t n, float max, float sum) {
+    const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset(max));
     for (size_t j = 0; j < n; j += LANES) {
-        size_t left = n - j < LANES ? n - j : LANES;
-        vf s = vload_n((const float *)scores + j, left);
-        vstore_n((float *)dst + j, vdiv(numerator(s, shift), l), left);
+        const size_t left = n - j < LANES ? n - j : LANES;
+        const vf e = numerator(vload_n(scores + j, left), shift);
+        vstore_n(dst + j, quotient(e, l, inverse), left);
     }
+}
+
+static void NAME(k_weights)(void *dst, const void *scores, size_t n, double max, double sum) {
+    FLUSHED(weight_row(dst, scores, n, (float)max, (float)sum));
+}
+
+/* n cells of one tile. */
+INLINE void settle_cells(float *dst, const float *e, size_t n, bool past, vf fall, vf l,
+                         vf inverse) {
+    const size_t off = (uintptr_t)dst % sizeof(vf) / sizeof *dst;
+    size_t j = !past || !off ? 0 : LANES - off < n ? LANES - off : n;
+    if (j)
+        vstore_n(dst, quotient(vmul(vload_n(e, j), fall), l, inverse), j);
+    for (; past && j + LANES <= n; j += LANES)
+        vstream(dst + j, quotient(vmul(vload_n(e + j, LANES), fall), l, inverse));
+    for (; j < n; j += LANES)
+        vstore_n(dst + j, quotient(vmul(vload_n(e + j, n - j), fall), l, inverse), n - j);
+}
+
+OUT_OF_LINE void settle_row(float *dst, const float *e, const attn_settle *how) {
+    const float sum = (float)how->sum, *maxima = how->maxima;
+    const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset((float)how->max));
+    for (size_t j = how->from, end; j < how->to; j = end) {
+        end = j - j % KEYS + KEYS < how->to ? j - j % KEYS + KEYS : how->to;
+        const vf fall = vscale(vset(1.0f), vsub(row_exponent(vset(maxima[j / KEYS])), shift));
+        settle_cells(dst + j, e + j, end - j, how->past_caches, fall, l, inverse);
+    }
+}
+
+static void NAME(k_settle)(void *dst, const void *numerators, const attn_settle *how) {
+    FLUSHED(settle_row(dst, numerators, how));
 }
 
 static double NAME(k_logsumexp)(double max, double sum) {
@@ -465,6 +518,7 @@ const attn_kernels NAME(attn_kernels) = {
     .total = NAME(k_total),
     .divide = NAME(k_divide),
     .weights = NAME(k_weights),
+    .settle = NAME(k_settle),
     .logsumexp = NAME(k_logsumexp),
     .flip = NAME(k_flip),
     .weight_back = NAME(k_weight_back),

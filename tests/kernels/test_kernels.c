@@ -1,5 +1,6 @@
 /* Each table's kernels against `ref`, at odd sizes, with every input flush against a page that must
  * not be touched. A table that the processor lacks is said, not passed over silently. */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -314,9 +315,41 @@ static void weights_round(const attn_kernels *k, uint64_t seed) {
     k->weights(got.data, s.f.data, n, max, sum * exp2(max * 1.4426950408889634074 - exponent));
     for (size_t j = 0; j < n; j++) {
         double w = (double)((float *)got.data)[j];
-        assert_true(fabs(w - truth[j]) <= 4e-7 * truth[j] + 1e-38);
+        assert_true(fabs(w - truth[j]) <= 4e-7 * truth[j] + (double)FLT_MIN);
     }
     numbers_free(&s), guarded_free(&got);
+}
+
+/* Numerators left on the way become the weights that the scores give at the end, bit for bit, in
+ * place or elsewhere, in part or whole; what underflows on the way included. */
+static void settle_round(const attn_kernels *k, uint64_t seed) {
+    const size_t n = 1 + pick(seed, 0, 3 * k->keys), from = pick(seed, 1, n);
+    const size_t to = from + 1 + pick(seed, 2, n - from), off = pick(seed, 3, 17);
+    const double gain = (double[]){1, 30, 100}[pick(seed, 4, 3)];
+    numbers s = numbers_new(n, seed, gain);
+    float *tile = attn_alloc(k->keys * sizeof(float)), maxima[3], max = -INFINITY, factor;
+    float *numerators = attn_alloc((n + 32) * sizeof(float)), *want = attn_alloc(n * sizeof(float));
+    float *got = attn_alloc((n + 32) * sizeof(float)), *sum = attn_alloc(k->lanes * sizeof(float));
+    memset(sum, 0, k->lanes * sizeof(float));
+    const attn_edit as_it_is = {.scale = 1, .lo = 0, .hi = k->keys};
+    for (size_t j = 0; j < n; j += k->keys) {
+        const size_t width = n - j < k->keys ? n - j : k->keys;
+        memcpy(tile, (float *)s.f.data + j, width * sizeof(float));
+        k->edit(tile, width, &as_it_is);
+        k->softmax(tile, 1, width, &max, sum, &factor);
+        memcpy(numerators + off + j, tile, width * sizeof(float));
+        maxima[j / k->keys] = max;
+    }
+    const double total = k->total(sum, 0);
+    k->weights(want, s.f.data, n, (double)max, total);
+    for (int way = 0; way < 3; way++) {
+        const attn_settle how = {from, to, maxima, (double)max, total, way != 0};
+        float *dst = way == 2 ? numerators : got;
+        k->settle(dst + off, numerators + off, &how);
+        assert_memory_equal(dst + off + from, want + from, (to - from) * sizeof(float));
+    }
+    attn_free(tile), attn_free(numerators), attn_free(want), attn_free(got), attn_free(sum);
+    numbers_free(&s);
 }
 
 static void reach_round(const attn_kernels *k, uint64_t seed) {
@@ -379,6 +412,7 @@ OVER_TABLES(test_pass, pass_round)
 OVER_TABLES(test_sum_ignores_history, sum_ignores_history)
 OVER_TABLES(test_parts_of_tiles, part_round)
 OVER_TABLES(test_weights, weights_round)
+OVER_TABLES(test_settle, settle_round)
 OVER_TABLES(test_reach, reach_round)
 
 static void test_gemm(void **state) {
@@ -419,8 +453,8 @@ int main(void) {
         cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_hides_poison),
         cmocka_unit_test(test_pass),           cmocka_unit_test(test_sum_ignores_history),
         cmocka_unit_test(test_parts_of_tiles), cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_reach),          cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_settle),         cmocka_unit_test(test_reach),
+        cmocka_unit_test(test_gemm),           cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

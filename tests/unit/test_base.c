@@ -342,13 +342,13 @@ static void test_blocks_are_kept(void **state) {
     assert_null(attn_block_take(SIZE_MAX));
     attn_block_trim();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    for (size_t size = (size_t)1 << 13; size <= (size_t)1 << 26; size *= 2) /* around each class */
+    for (size_t size = (size_t)1 << 13; size <= (size_t)1 << 28; size *= 2) /* around each class */
         for (size_t more = 0; more <= 1; more++) {
             char *p = attn_block_take(size + more), *again;
             assert_non_null(p);
             attn_block_give(p);
             again = attn_block_take(size + more);
-            if (size >= 1 << 14 && size + more <= 1 << 25)
+            if (size >= 1 << 14 && size + more <= (160 << 20))
                 assert_ptr_equal(again, p);
             attn_block_give(again);
         }
@@ -359,6 +359,20 @@ static void test_blocks_are_kept(void **state) {
     assert_ptr_equal(attn_block_take(99000), first);
     attn_block_give(first);
     attn_block_give(second);
+    attn_block_trim();
+    char *third = attn_block_take(100000), *fourth = attn_block_take(100000);
+    first = attn_block_take(100000), second = attn_block_take(100000);
+    const size_t step = attn_block_size(first);
+    attn_block_limit(3 * step);
+    attn_block_give(second), attn_block_give(third), attn_block_give(fourth);
+    assert_ptr_equal(attn_block_take(step), fourth);
+    attn_block_give(fourth);
+    char *large = attn_block_take(2 * step); /* nothing fits beside it */
+    memset(large, 1, 2 * step);
+    attn_block_give(first), attn_block_give(large);
+    assert_ptr_equal(attn_block_take(2 * step), large);
+    attn_block_give(large);
+    attn_block_limit(SIZE_MAX);
     attn_block_trim();
 #endif
 }

@@ -21,12 +21,15 @@ extern "C" {
 void attn_set_allocator(void *(*take)(size_t size), void (*give)(void *p));
 
 /* The allocator that is used without a hook, for hooks to build on: ATTN_ALIGN-aligned blocks from
- * the C library. Of the freed ones, up to 64 MiB are kept for the next run (fewer with
+ * the C library. Of the freed ones, up to 320 MiB are kept for the next run (fewer with
  * ATTN_KEEP_BYTES in the environment, which is read once; none under a sanitizer). Any thread. */
 void *attn_block_take(size_t size);
 void attn_block_give(void *p);         /* NULL is fine */
 size_t attn_block_size(const void *p); /* usable bytes, at least what was asked for */
 void attn_block_trim(void);            /* free what is kept */
+/* Keep freed blocks only while they and the blocks in use, small ones aside, take at most this many
+ * bytes. Default: no limit. Any thread. */
+void attn_block_limit(size_t total);
 
 /* An ATTN_ALIGN-aligned block of at least `size` bytes (size 0 gives a valid block), or NULL. */
 void *attn_alloc(size_t size);
