@@ -73,9 +73,9 @@ bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows
     if (!at)
         return false;
     *w = (attn_block_work){.kernels = k, .most_rows = rows};
-    void **const places[PARTS] = {&w->query,        &w->tile,        &w->acc,    &w->max,
-                                  &w->sum,          &w->factor,      &w->source, &w->packed_key,
-                                  &w->packed_value, &w->bias,        &w->line,   &w->terms,
+    void **const places[PARTS] = {&w->query,        &w->tile,         &w->acc,    &w->max,
+                                  &w->sum,          &w->factor,       &w->source, &w->packed_key,
+                                  &w->packed_value, &w->bias,         &w->line,   &w->terms,
                                   &w->term_sums,    &w->packed_query, &w->maxima};
     for (int p = 0; p < PARTS; p++) {
         *places[p] = at;
@@ -137,6 +137,20 @@ static void load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0
     w->value_reach = fmax(w->value_reach, k->pack_value(w->packed_value, rows, ld, n, Ev));
 }
 
+/* Nothing comes between a product and the scale. */
+static bool scales_at_once(const attn_attention *a) {
+    return !a->score_v && !a->rule.relative;
+}
+
+/* SHAW's part of the raw scores. */
+static void add_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                      attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    for (size_t r = 0; a->rule.relative && r < block->rows; r++)
+        attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem,
+                      row_of(w->terms, r, a->rule.relative, k), row_of(w->tile, r, k->keys, k));
+}
+
 void attn_block_scores(const attn_attention *a, const attn_block *block, const attn_packed *packed,
                        size_t j0, size_t n, const void *q, size_t ldq, bool scaled,
                        attn_block_work *w) {
@@ -152,15 +166,13 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
         q = w->packed_query;
         ldq = E;
     }
-    w->scaled = scaled && !a->score_v && !a->rule.relative;
+    w->scaled = scaled && scales_at_once(a);
     if (a->score_v)
         k->score_tanh(w->tile, q, ldq, block->rows, keys, n, E,
                       k == a->kernels ? a->score_v : a->score_v_wide);
     else
         k->score(w->tile, q, ldq, block->rows, keys, n, E, w->scaled ? a->scale : 1);
-    for (size_t r = 0; a->rule.relative && r < block->rows; r++)
-        attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem,
-                      row_of(w->terms, r, a->rule.relative, k), row_of(w->tile, r, k->keys, k));
+    add_terms(a, block, j0, n, w);
 }
 
 void attn_block_edit(const attn_attention *a, const attn_block *block, size_t row, size_t j0,
@@ -282,12 +294,11 @@ static bool needs_no_edit(const attn_attention *a, size_t n, const attn_block_wo
            attn_mask_is_plain(a->mask);
 }
 
-static void visit_tile(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
-                       size_t j0, size_t n) {
+/* A tile of scores becomes one of weights so far. */
+static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     attn_block_work *w = s->w;
     const attn_block *block = &s->block;
     const attn_kernels *k = w->kernels;
-    attn_block_scores(a, block, packed, j0, n, s->q, s->ldq, true, w);
     for (size_t r = 0; r < block->rows && !needs_no_edit(a, n, w); r++)
         attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
     if (s->kept && !k->settle)
@@ -301,7 +312,64 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
         drop(a, block, j0, n, w);
     if (a->rule.values)
         collect_terms(a, block, j0, n, w);
-    accumulate(a, block, packed, j0, n, w);
+}
+
+static void visit_tile(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+                       size_t j0, size_t n) {
+    attn_block_scores(a, &s->block, packed, j0, n, s->q, s->ldq, true, s->w);
+    weigh_tile(a, s, j0, n);
+    accumulate(a, &s->block, packed, j0, n, s->w);
+}
+
+/* Up to FEW_ROWS rows of several streams, for the kernels of few rows. */
+enum { FEW_ROWS = 8 };
+
+typedef struct few {
+    size_t stream, row, count; /* the next one; how many are listed */
+    const void *q[FEW_ROWS], *weights[FEW_ROWS], *factor[FEW_ROWS];
+    void *tile[FEW_ROWS], *acc[FEW_ROWS];
+} few;
+
+/* List the next rows; false when there are none. */
+static bool few_next(const attn_attention *a, const attn_stream *streams, size_t count, few *f) {
+    const attn_kernels *k = streams[0].w->kernels;
+    for (f->count = 0; f->count < FEW_ROWS && f->stream < count; f->count++) {
+        const attn_stream *s = &streams[f->stream];
+        f->q[f->count] = (const char *)s->q + f->row * s->ldq * k->elem;
+        f->tile[f->count] = row_of(s->w->tile, f->row, k->keys, k);
+        f->weights[f->count] = f->tile[f->count];
+        f->acc[f->count] = row_of(s->w->acc, f->row, k->acc_room(a->dims.Ev), k);
+        f->factor[f->count] = row_of(s->w->factor, f->row, 1, k);
+        if (++f->row == s->block.rows) {
+            f->row = 0;
+            f->stream++;
+        }
+    }
+    return f->count > 0;
+}
+
+/* A tile of keys and values that is not packed, met by all streams. */
+static void visit_loose(const attn_attention *a, const attn_stream *streams, size_t count,
+                        size_t j0, size_t n) {
+    attn_block_work *first = streams[0].w;
+    const attn_kernels *k = first->kernels;
+    const size_t b = streams[0].block.b, hkv = attn_kv_head(a, streams[0].block.h);
+    const double scale = scales_at_once(a) ? a->scale : 1;
+    size_t ld;
+    const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, first->source, &ld);
+    for (few f = {.count = 0}; few_next(a, streams, count, &f);)
+        first->key_reach = fmax(first->key_reach, k->score_few(f.tile, f.q, f.count, rows, ld, n,
+                                                               a->dims.score_width, scale));
+    for (size_t s = 0; s < count; s++) {
+        streams[s].w->scaled = scales_at_once(a);
+        add_terms(a, &streams[s].block, j0, n, streams[s].w);
+        weigh_tile(a, &streams[s], j0, n);
+    }
+    rows = attn_value_rows(a, b, hkv, j0, n, k->elem, first->source, &ld);
+    for (few f = {.count = 0}; few_next(a, streams, count, &f);)
+        first->value_reach =
+            fmax(first->value_reach,
+                 k->accumulate_few(f.acc, f.weights, f.count, rows, ld, n, a->dims.Ev, f.factor));
 }
 
 void attn_block_stream(const attn_attention *a, const attn_stream *streams, size_t count,
@@ -318,6 +386,11 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
         const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;
         const size_t n = (hi - tile < k->keys ? hi : tile + k->keys) - j;
         const bool hidden = attn_mask_tile_hidden(a->mask, first->b, first->i, first->rows, j, n);
+        const bool loose = !packed && k->score_few && !k->pack_query && !a->score_v;
+        if (!hidden && loose) {
+            visit_loose(a, streams, count, j, n);
+            continue;
+        }
         if (!hidden && !packed) {
             attn_block_load_keys(a, first->b, hkv, j, n, streams[0].w);
             load_values(a, first->b, hkv, j, n, streams[0].w);

@@ -113,6 +113,10 @@ struct attn_kernels {
      * `edit` would do. Cells j >= n of the tile's rows are left undefined. */
     void (*score)(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
                   size_t n, size_t E, double scale);
+    /* The same scores, bit for bit, of few rows against keys as they lie in memory, [n, E] with row
+     * stride ld: row r from q[r] into tile[r]. The result is the keys' reach. NULL: pack them. */
+    double (*score_few)(void *const *tile, const void *const *q, size_t rows, const void *keys,
+                        size_t ld, size_t n, size_t E, double scale);
     /* v [A] unaligned; queries and keys of width A. */
     void (*score_tanh)(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
                        size_t n, size_t A, const void *v);
@@ -126,14 +130,19 @@ struct attn_kernels {
     void (*accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
                        size_t first, size_t n, size_t packed, size_t Ev, const void *factor);
 
+    /* The same sums of few rows over values as they lie in memory; the result is their reach. */
+    double (*accumulate_few)(void *const *acc, const void *const *tile, size_t rows,
+                             const void *values, size_t ld, size_t n, size_t Ev,
+                             const void *const *factor);
+
     double (*row_max)(const void *max, size_t row); /* element of max */
     double (*total)(const void *sum, size_t row);   /* partial sums -> the row's sum */
     void (*divide)(void *dst, const void *acc, size_t n, double sum);
     /* dst[j] = weight of the edited score scores[j]; dst == scores is fine. */
     void (*weights)(void *dst, const void *scores, size_t n, double max, double sum);
     /* Cells of a row: numerators that softmax left on its way -> weights, bit for bit those of
-     * `weights`. dst == numerators is fine. NULL: this table's numerators cannot be scaled exactly.
-     */
+     * `weights`. dst == numerators is fine. NULL: what softmax leaves in a tile is not that, or
+     * cannot be scaled exactly. */
     void (*settle)(void *dst, const void *numerators, const attn_settle *how);
     /* ln of the sum of exponentials, from max and sum. */
     double (*logsumexp)(double max, double sum);

@@ -74,6 +74,8 @@ static void accumulate(const attn_kernels *base, float *acc, const float *tile, 
         k->pack_value = k_pack_value_##isa;                                                        \
         k->accumulate = k_accumulate_##isa;                                                        \
         k->rows = k->rows < ROWS ? k->rows : ROWS;                                                 \
+        k->score_few = NULL; /* it reads what is not rounded */                                    \
+        k->accumulate_few = NULL;                                                                  \
     }
 TABLE(avx2)
 TABLE(avx512)

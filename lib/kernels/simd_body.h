@@ -494,6 +494,7 @@ static double NAME(k_logsumexp)(double max, double sum) {
 }
 
 #include "kernels/simd_back.h"
+#include "kernels/simd_few.h"
 
 const attn_kernels NAME(attn_kernels) = {
     .isa = ISA,
@@ -510,10 +511,12 @@ const attn_kernels NAME(attn_kernels) = {
     .pack_value = NAME(k_pack_value),
     .reach = NAME(k_reach),
     .score = NAME(k_score),
+    .score_few = NAME(k_score_few),
     .score_tanh = NAME(k_score_tanh),
     .edit = NAME(k_edit),
     .softmax = NAME(k_softmax),
     .accumulate = NAME(k_accumulate),
+    .accumulate_few = NAME(k_accumulate_few),
     .row_max = NAME(k_row_max),
     .total = NAME(k_total),
     .divide = NAME(k_divide),

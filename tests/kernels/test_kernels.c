@@ -300,6 +300,39 @@ static void part_round(const attn_kernels *k, uint64_t seed) {
     pass_free(&a), pass_free(&b), numbers_free(&q), numbers_free(&x);
 }
 
+/* Keys and values as they lie give what packed ones give, bit for bit, for any number of rows. */
+static void few_round(const attn_kernels *k, uint64_t seed) {
+    const size_t rows = 1 + pick(seed, 0, 11), n = 1 + pick(seed, 1, k->keys);
+    const size_t E = 1 + pick(seed, 2, 140), ld = E + pick(seed, 3, 3);
+    const size_t room = k->acc_room(E);
+    numbers q = numbers_new(rows * E, seed + 1, 1), x = numbers_new((n - 1) * ld + E, seed + 2, 1);
+    float *packed = attn_alloc(k->value_room(E) * sizeof(float));
+    float *keys = attn_alloc(k->key_room(E) * sizeof(float)), factor[11];
+    float *tile = attn_alloc(2 * rows * k->keys * sizeof(float)), *few = tile + rows * k->keys;
+    float *acc = attn_alloc(2 * rows * room * sizeof(float)), *few_acc = acc + rows * room;
+    const void *query[11], *weights[11], *factors[11];
+    void *to[11], *sums[11];
+    for (size_t r = 0; r < rows; r++) {
+        factor[r] = (float)attn_rng_uniform(seed + 3, r);
+        query[r] = (float *)q.f.data + r * E, factors[r] = &factor[r];
+        to[r] = few + r * k->keys, weights[r] = tile + r * k->keys, sums[r] = few_acc + r * room;
+    }
+    for (size_t i = 0; i < rows * room; i++)
+        acc[i] = few_acc[i] = (float)attn_rng_normal(seed + 4, i);
+    const double reach = k->pack_key(keys, x.f.data, ld, n, E);
+    k->score(tile, q.f.data, E, rows, keys, n, E, 0.3);
+    assert_true(k->score_few(to, query, rows, x.f.data, ld, n, E, 0.3) == reach);
+    for (size_t r = 0; r < rows; r++)
+        assert_memory_equal(to[r], weights[r], n * sizeof(float));
+    k->pack_value(packed, x.f.data, ld, n, E);
+    k->accumulate(acc, tile, rows, packed, 0, n, n, E, factor);
+    assert_true(k->accumulate_few(sums, weights, rows, x.f.data, ld, n, E, factors) == reach);
+    for (size_t r = 0; r < rows; r++)
+        assert_memory_equal(sums[r], acc + r * room, E * sizeof(float));
+    attn_free(packed), attn_free(keys), attn_free(tile), attn_free(acc);
+    numbers_free(&q), numbers_free(&x);
+}
+
 static void weights_round(const attn_kernels *k, uint64_t seed) {
     const size_t n = 1 + pick(seed, 0, 300);
     const double gain = (double[]){1, 30, 10000}[pick(seed, 1, 3)];
@@ -411,6 +444,7 @@ OVER_TABLES(test_edit_hides_poison, poison_round)
 OVER_TABLES(test_pass, pass_round)
 OVER_TABLES(test_sum_ignores_history, sum_ignores_history)
 OVER_TABLES(test_parts_of_tiles, part_round)
+OVER_TABLES(test_few_rows, few_round)
 OVER_TABLES(test_weights, weights_round)
 OVER_TABLES(test_settle, settle_round)
 OVER_TABLES(test_reach, reach_round)
@@ -452,9 +486,10 @@ int main(void) {
         cmocka_unit_test(test_score),          cmocka_unit_test(test_score_is_pure),
         cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_hides_poison),
         cmocka_unit_test(test_pass),           cmocka_unit_test(test_sum_ignores_history),
-        cmocka_unit_test(test_parts_of_tiles), cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_settle),         cmocka_unit_test(test_reach),
-        cmocka_unit_test(test_gemm),           cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_parts_of_tiles), cmocka_unit_test(test_few_rows),
+        cmocka_unit_test(test_weights),        cmocka_unit_test(test_settle),
+        cmocka_unit_test(test_reach),          cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -1,0 +1,138 @@
+/* Few query rows against keys and values as they lie in memory, for simd_body.h, whose vocabulary
+ * and orders of summation they use: each key and value is read once, so packing would cost more
+ * than the products. Contract: kernels.h.
+ *
+ *   LANES keys, E at a time:    row [key][e] -> transpose -> column [e][key]      in registers
+ *   scores of FEW rows:         acc[r] += q[r][e] * column[e]
+ *   PW columns of the values:   acc[r][v] += tile[r][key] * value[key][v]
+ *
+ * Registers: 16 of the transposition and FEW accumulators; FEW_VALUES x NV accumulators and NV of
+ * the value. What will be read a while later is fetched meanwhile. */
+
+enum { FEW = 8, FEW_VALUES = 4, FETCH = 65536 / sizeof(float) };
+
+/* acc[r] of LANES keys goes on over columns [0, width) of theirs. nr and, but at the ends, n and
+ * width are constants. */
+INLINE vf few_columns(const int nr, const void *const *q, size_t e, const float *keys, size_t ld,
+                      size_t n, size_t width, vf acc[FEW], vf most) {
+    vf row[LANES], column[LANES];
+    for (size_t j = 0; j < LANES; j++) {
+        row[j] = j < n ? vload_n(keys + j * ld, width) : vset(0.0f);
+        __builtin_prefetch(keys + j * ld + FETCH, 0, 2);
+        most = vlarger_bits(most, vabs(row[j]));
+    }
+    transpose(row, column);
+    for (size_t k = 0; k < LANES; k++)
+        for (int r = 0; k < width && r < nr; r++)
+            acc[r] = vfma(vset(((const float *)q[r])[e + k]), column[k], acc[r]);
+    return most;
+}
+
+INLINE vf few_scores(const int nr, const void *const *q, const float *keys, size_t ld, size_t n,
+                     size_t E, vf acc[FEW], vf most) {
+    size_t e = 0;
+    for (int r = 0; r < nr; r++)
+        acc[r] = vset(0.0f);
+    for (; n >= LANES && e + LANES <= E; e += LANES)
+        most = few_columns(nr, q, e, keys + e, ld, LANES, LANES, acc, most);
+    for (; e < E; e += LANES)
+        most = few_columns(nr, q, e, keys + e, ld, n, E - e < LANES ? E - e : LANES, acc, most);
+    return most;
+}
+
+INLINE vf few_rows(const int nr, void *const *tile, const void *const *q, const float *keys,
+                   size_t ld, size_t n, size_t E, vf scale, vf most) {
+    for (size_t j = 0; j < n; j += LANES) {
+        vf acc[FEW];
+        most = few_scores(nr, q, keys + j * ld, ld, n - j, E, acc, most);
+        for (int r = 0; r < nr; r++)
+            vstore((float *)tile[r] + j, vmul(acc[r], scale));
+    }
+    return most;
+}
+
+static double NAME(k_score_few)(void *const *tile, const void *const *q, size_t rows,
+                                const void *keys, size_t ld, size_t n, size_t E, double factor) {
+    const vf scale = vset((float)factor);
+    vf most = vset(0.0f);
+    size_t r = 0;
+#define CALL(nr) most = few_rows(nr, tile + r, q + r, keys, ld, n, E, scale, most)
+    for (; rows - r >= 8; r += 8)
+        CALL(8);
+    for (; rows - r >= 4; r += 4)
+        CALL(4);
+    for (; r < rows; r++)
+        CALL(1);
+#undef CALL
+    return lane_reach(most);
+}
+
+/* nr rows over columns [0, width) of the values, in chains as accumulate_rows adds them. */
+INLINE vf few_values(const int nr, const bool whole, void *const *acc_to, const void *const *tile,
+                     const float *values, size_t ld, size_t n, size_t width,
+                     const void *const *factor, vf most) {
+    vf total[FEW_VALUES][NV];
+    for (int r = 0; r < nr; r++)
+        for (int v = 0; v < NV; v++)
+            total[r][v] = vset(0.0f);
+    for (size_t d = 0, end; d < n; d = end) {
+        vf acc[FEW_VALUES][NV];
+        end = n - d < CHAIN ? n : d + CHAIN;
+        for (int r = 0; r < nr; r++)
+            for (int v = 0; v < NV; v++)
+                acc[r][v] = vset(0.0f);
+        for (size_t j = d; j < end; j++) {
+            const float *from = values + j * ld;
+            vf x[NV];
+            for (size_t v = 0; v < NV; v++) {
+                x[v] = whole               ? vload_n(from + v * LANES, LANES)
+                       : v * LANES < width ? vload_n(from + v * LANES, width - v * LANES)
+                                           : vset(0.0f);
+                __builtin_prefetch(from + v * LANES + FETCH, 0, 2);
+                most = vlarger_bits(most, vabs(x[v]));
+            }
+            for (int r = 0; r < nr; r++) {
+                const vf p = vset(((const float *)tile[r])[j]);
+                for (int v = 0; v < NV; v++)
+                    acc[r][v] = vfma(p, x[v], acc[r][v]);
+            }
+        }
+        for (int r = 0; r < nr; r++)
+            for (int v = 0; v < NV; v++)
+                total[r][v] = vadd(total[r][v], acc[r][v]);
+    }
+    for (int r = 0; r < nr; r++)
+        for (size_t v = 0; v < NV; v++) {
+            float *to = (float *)acc_to[r] + v * LANES;
+            vstore(to, vfma(vload(to), vset(*(const float *)factor[r]), total[r][v]));
+        }
+    return most;
+}
+
+INLINE vf few_panels(const int nr, void *const *acc, const void *const *tile, const float *values,
+                     size_t ld, size_t n, size_t Ev, const void *const *factor, vf most) {
+    for (size_t c = 0; c < Ev; c += PW) {
+        void *to[FEW_VALUES];
+        for (int r = 0; r < nr; r++)
+            to[r] = (float *)acc[r] + c;
+        if (Ev - c >= PW)
+            most = few_values(nr, true, to, tile, values + c, ld, n, PW, factor, most);
+        else
+            most = few_values(nr, false, to, tile, values + c, ld, n, Ev - c, factor, most);
+    }
+    return most;
+}
+
+static double NAME(k_accumulate_few)(void *const *acc, const void *const *tile, size_t rows,
+                                     const void *values, size_t ld, size_t n, size_t Ev,
+                                     const void *const *factor) {
+    vf most = vset(0.0f);
+    size_t r = 0;
+#define CALL(nr) most = few_panels(nr, acc + r, tile + r, values, ld, n, Ev, factor + r, most)
+    for (; rows - r >= FEW_VALUES; r += FEW_VALUES)
+        CALL(FEW_VALUES);
+    for (; r < rows; r++)
+        CALL(1);
+#undef CALL
+    return lane_reach(most);
+}
