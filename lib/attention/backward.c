@@ -41,7 +41,7 @@ static void split(const attn_attention_dims *d, const attn_kernels *k, size_t *b
     *chunks = *tiles ? (*tiles + *tiles_a_chunk - 1) / *tiles_a_chunk : 1;
 }
 
-enum { LANE_PARTS = 10 };
+enum { LANE_PARTS = 9 };
 
 /* Bytes of a lane's own areas; false on overflow. */
 static bool lane_parts(const attn_attention_dims *d, const attn_kernels *k,
@@ -50,7 +50,6 @@ static bool lane_parts(const attn_attention_dims *d, const attn_kernels *k,
     const size_t factors[LANE_PARTS][2] = {
         {k->rows, Ev},
         {4 * k->rows, k->keys},
-        {k->keys, k->keys},
         {k->keys, widest},
         {1, k->value_room(E)},
         {1, k->key_room(Ev)},
@@ -85,15 +84,14 @@ static bool lane_init(const attn_backward *g, attn_back_lane *l, attn_arena *are
     l->grad = part[1] + tile;
     l->capped = part[1] + 2 * tile;
     l->dropped = g->a->in.dropout_p > 0 ? part[1] + 3 * tile : l->weights;
-    l->flipped = part[2];
-    l->source = part[3];
-    l->key_values = part[4];
-    l->value_keys = part[5];
-    l->dkey = part[6];
-    l->dvalue = part[7];
-    l->dkey_tanh = part[8];
-    l->ones = part[9];
-    l->keep = (uint8_t *)(part[9] + k->rows * k->elem);
+    l->source = part[2];
+    l->key_values = part[3];
+    l->value_keys = part[4];
+    l->dkey = part[5];
+    l->dvalue = part[6];
+    l->dkey_tanh = part[7];
+    l->ones = part[8];
+    l->keep = (uint8_t *)(part[8] + k->rows * k->elem);
     l->terms = attn_arena_zeroed(arena, d->relative + 1, sizeof(double));
     for (size_t r = 0; r < k->rows; r++)
         if (k->elem == sizeof(float))
@@ -291,19 +289,6 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
 
 /* --- the main pass --- */
 
-/* acc[j] += sum over the block's rows of tile[row][j] packed[row]. */
-static void add_over_rows(const attn_backward *g, const attn_block *block, const void *tile,
-                          size_t n, const void *packed, size_t width, char *acc,
-                          attn_back_lane *l) {
-    const attn_kernels *k = g->k;
-    k->flip(l->flipped, tile, block->rows, n);
-    for (size_t j = 0; j < n; j += k->rows)
-        k->accumulate(acc + j * k->acc_room(width) * k->elem,
-                      (const char *)l->flipped + j * k->keys * k->elem,
-                      n - j < k->rows ? n - j : k->rows, packed, 0, block->rows, block->rows, width,
-                      l->ones);
-}
-
 static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                       const void *q, size_t ldq, char *dquery, attn_back_lane *l,
                       attn_back_sums *sums) {
@@ -341,15 +326,15 @@ static void back_block(const attn_backward *g, const attn_block *block, size_t j
     attn_back_edit(g, block, n, l);
     if (a->rule.relative)
         attn_back_collect_shaw(g, block, j0, n, q, ldq, dquery, k->acc_room(E), l, sums);
-    add_over_rows(g, block, l->dropped, n, g->outs + at * attn_back_out_room(g) * k->elem, d->Ev,
-                  l->dvalue, l);
+    k->accumulate_back(l->dvalue, l->dropped, block->rows, n,
+                       g->outs + at * attn_back_out_room(g) * k->elem, d->Ev);
     if (a->score_v) {
         back_tanh(g, block, j0, n, q, ldq, dquery, l, sums);
         return;
     }
     k->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
-    add_over_rows(g, block, l->grad, n, g->queries + at * attn_back_query_room(g) * k->elem, E,
-                  l->dkey, l);
+    k->accumulate_back(l->dkey, l->grad, block->rows, n,
+                       g->queries + at * attn_back_query_room(g) * k->elem, E);
 }
 
 /* A tile's sums over queries -> rows of dkey and dvalue. */
@@ -360,10 +345,10 @@ static void finish_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0,
     const size_t E = d->score_width, row = (b * d->Hkv + hkv) * d->S + j0;
     for (size_t j = 0; j < n; j++) {
         char *dk = g->dkey + (row + j) * E * k->elem;
-        k->divide(g->dvalue + (row + j) * d->Ev * k->elem,
-                  (char *)l->dvalue + j * k->acc_room(d->Ev) * k->elem, d->Ev, 1);
+        memcpy(g->dvalue + (row + j) * d->Ev * k->elem,
+               (char *)l->dvalue + j * k->acc_room(d->Ev) * k->elem, d->Ev * k->elem);
         if (!g->a->score_v)
-            k->divide(dk, (char *)l->dkey + j * k->acc_room(E) * k->elem, E, 1);
+            memcpy(dk, (char *)l->dkey + j * k->acc_room(E) * k->elem, E * k->elem);
         for (size_t e = 0; g->a->score_v && e < E; e++)
             memcpy(dk + e * k->elem, (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
     }
@@ -384,7 +369,8 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
         attn_back_load_tile(g, b, hkv, j0, n, l);
         memset(l->dkey, 0, k->keys * k->acc_room(d->score_width) * k->elem);
         memset(l->dvalue, 0, k->keys * k->acc_room(d->Ev) * k->elem);
-        memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
+        if (a->score_v)
+            memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
         for (size_t h = hkv * group; h < (hkv + 1) * group; h++)
             for (size_t i = 0; i < d->L; i += k->rows) {
                 const attn_block block = {b, h, i, d->L - i < k->rows ? d->L - i : k->rows};
@@ -441,25 +427,26 @@ static attn_status run_passes(attn_backward *g, attn_pool *pool, const attn_cont
 }
 
 /* All gradients in one list, for what is true of each. */
-static bool all_finite(const attn_gradients *out) {
+static bool all_finite(const attn_backward *g, const attn_gradients *out) {
     const attn_tensor *fixed[] = {
         &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,
         &out->sinks,   &out->score.w_q, &out->score.w_k, &out->score.b,   &out->score.v,
         &out->score.w, &out->slopes,    &out->table,     &out->key_table, &out->value_table};
     const size_t count = sizeof fixed / sizeof *fixed;
     for (size_t t = 0; t < count + ATTN_MASK_LAYERS; t++) {
-        const attn_tensor *g = t < count ? fixed[t] : &out->bias[t - count];
-        const attn_kernels *k = attn_kernels_of(ATTN_ISA_REF);
+        const attn_tensor *x = t < count ? fixed[t] : &out->bias[t - count];
+        const attn_kernels *k = x->dtype == ATTN_F64 ? attn_kernels_of(ATTN_ISA_REF)
+                                                     : attn_kernels_plain(g->a->kernels);
         size_t n = 0;
-        if (!g->rank || !attn_tensor_count(g, &n))
+        if (!x->rank || !attn_tensor_count(x, &n))
             continue;
-        if (g->dtype == ATTN_F64) {
-            if (!isfinite(k->reach(g->data, n)))
+        if (k->elem == attn_dtype_size(x->dtype)) {
+            if (!isfinite(k->reach(x->data, n)))
                 return false;
             continue;
         }
         for (size_t i = 0; i < n; i++)
-            if (!isfinite(((const float *)g->data)[i]))
+            if (!isfinite(((const float *)x->data)[i]))
                 return false;
     }
     return true;
@@ -478,7 +465,7 @@ static attn_status run(attn_backward *g, attn_pool *pool, const attn_control *co
         status = run_passes(g, pool, control, arena, &gradients, err);
     if (status != ATTN_OK)
         return status;
-    if (all_finite(&gradients)) {
+    if (all_finite(g, &gradients)) {
         *out = gradients;
         return ATTN_OK;
     }

@@ -20,7 +20,6 @@ typedef struct attn_back_lane {
     void *dropped;       /* tile: weights that dropout leaves; = weights without */
     void *grad;          /* tile: gradients of weights, then of scores */
     void *capped;        /* tile: scores after the softcap; NULL without */
-    void *flipped;       /* [keys, keys] */
     void *source;        /* [keys, widest] */
     void *key_values;    /* a tile's keys packed as values */
     void *value_keys;    /* a tile's values packed as keys */

@@ -63,24 +63,16 @@ static void cap(const attn_backward *g, const attn_block *block, size_t j0, size
     l->capped = capped;
 }
 
-static void fill_weights(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+/* What dropout leaves of the weights. */
+static void fill_dropped(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                          attn_back_lane *l) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     for (size_t r = 0; r < block->rows; r++) {
-        const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
-        void *weights = row_of(l->weights, r, k->keys, k->elem);
-        attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, &l->work);
-        if (g->sum[row] == 0)
-            memset(weights, 0, n * k->elem);
-        else
-            k->weights(weights, row_of(l->work.tile, r, k->keys, k->elem), n, g->max[row],
-                       g->sum[row]);
-        if (a->in.dropout_p > 0) {
-            void *dropped = row_of(l->dropped, r, k->keys, k->elem);
-            memcpy(dropped, weights, n * k->elem);
-            attn_drop_row(a, row, j0, n, k->elem, dropped);
-        }
+        void *dropped = row_of(l->dropped, r, k->keys, k->elem);
+        memcpy(dropped, row_of(l->weights, r, k->keys, k->elem), n * k->elem);
+        attn_drop_row(a, attn_row_index(a, block->b, block->h, block->i + r), j0, n, k->elem,
+                      dropped);
     }
 }
 
@@ -120,6 +112,7 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
                            attn_back_lane *l, size_t *ldq) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
+    const size_t first = attn_row_index(a, block->b, block->h, block->i);
     size_t ldo;
     const void *q =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, ldq);
@@ -133,17 +126,19 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
     attn_block_scores(a, block, g->packed, j0, n, q, *ldq, true, &l->work);
     if (a->in.softcap != 0)
         cap(g, block, j0, n, l);
-    fill_weights(g, block, j0, n, l);
+    for (size_t r = 0; r < block->rows && !attn_block_is_edited(a, n, &l->work); r++)
+        attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, &l->work);
     k->score(l->grad, out, ldo, block->rows, l->value_keys, n, a->dims.Ev, 1);
     for (size_t r = 0; r < block->rows; r++) {
-        const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
-        void *grad = row_of(l->grad, r, k->keys, k->elem);
         if (a->rule.values)
             add_value_terms(g, block, j0, n, r, (const char *)out + r * ldo * k->elem, l);
         if (a->in.dropout_p > 0)
-            attn_drop_row(a, row, j0, n, k->elem, grad);
-        k->weight_back(grad, row_of(l->weights, r, k->keys, k->elem), n, g->dot[row]);
+            attn_drop_row(a, first + r, j0, n, k->elem, row_of(l->grad, r, k->keys, k->elem));
     }
+    const attn_weight_back back = {g->max + first, g->sum + first, g->dot + first};
+    k->weight_back(l->weights, l->grad, l->work.tile, block->rows, n, &back);
+    if (a->in.dropout_p > 0)
+        fill_dropped(g, block, j0, n, l);
     if (a->in.mask.fill == ATTN_FILL_REPLACE)
         drop_replaced(g, block, j0, n, l);
     return q;

@@ -288,8 +288,7 @@ static void hide_tile(const attn_attention *a, const attn_stream *s, size_t j0, 
             set(s->kept, r * a->dims.S + j0 + j, k->settle ? 0 : -INFINITY, k);
 }
 
-/* Full rows of scaled scores that nothing hides or adds to are as edit would leave them. */
-static bool needs_no_edit(const attn_attention *a, size_t n, const attn_block_work *w) {
+bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_work *w) {
     return w->scaled && n % w->kernels->lanes == 0 && a->in.softcap == 0 && !a->rule.biases &&
            attn_mask_is_plain(a->mask);
 }
@@ -299,7 +298,7 @@ static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0,
     attn_block_work *w = s->w;
     const attn_block *block = &s->block;
     const attn_kernels *k = w->kernels;
-    for (size_t r = 0; r < block->rows && !needs_no_edit(a, n, w); r++)
+    for (size_t r = 0; r < block->rows && !attn_block_is_edited(a, n, w); r++)
         attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
     if (s->kept && !k->settle)
         keep_cells(a, s, j0, n);
@@ -386,7 +385,7 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
         const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;
         const size_t n = (hi - tile < k->keys ? hi : tile + k->keys) - j;
         const bool hidden = attn_mask_tile_hidden(a->mask, first->b, first->i, first->rows, j, n);
-        const bool loose = !packed && k->score_few && !k->pack_query && !a->score_v;
+        const bool loose = !packed && k->score_few && !a->score_v;
         if (!hidden && loose) {
             visit_loose(a, streams, count, j, n);
             continue;

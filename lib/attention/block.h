@@ -75,6 +75,10 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
 void attn_block_edit(const attn_attention *a, const attn_block *block, size_t row, size_t j0,
                      size_t n, attn_stage stage, attn_block_work *w);
 
+/* Full rows of scaled scores that nothing hides or adds to are as edit would leave them: true of
+ * tiles of n columns of this attention after attn_block_scores. */
+bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_work *w);
+
 /* One block on its way over the keys. */
 typedef struct attn_stream {
     attn_block block;

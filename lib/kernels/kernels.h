@@ -66,6 +66,11 @@ typedef struct attn_edit_back {
     const void *capped; /* n scores after the softcap, or NULL without one */
 } attn_edit_back;
 
+/* Statistics of a tile's rows; a row with a sum of 0 has weights of 0. */
+typedef struct attn_weight_back {
+    const double *max, *sum, *dot;
+} attn_weight_back;
+
 /* The way back through score_tanh. All sums are added to. */
 typedef struct attn_tanh_back {
     const void *q, *packed_key, *v; /* as score_tanh read them */
@@ -147,11 +152,14 @@ struct attn_kernels {
     /* ln of the sum of exponentials, from max and sum. */
     double (*logsumexp)(double max, double sum);
 
-    /* Gradients. dst[j][r] = tile[r][j]: a tile of n rows, `rows` of its columns are meant. dst
-     * has room for n rounded up to `panel` rows. */
-    void (*flip)(void *dst, const void *tile, size_t rows, size_t n);
-    /* dz, a row of gradients of weights, becomes weights * (dz - dot); 0 where the weight is 0. */
-    void (*weight_back)(void *dz, const void *weights, size_t n, double dot);
+    /* Gradients. acc[j] += sum over the tile's rows r of tile[r][j] * row r of `packed`, which
+     * pack_value packed from `rows` rows; acc [n, acc_room(width)]. */
+    void (*accumulate_back)(void *acc, const void *tile, size_t rows, size_t n, const void *packed,
+                            size_t width);
+    /* Tiles: weights of edited scores; dz, gradients of weights, becomes weights * (dz - dot), 0
+     * where the weight is 0. */
+    void (*weight_back)(void *weights, void *dz, const void *scores, size_t rows, size_t n,
+                        const attn_weight_back *back);
     void (*edit_back)(void *ds, size_t n, const attn_edit_back *edit); /* in place */
     void (*score_tanh_back)(const attn_tanh_back *back, const void *tile, size_t rows, size_t n);
 };

@@ -154,17 +154,27 @@ static double k_logsumexp_ref(double max, double sum) {
 
 /* --- gradients --- */
 
-static void k_flip_ref(void *dst, const void *tile, size_t rows, size_t n) {
+static void k_accumulate_back_ref(void *acc, const void *tile, size_t rows, size_t n,
+                                  const void *packed, size_t width) {
     for (size_t r = 0; r < rows; r++)
-        for (size_t j = 0; j < n; j++)
-            ((double *)dst)[j * KEYS + r] = ((const double *)tile)[r * KEYS + j];
+        for (size_t j = 0; j < n; j++) {
+            const double p = ((const double *)tile)[r * KEYS + j];
+            for (size_t e = 0; e < width; e++)
+                ((double *)acc)[j * width + e] += p * ((const double *)packed)[r * width + e];
+        }
 }
 
-static void k_weight_back_ref(void *dz, const void *weights, size_t n, double dot) {
-    double *x = dz;
-    const double *p = weights;
-    for (size_t j = 0; j < n; j++)
-        x[j] = p[j] == 0 ? 0 : p[j] * (x[j] - dot);
+static void k_weight_back_ref(void *weights, void *dz, const void *scores, size_t rows, size_t n,
+                              const attn_weight_back *back) {
+    for (size_t r = 0; r < rows; r++) {
+        double *p = (double *)weights + r * KEYS, *x = (double *)dz + r * KEYS;
+        if (back->sum[r] == 0)
+            memset(p, 0, n * sizeof *p);
+        else
+            k_weights_ref(p, (const double *)scores + r * KEYS, n, back->max[r], back->sum[r]);
+        for (size_t j = 0; j < n; j++)
+            x[j] = p[j] == 0 ? 0 : p[j] * (x[j] - back->dot[r]);
+    }
 }
 
 static void k_edit_back_ref(void *ds, size_t n, const attn_edit_back *edit) {
@@ -217,7 +227,7 @@ const attn_kernels attn_kernels_ref = {
     .divide = k_divide_ref,
     .weights = k_weights_ref,
     .logsumexp = k_logsumexp_ref,
-    .flip = k_flip_ref,
+    .accumulate_back = k_accumulate_back_ref,
     .weight_back = k_weight_back_ref,
     .edit_back = k_edit_back_ref,
     .score_tanh_back = k_score_tanh_back_ref,

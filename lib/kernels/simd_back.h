@@ -3,29 +3,77 @@
  *   weights P, their gradients dP        dZ = P (dP - dot)
  *   edited scores, u after the softcap   dS = dZ scale (1 - (u / c)^2)
  *
- * A tile turned on its side lets the micro-kernel sum over queries as it sums over keys. */
+ *
+ *        packed rows: rows x PW       the micro-kernel of simd_body.h, whose A is the tile read
+ *   tile^T: MR x rows   MR x PW       down its columns: MR neighbours of one row a step */
 
-static void NAME(k_flip)(void *dst, const void *tile, size_t rows, size_t n) {
-    for (size_t r = 0; r < rows; r += LANES)
-        for (size_t j = 0; j < n; j += LANES) {
-            vf row[LANES], column[LANES];
-            for (size_t i = 0; i < LANES; i++)
-                row[i] = r + i < rows ? vload((const float *)tile + (r + i) * KEYS + j) : vset(0);
-            transpose(row, column);
-            for (size_t i = 0; i < LANES; i++)
-                vstore((float *)dst + (j + i) * KEYS + r, column[i]);
+INLINE void accumulate_back_rows(const int mr, const int nv, float *to, size_t ld,
+                                 const float *tile, const float *panel, size_t rows) {
+    vf acc[MR][NV];
+    product(mr, nv, tile, 1, KEYS, panel, rows, acc);
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++) {
+            float *cell = to + (size_t)r * ld + (size_t)v * LANES;
+            vstore(cell, vadd(vload(cell), acc[r][v]));
         }
 }
 
-static void NAME(k_weight_back)(void *dz, const void *weights, size_t n, double dot) {
-    float *to = dz;
-    const vf d = vset((float)dot), zero = vset(0.0f);
-    for (size_t j = 0; j < n; j += LANES) {
-        const size_t left = n - j < LANES ? n - j : LANES;
-        const vf p = vload_n((const float *)weights + j, left);
-        vf x = vmul(p, vsub(vload_n(to + j, left), d));
-        vstore_n(to + j, vselect(vless(zero, p), x, zero), left);
+INLINE void accumulate_back_panel(const int nv, float *acc, size_t ld, const float *tile, size_t n,
+                                  const float *panel, size_t rows) {
+#define CALL(mr, nv_) accumulate_back_rows(mr, nv_, acc + j * ld, ld, tile + j, panel, rows)
+    for (size_t j = 0; j < n; j += MR)
+        EACH_ROWS(CALL, n - j, nv)
+#undef CALL
+}
+
+static void NAME(k_accumulate_back)(void *acc, const void *tile, size_t rows, size_t n,
+                                    const void *packed, size_t width) {
+    const size_t ld = NAME(k_acc_room)(width);
+    for (size_t c = 0; c < width; c += PW) {
+        float *to = (float *)acc + c;
+        const float *panel = (const float *)packed + c * rows;
+        switch (panel_vectors(width - c)) {
+        case 1:
+            accumulate_back_panel(1, to, ld, tile, n, panel, rows);
+            break;
+        case 2:
+            accumulate_back_panel(2, to, ld, tile, n, panel, rows);
+            break;
+#if NV > 2
+        case 3:
+            accumulate_back_panel(3, to, ld, tile, n, panel, rows);
+            break;
+        default:
+            accumulate_back_panel(4, to, ld, tile, n, panel, rows);
+#endif
+        }
     }
+}
+
+OUT_OF_LINE void weight_back_rows(float *weights, float *dz, const float *scores, size_t rows,
+                                  size_t n, const attn_weight_back *back) {
+    const vf zero = vset(0.0f);
+    for (size_t r = 0; r < rows; r++, weights += KEYS, dz += KEYS, scores += KEYS) {
+        if (back->sum[r] == 0) {
+            memset(weights, 0, n * sizeof *weights);
+            memset(dz, 0, n * sizeof *dz);
+            continue;
+        }
+        const float sum = (float)back->sum[r];
+        const vf l = vset(sum), inverse = vset(1 / sum), dot = vset((float)back->dot[r]);
+        const vf shift = row_exponent(vset((float)back->max[r]));
+        for (size_t j = 0; j < n; j += LANES) {
+            const vf p = quotient(numerator(vload(scores + j), shift), l, inverse);
+            const vf x = vmul(p, vsub(vload(dz + j), dot));
+            vstore(weights + j, p);
+            vstore(dz + j, vselect(vless(zero, p), x, zero));
+        }
+    }
+}
+
+static void NAME(k_weight_back)(void *weights, void *dz, const void *scores, size_t rows, size_t n,
+                                const attn_weight_back *back) {
+    FLUSHED(weight_back_rows(weights, dz, scores, rows, n, back));
 }
 
 static void NAME(k_edit_back)(void *ds, size_t n, const attn_edit_back *edit) {

@@ -154,9 +154,10 @@ static double NAME(k_reach)(const void *src, size_t n) {
 
 /* --- the micro-kernel --- */
 
-/* acc[r][v] = sum over d of a[r][d] * b[d][v]. mr and nv are constants at every call. */
-INLINE void product(const int mr, const int nv, const float *a, size_t lda, const float *b,
-                    size_t depth, vf acc[MR][NV]) {
+/* acc[r][v] = sum over d of a[r * row + d * step] * b[d][v]. mr, nv and one of row and step are
+ * constants at every call. */
+INLINE void product(const int mr, const int nv, const float *a, size_t row, size_t step,
+                    const float *b, size_t depth, vf acc[MR][NV]) {
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++)
             acc[r][v] = vset(0.0f);
@@ -165,7 +166,7 @@ INLINE void product(const int mr, const int nv, const float *a, size_t lda, cons
         for (int v = 0; v < nv; v++)
             column[v] = vload(b + d * PW + (size_t)v * LANES);
         for (int r = 0; r < mr; r++) {
-            vf x = vset(a[(size_t)r * lda + d]);
+            vf x = vset(a[(size_t)r * row + d * step]);
             for (int v = 0; v < nv; v++)
                 acc[r][v] = vfma(x, column[v], acc[r][v]);
         }
@@ -175,7 +176,7 @@ INLINE void product(const int mr, const int nv, const float *a, size_t lda, cons
 INLINE void score_rows(const int mr, const int nv, float *tile, const float *q, size_t ldq,
                        const float *panel, size_t E, vf scale) {
     vf acc[MR][NV];
-    product(mr, nv, q, ldq, panel, E, acc);
+    product(mr, nv, q, ldq, 1, panel, E, acc);
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++)
             vstore(tile + (size_t)r * KEYS + (size_t)v * LANES, vmul(acc[r][v], scale));
@@ -196,7 +197,7 @@ INLINE void accumulate_rows(const int mr, const int nv, float *acc_to, size_t ld
         end = d + CHAIN - (first + d) % CHAIN;
         end = end < n ? end : n;
         vf acc[MR][NV];
-        product(mr, nv, p + d, KEYS, panel + d * PW, end - d, acc);
+        product(mr, nv, p + d, KEYS, 1, panel + d * PW, end - d, acc);
         for (int r = 0; r < mr; r++)
             for (int v = 0; v < nv; v++)
                 total[r][v] = vadd(total[r][v], acc[r][v]);
@@ -523,7 +524,7 @@ const attn_kernels NAME(attn_kernels) = {
     .weights = NAME(k_weights),
     .settle = NAME(k_settle),
     .logsumexp = NAME(k_logsumexp),
-    .flip = NAME(k_flip),
+    .accumulate_back = NAME(k_accumulate_back),
     .weight_back = NAME(k_weight_back),
     .edit_back = NAME(k_edit_back),
     .score_tanh_back = NAME(k_score_tanh_back),

@@ -294,6 +294,8 @@ TABLE(3)
 void NAME(attn_kernels_tiles)(attn_kernels *k, attn_precision precision) {
     k->precision = precision;
     k->plain = BASE;
+    k->score_few = NULL; /* sums in the order of BASE's products */
+    k->accumulate_few = NULL;
     k->rows = k->rows < MOST_ROWS ? k->rows : MOST_ROWS;
     if (precision == ATTN_PRECISION_BF16)
         NAME(fill_1)(k);

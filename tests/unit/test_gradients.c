@@ -189,7 +189,8 @@ static void check_single(trial *t, attn_gradients *single, trial *d, attn_gradie
             error = fmax(error, fabs((double)x[n] - y[n]));
             size = fmax(size, fabs(y[n]));
         }
-        if (!(error <= 3e-5 * size + 1e-5)) {
+        /* The absolute part is for sums that cancel; tile products give statistics of their own. */
+        if (!(error <= 3e-5 * size + 2e-5)) {
             print_error("trial %llu, %s: off by %.3g of %.3g\n", (unsigned long long)t->seed,
                         s.names[i], error, size);
             fail();
