@@ -182,6 +182,15 @@ bool srv_admission_work(srv_request *req, double bytes) {
     double most = (double)srv_budget_total();
     if (req->in_place || !req->app || bytes <= 0)
         return true;
+    double limit = (double)attn_arena_limit(req->arena);
+    double need = (double)attn_arena_used(req->arena) + bytes;
+    if (need > limit) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+                          "inputs, scratch, results and the answer need up to %.0f bytes; a "
+                          "request may use %.0f: ask for less",
+                          need, limit);
+        return false;
+    }
     if (req->app->admission)
         most -= (double)srv_admission_spare(req->app->admission) + (double)req->body_size;
     if (bytes > most) {

@@ -51,8 +51,9 @@ void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block);
 size_t srv_admission_bodies(const srv_admission *a);
 size_t srv_admission_spare(const srv_admission *a);
 
-/* Stage B: `bytes` more for this request's arena, at once. On the HTTP thread, whose requests are
- * small, nothing is taken. false: a problem is set. */
+/* Stage B: `bytes` more for this request's arena, at once: 413 when one request may not have so
+ * much, or all together have not, 503 when it is not there now. On the HTTP thread, whose requests
+ * are small, nothing is taken. false: a problem is set. */
 bool srv_admission_work(srv_request *req, double bytes);
 
 /* Seconds for Retry-After: `wait_ns`, rounded up, at least 1, and up to half as much again by

@@ -32,7 +32,8 @@ const srv_setting srv_settings[] = {
     {"requests_running", SRV_SET_INT, AT(requests_running), "0", 0, 1024, NULL, true,
      "requests that take turns on the workers; 0: twice the workers, at least 4"},
     {"queue_length", SRV_SET_INT, AT(queue_length), "256", 1, 1e6, NULL, true,
-     "requests that may wait; beyond it 503 queue_full"},
+     "requests that may wait; beyond it 503 queue_full. Long bodies that begin to come in while "
+     "there is room, as many again at most, have a place"},
     {"queue_target_ms", SRV_SET_INT, AT(queue_target_ms), "0", 0, 86400e3, NULL, true,
      "while requests wait for longer than this, the newest are served first and those that would "
      "miss their deadline are refused; 0: half of request_timeout_ms"},

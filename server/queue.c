@@ -89,6 +89,21 @@ void srv_queue_free(srv_queue *queue) {
     free(queue);
 }
 
+bool srv_queue_promise(srv_queue *queue, srv_job *job) {
+    pthread_mutex_lock(&queue->lock);
+    bool room = srv_waiting_promise(&queue->list, job);
+    pthread_mutex_unlock(&queue->lock);
+    return room;
+}
+
+void srv_queue_forget(srv_queue *queue, srv_job *job) {
+    if (!job->promised)
+        return;
+    pthread_mutex_lock(&queue->lock);
+    srv_waiting_forget(&queue->list, job);
+    pthread_mutex_unlock(&queue->lock);
+}
+
 bool srv_queue_push(srv_queue *queue, srv_job *job) {
     pthread_mutex_lock(&queue->lock);
     bool room = !queue->closing && srv_waiting_add(&queue->list, job, attn_now_ns());

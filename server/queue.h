@@ -15,7 +15,10 @@ srv_queue *srv_queue_new(size_t threads, size_t length, int64_t target_ns);
 void srv_queue_close(srv_queue *queue);
 void srv_queue_free(srv_queue *queue); /* closes it first; NULL is fine */
 
-/* false: full, or closed. The job may run before this returns. Any thread. */
+/* A place for a job that comes later, and that it will not come (waiting.h). Any thread. */
+bool srv_queue_promise(srv_queue *queue, srv_job *job);
+void srv_queue_forget(srv_queue *queue, srv_job *job);
+/* false: full and without a promise, or closed. The job may run before this returns. Any thread. */
 bool srv_queue_push(srv_queue *queue, srv_job *job);
 bool srv_queue_is_full(srv_queue *queue);
 /* Take a waiting job out: the caller has it back. false: it no longer waits. Any thread. */

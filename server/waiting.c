@@ -21,9 +21,23 @@ static void look(srv_waiting *list, int64_t now_ns) {
     }
 }
 
-bool srv_waiting_add(srv_waiting *list, srv_job *job, int64_t now_ns) {
-    if (list->count >= list->length)
+bool srv_waiting_promise(srv_waiting *list, srv_job *job) {
+    if (list->count >= list->length || list->promises >= list->length)
         return false;
+    list->promises += !job->promised;
+    job->promised = true;
+    return true;
+}
+
+void srv_waiting_forget(srv_waiting *list, srv_job *job) {
+    list->promises -= job->promised;
+    job->promised = false;
+}
+
+bool srv_waiting_add(srv_waiting *list, srv_job *job, int64_t now_ns) {
+    if (list->count >= list->length && !job->promised)
+        return false;
+    srv_waiting_forget(list, job);
     job->next = NULL;
     job->previous = list->last;
     job->waiting = true;

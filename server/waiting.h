@@ -17,8 +17,8 @@
 typedef struct srv_job srv_job;
 
 struct srv_job {
-    srv_job *next, *previous; /* the list's, as the next two */
-    bool waiting;
+    srv_job *next, *previous; /* the list's, as the next three */
+    bool waiting, promised;
     int64_t since_ns;
     int64_t deadline_ns; /* CLOCK_MONOTONIC */
     void (*run)(srv_job *job);
@@ -27,6 +27,7 @@ struct srv_job {
 typedef struct srv_waiting {
     srv_job *first, *last; /* in order of arrival */
     size_t count, length, threads;
+    size_t promises;             /* to jobs that are on their way */
     int64_t target_ns, above_ns; /* above: since when the longest wait is beyond the target; or 0 */
     bool standing;
     double run_ns; /* how long a job runs: mean, the newest weigh most */
@@ -34,7 +35,14 @@ typedef struct srv_waiting {
 
 /* Room for `length` jobs, which `threads` threads will run. */
 void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t target_ns);
-/* false: full. */
+/* A place for a job that comes later, while there is one and fewer than `length` are promised: it
+ * will find room even when the list has become full meanwhile, so the list never holds more than
+ * twice its length. Others find as much room as without it: whoever is slow to come keeps nobody
+ * out. false: none, the job may find the list full. */
+bool srv_waiting_promise(srv_waiting *list, srv_job *job);
+/* It will not come. Without a promise nothing happens. */
+void srv_waiting_forget(srv_waiting *list, srv_job *job);
+/* false: full, and the job has no promise. */
 bool srv_waiting_add(srv_waiting *list, srv_job *job, int64_t now_ns);
 /* The job to run now, taken out; NULL: none. */
 srv_job *srv_waiting_next(srv_waiting *list, int64_t now_ns);

@@ -5,6 +5,7 @@
  * aside for it before it starts. */
 #include <dlfcn.h>
 #include <librsvg/rsvg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "attn/figure.h"
@@ -14,6 +15,7 @@
 /* Bytes that a parsed document takes for each byte of SVG: an element of 60 bytes takes 2.5 KB. */
 #define PARSED_BYTES 48
 #define PIXEL_BYTES  4
+#define PACKED_BYTES 1 /* of the PNG, a pixel, as a rule */
 
 /* What is called, with the types of the library's own headers. */
 typedef struct renderer {
@@ -80,17 +82,37 @@ static attn_status failed(const renderer *r, GError *why, attn_error *err) {
     return ATTN_EUNSUPPORTED;
 }
 
+static attn_status check(double width, double height, double scale, attn_error *err) {
+    if (width * scale * height * scale > ATTN_PNG_PIXELS)
+        return attn_fail(err, ATTN_ELIMIT, "scale",
+                         "%.0f x %.0f at scale %g are %.3g pixels; at most %.3g are drawn: choose "
+                         "a smaller scale, fewer cells or fewer panels",
+                         width, height, scale, width * scale * height * scale, ATTN_PNG_PIXELS);
+    return ATTN_OK;
+}
+
+attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *bytes,
+                                 attn_error *err) {
+    double width, height; /* as attn_svg_begin writes them */
+    if (sscanf(svg->data, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lf\" height=\"%lf\"",
+               &width, &height) != 2)
+        return attn_fail(err, ATTN_EARG, "", "this is no SVG of a figure");
+    attn_status status = check(width, height, scale, err);
+    if (!status)
+        *bytes = svg->size * PARSED_BYTES + (size_t)((PIXEL_BYTES + PACKED_BYTES) *
+                                                     (width * scale + 1) * (height * scale + 1));
+    return status;
+}
+
 /* Pixels each way, within the cap. */
 static attn_status measure(const renderer *r, RsvgHandle *handle, double scale, size_t size[2],
                            attn_error *err) {
     double width = 0, height = 0;
     if (!r->measure(handle, &width, &height) || !(width > 0) || !(height > 0))
         return failed(r, NULL, err);
-    if (width * scale * height * scale > ATTN_PNG_PIXELS)
-        return attn_fail(err, ATTN_ELIMIT, "scale",
-                         "%.0f x %.0f at scale %g are %.3g pixels; at most %.3g are drawn: choose "
-                         "a smaller scale, fewer cells or fewer panels",
-                         width, height, scale, width * scale * height * scale, ATTN_PNG_PIXELS);
+    attn_status status = check(width, height, scale, err);
+    if (status)
+        return status;
     size[0] = (size_t)(width * scale + 0.5);
     size[1] = (size_t)(height * scale + 0.5);
     return ATTN_OK;

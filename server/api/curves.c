@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "admission.h"
 #include "csv.h"
 #include "handlers.h"
 #include "route_fields.h"
@@ -131,6 +132,16 @@ static bool read_numbers(curves_call *call) {
     return false;
 }
 
+/* Bytes of an answer for each number in it: JSON and CSV (33 when rounded), a point of a line, and
+ * text is written twice while it grows. */
+#define TEXT_OF_NUMBER 64.0
+
+/* Everything in double beside it. */
+static bool admit(const curves_call *call) {
+    double numbers = (double)call->points * (double)(call->count + (call->body.x.rank != 0));
+    return srv_admission_work(call->req, (sizeof(double) + TEXT_OF_NUMBER) * numbers);
+}
+
 static const char *name_of(const curves_call *call, size_t i) {
     return i < call->body.names.count ? call->body.names.values[i] : NULL;
 }
@@ -252,7 +263,7 @@ srv_outcome srv_curves(srv_request *req) {
     if (req->in_place && srv_draws(req))
         return SRV_DEFER;
     start = attn_now_ns();
-    if (!read_numbers(&call))
+    if (!admit(&call) || !read_numbers(&call))
         return SRV_DONE;
     if (req->accept & SRV_ACCEPT_CSV)
         answer_csv(&call);

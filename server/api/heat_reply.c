@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "admission.h"
 #include "csv.h"
 
 #define LAYER_HEADS 16 /* heads of a layer that a row of panels holds */
@@ -19,12 +20,21 @@ static void no_memory(srv_request *req) {
 }
 
 void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_text *svg) {
+    const double scale = (double)figure->scale;
     const void *png;
     size_t size;
     attn_error err = {0};
-    if (!(req->accept & SRV_ACCEPT_PNG))
+    if (!(req->accept & SRV_ACCEPT_PNG)) {
         srv_reply_set(req, 200, "image/svg+xml", svg->data, svg->size);
-    else if (attn_figure_png(svg, (double)figure->scale, req->arena, &png, &size, &err))
+        return;
+    }
+    if (attn_figure_png_cost(svg, scale, &size, &err)) {
+        srv_figure_problem(req, &err);
+        return;
+    }
+    if (!srv_admission_work(req, (double)size))
+        return;
+    if (attn_figure_png(svg, scale, req->arena, &png, &size, &err))
         srv_figure_problem(req, &err);
     else
         srv_reply_set(req, 200, "image/png", png, size);

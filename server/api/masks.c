@@ -6,8 +6,6 @@
 
 /* Masks up to this many cells are resolved on the HTTP thread: about half a millisecond. */
 #define IN_PLACE_CELLS 262144
-/* What a batch entry takes: its offset and length, and a run of the answer. */
-#define ENTRY_BYTES 64.0
 
 static bool decode(srv_masks_call *call) {
     srv_request *req = call->req;
@@ -22,7 +20,7 @@ static bool decode(srv_masks_call *call) {
     return ok;
 }
 
-static double batches(const srv_masks_call *call) {
+double srv_masks_batches(const srv_masks_call *call) {
     double n = 1;
     for (int i = 0; i < call->shape.batch_rank; i++)
         n *= (double)call->shape.batch[i];
@@ -32,7 +30,7 @@ static double batches(const srv_masks_call *call) {
 static bool within_limits(srv_masks_call *call) {
     double most = call->req->app->config->max_cells;
     double limit = (double)attn_arena_limit(call->req->arena);
-    double entries = ENTRY_BYTES * batches(call);
+    double entries = SRV_MASK_ENTRY * srv_masks_batches(call);
     char text[128];
     attn_shape_text(call->dims, call->rank, text, sizeof text);
     if (call->bound > most)
@@ -43,7 +41,7 @@ static bool within_limits(srv_masks_call *call) {
         srv_problem_limit(call->req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
                           "a mask of shape %s has %.4g batch entries, which take %.4g bytes; a "
                           "request may use %.4g",
-                          text, batches(call), entries, limit);
+                          text, srv_masks_batches(call), entries, limit);
     else
         return true;
     return false;
@@ -96,7 +94,7 @@ srv_outcome srv_masks(srv_request *req) {
     if (req->in_place && (call.bound > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
     int64_t start = attn_now_ns();
-    bool ok = compile(&call);
+    bool ok = srv_masks_admit(&call) && compile(&call);
     int64_t compiled = attn_now_ns();
     req->compute_ns = compiled - start;
     if (!ok)

@@ -3,7 +3,18 @@
 #include <math.h>
 #include <string.h>
 
+#include "admission.h"
 #include "masks_call.h"
+
+/* Bytes of a cell that is answered as such: as boolean and float32, and as text of both, twice
+ * while the text grows. */
+#define CELL_BYTES 56.0
+/* Of text around a part of its own, and brackets and commas of a run. */
+#define PART_TEXT 64.0
+#define RUN_TEXT  5.0
+/* Of a character of a label, escaped; of what follows the runs. */
+#define LABEL_TEXT 6.0
+#define LATER_TEXT 16384.0
 
 static bool small(const srv_masks_call *call) {
     return call->bound <= SRV_MASK_CELLS;
@@ -61,14 +72,71 @@ static void write_cells(srv_json *j, const srv_masks_call *call) {
     srv_json_tensor(j, &cells);
 }
 
-/* The runs of one row; keep has room for S keys. Only the keys that causal, window and lengths
- * leave are looked at. */
+/* A row into keep, which has room for S keys; only those that causal, window and lengths leave are
+ * looked at. How many it is, from key *lo on. */
+static size_t load_row(const srv_masks_call *call, size_t b, size_t h, size_t i, uint8_t *keep,
+                       size_t *lo) {
+    size_t hi;
+    attn_mask_interval(call->mask, b, i, lo, &hi);
+    attn_mask_keep(call->mask, b, h, i, *lo, hi - *lo, keep);
+    return hi - *lo;
+}
+
+/* How many runs all rows of all distinct parts have. */
+static attn_status count_runs(const srv_masks_call *call, size_t B, size_t H, uint8_t *keep,
+                              double *runs, attn_error *err) {
+    const attn_mask_shape *s = &call->shape;
+    size_t lo;
+    *runs = 0;
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H; h++)
+            for (size_t i = 0; i < s->L; i++) {
+                if (attn_control_check(&call->req->control, err))
+                    return err->code;
+                size_t n = load_row(call, b, h, i, keep, &lo), found = n > 0 && keep[0];
+                for (size_t k = 1; k < n; k++)
+                    found += keep[k] > keep[k - 1];
+                *runs += (double)found;
+            }
+    return ATTN_OK;
+}
+
+static double digits(size_t n) {
+    double count = 1;
+    for (; n > 9; n /= 10)
+        count++;
+    return count;
+}
+
+static double label_text(const srv_strings *list) {
+    double text = 0;
+    for (size_t i = 0; i < list->count; i++)
+        text += LABEL_TEXT * (double)strlen(list->values[i]) + RUN_TEXT;
+    return text;
+}
+
+/* Room for the text of all runs and what follows them, and the writer told of it. */
+static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t H, uint8_t *keep) {
+    const attn_mask_shape *s = &call->shape;
+    attn_error err = {0};
+    double runs;
+    if (count_runs(call, B, H, keep, &runs, &err)) {
+        srv_problem_error(call->req, &err);
+        return false;
+    }
+    double text =
+        PART_TEXT * (double)B * (double)H + (RUN_TEXT + digits(s->L) + 2 * digits(s->S)) * runs +
+        label_text(&call->body.labels.query) + label_text(&call->body.labels.key) + LATER_TEXT;
+    if (!srv_admission_work(call->req, text))
+        return false;
+    srv_json_reserve(j, (size_t)text);
+    return true;
+}
+
 static void write_row(srv_json *j, const srv_masks_call *call, size_t b, size_t h, size_t i,
                       uint8_t *keep) {
-    size_t lo, hi;
-    attn_mask_interval(call->mask, b, i, &lo, &hi);
-    attn_mask_keep(call->mask, b, h, i, lo, hi - lo, keep);
-    const uint8_t *end = keep + (hi - lo);
+    size_t lo, n = load_row(call, b, h, i, keep, &lo);
+    const uint8_t *end = keep + n;
     for (const uint8_t *from = keep; from < end;) {
         from = memchr(from, 1, (size_t)(end - from));
         if (!from)
@@ -93,23 +161,26 @@ static void write_index(srv_json *j, const char *name, size_t index, bool shared
         srv_json_size(j, index);
 }
 
-/* The runs of all distinct [L, S] parts; false: the deadline passed or the client left. */
+/* The runs of all distinct [L, S] parts; false: a problem is set. */
 static bool write_runs(srv_json *j, const srv_masks_call *call) {
     const attn_mask_shape *s = &call->shape;
     bool same_batches = attn_mask_same_batches(call->mask);
     bool same_heads = attn_mask_same_heads(call->mask);
+    size_t B = same_batches ? 1 : call->B, H = same_heads ? 1 : s->H;
     uint8_t *keep = attn_arena_take(call->req->arena, s->S);
     attn_error err = {0};
     if (!keep) {
         j->failed = true;
         return true;
     }
+    if (!admit_runs(j, call, B, H, keep))
+        return false;
     srv_json_key(j, "keep");
     srv_json_object(j);
     srv_json_key(j, "runs");
     srv_json_array(j);
-    for (size_t b = 0; b < (same_batches ? 1 : call->B); b++)
-        for (size_t h = 0; h < (same_heads ? 1 : s->H); h++) {
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < H; h++) {
             srv_json_object(j);
             write_index(j, "batch", b, same_batches);
             write_index(j, "head", h, same_heads);
@@ -152,6 +223,19 @@ static void write_omitted(srv_json *j, const srv_masks_call *call) {
     srv_json_string(j, "ask for a part of at most 65,536 cells by a smaller shape");
     srv_json_object_end(j);
     srv_json_object_end(j);
+}
+
+bool srv_masks_admit(srv_masks_call *call) {
+    double cells = small(call) ? CELL_BYTES * call->cells : 0;
+    double values = 0;
+    size_t n;
+    for (size_t i = 0; i < call->spec.count; i++)
+        if (attn_tensor_count(&call->spec.layers[i].values, &n))
+            values += (double)n; /* a byte each, once compiled */
+    /* The writer's row in double, and the linter's print of each row. */
+    double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
+    return srv_admission_work(call->req, SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows +
+                                             (double)call->shape.S + cells);
 }
 
 void srv_masks_json(srv_masks_call *call) {

@@ -8,6 +8,8 @@
 
 /* Largest mask that is answered cell by cell; beyond it, as runs of visible keys. */
 #define SRV_MASK_CELLS 65536
+/* Bytes that a batch entry takes: its offset and length, and a run of the answer. */
+#define SRV_MASK_ENTRY 64.0
 
 typedef struct srv_masks_item {
     uint64_t given;
@@ -43,6 +45,10 @@ typedef struct srv_masks_call {
 
 /* Body -> spec and shape (masks_input.c). false: a problem is set. */
 bool srv_masks_prepare(srv_masks_call *call);
+double srv_masks_batches(const srv_masks_call *call);
+/* Memory to compile it, and for the answer to a small one; that to a large one is counted once its
+ * mask is known (masks_answer.c). false: a problem is set. */
+bool srv_masks_admit(srv_masks_call *call);
 /* Mask -> reply (masks_answer.c). */
 void srv_masks_json(srv_masks_call *call);
 void srv_masks_text(srv_masks_call *call);

@@ -2,6 +2,7 @@
  * entries and heads that are equal are drawn once, and hidden cells are those of any heatmap. */
 #include <math.h>
 
+#include "admission.h"
 #include "app.h"
 #include "heat_reply.h"
 #include "masks_call.h"
@@ -29,7 +30,8 @@ static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *
     return ATTN_OK;
 }
 
-static attn_status pool(srv_masks_call *call, attn_heatmaps *maps, attn_error *err) {
+/* false: a problem is set. */
+static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
     static const int64_t first[] = {0};
     srv_request *req = call->req;
     attn_pool *workers = srv_request_pool(req);
@@ -42,6 +44,9 @@ static attn_status pool(srv_masks_call *call, attn_heatmaps *maps, attn_error *e
                                        .fetch = fetch,
                                        .ctx = &m};
     attn_heatmap_options options = attn_heatmap_defaults();
+    const size_t slots = attn_pool_slots(workers);
+    attn_cost cost;
+    attn_error err = {0};
     if (attn_mask_same_batches(call->mask)) {
         options.batch_list = first;
         options.batch_count = 1;
@@ -51,16 +56,24 @@ static attn_status pool(srv_masks_call *call, attn_heatmaps *maps, attn_error *e
         options.head_list = first;
         options.head_count = 1;
     }
-    m.keep = attn_arena_zeroed(req->arena, attn_pool_slots(workers), m.S ? m.S : 1);
-    if (!m.keep)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left to draw the mask");
-    return attn_heatmap_build(&source, &options, workers, &req->control, req->arena, maps, err);
+    attn_status status = attn_heatmap_cost(&options, call->B, call->shape.H, call->shape.L,
+                                           call->shape.S, slots, &cost, &err);
+    if (!status && !srv_admission_work(req, (double)cost.work_bytes + (double)cost.result_bytes +
+                                                (double)slots * (double)m.S))
+        return false;
+    if (!status && !(m.keep = attn_arena_zeroed(req->arena, slots, m.S ? m.S : 1)))
+        status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left to draw the mask");
+    if (!status)
+        status =
+            attn_heatmap_build(&source, &options, workers, &req->control, req->arena, maps, &err);
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
 }
 
 void srv_masks_picture(srv_masks_call *call) {
     srv_heat_input heat;
     attn_heatmaps maps;
-    attn_error err = {0};
     srv_heat_init(&heat);
     const srv_heat_answer all = {.maps = &maps,
                                  .in = &heat,
@@ -70,8 +83,6 @@ void srv_masks_picture(srv_masks_call *call) {
                                  .marks = true};
     if (call->cells == 0)
         srv_problem(call->req, SRV_SHAPE, "/shape", "a mask without cells cannot be drawn");
-    else if (pool(call, &maps, &err))
-        srv_problem_error(call->req, &err);
-    else
+    else if (pool(call, &maps))
         srv_heat_draw(call->req, &all);
 }

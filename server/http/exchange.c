@@ -10,6 +10,7 @@
 #include "http/cut.h"
 #include "http/negotiate.h"
 #include "http/upload.h"
+#include "wire/infer.h"
 #include "wire/peek.h"
 
 /* Larger replies that were made in place go out as they are: encoding takes a millisecond for each
@@ -171,14 +172,28 @@ static void refuse_full(srv_exchange *x) {
                           "all places in the queue are taken; try again a little later");
 }
 
-/* Its own timeout_ms counts while a request waits, and while it is decoded: a few bytes can ask for
- * tensors that take seconds. Of long bodies it is known once they are decoded. */
+/* How long the request says that it may take, or 0. Of long JSON it is known once it is decoded. */
+static int64_t asked_ns(const srv_exchange *x) {
+    const srv_request *req = &x->req;
+    size_t size = req->body_size;
+    bool infer = !strncmp(x->match.route->path, "/v2/", 4);
+    if (x->facts.encoding ||
+        (!infer && (req->infer_header || !srv_type_is_json(req->content_type))))
+        return 0;
+    if (infer && req->infer_header &&
+        (!srv_infer_lead(req->infer_header, &size) || size > req->body_size))
+        return 0;
+    if (size > PEEK_MOST)
+        return 0;
+    return infer ? srv_peek_infer_timeout(req->body, size) * 1000
+                 : srv_peek_timeout(req->body, size) * 1000000;
+}
+
+/* That time counts while a request waits, and while it is decoded: a few bytes can ask for tensors
+ * that take seconds. */
 static void hurry(srv_exchange *x) {
     srv_request *req = &x->req;
-    if (!srv_type_is_json(req->content_type) || x->facts.encoding || req->infer_header ||
-        req->body_size > PEEK_MOST)
-        return;
-    int64_t by = req->start_ns + srv_peek_timeout(req->body, req->body_size) * 1000000;
+    int64_t by = req->start_ns + asked_ns(x);
     if (by > req->start_ns && by < req->control.deadline_ns)
         req->control.deadline_ns = by;
 }
@@ -186,7 +201,7 @@ static void hurry(srv_exchange *x) {
 /* Hand-off 1. Suspended first: the request may be done before the push returns. */
 static enum MHD_Result enqueue(srv_exchange *x) {
     srv_queue *queue = x->req.app->queue;
-    if (srv_queue_is_full(queue)) {
+    if (!x->job.promised && srv_queue_is_full(queue)) {
         refuse_full(x);
         return srv_exchange_send(x);
     }

@@ -1,7 +1,8 @@
 /* A body goes into one buffer that grows with what has come, sixteenfold, and beyond 16 MiB at once
  * to Content-Length: an announced length costs little before its bytes are here, and no copy keeps
  * the HTTP thread for long. Chunked ones grow by doubling. Admission says whether there is memory.
- */
+ * Whoever sends much has a place in the queue promised, so that it is not refused for want of one
+ * when all of it is here. */
 #include "http/upload.h"
 
 #include <string.h>
@@ -15,6 +16,7 @@
 enum { CHUNKED_FIRST = 16384, FIRST = 65536, FASTER = 16, LAST = 1 << 24 };
 
 void srv_upload_drop(srv_exchange *x) {
+    srv_queue_forget(x->req.app->queue, &x->job);
     srv_admission_close(x->req.app->admission, &x->incoming);
     srv_admission_drop(x->req.app->admission, &x->incoming, x->body);
     x->body = NULL;
@@ -41,6 +43,8 @@ void srv_upload_begin(srv_exchange *x) {
     if (x->facts.length == 0 && !x->facts.chunked)
         return;
     x->incoming.give_way = give_way;
+    if (x->facts.chunked || x->facts.length > (uint64_t)config->in_place_bytes)
+        srv_queue_promise(x->req.app->queue, &x->job);
     srv_admission_open(x->req.app->admission, &x->incoming,
                        x->facts.chunked ? (uint64_t)config->max_body_bytes : x->facts.length,
                        x->req.start_ns);

@@ -6,8 +6,6 @@
 
 #include "wire/number.h"
 
-#define NAME "timeout_ms"
-
 /* Behind the string that begins at p. */
 static const char *skip_string(const char *p, const char *end) {
     for (p++; p < end && *p != '"'; p++)
@@ -21,9 +19,16 @@ static const char *skip_space(const char *p, const char *end) {
     return p;
 }
 
-int64_t srv_peek_timeout(const char *text, size_t size) {
+static bool is(const char *name, size_t size, const char *wanted) {
+    return size == strlen(wanted) && !memcmp(name, wanted, size);
+}
+
+/* The number of `key`, a member of the object itself or of its member `object` (or NULL). */
+static int64_t find(const char *text, size_t size, const char *object, const char *key) {
     const char *end = text + size;
+    const size_t wanted = object ? 2 : 1;
     size_t depth = 0;
+    bool inside = !object;
     for (const char *p = text; p < end;) {
         if (*p != '"') {
             depth += *p == '{' || *p == '[';
@@ -33,13 +38,24 @@ int64_t srv_peek_timeout(const char *text, size_t size) {
         }
         const char *name = p + 1;
         p = skip_string(p, end);
-        bool named = depth == 1 && (size_t)(p - name) == sizeof NAME &&
-                     !memcmp(name, NAME "\"", sizeof NAME);
         const char *at = skip_space(p, end);
         double value;
-        if (named && at < end && *at == ':' && srv_read_f64(skip_space(at + 1, end), end, &value) &&
-            value >= 1 && value <= 1e9)
+        if (at == end || *at != ':')
+            continue;
+        const size_t length = (size_t)(p - 1 - name);
+        if (object && depth == 1)
+            inside = is(name, length, object);
+        else if (inside && depth == wanted && is(name, length, key) &&
+                 srv_read_f64(skip_space(at + 1, end), end, &value) && value >= 1 && value <= 1e12)
             return (int64_t)value;
     }
     return 0;
+}
+
+int64_t srv_peek_timeout(const char *text, size_t size) {
+    return find(text, size, NULL, "timeout_ms");
+}
+
+int64_t srv_peek_infer_timeout(const char *text, size_t size) {
+    return find(text, size, "parameters", "timeout");
 }

@@ -50,6 +50,70 @@ def test_a_body_that_is_here_keeps_its_memory(start):
     assert daemon.post("/v1/attention", LARGE).status_code == 200
 
 
+BUSY = {"query": {"shape": [200000, 16], "random": "normal", "seed": 1}, "return": ["logsumexp"], "timeout_ms": 600000}
+
+
+def busy(daemon, clients, waiting):
+    """Connections whose requests run or wait; they stop when these are closed."""
+    socks = []
+    body = json.dumps(BUSY).encode()
+    for _ in range(clients):
+        socks.append(daemon.connect())
+        socks[-1].sendall(post(body, f"Content-Length: {len(body)}"))
+    assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 1
+                      and ops_metric(daemon, "attnd_queue_waiting") == waiting)
+    return socks
+
+
+def test_a_place_is_promised_with_the_header(start):
+    """The queue fills up while a long body comes in: it is not refused for that; one that begins now is, at once."""
+    daemon = start("--requests-running", "1", "--workers", "1", "--queue-length", "1", "--max-request-bytes", "256MiB",
+                   "--request-timeout-ms", "600000")
+    first = busy(daemon, 1, 0)
+    with daemon.connect() as upload:
+        upload.sendall(post(b"", f"Content-Length: {len(LARGE)}", "Expect: 100-continue"))
+        assert upload.recv(100).startswith(b"HTTP/1.1 100"), "its header has been looked at"
+        second = busy(daemon, 1, 1)
+        refused = daemon.raw(post(b"", f"Content-Length: {len(LARGE)}", "Expect: 100-continue"))
+        assert status(refused) == 503 and b'"code":"queue_full"' in refused
+        upload.sendall(LARGE)
+        assert eventually(lambda: ops_metric(daemon, "attnd_queue_waiting") == 2)
+        close(first + second)
+        upload.settimeout(PATIENCE)
+        assert upload.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_a_promise_that_is_not_kept_keeps_no_place(start):
+    """Those that announced and left: as many others have places as before."""
+    daemon = start("--requests-running", "1", "--workers", "1", "--queue-length", "2", "--request-timeout-ms", "600000")
+    for _ in range(5):
+        close([announce(daemon, 20 * MB, b" " * 100000) for _ in range(4)])
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+    held = busy(daemon, 1, 0)
+    with daemon.connect() as upload:
+        upload.sendall(post(b"", f"Content-Length: {len(LARGE)}", "Expect: 100-continue"))
+        assert upload.recv(100).startswith(b"HTTP/1.1 100")
+        held += busy(daemon, 2, 2)
+        upload.sendall(LARGE)
+        assert eventually(lambda: ops_metric(daemon, "attnd_queue_waiting") == 3)
+    close(held)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_the_time_of_the_inference_protocol_counts_in_the_queue(start, binary):
+    daemon = start("--requests-running", "1", "--workers", "1", "--in-place-bytes", "0", "--request-timeout-ms", "600000")
+    query = {"name": "query", "shape": [1, 2], "datatype": "FP32"}
+    head = {"parameters": {"timeout": 300000}, "inputs": [query | ({"parameters": {"binary_data_size": 8}} if binary else {"data": [1, 0]})]}
+    text = json.dumps(head).encode()
+    headers = {"Inference-Header-Content-Length": str(len(text))} if binary else {}
+    held = busy(daemon, 1, 0)
+    reply = requests.post(daemon.url + "/v2/models/scaled_dot_product_attention/infer", data=text + bytes(8 if binary else 0), headers=headers,
+                          timeout=PATIENCE)
+    assert reply.status_code == 504 and reply.elapsed.total_seconds() >= 0.3, reply.text
+    assert ops_metric(daemon, "attnd_expired_in_queue_total") == 1
+    close(held)
+
+
 def test_announced_bodies_hold_no_memory(start):
     """1,000 clients announce 200 MB each and send nothing: others are served as if they were not there."""
     daemon = start("--memory-bytes", "512MiB")
@@ -98,6 +162,74 @@ def test_small_requests_have_their_share(start):
     finally:
         close(held)
     assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+
+
+def numbers(*shape):
+    return {"shape": list(shape), "random": "uniform", "seed": 1}
+
+
+HUNGRY = {  # whose work, or answer, needs more than 12 MiB
+    "attention": ("/v1/attention", "*/*", {"query": numbers(1, 1, 1400, 8), "return": ["weights"]}),
+    "inference protocol": ("/v2/models/scaled_dot_product_attention/infer", "*/*", {"inputs": [
+        {"name": "query", "shape": [1, 1, 1400, 1], "datatype": "FP32", "data": [0.5] * 1400}],
+        "outputs": [{"name": "weights"}]}),
+    "masks": ("/v1/masks", "*/*", {"shape": [1400, 1400], "masks": [
+        {"kind": "pattern", "pattern": {"kind": "strided", "stride": 2, "local": 1}}]}),
+    "positions": ("/v1/positions", "*/*", {"kind": "sinusoidal", "length": 4000, "width": 64, "layout": "interleaved"}),
+    "heatmaps": ("/v1/heatmaps", "*/*", {"weights": numbers(8, 512, 512), "heatmap": {"max_cells": 262144}}),
+    "heatmaps, PNG": ("/v1/heatmaps", "image/png", {"weights": numbers(1, 190, 190), "figure": {"scale": 4}}),
+    "curves": ("/v1/curves", "*/*", {"values": numbers(4, 60000)}),
+    "analyses": ("/v1/analyses", "*/*", {"weights": numbers(8, 512, 512), "heatmap": {"max_cells": 262144}}),
+}
+RUN_PATHS = ["weights?head=0", "rows?head=0&rows=0:1300", "heatmap?max_cells=1048576"]
+
+
+def hungry(daemon, run):
+    """Each name of HUNGRY and of RUN_PATHS with its answer."""
+    for name, (path, accept, body) in HUNGRY.items():
+        yield name, daemon.post(path, json.dumps(body), headers={"Accept": accept})
+    for path in RUN_PATHS:
+        yield path, daemon.get(f"/v1/runs/{run}/{path}")
+
+
+def store(daemon):
+    return daemon.post("/v1/attention", {"query": numbers(1, 1, 1300, 4), "return": ["logsumexp"],
+                                         "store": True}).json()["run"]["id"]
+
+
+def test_every_route_asks_for_its_memory_first(start):
+    """What does not fit now is 503, and 200 when there is room; what one request may not have is 413, which says how
+    many bytes it needs."""
+    daemon = start("--memory-bytes", "512MiB", "--workers", "2", "--request-timeout-ms", "600000")
+    run = store(daemon)
+    for name, reply in hungry(daemon, run):
+        assert reply.status_code == 200, (name, reply.text[:300])
+    before = ops_metric(daemon, "attnd_memory_reserved_bytes")
+    held = busy(daemon, 1, 0)
+    assert eventually(lambda: ops_metric(daemon, "attnd_memory_reserved_bytes") > before + 20 * MB)  # it has got all
+    need = ops_metric(daemon, "attnd_memory_reserved_bytes") + 6 * MB
+    close(held)
+    # A sixteenth is for the HTTP thread.
+    daemon = start("--memory-bytes", str(int(need * 16 / 15)), "--max-request-bytes", str(int(need)),
+                   "--requests-running", "2", "--workers", "2", "--request-timeout-ms", "600000")
+    run = store(daemon)
+    held = busy(daemon, 1, 0)
+    try:
+        assert eventually(lambda: ops_metric(daemon, "attnd_memory_reserved_bytes") > need - 8 * MB)
+        for name, reply in hungry(daemon, run):
+            assert reply.status_code == 503, (name, reply.text[:300])
+            problem = reply.json()
+            assert problem["code"] == "memory_budget" and problem["limit"]["setting"] == "memory_bytes", (name, problem)
+            assert int(reply.headers["Retry-After"]) >= 1, (name, problem)
+    finally:
+        close(held)
+    daemon = start("--memory-bytes", "512MiB", "--max-request-bytes", "12MiB")
+    run = store(daemon)
+    for name, reply in hungry(daemon, run):
+        assert reply.status_code == 413, (name, reply.text[:300])
+        problem = reply.json()
+        assert problem["limit"]["setting"] == "max_request_bytes" and "bytes" in problem["detail"], (name, problem)
+        assert "Retry-After" not in reply.headers
 
 
 @pytest.mark.measured

@@ -48,8 +48,26 @@ static void test_not_there(void **state) {
             fail_msg("%s: %ld", texts[i], (long)peek(texts[i]));
 }
 
+static int64_t peek_infer(const char *text) {
+    return srv_peek_infer_timeout(text, strlen(text));
+}
+
+static void test_infer(void **state) {
+    (void)state;
+    assert_int_equal(peek_infer("{\"parameters\":{\"timeout\":2500}}"), 2500);
+    assert_int_equal(
+        peek_infer("{\"id\":\"a\",\"parameters\" : {\"b\":[1],\"timeout\" : 7},\"x\":1}"), 7);
+    assert_int_equal(peek_infer("{\"inputs\":[{\"parameters\":{\"timeout\":5}}]}"), 0);
+    assert_int_equal(peek_infer("{\"inputs\":{\"timeout\":5},\"timeout\":6}"), 0);
+    assert_int_equal(peek_infer("{\"parameters\":{},\"other\":{\"timeout\":5}}"), 0);
+    assert_int_equal(peek_infer("{\"parameters\":{\"timeout\":\"5\"}}"), 0);
+    assert_int_equal(peek_infer("{\"parameters\":{\"a\":{\"timeout\":5}}}"), 0);
+    assert_int_equal(peek_infer("{\"parameters\":{\"timeout\""), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_found),
-                                       cmocka_unit_test(test_not_there)};
+                                       cmocka_unit_test(test_not_there),
+                                       cmocka_unit_test(test_infer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

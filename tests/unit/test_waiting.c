@@ -30,6 +30,29 @@ static void test_order(void **state) {
     assert_false(jobs[0].waiting || jobs[1].waiting || jobs[2].waiting || jobs[3].waiting);
 }
 
+static void test_promises(void **state) {
+    (void)state;
+    srv_waiting list;
+    srv_job jobs[6] = {{0}};
+    srv_waiting_init(&list, 2, 1, 100 * MS);
+    assert_true(srv_waiting_promise(&list, &jobs[0]));
+    assert_true(srv_waiting_promise(&list, &jobs[1]));
+    assert_true(srv_waiting_promise(&list, &jobs[1]) == false && list.promises == 2);
+    assert_false(srv_waiting_promise(&list, &jobs[2]));
+    srv_waiting_forget(&list, &jobs[1]);
+    srv_waiting_forget(&list, &jobs[1]);
+    assert_int_equal(list.promises, 1);
+    /* Others find all the room; who has a promise finds it nevertheless, once. */
+    assert_true(srv_waiting_add(&list, &jobs[2], 0));
+    assert_true(srv_waiting_add(&list, &jobs[3], 0));
+    assert_false(srv_waiting_add(&list, &jobs[1], 0));
+    assert_false(srv_waiting_promise(&list, &jobs[4]));
+    assert_true(srv_waiting_add(&list, &jobs[0], 0));
+    assert_false(jobs[0].promised);
+    assert_int_equal(list.promises, 0);
+    assert_int_equal(list.count, 3);
+}
+
 /* Jobs that came at 0, 10, 20, ... ms. */
 static void fill(srv_waiting *list, srv_job *jobs, int count) {
     for (int i = 0; i < count; i++) {
@@ -174,6 +197,7 @@ static void test_overload_keeps_goodput(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_promises),
         cmocka_unit_test(test_a_standing_queue_serves_the_newest),
         cmocka_unit_test(test_a_burst_is_no_standing_queue),
         cmocka_unit_test(test_late_ones),

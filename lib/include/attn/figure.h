@@ -85,6 +85,9 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
  * byte of SVG). ATTN_ELIMIT at "scale": more than ATTN_PNG_PIXELS; ATTN_EUNSUPPORTED: librsvg is
  * not installed. Fonts are the system's (fontconfig). Any thread. */
 #define ATTN_PNG_PIXELS 5e7
+/* Bytes of that, with the PNG as a rule, before any is taken. ATTN_ELIMIT as above. */
+attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *bytes,
+                                 attn_error *err);
 attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *arena, const void **png,
                             size_t *bytes, attn_error *err);
 
