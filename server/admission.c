@@ -182,15 +182,6 @@ bool srv_admission_work(srv_request *req, double bytes) {
     double most = (double)srv_budget_total();
     if (req->in_place || !req->app || bytes <= 0)
         return true;
-    double limit = (double)attn_arena_limit(req->arena);
-    double need = (double)attn_arena_used(req->arena) + bytes;
-    if (need > limit) {
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
-                          "inputs, scratch, results and the answer need up to %.0f bytes; a "
-                          "request may use %.0f: ask for less",
-                          need, limit);
-        return false;
-    }
     if (req->app->admission)
         most -= (double)srv_admission_spare(req->app->admission) + (double)req->body_size;
     if (bytes > most) {
@@ -198,6 +189,15 @@ bool srv_admission_work(srv_request *req, double bytes) {
                           "scratch, results and the answer need %.0f bytes beside the body, and "
                           "there are %.0f for all requests together",
                           bytes, most > 0 ? most : 0);
+        return false;
+    }
+    double limit = (double)attn_arena_limit(req->arena);
+    double need = (double)attn_arena_used(req->arena) + bytes;
+    if (need > limit) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+                          "inputs, scratch, results and the answer need up to %.0f bytes; a "
+                          "request may use %.0f: ask for less",
+                          need, limit);
         return false;
     }
     if (attn_arena_reserve(req->arena, (size_t)bytes + ARENA_ROOM)) {

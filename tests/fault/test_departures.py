@@ -40,7 +40,7 @@ def test_p6_work_of_clients_that_left_stops(start):
         sock.close()
     assert faults.eventually(lambda: ops(daemon, "attnd_requests_in_flight") == 0)
     took = time.monotonic() - begin
-    assert ops(daemon, "attnd_queue_running") == 0 and ops(daemon, "attnd_queue_waiting") == 0
+    assert faults.eventually(lambda: ops(daemon, "attnd_queue_running") + ops(daemon, "attnd_queue_waiting") == 0)
     assert faults.eventually(lambda: ops(daemon, "attnd_memory_reserved_bytes") < 1 << 20)
     before = cpu_seconds(daemon.pid)
     time.sleep(1)
@@ -58,7 +58,7 @@ def test_p7_deadlines_are_kept(start):
     late = []
     for i in range(60 if FULL else 10):
         wanted = (60 + 23 * (i % 10)) / 1000
-        body = {"query": literal(1, 4, 8000, 64), "return": ["logsumexp"], "timeout_ms": round(wanted * 1000)}
+        body = {"query": literal(1, 1, 32000, 64), "return": ["logsumexp"], "timeout_ms": round(wanted * 1000)}
         answer = asyncio.run(load.Connection(daemon.port).ask(post(body)))
         assert answer.status == 504 and faults.json.loads(answer.body)["code"] == "deadline_exceeded", answer
         late.append(answer.seconds - wanted)
@@ -93,7 +93,9 @@ def test_p8_shutdown_under_load_fails_nobody(start):
 
     async def run():
         tasks = [asyncio.create_task(client()) for _ in range(clients)]
-        await asyncio.sleep(3 if FULL else 1)
+        await asyncio.sleep(3 if FULL else 0.5)
+        while len(served) <= clients:
+            await asyncio.sleep(0.01)
         daemon.signal(signal.SIGTERM)
         await asyncio.gather(*tasks)
 

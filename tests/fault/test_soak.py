@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from serving import service
+
 CONNECTIONS, IDLE = 200, 1000
 REQUESTS = int(os.environ.get("ATTND_SOAK_REQUESTS", "10000"))
 BODY_LIMIT = 262144
@@ -157,9 +159,9 @@ def state(daemon):
 
 
 def settled(daemon, like):
-    """The state once it looks like `like` again, or after ten seconds; kept memory goes back at rest."""
+    """The state once it looks like `like` again, or when patience ends; kept memory goes back at rest."""
     time.sleep(3)
-    end = time.monotonic() + 10
+    end = time.monotonic() + service.PATIENCE
     while True:
         now = state(daemon)
         if time.monotonic() > end or all(now[k] == like[k] for k in like if k != "rss_kib"):

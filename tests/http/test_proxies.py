@@ -284,4 +284,4 @@ def test_rolling_restart_under_load_fails_no_request(kind, start, tmp_path):
         load.stop()
         proxy.stop()
     assert load.failures == []
-    assert load.answers > 300, f"only {load.answers} requests in {took:.0f} s"
+    assert load.answers > 50, f"only {load.answers} requests in {took:.0f} s"

@@ -212,8 +212,13 @@ static void test_work(void **state) {
     for (int i = 0; i < 10; i++)
         assert_non_null(attn_arena_take(req.arena, 1 * MB));
     assert_int_equal(srv_budget_used(), held); /* it was there already */
-    assert_false(srv_admission_work(&req, 55 * MB));
+    void *other = attn_alloc(20 * MB);
+    assert_non_null(other);
+    assert_false(srv_admission_work(&req, 40 * MB));
     assert_refused(503, "memory_budget");
+    attn_free(other);
+    assert_false(srv_admission_work(&req, 55 * MB)); /* it has 10 of 64 already */
+    assert_refused(413, "max_request_bytes");
     assert_false(srv_admission_work(&req, 61 * MB));
     assert_refused(413, "memory_bytes");
     assert_false(srv_admission_work(&req, 1e30));
