@@ -20,14 +20,15 @@ static int score_all(const wishes *w, const srv_model_file *file,
         return srv_command_fail("score", &err);
     if (*w->format != 'j') {
         srv_scores_print(stdout, "held-out", &scores);
-        return w->by_length ? srv_scores_by_length(file, *options, w->count, pool, NULL) : 0;
+        return w->by_length ? srv_scores_by_length(file, *options, w->count, w->beams, pool, NULL)
+                            : 0;
     }
     int code = 0;
     fputs("{\"held_out\":", stdout);
     srv_scores_json(stdout, &scores);
     if (w->by_length) {
         fputs(",\"by_length\":{", stdout);
-        code = srv_scores_by_length(file, *options, w->count, pool, stdout);
+        code = srv_scores_by_length(file, *options, w->count, w->beams, pool, stdout);
         putchar('}');
     }
     puts("}");

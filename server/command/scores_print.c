@@ -62,21 +62,21 @@ bool srv_scores_corpus(const srv_model_file *file, attn_corpus_options *out) {
 }
 
 static attn_status score_lengths(const srv_model_file *file, const attn_corpus_options *options,
-                                 size_t count, attn_pool *pool, attn_model_scores *scores,
-                                 attn_error *err) {
+                                 size_t count, size_t beams, attn_pool *pool,
+                                 attn_model_scores *scores, attn_error *err) {
     attn_arena *arena = attn_arena_new((size_t)1 << 30);
     attn_corpus *corpus;
     attn_status status = arena ? attn_corpus_new(options, arena, &corpus, err)
                                : attn_fail(err, ATTN_ENOMEM, "scores", "no memory");
     if (!status)
         status = attn_model_score(file->model, corpus, ATTN_HELD_OUT, 0, count, file->source,
-                                  file->target, 1, pool, NULL, scores, err);
+                                  file->target, beams, pool, NULL, scores, err);
     attn_arena_free(arena);
     return status;
 }
 
 int srv_scores_by_length(const srv_model_file *file, attn_corpus_options options, size_t count,
-                         attn_pool *pool, FILE *json) {
+                         size_t beams, attn_pool *pool, FILE *json) {
     const size_t longest = options.longest;
     const char *between = "";
     for (size_t middle = 10; middle <= 60 && middle <= longest; middle += 10) {
@@ -84,7 +84,7 @@ int srv_scores_by_length(const srv_model_file *file, attn_corpus_options options
         attn_error err;
         char name[32];
         options.shortest = middle - 2, options.longest = middle + 2 < 60 ? middle + 2 : 60;
-        if (score_lengths(file, &options, count, pool, &scores, &err))
+        if (score_lengths(file, &options, count, beams, pool, &scores, &err))
             return srv_command_fail("score", &err);
         snprintf(name, sizeof name, "%zu to %zu words", options.shortest, options.longest);
         if (json) {

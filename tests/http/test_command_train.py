@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import BINARY
+from conftest import BINARY, ROOT
 
 TASK = ["--task", "copy", "--symbols", "8", "--shortest", "1", "--longest", "5", "--pairs", "300", "--validation", "40", "--scored", "40",
         "--width", "16", "--heads", "2", "--steps", "300", "--evaluate-every", "30", "--checkpoint-every", "10", "--batch-tokens", "200",
@@ -93,6 +93,13 @@ def test_a_terminal_gets_a_bar(tmp_path):
 def test_wrong_options(options, tmp_path):
     done = subprocess.run(command(tmp_path / "m", *options), capture_output=True, text=True, timeout=120)
     assert done.returncode == 2 and done.stderr.startswith("attnd train: ")
+
+
+def test_the_shipped_model_is_as_good_as_its_page_says():
+    model = ROOT / "config" / "models" / "en-fr.safetensors"
+    done = subprocess.run([BINARY, "score", "--model", str(model), "--count", "200", "--beams", "4", "--format", "json"], capture_output=True, text=True, timeout=600)
+    scores = json.loads(done.stdout)["held_out"]
+    assert scores["bleu"] > 85 and min(scores["alignment_error"]["mean"], *scores["alignment_error"]["heads"]) < 0.15
 
 
 def test_what_is_no_model(tmp_path):
