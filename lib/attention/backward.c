@@ -74,7 +74,7 @@ static bool lane_init(const attn_backward *g, attn_back_lane *l, attn_arena *are
     const size_t tile = k->rows * k->keys * k->elem;
     size_t bytes[LANE_PARTS];
     char *part[LANE_PARTS];
-    if (!lane_parts(d, k, bytes) || !attn_block_work_init(&l->work, k, k->rows, d, arena))
+    if (!lane_parts(d, k, bytes) || !attn_block_work_init(&l->work, g->scores, k->rows, d, arena))
         return false;
     for (int p = 0; p < LANE_PARTS; p++)
         if (!(part[p] = attn_arena_take(arena, bytes[p])))
@@ -111,11 +111,12 @@ attn_status attn_gradients_cost(const attn_attention_dims *d, size_t bias_elemen
                                 attn_cost *out, attn_error *err) {
     const attn_kernels *k = attn_kernels_of(ATTN_ISA_REF); /* its elements are the widest */
     const attn_kernels *fast = attn_kernels_of(d->isa);
+    const attn_kernels *scores = attn_kernels_with(d->isa, d->precision, d->tanh_score);
     const size_t E = d->score_width, rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S;
     size_t blocks, tiles, chunks, each, part[LANE_PARTS], lane = 0, work, work_bytes = 0, pack = 0;
     split(d, fast, &blocks, &tiles, &chunks, &each);
-    bool ok = lane_parts(d, fast, part) && attn_block_work_bytes(fast, fast->rows, d, &work) &&
-              attn_pack_bytes(d, fast, d->B, &pack) && attn_size_add(pack, work, &work_bytes);
+    bool ok = lane_parts(d, fast, part) && attn_block_work_bytes(scores, fast->rows, d, &work) &&
+              attn_pack_bytes(d, scores, d->B, &pack) && attn_size_add(pack, work, &work_bytes);
     for (int p = 0; ok && p < LANE_PARTS; p++)
         ok = attn_size_add(lane, part[p], &lane);
     const size_t room = d->B * d->Hq * blocks * fast->rows * fast->elem;
@@ -172,10 +173,11 @@ static bool read_statistics(attn_backward *g, attn_arena *arena) {
         careful |= s->kind[r] == ATTN_ROW_CAREFUL;
     g->max = s->max;
     g->sum = s->sum;
+    g->scores = a->kernels;
     g->k = attn_kernels_plain(a->kernels);
     if (!careful || a->kernels->isa == ATTN_ISA_REF)
         return true;
-    g->k = attn_kernels_of(ATTN_ISA_REF);
+    g->k = g->scores = attn_kernels_of(ATTN_ISA_REF);
     g->max = attn_arena_zeroed(arena, rows, sizeof(double));
     g->sum = attn_arena_zeroed(arena, rows, sizeof(double));
     if (!g->max || !g->sum)
@@ -458,7 +460,7 @@ static attn_status run(attn_backward *g, attn_pool *pool, const attn_control *co
     attn_gradients gradients = {.score.kind = g->a->in.score.kind};
     if (!read_statistics(g, arena))
         return no_memory(err);
-    g->packed = g->k == g->a->kernels ? g->a->packed : NULL;
+    g->packed = g->scores == g->a->kernels ? g->a->packed : NULL;
     g->bad_keys = g->a->packed->any_bad;
     attn_status status = allocate(g, attn_pool_slots(pool), arena) ? ATTN_OK : no_memory(err);
     if (status == ATTN_OK)

@@ -40,10 +40,11 @@ typedef struct attn_back_sums {
 typedef struct attn_backward {
     attn_attention *a;
     const attn_results *results;
-    bool careful;              /* compute with ref whatever the rows say */
-    const attn_kernels *k;     /* a->kernels, or ref when a row was computed with care */
-    const attn_packed *packed; /* of k, or NULL */
-    bool bad_keys;             /* a key or value is not finite */
+    bool careful;          /* compute with ref whatever the rows say */
+    const attn_kernels *k; /* a->kernels without tiles, or ref when a row was computed with care */
+    const attn_kernels *scores; /* computes scores again: a->kernels, or ref as well */
+    const attn_packed *packed;  /* of scores, or NULL */
+    bool bad_keys;              /* a key or value is not finite */
     _Atomic int bad_queries;
     attn_view out;                       /* grad_output [B, Hq, L, Ev] */
     double *max, *sum, *dot;             /* [B, Hq, L]: statistics as k reads them, and dO . O */

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Errors of float32 attention against float64, over seeds and regimes, on each kernel table.
+"""Errors of attention against float64, over seeds and regimes, on each kernel table, at each precision.
 
     accuracy.py --seeds 64 --torch     beside PyTorch: fused for outputs, unfused for weights
     accuracy.py --seeds 8 --bounds     within the bounds of accuracy_bounds.json (`make test`)
 
 The contract: root-mean-square error <= 1.1 times and maximum <= 1.25 times PyTorch's. The bounds are
-these multiples of what PyTorch showed over 64 seeds. One seed decides nothing: its two own backends
-exceed each other on half of them.
+these multiples of what PyTorch showed over 64 seeds, fp32 beside its float32, bf16 beside its bfloat16.
+fast has bounds of its own: 2e-5 of the range of the values, times the factor on the scores. One seed
+decides nothing: PyTorch's two own backends exceed each other on half of them.
 """
 import argparse
 import json
@@ -24,6 +25,8 @@ from serving import service  # noqa: E402
 
 BOUNDS = Path(__file__).with_name("accuracy_bounds.json")
 RMS, MAX = 1.1, 1.25  # allowed multiples of PyTorch's errors
+PRECISIONS = ("fp32", "fast", "bf16")
+FAST, RANGE = 2e-5, {"output": 4, "weights": 1}  # 4: of the values, normal numbers
 # name: heads, L, S, E, Ev, factor on the scores
 REGIMES = {
     "normal": (4, 128, 128, 64, 64, 1),
@@ -63,18 +66,23 @@ def truth(q, k, v, scale):
     return {"output": weights @ v, "weights": weights}
 
 
-def by_torch(q, k, v, scale):
+def by_torch(precision):
     import torch
     import torch.nn.functional as F
 
-    q, k, v = map(torch.from_numpy, (q, k, v))
-    weights = torch.softmax(q @ k.transpose(-1, -2) * scale, -1)
-    return {"output": F.scaled_dot_product_attention(q, k, v, scale=scale).numpy(), "weights": weights.numpy()}
-
-
-def by_service(daemon):
     def run(q, k, v, scale):
-        body = {"query": tensors.write(q), "key": tensors.write(k), "value": tensors.write(v),
+        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        q, k, v = (torch.from_numpy(x).to(dtype) for x in (q, k, v))
+        weights = torch.softmax(q @ k.transpose(-1, -2) * scale, -1)
+        output = F.scaled_dot_product_attention(q, k, v, scale=scale)
+        return {"output": output.float().numpy(), "weights": weights.float().numpy()}
+
+    return run
+
+
+def by_service(daemon, precision):
+    def run(q, k, v, scale):
+        body = {"precision": precision, "query": tensors.write(q), "key": tensors.write(k), "value": tensors.write(v),
                 "scale": scale, "return": ["output", "weights"]}
         reply = daemon.post("/v1/attention", body)
         assert reply.status_code == 200, reply.text[:500]
@@ -106,7 +114,7 @@ def judge(label, found, allowed):
         most = allowed[key]
         bad = errors.rms > most[0] or errors.max > most[1]
         breaches += bad
-        print(f"{label:7} {key[0]:14} {key[1]:8} rms {errors.rms:.3e} ({errors.rms / most[0] * RMS:.2f}x)"
+        print(f"{label:11} {key[0]:14} {key[1]:8} rms {errors.rms:.3e} ({errors.rms / most[0] * RMS:.2f}x)"
               f"  max {errors.max:.3e} ({errors.max / most[1] * MAX:.2f}x){'  TOO LARGE' if bad else ''}")
     return breaches
 
@@ -118,20 +126,28 @@ def main():
     parser.add_argument("--bounds", action="store_true", help="compare with the committed bounds")
     parser.add_argument("--write-bounds", action="store_true", help="commit PyTorch's errors as bounds")
     options = parser.parse_args()
+    allowed = {"fast": {(regime, name): (FAST * size[5] * RANGE[name],) * 2 for regime, size in REGIMES.items()
+                        for name in RANGE}}
     if options.torch or options.write_bounds:
-        peer = measure(by_torch, options.seeds)
-        allowed = {key: (RMS * e.rms, MAX * e.max) for key, e in peer.items()}
-        judge("torch", peer, allowed)
+        for precision in ("fp32", "bf16"):
+            peer = measure(by_torch(precision), options.seeds)
+            allowed[precision] = {key: (RMS * e.rms, MAX * e.max) for key, e in peer.items()}
+            judge(f"torch {precision}", peer, allowed[precision])
     else:
-        allowed = {tuple(key.split("/")): value for key, value in json.loads(BOUNDS.read_text()).items()}
+        for key, most in json.loads(BOUNDS.read_text()).items():
+            precision, regime, name = key.split("/")
+            allowed.setdefault(precision, {})[regime, name] = most
     if options.write_bounds:
-        lines = [f'  "{regime}/{name}": [{rms:.4g}, {most:.4g}]' for (regime, name), (rms, most) in allowed.items()]
+        lines = [f'  "{precision}/{regime}/{name}": [{rms:.4g}, {most:.4g}]' for precision in ("fp32", "bf16")
+                 for (regime, name), (rms, most) in allowed[precision].items()]
         BOUNDS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         return 0
     breaches = 0
     for isa in tables.available() + tables.emulated():
         daemon = start(isa)
-        breaches += judge(isa, measure(by_service(daemon), options.seeds), allowed)
+        for precision in PRECISIONS:  # in `make test` a quarter of the seeds is enough for those with wide bounds
+            seeds = options.seeds // 4 or 1 if options.bounds and precision != "fp32" else options.seeds
+            breaches += judge(f"{isa} {precision}", measure(by_service(daemon, precision), seeds), allowed[precision])
         daemon.stop()
     print(f"accuracy: {options.seeds} seeds a regime, {breaches} breaches (multiples are of PyTorch's errors)")
     return 1 if breaches else 0
