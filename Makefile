@@ -142,9 +142,9 @@ $(BUILD)/obj/%.o: %.c
 	  $(DEPS) -c $< -o $@
 
 # Configuration, examples and schemas, embedded in the daemon so that it starts from any folder.
-$(BUILD)/gen/embedded.S: server/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json server/api/schemas.json))
+$(BUILD)/gen/embedded.S: server/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/schemas.json))
 	@mkdir -p $(@D)
-	@sh server/embed.sh $(filter %.json,$^) > $@
+	@sh server/embed.sh $(filter %.json %.safetensors,$^) > $@
 
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.S
 	@$(CC) -c $< -o $@

@@ -15,6 +15,7 @@
 #include "host.h"
 #include "http/daemon.h"
 #include "http/tls.h"
+#include "model_registry.h"
 #include "runs.h"
 
 /* Freed blocks that may be kept when requests fill the budget. */
@@ -157,6 +158,8 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         return no_resources();
     int code = srv_runs_open(&app->runs, config);
     if (!code)
+        code = srv_models_open(&app->models, config);
+    if (!code)
         code = open_files(app);
     return code ? code : open_daemons(app);
 }
@@ -222,6 +225,7 @@ void srv_app_close(srv_app *app) {
     srv_admission_free(app->admission);
     srv_tls_free(app->tls);
     srv_runs_free(app->runs);
+    srv_models_free(app->models);
     srv_predictor_free(app->predictor);
     attn_pool_free(app->pool);
     srv_meters_free(app->meters);

@@ -57,6 +57,14 @@ const srv_setting srv_settings[] = {
     {"runs_dir", SRV_SET_STRING, AT(runs_dir), "", 0, 0, NULL, false,
      "directory of stored runs, one safetensors file each, which several daemons may share; empty: "
      "in memory"},
+    {"models_count", SRV_SET_INT, AT(models_count), "64", 0, 1e6, NULL, true,
+     "most models made by POST /v1/models"},
+    {"models_bytes", SRV_SET_BYTES, AT(models_bytes), "0", 0, MOST, NULL, true,
+     "those models all together; 0: an eighth of memory_bytes, "
+     "at most 256 MiB"},
+    {"models_dir", SRV_SET_STRING, AT(models_dir), "", 0, 0, NULL, false,
+     "directory of models to serve, the files of attnd train: NAME.safetensors is /v1/models/NAME; "
+     "empty: only those that come with the service"},
     {"max_json_depth", SRV_SET_INT, AT(max_json_depth), "32", 4, 256, NULL, true,
      "deepest nesting of a JSON body"},
     {"max_envelope_bytes", SRV_SET_BYTES, AT(max_envelope_bytes), "1048576", 4096, 1073741824, NULL,
@@ -431,12 +439,17 @@ void srv_config_close(srv_config *c) {
     free(c->tls_key);
     free(c->isa);
     free(c->runs_dir);
+    free(c->models_dir);
     list_close(&c->cors_origins);
     *c = (srv_config){0};
 }
 
 static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
 }
 
 bool srv_config_resolve(srv_config *c, srv_config_error *err) {
@@ -461,5 +474,10 @@ bool srv_config_resolve(srv_config *c, srv_config_error *err) {
     if (!*c->runs_dir && c->runs_bytes > c->memory_bytes)
         return refuse(err, "\"runs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
                       (long long)c->runs_bytes, (long long)c->memory_bytes);
+    if (!c->models_bytes)
+        c->models_bytes = smaller(256 << 20, c->memory_bytes / 8);
+    if (c->models_bytes > c->memory_bytes)
+        return refuse(err, "\"models_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+                      (long long)c->models_bytes, (long long)c->memory_bytes);
     return true;
 }

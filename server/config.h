@@ -31,6 +31,9 @@ typedef struct srv_config {
     int64_t runs_bytes;        /* all stored runs together */
     int64_t runs_ttl_s;        /* how long a stored run is kept */
     char *runs_dir;            /* where stored runs are files; "" = in memory */
+    int64_t models_count;      /* made over HTTP */
+    int64_t models_bytes;      /* of them all together */
+    char *models_dir;          /* of model files; "" = none */
     int64_t max_json_depth;
     int64_t max_envelope_bytes;
     int64_t max_inflate_ratio;

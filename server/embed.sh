@@ -4,7 +4,7 @@ set -eu
 printf '.section .rodata\n'
 i=0
 for file in "$@"; do
-    printf 'd%d: .incbin "%s"\ne%d: .byte 0\nn%d: .asciz "%s"\n' "$i" "$file" "$i" "$i" "${file#config/}"
+    printf '.balign 64\nd%d: .incbin "%s"\ne%d: .byte 0\nn%d: .asciz "%s"\n' "$i" "$file" "$i" "$i" "${file#config/}"
     i=$((i + 1))
 done
 printf '.section .data.rel.ro,"aw"\n.balign 8\n.global srv_embedded\nsrv_embedded:\n'

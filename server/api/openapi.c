@@ -99,7 +99,7 @@ static void put_answer(srv_json *j, const srv_route *route) {
         put_empty(j, "It is gone.", (const char *const[]){"Server-Timing", "Cache-Control", NULL});
         return;
     }
-    srv_json_key(j, "200");
+    srv_json_key(j, srv_route_creates(route) ? "201" : "200");
     srv_json_object(j);
     srv_openapi_put(j, "description", route->summary);
     bool get = strcmp(route->method, "GET") == 0, infer = is_infer(route);
@@ -107,7 +107,8 @@ static void put_answer(srv_json *j, const srv_route *route) {
         srv_openapi_headers(j, tile_headers);
     else
         srv_openapi_headers(j, (const char *const[]){"Server-Timing", "Cache-Control", "Vary",
-                                                     get     ? "ETag"
+                                                     get                        ? "ETag"
+                                                     : srv_route_creates(route) ? "Location"
                                                      : infer ? "Inference-Header-Content-Length"
                                                              : NULL,
                                                      NULL});

@@ -64,6 +64,20 @@ const srv_route srv_routes[] = {
     {"POST", "/v1/runs/{id}/what-if", SRV_KEYED, SRV_POOL, srv_runs_what_if, srv_run_what_if_fields,
      "Rows again with some keys hidden, renormalised exactly",
      SRV_ACCEPT_JSON | SRV_ACCEPT_SAFETENSORS, "RunWhatIf"},
+    {"GET", "/v1/models", SRV_KEYED, SRV_POOL, srv_models_list, NULL, "The models there are",
+     SRV_ACCEPT_JSON, "Models"},
+    {"POST", "/v1/models", SRV_ADMIN, SRV_POOL, srv_models_create, srv_models_fields,
+     "Make a model from an architecture, sizes and a seed", SRV_ACCEPT_JSON, "Model"},
+    {"GET", "/v1/models/{id}", SRV_KEYED, SRV_POOL, srv_models_describe, NULL,
+     "A model: architecture, sizes, parameters by part", SRV_ACCEPT_JSON, "Model"},
+    {"DELETE", "/v1/models/{id}", SRV_ADMIN, SRV_POOL, srv_models_remove, NULL,
+     "Delete a model that was made over HTTP", SRV_ACCEPT_JSON, "Model"},
+    {"POST", "/v1/models/{id}/attention", SRV_KEYED, SRV_SMALL, srv_models_attention,
+     srv_models_attention_fields, "Where a model looks: weights or heatmaps of each site, logits",
+     BOTH | DRAWN, "ModelAttention"},
+    {"POST", "/v1/models/{id}/generate", SRV_KEYED, SRV_SMALL, srv_models_generate,
+     srv_models_generate_fields, "Generate by greedy or beam search, with where the model looked",
+     BOTH | DRAWN, "ModelGeneration"},
     {"GET", "/v1/examples", SRV_KEYED, SRV_HERE, srv_examples_list, NULL, "Worked examples", BOTH,
      "Examples"},
     {"GET", "/v1/examples/{id}", SRV_KEYED, SRV_HERE, srv_examples_one, NULL,
@@ -100,4 +114,16 @@ const srv_route srv_routes[] = {
 bool srv_route_is_listed(const srv_route *route) {
     size_t n = strlen(route->path);
     return n == 1 || route->path[n - 1] != '/';
+}
+
+bool srv_route_creates(const srv_route *route) {
+    const size_t n = strlen(route->path);
+    const srv_route *item = srv_routes;
+    if (strcmp(route->method, "POST") != 0)
+        return false;
+    while (item->method &&
+           (strcmp(item->method, "DELETE") != 0 || strncmp(item->path, route->path, n) != 0 ||
+            strcmp(item->path + n, "/{id}") != 0))
+        item++;
+    return item->method != NULL;
 }

@@ -155,6 +155,25 @@ static void put_objects(srv_json *j, const srv_field *f, bool nullable) {
     }
 }
 
+/* A string or strings; strings or lists of strings. */
+static void put_texts(srv_json *j, const srv_field *f, bool nullable) {
+    static const char words[] = "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{"
+                                "\"type\":\"string\"}}}",
+                      text[] = "{\"type\":\"string\"}";
+    srv_json_key(j, "anyOf");
+    srv_json_array(j);
+    if (f->kind == SRV_TEXTS)
+        srv_json_raw(j, text, sizeof text - 1);
+    else
+        srv_json_raw(j, words, sizeof words - 1);
+    srv_json_object(j);
+    put_type(j, "array", false);
+    put_items(j, "string", f->max);
+    srv_json_object_end(j);
+    put_null(j, nullable);
+    srv_json_array_end(j);
+}
+
 static void put_field(srv_json *j, const srv_field *f) {
     bool nullable = !f->required;
     put(j, "description", f->doc);
@@ -183,6 +202,10 @@ static void put_field(srv_json *j, const srv_field *f) {
     case SRV_STRINGS:
         put_type(j, "array", nullable);
         put_items(j, f->kind == SRV_INTS ? "integer" : "string", f->max);
+        break;
+    case SRV_TEXTS:
+    case SRV_WORDS:
+        put_texts(j, f, nullable);
         break;
     case SRV_OBJECT:
         if (f->accepts & SRV_O_NAME)

@@ -235,6 +235,35 @@ static bool decode_strings(decoder *d, const srv_field *f, const json_t *v, srv_
     return true;
 }
 
+static bool decode_texts(decoder *d, const srv_field *f, const json_t *v, srv_strings *out) {
+    if (!json_is_string(v))
+        return json_is_array(v) ? decode_strings(d, f, v, out)
+                                : refuse(d, SRV_TYPE, v, "a string or a list of strings");
+    const char **values = take(d, 1, sizeof *values);
+    if (!values || !decode_string(d, v, values))
+        return false;
+    *out = (srv_strings){values, 1};
+    return true;
+}
+
+static bool decode_words(decoder *d, const srv_field *f, const json_t *v, srv_words *out) {
+    const size_t n = json_array_size(v);
+    const bool many = n > 0 && json_is_array(json_array_get(v, 0));
+    if (!json_is_array(v))
+        return refuse(d, SRV_TYPE, v, "a list of strings, or a list of such lists");
+    srv_strings *lists = take(d, many ? n : 1, sizeof *lists);
+    if (!lists || (!many && !decode_strings(d, f, v, lists)))
+        return false;
+    for (size_t i = 0; many && i < n; i++) {
+        const size_t mark = srv_path_index(&d->path, i);
+        if (!decode_strings(d, f, json_array_get(v, i), &lists[i]))
+            return false;
+        srv_path_back(&d->path, mark);
+    }
+    *out = (srv_words){lists, many ? n : 1};
+    return true;
+}
+
 /* The envelope put an index where the table has a tensor; anything else there is not ours. */
 static bool decode_tensor(decoder *d, const json_t *v, attn_tensor *out) {
     const attn_tensor *t = srv_envelope_tensor(
@@ -355,6 +384,10 @@ static bool decode_value(decoder *d, const srv_field *f, const json_t *v, void *
         return decode_ints(d, f, v, out);
     case SRV_STRINGS:
         return decode_strings(d, f, v, out);
+    case SRV_TEXTS:
+        return decode_texts(d, f, v, out);
+    case SRV_WORDS:
+        return decode_words(d, f, v, out);
     case SRV_OBJECT:
         return decode_nested(d, f, v, out);
     case SRV_OBJECTS:

@@ -34,6 +34,8 @@ typedef enum srv_kind {
     SRV_TENSOR, /* attn_tensor, see accepts */
     SRV_INTS,   /* srv_ints: a list of integers */
     SRV_STRINGS, /* srv_strings: a list of strings */
+    SRV_TEXTS,   /* srv_strings: a string, or a list of strings */
+    SRV_WORDS,   /* srv_words: a list of strings, or a list of such lists */
     SRV_OBJECT,  /* nested struct at offset, fields; see accepts */
     SRV_OBJECTS, /* srv_objects: a list of nested structs of `size` bytes, fields, `init` */
     SRV_UNION,   /* srv_union: one of several, see accepts */
@@ -70,6 +72,10 @@ typedef struct srv_strings {
     const char **values;
     size_t count;
 } srv_strings;
+typedef struct srv_words {
+    srv_strings *lists;
+    size_t count;
+} srv_words;
 typedef struct srv_objects {
     void *items;
     size_t count;
@@ -97,7 +103,7 @@ typedef struct srv_field {
     void (*init)(void *item); /* OBJECT, OBJECTS: defaults, set when the object is there; NULL:
                                  OBJECTS start as zeros, OBJECT as the struct was */
     double min, max;          /* INT, REAL, numbers of UNION: both 0 = no bound; OBJECTS, INTS,
-                                 STRINGS: max count, 0 = no bound */
+                                 STRINGS, TEXTS: max count, 0 = no bound */
     bool required;
 } srv_field;
 

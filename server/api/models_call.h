@@ -1,0 +1,145 @@
+/* What the routes of /v1/models/{id} share: texts, tokens or ids -> padded batches, what a pass
+ * costs, heatmaps of where a model looked. */
+#ifndef SRV_MODELS_CALL_H
+#define SRV_MODELS_CALL_H
+
+#include <stddef.h>
+
+#include "dry.h"
+#include "heat_reply.h"
+#include "model_registry.h"
+#include "route_fields.h"
+#include "scope.h"
+
+/* One side of a request, as it was sent. */
+typedef struct srv_side {
+    srv_strings texts;
+    srv_words tokens;
+    attn_tensor ids;
+} srv_side;
+
+/* Rows for a side's three fields; `lead` is "" or "target_". */
+#define SRV_SIDE_ROWS(T, member, lead, ids_name, what)                                             \
+    {.name = lead "text",                                                                          \
+     .kind = SRV_TEXTS,                                                                            \
+     .offset = offsetof(T, member.texts),                                                          \
+     .doc = what " as text, one or a list: split into words in lower case."},                      \
+        {.name = lead "tokens",                                                                    \
+         .kind = SRV_WORDS,                                                                        \
+         .offset = offsetof(T, member.tokens),                                                     \
+         .doc = what " as words of the vocabulary, a list or a list of lists."},                   \
+    {                                                                                              \
+        .name = ids_name, .kind = SRV_TENSOR, .offset = offsetof(T, member.ids),                   \
+        .accepts = SRV_T_INT,                                                                      \
+        .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
+    }
+#define SRV_MODEL_COMMON_ROWS(T)                                                                   \
+    {.name = "heatmap",                                                                            \
+     .kind = SRV_OBJECT,                                                                           \
+     .offset = offsetof(T, heatmap),                                                               \
+     .fields = srv_heat_fields,                                                                    \
+     .init = srv_heat_init,                                                                        \
+     .doc = "What the heatmaps hold, one set a sequence; giving it asks for them."},               \
+        {.name = "figure",                                                                         \
+         .kind = SRV_OBJECT,                                                                       \
+         .offset = offsetof(T, figure),                                                            \
+         .fields = srv_figure_fields,                                                              \
+         .init = srv_figure_init,                                                                  \
+         .doc = "What a picture says around the heatmaps and looks like."},                        \
+        {.name = "decimals",                                                                       \
+         .kind = SRV_INT,                                                                          \
+         .offset = offsetof(T, decimals),                                                          \
+         .min = 0,                                                                                 \
+         .max = 17,                                                                                \
+         .doc = "Round the numbers of the answer to so many decimals; default: their shortest "    \
+                "text."},                                                                          \
+        {.name = "dry_run",                                                                        \
+         .kind = SRV_BOOL,                                                                         \
+         .offset = offsetof(T, dry_run),                                                           \
+         .doc = "Compute nothing: answer the shapes and what a run would cost."},                  \
+    {                                                                                              \
+        .name = "timeout_ms", .kind = SRV_INT, .offset = offsetof(T, timeout_ms), .min = 1,        \
+        .max = 86400000,                                                                           \
+        .doc = "Give up after this time, if that is sooner than the service "                      \
+               "would."                                                                            \
+    }
+
+typedef struct srv_sequence {
+    int32_t *ids;
+    size_t length;
+    const char **tokens; /* as they were sent, or as the vocabulary calls the ids */
+    size_t *offsets;     /* [length + 1, 2]: bytes of the text, nothing of it behind the last; NULL:
+                            there was none */
+} srv_sequence;
+
+typedef struct srv_sequences {
+    srv_sequence *items;
+    size_t count, longest;
+} srv_sequences;
+
+/* Which of the model's two sides. */
+enum { SRV_SOURCE, SRV_TARGET };
+
+typedef struct srv_reading {
+    srv_request *req;
+    const srv_model *model;
+    const srv_scope *scope;
+    int which;               /* SRV_SOURCE, SRV_TARGET */
+    const char *names[3];    /* of the fields: text, tokens, ids */
+    size_t most;             /* tokens of a sequence */
+    attn_warnings *warnings; /* words that the vocabulary lacks */
+} srv_reading;
+
+/* A side's sequences; out->count 0: none was given. false: a problem is set. */
+bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
+/* A sequence of ids with the names of the model's words; false: a problem is set. */
+bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
+                     size_t length, srv_sequence *out);
+/* [count, width] ids with `before` in front unless negative, padded; NULL: a problem is set. */
+int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
+                        int64_t **lengths);
+/* {"tokens", "ids", "offsets"} */
+void srv_models_put(srv_json *j, const srv_sequence *s);
+
+/* What a pass takes. */
+typedef struct srv_pass_cost {
+    double cells, operations, bytes; /* scores of all heads; multiply-adds as two; scratch */
+} srv_pass_cost;
+
+/* Of B sources of S tokens read once, and `rows` targets of T tokens each: at once, or a token of
+ * each at a time, as a search does. */
+srv_pass_cost srv_models_cost(const srv_request *req, const srv_model *model, double B, double S,
+                              double rows, double T);
+srv_pass_cost srv_models_search_cost(const srv_request *req, const srv_model *model, double B,
+                                     double S, double rows, double T);
+/* Within the limits of the service? false: a problem is set unless `quiet`. */
+bool srv_models_fits(srv_request *req, const srv_pass_cost *cost, double result, bool quiet);
+srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const srv_pass_cost *cost,
+                           double result);
+/* Operations that the HTTP thread does itself: well below a millisecond. */
+#define SRV_MODEL_IN_PLACE 2e5
+/* Bytes of JSON that a float can become, itself among them. */
+#define SRV_MODEL_TEXT 20.0
+
+bool srv_models_attends(const srv_model *model);
+/* Heads of its attention across. */
+size_t srv_models_cross_heads(const srv_model *model);
+
+/* The heatmaps of one sequence: weights [heads, >= rows, stride] of its queries and keys, whose
+ * names become labels. */
+typedef struct srv_look {
+    const float *weights;
+    size_t heads, head_stride, stride, rows, cols, batch;
+    const char **row_names, **col_names;
+} srv_look;
+
+typedef struct srv_looked {
+    attn_heatmaps maps;
+    srv_labels labels;
+} srv_looked;
+
+/* false: a problem is set. */
+bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_input *in,
+                     srv_looked *out);
+
+#endif

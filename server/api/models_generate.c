@@ -1,0 +1,341 @@
+/* POST /v1/models/{id}/generate: greedy or beam search, and where the model looked meanwhile. */
+#include <math.h>
+#include <string.h>
+
+#include "admission.h"
+#include "app.h"
+#include "handlers.h"
+#include "models_call.h"
+
+enum { WEIGHTS = 1, HEATMAP = 2 };
+static const char *const returns[] = {"weights", "heatmap", NULL};
+
+typedef struct body {
+    uint64_t given;
+    srv_side source;
+    int64_t beams, max_length, decimals, timeout_ms;
+    double length_penalty;
+    unsigned returns;
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    bool dry_run;
+} body;
+
+/* One generated sequence: its tokens, and its rows, which the end may be one of. */
+typedef struct made {
+    srv_sequence tokens, rows;
+    const char *text; /* NULL: the model has no words */
+} made;
+
+typedef struct call {
+    srv_request *req;
+    const srv_model *model;
+    body body;
+    srv_sequences source;
+    size_t most; /* tokens at most, the end included */
+    attn_warnings warnings;
+    attn_generated *out; /* [B] */
+    made *made;          /* [B] */
+} call;
+
+const srv_field srv_models_generate_fields[] = {
+    SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
+    {.name = "beams",
+     .kind = SRV_INT,
+     .offset = offsetof(body, beams),
+     .min = 1,
+     .max = 64,
+     .doc = "Hypotheses that are followed at a time; 1 (default): greedy."},
+    {.name = "max_length",
+     .kind = SRV_INT,
+     .offset = offsetof(body, max_length),
+     .min = 1,
+     .max = 65536,
+     .doc = "Most tokens to generate, the end included; default twice the source and 10, at most "
+            "the model's max_length."},
+    {.name = "length_penalty",
+     .kind = SRV_REAL,
+     .offset = offsetof(body, length_penalty),
+     .min = -10,
+     .max = 10,
+     .doc = "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."},
+    {.name = "return",
+     .kind = SRV_FLAGS,
+     .offset = offsetof(body, returns),
+     .choices = returns,
+     .doc =
+         "Of the attention across: heatmap (default), weights [heads, rows, S]; [] for neither."},
+    SRV_MODEL_COMMON_ROWS(body),
+    {0},
+};
+
+static bool decode(call *c) {
+    srv_request *req = c->req;
+    body *b = &c->body;
+    const srv_scope scope = {req, srv_models_generate_fields, b, ""};
+    const size_t longest = attn_model_configuration(c->model->model)->max_length;
+    const srv_reading source = {
+        req, c->model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"}, longest, &c->warnings};
+    *b = (body){.beams = 1, .decimals = -1, .length_penalty = 0.6};
+    srv_heat_init(&b->heatmap);
+    srv_figure_init(&b->figure);
+    if (!srv_decode(req, srv_models_generate_fields, b))
+        return false;
+    srv_hurry(req, b->timeout_ms);
+    if (!srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source))
+        return false;
+    if (!c->source.count)
+        return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");
+    if (b->max_length > (int64_t)longest)
+        return srv_refuse(&scope, SRV_VALUE, "max_length",
+                          "the model writes at most %zu tokens, found %lld", longest,
+                          (long long)b->max_length);
+    if (!srv_given(&scope, "return"))
+        b->returns = HEATMAP;
+    c->most = b->max_length ? (size_t)b->max_length : 2 * c->source.longest + 10;
+    c->most = c->most < longest ? c->most : longest;
+    return true;
+}
+
+/* What only a model with attention, and one sequence, can answer. */
+static bool check_picture(const call *c) {
+    if (!srv_draws(c->req))
+        return true;
+    if (!srv_models_attends(c->model))
+        srv_problem(c->req, SRV_VALUE, NULL,
+                    "the model \"%s\" has no attention that could be drawn", c->model->id);
+    else if (c->source.count > 1)
+        srv_problem(c->req, SRV_VALUE, NULL, "a picture shows one sequence, found %zu",
+                    c->source.count);
+    else
+        return true;
+    return false;
+}
+
+static double result_bytes(const call *c) {
+    const double B = (double)c->source.count, most = (double)c->most;
+    const double weights =
+        B * (double)srv_models_cross_heads(c->model) * most * (double)c->source.longest;
+    double numbers = 3 * weights; /* the rows, and a heatmap of them */
+    numbers += c->body.returns & WEIGHTS ? weights : 0;
+    return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most);
+}
+
+static srv_outcome predict(const call *c, const srv_pass_cost *cost) {
+    const size_t B = c->source.count;
+    srv_dry dry = {.learns = true,
+                   .parameters = attn_parameters_count(attn_model_parameters(c->model->model), "")};
+    srv_dry_shape(&dry, "ids", 2, (size_t[2]){B, c->most});
+    if (srv_models_attends(c->model))
+        srv_dry_shape(&dry, "cross", 4,
+                      (size_t[4]){B, srv_models_cross_heads(c->model), c->most, c->source.longest});
+    return srv_models_dry(c->req, &dry, cost, result_bytes(c));
+}
+
+/* --- the search --- */
+
+/* Tokens, rows and text of sequence b; false: a problem is set. */
+static bool name(call *c, size_t b) {
+    const attn_generated *g = &c->out[b];
+    const size_t rows = g->length + g->ended;
+    attn_arena *arena = c->req->arena;
+    made *to = &c->made[b];
+    int32_t *ids = attn_arena_zeroed(arena, rows + 1, sizeof *ids);
+    if (ids) {
+        memcpy(ids, g->ids, g->length * sizeof *ids);
+        ids[g->length] = attn_model_configuration(c->model->model)->end;
+        if (!srv_models_name(c->req, c->model, SRV_TARGET, ids, rows, &to->rows))
+            return false;
+        to->tokens = to->rows;
+        to->tokens.length = g->length;
+        to->text = c->model->target ? attn_words_join(to->tokens.tokens, g->length, arena) : NULL;
+    }
+    if (ids && (to->text || !c->model->target))
+        return true;
+    srv_problem(c->req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+    return false;
+}
+
+static bool compute(call *c) {
+    srv_request *req = c->req;
+    const size_t B = c->source.count;
+    attn_generate_options options = attn_generate_defaults();
+    attn_error err = {0};
+    int64_t *lengths;
+    const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
+    if (!source)
+        return false;
+    c->out = attn_arena_zeroed(req->arena, B, sizeof *c->out);
+    c->made = attn_arena_zeroed(req->arena, B, sizeof *c->made);
+    options.beams = (size_t)c->body.beams;
+    options.most = c->most;
+    options.length_penalty = c->body.length_penalty;
+    options.want_weights = c->body.returns || srv_draws(req) || srv_plain(req);
+    attn_status status =
+        c->out && c->made
+            ? attn_model_generate(c->model->model, source, lengths, B, c->source.longest, &options,
+                                  req->arena, srv_request_pool(req), &req->control, c->out, &err)
+            : attn_fail(&err, ATTN_ENOMEM, "", "no memory for the generated sequences");
+    if (status)
+        srv_problem_error(req, &err);
+    for (size_t b = 0; !status && b < B; b++)
+        if (!name(c, b))
+            return false;
+    return !status;
+}
+
+/* --- the answer --- */
+
+/* Has sequence b rows to show? */
+static bool looked(const call *c, size_t b) {
+    return c->out[b].weights && c->made[b].rows.length > 0;
+}
+
+static bool look(const call *c, size_t b, srv_looked *out) {
+    const attn_generated *g = &c->out[b];
+    const srv_sequence *rows = &c->made[b].rows, *cols = &c->source.items[b];
+    const srv_look what = {.weights = g->weights,
+                           .heads = g->heads,
+                           .head_stride = rows->length * c->source.longest,
+                           .stride = c->source.longest,
+                           .rows = rows->length,
+                           .cols = cols->length,
+                           .batch = b,
+                           .row_names = rows->tokens,
+                           .col_names = cols->tokens};
+    return srv_models_look(c->req, &what, &c->body.heatmap, out);
+}
+
+/* false: a problem is set. */
+static bool put_attention(srv_json *j, const call *c, size_t b) {
+    srv_looked maps;
+    if (!looked(c, b))
+        return true;
+    if (c->body.returns & WEIGHTS) {
+        const size_t dims[3] = {c->out[b].heads, c->made[b].rows.length, c->source.longest};
+        const attn_tensor weights = attn_tensor_dense(c->out[b].weights, ATTN_F32, 3, dims);
+        srv_json_key(j, "weights");
+        srv_json_tensor(j, &weights);
+    }
+    if (!(c->body.returns & HEATMAP))
+        return true;
+    if (!look(c, b, &maps))
+        return false;
+    srv_json_key(j, "heatmap");
+    srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
+    return true;
+}
+
+static bool put_sequence(srv_json *j, const call *c, size_t b) {
+    const made *m = &c->made[b];
+    srv_json_object(j);
+    srv_json_key(j, "source");
+    srv_models_put(j, &c->source.items[b]);
+    if (m->text) {
+        srv_json_key(j, "text");
+        srv_json_string(j, m->text);
+    }
+    srv_json_key(j, "target");
+    srv_models_put(j, &m->tokens);
+    srv_json_key(j, "ended");
+    srv_json_bool(j, c->out[b].ended);
+    srv_json_key(j, "score");
+    srv_json_float(j, (float)c->out[b].score);
+    if (!put_attention(j, c, b))
+        return false;
+    srv_json_object_end(j);
+    return true;
+}
+
+static void answer_json(const call *c) {
+    srv_json j;
+    srv_json_begin(&j, c->req);
+    j.decimals = (int)c->body.decimals;
+    srv_json_object(&j);
+    srv_json_key(&j, "sequences");
+    srv_json_array(&j);
+    for (size_t b = 0; b < c->source.count; b++)
+        if (!put_sequence(&j, c, b))
+            return;
+    srv_json_array_end(&j);
+    srv_warnings_write(&j, &c->warnings);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void answer_text(const call *c) {
+    attn_text t = srv_plain_begin(c->req);
+    for (size_t b = 0; b < c->source.count; b++) {
+        const srv_sequence *tokens = &c->made[b].tokens;
+        srv_looked maps;
+        if (c->made[b].text)
+            attn_text_add(&t, "%s", c->made[b].text);
+        for (size_t i = 0; !c->made[b].text && i < tokens->length; i++)
+            attn_text_add(&t, "%s%s", i ? " " : "", tokens->tokens[i]);
+        attn_text_add(&t, "\n");
+        if (!(c->body.returns & HEATMAP) || !looked(c, b))
+            continue;
+        if (!look(c, b, &maps))
+            return;
+        srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
+    }
+    srv_warnings_text(&t, &c->warnings);
+    srv_plain_end(c->req, &t);
+}
+
+static void answer_picture(const call *c) {
+    srv_looked maps;
+    if (!look(c, 0, &maps))
+        return;
+    const srv_heat_answer all = {.maps = &maps.maps,
+                                 .in = &c->body.heatmap,
+                                 .labels = &maps.labels,
+                                 .figure = &c->body.figure,
+                                 .decimals = (int)c->body.decimals};
+    srv_heat_draw(c->req, &all);
+}
+
+static void answer(const call *c) {
+    if (srv_draws(c->req))
+        answer_picture(c);
+    else if (srv_plain(c->req))
+        answer_text(c);
+    else
+        answer_json(c);
+}
+
+static srv_outcome run(call *c) {
+    srv_request *req = c->req;
+    const int64_t start = attn_now_ns();
+    const bool ok = decode(c) && check_picture(c);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
+        return req->in_place && req->reply.status == 413 ? SRV_DEFER : SRV_DONE;
+    const double B = (double)c->source.count;
+    const srv_pass_cost cost = srv_models_search_cost(
+        c->req, c->model, B, (double)c->source.longest, B * (double)c->body.beams, (double)c->most);
+    if (c->body.dry_run)
+        return predict(c, &cost);
+    if (req->in_place && (cost.operations > SRV_MODEL_IN_PLACE || srv_draws(req)))
+        return SRV_DEFER;
+    if (!srv_models_fits(req, &cost, result_bytes(c), false) ||
+        !srv_admission_work(req, cost.bytes + result_bytes(c)))
+        return SRV_DONE;
+    const int64_t begun = attn_now_ns();
+    const bool done = compute(c);
+    const int64_t computed = attn_now_ns();
+    req->compute_ns = computed - begun;
+    if (done)
+        answer(c);
+    req->encode_ns = attn_now_ns() - computed;
+    return SRV_DONE;
+}
+
+srv_outcome srv_models_generate(srv_request *req) {
+    if (req->in_place && !srv_models_is_read(req, req->params[0]))
+        return SRV_DEFER;
+    call c = {.req = req, .model = srv_models_hold(req, req->params[0])};
+    const srv_outcome outcome = c.model ? run(&c) : SRV_DONE;
+    srv_models_release(req, c.model);
+    return outcome;
+}

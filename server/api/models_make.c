@@ -1,0 +1,342 @@
+/* GET and POST /v1/models, GET and DELETE /v1/models/{id}. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app.h"
+#include "handlers.h"
+#include "models_call.h"
+
+typedef struct body {
+    uint64_t given;
+    int architecture, attention, positions, padding, source_language, target_language;
+    int64_t source_vocabulary, target_vocabulary, width, heads, layers, max_length, radius, stride,
+        reach, seed;
+    double dropout;
+    srv_strings source_words, target_words;
+} body;
+
+static const char *const architectures[] = {"seq2seq", NULL};
+static const char *const attentions[] = {"multihead", "dot",     "additive", "general", "concat",
+                                         "local",     "strided", "none",     NULL};
+static const char *const positions[] = {"sinusoidal", "learned", "relative", "shaw",
+                                        "alibi",      "none",    NULL};
+static const char *const paddings[] = {"respect", "read", NULL};
+static const char *const languages[] = {"english", "french", NULL};
+static const char *const origins[] = {"embedded", "file", "made"};
+
+#define SIZE_ROW(member, least, most, what)                                                        \
+    {                                                                                              \
+        .name = #member, .kind = SRV_INT, .offset = offsetof(body, member), .min = least,          \
+        .max = most, .doc = what                                                                   \
+    }
+#define CHOICE_ROW(member, list, what)                                                             \
+    {                                                                                              \
+        .name = #member, .kind = SRV_ENUM, .offset = offsetof(body, member), .choices = list,      \
+        .doc = what                                                                                \
+    }
+
+const srv_field srv_models_fields[] = {
+    CHOICE_ROW(architecture, architectures,
+               "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
+               "attention across."),
+    CHOICE_ROW(attention, attentions,
+               "How the decoder looks at the source: multihead (default), dot, additive, general, "
+               "concat, local (within radius), strided (every stride-th and within radius) or "
+               "none."),
+    CHOICE_ROW(positions, positions,
+               "sinusoidal (default), learned, relative, shaw, alibi or none."),
+    CHOICE_ROW(padding, paddings,
+               "respect (default): the encoder's LSTM stops at the end of each sequence; read: it "
+               "reads padding as text."),
+    SIZE_ROW(source_vocabulary, 4, 1048576,
+             "Ids of the source, 0 to 3 of them <pad>, <bos>, <eos> and <unk>; required without "
+             "source_words."),
+    SIZE_ROW(target_vocabulary, 4, 1048576, "The same of the target."),
+    {.name = "source_words",
+     .kind = SRV_STRINGS,
+     .offset = offsetof(body, source_words),
+     .max = 1048572,
+     .doc = "The source's words, from id 4 on: then text and tokens can be sent."},
+    {.name = "target_words",
+     .kind = SRV_STRINGS,
+     .offset = offsetof(body, target_words),
+     .max = 1048572,
+     .doc = "The target's words, from id 4 on."},
+    CHOICE_ROW(source_language, languages,
+               "How source text becomes words: english (default), or french, where an apostrophe "
+               "ends a word."),
+    CHOICE_ROW(target_language, languages, "The same of the target."),
+    SIZE_ROW(width, 2, 4096, "Width of embeddings and states, even; default 128."),
+    SIZE_ROW(heads, 1, 4096, "Heads of multi-head attention, which divide the width; default 4."),
+    SIZE_ROW(layers, 1, ATTN_LSTM_LAYERS, "Layers of each LSTM; default 1."),
+    SIZE_ROW(max_length, 2, 65536, "Most tokens of a sequence; default 512."),
+    SIZE_ROW(radius, 0, 65536, "Keys on either side that local and strided see; default 4."),
+    SIZE_ROW(stride, 1, 65536, "Every how many-th key strided sees; default 4."),
+    SIZE_ROW(reach, 1, 65536, "Distances that relative and shaw tell apart; default 16."),
+    {.name = "dropout",
+     .kind = SRV_REAL,
+     .offset = offsetof(body, dropout),
+     .min = 0,
+     .max = 0.99,
+     .doc = "Of training; kept with the model, without effect here. Default 0.1."},
+    SIZE_ROW(seed, 0, 9007199254740991.0, "The values are drawn from it; default 0."),
+    {0},
+};
+
+/* --- description --- */
+
+static void put_size(srv_json *j, const char *name, size_t value) {
+    srv_json_key(j, name);
+    srv_json_size(j, value);
+}
+
+static void put_text(srv_json *j, const char *name, const char *value) {
+    srv_json_key(j, name);
+    srv_json_string(j, value);
+}
+
+/* Numbers by the first step of their names, in the order of declaration. */
+static void put_parameters(srv_json *j, const srv_model *m) {
+    const attn_parameters *set = attn_model_parameters(m->model);
+    char last[ATTN_PARAMETER_NAME] = "";
+    srv_json_key(j, "parameters");
+    srv_json_object(j);
+    put_size(j, "total", attn_parameters_count(set, ""));
+    srv_json_key(j, "parts");
+    srv_json_object(j);
+    for (size_t i = 0; i < attn_parameters_length(set); i++) {
+        char part[ATTN_PARAMETER_NAME];
+        const char *name = attn_parameters_at(set, i)->name;
+        snprintf(part, sizeof part, "%.*s", (int)strcspn(name, "."), name);
+        if (strcmp(part, last) != 0)
+            put_size(j, part, attn_parameters_count(set, part));
+        memcpy(last, part, sizeof last);
+    }
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+}
+
+static void put_side(srv_json *j, const char *name, size_t size, const attn_vocabulary *words,
+                     attn_language language) {
+    srv_json_key(j, name);
+    srv_json_object(j);
+    put_size(j, "vocabulary", size);
+    srv_json_key(j, "words");
+    srv_json_bool(j, words != NULL);
+    put_text(j, "language", languages[language]);
+    srv_json_object_end(j);
+}
+
+static void put_site(srv_json *j, const char *kind, size_t heads) {
+    srv_json_object(j);
+    put_text(j, "kind", kind);
+    put_size(j, "layers", 1);
+    put_size(j, "heads", heads);
+    srv_json_object_end(j);
+}
+
+static void put_model(srv_json *j, const srv_model *m) {
+    const attn_model_config *c = attn_model_configuration(m->model);
+    srv_json_object(j);
+    put_text(j, "origin", origins[m->origin]);
+    put_text(j, "id", m->id);
+    put_text(j, "architecture", attn_model_architecture_name(c->architecture));
+    put_text(j, "attention", attn_model_attention_name(c->attention));
+    put_text(j, "positions", attn_model_positions_name(c->positions));
+    put_text(j, "padding", paddings[c->read_padding]);
+    put_side(j, "source", c->source_vocabulary, m->source, m->languages[0]);
+    put_side(j, "target", c->target_vocabulary, m->target, m->languages[1]);
+    put_size(j, "width", c->width);
+    put_size(j, "heads", c->heads);
+    put_size(j, "layers", c->layers);
+    put_size(j, "max_length", c->max_length);
+    put_size(j, "radius", c->radius);
+    put_size(j, "stride", c->stride);
+    put_size(j, "reach", c->reach);
+    srv_json_key(j, "dropout");
+    srv_json_real(j, c->dropout);
+    srv_json_key(j, "sites");
+    srv_json_array(j);
+    if (srv_models_attends(m)) {
+        put_site(j, "encoder", c->heads);
+        put_site(j, "cross", srv_models_cross_heads(m));
+    }
+    srv_json_array_end(j);
+    put_size(j, "bytes", m->bytes);
+    put_parameters(j, m);
+    srv_json_object_end(j);
+}
+
+srv_outcome srv_models_list(srv_request *req) {
+    size_t count;
+    const srv_model **all = srv_models_all(req, &count);
+    srv_json j;
+    if (!all)
+        return SRV_DONE;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_json_key(&j, "models");
+    srv_json_array(&j);
+    for (size_t i = 0; i < count; i++) {
+        put_model(&j, all[i]);
+        srv_models_release(req, all[i]);
+    }
+    srv_json_array_end(&j);
+    srv_json_object_end(&j);
+    if (srv_json_end(&j))
+        srv_reply_header(req, "Cache-Control", "no-store");
+    return SRV_DONE;
+}
+
+static bool describe(srv_request *req, const srv_model *model) {
+    srv_json j;
+    srv_json_begin(&j, req);
+    put_model(&j, model);
+    if (!srv_json_end(&j))
+        return false;
+    srv_reply_header(req, "Cache-Control", "no-store");
+    return true;
+}
+
+srv_outcome srv_models_describe(srv_request *req) {
+    const srv_model *model = srv_models_hold(req, req->params[0]);
+    if (model)
+        describe(req, model);
+    srv_models_release(req, model);
+    return SRV_DONE;
+}
+
+srv_outcome srv_models_remove(srv_request *req) {
+    if (srv_models_delete(req, req->params[0]))
+        srv_reply_set(req, 204, NULL, "", 0);
+    return SRV_DONE;
+}
+
+/* --- making --- */
+
+static bool no_memory(srv_request *req) {
+    attn_error err = {0};
+    attn_fail(&err, ATTN_ENOMEM, "", "no memory for the words of the model");
+    srv_problem_error(req, &err);
+    return false;
+}
+
+/* The lines of a vocabulary: the special ones, then the words; false: a problem is set. */
+static bool join(const srv_scope *scope, const char *name, const srv_strings *words,
+                 const char **text, size_t *size) {
+    static const char specials[] = "<pad>\n<bos>\n<eos>\n<unk>\n";
+    char at[64];
+    *size = sizeof specials - 1;
+    for (size_t i = 0; i < words->count; i++) {
+        snprintf(at, sizeof at, "%s/%zu", name, i);
+        if (!*words->values[i] || strchr(words->values[i], '\n'))
+            return srv_refuse(scope, SRV_VALUE, at,
+                              "expected a word that is neither empty nor has line breaks");
+        *size += strlen(words->values[i]) + 1;
+    }
+    char *to = attn_arena_take(scope->req->arena, *size);
+    *text = to;
+    if (!to)
+        return no_memory(scope->req);
+    memcpy(to, specials, sizeof specials - 1);
+    to += sizeof specials - 1;
+    for (size_t i = 0; i < words->count; i++) {
+        const size_t n = strlen(words->values[i]);
+        memcpy(to, words->values[i], n);
+        to += n;
+        *to++ = '\n';
+    }
+    return true;
+}
+
+/* Words and size of one side; *out NULL without words. */
+static bool read_side(const srv_scope *scope, const char *words_name, const char *size_name,
+                      const srv_strings *words, int64_t given, size_t *size,
+                      attn_vocabulary **out) {
+    const char *text = NULL;
+    size_t bytes;
+    attn_error err = {0};
+    *size = (size_t)given;
+    *out = NULL;
+    if (!srv_given(scope, words_name))
+        return given || srv_refuse(scope, SRV_VALUE, size_name,
+                                   "send %s, or %s: how many ids there are, the 4 special ones "
+                                   "among them",
+                                   words_name, size_name);
+    if (given && (size_t)given != words->count + ATTN_SPECIALS)
+        return srv_refuse(scope, SRV_VALUE, size_name,
+                          "expected %zu, the words and 4 special ones, found %" PRId64,
+                          words->count + ATTN_SPECIALS, given);
+    if (!join(scope, words_name, words, &text, &bytes))
+        return false;
+    *size = words->count + ATTN_SPECIALS;
+    if (!attn_vocabulary_read(text, bytes, out, &err))
+        return true;
+    snprintf(err.where, sizeof err.where, "%s", words_name);
+    srv_problem_error(scope->req, &err);
+    return false;
+}
+
+static void configure(const body *b, attn_model_config *c) {
+    c->architecture = (attn_model_architecture)b->architecture;
+    c->attention = (attn_model_attention)b->attention;
+    c->positions = (attn_model_positions)b->positions;
+    c->read_padding = b->padding == 1;
+    c->width = (size_t)b->width;
+    c->heads = (size_t)b->heads;
+    c->layers = (size_t)b->layers;
+    c->max_length = (size_t)b->max_length;
+    c->radius = (size_t)b->radius;
+    c->stride = (size_t)b->stride;
+    c->reach = (size_t)b->reach;
+    c->dropout = b->dropout;
+}
+
+static void answer_made(srv_request *req, const srv_model *model) {
+    attn_text location = {.arena = req->arena};
+    attn_text_add(&location, "/v1/models/%s", model->id);
+    if (location.failed)
+        no_memory(req);
+    else if (describe(req, model)) {
+        req->reply.status = 201;
+        srv_reply_header(req, "Location", location.data);
+        return;
+    }
+    srv_models_discard(req, model);
+}
+
+srv_outcome srv_models_create(srv_request *req) {
+    const attn_model_config d = attn_model_defaults();
+    attn_model_config c = d;
+    attn_vocabulary *words[2] = {NULL, NULL};
+    body b = {.width = (int64_t)d.width,
+              .heads = (int64_t)d.heads,
+              .layers = (int64_t)d.layers,
+              .max_length = (int64_t)d.max_length,
+              .radius = (int64_t)d.radius,
+              .stride = (int64_t)d.stride,
+              .reach = (int64_t)d.reach,
+              .dropout = d.dropout};
+    const srv_scope scope = {req, srv_models_fields, &b, ""};
+    if (!srv_decode(req, srv_models_fields, &b))
+        return SRV_DONE;
+    if (!read_side(&scope, "source_words", "source_vocabulary", &b.source_words,
+                   b.source_vocabulary, &c.source_vocabulary, &words[0]) ||
+        !read_side(&scope, "target_words", "target_vocabulary", &b.target_words,
+                   b.target_vocabulary, &c.target_vocabulary, &words[1])) {
+        attn_vocabulary_free(words[0]);
+        return SRV_DONE;
+    }
+    configure(&b, &c);
+    const int64_t start = attn_now_ns();
+    const srv_model *made =
+        srv_models_make(req, &c, (uint64_t)b.seed, words[0], words[1],
+                        (const attn_language[2]){(attn_language)b.source_language,
+                                                 (attn_language)b.target_language});
+    req->compute_ns = attn_now_ns() - start;
+    if (made)
+        answer_made(req, made);
+    srv_models_release(req, made);
+    return SRV_DONE;
+}
