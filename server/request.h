@@ -104,6 +104,7 @@ typedef enum srv_code {
     SRV_LENGTH_REQUIRED, /* 411 */
     SRV_PRECONDITION,    /* 412 If-Match */
     SRV_TOO_LARGE,       /* 413 what can never fit */
+    SRV_TARGET_LONG,     /* 414 */
     SRV_MEDIA_TYPE,      /* 415 */
     SRV_EXPECTATION,     /* 417 */
     SRV_UNKNOWN_FIELD,   /* 422 */

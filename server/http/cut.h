@@ -19,8 +19,8 @@ bool srv_link_is_cut(const srv_link *link);
 
 /* The request has not come in time: 408. Any thread that holds the daemon's lock. */
 void srv_cut_slow(srv_link *link);
-/* x is refused in the middle of its body: its reply. Nothing happens when it is cut already. On the
- * HTTP thread. */
+/* x is refused in the middle of its header or body: its reply. Nothing happens when it is cut
+ * already. On the HTTP thread. */
 void srv_cut_body(srv_exchange *x);
 /* More of the body of x, which is cut, has come: its client is not silent. On the HTTP thread. */
 void srv_cut_linger(srv_exchange *x);

@@ -74,12 +74,22 @@ static void close_link(srv_daemon *d, srv_link *link) {
     free(link);
 }
 
-static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
-                          enum MHD_ConnectionNotificationCode code) {
-    if (code == MHD_CONNECTION_NOTIFY_STARTED)
-        open_link(cls, connection, context);
-    else if (*context)
-        close_link(cls, *context);
+/* libmicrohttpd 0.9.75 keeps some 60 bytes for each argument of a query; when they do not fit
+ * beside the target, it neither answers nor goes on. */
+#define ARGUMENT_BYTES 64
+
+static bool has_room(const srv_daemon *d, const char *uri) {
+    size_t bytes = strlen(uri);
+    for (const char *p = uri; (p = strpbrk(p, "?&")) != NULL; p++)
+        bytes += ARGUMENT_BYTES;
+    return bytes <= (size_t)d->app->config->connection_bytes / 2;
+}
+
+static void refuse_line(srv_exchange *x) {
+    x->refused = true;
+    srv_problem(&x->req, SRV_TARGET_LONG, NULL,
+                "the target of the request is too long, or its query has too many arguments");
+    srv_cut_body(x);
 }
 
 static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *connection) {
@@ -89,6 +99,7 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
     if (!x)
         return NULL;
     x->connection = connection;
+    link->exchange = x;
     atomic_fetch_add_explicit(&link->turn, 1, memory_order_relaxed);
     atomic_store_explicit(&link->deadline_ns,
                           x->req.start_ns + d->app->config->header_timeout_ms * 1000000,
@@ -96,6 +107,8 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
     atomic_fetch_add(&d->in_flight, 1);
     if (!d->is_ops)
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, 1);
+    if (!has_room(d, uri))
+        refuse_line(x);
     return x;
 }
 
@@ -190,14 +203,10 @@ static void record(srv_exchange *x, int status, int64_t now) {
                          .encode_ns = req->encode_ns});
 }
 
-static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
-                         enum MHD_RequestTerminationCode how) {
-    srv_daemon *d = cls;
-    srv_exchange *x = *context;
-    (void)connection;
-    if (!x)
-        return;
-    *context = NULL;
+/* The end of an exchange: its connection is there, or is being closed. */
+static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
+    srv_daemon *d = x->daemon;
+    x->link->exchange = NULL;
     atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&x->link->turn, 1, memory_order_relaxed);
     srv_link_read(x->link);
@@ -208,6 +217,29 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
     srv_auth_end(x);
     atomic_fetch_sub(&d->in_flight, 1);
     srv_exchange_drop(x);
+}
+
+static void on_completed(void *cls, struct MHD_Connection *connection, void **context,
+                         enum MHD_RequestTerminationCode how) {
+    srv_exchange *x = *context;
+    (void)cls, (void)connection;
+    *context = NULL;
+    if (x)
+        finish(x, how);
+}
+
+/* libmicrohttpd 0.9.75 does not report the end of a request whose line it could not store (a query
+ * of thousands of arguments). */
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code) {
+    srv_link *link = *context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        open_link(cls, connection, context);
+    } else if (link) {
+        if (link->exchange)
+            finish(link->exchange, MHD_REQUEST_TERMINATED_WITH_ERROR);
+        close_link(cls, link);
+    }
 }
 
 static void on_panic(void *cls, const char *file, unsigned line, const char *reason) {

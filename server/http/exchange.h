@@ -54,6 +54,7 @@ struct srv_link {
     atomic_int stage;            /* SRV_READING, …: http/cut.h */
     int64_t cut_ns;              /* since when it is cut, for the HTTP thread */
     srv_exchange *suspended;
+    srv_exchange *exchange; /* the one under way, for the HTTP thread */
     /* The watcher's own, for a header that has begun to come in: */
     unsigned seen_turn;
     uint64_t seen_bytes;

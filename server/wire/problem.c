@@ -47,6 +47,7 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_LENGTH_REQUIRED] = ROW(411, "length_required", "Content-Length is needed"),
     [SRV_PRECONDITION] = ROW(412, "precondition_failed", "The precondition does not hold"),
     [SRV_TOO_LARGE] = ROW(413, "too_large", "Larger than a limit allows"),
+    [SRV_TARGET_LONG] = ROW(414, "target_too_long", "The request target is too long"),
     [SRV_MEDIA_TYPE] = ROW(415, "unsupported_media_type", "Media type not supported"),
     [SRV_EXPECTATION] = ROW(417, "expectation_failed", "Expectation not supported"),
     [SRV_UNKNOWN_FIELD] = ROW(422, "unknown_field", "Unknown field"),
