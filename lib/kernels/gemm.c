@@ -1,43 +1,115 @@
 /* The one user of cblas: large dense products, single-threaded, so that parallelism comes from the
  * pool. Its result for a row depends on the row's place, so attention proper does not use it.
- * Debian's serial build (0.3.21) gives calls of two threads the same scratch, so that they take
- * turns. */
+ *
+ * Debian's serial build (0.3.21) gives calls of two threads the same scratch, so with a build of
+ * that kind they take turns, in the order they came. A turn is a block of the product of at most
+ * TURN multiply-adds, some 20 ms, so that nobody waits long for a large one. */
 #include "kernels/gemm.h"
 
 #include <cblas.h>
 #include <pthread.h>
 
-static void pin_to_one_thread(void) {
+/* Blocks of c are SIDE columns wide, and as many rows high as a turn allows; sums are cut at DEPTH.
+ * Packing again then costs a few hundredths of the arithmetic. */
+enum { SIDE = 1024, DEPTH = 4096 };
+#define TURN ((size_t)1 << 30)
+
+typedef struct product {
+    void *c;
+    const void *a, *b;
+    const attn_gemm_dims *dims;
+    double beta;
+    size_t element; /* bytes: 4 float, 8 double */
+} product;
+
+typedef struct block {
+    size_t row, rows, col, cols, at, depth;
+} block;
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t moved;
+    size_t last, now; /* tickets: given out, and whose turn it is */
+    bool needed;
+} turns = {.mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+
+static void prepare_once(void) {
     openblas_set_num_threads(1);
+    turns.needed = openblas_get_parallel() == OPENBLAS_SEQUENTIAL;
 }
 
-static void prepare(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, pin_to_one_thread);
+static void take_turn(void) {
+    if (!turns.needed)
+        return;
+    pthread_mutex_lock(&turns.mutex);
+    for (const size_t mine = turns.last++; mine != turns.now;)
+        pthread_cond_wait(&turns.moved, &turns.mutex);
+    pthread_mutex_unlock(&turns.mutex);
 }
 
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static void end_turn(void) {
+    if (!turns.needed)
+        return;
+    pthread_mutex_lock(&turns.mutex);
+    turns.now++;
+    if (turns.now != turns.last)
+        pthread_cond_broadcast(&turns.moved);
+    pthread_mutex_unlock(&turns.mutex);
+}
 
 static CBLAS_TRANSPOSE order(bool transposed) {
     return transposed ? CblasTrans : CblasNoTrans;
 }
 
+static void multiply(const product *p, const block *k) {
+    const attn_gemm_dims *d = p->dims;
+    const size_t skip_a = d->transpose_a ? k->at * d->lda + k->row : k->row * d->lda + k->at,
+                 skip_b = d->transpose_b ? k->col * d->ldb + k->at : k->at * d->ldb + k->col;
+    const void *a = (const char *)p->a + skip_a * p->element,
+               *b = (const char *)p->b + skip_b * p->element;
+    void *c = (char *)p->c + (k->row * d->ldc + k->col) * p->element;
+    const CBLAS_TRANSPOSE ta = order(d->transpose_a), tb = order(d->transpose_b);
+    const blasint M = (blasint)k->rows, N = (blasint)k->cols, K = (blasint)k->depth;
+    const blasint lda = (blasint)d->lda, ldb = (blasint)d->ldb, ldc = (blasint)d->ldc;
+    const double beta = k->at ? 1 : p->beta;
+    take_turn();
+    if (p->element == sizeof(float))
+        cblas_sgemm(CblasRowMajor, ta, tb, M, N, K, 1, a, lda, b, ldb, (float)beta, c, ldc);
+    else
+        cblas_dgemm(CblasRowMajor, ta, tb, M, N, K, 1, a, lda, b, ldb, beta, c, ldc);
+    end_turn();
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static void run(const product *p) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const attn_gemm_dims *d = p->dims;
+    const size_t cols = least(d->N, SIDE), depth = least(d->K, DEPTH);
+    const size_t rows = cols && depth ? TURN / (cols * depth) : d->M;
+    pthread_once(&once, prepare_once);
+    for (block k = {0}; k.row < d->M; k.row += k.rows) {
+        k.rows = least(d->M - k.row, rows);
+        for (k.col = 0; k.col < d->N; k.col += k.cols) {
+            k.cols = least(d->N - k.col, SIDE);
+            k.at = 0;
+            do { /* once without any depth: c = beta c */
+                k.depth = least(d->K - k.at, DEPTH);
+                multiply(p, &k);
+                k.at += k.depth;
+            } while (k.at < d->K);
+        }
+    }
+}
+
 void attn_kernels_gemm(float *c, const float *a, const float *b, const attn_gemm_dims *dims,
                        float beta) {
-    prepare();
-    pthread_mutex_lock(&turn);
-    cblas_sgemm(CblasRowMajor, order(dims->transpose_a), order(dims->transpose_b), (blasint)dims->M,
-                (blasint)dims->N, (blasint)dims->K, 1.0f, a, (blasint)dims->lda, b,
-                (blasint)dims->ldb, beta, c, (blasint)dims->ldc);
-    pthread_mutex_unlock(&turn);
+    run(&(product){c, a, b, dims, (double)beta, sizeof *c});
 }
 
 void attn_kernels_gemm_f64(double *c, const double *a, const double *b, const attn_gemm_dims *dims,
                            double beta) {
-    prepare();
-    pthread_mutex_lock(&turn);
-    cblas_dgemm(CblasRowMajor, order(dims->transpose_a), order(dims->transpose_b), (blasint)dims->M,
-                (blasint)dims->N, (blasint)dims->K, 1.0, a, (blasint)dims->lda, b,
-                (blasint)dims->ldb, beta, c, (blasint)dims->ldc);
-    pthread_mutex_unlock(&turn);
+    run(&(product){c, a, b, dims, beta, sizeof *c});
 }

@@ -15,7 +15,6 @@
 
 #include <attn/attn.h>
 
-#include "kernels/gemm.h"
 #include "kernels/tiles.h"
 
 enum { ROUNDS = 60, MOST = 130 };
@@ -502,25 +501,6 @@ OVER_TABLES(test_settle, settle_round)
 OVER_TABLES(test_back, back_round)
 OVER_TABLES(test_reach, reach_round)
 
-static void test_gemm(void **state) {
-    const size_t M = 7, N = 5, K = 9;
-    numbers a = numbers_new(M * K, 1, 1), b = numbers_new(N * K, 2, 1);
-    float c[35];
-    (void)state;
-    for (size_t i = 0; i < M * N; i++)
-        c[i] = 1;
-    attn_gemm_dims dims = {M, N, K, K, K, N, .transpose_b = true};
-    attn_kernels_gemm(c, a.f.data, b.f.data, &dims, 2);
-    for (size_t i = 0; i < M; i++)
-        for (size_t j = 0; j < N; j++) {
-            double x = 2;
-            for (size_t p = 0; p < K; p++)
-                x += a.d[i * K + p] * b.d[j * K + p];
-            near((double)c[i * N + j], x, 1, 1e-6);
-        }
-    numbers_free(&a), numbers_free(&b);
-}
-
 static void test_choice(void **state) {
     attn_error err = {ATTN_OK, "", ""};
     attn_isa isa;
@@ -542,7 +522,7 @@ int main(void) {
         cmocka_unit_test(test_parts_of_tiles), cmocka_unit_test(test_few_rows),
         cmocka_unit_test(test_weights),        cmocka_unit_test(test_settle),
         cmocka_unit_test(test_back),           cmocka_unit_test(test_reach),
-        cmocka_unit_test(test_gemm),           cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
