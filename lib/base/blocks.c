@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 
 #include "attn/memory.h"
+#include "attn/pool.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { KEPT_MOST = 0, MAPPED_LEAST = INT_MAX };
@@ -30,6 +31,7 @@ enum { BLOCK_LEAST = 1 << 14, LEAST_BITS = 14, CLASSES = 8 * 14 + 2 };
 /* In front of every block. */
 typedef struct block {
     size_t size;                 /* usable bytes behind it */
+    int64_t since_ns;            /* while kept: attn_now_ns() when it was freed */
     struct block *newer, *older; /* while kept: of all */
     struct block *next, **link;  /* while kept: of its class */
 } block;
@@ -88,6 +90,7 @@ static void put_in(block *b, size_t class) {
         b->next->link = &b->next;
     kept.classes[class] = b;
     b->newer = NULL;
+    b->since_ns = attn_now_ns();
     b->older = kept.newest;
     *(b->older ? &b->older->newer : &kept.oldest) = b;
     kept.newest = b;
@@ -121,15 +124,19 @@ static void block_free(block *b) {
         free(b);
 }
 
-/* Take out kept blocks, oldest first, until at most `most` bytes are kept; a list by `next`. */
+/* The oldest of the kept blocks is taken out, and put in front of a list by `next`. */
+static void take_oldest(block **list) {
+    block *b = kept.oldest;
+    take_out(b);
+    b->next = *list;
+    *list = b;
+}
+
+/* Take out kept blocks, oldest first, until at most `most` bytes are kept. */
 static block *shrink(size_t most) {
     block *out = NULL;
-    while (kept.bytes > most) {
-        block *b = kept.oldest;
-        take_out(b);
-        b->next = out;
-        out = b;
-    }
+    while (kept.bytes > most)
+        take_oldest(&out);
     return out;
 }
 
@@ -218,9 +225,12 @@ size_t attn_block_size(const void *p) {
     return ((const block *)(const void *)((const char *)p - ATTN_ALIGN))->size;
 }
 
-void attn_block_trim(void) {
+void attn_block_trim(int64_t kept_ns) {
+    block *out = NULL;
+    const int64_t by = attn_now_ns() - kept_ns;
     pthread_mutex_lock(&kept.mutex);
-    block *out = shrink(0);
+    while (kept.oldest && kept.oldest->since_ns <= by)
+        take_oldest(&out);
     pthread_mutex_unlock(&kept.mutex);
     free_all(out);
 }

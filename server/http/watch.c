@@ -18,7 +18,7 @@
 #include "runs.h"
 
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
-#define REST_NS 2000000000 /* of quiet, after which the library's kept memory goes back */
+#define KEPT_NS 2000000000 /* after which memory that the library keeps goes back */
 
 typedef struct gone_list {
     srv_exchange **items;
@@ -188,8 +188,7 @@ static bool nap(srv_daemon *d, long ns) {
 
 static void *watcher(void *argument) {
     srv_daemon *d = argument;
-    bool busy = false, trimmed = true;
-    int64_t worked_ns = 0;
+    bool busy = false;
     while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
         gone_list gone = {0};
         busy = look_at_links(d, &gone);
@@ -197,13 +196,7 @@ static void *watcher(void *argument) {
         if (!d->is_ops) {
             answer_late(d);
             srv_runs_tick(d->app->runs);
-        }
-        if (busy) {
-            worked_ns = attn_now_ns();
-            trimmed = false;
-        } else if (!trimmed && attn_now_ns() - worked_ns > REST_NS) {
-            attn_block_trim();
-            trimmed = true;
+            attn_block_trim(KEPT_NS);
         }
     }
     return NULL;

@@ -38,7 +38,7 @@ def test_memory_is_bounded(start):
     daemon = start("--memory-bytes", str(64 << 20))
     body = {"weights": {"shape": [36, 40, 40], "random": "uniform"}, "figure": {"scale": 4}}
     reply = daemon.post(HEATMAPS, body, headers=PNG)
-    assert reply.status_code == 413 and reply.json()["limit"]["setting"] == "max_request_bytes", reply.text
+    assert reply.status_code == 413 and reply.json()["limit"]["setting"] == "memory_bytes", reply.text
     assert daemon.post(HEATMAPS, {"weights": [[0.5, 0.5]]}, headers=PNG).status_code == 200
 
 

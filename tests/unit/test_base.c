@@ -327,7 +327,7 @@ static void test_the_largest_kept_block(void **state) {
 
 static void test_blocks_are_kept(void **state) {
     (void)state;
-    attn_block_trim();
+    attn_block_trim(0);
     const size_t sizes[] = {0, 1, 64, 16383, 16384, 16385, 100000, 1 << 20, (1 << 25) + 1};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char *p = attn_block_take(sizes[i]);
@@ -340,7 +340,7 @@ static void test_blocks_are_kept(void **state) {
     }
     attn_block_give(NULL);
     assert_null(attn_block_take(SIZE_MAX));
-    attn_block_trim();
+    attn_block_trim(0);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     for (size_t size = (size_t)1 << 13; size <= (size_t)1 << 28; size *= 2) /* around each class */
         for (size_t more = 0; more <= 1; more++) {
@@ -359,7 +359,10 @@ static void test_blocks_are_kept(void **state) {
     assert_ptr_equal(attn_block_take(99000), first);
     attn_block_give(first);
     attn_block_give(second);
-    attn_block_trim();
+    attn_block_trim((int64_t)3600e9); /* not kept for so long yet */
+    assert_ptr_equal(attn_block_take(100000), second);
+    attn_block_give(second);
+    attn_block_trim(0);
     char *third = attn_block_take(100000), *fourth = attn_block_take(100000);
     first = attn_block_take(100000), second = attn_block_take(100000);
     const size_t step = attn_block_size(first);
@@ -373,7 +376,7 @@ static void test_blocks_are_kept(void **state) {
     assert_ptr_equal(attn_block_take(2 * step), large);
     attn_block_give(large);
     attn_block_limit(SIZE_MAX);
-    attn_block_trim();
+    attn_block_trim(0);
 #endif
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,7 +27,8 @@ void attn_set_allocator(void *(*take)(size_t size), void (*give)(void *p));
 void *attn_block_take(size_t size);
 void attn_block_give(void *p);         /* NULL is fine */
 size_t attn_block_size(const void *p); /* usable bytes, at least what was asked for */
-void attn_block_trim(void);            /* free what is kept */
+/* Free what has been kept for so long, in nanoseconds; 0: all. */
+void attn_block_trim(int64_t kept_ns);
 /* Keep freed blocks only while they and the blocks in use, small ones aside, take at most this many
  * bytes. Default: no limit. Any thread. */
 void attn_block_limit(size_t total);
