@@ -100,16 +100,25 @@ static attn_kernels copy(const attn_kernels *base, attn_isa isa, const char *nam
     return k;
 }
 
+/* What makes a table is compiled for the table's instruction set: only where the processor has it.
+ */
 static void make_tables(void) {
+    __builtin_cpu_init();
     made.fast_ref = made.bf16_ref = attn_kernels_ref;
     attn_kernels_round_ref(&made.fast_ref, ATTN_PRECISION_FAST);
     attn_kernels_round_ref(&made.bf16_ref, ATTN_PRECISION_BF16);
-    made.bf16_avx2 = attn_kernels_avx2;
-    attn_kernels_round_avx2(&made.bf16_avx2);
-    made.bf16_avx512 = attn_kernels_avx512;
-    attn_kernels_round_avx512(&made.bf16_avx512);
-    made.pairs_avx512 = copy(&attn_kernels_avx512, ATTN_ISA_AVX512, "avx512_bf16");
-    attn_kernels_tiles_avx512bf16(&made.pairs_avx512, ATTN_PRECISION_BF16);
+    if (has_avx2()) {
+        made.bf16_avx2 = attn_kernels_avx2;
+        attn_kernels_round_avx2(&made.bf16_avx2);
+    }
+    if (has_avx512()) {
+        made.bf16_avx512 = attn_kernels_avx512;
+        attn_kernels_round_avx512(&made.bf16_avx512);
+    }
+    if (has_avx512bf16()) {
+        made.pairs_avx512 = copy(&attn_kernels_avx512, ATTN_ISA_AVX512, "avx512_bf16");
+        attn_kernels_tiles_avx512bf16(&made.pairs_avx512, ATTN_PRECISION_BF16);
+    }
     for (int p = 0; attn_kernels_vector() && p < ATTN_PRECISION_COUNT; p++) {
         made.amx[p] = copy(attn_kernels_vector(), ATTN_ISA_AMX, names[ATTN_ISA_AMX]);
         if (native_tiles() == TILES_NATIVE)
