@@ -12,6 +12,7 @@ static const struct {
     {"corpus", srv_command_corpus, "print sentence pairs with their alignments"},
     {"train", srv_command_train, "train a model on them"},
     {"score", srv_command_score, "BLEU and alignment error of a trained model"},
+    {"experiment", srv_command_experiment, "run an experiment on attention, or list them"},
 };
 
 srv_command_run *srv_command_find(const char *name) {

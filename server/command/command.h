@@ -38,6 +38,6 @@ srv_command_run *srv_command_find(const char *name);
 /* Names with a line about each, for --help. */
 void srv_command_print_all(void);
 
-srv_command_run srv_command_corpus, srv_command_train, srv_command_score;
+srv_command_run srv_command_corpus, srv_command_train, srv_command_score, srv_command_experiment;
 
 #endif

@@ -5,6 +5,7 @@
 #include "analysis.h"
 #include "attention.h"
 #include "corpus.h"
+#include "experiments.h"
 #include "figure.h"
 #include "forms.h"
 #include "gradients.h"

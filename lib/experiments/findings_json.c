@@ -1,0 +1,168 @@
+/* Findings as one JSON object. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "experiments/lab.h"
+
+static void put_text(attn_text *to, const char *text) {
+    if (!text) {
+        attn_text_add(to, "null");
+        return;
+    }
+    attn_text_add(to, "\"");
+    for (const char *p = text; *p; p++)
+        if (*p == '"' || *p == '\\')
+            attn_text_add(to, "\\%c", *p);
+        else if ((unsigned char)*p < 0x20)
+            attn_text_add(to, "\\u%04x", (unsigned)*p);
+        else
+            attn_text_add(to, "%c", *p);
+    attn_text_add(to, "\"");
+}
+
+/* The shortest of the usual lengths that reads back to the same number. */
+static void put_number(attn_text *to, double x) {
+    char text[32];
+    if (!isfinite(x)) {
+        attn_text_add(to, "null");
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x)
+            break;
+    }
+    attn_text_add(to, "%s", text);
+}
+
+static void put_single(attn_text *to, float x) {
+    char text[32];
+    if (!isfinite(x)) {
+        attn_text_add(to, "null");
+        return;
+    }
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)x);
+        if (strtof(text, NULL) == x)
+            break;
+    }
+    attn_text_add(to, "%s", text);
+}
+
+static void put_texts(attn_text *to, const char *key, const char *const *texts, size_t n) {
+    attn_text_add(to, ",\"%s\":", key);
+    if (!texts) {
+        attn_text_add(to, "null");
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        attn_text_add(to, i ? "," : "[");
+        put_text(to, texts[i]);
+    }
+    attn_text_add(to, "]");
+}
+
+static void put_table(attn_text *to, const attn_table *table) {
+    attn_text_add(to, "{\"title\":");
+    put_text(to, table->title);
+    attn_text_add(to, ",\"columns\":[");
+    for (size_t c = 0; c < table->column_count; c++) {
+        attn_text_add(to, "%s{\"name\":", c ? "," : "");
+        put_text(to, table->columns[c].name);
+        attn_text_add(to, ",\"unit\":");
+        put_text(to, table->columns[c].unit);
+        attn_text_add(to, ",\"measured\":%s}", table->columns[c].measured ? "true" : "false");
+    }
+    attn_text_add(to, "],\"rows\":[");
+    for (size_t r = 0; r < table->row_count; r++) {
+        attn_text_add(to, r ? "],[" : "[");
+        for (size_t c = 0; c < table->column_count; c++) {
+            const attn_entry *entry = &table->entries[r * table->column_count + c];
+            attn_text_add(to, c ? "," : "");
+            if (table->columns[c].decimals < 0)
+                put_text(to, entry->text);
+            else
+                put_number(to, entry->number);
+        }
+    }
+    attn_text_add(to, table->row_count ? "]]}" : "]}");
+}
+
+static void put_curves(attn_text *to, const attn_figure_curves *curves) {
+    put_texts(to, "panels", curves->titles, curves->panels);
+    attn_text_add(to, ",\"curves\":[");
+    for (size_t i = 0; i < curves->count; i++) {
+        const attn_figure_curve *c = &curves->items[i];
+        attn_text_add(to, "%s{\"panel\":%zu,\"name\":", i ? "," : "", c->panel);
+        put_text(to, c->name);
+        for (int axis = 0; axis < 2; axis++) {
+            attn_text_add(to, axis ? "],\"y\":[" : ",\"x\":[");
+            for (size_t k = 0; k < c->n; k++) {
+                attn_text_add(to, k ? "," : "");
+                put_number(to, axis ? c->y[k] : c->x[k]);
+            }
+        }
+        attn_text_add(to, "]}");
+    }
+    attn_text_add(to, "]");
+}
+
+static void put_heat(attn_text *to, const attn_figure_heat *heat) {
+    put_texts(to, "panels", heat->titles, heat->count);
+    put_texts(to, "rows", heat->row_labels, heat->row_count);
+    put_texts(to, "columns", heat->col_labels, heat->col_count);
+    attn_text_add(to, ",\"cells\":[");
+    for (size_t m = 0; m < heat->count; m++) {
+        const attn_heatmap *map = &heat->maps[m];
+        attn_text_add(to, m ? ",[" : "[");
+        for (size_t r = 0; r < map->shape[0]; r++)
+            for (size_t c = 0; c < map->shape[1]; c++) {
+                attn_text_add(to, c ? "," : r ? "],[" : "[");
+                put_single(to, map->max[r * map->shape[1] + c]);
+            }
+        attn_text_add(to, "]]");
+    }
+    attn_text_add(to, "]");
+}
+
+static void put_picture(attn_text *to, const attn_picture *picture) {
+    attn_text_add(to, "{\"name\":");
+    put_text(to, picture->name);
+    attn_text_add(to, ",\"kind\":\"%s\",\"title\":", picture->heat.count ? "heatmaps" : "curves");
+    put_text(to, picture->options.title);
+    attn_text_add(to, ",\"x_label\":");
+    put_text(to, picture->options.x_label);
+    attn_text_add(to, ",\"y_label\":");
+    put_text(to, picture->options.y_label);
+    if (picture->heat.count)
+        put_heat(to, &picture->heat);
+    else
+        put_curves(to, &picture->curves);
+    attn_text_add(to, "}");
+}
+
+void attn_findings_json(const attn_findings *findings, attn_text *to) {
+    const attn_experiment *about = findings->experiment;
+    attn_text_add(to, "{\"experiment\":\"%s\",\"title\":", about->name);
+    put_text(to, about->title);
+    attn_text_add(to, ",\"settings\":{");
+    for (size_t i = 0; i < about->setting_count; i++) {
+        attn_text_add(to, "%s\"%s\":", i ? "," : "", about->settings[i].name);
+        put_number(to, findings->values[i]);
+    }
+    attn_text_add(to, "},\"tables\":[");
+    for (size_t i = 0; i < findings->table_count; i++) {
+        attn_text_add(to, i ? "," : "");
+        put_table(to, &findings->tables[i]);
+    }
+    attn_text_add(to, "],\"pictures\":[");
+    for (size_t i = 0; i < findings->picture_count; i++) {
+        attn_text_add(to, i ? "," : "");
+        put_picture(to, &findings->pictures[i]);
+    }
+    attn_text_add(to, "],\"closing\":");
+    put_text(to, findings->closing);
+    attn_text_add(to, "}\n");
+}

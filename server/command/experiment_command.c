@@ -1,0 +1,203 @@
+/* `attnd experiment`: the list of experiments, or one of them run, printed and written. */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command/experiment_files.h"
+#include "command/train_run.h"
+#include "embedded.h"
+
+enum { OPTIONS = ATTN_EXPERIMENT_SETTINGS + 8, STOPPED = 130, BAR = 24 };
+
+typedef struct wishes {
+    const attn_experiment *experiment;
+    double values[ATTN_EXPERIMENT_SETTINGS];
+    const char *out, *model;
+    size_t threads;
+    bool full, quiet;
+} wishes;
+
+/* What the bar shows; `line` is what the run said last. */
+typedef struct show {
+    bool bar, drawn;
+    int percent;
+    char line[128];
+} show;
+
+static atomic_int stop_asked;
+
+static void ask_to_stop(int number) {
+    (void)number;
+    atomic_store(&stop_asked, 1);
+}
+
+static void watch_signals(void) {
+    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void clear(show *s) {
+    if (s->drawn)
+        fputs("\r\033[K", stderr);
+    s->drawn = false;
+}
+
+static void draw(show *s) {
+    fputs("\r\033[K[", stderr);
+    for (int i = 0; i < BAR; i++)
+        fputs(i < BAR * s->percent / 100 ? "█" : "·", stderr);
+    fprintf(stderr, "] %d %%  %s", s->percent, s->line);
+    fflush(stderr);
+    s->drawn = true;
+}
+
+/* Without a terminal each line is told once, below the other. */
+static void progress(void *ctx, double done, const char *line) {
+    show *s = ctx;
+    const int percent = (int)(100 * done);
+    if (line)
+        snprintf(s->line, sizeof s->line, "%s", line);
+    if (s->bar && (line || percent != s->percent)) {
+        s->percent = percent;
+        draw(s);
+    } else if (!s->bar && line) {
+        fprintf(stderr, "%3d %%  %s\n", percent, line);
+    }
+}
+
+static int print_list(void) {
+    puts("Experiments on attention: tables and what they say, pictures, a JSON file.\n\n"
+         "usage: attnd experiment NAME [options]        (attnd experiment NAME --help)\n");
+    for (size_t i = 0; attn_experiment_at(i); i++) {
+        const attn_experiment *e = attn_experiment_at(i);
+        printf("  %-14s %s\n", e->name, e->shows);
+    }
+    return 0;
+}
+
+static int unknown(const char *name) {
+    fprintf(stderr, "attnd experiment: there is no \"%.60s\"; there are", name);
+    for (size_t i = 0; attn_experiment_at(i); i++)
+        fprintf(stderr, "%s %s", i ? "," : "", attn_experiment_at(i)->name);
+    fputc('\n', stderr);
+    return 2;
+}
+
+/* The settings of the experiment, then what every run knows. */
+static void fill_table(wishes *w, srv_option table[OPTIONS]) {
+    const attn_experiment *e = w->experiment;
+    const srv_option common[] = {
+        {"full", SRV_OPTION_FLAG, &w->full, "the profile that takes longer"},
+        {"out", SRV_OPTION_TEXT, &w->out, "folder of NAME.json, NAME.svg and NAME.png"},
+        {"threads", SRV_OPTION_SIZE, &w->threads, "of the pool"},
+        {"quiet", SRV_OPTION_FLAG, &w->quiet, "no progress"},
+        {"model", SRV_OPTION_TEXT, &w->model, "file of `attnd train` to look into"},
+        {0}};
+    size_t n = 0;
+    for (; n < e->setting_count; n++)
+        table[n] =
+            (srv_option){e->settings[n].name, SRV_OPTION_NUMBER, &w->values[n], e->settings[n].doc};
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        if (!common[i].name || strcmp(common[i].name, "model") || e->wants_model)
+            table[n++] = common[i];
+}
+
+/* --full decides what the other options start from, so it is looked for first. */
+static int read_wishes(wishes *w, int argc, char **argv) {
+    srv_option table[OPTIONS];
+    for (int i = 1; i < argc; i++)
+        w->full = w->full || !strcmp(argv[i], "--full");
+    attn_experiment_values(w->experiment, w->full, w->values);
+    fill_table(w, table);
+    int code = srv_options_read(table, w->experiment->shows, argc, argv);
+    if (code)
+        return code;
+    attn_error err;
+    if (attn_experiment_check(w->experiment, w->values, &err)) {
+        fprintf(stderr, "attnd experiment %s: --%s %s\n", w->experiment->name, err.where, err.text);
+        return 3;
+    }
+    return 0;
+}
+
+static attn_status open_model(const wishes *w, srv_model_file *file, attn_experiment_hooks *hooks,
+                              attn_error *err) {
+    attn_status status = ATTN_OK;
+    const srv_file *f = srv_embedded;
+    while (!*w->model && f->name && strcmp(f->name, "models/en-fr.safetensors"))
+        f++;
+    status = *w->model ? srv_model_open(w->model, false, file, err)
+             : f->name ? srv_model_read(f->data, f->size, false, file, err)
+                       : attn_fail(err, ATTN_EARG, "model", "none is built in");
+    if (status)
+        return status;
+    hooks->model = file->model, hooks->source = file->source, hooks->target = file->target;
+    if (!srv_scores_corpus(file, &hooks->corpus) || hooks->corpus.task != ATTN_EN_FR)
+        return attn_fail(err, ATTN_EARG, "model", "must be trained on the task en-fr");
+    return ATTN_OK;
+}
+
+static int report(const wishes *w, const attn_findings *findings) {
+    attn_error err;
+    attn_arena *arena = attn_arena_new((size_t)1 << 30);
+    attn_text text = {.arena = arena};
+    if (arena)
+        attn_findings_print(findings, &text);
+    if (!arena || text.failed) {
+        fputs("attnd experiment: not enough memory\n", stderr);
+        attn_arena_free(arena);
+        return 1;
+    }
+    fwrite(text.data, 1, text.size, stdout);
+    attn_arena_free(arena);
+    return srv_experiment_write(w->out, findings, w->quiet ? NULL : stderr, &err)
+               ? srv_command_fail(w->experiment->name, &err)
+               : 0;
+}
+
+static int run(const wishes *w, attn_arena *arena, attn_pool *pool) {
+    const attn_control control = {0, &stop_asked};
+    show shown = {.bar = isatty(STDERR_FILENO)};
+    attn_experiment_hooks hooks = {
+        .progress = w->quiet ? NULL : progress, .ctx = &shown, .control = &control, .pool = pool};
+    srv_model_file file = {0};
+    attn_findings findings;
+    attn_error err;
+    watch_signals();
+    attn_status status = w->experiment->wants_model ? open_model(w, &file, &hooks, &err) : ATTN_OK;
+    if (!status)
+        status = attn_experiment_run(w->experiment, w->values, &hooks, arena, &findings, &err);
+    clear(&shown);
+    int code = status == ATTN_ECANCELED ? STOPPED
+               : status                 ? srv_command_fail(w->experiment->name, &err)
+                                        : report(w, &findings);
+    srv_model_close(&file);
+    return code;
+}
+
+int srv_command_experiment(int argc, char **argv) {
+    wishes w = {.out = ".", .model = "", .threads = 1};
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+        return print_list();
+    w.experiment = attn_experiment_find(argv[1]);
+    if (!w.experiment)
+        return unknown(argv[1]);
+    char name[64];
+    snprintf(name, sizeof name, "experiment %s", argv[1]);
+    argv[1] = name;
+    int code = read_wishes(&w, argc - 1, argv + 1);
+    if (code)
+        return code - 1;
+    attn_arena *arena = attn_arena_new(attn_experiment_bytes(w.experiment, w.values));
+    attn_pool *pool = w.threads > 1 ? attn_pool_new(w.threads) : NULL;
+    if (!arena || (w.threads > 1 && !pool)) {
+        fputs("attnd experiment: not enough memory or threads\n", stderr);
+        code = 1;
+    } else {
+        code = run(&w, arena, pool);
+    }
+    attn_pool_free(pool);
+    attn_arena_free(arena);
+    return code;
+}
