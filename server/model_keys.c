@@ -6,6 +6,12 @@
 
 #include "model_keys.h"
 
+const char *const srv_model_architectures[] = {"seq2seq", NULL};
+const char *const srv_model_attentions[] = {"multihead", "dot",     "additive", "general", "concat",
+                                            "local",     "strided", "none",     NULL};
+const char *const srv_model_positions[] = {"sinusoidal", "learned", "relative", "shaw",
+                                           "alibi",      "none",    NULL};
+
 #define MEMBER(name, kind)                                                                         \
     { #name, offsetof(attn_model_config, name), kind }
 

@@ -5,6 +5,7 @@
 
 #include "app.h"
 #include "handlers.h"
+#include "model_keys.h"
 #include "models_call.h"
 
 typedef struct body {
@@ -16,11 +17,6 @@ typedef struct body {
     srv_strings source_words, target_words;
 } body;
 
-static const char *const architectures[] = {"seq2seq", NULL};
-static const char *const attentions[] = {"multihead", "dot",     "additive", "general", "concat",
-                                         "local",     "strided", "none",     NULL};
-static const char *const positions[] = {"sinusoidal", "learned", "relative", "shaw",
-                                        "alibi",      "none",    NULL};
 static const char *const paddings[] = {"respect", "read", NULL};
 static const char *const languages[] = {"english", "french", NULL};
 static const char *const origins[] = {"embedded", "file", "made"};
@@ -37,14 +33,14 @@ static const char *const origins[] = {"embedded", "file", "made"};
     }
 
 const srv_field srv_models_fields[] = {
-    CHOICE_ROW(architecture, architectures,
+    CHOICE_ROW(architecture, srv_model_architectures,
                "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
                "attention across."),
-    CHOICE_ROW(attention, attentions,
+    CHOICE_ROW(attention, srv_model_attentions,
                "How the decoder looks at the source: multihead (default), dot, additive, general, "
                "concat, local (within radius), strided (every stride-th and within radius) or "
                "none."),
-    CHOICE_ROW(positions, positions,
+    CHOICE_ROW(positions, srv_model_positions,
                "sinusoidal (default), learned, relative, shaw, alibi or none."),
     CHOICE_ROW(padding, paddings,
                "respect (default): the encoder's LSTM stops at the end of each sequence; read: it "

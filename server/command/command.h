@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "attn/attn.h"
+#include "wire/fields.h"
 
 typedef enum srv_option_kind {
     SRV_OPTION_FLAG,   /* bool: no value */
@@ -27,6 +28,10 @@ typedef struct srv_option {
 /* Fill the table's variables from --name value and --name=value. 0: go on; else leave with this
  * code - 1 (so 1 after --help, 3 after a fault that was said on stderr). */
 int srv_options_read(const srv_option *table, const char *about, int argc, char **argv);
+/* The same with the rows of a field table before them, whose struct at `base` holds the defaults;
+ * a "_" of a field's name is a "-" here. */
+int srv_options_read_fields(const srv_field *fields, void *base, const srv_option *table,
+                            const char *about, int argc, char **argv);
 
 /* Say an error of the library on stderr; returns the exit code 1. */
 int srv_command_fail(const char *command, const attn_error *err);

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "command/experiment_files.h"
-#include "command/train_run.h"
+#include "command/train_command.h"
 #include "embedded.h"
 
 enum { OPTIONS = ATTN_EXPERIMENT_SETTINGS + 8, STOPPED = 130, BAR = 24 };

@@ -1,7 +1,7 @@
 /* `attnd score`: how good a trained model is on held-out sentences of its corpus. */
 #include <string.h>
 
-#include "command/train_run.h"
+#include "command/train_command.h"
 
 typedef struct wishes {
     const char *model, *format;

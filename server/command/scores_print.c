@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "command/train_run.h"
+#include "command/train_command.h"
 
 static double best_head(const attn_model_scores *s, size_t *which) {
     double best = attn_alignment_error(&s->heads[0]);

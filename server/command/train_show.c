@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "command/train_run.h"
+#include "command/train_command.h"
 
 enum { BAR = 24 };
 
@@ -25,7 +25,7 @@ static void print_numbers(FILE *to, const attn_training_progress *now) {
     fputs(" left", to);
 }
 
-static void draw(srv_train_run *run, const attn_training_progress *now) {
+static void draw(srv_train_command *command, const attn_training_progress *now) {
     size_t full = now->steps ? (size_t)(BAR * now->step / now->steps) : BAR;
     fputs("\r\033[K[", stderr);
     for (size_t i = 0; i < BAR; i++)
@@ -33,13 +33,13 @@ static void draw(srv_train_run *run, const attn_training_progress *now) {
     fputs("] ", stderr);
     print_numbers(stderr, now);
     fflush(stderr);
-    run->drawn = true;
+    command->drawn = true;
 }
 
-void srv_train_clear(srv_train_run *run) {
-    if (run->drawn)
+void srv_train_clear(srv_train_command *command) {
+    if (command->drawn)
         fputs("\r\033[K", stderr);
-    run->drawn = false;
+    command->drawn = false;
 }
 
 static void log_line(FILE *to, const attn_training_progress *now) {
@@ -54,16 +54,16 @@ static void log_line(FILE *to, const attn_training_progress *now) {
 }
 
 void srv_train_show(void *ctx, const attn_training_progress *now) {
-    srv_train_run *run = ctx;
-    if (now->evaluated && run->log)
-        log_line(run->log, now);
-    if (run->wishes->quiet)
+    srv_train_command *command = ctx;
+    if (now->evaluated && command->log)
+        log_line(command->log, now);
+    if (command->quiet)
         return;
     if (now->evaluated) {
-        srv_train_clear(run);
+        srv_train_clear(command);
         print_numbers(stderr, now);
         fputc('\n', stderr);
     }
-    if (run->bar)
-        draw(run, now);
+    if (command->bar)
+        draw(command, now);
 }

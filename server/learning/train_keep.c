@@ -1,10 +1,11 @@
 /* Checkpoints: a model file with the moments, the best values and the counters besides. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "command/train_run.h"
+#include "learning/train_run.h"
 
 enum { COUNTERS = 6, CORPUS_KEYS = 7, NUMBER_TEXT = 40 };
 
@@ -15,7 +16,7 @@ typedef struct corpus_texts {
 
 /* What the model learnt from, so that it can be scored on the same again. */
 static void describe_corpus(const srv_train_run *run, corpus_texts *out) {
-    const attn_corpus_options *o = &run->wishes->corpus;
+    const attn_corpus_options corpus = srv_train_corpus(&run->wishes), *o = &corpus;
     static const char *const keys[CORPUS_KEYS] = {
         "corpus.task",    "corpus.large", "corpus.seed",   "corpus.shortest",
         "corpus.longest", "corpus.skew",  "corpus.symbols"};
@@ -32,11 +33,13 @@ static void describe_corpus(const srv_train_run *run, corpus_texts *out) {
 }
 
 attn_status srv_train_keep_best(srv_train_run *run, attn_error *err) {
+    if (!*run->out)
+        return ATTN_OK;
     corpus_texts corpus;
     describe_corpus(run, &corpus);
     srv_model_extras extras = {NULL, 0, corpus.rows, CORPUS_KEYS + 1};
     bool found = run->state.best_loss < (double)INFINITY;
-    return srv_model_write(run->wishes->out, run->file.model, found ? run->state.best : NULL,
+    return srv_model_write(run->out, run->file.model, found ? run->state.best : NULL,
                            run->file.source, run->file.target, &extras, err);
 }
 
@@ -44,8 +47,9 @@ static const char *const counters[COUNTERS] = {"training.step",      "training.s
                                                "training.epoch",     "training.batch",
                                                "training.best_step", "training.waited"};
 
-attn_status srv_train_keep(void *ctx, const attn_training_state *s, attn_error *err) {
-    srv_train_run *run = ctx;
+attn_status srv_train_keep(srv_train_run *run, const attn_training_state *s, attn_error *err) {
+    if (!*run->checkpoint)
+        return ATTN_OK;
     const uint64_t values[COUNTERS] = {s->step,  s->settled,   s->epoch,
                                        s->batch, s->best_step, s->waited};
     char texts[COUNTERS + 1][NUMBER_TEXT];

@@ -1,0 +1,85 @@
+/* The table of a training run's wishes: its names are the library's, its defaults too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "learning/train_wishes.h"
+
+static const srv_field *row(const char *name) {
+    const srv_field *f = srv_train_fields;
+    while (f->name && strcmp(f->name, name) != 0)
+        f++;
+    return f->name ? f : NULL;
+}
+
+static void test_names_are_those_of_the_library(void **state) {
+    (void)state;
+    const char *const *architectures = row("architecture")->choices,
+                      *const *attentions = row("attention")->choices,
+                      *const *positions = row("positions")->choices;
+    for (int i = 0; i <= ATTN_MODEL_ARCHITECTURES; i++)
+        if (i < ATTN_MODEL_ARCHITECTURES)
+            assert_string_equal(architectures[i], attn_model_architecture_name(i));
+        else
+            assert_null(architectures[i]);
+    for (int i = 0; i <= ATTN_MODEL_ATTENTIONS; i++)
+        if (i < ATTN_MODEL_ATTENTIONS)
+            assert_string_equal(attentions[i], attn_model_attention_name(i));
+        else
+            assert_null(attentions[i]);
+    for (int i = 0; i <= ATTN_MODEL_POSITIONS; i++)
+        if (i < ATTN_MODEL_POSITIONS)
+            assert_string_equal(positions[i], attn_model_positions_name(i));
+        else
+            assert_null(positions[i]);
+    for (int i = 0; row("task")->choices[i]; i++)
+        assert_string_equal(row("task")->choices[i], attn_task_name((attn_task)i));
+    for (int i = 0; row("schedule")->choices[i]; i++)
+        assert_string_equal(row("schedule")->choices[i], attn_schedule_name((attn_schedule)i));
+}
+
+static void test_defaults_are_within_their_ranges(void **state) {
+    srv_train_wishes w;
+    (void)state;
+    srv_train_defaults(&w);
+    for (const srv_field *f = srv_train_fields; f->name; f++) {
+        const char *place = (const char *)&w + f->offset;
+        const double x = f->kind == SRV_INT    ? (double)*(const int64_t *)place
+                         : f->kind == SRV_REAL ? *(const double *)place
+                                               : f->min;
+        assert_true(x >= f->min && x <= f->max);
+    }
+    const attn_training_options got = srv_train_options(&w), want = attn_training_defaults();
+    assert_int_equal(got.steps, want.steps);
+    assert_int_equal(got.batch_tokens, want.batch_tokens);
+    assert_true(got.rate == want.rate && got.adam.beta2 == want.adam.beta2);
+    assert_int_equal(srv_train_config(&w).width, attn_model_defaults().width);
+}
+
+static void test_what_decides_is_said(void **state) {
+    srv_train_wishes w;
+    char one[SRV_TRAIN_TEXT], two[SRV_TRAIN_TEXT];
+    (void)state;
+    srv_train_defaults(&w);
+    srv_train_say(&w, one);
+    w.scored = 7, w.checkpoint_every = 9;
+    srv_train_say(&w, two);
+    assert_string_equal(one, two);
+    assert_non_null(strstr(one, "task=en-fr large=false"));
+    w.rate *= 1 + 1e-15;
+    srv_train_say(&w, two);
+    assert_string_not_equal(one, two);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_are_those_of_the_library),
+        cmocka_unit_test(test_defaults_are_within_their_ranges),
+        cmocka_unit_test(test_what_decides_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
