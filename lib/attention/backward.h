@@ -1,6 +1,7 @@
 /* The pass back: what its files share.
  *
  *   backward.c         the passes over blocks and tiles, in pieces
+ *   backward_memory.c  sizes, costs, what is taken before the passes
  *   backward_tile.c    one tile: weights again, gradients of its scores
  *   backward_tables.c  positions: gradients by distance, Shaw's tables
  *   backward_bias.c    bias tensors, summed over the axes that they broadcast
@@ -64,6 +65,9 @@ static inline double attn_back_cell(const attn_kernels *k, const void *row, size
     return k->elem == sizeof(float) ? (double)((const float *)row)[e] : ((const double *)row)[e];
 }
 
+/* Splits and memory of the passes with g->k, for this many lanes; false when out of memory. */
+bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena);
+
 /* Elements of the accumulators and packed rows of one block. */
 size_t attn_back_query_room(const attn_backward *g);
 size_t attn_back_out_room(const attn_backward *g);
@@ -105,10 +109,7 @@ attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, const attn
 attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradients *out,
                            attn_error *err);
 
-/* A dense, zeroed tensor of the result's type with t's shape. */
-attn_status attn_back_zeros(const attn_attention *a, const attn_tensor *t, attn_arena *arena,
-                            attn_tensor *out, attn_error *err);
-/* n doubles into element `at` … of such a tensor. */
+/* n doubles into element `at` … of a dense tensor of the result's type. */
 void attn_back_store(const attn_tensor *t, size_t at, const double *x, size_t n);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attention/backward.h"
+#include "attention/dense.h"
 
 typedef struct biases {
     const attn_backward *g;
@@ -81,7 +82,7 @@ static attn_status back_bias(const attn_backward *g, const attn_mask_part *part,
                              attn_error *err) {
     biases s = {.g = g, .part = part};
     size_t count;
-    attn_status status = attn_back_zeros(g->a, &part->layer->values, arena, out, err);
+    attn_status status = attn_dense_zeros(&part->layer->values, g->a->dims.result, arena, out, err);
     if (status != ATTN_OK)
         return status;
     if (!attn_tensor_count(out, &count) || !lay_out(&s, arena) ||

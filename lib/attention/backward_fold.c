@@ -12,16 +12,6 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
-attn_status attn_back_zeros(const attn_attention *a, const attn_tensor *t, attn_arena *arena,
-                            attn_tensor *out, attn_error *err) {
-    size_t count;
-    *out = attn_tensor_dense(NULL, a->dims.result, t->rank, t->dims);
-    if (!attn_tensor_count(out, &count) ||
-        !(out->data = attn_arena_zeroed(arena, count, attn_dtype_size(a->dims.result))))
-        return no_memory(err);
-    return ATTN_OK;
-}
-
 void attn_back_store(const attn_tensor *t, size_t at, const double *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (t->dtype == ATTN_F64)
@@ -111,16 +101,6 @@ static char *source_rows(const attn_backward *g, const side *s, attn_arena *aren
     return dense;
 }
 
-static void multiply(const attn_kernels *k, void *c, const void *a, const void *b,
-                     const attn_gemm_dims *dims) {
-    if (!dims->M || !dims->N)
-        return;
-    if (k->elem == sizeof(float))
-        attn_kernels_gemm(c, a, b, dims, 0);
-    else
-        attn_kernels_gemm_f64(c, a, b, dims, 0);
-}
-
 /* The gradient of the parameter that a map was cut from: the same member of out->score. */
 static attn_tensor *member(const attn_backward *g, const attn_tensor *from, attn_gradients *out) {
     return (attn_tensor *)(void *)((char *)&out->score +
@@ -141,15 +121,19 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
         dx = attn_arena_zeroed(arena, count, k->elem);
     if (!x || !w || !dw || !dx || rows > INT32_MAX)
         return no_memory(err);
-    attn_status status = to->rank ? ATTN_OK : attn_back_zeros(g->a, s->from, arena, to, err);
+    attn_status status =
+        to->rank ? ATTN_OK : attn_dense_zeros(s->from, g->a->dims.result, arena, to, err);
     if (status != ATTN_OK)
         return status;
     if (rows) {
-        multiply(k, dw, s->grads, x,
-                 &(attn_gemm_dims){
-                     .M = A, .N = E, .K = rows, .lda = A, .ldb = E, .ldc = E, .transpose_a = true});
-        multiply(k, dx, s->grads, w,
-                 &(attn_gemm_dims){.M = rows, .N = E, .K = A, .lda = A, .ldb = E, .ldc = E});
+        attn_kernels_gemm_elements(
+            k->elem, dw, s->grads, x,
+            &(attn_gemm_dims){
+                .M = A, .N = E, .K = rows, .lda = A, .ldb = E, .ldc = E, .transpose_a = true},
+            0);
+        attn_kernels_gemm_elements(
+            k->elem, dx, s->grads, w,
+            &(attn_gemm_dims){.M = rows, .N = E, .K = A, .lda = A, .ldb = E, .ldc = E}, 0);
     }
     for (size_t r = 0; r < A; r++)
         for (size_t e = 0; e < E; e++) {
@@ -165,7 +149,8 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
 static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *arena,
                              attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
-    attn_status status = attn_back_zeros(a, &a->in.score.b, arena, &out->score.b, err);
+    attn_status status =
+        attn_dense_zeros(&a->in.score.b, a->dims.result, arena, &out->score.b, err);
     for (size_t c = 0; c < s->width && status == ATTN_OK; c++) {
         double sum = 0;
         for (size_t r = 0; r < a->dims.B * s->heads * s->rows; r++)
@@ -208,7 +193,7 @@ static attn_status fold_keys(const attn_backward *g, const side *s, attn_tensor 
     const attn_attention_dims *d = &g->a->dims;
     attn_status status = fold(g, s, d->past, d->S - d->past, g->a->in.layout, to, arena, err);
     if (status == ATTN_OK && d->past)
-        status = attn_back_zeros(g->a, past_like, arena, past, err);
+        status = attn_dense_zeros(past_like, g->a->dims.result, arena, past, err);
     if (status == ATTN_OK && d->past)
         status = fold(g, s, 0, d->past, ATTN_BHLE, past, arena, err);
     return status;
@@ -244,12 +229,13 @@ attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradi
     side v = {.heads = d->Hkv, .rows = d->S, .grads = g->dvalue, .width = d->Ev};
     attn_tensor *key = in->key.rank ? &out->key : &out->query;
     attn_tensor *value = in->value.rank ? &out->value : key;
-    attn_status status =
-        q.grads ? attn_back_zeros(a, &in->query, arena, &out->query, err) : no_memory(err);
+    attn_status status = q.grads
+                             ? attn_dense_zeros(&in->query, a->dims.result, arena, &out->query, err)
+                             : no_memory(err);
     if (status == ATTN_OK && in->key.rank)
-        status = attn_back_zeros(a, &in->key, arena, &out->key, err);
+        status = attn_dense_zeros(&in->key, a->dims.result, arena, &out->key, err);
     if (status == ATTN_OK && in->value.rank)
-        status = attn_back_zeros(a, &in->value, arena, &out->value, err);
+        status = attn_dense_zeros(&in->value, a->dims.result, arena, &out->value, err);
     if (status == ATTN_OK && p->query_bias.rank)
         status = bias_back(g, &q, arena, out, err);
     if (status == ATTN_OK)

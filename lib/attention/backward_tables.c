@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "attention/backward.h"
+#include "attention/dense.h"
 
 static int64_t clip(int64_t distance, int64_t reach) {
     return distance < -reach ? -reach : distance > reach ? reach : distance;
@@ -151,7 +152,7 @@ static double *total(const attn_backward *g, size_t pieces, size_t offset, size_
 static attn_status store_total(const attn_backward *g, size_t pieces, size_t offset,
                                const attn_tensor *like, attn_arena *arena, attn_tensor *out,
                                attn_error *err) {
-    attn_status status = attn_back_zeros(g->a, like, arena, out, err);
+    attn_status status = attn_dense_zeros(like, g->a->dims.result, arena, out, err);
     size_t n;
     if (status == ATTN_OK && attn_tensor_count(like, &n) && pieces)
         attn_back_store(out, 0, total(g, pieces, offset, n), n);
@@ -166,7 +167,8 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
     const attn_position *p = &g->a->in.position;
     const bool slopes = p->kind == ATTN_POSITION_ALIBI;
     attn_tensor *to = slopes ? &out->slopes : &out->table;
-    attn_status status = attn_back_zeros(g->a, slopes ? &p->slopes : &p->table, arena, to, err);
+    attn_status status =
+        attn_dense_zeros(slopes ? &p->slopes : &p->table, g->a->dims.result, arena, to, err);
     for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++)
         for (size_t e = 0; e < g->entries; e++) {
             const size_t group = d->Hq / d->Hkv;

@@ -36,3 +36,13 @@ void *attn_dense_copy(const attn_tensor *t, attn_dtype dtype, attn_arena *arena)
     }
     return copy;
 }
+
+attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena *arena,
+                             attn_tensor *out, attn_error *err) {
+    size_t count;
+    *out = attn_tensor_dense(NULL, dtype, t->rank, t->dims);
+    if (!attn_tensor_count(out, &count) ||
+        !(out->data = attn_arena_zeroed(arena, count, attn_dtype_size(dtype))))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+    return ATTN_OK;
+}

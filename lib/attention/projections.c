@@ -1,4 +1,4 @@
-/* Linear projections around attention, through OpenBLAS. */
+/* Linear projections around attention. */
 #include <attn/projections.h>
 
 #include <string.h>
@@ -187,10 +187,7 @@ static attn_status product_piece(void *ctx, size_t index, size_t lane, attn_erro
     if (!n || !p->out || !p->in)
         return ATTN_OK;
     const void *x = p->x + first * p->in * p->elem;
-    if (p->elem == sizeof(float))
-        attn_kernels_gemm((float *)(void *)y, x, (const float *)(const void *)p->w, &dims, 1);
-    else
-        attn_kernels_gemm_f64((double *)(void *)y, x, (const double *)(const void *)p->w, &dims, 1);
+    attn_kernels_gemm_elements(p->elem, y, x, p->w, &dims, 1);
     return ATTN_OK;
 }
 

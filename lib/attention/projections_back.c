@@ -1,5 +1,5 @@
-/* Gradients of the projections: with y = x W^T + b, dx = dy W, dW = dy^T x, db = sum of dy. Dense
- * products through OpenBLAS, on the calling thread. */
+/* Gradients of the projections: with y = x W^T + b, dx = dy W, dW = dy^T x, db = sum of dy. On the
+ * calling thread. */
 #include <attn/gradients.h>
 
 #include <string.h>
@@ -12,25 +12,11 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
-/* A dense, zeroed tensor of t's shape. */
-static attn_status zeros(const attn_tensor *t, attn_dtype dtype, attn_arena *arena,
-                         attn_tensor *out, attn_error *err) {
-    size_t count;
-    *out = attn_tensor_dense(NULL, dtype, t->rank, t->dims);
-    if (!attn_tensor_count(out, &count) ||
-        !(out->data = attn_arena_zeroed(arena, count, attn_dtype_size(dtype))))
-        return no_memory(err);
-    return ATTN_OK;
-}
-
 static void multiply(attn_dtype dtype, void *c, const void *a, const void *b,
                      const attn_gemm_dims *dims, bool add) {
     if (!dims->M || !dims->N || !dims->K)
         return;
-    if (dtype == ATTN_F32)
-        attn_kernels_gemm(c, a, b, dims, add ? 1 : 0);
-    else
-        attn_kernels_gemm_f64(c, a, b, dims, add ? 1 : 0);
+    attn_kernels_gemm_elements(attn_dtype_size(dtype), c, a, b, dims, add ? 1 : 0);
 }
 
 static void sum_rows(const attn_tensor *dy, size_t rows, size_t width, attn_tensor *db) {
@@ -56,9 +42,9 @@ static attn_status back(const attn_tensor *x, const attn_tensor *w, const attn_t
     if (!attn_dense_rows(x, &rows) || rows > INT32_MAX || out > INT32_MAX || in > INT32_MAX)
         return attn_fail(err, ATTN_ELIMIT, "projections", "beyond what can be computed");
     const void *xs = attn_dense_copy(x, dtype, arena), *ws = attn_dense_copy(w, dtype, arena);
-    attn_status status = xs && ws ? zeros(w, dtype, arena, dw, err) : no_memory(err);
+    attn_status status = xs && ws ? attn_dense_zeros(w, dtype, arena, dw, err) : no_memory(err);
     if (status == ATTN_OK && b->rank)
-        status = zeros(b, dtype, arena, db, err);
+        status = attn_dense_zeros(b, dtype, arena, db, err);
     if (status != ATTN_OK)
         return status;
     multiply(
@@ -103,7 +89,7 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
         *grad = dense;
         return ATTN_OK;
     }
-    attn_status status = zeros(output, dtype, arena, grad, err);
+    attn_status status = attn_dense_zeros(output, dtype, arena, grad, err);
     if (status == ATTN_OK)
         status = back(output, &p->w_o, &p->b_o, &dense, arena, grad, &into->w_o, &into->b_o, err);
     return status;
@@ -143,7 +129,7 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
     for (int i = 0; i < 3 && status == ATTN_OK; i++) {
         grads[i]->rank = 0;
         if (sent[i]->rank)
-            status = zeros(sent[i], inner->query.dtype, arena, grads[i], err);
+            status = attn_dense_zeros(sent[i], inner->query.dtype, arena, grads[i], err);
     }
     for (int i = 0; i < 3 && status == ATTN_OK; i++) {
         attn_tensor x = *parts[i].x;

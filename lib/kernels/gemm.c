@@ -1,13 +1,20 @@
-/* The one user of cblas: large dense products, single-threaded, so that parallelism comes from the
- * pool. Its result for a row depends on the row's place, so attention proper does not use it.
+/* Dense products, single-threaded, so that parallelism comes from the pool. A table of floats has
+ * its own (gemm_table.c); the others go through OpenBLAS, and this is the one user of cblas.
  *
  * Debian's serial build (0.3.21) gives calls of two threads the same scratch, so with a build of
  * that kind they take turns, in the order they came. A turn is a block of the product of at most
- * TURN multiply-adds, some 20 ms, so that nobody waits long for a large one. */
+ * TURN multiply-adds, some 20 ms, so that nobody waits long for a large one.
+ *
+ *   c: [ rows that a turn allows, SIDE ]  =  sum over DEPTH terms at a time
+ *
+ * (Its builds with threads take no turns, but make one thread a processor when they are loaded,
+ * which turns 36 ms before it sleeps, and end the process where a container allows no threads.) */
 #include "kernels/gemm.h"
 
 #include <cblas.h>
 #include <pthread.h>
+
+#include "kernels/gemm_table.h"
 
 /* Blocks of c are SIDE columns wide, and as many rows high as a turn allows; sums are cut at DEPTH.
  * Packing again then costs a few hundredths of the arithmetic. */
@@ -106,10 +113,22 @@ static void run(const product *p) {
 
 void attn_kernels_gemm(float *c, const float *a, const float *b, const attn_gemm_dims *dims,
                        float beta) {
-    run(&(product){c, a, b, dims, (double)beta, sizeof *c});
+    const attn_kernels *k = attn_kernels_current();
+    if (k->elem == sizeof *c && dims->K)
+        attn_kernels_gemm_table(k, c, a, b, dims, beta);
+    else
+        run(&(product){c, a, b, dims, (double)beta, sizeof *c});
 }
 
 void attn_kernels_gemm_f64(double *c, const double *a, const double *b, const attn_gemm_dims *dims,
                            double beta) {
     run(&(product){c, a, b, dims, beta, sizeof *c});
+}
+
+void attn_kernels_gemm_elements(size_t elem, void *c, const void *a, const void *b,
+                                const attn_gemm_dims *dims, double beta) {
+    if (elem == sizeof(float))
+        attn_kernels_gemm(c, a, b, dims, (float)beta);
+    else
+        attn_kernels_gemm_f64(c, a, b, dims, beta);
 }

@@ -1,4 +1,4 @@
-/* Dense products through OpenBLAS. */
+/* Dense products: of floats by the chosen kernel table, of doubles through OpenBLAS. */
 #ifndef ATTN_GEMM_H
 #define ATTN_GEMM_H
 
@@ -11,10 +11,15 @@ typedef struct attn_gemm_dims {
 } attn_gemm_dims;
 
 /* c [M, N] = a [M, K] b [K, N] + beta c, all row-major. Any thread; runs on the calling thread
- * alone. Exactness: rows depend on M and their place (numerics of OpenBLAS). */
+ * alone. Exactness: with a table of floats a cell is a function of its row of a, its column of b
+ * and what it held; with OpenBLAS (doubles, and floats on the table `ref`) also of M and its place.
+ */
 void attn_kernels_gemm(float *c, const float *a, const float *b, const attn_gemm_dims *dims,
                        float beta);
 void attn_kernels_gemm_f64(double *c, const double *a, const double *b, const attn_gemm_dims *dims,
                            double beta);
+/* Either, by the bytes of an element, 4 or 8. */
+void attn_kernels_gemm_elements(size_t elem, void *c, const void *a, const void *b,
+                                const attn_gemm_dims *dims, double beta);
 
 #endif

@@ -1,5 +1,5 @@
 /* Dense products beside sums in double: every transposition, sizes beyond a block, no depth at all,
- * and several threads at a time. */
+ * cells alone, and several threads at a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 
 #include "attn/attn.h"
 #include "kernels/gemm.h"
+#include "kernels/kernels.h"
 
 enum { THREADS = 4, ROUNDS = 10000, CELLS = 300 };
 
@@ -60,6 +61,38 @@ static void test_products(void **state) {
     check_product(3, 4, 0, false, true);
 }
 
+/* With a table of floats, cells [i, i + M) x [j, j + N) computed alone are the whole product's, bit
+ * for bit; what c held before does not matter where beta is 0. */
+static void check_part(const float *whole, const float *a, const float *b, const attn_gemm_dims *of,
+                       size_t i, size_t j) {
+    attn_gemm_dims d = *of;
+    float *c = normal(d.M * d.ldc, 3);
+    d.M = of->M - i < 5 ? of->M - i : 5;
+    d.N = of->N - j < 37 ? of->N - j : 37;
+    for (size_t n = 0; n < of->M * d.ldc; n++)
+        c[n] = NAN;
+    attn_kernels_gemm(c, a + (d.transpose_a ? i : i * d.lda), b + (d.transpose_b ? j * d.ldb : j),
+                      &d, 0);
+    for (size_t r = 0; r < d.M; r++)
+        assert_memory_equal(c + r * d.ldc, whole + (i + r) * d.ldc + j, d.N * sizeof *c);
+    attn_free(c);
+}
+
+static void test_cells_alone(void **state) {
+    enum { M = 130, N = 300, K = 530 };
+    float *a = normal(M * K, 1), *b = normal(N * K, 2), *c = normal(M * N, 3);
+    (void)state;
+    for (int way = 0; attn_kernels_current()->elem == sizeof(float) && way < 4; way++) {
+        const bool transpose_a = way & 1, transpose_b = way & 2;
+        const attn_gemm_dims d = {
+            M, N, K, transpose_a ? M : K, transpose_b ? K : N, N, transpose_a, transpose_b};
+        attn_kernels_gemm(c, a, b, &d, 0);
+        for (size_t n = 0; n < 12; n++)
+            check_part(c, a, b, &d, attn_rng_bits(6, n) % M, attn_rng_bits(7, n) % N);
+    }
+    attn_free(a), attn_free(b), attn_free(c);
+}
+
 static void test_doubles(void **state) {
     const double a[2 * 3] = {1, 2, 3, 4, 5, 6}, b[2 * 3] = {1, 0, 1, 0, 1, 0};
     double c[4] = {1, 1, 1, 1};
@@ -100,6 +133,7 @@ static void test_threads_do_not_mix(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),
+        cmocka_unit_test(test_cells_alone),
         cmocka_unit_test(test_doubles),
         cmocka_unit_test(test_threads_do_not_mix),
     };

@@ -3,7 +3,7 @@
  *   head_h = attention(query W_q^T + b_q, key W_k^T + b_k, value W_v^T + b_v) on head h's columns
  *   output = concat(head_0, …) W_o^T + b_o         (Vaswani et al. 2017, section 3.2.2)
  *
- * Weights are laid out as torch.nn.Linear.weight: [out, in]. Products go through OpenBLAS, in
+ * Weights are laid out as torch.nn.Linear.weight: [out, in]. Products are split into
  * blocks of rows that depend on the shapes alone. */
 #ifndef ATTN_PROJECTIONS_H
 #define ATTN_PROJECTIONS_H

@@ -1,0 +1,131 @@
+/* Dense products of floats from a table's own kernels: those of attention's scores and gradients.
+ *
+ *                 keys columns of b, packed once for all rows of a
+ *           DEPTH [ panel | panel | … ]        128 KiB, which the second cache keeps
+ *          DEPTH
+ *   a rows [.......]  x  one panel (first cache)  ->  tile [rows, keys], added to c
+ *
+ * Rows of a are read where they lie, and a few rows meet the rows of a transposed b where those
+ * lie, as packing would cost more than the product. A transposed a is copied SHORT x rows at a
+ * time; its product is that of gradients, which reads tiles down their columns.
+ *
+ * A cell is beta c and one chain of fused multiply-adds for every DEPTH terms (SHORT of a
+ * transposed a), added up in order: a pure function of its row of a, its column of b and what it
+ * held. */
+#include "kernels/gemm_table.h"
+
+#include <assert.h>
+#include <attn/memory.h>
+#include <string.h>
+
+#include "kernels/pointwise.h"
+
+enum { DEPTH = 256, SHORT = 48, COLS = 128, ROWS = 48, FEW = 8, AHEAD = 4 };
+
+/* The part under way: n columns of c, `depth` terms of each sum. */
+typedef struct part {
+    const attn_kernels *k;
+    const attn_pointwise *rows;
+    const attn_gemm_dims *dims;
+    float *c;
+    const float *a, *b;
+    size_t n, depth;
+    float beta;
+} part;
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* c = beta c + a row of sums; what c holds does not matter where beta is 0. */
+static void add_row(const part *p, float *c, const float *sums) {
+    if (p->beta == 0) {
+        memcpy(c, sums, p->n * sizeof *c);
+        return;
+    }
+    if (p->beta != 1)
+        p->rows->scale(c, p->beta, p->n);
+    for (size_t j = 0; j < p->n; j += 16)
+        __builtin_prefetch(c + AHEAD * p->dims->ldc + j, 1);
+    p->rows->add(c, sums, p->n);
+}
+
+static void few_rows(const part *p) {
+    _Alignas(ATTN_ALIGN) float tile[FEW * COLS];
+    void *to[FEW];
+    const void *from[FEW];
+    for (size_t i = 0; i < p->dims->M; i++) {
+        to[i] = tile + i * COLS;
+        from[i] = p->a + i * p->dims->lda;
+    }
+    p->k->score_few(to, from, p->dims->M, p->b, p->dims->ldb, p->n, p->depth, 1);
+    for (size_t i = 0; i < p->dims->M; i++)
+        add_row(p, p->c + i * p->dims->ldc, tile + i * COLS);
+}
+
+static void many_rows(const part *p) {
+    _Alignas(ATTN_ALIGN) float columns[DEPTH * COLS], tile[ROWS * COLS];
+    const attn_gemm_dims *d = p->dims;
+    if (d->transpose_b)
+        p->k->pack_key(columns, p->b, d->ldb, p->n, p->depth);
+    else
+        p->k->pack_value(columns, p->b, d->ldb, p->depth, p->n);
+    for (size_t i = 0; i < d->M; i += ROWS) {
+        const size_t rows = least(d->M - i, ROWS);
+        p->k->score(tile, p->a + i * d->lda, d->lda, rows, columns, p->n, p->depth, 1);
+        for (size_t r = 0; r < rows; r++)
+            add_row(p, p->c + (i + r) * d->ldc, tile + r * COLS);
+    }
+}
+
+/* Rows i … of c, whose a is transposed; columns: b packed, SHORT terms after the other. */
+static void rows_back(const part *p, size_t i, size_t rows, const float *columns) {
+    _Alignas(ATTN_ALIGN) float a[SHORT * COLS], sums[COLS * COLS];
+    const size_t room = p->k->acc_room(p->n);
+    memset(sums, 0, rows * room * sizeof *sums);
+    for (size_t at = 0; at < p->depth; at += SHORT) {
+        const size_t terms = least(p->depth - at, SHORT);
+        for (size_t t = 0; t < terms; t++)
+            memcpy(a + t * COLS, p->a + (at + t) * p->dims->lda + i, rows * sizeof *a);
+        p->k->accumulate_back(sums, a, terms, rows, columns + at * room, p->n);
+    }
+    for (size_t r = 0; r < rows; r++)
+        add_row(p, p->c + (i + r) * p->dims->ldc, sums + r * room);
+}
+
+static void all_back(const part *p) {
+    _Alignas(ATTN_ALIGN) float columns[DEPTH * COLS];
+    const attn_gemm_dims *d = p->dims;
+    const size_t room = p->k->acc_room(p->n);
+    for (size_t at = 0; at < p->depth; at += SHORT) {
+        const size_t terms = least(p->depth - at, SHORT);
+        float *to = columns + at * room;
+        if (d->transpose_b)
+            p->k->pack_key(to, p->b + at, d->ldb, p->n, terms);
+        else
+            p->k->pack_value(to, p->b + at * d->ldb, d->ldb, terms, p->n);
+    }
+    for (size_t i = 0; i < d->M; i += COLS)
+        rows_back(p, i, least(d->M - i, COLS), columns);
+}
+
+void attn_kernels_gemm_table(const attn_kernels *k, float *c, const float *a, const float *b,
+                             const attn_gemm_dims *d, float beta) {
+    assert(k->elem == sizeof *c && k->keys == COLS && k->rows >= ROWS);
+    part p = {.k = k, .rows = attn_pointwise_current(), .dims = d};
+    for (size_t j = 0; j < d->N; j += COLS)
+        for (size_t t = 0; t < d->K; t += DEPTH) {
+            p.c = c + j;
+            p.a = a + (d->transpose_a ? t * d->lda : t);
+            p.b = b + (d->transpose_b ? j * d->ldb + t : t * d->ldb + j);
+            p.n = least(d->N - j, COLS);
+            p.depth = least(d->K - t, DEPTH);
+            p.beta = t ? 1 : beta;
+            if (d->transpose_a)
+                all_back(&p);
+            else if (d->transpose_b && d->M <= FEW)
+                few_rows(&p);
+            else
+                many_rows(&p);
+        }
+}

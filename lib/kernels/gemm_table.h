@@ -1,0 +1,13 @@
+/* Dense products of floats from a kernel table. */
+#ifndef ATTN_GEMM_TABLE_H
+#define ATTN_GEMM_TABLE_H
+
+#include "kernels/gemm.h"
+#include "kernels/kernels.h"
+
+/* attn_kernels_gemm with a table of floats. Takes 200 KiB of stack. A cell of the result is a pure
+ * function of its row of a, its column of b and what it held. */
+void attn_kernels_gemm_table(const attn_kernels *k, float *c, const float *a, const float *b,
+                             const attn_gemm_dims *dims, float beta);
+
+#endif
