@@ -69,6 +69,8 @@ static void close_link(srv_daemon *d, srv_link *link) {
     *(link->previous ? &link->previous->next : &d->links) = link->next;
     if (link->next)
         link->next->previous = link->previous;
+    if (d->next_look == link)
+        d->next_look = link->next;
     pthread_mutex_unlock(&d->lock);
     srv_meter_add(d->app->meters, SRV_CONNECTIONS, -1);
     free(link);

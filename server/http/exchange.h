@@ -31,8 +31,9 @@ struct srv_daemon {
     bool is_ops;     /* the operations port: keeps answering while draining */
     bool is_local;   /* only this machine reaches it: loopback or a unix socket */
     atomic_int in_flight;
-    pthread_mutex_t lock; /* links, and each link's `suspended` */
+    pthread_mutex_t lock; /* links, next_look, and each link's `suspended` */
     srv_link *links;
+    srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
     pthread_t watcher;
     pthread_cond_t wake; /* with lock: stop_watching was set */
     bool watching, stop_watching;

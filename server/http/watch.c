@@ -2,7 +2,8 @@
  *
  * A link leaves the daemon's list (under the lock) before its socket is closed, and a suspended
  * exchange leaves its link (under the lock) before it is resumed; so whatever the watcher reaches
- * while it holds the lock is alive and the descriptor is the right one. */
+ * while it holds the lock is alive and the descriptor is the right one. A new connection needs that
+ * lock too, and the kernel takes a microsecond a socket: so it is let go after every few. */
 #include "http/watch.h"
 
 #include <linux/sockios.h>
@@ -18,6 +19,9 @@
 #include "runs.h"
 
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
+/* Sockets that the kernel is asked about under one hold of the lock, and the pause after them: who
+ * waits for the lock is woken in it (without one the watcher would have it again first). */
+enum { LOOKS_AT_ONCE = 32, PAUSE_NS = 20000 };
 #define KEPT_NS 2000000000 /* after which memory that the library keeps goes back */
 
 typedef struct gone_list {
@@ -114,12 +118,10 @@ static bool is_slow(srv_link *link, int64_t now, int64_t header_ns) {
     return (deadline && now > deadline) || header_is_slow(link, now, header_ns);
 }
 
-/* A connection that no request thread works for. Time that the server itself takes is not held
- * against the client. */
+/* A connection that no request thread works for, and whose turn it is. Time that the server itself
+ * takes is not held against the client. */
 static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     int64_t header_ns = d->app->config->header_timeout_ms * 1000000;
-    if (now < link->look_ns)
-        return;
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
     if (srv_link_is_cut(link)) {
         /* Again and again, for the HTTP library may miss the first time as it misses a close. */
@@ -140,23 +142,37 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
 }
 
+/* A connection whose request is suspended: is its client still there? */
+static void look_at_suspended(srv_daemon *d, srv_exchange *x, gone_list *gone) {
+    if (!atomic_load(&x->gone) && client_left(x->link, d->app->config->half_close_is_gone)) {
+        atomic_store(&x->gone, 1);
+        cancel(x, gone);
+    }
+}
+
 /* true: something is suspended, look again soon. */
 static bool look_at_links(srv_daemon *d, gone_list *gone) {
-    bool half_close_is_gone = d->app->config->half_close_is_gone;
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int64_t now = attn_now_ns();
+    int asked = 0;
     bool busy = false;
     pthread_mutex_lock(&d->lock);
-    for (srv_link *link = d->links; link; link = link->next) {
-        srv_exchange *x = link->suspended;
-        if (x) {
-            busy = true;
-            if (!atomic_load(&x->gone) && client_left(link, half_close_is_gone)) {
-                atomic_store(&x->gone, 1);
-                cancel(x, gone);
-            }
+    d->next_look = d->links;
+    while (d->next_look) {
+        srv_link *link = d->next_look;
+        d->next_look = link->next;
+        busy |= link->suspended != NULL;
+        if (link->suspended)
+            look_at_suspended(d, link->suspended, gone);
+        else if (now >= link->look_ns)
+            look_at_socket(d, link, now);
+        else
             continue;
+        if (++asked % LOOKS_AT_ONCE == 0) {
+            pthread_mutex_unlock(&d->lock);
+            nanosleep(&pause, NULL);
+            pthread_mutex_lock(&d->lock);
         }
-        look_at_socket(d, link, now);
     }
     pthread_mutex_unlock(&d->lock);
     return busy;
