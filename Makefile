@@ -21,9 +21,15 @@ LDFLAGS  += -pthread $(SANITIZE) -Wl,-z,relro,-z,now
 PKG       = $(shell pkg-config --cflags $(1) 2>/dev/null)
 PKGL      = $(shell pkg-config --libs $(1) 2>/dev/null)
 
-LIB_SRC    := $(sort $(wildcard lib/*/*.c))
-SERVER_SRC := $(sort $(wildcard server/*.c server/*/*.c))
-UNIT_SRC   := $(sort $(wildcard tests/unit/test_*.c tests/kernels/test_*.c))
+# What only an x86-64 can compile, and what stands for it on other processors.
+X86_SRC   := $(wildcard $(addprefix lib/kernels/,*avx*.c tiles_*.c round_float.c processor_x86.c) \
+               $(addprefix server/wire/singles_,*avx*.c read.c wide.c) tests/kernels/test_tiles.c)
+OTHER_SRC := lib/kernels/processor_other.c server/wire/singles_other.c
+UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),$(X86_SRC))
+
+LIB_SRC    := $(filter-out $(UNUSED),$(sort $(wildcard lib/*/*.c)))
+SERVER_SRC := $(filter-out $(UNUSED),$(sort $(wildcard server/*.c server/*/*.c)))
+UNIT_SRC   := $(filter-out $(UNUSED),$(sort $(wildcard tests/unit/test_*.c tests/kernels/test_*.c)))
 LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
 SERVER_OBJ := $(SERVER_SRC:%.c=$(BUILD)/obj/%.o)
 SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))

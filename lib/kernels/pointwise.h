@@ -7,6 +7,7 @@
 #ifndef ATTN_POINTWISE_H
 #define ATTN_POINTWISE_H
 
+#include <attn/isa.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,8 @@ typedef struct attn_pointwise {
 
 extern const attn_pointwise attn_pointwise_ref, attn_pointwise_avx2, attn_pointwise_avx512;
 
+/* That of an instruction set that the processor has. */
+const attn_pointwise *attn_pointwise_of(attn_isa isa);
 /* That of the chosen kernel table. */
 const attn_pointwise *attn_pointwise_current(void);
 

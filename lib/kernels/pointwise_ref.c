@@ -1,3 +1,3 @@
-/* Functions of rows for any x86-64. */
+/* Functions of rows for any processor. */
 #define NAME(x) x##_ref
 #include "kernels/pointwise_body.h"

@@ -59,7 +59,4 @@ bool attn_tiles_amx_permitted(void);
  * subnormal numbers and zeros among them? */
 bool attn_tiles_agree(void (*product)(const attn_tiles *));
 
-/* The vector table that plain tile products stand on, and NULL where there is none. */
-const attn_kernels *attn_kernels_vector(void);
-
 #endif

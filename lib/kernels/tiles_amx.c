@@ -8,7 +8,7 @@
  * C stays in registers over all steps and pairs of parts. The tiles are configured and released in
  * each call: a few dozen cycles beside thousands, and no thread is left with state that every
  * switch would have to save. Nothing here runs before attn_tiles_agree has found it equal to the
- * plain product on this machine (choose.c). */
+ * plain product on this machine (processor_x86.c). */
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>

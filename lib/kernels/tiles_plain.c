@@ -1,7 +1,9 @@
-/* Tile products in plain C: what tiles.h says, for any processor, and what the others are checked
+/* Tile products in plain C: what tiles.h says, for any x86-64, and what the others are checked
  * against. Blocking: one tile of C at a time, B widened once for its 16 rows; the two inner sums of
  * 16 columns are vectors where the compiler has them. */
 #include <attn/rng.h>
+
+#include "kernels/processor.h"
 
 #define NAME(x) x##_plain
 #define BASE    (attn_kernels_vector())
@@ -56,20 +58,16 @@ INLINE void product(const attn_tiles *t) {
         }
 }
 
-#ifdef __x86_64__
 /* The same text with one instruction for fmaf, which a C library may take a hundred for. */
 __attribute__((target("avx2,fma"))) static void product_fma(const attn_tiles *t) {
     product(t);
 }
-#endif
 
 void attn_tiles_plain(const attn_tiles *t) {
-#ifdef __x86_64__
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
         product_fma(t);
         return;
     }
-#endif
     product(t);
 }
 

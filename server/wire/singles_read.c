@@ -152,16 +152,6 @@ static inline const char *read_near(const char *p, float *out) {
     return p + size;
 }
 
-/* LZCNT is as old as BMI2, and not every compiler has a name for it here. */
-attn_isa srv_singles_isa(void) {
-    attn_isa isa = attn_isa_current();
-    if (isa == ATTN_ISA_AMX) /* emulated tiles may stand on AVX2 */
-        isa = attn_isa_available(ATTN_ISA_AVX512) ? ATTN_ISA_AVX512 : ATTN_ISA_AVX2;
-    if (!__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
-        return ATTN_ISA_REF;
-    return isa == ATTN_ISA_AVX512 && !__builtin_cpu_supports("avx512cd") ? ATTN_ISA_AVX2 : isa;
-}
-
 /* The number at p in any form; NULL: there is none, or an infinity. `fast`: the bytes around it can
  * be looked at. */
 static inline const char *read_one(const char *p, const char *end, bool fast, float *out) {

@@ -1,5 +1,6 @@
-/* The loops of singles_read.c and singles_write.c for processors with wide vectors; only those
- * files call these, after srv_singles_isa() said which this processor has. */
+/* The loops of singles_read.c and singles_write.c for processors with wide vectors, after
+ * srv_singles_isa() said which this processor has. Other processors than x86-64 have
+ * singles_other.c. */
 #ifndef SRV_SINGLES_WIDE_H
 #define SRV_SINGLES_WIDE_H
 
@@ -22,7 +23,10 @@ size_t srv_read_singles_avx512(const char *p, const char *end, float *out, size_
 size_t srv_read_singles_avx2(const char *p, const char *end, float *out, size_t room,
                              const char **next, bool *closed);
 
-/* As srv_write_singles, for a multiple of eight (four) values; uses 24 bytes of room behind the
+/* As srv_write_singles, for as many of the values as the processor has loops for: *done of them. */
+char *srv_write_singles_wide(char *p, const float *values, size_t n, size_t *done);
+
+/* Likewise, for a multiple of eight (four) values; uses 24 bytes of room behind the
  * text. */
 char *srv_write_singles_avx512(char *p, const float *values, size_t n);
 char *srv_write_singles_avx2(char *p, const float *values, size_t n);

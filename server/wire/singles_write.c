@@ -96,11 +96,8 @@ static inline char *write_plain(char *p, uint32_t bits) {
 }
 
 char *srv_write_singles(char *p, const float *values, size_t n) {
-    attn_isa isa = srv_singles_isa();
-    size_t i = isa == ATTN_ISA_REF ? 0 : n & ~(size_t)(isa == ATTN_ISA_AVX512 ? 7 : 3);
-    if (i > 0)
-        p = isa == ATTN_ISA_AVX512 ? srv_write_singles_avx512(p, values, i)
-                                   : srv_write_singles_avx2(p, values, i);
+    size_t i;
+    p = srv_write_singles_wide(p, values, n, &i);
     for (; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);

@@ -15,6 +15,7 @@
 
 #include <attn/attn.h>
 
+#include "kernels/processor.h"
 #include "kernels/tiles.h"
 
 enum { ROUNDS = 60, MOST = 130 };
@@ -445,6 +446,7 @@ static void reach_round(const attn_kernels *k, uint64_t seed) {
     numbers_free(&x);
 }
 
+#ifdef __x86_64__
 /* The tables of three-part tile products, of float32's accuracy. */
 static void each_tile_table(void (*round)(const attn_kernels *, uint64_t)) {
     void (*const fill[])(attn_kernels *, attn_precision) = {
@@ -465,6 +467,7 @@ static void each_tile_table(void (*round)(const attn_kernels *, uint64_t)) {
             round(&k, seed * 100);
     }
 }
+#endif
 
 static void each_table(void (*round)(const attn_kernels *, uint64_t)) {
     for (int isa = ATTN_ISA_AVX2; isa < ATTN_ISA_AMX; isa++) {
@@ -475,7 +478,9 @@ static void each_table(void (*round)(const attn_kernels *, uint64_t)) {
         for (uint64_t seed = 0; seed < ROUNDS; seed++)
             round(attn_kernels_of((attn_isa)isa), seed * 100);
     }
+#ifdef __x86_64__
     each_tile_table(round);
+#endif
 }
 
 static void poison_round(const attn_kernels *k, uint64_t seed) {

@@ -54,14 +54,12 @@ static void use(const attn_pointwise *p, work *w, size_t n) {
 }
 
 static void test_tables(void **state) {
-    static const attn_pointwise *const tables[] = {&attn_pointwise_ref, &attn_pointwise_avx2,
-                                                   &attn_pointwise_avx512};
     static work plain, other;
     for (size_t n = 1; n <= MOST; n += n < 40 ? 1 : 31) {
         use(&attn_pointwise_ref, &plain, n);
         for (int isa = ATTN_ISA_REF; isa <= ATTN_ISA_AVX512; isa++)
             if (attn_isa_available((attn_isa)isa)) {
-                use(tables[isa], &other, n);
+                use(attn_pointwise_of((attn_isa)isa), &other, n);
                 assert_memory_equal(&plain, &other, sizeof plain);
             }
     }

@@ -1,0 +1,21 @@
+/* Which of the loops with wide vectors the processor has. */
+#include "wire/singles_wide.h"
+
+/* LZCNT is as old as BMI2, and not every compiler has a name for it here. */
+attn_isa srv_singles_isa(void) {
+    attn_isa isa = attn_isa_current();
+    if (isa == ATTN_ISA_AMX) /* emulated tiles may stand on AVX2 */
+        isa = attn_isa_available(ATTN_ISA_AVX512) ? ATTN_ISA_AVX512 : ATTN_ISA_AVX2;
+    if (!__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
+        return ATTN_ISA_REF;
+    return isa == ATTN_ISA_AVX512 && !__builtin_cpu_supports("avx512cd") ? ATTN_ISA_AVX2 : isa;
+}
+
+char *srv_write_singles_wide(char *p, const float *values, size_t n, size_t *done) {
+    attn_isa isa = srv_singles_isa();
+    *done = isa == ATTN_ISA_REF ? 0 : n & ~(size_t)(isa == ATTN_ISA_AVX512 ? 7 : 3);
+    if (*done == 0)
+        return p;
+    return isa == ATTN_ISA_AVX512 ? srv_write_singles_avx512(p, values, *done)
+                                  : srv_write_singles_avx2(p, values, *done);
+}
