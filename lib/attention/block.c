@@ -46,9 +46,9 @@ static size_t keep_bytes(const attn_kernels *k) {
     return (k->keys + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
 }
 
-bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
-                           size_t *bytes) {
-    size_t part[PARTS], total = keep_bytes(k);
+static bool sum_parts(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
+                      size_t part[PARTS], size_t *bytes) {
+    size_t total = keep_bytes(k);
     if (!part_bytes(k, rows, d, part))
         return false;
     for (int p = 0; p < PARTS; p++)
@@ -56,6 +56,12 @@ bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attent
             return false;
     *bytes = total;
     return true;
+}
+
+bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
+                           size_t *bytes) {
+    size_t part[PARTS];
+    return sum_parts(k, rows, d, part, bytes);
 }
 
 size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d) {
@@ -67,7 +73,7 @@ size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_atte
 bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,
                           const attn_attention_dims *d, attn_arena *arena) {
     size_t part[PARTS], total;
-    if (!part_bytes(k, rows, d, part) || !attn_block_work_bytes(k, rows, d, &total))
+    if (!sum_parts(k, rows, d, part, &total))
         return false;
     char *at = attn_arena_take(arena, total);
     if (!at)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "attn/memory.h"
 #include "attn/pool.h"
@@ -31,7 +32,8 @@ enum { BLOCK_LEAST = 1 << 14, LEAST_BITS = 14, CLASSES = 8 * 14 + 2 };
 /* In front of every block. */
 typedef struct block {
     size_t size;                 /* usable bytes behind it */
-    int64_t since_ns;            /* while kept: attn_now_ns() when it was freed */
+    void *heap;                  /* what the C library gave, NULL when it is mapped */
+    int64_t since_ns;            /* while kept: when it was freed */
     struct block *newer, *older; /* while kept: of all */
     struct block *next, **link;  /* while kept: of its class */
 } block;
@@ -74,6 +76,13 @@ static size_t class_of(size_t size, size_t *rounded) {
     return (size_t)(bits + 1 - LEAST_BITS) * 8 + steps - 9; /* 9 … 16 steps */
 }
 
+/* The time to a few milliseconds, which costs next to nothing. */
+static int64_t about_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 static void take_out(block *b) {
     *b->link = b->next;
     if (b->next)
@@ -90,7 +99,7 @@ static void put_in(block *b, size_t class) {
         b->next->link = &b->next;
     kept.classes[class] = b;
     b->newer = NULL;
-    b->since_ns = attn_now_ns();
+    b->since_ns = about_now();
     b->older = kept.newest;
     *(b->older ? &b->older->newer : &kept.oldest) = b;
     kept.newest = b;
@@ -109,19 +118,37 @@ static void *map(size_t bytes) {
     return p;
 }
 
+/* malloc and a shift: aligned_alloc knows no quick way, and splits what it finds. Under a sanitizer
+ * nothing lies beside the block that it could not see. */
+static block *take_heap(size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+    void *heap = aligned_alloc(ATTN_ALIGN, bytes);
+#else
+    void *heap = malloc(bytes + ATTN_ALIGN);
+#endif
+    const uintptr_t at = ((uintptr_t)heap + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    block *b = heap ? (block *)at : NULL;
+    if (b)
+        b->heap = heap;
+    return b;
+}
+
 static block *block_new(size_t size) {
     const size_t bytes = ATTN_ALIGN + size;
-    block *b = size >= MAPPED_LEAST ? map(bytes) : aligned_alloc(ATTN_ALIGN, bytes);
+    const bool mapped = size >= MAPPED_LEAST;
+    block *b = mapped ? map(bytes) : take_heap(bytes);
     if (b)
         b->size = size;
+    if (b && mapped)
+        b->heap = NULL;
     return b;
 }
 
 static void block_free(block *b) {
-    if (b->size >= MAPPED_LEAST)
-        munmap(b, ATTN_ALIGN + b->size);
+    if (b->heap)
+        free(b->heap);
     else
-        free(b);
+        munmap(b, ATTN_ALIGN + b->size);
 }
 
 /* The oldest of the kept blocks is taken out, and put in front of a list by `next`. */

@@ -47,7 +47,7 @@ typedef struct srv_attention_body {
     unsigned analysis; /* SRV_AN_* */
 } srv_attention_body;
 
-void srv_attention_init(srv_attention_body *body); /* defaults */
+void srv_attention_init(srv_attention_body *body); /* defaults, into zeroes */
 
 /* A tensor that the operation can answer, from shapes alone. */
 typedef struct srv_result {
@@ -60,20 +60,24 @@ typedef struct srv_result {
 
 #define SRV_RESULTS 7
 
+typedef struct srv_gradients {
+    attn_gradients inputs;
+    attn_projection_gradients projections;
+} srv_gradients;
+
 typedef struct srv_attention_call {
     srv_request *req;
     srv_attention_body body;
     attn_inputs in;               /* as sent */
     attn_projections projections; /* num_heads 0: none */
-    attn_inputs shaped;           /* after projections; without data before the run */
+    attn_inputs *shaped;          /* after projections, without data before the run; else `in` */
     attn_attention_dims dims;     /* of `shaped` */
     size_t parameters;            /* numbers in scores, projections, positions, sinks */
     unsigned want;                /* ATTN_WANT_* that are answered */
     bool heatmap;                 /* asked for */
     bool weights_omitted;         /* by default, for their size */
     bool backward;                /* gradients are asked for */
-    attn_gradients gradients;
-    attn_projection_gradients projection_gradients;
+    srv_gradients *gradients;     /* once they were computed */
     attn_heatmap_options heat;
     attn_attention *op;
     attn_results results;

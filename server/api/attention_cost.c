@@ -28,7 +28,7 @@ static void set_result(srv_result *row, const char *name, unsigned want, attn_dt
 static void set_present(const srv_attention_call *call, srv_result *row, const char *name,
                         size_t width) {
     const attn_attention_dims *d = &call->dims;
-    const attn_tensor *past = &call->shaped.past_key;
+    const attn_tensor *past = &call->shaped->past_key;
     bool heads = past->rank ? past->rank == d->batch_rank + 3 : d->has_heads;
     size_t dims[ATTN_MAX_RANK];
     int rank = d->batch_rank;

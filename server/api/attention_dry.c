@@ -21,7 +21,7 @@ static bool fail(const srv_attention_call *call, const attn_error *err) {
 
 /* Scores, positions and sinks are checked by an operation without queries and keys. */
 static bool check_parameters(const srv_attention_call *call) {
-    attn_inputs empty = call->shaped;
+    attn_inputs empty = *call->shaped;
     attn_tensor *const sides[] = {&empty.query, &empty.key, &empty.value};
     attn_attention *op;
     attn_error err = {0};
@@ -43,7 +43,7 @@ static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
                              .S = d->S,
                              .past = d->past};
     memcpy(shape.batch, d->batch, sizeof shape.batch);
-    return !attn_mask_new(&call->shaped.mask, &shape, call->req->arena, mask, &err) ||
+    return !attn_mask_new(&call->shaped->mask, &shape, call->req->arena, mask, &err) ||
            fail(call, &err);
 }
 
@@ -60,7 +60,7 @@ static bool skips_tiles(const attn_mask_spec *spec) {
 static double keys_visited(const srv_attention_call *call, const attn_mask *mask, uint8_t *keep) {
     const attn_attention_dims *d = &call->dims;
     const double S = (double)d->S;
-    bool skips = skips_tiles(&call->shaped.mask);
+    bool skips = skips_tiles(&call->shaped->mask);
     double sum = 0;
     size_t asked = 0, rows = d->B * d->L, step = rows / ROWS_ASKED + 1;
     for (size_t r = step / 2; r < rows; r += step, asked++) {

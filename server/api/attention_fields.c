@@ -236,8 +236,10 @@ const srv_field srv_attention_fields[] = {
 };
 
 void srv_attention_init(srv_attention_body *body) {
-    *body = (srv_attention_body){
-        .enable_gqa = true, .layout = ATTN_BHLE, .score_stage = ATTN_STAGE_BIASED, .decimals = -1};
+    body->enable_gqa = true;
+    body->layout = ATTN_BHLE;
+    body->score_stage = ATTN_STAGE_BIASED;
+    body->decimals = -1;
     srv_mask_input_init(&body->mask);
     srv_position_init(&body->position);
     srv_heat_init(&body->heatmap);

@@ -37,17 +37,21 @@ attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads
     attn_results results = call->results;
     attn_gradients inner;
     attn_status status = ATTN_OK;
+    srv_gradients *g = call->gradients = attn_arena_zeroed(req->arena, 1, sizeof *g);
+    if (!g)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the gradients");
     if (p->num_heads)
         status = attn_projections_output_backward(heads, p, &call->body.grad_output, req->arena,
-                                                  &grad, &call->projection_gradients, err);
+                                                  &grad, &g->projections, err);
     results.output = *heads;
     if (!status)
         status = attn_attention_backward(call->op, &results, &grad, srv_request_pool(req),
                                          &req->control, req->arena, &inner, err);
     if (!status && p->num_heads)
-        return attn_projections_backward(&call->in, p, &inner, req->arena, &call->gradients,
-                                         &call->projection_gradients, err);
-    call->gradients = inner;
+        return attn_projections_backward(&call->in, p, &inner, req->arena, &g->inputs,
+                                         &g->projections, err);
+    if (!status)
+        g->inputs = inner;
     return status;
 }
 
@@ -63,8 +67,8 @@ enum { NAMED = 24 };
 
 /* All there are, in the order of answers. */
 static size_t list(const srv_attention_call *call, named rows[NAMED]) {
-    const attn_gradients *g = &call->gradients;
-    const attn_projection_gradients *p = &call->projection_gradients;
+    const attn_gradients *g = &call->gradients->inputs;
+    const attn_projection_gradients *p = &call->gradients->projections;
     const attn_mask_spec *mask = &call->in.mask;
     const named all[NAMED] = {
         {NULL, "query", &g->query},

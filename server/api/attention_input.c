@@ -152,11 +152,15 @@ static void copy_tensors(attn_inputs *in, const srv_attention_body *body) {
 static bool read_shapes(srv_attention_call *call) {
     attn_error err = {0};
     attn_status status = ATTN_OK;
-    call->shaped = call->in;
-    if (call->projections.num_heads)
-        status = attn_projections_shape(&call->in, &call->projections, &call->shaped, NULL, &err);
+    call->shaped = &call->in;
+    if (call->projections.num_heads) {
+        call->shaped = attn_arena_take(call->req->arena, sizeof *call->shaped);
+        status = call->shaped ? attn_projections_shape(&call->in, &call->projections, call->shaped,
+                                                       NULL, &err)
+                              : attn_fail(&err, ATTN_ENOMEM, "", "no memory left for the inputs");
+    }
     if (!status)
-        status = attn_attention_shape(&call->shaped, &call->dims, &err);
+        status = attn_attention_shape(call->shaped, &call->dims, &err);
     if (status)
         srv_problem_error(call->req, &err);
     return !status;
@@ -199,7 +203,6 @@ bool srv_attention_prepare(srv_attention_call *call) {
     const srv_scope scope = {call->req, srv_attention_fields, body, ""};
     if (!check_company(&scope) || !check_heads(&scope, body) || !read_items(call, &scope))
         return false;
-    call->in = attn_attention_defaults();
     copy_tensors(&call->in, body);
     if (!read_scale(&scope, &body->scale, &call->in.scale) || !read_masks(call, &scope) ||
         !read_forms(call, &scope) || !read_shapes(call))

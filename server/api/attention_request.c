@@ -12,9 +12,8 @@
 #define IN_PLACE_OPERATIONS 2e6
 #define IN_PLACE_TEXT       (1024.0 * 1024)
 
-static bool decode(srv_attention_call *call) {
+static bool decode(srv_attention_call *call, int64_t start) {
     srv_request *req = call->req;
-    int64_t start = attn_now_ns();
     srv_attention_init(&call->body);
     bool ok = srv_decode(req, srv_attention_fields, &call->body);
     if (ok) {
@@ -91,9 +90,9 @@ static bool compute(srv_attention_call *call) {
     attn_status status = ATTN_OK;
     if (call->projections.num_heads)
         status = attn_projections_apply(&call->in, &call->projections, srv_request_pool(req),
-                                        &req->control, req->arena, &call->shaped, &err);
+                                        &req->control, req->arena, call->shaped, &err);
     if (!status)
-        status = attn_attention_new(&call->shaped, req->arena, &call->op, &err);
+        status = attn_attention_new(call->shaped, req->arena, &call->op, &err);
     if (!status)
         status = attn_mask_lint(attn_attention_mask(call->op), req->arena, &call->warnings, &err);
     if (!status)
@@ -117,8 +116,9 @@ static void picture(const srv_attention_call *call) {
 }
 
 srv_outcome srv_attention(srv_request *req) {
-    srv_attention_call call = {.req = req};
-    if (!decode(&call))
+    srv_attention_call call = {.req = req, .in = attn_attention_defaults()};
+    int64_t start = attn_now_ns();
+    if (!decode(&call, start))
         return SRV_DONE;
     if (call.body.dry_run)
         return srv_attention_dry(&call);
@@ -136,10 +136,9 @@ srv_outcome srv_attention(srv_request *req) {
                                      (binary ? 0 : bill.text)))
         return SRV_DONE;
 
-    int64_t start = attn_now_ns();
     bool ok = compute(&call) && (!call.body.store || srv_attention_store(&call));
     int64_t computed = attn_now_ns();
-    req->compute_ns = computed - start;
+    req->compute_ns = computed - start - req->decode_ns;
     if (!ok)
         return SRV_DONE;
     if (srv_draws(req) || ((req->accept & SRV_ACCEPT_NPY) && call.heatmap && call.want == 0))

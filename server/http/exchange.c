@@ -19,6 +19,9 @@
 
 #define PEEK_MOST ((size_t)65536)
 
+/* Replies that took no longer may wait for others. */
+#define BRIEF_NS 200000
+
 static void run_job(srv_job *job);
 
 static bool has_bad_bytes(const char *uri) {
@@ -220,6 +223,18 @@ static enum MHD_Result enqueue(srv_exchange *x) {
     return MHD_YES;
 }
 
+/* The reply is there. A brief one goes out in the next round of the polling thread, together with
+ * those that this round makes for other connections: many replies to one client then wake it once,
+ * and waking it is a good part of what a small request costs. The HTTP library calls again for a
+ * request that has no response yet. With a single connection there is nothing to wait for. */
+static enum MHD_Result send_soon(srv_exchange *x) {
+    const srv_request *req = &x->req;
+    if (!x->daemon->links->next || req->decode_ns + req->compute_ns + req->encode_ns > BRIEF_NS)
+        return srv_exchange_send(x);
+    x->phase = SRV_BACK;
+    return MHD_YES;
+}
+
 enum MHD_Result srv_exchange_run(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     const srv_route *route = x->match.route;
@@ -238,5 +253,5 @@ enum MHD_Result srv_exchange_run(srv_exchange *x) {
         done = run_in_place(x, (size_t)config->in_place_memory_bytes);
     if (done)
         srv_coding_encode(x, IN_PLACE_CODING);
-    return done ? srv_exchange_send(x) : enqueue(x);
+    return done ? send_soon(x) : enqueue(x);
 }

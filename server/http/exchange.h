@@ -70,7 +70,7 @@ typedef enum srv_phase {
     SRV_HEADER, /* only the request line is known */
     SRV_BODY,   /* the header was looked at, the body is coming in */
     SRV_AWAY,   /* suspended: in the queue or on a request thread */
-    SRV_BACK,   /* resumed: the reply is ready */
+    SRV_BACK,   /* the reply is ready: resumed, or made in place and held for a round */
     SRV_SENT,   /* the response was handed to the HTTP library */
 } srv_phase;
 

@@ -1,9 +1,19 @@
-/* The table has a score of rows, so it is searched from the top. A {name} matches one non-empty
- * segment; a trailing slash makes another path. */
+/* The table is searched from the top; rows that begin as the one before, up to where that did not
+ * fit, are passed over. A {name} matches one non-empty segment; a trailing slash makes another
+ * path.
+ */
 #include "http/router.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+static size_t shared_with(const char *a, const char *b) {
+    size_t n = 0;
+    while (a[n] == b[n] && a[n])
+        n++;
+    return n + (a[n] == b[n]);
+}
 
 bool srv_router_init(srv_router *router, const srv_route *routes) {
     *router = (srv_router){.routes = routes};
@@ -11,7 +21,8 @@ bool srv_router_init(srv_router *router, const srv_route *routes) {
         router->count++;
     router->labels = calloc(router->count + 1, sizeof *router->labels);
     router->label_of = calloc(router->count + 1, sizeof *router->label_of);
-    if (!router->labels || !router->label_of) {
+    router->shared = calloc(router->count + 1, sizeof *router->shared);
+    if (!router->labels || !router->label_of || !router->shared) {
         srv_router_close(router);
         return false;
     }
@@ -22,6 +33,7 @@ bool srv_router_init(srv_router *router, const srv_route *routes) {
         if (label == router->label_count)
             router->labels[router->label_count++] = routes[row].path;
         router->label_of[row] = label;
+        router->shared[row] = row ? shared_with(routes[row].path, routes[row - 1].path) : 0;
     }
     return true;
 }
@@ -29,26 +41,31 @@ bool srv_router_init(srv_router *router, const srv_route *routes) {
 void srv_router_close(srv_router *router) {
     free(router->labels);
     free(router->label_of);
+    free(router->shared);
     *router = (srv_router){0};
 }
 
-/* Does `path` fit `pattern`? Where the parameters lie goes to from/size. */
-static bool fits(const char *pattern, const char *path, const char *from[2], size_t size[2]) {
+#define FITS SIZE_MAX
+
+/* Which character of `template` does not fit `path`? FITS: none; where the parameters lie goes to
+ * from/size. */
+static size_t misfit(const char *template, const char *path, const char *from[2], size_t size[2]) {
+    const char *pattern = template;
     size_t params = 0;
-    while (*pattern) {
+    for (; *pattern; pattern++) {
         if (*pattern == '{') {
             size_t n = strcspn(path, "/");
             if (n == 0 || params == 2)
-                return false;
+                break;
             from[params] = path;
             size[params++] = n;
-            pattern += strcspn(pattern, "}") + 1;
+            pattern += strcspn(pattern, "}");
             path += n;
-        } else if (*pattern++ != *path++) {
-            return false;
+        } else if (*pattern != *path++) {
+            break;
         }
     }
-    return *path == 0;
+    return *pattern == 0 && *path == 0 ? FITS : (size_t)(pattern - template);
 }
 
 static void allow(srv_match *match, const char *method) {
@@ -73,11 +90,14 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
                      srv_match *match) {
     *match = (srv_match){.label = router->label_count};
     const char *wanted = strcmp(method, "HEAD") ? method : "GET";
-    for (size_t row = 0; row < router->count; row++) {
+    for (size_t row = 0, at = FITS; row < router->count; row++) {
         const srv_route *route = &router->routes[row];
         const char *from[2] = {NULL, NULL};
         size_t size[2] = {0, 0};
-        if (!fits(route->path, path, from, size))
+        if (at < router->shared[row])
+            continue; /* as the row before */
+        at = misfit(route->path, path, from, size);
+        if (at != FITS)
             continue;
         /* The first template that fits is the one; later ones are other paths. */
         if (match->label != router->label_count && router->label_of[row] != match->label)

@@ -58,7 +58,7 @@ static void refuse_size(srv_exchange *x, size_t cap) {
 }
 
 /* Room for `need` bytes, the shift and a NUL. */
-static bool grow(srv_exchange *x, size_t need, size_t cap) {
+static bool grow(srv_exchange *x, size_t need, size_t cap, int64_t now) {
     if (need <= x->body_room && x->body)
         return true;
     bool chunked = x->facts.chunked;
@@ -69,7 +69,7 @@ static bool grow(srv_exchange *x, size_t need, size_t cap) {
     room = room > most ? most : room;
     size_t used = x->req.body_size ? x->body_shift + x->req.body_size : 0;
     char *body = srv_admission_take(x->req.app->admission, &x->incoming, x->body, used,
-                                    room + ATTN_ALIGN + 1, attn_now_ns());
+                                    room + ATTN_ALIGN + 1, now);
     if (!body)
         return false;
     x->body = body;
@@ -79,10 +79,10 @@ static bool grow(srv_exchange *x, size_t need, size_t cap) {
 
 /* Each piece buys time at the slowest rate that is served, but no more than the grace lies ahead:
  * much at first does not pay for silence later. */
-static void set_deadline(srv_exchange *x, size_t size) {
+static void set_deadline(srv_exchange *x, size_t size, int64_t now) {
     const srv_config *config = x->req.app->config;
     int64_t bought = (int64_t)(1e9 * (double)size / (double)config->min_rate_bytes);
-    int64_t most = attn_now_ns() + config->header_timeout_ms * 1000000;
+    int64_t most = now + config->header_timeout_ms * 1000000;
     int64_t by = atomic_load_explicit(&x->link->deadline_ns, memory_order_relaxed) + bought;
     atomic_store_explicit(&x->link->deadline_ns, by < most ? by : most, memory_order_relaxed);
 }
@@ -113,15 +113,16 @@ static bool swallow(srv_exchange *x, size_t size) {
 
 bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
     size_t cap = (size_t)x->req.app->config->max_body_bytes;
+    int64_t now = attn_now_ns();
     x->bytes_in += size;
     if (!x->refused)
-        set_deadline(x, size);
+        set_deadline(x, size, now);
     x->incoming.received = x->bytes_in;
     if (!x->refused) {
         size_t total = x->req.body_size + size;
         if (total > cap)
             refuse_size(x, cap);
-        else if (!grow(x, total, cap))
+        else if (!grow(x, total, cap, now))
             refuse_memory(x);
     }
     if (x->refused)

@@ -70,7 +70,7 @@ static bool enter(walk *w) {
 
 static const srv_field *find_field(const srv_field *fields, const srv_name *name) {
     for (; fields && fields->name; fields++)
-        if (srv_name_is(name, fields->name))
+        if (fields->name[0] == name->text[0] && srv_name_is(name, fields->name))
             return fields;
     return NULL;
 }

@@ -1,6 +1,8 @@
 """HTTP as such: framing, methods, negotiation, headers; against the wire with raw sockets."""
+import json
 import re
 import socket
+import struct
 
 import pytest
 
@@ -115,6 +117,25 @@ def test_pipelined_requests_are_answered_in_order(daemon):
         data = b"".join(iter(lambda: sock.recv(65536), b""))
     assert data.count(b"HTTP/1.1 200") == 2
     assert data.index(b'"output"') < data.index(b'{"status":"ok"}')
+
+
+def test_replies_of_many_connections(daemon):
+    """Replies that one round of the daemon makes wait for each other; each client gets its own, in order."""
+    clients = [daemon.connect() for _ in range(12)]
+    bodies = [[b'{"query":[[%d,%d]],"scale":%d}' % (i, k, k + 1) for k in range(3)] for i in range(len(clients))]
+    for sock, mine in zip(clients, bodies):
+        for body in mine:
+            sock.sendall(post(body, f"Content-Length: {len(body)}"))
+    leaver = clients.pop()
+    leaver.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+    leaver.close()
+    for i, sock in enumerate(clients):
+        with sock, sock.makefile("rb") as replies:
+            for k in range(3):
+                lines = b"".join(iter(replies.readline, b"\r\n")) + b"\r\n"
+                assert status(lines) == 200
+                answer = json.loads(replies.read(int(head(lines)["content-length"])))
+                assert answer["output"] == [pytest.approx([i, k], rel=1e-5)]
 
 
 def test_http_1_0(daemon):
@@ -390,7 +411,6 @@ def test_operations_port_serves_status_only(daemon):
 
 
 def test_connection_reset_mid_request_does_no_harm(daemon):
-    import struct
     for _ in range(20):
         sock = daemon.connect()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
