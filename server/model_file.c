@@ -31,6 +31,8 @@ static attn_status read_config(const srv_model_file *file, attn_model_config *co
     *config = attn_model_defaults();
     for (const srv_model_key *key = srv_model_keys; key->name; key++) {
         const char *text = srv_model_text(file, key->name);
+        if (!text && key->optional)
+            continue;
         if (!text)
             return attn_fail(err, ATTN_EARG, key->name,
                              "the metadata of a model must have this key");

@@ -6,14 +6,17 @@
 
 #include "model_keys.h"
 
-const char *const srv_model_architectures[] = {"seq2seq", NULL};
+const char *const srv_model_architectures[] = {"seq2seq", "transformer", NULL};
 const char *const srv_model_attentions[] = {"multihead", "dot",     "additive", "general", "concat",
                                             "local",     "strided", "none",     NULL};
 const char *const srv_model_positions[] = {"sinusoidal", "learned", "relative", "shaw",
                                            "alibi",      "none",    NULL};
+const char *const srv_model_norms[] = {"before", "after", NULL};
 
 #define MEMBER(name, kind)                                                                         \
-    { #name, offsetof(attn_model_config, name), kind }
+    { #name, offsetof(attn_model_config, name), kind, false }
+#define LATER(name, kind)                                                                          \
+    { #name, offsetof(attn_model_config, name), kind, true }
 
 const srv_model_key srv_model_keys[] = {
     MEMBER(architecture, SRV_KEY_ARCHITECTURE),
@@ -30,6 +33,8 @@ const srv_model_key srv_model_keys[] = {
     MEMBER(reach, SRV_KEY_SIZE),
     MEMBER(dropout, SRV_KEY_DOUBLE),
     MEMBER(read_padding, SRV_KEY_BOOL),
+    LATER(feed_forward, SRV_KEY_SIZE),
+    LATER(norm_after, SRV_KEY_BOOL),
     {0},
 };
 _Static_assert(sizeof srv_model_keys / sizeof *srv_model_keys == SRV_MODEL_KEY_COUNT, "keys");

@@ -15,14 +15,15 @@ typedef struct srv_model_key {
         SRV_KEY_DOUBLE,
         SRV_KEY_BOOL
     } kind;
+    bool optional; /* files of earlier versions lack it: the default */
 } srv_model_key;
 
 extern const srv_model_key srv_model_keys[]; /* name NULL ends it */
-enum { SRV_MODEL_KEY_COUNT = 15 };
+enum { SRV_MODEL_KEY_COUNT = 17 };
 
 /* The names of the library's enumerations, by their values, NULL behind the last. */
-extern const char *const srv_model_architectures[], *const srv_model_attentions[],
-                                                        *const srv_model_positions[];
+extern const char *const srv_model_architectures[],
+    *const srv_model_attentions[], *const srv_model_positions[], *const srv_model_norms[];
 
 /* false: the text is no value of the member. */
 bool srv_model_key_set(const srv_model_key *key, attn_model_config *config, const char *text);

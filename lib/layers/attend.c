@@ -172,6 +172,7 @@ static attn_status project(const attn_attend *a, attn_attend_saved *s,
     const attn_linear layers[3] = {projection(a, 0), projection(a, 1), projection(a, 2)};
     attn_linear_forward(q, s->x, s->B * s->L, &layers[0]);
     s->q = q;
+    s->step = ready ? ready->step : 0;
     s->k = ready ? ready->k : k;
     s->v = ready ? ready->v : v;
     if (!ready) {
@@ -187,6 +188,20 @@ attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const att
     return project(layer, ready, NULL, pass, err);
 }
 
+attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t at,
+                               const attn_attend *layer, attn_pass *pass, attn_error *err) {
+    const size_t D = layer->width;
+    float *of = attn_layers_take(pass, ready->B, D, err);
+    for (int part = 1; of && part <= 2; part++) {
+        const attn_linear linear = projection(layer, part);
+        float *to = (float *)(uintptr_t)(part == 1 ? ready->k : ready->v) + at * D;
+        attn_linear_forward(of, x, ready->B, &linear);
+        for (size_t b = 0; b < ready->B; b++)
+            memcpy(to + b * ready->step * D, of + b * D, D * sizeof *to);
+    }
+    return of ? ATTN_OK : ATTN_ENOMEM;
+}
+
 static attn_tensor sequences(const float *data, size_t B, size_t T, size_t D) {
     return attn_tensor_dense((void *)(uintptr_t)data, ATTN_F32, 3, (size_t[]){B, T, D});
 }
@@ -198,6 +213,8 @@ static attn_inputs inputs_of(const attn_attend *a, const attn_attend_saved *s,
     in.query = sequences(s->q, s->B, s->L, a->width);
     in.key = sequences(s->k, s->B, s->S, a->width);
     in.value = sequences(s->v, s->B, s->S, a->width);
+    if (s->step)
+        in.key.strides[0] = in.value.strides[0] = (ptrdiff_t)(s->step * a->width);
     in.layout = ATTN_BLD;
     in.num_heads = a->heads;
     in.score = score_of(a);

@@ -1,6 +1,7 @@
 /* Greedy and beam search. The sources are encoded at once; then rows = B * beams hypotheses go on
- * together, a token a step, from the LSTM's states and the keys and values of the encoder. A step's
- * scratch is an arena of its own; what stays of it are back pointers, and rows of attention. */
+ * together, a token a step, from what each block of the decoder keeps of them: states, keys and
+ * values. A step's scratch is an arena of its own; what stays of it are back pointers, and rows of
+ * attention. */
 #include <math.h>
 #include <string.h>
 
@@ -30,14 +31,15 @@ typedef struct search {
     const attn_generate_options *options;
     attn_arena *arena;
     size_t B, S, beams, rows, heads, most;
-    model_decoding from;
-    attn_attend_saved ready;
-    attn_lstm_state state, next; /* [layers, rows, D] */
-    int32_t *tokens;             /* [rows]: what the next step reads */
-    double *sums;                /* [rows] log probabilities; -infinity: no hypothesis */
-    taken *steps;                /* [most] */
-    ending *endings;             /* [B] */
-    size_t *ended;               /* [B]: how many have */
+    size_t looks; /* the block of the decoder whose weights are kept */
+    bool want_weights;
+    model_cache *caches; /* a block of the decoder */
+    int64_t *lengths;    /* [rows], of the sources */
+    int32_t *tokens;     /* [rows]: what the next step reads */
+    double *sums;        /* [rows] log probabilities; -infinity: no hypothesis */
+    taken *steps;        /* [most] */
+    ending *endings;     /* [B] */
+    size_t *ended;       /* [B]: how many have */
 } search;
 
 /* A way to go on: from a row with a token. */
@@ -118,15 +120,18 @@ static void choose(search *s, size_t b, size_t t, float *scratch) {
         s->sums[first + k] = -INFINITY;
 }
 
-/* The states of the rows that were gone on from. */
-static void follow(search *s, const taken *step) {
-    const size_t D = s->walk.model->config.width, bytes = D * sizeof(float);
-    for (size_t l = 0; l < s->walk.model->config.layers; l++)
-        for (size_t r = 0; r < s->rows; r++) {
-            const size_t to = (l * s->rows + r) * D, of = (l * s->rows + step->parent[r]) * D;
-            memcpy(s->state.h + to, s->next.h + of, bytes);
-            memcpy(s->state.c + to, s->next.c + of, bytes);
-        }
+static model_rows rows_of(const search *s) {
+    return (model_rows){s->rows, s->beams, s->most};
+}
+
+/* What is kept of the rows that were gone on from. */
+static void follow(search *s, const taken *step, size_t t) {
+    const model_stack *stack = &s->walk.model->decoder;
+    const model_rows rows = rows_of(s);
+    for (size_t i = 0; i < stack->count; i++)
+        if (stack->blocks[i].operation->follow)
+            stack->blocks[i].operation->follow(&s->walk, &stack->blocks[i], &rows, step->parent,
+                                               t + 1, &s->caches[i]);
     memcpy(s->tokens, step->token, s->rows * sizeof *s->tokens);
 }
 
@@ -145,9 +150,9 @@ static attn_status take_step(search *s, taken *step, attn_error *err) {
     const size_t cells = s->heads * s->S;
     step->token = attn_arena_zeroed(s->arena, s->rows, sizeof *step->token);
     step->parent = attn_arena_zeroed(s->arena, s->rows, sizeof *step->parent);
-    if (s->from.want_weights)
+    if (s->want_weights)
         step->weights = attn_arena_zeroed(s->arena, s->rows * cells, sizeof(float));
-    if (!step->token || !step->parent || (s->from.want_weights && !step->weights))
+    if (!step->token || !step->parent || (s->want_weights && !step->weights))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a step of the search");
     return ATTN_OK;
 }
@@ -157,18 +162,19 @@ static attn_status advance(search *s, size_t t, attn_error *err) {
     taken *step = &s->steps[t];
     const double before = s->sums[0];
     attn_status status = take_step(s, step, err);
-    if (status || (status = attn_models_decode(&s->walk, s->tokens, s->rows, 1, t, &s->from, err)))
+    if (status || (status = attn_models_decode_step(&s->walk, s->tokens, s->rows, t, s->caches,
+                                                    s->lengths, s->want_weights, err)))
         return status;
     float *scratch =
         attn_layers_take(&s->walk.pass, 1, s->walk.model->config.target_vocabulary, err);
     if (!scratch)
         return ATTN_ENOMEM;
     if (step->weights)
-        memcpy(step->weights, s->walk.decoder.attend.results.weights.data,
+        memcpy(step->weights, s->walk.decoder.traces[s->looks].attend.results.weights.data,
                s->rows * s->heads * s->S * sizeof(float));
     for (size_t b = 0; b < s->B; b++)
         choose(s, b, t, scratch);
-    follow(s, step);
+    follow(s, step, t);
     return s->rows == 1 ? tell(s, t, before, err) : ATTN_OK;
 }
 
@@ -198,72 +204,44 @@ static attn_status search_all(search *s, attn_error *err) {
     return status;
 }
 
-/* x [B, n] for each beam of each source. */
-static const float *spread(search *s, const float *x, size_t n, attn_error *err) {
-    if (s->beams == 1)
-        return x;
-    float *all = attn_layers_take(&s->walk.pass, s->rows, n, err);
-    for (size_t r = 0; all && r < s->rows; r++)
-        memcpy(all + r * n, x + r / s->beams * n, n * sizeof *x);
-    return all;
-}
-
-/* What every step looks at: the memory, or its keys and values. */
-static attn_status look_ahead(search *s, attn_error *err) {
-    const attn_model *m = s->walk.model;
-    const size_t n = s->S * m->config.width;
-    const float *memory = s->walk.encoder.out;
-    attn_status status =
-        attn_attend_ready(memory, s->B, s->S, &m->cross_attention, &s->ready, &s->walk.pass, err);
-    if (status)
-        return status;
-    const bool projected = s->ready.k != memory;
-    s->from.memory = projected ? memory : spread(s, memory, n, err);
-    s->ready.k = projected ? spread(s, s->ready.k, n, err) : s->from.memory;
-    s->ready.v = projected ? spread(s, s->ready.v, n, err) : s->from.memory;
-    s->from.ready = &s->ready;
-    return s->from.memory && s->ready.k && s->ready.v ? ATTN_OK : ATTN_ENOMEM;
-}
-
-static attn_status start_states(search *s, attn_error *err) {
-    const size_t layers = s->walk.model->config.layers, D = s->walk.model->config.width;
-    const attn_lstm_state *handed = &s->walk.handed;
-    attn_pass *pass = &s->walk.pass;
-    s->state.h = attn_layers_zeroed(pass, layers * s->rows, D, err);
-    s->state.c = attn_layers_zeroed(pass, layers * s->rows, D, err);
-    s->next.h = attn_layers_take(pass, layers * s->rows, D, err);
-    s->next.c = attn_layers_take(pass, layers * s->rows, D, err);
-    if (!s->state.h || !s->state.c || !s->next.h || !s->next.c)
-        return ATTN_ENOMEM;
-    for (size_t i = 0; handed->h && i < layers * s->rows; i++) {
-        const size_t of = (i / s->rows * s->B + i % s->rows / s->beams) * D;
-        memcpy(s->state.h + i * D, handed->h + of, D * sizeof(float));
-        memcpy(s->state.c + i * D, handed->c + of, D * sizeof(float));
+/* What each block of the decoder keeps; which of them looks at the source last. */
+static attn_status start(search *s, attn_error *err) {
+    const model_stack *stack = &s->walk.model->decoder;
+    const model_rows rows = rows_of(s);
+    attn_status status = ATTN_OK;
+    s->caches = attn_arena_zeroed(s->arena, stack->count, sizeof *s->caches);
+    if (!s->caches)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory for a search's caches");
+    for (size_t i = 0; !status && i < stack->count; i++) {
+        const model_block *block = &stack->blocks[i];
+        if (block->operation == &attn_models_cross) {
+            s->looks = i;
+            s->heads = block->attend.heads;
+        }
+        if (block->operation->start)
+            status = block->operation->start(&s->walk, block, &rows, &s->caches[i], err);
     }
-    s->from.initial = &s->state;
-    s->from.last = &s->next;
-    return ATTN_OK;
+    s->want_weights = s->heads && (s->options->want_weights || s->options->token);
+    return status;
 }
 
 static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
-    int64_t *all = attn_arena_zeroed(s->arena, s->rows, sizeof *all);
+    s->lengths = attn_arena_zeroed(s->arena, s->rows, sizeof *s->lengths);
     s->tokens = attn_arena_zeroed(s->arena, s->rows, sizeof *s->tokens);
     s->sums = attn_arena_zeroed(s->arena, s->rows, sizeof *s->sums);
     s->steps = attn_arena_zeroed(s->arena, s->most, sizeof *s->steps);
     s->endings = attn_arena_zeroed(s->arena, s->B, sizeof *s->endings);
     s->ended = attn_arena_zeroed(s->arena, s->B, sizeof *s->ended);
-    if (!all || !s->tokens || !s->sums || !s->steps || !s->endings || !s->ended)
+    if (!s->lengths || !s->tokens || !s->sums || !s->steps || !s->endings || !s->ended)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a search of %zu rows", s->rows);
     for (size_t r = 0; r < s->rows; r++) {
-        all[r] = lengths[r / s->beams];
+        s->lengths[r] = lengths[r / s->beams];
         s->tokens[r] = s->walk.model->config.begin;
         s->sums[r] = r % s->beams ? -INFINITY : 0;
     }
     for (size_t b = 0; b < s->B; b++)
         s->endings[b].score = -INFINITY;
-    s->walk.lengths = all;
-    const attn_status status = start_states(s, err);
-    return status || !attn_models_attends(s->walk.model) ? status : look_ahead(s, err);
+    return start(s, err);
 }
 
 /* From the last token back to the first. */
@@ -274,9 +252,9 @@ static attn_status read_back(const search *s, size_t b, attn_generated *out, att
     *out =
         (attn_generated){.length = length, .ended = e->ended, .score = e->score, .heads = s->heads};
     out->ids = attn_arena_zeroed(s->arena, length + 1, sizeof *out->ids);
-    if (s->from.want_weights)
+    if (s->want_weights)
         out->weights = attn_arena_zeroed(s->arena, e->steps * cells + 1, sizeof(float));
-    if (!out->ids || (s->from.want_weights && !out->weights))
+    if (!out->ids || (s->want_weights && !out->weights))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for a generated sequence");
     for (size_t t = e->steps; t-- > 0;) {
         const taken *step = &s->steps[t];
@@ -307,7 +285,6 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 attn_pool *pool, const attn_control *control, attn_generated *out,
                                 attn_error *err) {
     const size_t most = options->most ? options->most : 2 * S + 10;
-    const bool attends = attn_models_attends(model);
     search s = {.options = options, .arena = arena, .B = B, .S = S, .beams = options->beams};
     attn_status status = check_options(options, err);
     if (status || (status = attn_models_check_source(model, source, source_lengths, B, S, err)))
@@ -315,11 +292,8 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
     if (!attn_size_mul(B, s.beams, &s.rows))
         return attn_fail(err, ATTN_ELIMIT, "beams", "too many sequences");
     s.most = most < model->config.max_length ? most : model->config.max_length;
-    s.heads = attends ? model->cross_attention.heads : 0;
     s.walk =
         (model_walk){.model = model, .pass = {.arena = arena, .pool = pool, .control = control}};
-    s.from = (model_decoding){.S = S,
-                              .want_weights = attends && (options->want_weights || options->token)};
     if ((status = attn_models_encode(&s.walk, source, source_lengths, B, S, false, err)) ||
         (status = prepare(&s, source_lengths, err)) || (status = search_all(&s, err)))
         return status;

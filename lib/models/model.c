@@ -6,81 +6,10 @@
 #include "attn/positions.h"
 #include "models/model_private.h"
 
-bool attn_models_attends(const attn_model *model) {
-    return model->config.attention != ATTN_MODEL_NONE;
-}
-
-static attn_attend_kind kind_of(attn_model_attention attention) {
-    switch (attention) {
-    case ATTN_MODEL_DOT:
-        return ATTN_ATTEND_DOT;
-    case ATTN_MODEL_ADDITIVE:
-        return ATTN_ATTEND_ADDITIVE;
-    case ATTN_MODEL_GENERAL:
-        return ATTN_ATTEND_GENERAL;
-    case ATTN_MODEL_CONCAT:
-        return ATTN_ATTEND_CONCAT;
-    default:
-        return ATTN_ATTEND_MULTIHEAD;
-    }
-}
-
-static attn_attend_position position_of(attn_model_positions positions) {
-    switch (positions) {
-    case ATTN_MODEL_RELATIVE:
-        return ATTN_ATTEND_RELATIVE;
-    case ATTN_MODEL_SHAW:
-        return ATTN_ATTEND_SHAW;
-    case ATTN_MODEL_ALIBI:
-        return ATTN_ATTEND_ALIBI;
-    default:
-        return ATTN_ATTEND_PLAIN;
-    }
-}
-
-static attn_attend attend_of(const attn_model_config *c, attn_attend_kind kind) {
-    attn_attend a = {.kind = kind,
-                     .width = c->width,
-                     .heads = kind == ATTN_ATTEND_MULTIHEAD ? c->heads : 1,
-                     .score_width = c->width,
-                     .reach = c->reach,
-                     .dropout = kind == ATTN_ATTEND_MULTIHEAD ? c->dropout : 0};
-    a.has_pattern = c->attention == ATTN_MODEL_LOCAL || c->attention == ATTN_MODEL_STRIDED;
-    if (c->attention == ATTN_MODEL_LOCAL)
-        a.pattern = (attn_pattern){.kind = ATTN_PATTERN_LOCAL, .radius = (int64_t)c->radius};
-    if (c->attention == ATTN_MODEL_STRIDED)
-        a.pattern = (attn_pattern){.kind = ATTN_PATTERN_STRIDED,
-                                   .stride = (int64_t)c->stride,
-                                   .local = (int64_t)c->radius};
-    return a;
-}
-
-/* In the order and under the names of the textbook's state dict. */
-static void declare(attn_model *m) {
-    const attn_model_config *c = &m->config;
-    const size_t D = c->width;
-    const float scale = (float)sqrt((double)D);
-    attn_embedding_declare(&m->source, m->set, "src_embedding", c->source_vocabulary, D, scale, -1);
-    attn_embedding_declare(&m->target, m->set, "tgt_embedding", c->target_vocabulary, D, scale, -1);
-    if (c->positions == ATTN_MODEL_LEARNED)
-        attn_positions_declare(&m->positions, m->set, "pos_encoding.position_embeddings",
-                               c->max_length, D);
-    attn_lstm_declare(&m->encoder_lstm, m->set, "encoder_lstm", D, D / 2, c->layers, true,
-                      c->dropout);
-    if (attn_models_attends(m)) {
-        m->encoder_attention = attend_of(c, ATTN_ATTEND_MULTIHEAD);
-        m->encoder_attention.position = position_of(c->positions);
-        attn_attend_declare(&m->encoder_attention, m->set, "encoder_attention");
-        attn_norm_declare(&m->encoder_norm, m->set, "encoder_norm", D);
-    }
-    attn_lstm_declare(&m->decoder_lstm, m->set, "decoder_lstm", D, D, c->layers, false, c->dropout);
-    if (attn_models_attends(m)) {
-        m->cross_attention = attend_of(c, kind_of(c->attention));
-        attn_attend_declare(&m->cross_attention, m->set, "cross_attention");
-    }
-    attn_norm_declare(&m->cross_norm, m->set, "cross_norm", D);
-    attn_linear_declare(&m->projection, m->set, "output_projection", D, c->target_vocabulary, true);
-}
+static void (*const declare[])(attn_model *) = {
+    [ATTN_SEQ2SEQ] = attn_models_declare_seq2seq,
+    [ATTN_TRANSFORMER] = attn_models_declare_transformer,
+};
 
 static attn_status make_sinusoids(attn_model *m, attn_error *err) {
     const size_t length = m->config.max_length, D = m->config.width;
@@ -111,8 +40,10 @@ static attn_status declare_model(const attn_model_config *config, attn_model **o
     }
     memset(m, 0, sizeof *m);
     m->config = *config;
+    if (!m->config.feed_forward)
+        m->config.feed_forward = 4 * config->width;
     m->set = set;
-    declare(m);
+    declare[config->architecture](m);
     *out = m;
     return ATTN_OK;
 }
@@ -183,18 +114,39 @@ static attn_status walk_forward(model_walk *w, const attn_batch *batch, bool wan
                                                   batch->S, want_weights, err);
     if (status)
         return status;
-    const model_decoding from = {.memory = w->encoder.out,
-                                 .S = batch->S,
-                                 .initial = w->handed.h ? &w->handed : NULL,
-                                 .want_weights = want_weights};
-    return attn_models_decode(w, batch->target, batch->B, batch->T, 0, &from, err);
+    return attn_models_decode(w, batch->target, batch->T, want_weights, err);
 }
 
-static void add_site(attn_model_outputs *out, attn_site_kind kind, const attn_attend_saved *s,
-                     size_t heads) {
-    const size_t dims[4] = {s->B, heads, s->L, s->S};
-    out->sites[out->site_count++] = (attn_site){
-        .kind = kind, .weights = attn_tensor_dense(s->results.weights.data, ATTN_F32, 4, dims)};
+/* The stack's sites of a kind, from layer 0 up; with the weights that a pass found. */
+static void list_sites(const model_stack *stack, const model_trace *traces, attn_site_kind kind,
+                       attn_site *sites, size_t *count) {
+    size_t layer = 0;
+    for (size_t i = 0; i < stack->count; i++) {
+        const model_block *block = &stack->blocks[i];
+        if (!block->operation->has_site || block->operation->site != kind)
+            continue;
+        attn_site *site = &sites[(*count)++];
+        *site = (attn_site){.kind = kind, .layer = layer++, .heads = block->attend.heads};
+        if (traces) {
+            const attn_attend_saved *s = &traces[i].attend;
+            site->weights = attn_tensor_dense(s->results.weights.data, ATTN_F32, 4,
+                                              (size_t[4]){s->B, site->heads, s->L, s->S});
+        }
+    }
+}
+
+static size_t all_sites(const attn_model *m, const model_walk *w, attn_site *sites) {
+    size_t count = 0;
+    const model_trace *encoder = w ? w->encoder.traces : NULL;
+    const model_trace *decoder = w ? w->decoder.traces : NULL;
+    list_sites(&m->encoder, encoder, ATTN_SITE_ENCODER, sites, &count);
+    list_sites(&m->decoder, decoder, ATTN_SITE_DECODER, sites, &count);
+    list_sites(&m->decoder, decoder, ATTN_SITE_CROSS, sites, &count);
+    return count;
+}
+
+size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITES]) {
+    return all_sites(model, NULL, sites);
 }
 
 attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, bool want_weights,
@@ -206,10 +158,8 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
         return status;
     const size_t dims[3] = {batch->B, batch->T, model->config.target_vocabulary};
     *out = (attn_model_outputs){.logits = attn_tensor_dense(w.logits, ATTN_F32, 3, dims)};
-    if (want_weights && attn_models_attends(model)) {
-        add_site(out, ATTN_SITE_ENCODER, &w.encoder.attend, model->encoder_attention.heads);
-        add_site(out, ATTN_SITE_CROSS, &w.decoder.attend, model->cross_attention.heads);
-    }
+    if (want_weights)
+        out->site_count = all_sites(model, &w, out->sites);
     return ATTN_OK;
 }
 

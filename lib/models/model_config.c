@@ -5,9 +5,10 @@
 
 #include "models/model_private.h"
 
-enum { MOST_VOCABULARY = 1 << 20, MOST_LENGTH = 1 << 16 };
+enum { MOST_VOCABULARY = 1 << 20, MOST_LENGTH = 1 << 16, MOST_FEED = 4 * MODEL_WIDTH_MOST };
 
-static const char *const architectures[] = {[ATTN_SEQ2SEQ] = "seq2seq"};
+static const char *const architectures[] = {
+    [ATTN_SEQ2SEQ] = "seq2seq", [ATTN_TRANSFORMER] = "transformer"};
 static const char *const attentions[] = {
     [ATTN_MODEL_MULTIHEAD] = "multihead", [ATTN_MODEL_DOT] = "dot",
     [ATTN_MODEL_ADDITIVE] = "additive",   [ATTN_MODEL_GENERAL] = "general",
@@ -99,6 +100,10 @@ static attn_status check_relations(const attn_model_config *c, attn_error *err) 
     if (c->width % c->heads)
         return attn_fail(err, ATTN_EARG, "heads", "%zu heads do not divide a width of %zu",
                          c->heads, c->width);
+    if (c->architecture == ATTN_TRANSFORMER && c->attention == ATTN_MODEL_NONE)
+        return attn_fail(err, ATTN_EARG, "attention",
+                         "a transformer's decoder sees the source by attention alone: expected "
+                         "another than \"none\"");
     if (!(c->dropout >= 0 && c->dropout < 1))
         return attn_fail(err, ATTN_EARG, "dropout", "expected 0 <= dropout < 1");
     if ((status = check_id(c->pad, c, "pad", err)) ||
@@ -126,7 +131,8 @@ attn_status attn_models_check_config(const attn_model_config *c, attn_error *err
         (status = within(c->max_length, 1, MOST_LENGTH, "max_length", err)) ||
         (status = within(c->radius, 0, MOST_LENGTH, "radius", err)) ||
         (status = within(c->stride, 1, MOST_LENGTH, "stride", err)) ||
-        (status = within(c->reach, 1, MOST_LENGTH, "reach", err)))
+        (status = within(c->reach, 1, MOST_LENGTH, "reach", err)) ||
+        (status = within(c->feed_forward, 0, MOST_FEED, "feed_forward", err)))
         return status;
     return check_relations(c, err);
 }

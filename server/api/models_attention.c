@@ -6,36 +6,13 @@
 #include "admission.h"
 #include "app.h"
 #include "handlers.h"
-#include "models_call.h"
+#include "models_looks.h"
 
 #define MOST_WEIGHTS 65536 /* answered unasked */
 
-enum { WEIGHTS = 1, HEATMAP = 2, LOGITS = 4 };
 static const char *const returns[] = {"weights", "heatmap", "logits", NULL};
-static const char *const kinds[] = {"encoder", "decoder", "cross", NULL};
 
-typedef struct body {
-    uint64_t given;
-    srv_side source, target;
-    unsigned sites, returns;
-    srv_ints layers, heads;
-    srv_heat_input heatmap;
-    srv_figure_input figure;
-    int64_t decimals, timeout_ms;
-    bool dry_run;
-} body;
-
-typedef struct call {
-    srv_request *req;
-    const srv_model *model;
-    body body;
-    srv_sequences source, target;
-    size_t
-        T; /* steps of the longest target, the end among them; expected ones before it is known */
-    bool unasked; /* `return` is the default */
-    attn_warnings warnings;
-    attn_model_outputs out;
-} call;
+typedef srv_looks_body body;
 
 const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
@@ -44,14 +21,15 @@ const srv_field srv_models_attention_fields[] = {
     {.name = "sites",
      .kind = SRV_FLAGS,
      .offset = offsetof(body, sites),
-     .choices = kinds,
-     .doc = "Which attentions: encoder, decoder (this architecture has none), cross; default those "
-            "that there are. A picture shows one, by default cross."},
+     .choices = srv_model_site_kinds,
+     .doc = "Which attentions: encoder, decoder (seq2seq has none: a transformer's causal one), "
+            "cross; default those that there are. A picture shows one, by default cross, of the "
+            "last layer."},
     {.name = "layers",
      .kind = SRV_INTS,
      .offset = offsetof(body, layers),
      .max = 64,
-     .doc = "Which layers of attention; this architecture has one, 0."},
+     .doc = "Which layers of attention, from 0; default all. seq2seq has one, 0."},
     {.name = "heads",
      .kind = SRV_INTS,
      .offset = offsetof(body, heads),
@@ -66,7 +44,7 @@ const srv_field srv_models_attention_fields[] = {
     {0},
 };
 
-static bool decode(call *c) {
+static bool decode(srv_looks *c) {
     srv_request *req = c->req;
     body *b = &c->body;
     const srv_scope scope = {req, srv_models_attention_fields, b, ""};
@@ -94,58 +72,71 @@ static bool decode(call *c) {
                               c->source.count == 1 ? "" : "s", c->target.count);
     c->unasked = !srv_given(&scope, "return");
     if (c->unasked)
-        b->returns = srv_given(&scope, "heatmap") ? WEIGHTS | HEATMAP : WEIGHTS;
+        b->returns = srv_given(&scope, "heatmap") ? SRV_LOOKS_WEIGHTS | SRV_LOOKS_HEATMAP
+                                                  : SRV_LOOKS_WEIGHTS;
     return true;
 }
 
 /* --- sites --- */
 
-static size_t site_heads(const call *c, attn_site_kind kind) {
-    return kind == ATTN_SITE_CROSS ? srv_models_cross_heads(c->model)
-                                   : attn_model_configuration(c->model->model)->heads;
+static bool lists(const srv_ints *list, size_t value) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->values[i] == (int64_t)value)
+            return true;
+    return !list->count;
 }
 
-/* Is the site there, and asked for? */
-static bool has_site(const call *c, attn_site_kind kind) {
-    return srv_models_attends(c->model) && kind != ATTN_SITE_DECODER &&
-           (!c->body.sites || (c->body.sites & 1u << kind));
+/* Which of the model's sites are asked for. */
+static void list_sites(srv_looks *c) {
+    c->site_count = attn_model_sites(c->model->model, c->sites);
+    for (size_t i = 0; i < c->site_count; i++)
+        c->wanted[i] = (!c->body.sites || (c->body.sites & 1u << c->sites[i].kind)) &&
+                       lists(&c->body.layers, c->sites[i].layer);
 }
 
-static bool check_heads(const call *c, const srv_scope *scope, attn_site_kind kind) {
-    const size_t heads = site_heads(c, kind);
-    for (size_t i = 0; i < c->body.heads.count; i++) {
-        char at[32];
-        snprintf(at, sizeof at, "heads/%zu", i);
-        if (c->body.heads.values[i] < 0 || (uint64_t)c->body.heads.values[i] >= heads)
-            return srv_refuse(scope, SRV_VALUE, at,
-                              "the site %s has the heads 0 to %zu, found %" PRId64, kinds[kind],
-                              heads - 1, c->body.heads.values[i]);
+/* Are all numbers of `list` below what the sites of each kind that is asked for have? */
+static bool check_numbers(const srv_looks *c, const srv_scope *scope, const char *name,
+                          const srv_ints *list, bool layers) {
+    for (size_t s = 0; s < c->site_count; s++) {
+        const attn_site *site = &c->sites[s];
+        const bool last = s + 1 == c->site_count || c->sites[s + 1].kind != site->kind;
+        const size_t most = layers ? site->layer + 1 : site->heads;
+        if (!last || (c->body.sites && !(c->body.sites & 1u << site->kind)))
+            continue;
+        for (size_t i = 0; i < list->count; i++) {
+            char at[32];
+            snprintf(at, sizeof at, "%s/%zu", name, i);
+            if (list->values[i] < 0 || (uint64_t)list->values[i] >= most)
+                return srv_refuse(
+                    scope, SRV_VALUE, at, "the site %s has the %s 0 to %zu, found %" PRId64,
+                    srv_model_site_kinds[site->kind], name, most - 1, list->values[i]);
+        }
     }
     return true;
 }
 
-static bool check_sites(const call *c) {
+static bool has_kind(const srv_looks *c, unsigned kind) {
+    for (size_t i = 0; i < c->site_count; i++)
+        if ((unsigned)c->sites[i].kind == kind)
+            return true;
+    return false;
+}
+
+static bool check_sites(srv_looks *c) {
     const srv_scope scope = {c->req, srv_models_attention_fields, &c->body, ""};
     const body *b = &c->body;
+    list_sites(c);
     for (unsigned k = 0; k <= ATTN_SITE_CROSS; k++)
-        if ((b->sites & 1u << k) && !has_site(c, (attn_site_kind)k))
+        if ((b->sites & 1u << k) && !has_kind(c, k))
             return srv_refuse(&scope, SRV_VALUE, "sites", "the model \"%s\" has no site %s",
-                              c->model->id, kinds[k]);
-    for (size_t i = 0; i < b->layers.count; i++) {
-        char at[32];
-        snprintf(at, sizeof at, "layers/%zu", i);
-        if (b->layers.values[i] != 0)
-            return srv_refuse(&scope, SRV_VALUE, at,
-                              "the model has one layer of attention, 0; found %" PRId64,
-                              b->layers.values[i]);
-    }
+                              c->model->id, srv_model_site_kinds[k]);
     if ((srv_given(&scope, "heads") && !b->heads.count) ||
         (srv_given(&scope, "layers") && !b->layers.count))
         return srv_refuse(&scope, SRV_VALUE, b->heads.count ? "layers" : "heads",
                           "expected at least one, found an empty list");
-    for (unsigned k = 0; k <= ATTN_SITE_CROSS; k++)
-        if (has_site(c, (attn_site_kind)k) && !check_heads(c, &scope, (attn_site_kind)k))
-            return false;
+    if (!check_numbers(c, &scope, "layers", &b->layers, true) ||
+        !check_numbers(c, &scope, "heads", &b->heads, false))
+        return false;
     if (!srv_draws(c->req))
         return true;
     if (!srv_models_attends(c->model))
@@ -161,35 +152,47 @@ static bool check_sites(const call *c) {
 
 /* --- limits --- */
 
-static size_t chosen(const call *c, attn_site_kind kind) {
-    return c->body.heads.count ? c->body.heads.count : site_heads(c, kind);
+size_t srv_looks_heads(const srv_looks *c, const attn_site *site) {
+    return c->body.heads.count ? c->body.heads.count : site->heads;
 }
 
-static double weight_count(const call *c) {
-    const double B = (double)c->source.count, S = (double)c->source.longest;
+/* [heads, L, S] of the answer. */
+static void site_dims(const srv_looks *c, const attn_site *site, size_t dims[3]) {
+    dims[0] = srv_looks_heads(c, site);
+    dims[1] = site->kind == ATTN_SITE_ENCODER ? c->source.longest : c->T;
+    dims[2] = site->kind == ATTN_SITE_DECODER ? c->T : c->source.longest;
+}
+
+double srv_looks_weights(const srv_looks *c) {
     double count = 0;
-    if (has_site(c, ATTN_SITE_ENCODER))
-        count += B * (double)chosen(c, ATTN_SITE_ENCODER) * S * S;
-    if (has_site(c, ATTN_SITE_CROSS))
-        count += B * (double)chosen(c, ATTN_SITE_CROSS) * S * (double)c->T;
+    for (size_t i = 0; i < c->site_count; i++) {
+        size_t d[3];
+        site_dims(c, &c->sites[i], d);
+        if (c->wanted[i])
+            count += (double)c->source.count * (double)d[0] * (double)d[1] * (double)d[2];
+    }
     return count;
 }
 
+bool srv_looks_omit(const srv_looks *c) {
+    return c->unasked && srv_looks_weights(c) > MOST_WEIGHTS;
+}
+
 /* Bytes of the answer: numbers and their text. */
-static double result_bytes(const call *c) {
+static double result_bytes(const srv_looks *c) {
     const attn_model_config *m = attn_model_configuration(c->model->model);
     const double logits = (double)c->source.count * (double)c->T * (double)m->target_vocabulary;
-    double numbers = c->body.returns & HEATMAP || srv_draws(c->req) || srv_plain(c->req)
-                         ? 2 * weight_count(c)
+    double numbers = c->body.returns & SRV_LOOKS_HEATMAP || srv_draws(c->req) || srv_plain(c->req)
+                         ? 2 * srv_looks_weights(c)
                          : 0;
-    if (c->body.returns & WEIGHTS)
-        numbers += weight_count(c);
-    if (c->body.returns & LOGITS)
+    if (c->body.returns & SRV_LOOKS_WEIGHTS)
+        numbers += srv_looks_weights(c);
+    if (c->body.returns & SRV_LOOKS_LOGITS)
         numbers += logits;
     return SRV_MODEL_TEXT * numbers + (double)(c->source.count * (c->source.longest + c->T)) * 64;
 }
 
-static srv_pass_cost cost_of(const call *c) {
+static srv_pass_cost cost_of(const srv_looks *c) {
     const double B = (double)c->source.count, S = (double)c->source.longest, T = (double)c->T;
     srv_pass_cost cost = srv_models_cost(c->req, c->model, B, S, B, T);
     if (!c->target.count) { /* generated first */
@@ -201,27 +204,32 @@ static srv_pass_cost cost_of(const call *c) {
     return cost;
 }
 
-/* Too many weights to be answered unasked? */
-static bool omits(const call *c) {
-    return c->unasked && weight_count(c) > MOST_WEIGHTS;
+static size_t first_wanted(const srv_looks *c, attn_site_kind kind) {
+    size_t i = 0;
+    while (!c->wanted[i] || c->sites[i].kind != kind)
+        i++;
+    return c->sites[i].layer;
 }
 
-static srv_outcome predict(const call *c, const srv_pass_cost *cost) {
+static srv_outcome predict(const srv_looks *c, const srv_pass_cost *cost) {
     const attn_model_config *m = attn_model_configuration(c->model->model);
-    const size_t B = c->source.count, S = c->source.longest;
+    const size_t B = c->source.count;
     srv_dry dry = {.learns = true,
                    .parameters = attn_parameters_count(attn_model_parameters(c->model->model), "")};
-    if (has_site(c, ATTN_SITE_ENCODER))
-        srv_dry_shape(&dry, "encoder", 4, (size_t[4]){B, chosen(c, ATTN_SITE_ENCODER), S, S});
-    if (has_site(c, ATTN_SITE_CROSS))
-        srv_dry_shape(&dry, "cross", 4, (size_t[4]){B, chosen(c, ATTN_SITE_CROSS), c->T, S});
+    for (size_t i = 0; i < c->site_count; i++) {
+        size_t d[4] = {B, 0, 0, 0};
+        site_dims(c, &c->sites[i], d + 1);
+        /* All layers of a kind have the same. */
+        if (c->wanted[i] && c->sites[i].layer == first_wanted(c, c->sites[i].kind))
+            srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
+    }
     srv_dry_shape(&dry, "logits", 3, (size_t[3]){B, c->T, m->target_vocabulary});
     return srv_models_dry(c->req, &dry, cost, result_bytes(c));
 }
 
 /* --- the pass --- */
 
-static attn_status generate(call *c, const int32_t *source, const int64_t *lengths,
+static attn_status generate(srv_looks *c, const int32_t *source, const int64_t *lengths,
                             attn_error *err) {
     srv_request *req = c->req;
     const size_t B = c->source.count;
@@ -247,7 +255,7 @@ static attn_status generate(call *c, const int32_t *source, const int64_t *lengt
     return ATTN_OK;
 }
 
-static bool compute(call *c) {
+static bool compute(srv_looks *c) {
     srv_request *req = c->req;
     const attn_model_config *m = attn_model_configuration(c->model->model);
     attn_error err = {0};
@@ -275,181 +283,50 @@ static bool compute(call *c) {
     return !status;
 }
 
-/* The targets as rows are called: each row by the token that it leads to, the last by the end. */
-static bool add_ends(call *c) {
-    const int32_t end = attn_model_configuration(c->model->model)->end;
-    srv_sequence last;
-    if (!srv_models_name(c->req, c->model, SRV_TARGET, &end, 1, &last))
+/* A sequence with one more token in front (`first`) or behind; false: a problem is set. */
+static bool lengthen(const srv_looks *c, const srv_sequence *s, const srv_sequence *one, bool first,
+                     srv_sequence *out) {
+    attn_arena *arena = c->req->arena;
+    *out = (srv_sequence){.length = s->length + 1, .offsets = first ? NULL : s->offsets};
+    out->ids = attn_arena_zeroed(arena, out->length, sizeof *out->ids);
+    out->tokens = attn_arena_zeroed(arena, out->length, sizeof *out->tokens);
+    if (!out->ids || !out->tokens) {
+        srv_problem(c->req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
         return false;
-    for (size_t b = 0; b < c->target.count; b++) {
-        srv_sequence *s = &c->target.items[b], longer = {.length = s->length + 1};
-        attn_arena *arena = c->req->arena;
-        longer.ids = attn_arena_zeroed(arena, longer.length, sizeof *longer.ids);
-        longer.tokens = attn_arena_zeroed(arena, longer.length, sizeof *longer.tokens);
-        if (!longer.ids || !longer.tokens) {
-            srv_problem(c->req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+    }
+    memcpy(out->ids + first, s->ids, s->length * sizeof *s->ids);
+    memcpy(out->tokens + first, s->tokens, s->length * sizeof *s->tokens);
+    out->ids[first ? 0 : s->length] = one->ids[0];
+    out->tokens[first ? 0 : s->length] = one->tokens[0];
+    return true;
+}
+
+/* The targets as rows are called: each row by the token that it leads to, the last by the end; and
+ * as the decoder reads them, the begin first. */
+static bool name_rows(srv_looks *c) {
+    const attn_model_config *m = attn_model_configuration(c->model->model);
+    const size_t B = c->target.count;
+    srv_sequence begin, end, longer;
+    c->read = (srv_sequences){.count = B, .longest = c->T};
+    c->read.items = attn_arena_zeroed(c->req->arena, B, sizeof *c->read.items);
+    if (!c->read.items) {
+        srv_problem(c->req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+        return false;
+    }
+    if (!srv_models_name(c->req, c->model, SRV_TARGET, &m->begin, 1, &begin) ||
+        !srv_models_name(c->req, c->model, SRV_TARGET, &m->end, 1, &end))
+        return false;
+    for (size_t b = 0; b < B; b++) {
+        srv_sequence *s = &c->target.items[b];
+        if (!lengthen(c, s, &begin, true, &c->read.items[b]) ||
+            !lengthen(c, s, &end, false, &longer))
             return false;
-        }
-        memcpy(longer.ids, s->ids, s->length * sizeof *s->ids);
-        memcpy(longer.tokens, s->tokens, s->length * sizeof *s->tokens);
-        longer.offsets = s->offsets;
-        longer.ids[s->length] = end;
-        longer.tokens[s->length] = last.tokens[0];
         *s = longer;
     }
     return true;
 }
 
-/* --- the answer --- */
-
-static bool look(const call *c, const attn_site *site, size_t b, srv_looked *out) {
-    const size_t *d = site->weights.dims;
-    const srv_sequence *cols = &c->source.items[b];
-    const srv_sequence *rows = site->kind == ATTN_SITE_CROSS ? &c->target.items[b] : cols;
-    srv_heat_input in = c->body.heatmap;
-    const srv_look what = {.weights = (const float *)site->weights.data + b * d[1] * d[2] * d[3],
-                           .heads = d[1],
-                           .head_stride = d[2] * d[3],
-                           .stride = d[3],
-                           .rows = rows->length,
-                           .cols = cols->length,
-                           .batch = b,
-                           .row_names = rows->tokens,
-                           .col_names = cols->tokens};
-    if (!in.heads.is && c->body.heads.count)
-        in.heads = (srv_union){.is = SRV_U_INTS, .ints = c->body.heads};
-    return srv_models_look(c->req, &what, &in, out);
-}
-
-/* The weights of the chosen heads, [B, heads, L, S]; data NULL: no memory. */
-static attn_tensor choose_heads(const call *c, const attn_tensor *all) {
-    const size_t *d = all->dims, n = c->body.heads.count, matrix = d[2] * d[3];
-    if (!n)
-        return *all;
-    float *to = attn_arena_zeroed(c->req->arena, d[0] * n * matrix, sizeof *to);
-    for (size_t i = 0; to && i < d[0] * n; i++) {
-        const size_t head = (size_t)c->body.heads.values[i % n];
-        memcpy(to + i * matrix, (const float *)all->data + (i / n * d[1] + head) * matrix,
-               matrix * sizeof *to);
-    }
-    return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
-}
-
-static void put_heads(srv_json *j, const call *c, const attn_site *site) {
-    srv_json_key(j, "heads");
-    srv_json_array(j);
-    for (size_t h = 0; h < chosen(c, site->kind); h++)
-        srv_json_int(j, c->body.heads.count ? c->body.heads.values[h] : (int64_t)h);
-    srv_json_array_end(j);
-}
-
-/* false: a problem is set. */
-static bool put_site(srv_json *j, const call *c, const attn_site *site) {
-    srv_json_object(j);
-    srv_json_key(j, "kind");
-    srv_json_string(j, kinds[site->kind]);
-    srv_json_key(j, "layer");
-    srv_json_size(j, 0);
-    put_heads(j, c, site);
-    if ((c->body.returns & WEIGHTS) && !omits(c)) {
-        const attn_tensor weights = choose_heads(c, &site->weights);
-        j->failed = j->failed || !weights.data;
-        srv_json_key(j, "weights");
-        if (!j->failed)
-            srv_json_tensor(j, &weights);
-    }
-    if (c->body.returns & HEATMAP) {
-        srv_json_key(j, "heatmaps");
-        srv_json_array(j);
-        for (size_t b = 0; b < c->source.count; b++) {
-            srv_looked looked;
-            if (!look(c, site, b, &looked))
-                return false;
-            srv_heat_write(j, &looked.maps, &c->body.heatmap, &looked.labels);
-        }
-        srv_json_array_end(j);
-    }
-    srv_json_object_end(j);
-    return true;
-}
-
-static void put_sequences(srv_json *j, const char *name, const srv_sequences *s) {
-    srv_json_key(j, name);
-    srv_json_array(j);
-    for (size_t b = 0; b < s->count; b++)
-        srv_models_put(j, &s->items[b]);
-    srv_json_array_end(j);
-}
-
-static void put_omitted(srv_json *j, const call *c) {
-    srv_json_key(j, "omitted");
-    srv_json_object(j);
-    srv_json_key(j, "weights");
-    srv_json_object(j);
-    srv_json_key(j, "values");
-    srv_json_real(j, weight_count(c));
-    srv_json_key(j, "how");
-    srv_json_string(j, "ask by \"return\": \"weights\", or for a heatmap");
-    srv_json_object_end(j);
-    srv_json_object_end(j);
-}
-
-static void answer_json(const call *c) {
-    srv_json j;
-    srv_json_begin(&j, c->req);
-    j.decimals = (int)c->body.decimals;
-    srv_json_object(&j);
-    put_sequences(&j, "source", &c->source);
-    put_sequences(&j, "target", &c->target);
-    srv_json_key(&j, "sites");
-    srv_json_array(&j);
-    for (size_t i = 0; i < c->out.site_count; i++)
-        if (has_site(c, c->out.sites[i].kind) && !put_site(&j, c, &c->out.sites[i]))
-            return;
-    srv_json_array_end(&j);
-    if (c->body.returns & LOGITS) {
-        srv_json_key(&j, "logits");
-        srv_json_tensor(&j, &c->out.logits);
-    }
-    if (omits(c))
-        put_omitted(&j, c);
-    srv_warnings_write(&j, &c->warnings);
-    srv_json_object_end(&j);
-    srv_json_end(&j);
-}
-
-static void answer_text(const call *c) {
-    attn_text t = srv_plain_begin(c->req);
-    for (size_t i = 0; i < c->out.site_count; i++)
-        for (size_t b = 0; has_site(c, c->out.sites[i].kind) && b < c->source.count; b++) {
-            srv_looked looked;
-            if (!look(c, &c->out.sites[i], b, &looked))
-                return;
-            attn_text_add(&t, "%s\n", kinds[c->out.sites[i].kind]);
-            srv_heat_text(&t, &looked.maps, &looked.labels, NULL);
-        }
-    srv_warnings_text(&t, &c->warnings);
-    srv_plain_end(c->req, &t);
-}
-
-/* One site as a picture: the last one of those that were asked for, which is cross by default. */
-static void answer_picture(const call *c) {
-    srv_looked looked;
-    const attn_site *site = NULL;
-    for (size_t i = 0; i < c->out.site_count; i++)
-        if (has_site(c, c->out.sites[i].kind))
-            site = &c->out.sites[i];
-    if (!site || !look(c, site, 0, &looked))
-        return;
-    const srv_heat_answer all = {.maps = &looked.maps,
-                                 .in = &c->body.heatmap,
-                                 .labels = &looked.labels,
-                                 .figure = &c->body.figure,
-                                 .decimals = (int)c->body.decimals};
-    srv_heat_draw(c->req, &all);
-}
-
-static srv_outcome run(call *c) {
+static srv_outcome run(srv_looks *c) {
     srv_request *req = c->req;
     const size_t max = attn_model_configuration(c->model->model)->max_length;
     const int64_t start = attn_now_ns();
@@ -468,15 +345,11 @@ static srv_outcome run(call *c) {
         !srv_admission_work(req, cost.bytes + result_bytes(c)))
         return SRV_DONE;
     const int64_t begun = attn_now_ns();
-    const bool done = compute(c) && add_ends(c);
+    const bool done = compute(c) && name_rows(c);
     const int64_t computed = attn_now_ns();
     req->compute_ns = computed - begun;
-    if (done && srv_draws(req))
-        answer_picture(c);
-    else if (done && srv_plain(req))
-        answer_text(c);
-    else if (done)
-        answer_json(c);
+    if (done)
+        srv_looks_answer(c);
     req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }
@@ -484,7 +357,7 @@ static srv_outcome run(call *c) {
 srv_outcome srv_models_attention(srv_request *req) {
     if (req->in_place && !srv_models_is_read(req, req->params[0]))
         return SRV_DEFER;
-    call c = {.req = req, .model = srv_models_hold(req, req->params[0])};
+    srv_looks c = {.req = req, .model = srv_models_hold(req, req->params[0])};
     const srv_outcome outcome = c.model ? run(&c) : SRV_DONE;
     srv_models_release(req, c.model);
     return outcome;

@@ -122,6 +122,8 @@ srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const srv_pass_cost *
 #define SRV_MODEL_TEXT 20.0
 
 bool srv_models_attends(const srv_model *model);
+/* "encoder", "decoder", "cross" by attn_site_kind; NULL ends. */
+extern const char *const srv_model_site_kinds[];
 /* Heads of its attention across. */
 size_t srv_models_cross_heads(const srv_model *model);
 

@@ -10,9 +10,9 @@
 
 typedef struct body {
     uint64_t given;
-    int architecture, attention, positions, padding, source_language, target_language;
-    int64_t source_vocabulary, target_vocabulary, width, heads, layers, max_length, radius, stride,
-        reach, seed;
+    int architecture, attention, positions, padding, norm, source_language, target_language;
+    int64_t source_vocabulary, target_vocabulary, width, heads, layers, feed_forward, max_length,
+        radius, stride, reach, seed;
     double dropout;
     srv_strings source_words, target_words;
 } body;
@@ -35,16 +35,20 @@ static const char *const origins[] = {"embedded", "file", "made"};
 const srv_field srv_models_fields[] = {
     CHOICE_ROW(architecture, srv_model_architectures,
                "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
-               "attention across."),
+               "attention across. transformer: layers of self-attention and feed-forward, then of "
+               "causal self-attention, attention across and feed-forward."),
     CHOICE_ROW(attention, srv_model_attentions,
                "How the decoder looks at the source: multihead (default), dot, additive, general, "
-               "concat, local (within radius), strided (every stride-th and within radius) or "
-               "none."),
+               "concat, local (within radius, everywhere), strided (every stride-th and within "
+               "radius) or none (not of a transformer)."),
     CHOICE_ROW(positions, srv_model_positions,
                "sinusoidal (default), learned, relative, shaw, alibi or none."),
     CHOICE_ROW(padding, paddings,
                "respect (default): the encoder's LSTM stops at the end of each sequence; read: it "
-               "reads padding as text."),
+               "reads padding as text. Of seq2seq."),
+    CHOICE_ROW(norm, srv_model_norms,
+               "Of a transformer: layer norm before (default) or after each attention and "
+               "feed-forward."),
     SIZE_ROW(source_vocabulary, 4, 1048576,
              "Ids of the source, 0 to 3 of them <pad>, <bos>, <eos> and <unk>; required without "
              "source_words."),
@@ -65,7 +69,10 @@ const srv_field srv_models_fields[] = {
     CHOICE_ROW(target_language, languages, "The same of the target."),
     SIZE_ROW(width, 2, 4096, "Width of embeddings and states, even; default 128."),
     SIZE_ROW(heads, 1, 4096, "Heads of multi-head attention, which divide the width; default 4."),
-    SIZE_ROW(layers, 1, ATTN_LSTM_LAYERS, "Layers of each LSTM; default 1."),
+    SIZE_ROW(layers, 1, ATTN_LSTM_LAYERS,
+             "Layers of each LSTM, of a transformer's encoder and decoder each; default 1."),
+    SIZE_ROW(feed_forward, 1, 16384,
+             "Of a transformer: width inside of feed-forward; default 4 x width."),
     SIZE_ROW(max_length, 2, 65536, "Most tokens of a sequence; default 512."),
     SIZE_ROW(radius, 0, 65536, "Keys on either side that local and strided see; default 4."),
     SIZE_ROW(stride, 1, 65536, "Every how many-th key strided sees; default 4."),
@@ -124,12 +131,22 @@ static void put_side(srv_json *j, const char *name, size_t size, const attn_voca
     srv_json_object_end(j);
 }
 
-static void put_site(srv_json *j, const char *kind, size_t heads) {
-    srv_json_object(j);
-    put_text(j, "kind", kind);
-    put_size(j, "layers", 1);
-    put_size(j, "heads", heads);
-    srv_json_object_end(j);
+/* One entry a kind: its layers, and the heads that each of them has. */
+static void put_sites(srv_json *j, const attn_model *model) {
+    attn_site sites[ATTN_MODEL_SITES];
+    const size_t count = attn_model_sites(model, sites);
+    srv_json_key(j, "sites");
+    srv_json_array(j);
+    for (size_t i = 0; i < count; i++) {
+        if (i + 1 < count && sites[i + 1].kind == sites[i].kind)
+            continue;
+        srv_json_object(j);
+        put_text(j, "kind", srv_model_site_kinds[sites[i].kind]);
+        put_size(j, "layers", sites[i].layer + 1);
+        put_size(j, "heads", sites[i].heads);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
 }
 
 static void put_model(srv_json *j, const srv_model *m) {
@@ -140,7 +157,12 @@ static void put_model(srv_json *j, const srv_model *m) {
     put_text(j, "architecture", attn_model_architecture_name(c->architecture));
     put_text(j, "attention", attn_model_attention_name(c->attention));
     put_text(j, "positions", attn_model_positions_name(c->positions));
-    put_text(j, "padding", paddings[c->read_padding]);
+    if (c->architecture == ATTN_TRANSFORMER) {
+        put_text(j, "norm", srv_model_norms[c->norm_after]);
+        put_size(j, "feed_forward", c->feed_forward);
+    } else {
+        put_text(j, "padding", paddings[c->read_padding]);
+    }
     put_side(j, "source", c->source_vocabulary, m->source, m->languages[0]);
     put_side(j, "target", c->target_vocabulary, m->target, m->languages[1]);
     put_size(j, "width", c->width);
@@ -152,13 +174,7 @@ static void put_model(srv_json *j, const srv_model *m) {
     put_size(j, "reach", c->reach);
     srv_json_key(j, "dropout");
     srv_json_real(j, c->dropout);
-    srv_json_key(j, "sites");
-    srv_json_array(j);
-    if (srv_models_attends(m)) {
-        put_site(j, "encoder", c->heads);
-        put_site(j, "cross", srv_models_cross_heads(m));
-    }
-    srv_json_array_end(j);
+    put_sites(j, m->model);
     put_size(j, "bytes", m->bytes);
     put_parameters(j, m);
     srv_json_object_end(j);
@@ -279,6 +295,8 @@ static void configure(const body *b, attn_model_config *c) {
     c->attention = (attn_model_attention)b->attention;
     c->positions = (attn_model_positions)b->positions;
     c->read_padding = b->padding == 1;
+    c->norm_after = b->norm == 1;
+    c->feed_forward = (size_t)b->feed_forward;
     c->width = (size_t)b->width;
     c->heads = (size_t)b->heads;
     c->layers = (size_t)b->layers;

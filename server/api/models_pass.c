@@ -7,11 +7,13 @@
 
 /* Floats that a token holds in each half of a model, in widths and layers: inputs, gates and states
  * of the LSTMs, projections, sums; and scores beside the weights. Measured, with room to spare. */
-#define TOKEN_WIDTHS   24.0
-#define LAYER_WIDTHS   16.0
-#define SCORES         3.0
-#define STEP_BYTES     65536.0 /* arenas, and blocks that are rounded up */
-#define STEP_ROW_BYTES 192.0   /* what a row took, at a step: three blocks at most */
+#define TOKEN_WIDTHS 24.0
+#define LAYER_WIDTHS 16.0
+/* Of a layer of a transformer, beside the inside of its feed-forward. */
+#define SUBLAYER_WIDTHS 20.0
+#define SCORES          3.0
+#define STEP_BYTES      65536.0 /* arenas, and blocks that are rounded up */
+#define STEP_ROW_BYTES  192.0   /* what a row took, at a step: three blocks at most */
 /* Scratch of the attention operation: a head of a sequence; a slot of the pool, and more of it for
  * each number of a query. */
 #define HEAD_BYTES  32768.0
@@ -22,71 +24,88 @@ static double parameters(const srv_model *model, const char *part) {
     return (double)attn_parameters_count(attn_model_parameters(model->model), part);
 }
 
+const char *const srv_model_site_kinds[] = {"encoder", "decoder", "cross", NULL};
+
 bool srv_models_attends(const srv_model *model) {
-    return attn_model_configuration(model->model)->attention != ATTN_MODEL_NONE;
+    return srv_models_cross_heads(model) > 0;
 }
 
 size_t srv_models_cross_heads(const srv_model *model) {
+    attn_site sites[ATTN_MODEL_SITES];
+    const size_t count = attn_model_sites(model->model, sites);
+    return count ? sites[count - 1].heads : 0;
+}
+
+/* A pass of B sources of S tokens, and `rows` targets of T, of which `held` are held at a time. */
+typedef struct extent {
+    double B, S, rows, T, held;
+} extent;
+
+static bool is_transformer(const attn_model_config *c) {
+    return c->architecture == ATTN_TRANSFORMER;
+}
+
+/* Cells, operations and scratch of all attentions. */
+static srv_pass_cost attention_cost(const srv_request *req, const srv_model *model,
+                                    const extent *e) {
     const attn_model_config *c = attn_model_configuration(model->model);
-    switch (c->attention) {
-    case ATTN_MODEL_MULTIHEAD:
-    case ATTN_MODEL_LOCAL:
-    case ATTN_MODEL_STRIDED:
-        return c->heads;
-    case ATTN_MODEL_NONE:
-        return 0;
-    default:
-        return 1;
+    const bool tanh = c->attention == ATTN_MODEL_ADDITIVE || c->attention == ATTN_MODEL_CONCAT;
+    const double D = (double)c->width;
+    attn_site sites[ATTN_MODEL_SITES];
+    const size_t count = attn_model_sites(model->model, sites);
+    srv_pass_cost cost = {0};
+    for (size_t i = 0; i < count; i++) {
+        const bool encodes = sites[i].kind == ATTN_SITE_ENCODER;
+        const double heads = (double)sites[i].heads, sequences = encodes ? e->B : e->rows;
+        const double places = sequences * (encodes ? e->S : e->T) *
+                              (sites[i].kind == ATTN_SITE_DECODER ? e->T : e->S);
+        cost.cells += heads * places;
+        cost.operations += (tanh && sites[i].kind == ATTN_SITE_CROSS ? 16 : 4) * D * places;
+        cost.bytes += HEAD_BYTES * heads * sequences;
+        /* The seq2seq's two operations share what a slot needs of either. */
+        if (is_transformer(c) || i + 1 == count)
+            cost.bytes +=
+                (double)attn_pool_slots(req->app->pool) * (SLOT_BYTES + QUERY_BYTES * D / heads);
     }
+    return cost;
 }
 
-/* Bytes of the attention operation for B sources, and for `rows` targets. */
-static double scratch_bytes(const srv_request *req, const srv_model *model, double B, double rows) {
-    const attn_model_config *c = attn_model_configuration(model->model);
-    const double across = (double)srv_models_cross_heads(model);
-    if (!srv_models_attends(model))
-        return 0;
-    return HEAD_BYTES * (B * (double)c->heads + rows * across) +
-           (double)attn_pool_slots(req->app->pool) *
-               (SLOT_BYTES + QUERY_BYTES * (double)c->width / across);
+/* Floats of a pass that a token holds, in widths. */
+static double token_widths(const attn_model_config *c) {
+    const double layers = (double)c->layers;
+    if (is_transformer(c))
+        return TOKEN_WIDTHS +
+               layers * (SUBLAYER_WIDTHS + (double)c->feed_forward / (double)c->width);
+    return TOKEN_WIDTHS + LAYER_WIDTHS * layers;
 }
 
-/* Bytes of a pass in which `tokens` are held at a time and `logits` rows of logits. */
-static double pass_bytes(const srv_model *model, double tokens, double logits, double cells) {
+static srv_pass_cost cost_of(const srv_request *req, const srv_model *model, const extent *e) {
     const attn_model_config *c = attn_model_configuration(model->model);
-    const double widths = (TOKEN_WIDTHS + LAYER_WIDTHS * (double)c->layers) * (double)c->width;
-    return sizeof(float) *
-               (widths * tokens + (double)c->target_vocabulary * logits + SCORES * cells) +
-           STEP_BYTES;
+    const double once = parameters(model, "encoder_lstm") + parameters(model, "encoder_attention") +
+                        parameters(model, "encoder");
+    const double step = parameters(model, "decoder_lstm") + parameters(model, "cross_attention") +
+                        parameters(model, "decoder") + parameters(model, "output_projection");
+    srv_pass_cost cost = attention_cost(req, model, e);
+    cost.operations += 2 * (e->B * e->S * once + e->rows * e->T * step);
+    cost.bytes += sizeof(float) * (token_widths(c) * (double)c->width * (e->B * e->S + e->held) +
+                                   (double)c->target_vocabulary * e->held + SCORES * cost.cells) +
+                  STEP_BYTES * (is_transformer(c) ? (double)c->layers : 1);
+    return cost;
 }
 
 srv_pass_cost srv_models_cost(const srv_request *req, const srv_model *model, double B, double S,
                               double rows, double T) {
-    const attn_model_config *c = attn_model_configuration(model->model);
-    const double D = (double)c->width;
-    const bool tanh = c->attention == ATTN_MODEL_ADDITIVE || c->attention == ATTN_MODEL_CONCAT;
-    const double once = parameters(model, "encoder_lstm") + parameters(model, "encoder_attention"),
-                 step = parameters(model, "decoder_lstm") + parameters(model, "cross_attention") +
-                        parameters(model, "output_projection");
-    const double inside = srv_models_attends(model) ? B * S * S : 0;
-    const double across = srv_models_attends(model) ? rows * T * S : 0;
-    srv_pass_cost cost = {
-        .cells = (double)c->heads * inside + (double)srv_models_cross_heads(model) * across,
-        .operations =
-            2 * (B * S * once + rows * T * step) + 4 * D * inside + (tanh ? 16 : 4) * D * across};
-    cost.bytes = pass_bytes(model, B * S + rows * T, rows * T, cost.cells) +
-                 scratch_bytes(req, model, B, rows);
-    return cost;
+    return cost_of(req, model, &(extent){B, S, rows, T, rows * T});
 }
 
 srv_pass_cost srv_models_search_cost(const srv_request *req, const srv_model *model, double B,
                                      double S, double rows, double T) {
-    const double D = (double)attn_model_configuration(model->model)->width;
-    srv_pass_cost cost = srv_models_cost(req, model, B, S, rows, T);
+    const attn_model_config *c = attn_model_configuration(model->model);
+    const double D = (double)c->width, layers = is_transformer(c) ? (double)c->layers : 1;
+    srv_pass_cost cost = cost_of(req, model, &(extent){B, S, rows, T, rows});
     /* A step's scratch goes with the step; keys and values a row, taken tokens and weights stay. */
-    cost.bytes = pass_bytes(model, B * S + rows, rows, cost.cells) +
-                 3 * sizeof(float) * D * rows * S + STEP_ROW_BYTES * rows * T +
-                 scratch_bytes(req, model, B, rows);
+    cost.bytes += 3 * sizeof(float) * D * rows * layers * (S + (is_transformer(c) ? T : 0)) +
+                  STEP_ROW_BYTES * rows * T;
     return cost;
 }
 

@@ -39,6 +39,10 @@ const srv_field srv_train_fields[] = {
     ROW(width, SRV_INT, 2, 4096, "Width of the model, even."),
     ROW(heads, SRV_INT, 1, 4096, "Heads of attention, which divide the width."),
     ROW(layers, SRV_INT, 1, ATTN_LSTM_LAYERS, "Layers of encoder and decoder."),
+    ROW(feed_forward, SRV_INT, 0, 16384,
+        "Of a transformer: width inside of feed-forward; 0: 4 x width."),
+    CHOICE(norm, srv_model_norms,
+           "Of a transformer: layer norms before (default) or after attention and feed-forward."),
     ROW(dropout, SRV_REAL, 0, 0.99, "Share that is dropped in training."),
     ROW(seed, SRV_INT, 0, MOST_SEED, "Of initial values, batches and dropout."),
     ROW(steps, SRV_INT, 1, 1e9, "Batches to train on."),
@@ -74,6 +78,7 @@ void srv_train_defaults(srv_train_wishes *w) {
         .width = (int64_t)config.width,
         .heads = (int64_t)config.heads,
         .layers = (int64_t)config.layers,
+        .feed_forward = (int64_t)config.feed_forward,
         .dropout = config.dropout,
         .steps = (int64_t)training.steps,
         .batch_tokens = (int64_t)training.batch_tokens,
@@ -107,6 +112,8 @@ attn_model_config srv_train_config(const srv_train_wishes *w) {
     c.width = (size_t)w->width;
     c.heads = (size_t)w->heads;
     c.layers = (size_t)w->layers;
+    c.feed_forward = (size_t)w->feed_forward;
+    c.norm_after = w->norm == 1;
     c.dropout = w->dropout;
     return c;
 }

@@ -11,10 +11,10 @@ enum { SRV_TRAIN_TEXT = 1536 };
 
 typedef struct srv_train_wishes {
     uint64_t given;
-    int task, architecture, attention, positions, schedule; /* the library's enumerations */
+    int task, architecture, attention, positions, norm, schedule; /* the library's enumerations */
     bool large;
     int64_t shortest, longest, symbols, pairs, validation, minimum; /* the corpus */
-    int64_t width, heads, layers;                                   /* the model */
+    int64_t width, heads, layers, feed_forward;                     /* the model */
     int64_t seed, steps, batch_tokens, warmup, evaluate_every, patience, checkpoint_every, scored;
     double skew, dropout, rate, decay, clip, smoothing;
 } srv_train_wishes;

@@ -11,12 +11,14 @@ from PIL import Image
 from safetensors.numpy import load_file, save_file
 from test_api_index import document, schema  # noqa: F401, a fixture
 
-TORCH = load_file(ROOT / "tests" / "unit" / "models_torch.safetensors")  # tests/tools/torch_models
+TORCH = {key: value for name in ("models", "transformers")  # tests/tools/torch_models and torch_transformers
+         for key, value in load_file(ROOT / "tests" / "unit" / f"{name}_torch.safetensors").items()}
 CASES = {"textbook": ("multihead", "sinusoidal", 2, False), "reads": ("multihead", "sinusoidal", 1, True),
          "dot": ("dot", "learned", 1, False), "additive": ("additive", "relative", 1, False),
          "general": ("general", "shaw", 1, False), "concat": ("concat", "alibi", 1, False),
          "local": ("local", "none", 1, False), "strided": ("strided", "sinusoidal", 1, False),
          "none": ("none", "sinusoidal", 2, False)}
+TRANSFORMERS = {"before": "sinusoidal", "after": "learned"}
 SPECIALS = ["<pad>", "<bos>", "<eos>", "<unk>"]
 SOURCE, TARGET = [f"s{i}" for i in range(4, 11)], [f"t{i}" for i in range(4, 13)]
 WORDS = {"source_words": ["the", "red", "car", "."], "target_words": ["la", "voiture", "rouge", "l'", "eau", "."]}
@@ -25,13 +27,16 @@ SMALL = WORDS | {"width": 16, "heads": 2, "seed": 5}
 
 def write_case(folder, name):
     """A model file with PyTorch's state dict."""
-    attention, positions, layers, read = CASES[name]
+    transformer = name in TRANSFORMERS
+    attention, positions, layers, read = ("multihead", TRANSFORMERS[name], 2, False) if transformer else CASES[name]
     prefix = f"{name}/p/"
     tensors = {key.removeprefix(prefix): value for key, value in TORCH.items() if key.startswith(prefix)}
-    config = dict(architecture="seq2seq", attention=attention, positions=positions, source_vocabulary=11, target_vocabulary=13,
+    config = dict(architecture="transformer" if transformer else "seq2seq", attention=attention, positions=positions, source_vocabulary=11, target_vocabulary=13,
                   width=8, heads=2, layers=layers, max_length=20, radius=2, stride=3, reach=3, dropout=0.1,
                   read_padding=str(read).lower(), source_words="".join(f"{w}\n" for w in SPECIALS + SOURCE),
                   target_words="".join(f"{w}\n" for w in SPECIALS + TARGET))
+    if transformer:  # files from before there were transformers lack these
+        config |= dict(feed_forward=12, norm_after=str(name == "after").lower())
     save_file(tensors, folder / f"{name}.safetensors", {key: str(value) for key, value in config.items()})
 
 
@@ -39,7 +44,7 @@ def write_case(folder, name):
 def torch_daemon(tmp_path_factory):
     from conftest import Daemon
     folder = tmp_path_factory.mktemp("models")
-    for name in CASES:
+    for name in CASES | TRANSFORMERS:
         write_case(folder, name)
     (folder / "notes.txt").write_text("no model")
     service = Daemon("--models-dir", str(folder))
@@ -95,6 +100,42 @@ def test_every_kind_is_made_and_looks(daemon, attention, positions):
     assert daemon.request("DELETE", path(made)).status_code == 204
 
 
+@pytest.mark.parametrize("fields", [{}, {"positions": "relative", "norm": "after"}, {"attention": "local", "positions": "shaw"},
+                                    {"attention": "additive", "positions": "alibi", "layers": 1, "feed_forward": 24}])
+def test_transformers_are_made_and_look(daemon, document, fields):  # noqa: F811
+    made = make(daemon, **({"architecture": "transformer", "layers": 2} | fields))
+    schema(document, "Model").validate(made)
+    layers, cross = made["layers"], 1 if fields.get("attention") == "additive" else 2
+    assert made["norm"] == fields.get("norm", "before") and made["feed_forward"] == fields.get("feed_forward", 64)
+    assert made["sites"] == [{"kind": kind, "layers": layers, "heads": heads}
+                             for kind, heads in (("encoder", 2), ("decoder", 2), ("cross", cross))]
+    assert list(made["parameters"]["parts"])[-3:] == ["encoder", "decoder", "output_projection"]
+    answer = ask(daemon, {"text": "the red car", "target_text": "la voiture", "return": ["weights", "heatmap"]}, path(made, "/attention"))
+    schema(document, "ModelAttention").validate(answer)
+    assert [(s["kind"], s["layer"]) for s in answer["sites"]] == [(k["kind"], i) for k in made["sites"] for i in range(layers)]
+    decoder = answer["sites"][layers]
+    assert (np.triu(array(decoder["weights"]), 1) == 0).all()
+    assert decoder["heatmaps"][0]["labels"] == {"query": ["la", "voiture", "<eos>"], "key": ["<bos>", "la", "voiture"]}
+    written = ask(daemon, {"text": "the red car", "max_length": 4, "beams": 3, "return": "weights"}, path(made, "/generate"))["sequences"][0]
+    assert len(written["weights"]) == cross
+    daemon.request("DELETE", path(made))
+
+
+def test_layers_of_a_transformer(daemon):
+    made = make(daemon, architecture="transformer", layers=3)
+    body = {"text": "the red car", "target_text": "la"}
+    whole = ask(daemon, body, path(made, "/attention"))
+    part = ask(daemon, body | {"sites": ["decoder", "cross"], "layers": [2, 0], "heads": [1]}, path(made, "/attention"))
+    assert [(s["kind"], s["layer"], s["heads"]) for s in part["sites"]] == [(k, i, [1]) for k in ("decoder", "cross") for i in (0, 2)]
+    assert part["sites"][1]["weights"] == [[whole["sites"][5]["weights"][0][1]]]
+    refused(daemon, body | {"layers": [3]}, "invalid_value", "/layers/0", "layers 0 to 2", "found 3", path=path(made, "/attention"))
+    shapes = ask(daemon, body | {"dry_run": True, "sites": "decoder"}, path(made, "/attention"))["dry_run"]["shapes"]
+    assert shapes["decoder"] == [1, 2, 2, 2] and "cross" not in shapes
+    shown = daemon.post(path(made, "/attention"), body, headers={"Accept": "text/plain"}).text
+    assert [line for line in shown.splitlines() if "layer" in line][-1] == "cross, layer 2"
+    daemon.request("DELETE", path(made))
+
+
 def test_the_seed_draws_the_values(daemon):
     one, same, other = make(daemon), make(daemon), make(daemon, seed=6)
     bodies = [ask(daemon, {"text": "the red car", "target_text": "la", "return": "logits"}, path(m, "/attention"))["logits"]
@@ -113,6 +154,7 @@ def test_the_seed_draws_the_values(daemon):
     ({"target_words": ["a\nb"]}, "invalid_value", "/target_words/0", ["line breaks"]),
     ({"source_words": None}, "invalid_value", "/source_vocabulary", ["source_words"]),
     ({"attention": "multi"}, "invalid_value", "/attention", ["multihead"]),
+    ({"architecture": "transformer", "attention": "none"}, "invalid_value", "/attention", ["source by attention"]),
     ({"colour": 1}, "unknown_field", "/colour", []),
 ])
 def test_models_that_cannot_be(daemon, fields, code, pointer, words):
@@ -174,7 +216,7 @@ def test_only_admins_make_and_delete(start, tmp_path):
 def test_models_of_a_directory(torch_daemon):
     listed = torch_daemon.get("/v1/models").json()["models"]
     own = [m for m in listed if m["origin"] == "file"]
-    assert [m["id"] for m in own] == sorted(CASES)
+    assert [m["id"] for m in own] == sorted(CASES | TRANSFORMERS)
     reply = torch_daemon.request("DELETE", "/v1/models/textbook")
     assert reply.status_code == 403 and reply.json()["code"] == "forbidden"
     assert torch_daemon.get("/v1/models/textbook").status_code == 200
@@ -197,7 +239,7 @@ def tolerant(got, want):
     assert np.abs(got - want).max() <= 1e-5
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CASES | TRANSFORMERS)
 def test_logits_and_weights_are_those_of_pytorch(torch_daemon, document, name):  # noqa: F811
     lengths, source, target = (TORCH[key] for key in ("lengths", "source", "target"))
     body = {"token_ids": source.tolist(), "target_ids": target[:, 1:].tolist(), "return": ["weights", "logits"]}
@@ -206,9 +248,9 @@ def test_logits_and_weights_are_those_of_pytorch(torch_daemon, document, name): 
     assert [len(s["ids"]) for s in answer["source"]] == lengths.tolist()
     tolerant(answer["logits"], TORCH[f"{name}/logits"])
     for site in answer["sites"]:
-        recorded = TORCH[f"{name}/{site['kind']}"]
+        recorded = TORCH[f"{name}/{site['kind']}" + (f"/{site['layer']}" if name in TRANSFORMERS else "")]
         tolerant(site["weights"], recorded if recorded.ndim == 4 else recorded[:, None])
-    assert bool(answer["sites"]) == (name != "none")
+    assert len(answer["sites"]) == (6 if name in TRANSFORMERS else 0 if name == "none" else 2)
 
 
 def test_text_tokens_and_ids_are_one(daemon, model):
@@ -270,7 +312,7 @@ def test_sites_and_heads(daemon, model):
     ({"token_ids": [4] * 513}, "invalid_value", "/token_ids", ["512"]),
     ({"text": ["the", "red"], "target_text": "la"}, "shape_mismatch", "/target_text", ["2 targets", "found 1"]),
     ({"text": "the", "sites": "decoder"}, "invalid_value", "/sites", ["decoder"]),
-    ({"text": "the", "layers": [1]}, "invalid_value", "/layers/0", ["one layer"]),
+    ({"text": "the", "layers": [1]}, "invalid_value", "/layers/0", ["layers 0 to 0", "found 1"]),
     ({"text": "the", "heads": [0, 2]}, "invalid_value", "/heads/1", ["0 to 1"]),
     ({"text": 3}, "wrong_type", "/text", ["a string or a list of strings"]),
     ({"tokens": "the"}, "wrong_type", "/tokens", ["list"]),
@@ -388,9 +430,10 @@ def test_deadline(daemon):
     daemon.request("DELETE", path(made))
 
 
-def test_memory_that_was_reserved_suffices(daemon):
+@pytest.mark.parametrize("architecture", ["seq2seq", "transformer"])
+def test_memory_that_was_reserved_suffices(daemon, architecture):
     """Every size is refused before its work, or done: never stopped for memory on the way."""
-    made = make(daemon, width=64, layers=2)
+    made = make(daemon, width=64, layers=2, architecture=architecture)
     for size in ({"token_ids": [[4] * 300] * 2, "target_ids": [[4] * 300] * 2}, {"token_ids": [[4] * 3] * 50, "target_ids": [[4]] * 50}):
         assert daemon.post(path(made, "/attention"), size | {"return": "heatmap"}).status_code == 200
     reply = daemon.post(path(made, "/generate"), {"token_ids": [[4] * 60] * 2, "beams": 16, "max_length": 60})

@@ -46,6 +46,17 @@ def test_log_and_scores(undisturbed):
     assert f"BLEU {held_out['bleu']:.2f}" in printed
 
 
+def test_transformers_are_trained_and_scored(tmp_path):
+    model = tmp_path / "m"
+    done = subprocess.run(command(model, "--architecture", "transformer", "--steps", "120", "--log", str(tmp_path / "log"), "--quiet"),
+                          capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    *steps, _ = map(json.loads, (tmp_path / "log").read_text().splitlines())
+    assert steps[-1]["validation_loss"] < steps[0]["validation_loss"] / 2
+    scored = subprocess.run([BINARY, "score", "--model", str(model), "--count", "5", "--format", "json"], capture_output=True, text=True, timeout=120)
+    assert scored.returncode == 0 and json.loads(scored.stdout)["held_out"]["sentences"] == 5
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_interrupted_runs_end_with_the_same_weights(undisturbed, tmp_path, how):
     model, checkpoint = tmp_path / "m", tmp_path / "m.checkpoint"

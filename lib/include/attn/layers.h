@@ -200,6 +200,7 @@ typedef struct attn_attend_saved {
     const float *x, *memory;
     const float *q, *k, *v;
     size_t B, L, S;
+    size_t step; /* rows of k and v from one sequence to the next; 0: S */
     int64_t first;
     attn_inputs in;
     attn_attention *operation;
@@ -210,7 +211,7 @@ typedef struct attn_attend_saved {
 typedef struct attn_attend_sight {
     const int64_t *lengths; /* [B]: how many keys are real; NULL: all S */
     size_t first;           /* query i stands at key first + i */
-    /* attn_attend_ready of the same memory, or NULL; there is no way back then. */
+    /* attn_attend_ready or _append of the same memory, or NULL; there is no way back then. */
     const attn_attend_saved *ready;
 } attn_attend_sight;
 
@@ -224,6 +225,10 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
 /* The keys and values of a memory, for many calls that look at it: k and v of *ready. */
 attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const attn_attend *layer,
                               attn_attend_saved *ready, attn_pass *pass, attn_error *err);
+/* The same for a sequence that grows: the keys and values of its token number `at`, x [B, D], into
+ * k and v [B, step, D] of *ready, which are the caller's memory. multihead alone. ATTN_ENOMEM. */
+attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t at,
+                               const attn_attend *layer, attn_pass *pass, attn_error *err);
 /* dx and dmemory may be the same block. */
 attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
                                  const attn_attend *layer, attn_attend_saved *saved,

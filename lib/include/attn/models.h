@@ -3,7 +3,15 @@
  * `seq2seq` is the textbook's model: embedding x sqrt(D) + positions, a bidirectional LSTM of width
  * D / 2 each way, self-attention, layer norm; decoder: embedding x sqrt(D) + positions, an LSTM of
  * width D, attention over the encoder's outputs, layer norm, logits. Both attentions have a
- * residual around them. Ids are int32, everything else float32. */
+ * residual around them.
+ *
+ * `transformer` is that of Vaswani et al. 2017: embedding x sqrt(D) + positions; encoder layers of
+ * self-attention and feed-forward; decoder layers of causal self-attention, attention over the
+ * encoder's outputs and feed-forward (linear, ReLU, linear); a residual around each; layer norm
+ * before each (as Xiong et al. 2020) or after each (norm_after), and behind both stacks;
+ * logits. Parameters of the layers are named as torch.nn.Transformer's, without a prefix.
+ *
+ * Ids are int32, everything else float32. */
 #ifndef ATTN_MODELS_H
 #define ATTN_MODELS_H
 
@@ -16,6 +24,7 @@ extern "C" {
 
 typedef enum attn_model_architecture {
     ATTN_SEQ2SEQ = 0,
+    ATTN_TRANSFORMER,
     ATTN_MODEL_ARCHITECTURES
 } attn_model_architecture;
 
@@ -26,10 +35,11 @@ typedef enum attn_model_attention {
     ATTN_MODEL_ADDITIVE,
     ATTN_MODEL_GENERAL,
     ATTN_MODEL_CONCAT,
-    ATTN_MODEL_LOCAL,   /* multihead; in the encoder and across, keys within `radius` */
+    ATTN_MODEL_LOCAL,   /* multihead; everywhere, keys within `radius` */
     ATTN_MODEL_STRIDED, /* multihead; every `stride`-th key and those within `radius` */
     ATTN_MODEL_NONE,    /* the decoder starts from the encoder's last state and sees
-                           no more of the source; no attention in the encoder either */
+                           no more of the source; no attention in the encoder either.
+                           Not for transformers */
     ATTN_MODEL_ATTENTIONS
 } attn_model_attention;
 
@@ -51,11 +61,13 @@ typedef struct attn_model_config {
     size_t source_vocabulary, target_vocabulary; /* required, >= 4 */
     size_t width;                                /* D, default 128, even */
     size_t heads;                                /* default 4, divides D */
-    size_t layers;                               /* default 1, at most ATTN_LSTM_LAYERS */
-    size_t max_length;                           /* of either sequence, default 512 */
-    size_t radius, stride, reach;                /* default 4, 4; m of relative tables: 16 */
-    double dropout;                              /* default 0.1 */
+    size_t layers;       /* of each half, default 1, at most ATTN_LSTM_LAYERS */
+    size_t feed_forward; /* transformer: width inside of feed-forward; 0, the default: 4 D */
+    size_t max_length;   /* of either sequence, default 512 */
+    size_t radius, stride, reach; /* default 4, 4; m of relative tables: 16 */
+    double dropout;               /* default 0.1 */
     bool read_padding; /* the encoder's LSTM reads padding as if it were text, as the textbook's */
+    bool norm_after;   /* transformer: layer norms follow, instead of precede; default false */
     int32_t pad, begin, end; /* ids in both vocabularies: default 0, 1, 2 */
 } attn_model_config;
 
@@ -106,15 +118,19 @@ typedef enum attn_site_kind {
 /* Where a model looks: weights [B, heads, L, S], in the arena. */
 typedef struct attn_site {
     attn_site_kind kind;
+    size_t layer, heads; /* layer: among those of its kind */
     attn_tensor weights;
 } attn_site;
 
-enum { ATTN_MODEL_SITES = 2 };
+enum { ATTN_MODEL_SITES = 3 * ATTN_LSTM_LAYERS };
+
+/* The sites that a model has, by kind, then by layer, without weights; returns their number. */
+size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITES]);
 
 typedef struct attn_model_outputs {
-    attn_tensor logits; /* [B, T, V] */
-    attn_site sites[ATTN_MODEL_SITES];
-    size_t site_count;
+    attn_tensor logits;                /* [B, T, V] */
+    attn_site sites[ATTN_MODEL_SITES]; /* in the order of attn_model_sites */
+    size_t site_count;                 /* 0: weights were not wanted */
 } attn_model_outputs;
 
 /* Logits (and weights) without dropout. ATTN_EVALUE for ids and lengths ("source/1/3"), ATTN_ELIMIT
@@ -141,7 +157,7 @@ typedef struct attn_generate_options {
     size_t beams;          /* default 1 */
     size_t most;           /* target tokens at most, the end included; default 2 S + 10 */
     double length_penalty; /* default 0.6; used with beams > 1 */
-    bool want_weights;     /* keep the rows of the cross-attention */
+    bool want_weights;     /* keep the rows of the (last layer's) cross-attention */
     /* Called after each token of a greedy search of one sequence: the token, its log probability,
      * its row of cross-attention [heads, S] (NULL without attention). Non-zero stops it:
      * ATTN_ECANCELED. */

@@ -1,0 +1,98 @@
+/* The transformer as blocks (Vaswani et al. 2017): self-attention and feed-forward in the encoder's
+ * layers; causal self-attention, attention across and feed-forward in the decoder's; each with a
+ * residual and a layer norm before it (Xiong et al. 2020) or after it; a last norm behind each
+ * stack, as torch.nn.Transformer has, whose names the parameters carry. */
+#include <math.h>
+#include <stdio.h>
+
+#include "layers/dense_layer.h"
+#include "models/model_private.h"
+
+enum { NAME = ATTN_PARAMETER_NAME };
+
+/* One of the blocks of layer `layer` in a stack: name.layers.N.what and name.layers.N.norm. */
+typedef struct place {
+    attn_model *model;
+    model_stack *stack;
+    const char *name;
+    size_t layer;
+} place;
+
+static void full_name(char name[NAME], const place *p, const char *what) {
+    snprintf(name, NAME, "%s.layers.%zu.%s", p->name, p->layer, what);
+}
+
+static model_block *add(const place *p, const model_operation *operation, const char *norm) {
+    char name[NAME];
+    model_block *block = &p->stack->blocks[p->stack->count++];
+    block->operation = operation;
+    block->wrap = p->model->config.norm_after ? WRAP_AFTER : WRAP_BEFORE;
+    full_name(name, p, norm);
+    attn_norm_declare(&block->norm, p->model->set, name, p->model->config.width);
+    return block;
+}
+
+static void add_attention(const place *p, const model_operation *operation, const char *what,
+                          const char *norm) {
+    const attn_model_config *c = &p->model->config;
+    const bool across = operation == &attn_models_cross;
+    char name[NAME];
+    model_block *block = add(p, operation, norm);
+    block->attend = attn_models_attend(c, across);
+    block->attend.packed = block->attend.kind == ATTN_ATTEND_MULTIHEAD;
+    block->attend.causal = operation == &attn_models_causal;
+    if (!across)
+        block->attend.position = attn_models_relative(c);
+    full_name(name, p, what);
+    attn_attend_declare(&block->attend, p->model->set, name);
+}
+
+static void add_feed(const place *p, const char *norm) {
+    const attn_model_config *c = &p->model->config;
+    char name[NAME];
+    model_feed *feed = &add(p, &attn_models_feed, norm)->feed;
+    feed->dropout = c->dropout;
+    full_name(name, p, "linear1");
+    attn_linear_declare(&feed->linear1, p->model->set, name, c->width, c->feed_forward, true);
+    full_name(name, p, "linear2");
+    attn_linear_declare(&feed->linear2, p->model->set, name, c->feed_forward, c->width, true);
+}
+
+static void add_last_norm(attn_model *m, model_stack *stack, const char *name) {
+    model_block *block = &stack->blocks[stack->count++];
+    block->operation = &attn_models_norm;
+    attn_norm_declare(&block->norm, m->set, name, m->config.width);
+}
+
+/* Drawn so that x sqrt(D) makes numbers of about 1, the size of what positions add. */
+static void declare_embedding(attn_embedding *e, attn_model *m, const char *name, size_t rows) {
+    const double root = sqrt((double)m->config.width);
+    const attn_init init = {.kind = ATTN_INIT_NORMAL, .amount = 1 / root};
+    *e = (attn_embedding){
+        .rows = rows, .width = m->config.width, .scale = (float)root, .padding = -1};
+    attn_layers_add(m->set, name, "weight", 2, (size_t[]){rows, e->width}, init, &e->weight);
+}
+
+void attn_models_declare_transformer(attn_model *m) {
+    const attn_model_config *c = &m->config;
+    declare_embedding(&m->encoder.embedding, m, "src_embedding", c->source_vocabulary);
+    declare_embedding(&m->decoder.embedding, m, "tgt_embedding", c->target_vocabulary);
+    if (c->positions == ATTN_MODEL_LEARNED)
+        attn_positions_declare(&m->positions, m->set, "pos_encoding.position_embeddings",
+                               c->max_length, c->width);
+    for (size_t l = 0; l < c->layers; l++) {
+        const place p = {m, &m->encoder, "encoder", l};
+        add_attention(&p, &attn_models_self, "self_attn", "norm1");
+        add_feed(&p, "norm2");
+    }
+    add_last_norm(m, &m->encoder, "encoder.norm");
+    for (size_t l = 0; l < c->layers; l++) {
+        const place p = {m, &m->decoder, "decoder", l};
+        add_attention(&p, &attn_models_causal, "self_attn", "norm1");
+        add_attention(&p, &attn_models_cross, "multihead_attn", "norm2");
+        add_feed(&p, "norm3");
+    }
+    add_last_norm(m, &m->decoder, "decoder.norm");
+    attn_linear_declare(&m->projection, m->set, "output_projection", c->width, c->target_vocabulary,
+                        true);
+}
