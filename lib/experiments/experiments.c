@@ -5,7 +5,9 @@
 #include "experiments/lab.h"
 
 static const attn_experiment_row *const rows[] = {
-    &attn_experiment_parameters,
+    &attn_experiment_copy,        &attn_experiment_attentions,    &attn_experiment_bottleneck,
+    &attn_experiment_permutation, &attn_experiment_extrapolation, &attn_experiment_sparse,
+    &attn_experiment_cost,        &attn_experiment_parameters,    &attn_experiment_heads,
     &attn_experiment_scale,
 };
 

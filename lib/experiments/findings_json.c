@@ -130,7 +130,9 @@ static void put_heat(attn_text *to, const attn_figure_heat *heat) {
 static void put_picture(attn_text *to, const attn_picture *picture) {
     attn_text_add(to, "{\"name\":");
     put_text(to, picture->name);
-    attn_text_add(to, ",\"kind\":\"%s\",\"title\":", picture->heat.count ? "heatmaps" : "curves");
+    attn_text_add(
+        to, ",\"measured\":%s,\"kind\":\"%s\",\"title\":", picture->measured ? "true" : "false",
+        picture->heat.count ? "heatmaps" : "curves");
     put_text(to, picture->options.title);
     attn_text_add(to, ",\"x_label\":");
     put_text(to, picture->options.x_label);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "attn/rng.h"
 
@@ -24,6 +25,13 @@ size_t attn_lab_size(const attn_lab *lab, const char *name) {
 
 uint64_t attn_lab_seed(const attn_lab *lab) {
     return (uint64_t)attn_lab_number(lab, "seed");
+}
+
+double attn_lab_clock(const attn_lab *lab) {
+    struct timespec now;
+    clock_gettime(attn_pool_slots(lab->hooks->pool) > 1 ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID,
+                  &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static void tell(const attn_lab *lab, double done, const char *line) {

@@ -28,7 +28,10 @@ typedef struct attn_experiment_row {
     attn_status (*check)(const attn_experiment *about, const double *values, attn_error *err);
 } attn_experiment_row;
 
-extern const attn_experiment_row attn_experiment_scale, attn_experiment_parameters;
+extern const attn_experiment_row attn_experiment_copy, attn_experiment_attentions,
+    attn_experiment_bottleneck, attn_experiment_permutation, attn_experiment_sparse,
+    attn_experiment_cost, attn_experiment_parameters, attn_experiment_scale, attn_experiment_heads,
+    attn_experiment_extrapolation;
 
 /* A setting's value; the name is one of the experiment's. */
 double attn_setting_value(const attn_experiment *about, const double *values, const char *name);
@@ -43,6 +46,8 @@ void attn_lab_part(attn_lab *lab, double from, double to, const char *format, ..
 bool attn_lab_done(attn_lab *lab, double share);
 /* Keep a failure; true when there is none. */
 bool attn_lab_ok(attn_lab *lab, attn_status status);
+/* Seconds of processor time of this thread, or by the clock on the wall where a pool helps. */
+double attn_lab_clock(const attn_lab *lab);
 /* Memory of the run's work, of its findings, and a text of the findings. NULL: the lab has failed.
  */
 void *attn_lab_take(attn_lab *lab, size_t count, size_t size);

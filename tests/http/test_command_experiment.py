@@ -1,8 +1,8 @@
 """`attnd experiment`: every experiment at a small setting, its files, and its numbers beside NumPy and closed forms."""
 import json
 import re
+import signal
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +14,17 @@ from picture import Picture
 
 SCHEMA = json.loads((ROOT / "server/api/schemas.json").read_text())["Findings"]
 README = (ROOT / "README.md").read_text()
+LESSON = ["--width", "8", "--steps", "20", "--pairs", "100", "--scored", "5", "--batch-tokens", "256"]
 SMALL = {
+    "copy": [*LESSON, "--longest", "6"],
+    "attentions": [*LESSON, "--longest", "6"],
+    "bottleneck": [*LESSON, "--longest", "12"],
+    "permutation": ["--width", "8", "--permutations", "5"],
+    "extrapolation": ["--trained", "8", "--width", "8", "--heads", "2", "--steps", "20", "--batch-tokens", "128"],
+    "sparse": [*LESSON, "--longest", "8", "--tokens", "512"],
+    "cost": ["--width", "16", "--longest", "64"],
     "parameters": [],
+    "heads": ["--sentences", "12"],
     "scale": ["--widest", "64", "--keys", "16", "--queries", "40"],
 }
 
@@ -39,7 +48,7 @@ class Found:
 
     def without_times(self):
         tables = [[[cell for cell, column in zip(row, t["columns"]) if not column["measured"]] for row in t["rows"]] for t in self.json["tables"]]
-        return tables, [p for p in self.json["pictures"] if "measured" not in p["title"]]
+        return tables, [p for p in self.json["pictures"] if not p["measured"]], self.json["closing"]
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +140,122 @@ def test_scale_keeps_the_gradient(found):
     assert table["saturated rows"][-2] > 10 and max(table["saturated rows"][1::2]) == 0
 
 
+def self_attention(x, w, added=0, bias=0):
+    """Outputs, and scores before the softmax, in float64."""
+    q, k, v = ((x + added) @ m.T for m in w)
+    scores = q @ k.T / np.sqrt(x.shape[1]) + bias
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    return p / p.sum(1, keepdims=True) @ v, scores
+
+
+def order(seed, n):
+    """The order that the experiment draws from a seed."""
+    at = list(range(n))
+    for i in range(n - 1, 0, -1):
+        j = int(rng.bits(seed, i)) % (i + 1)
+        at[i], at[j] = at[j], at[i]
+    return at
+
+
+def test_permutation_beside_numpy(found):
+    table, n, d = found("permutation").table(), 12, 8
+    draw = lambda stream, size: rng.normal(int(rng.bits(1, stream)), size)
+    x, w = draw(0, n * d).reshape(n, d), [draw(i, d * d).reshape(d, d) / np.sqrt(d) for i in (1, 2, 3)]
+    angles = np.arange(n)[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)
+    sinusoids = np.stack([np.sin(angles), np.cos(angles)], 2).reshape(n, d)
+    distances = np.arange(n)[None] - np.arange(n)[:, None]
+    forms = {"none": {}, "sinusoidal, added": {"added": sinusoids}, "learned, added": {"added": 0.5 * draw(4, n * d).reshape(n, d)},
+             "relative bias": {"bias": draw(5, 25)[distances + 12]}, "none, causal mask": {"bias": np.where(distances > 0, -np.inf, 0)}}
+    for name, form in forms.items():
+        row, plain = table["positions"].index(name), self_attention(x, w, **form)[0]
+        each = mean = 0
+        for p in range(5):
+            at = order(int(rng.bits(int(rng.bits(1, 7)), p)), n)
+            moved = self_attention(x[at], w, **form)[0]
+            each = max(each, np.linalg.norm(moved - plain[at]) / np.linalg.norm(plain))
+            mean = max(mean, np.linalg.norm(moved.sum(0) - plain.sum(0)) / np.linalg.norm(plain.sum(0)))
+        assert table["f(Px) beside P f(x)"][row] == pytest.approx(each, rel=1e-9, abs=1e-13), name
+        assert table["mean of f(Px) beside mean of f(x)"][row] == pytest.approx(mean, rel=1e-9, abs=1e-13), name
+
+
+def test_permutation_finds_what_is_true(found):
+    table = found("permutation").table()
+    assert [n for n, f in zip(table["positions"], table["so f is"]) if f == "permutation-equivariant"] == ["none"]
+    assert table["f(Px) beside P f(x)"][0] < 1e-12 and min(table["f(Px) beside P f(x)"][1:]) > 1e-3
+    assert table["score of two words, spread"][0] < 1e-12
+
+
+def test_costs_are_those_of_the_formulas(found):
+    table, textbook = found("cost").table(0), found("cost").table(1)
+    n, d = np.array(table["n"]), 16
+    assert list(n) == [8, 16, 32, 64]
+    assert table["LSTM path"] == list(n - 1) and set(table["attention path"]) == {1}
+    assert np.allclose(table["LSTM multiply-adds"], 8 * n * d * d / 1e6) and np.allclose(table["attention multiply-adds"], (4 * n * d * d + 2 * n * n * d) / 1e6)
+    assert [row[2:] for row in found("cost").json["tables"][1]["rows"]][0] == [262144000, 512000000] and textbook["n"] == [1000, 64]
+    lstm, attention = table["LSTM gradient at first"], table["attention gradient at first"]
+    assert lstm[-1] < 1e-3 * lstm[0] and min(attention) > 0.1
+
+
+def test_sparse_patterns_keep_what_they_say(found):
+    table = found("sparse").table()
+    for row, (n, name) in enumerate(zip(table["tokens"], table["pattern"])):
+        i, j = np.arange(n)[:, None], np.arange(n)[None]
+        near = abs(i - j)
+        keep = {"full": near >= 0, "local, 64 on either side": near <= 64, "strided, every 64th and 16 near": ((i - j) % 64 == 0) | (near <= 16),
+                "blocks of 128": i // 128 == j // 128, "global, 16 keys and 64 near": (j < 16) | (i < 16) | (near <= 64)}[name]
+        assert table["kept"][row] == pytest.approx(100 * keep.mean())
+        assert table["weights, full"][row] == 4 * 4 * n * n / 2 ** 20
+        assert table["pass without weights"][row] < table["weights, full"][-1]
+    assert found("sparse").table(1)["attention"] == ["full", "local", "strided"]
+
+
+def test_lessons_know_their_models(found):
+    """Attention's own parameters at width 8, and which models have weights to show."""
+    assert found("attentions").table()["its parameters"] == [0, 8 * 8 * 2 + 8, 64, 8 * 16 + 8, 4 * (64 + 8)]
+    assert found("copy").table()["alignment error"][2] is None and None not in found("copy").table()["alignment error"][:2]
+    quoted = found("bottleneck").table(2)
+    assert quoted["BLEU without attention"] == [35, 32, 28, 22, 16, 12] and quoted["BLEU with attention"] == [38, 37, 36, 35, 34, 33]
+    for name, pictures in (("copy", 2), ("attentions", 6), ("sparse", 4)):
+        looks = found(name).json["pictures"][1]
+        sums = np.array(looks["cells"][:pictures - (name != "copy")]).sum(2)
+        assert len(looks["cells"]) == pictures and np.allclose(sums, 1, atol=1e-5)
+
+
+def test_positions_have_their_parameters(found):
+    table = found("extrapolation").table()
+    plain = dict(zip(table["positions"], table["parameters"]))
+    none = plain.pop("none (causal mask alone)")
+    more = {name: count - none for name, count in plain.items()}
+    assert more == {"sinusoidal": 0, "learned": 128 * 8, "relative bias": 2 * 2 * 33, "Shaw": 2 * 2 * 33 * 4, "ALiBi": 0}
+
+
+def test_heads_have_a_picture_each(found):
+    run = found("heads")
+    heads = run.table(0)
+    names = [p["name"] for p in run.json["pictures"]]
+    for site, number in zip(heads["attention"], heads["head"]):
+        site, layer = (site.split() + ["0"])[:2]
+        assert f"{site}-{layer}-{number:.0f}" in names
+    assert all(0 <= share <= 1 for share in heads["normalized entropy"] + heads["largest weight"])
+    kinds = run.table(1)
+    assert {k for k, n in zip(kinds["sentences"], kinds["count"]) if n == 12} >= {"all"}
+    assert all(far < 1e-12 for far, kind in zip(kinds["apart from all"], kinds["sentences"]) if kind == "all")
+
+
+def test_a_model_of_another_task_is_refused(tmp_path):
+    subprocess.run([BINARY, "train", "--task", "copy", "--steps", "1", "--pairs", "20", "--validation", "5", "--scored", "0", "--width", "8", "--heads", "2",
+                    "--quiet", "--out", tmp_path / "m"], check=True, timeout=120)
+    assert "must be trained on the task en-fr" in experiment("heads", "--model", tmp_path / "m", "--out", tmp_path, code=1)
+
+
+def test_stopped_in_good_order(tmp_path):
+    process = subprocess.Popen([BINARY, "experiment", "copy", "--out", tmp_path], stderr=subprocess.PIPE, text=True)
+    assert process.stderr.readline()  # it has begun
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=120)
+    assert process.returncode == 130 and not list(tmp_path.iterdir())
+
+
 def test_readme_lines(tmp_path):
     section = README.split("\n## Experiments\n")[1].split("\n## ")[0]
     command, answer = re.search(r"^\$ build/attnd experiment (\w+) --quiet --out found\n(.*?)^…", section, re.M | re.S).groups()
@@ -153,6 +278,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     assert "cannot be" in experiment("parameters", "--out", tmp_path / "file" / "x", code=1)
 
 
-def test_help_has_the_profile(tmp_path):
+def test_help_has_the_profile():
     assert re.search(r"--keys +keys \(64\)", experiment("scale", "--help"))
+    assert "--model" in experiment("heads", "--help") and "--model" not in experiment("scale", "--help")
     assert re.search(r"--keys +keys \(256\)", experiment("scale", "--full", "--help"))

@@ -72,6 +72,7 @@ typedef struct attn_table {
 /* Curves (heat.count 0) or heatmaps, ready to be drawn. */
 typedef struct attn_picture {
     const char *name; /* "weights": a word for file names, unique in its findings */
+    bool measured;    /* shows what a clock measured: another run finds other numbers */
     attn_figure_options options;
     attn_figure_curves curves;
     attn_figure_heat heat;

@@ -1,0 +1,272 @@
+/* Training inside of experiments. */
+#include "experiments/lesson.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { EVALUATIONS = 20, VALIDATION = 200 };
+
+attn_status attn_lesson_check(const attn_experiment *about, const double *values, attn_error *err) {
+    const double width = attn_setting_value(about, values, "width");
+    const double shortest = attn_setting_value(about, values, "shortest");
+    const double longest = attn_setting_value(about, values, "longest");
+    if (fmod(width, 4) != 0)
+        return attn_fail(err, ATTN_EVALUE, "width", "must be a multiple of 4, found %.0f", width);
+    if (shortest > longest)
+        return attn_fail(err, ATTN_EVALUE, "shortest",
+                         "must be at most the longest (%.0f), found %.0f", longest, shortest);
+    return ATTN_OK;
+}
+
+size_t attn_lesson_bytes(const attn_experiment *about, const double *values, size_t words) {
+    const double pairs = attn_setting_value(about, values, "pairs");
+    const double longest = attn_setting_value(about, values, "longest");
+    const double tokens = attn_setting_value(about, values, "batch-tokens");
+    const double width = attn_setting_value(about, values, "width"), V = (double)words;
+    const double parameters = 3 * V * width + 40 * width * width;
+    /* values, gradients, two moments, the best; of a step logits, their gradients, and states */
+    return (size_t)(20 * parameters + tokens * (8 * V + 400 * width) + tokens * longest * 8 * 8 +
+                    (pairs + VALIDATION) * (16 * longest + 32)) +
+           ((size_t)64 << 20);
+}
+
+static bool count_words(attn_lab *lab, attn_lesson *lesson, size_t pairs) {
+    attn_pair *pair = attn_lab_take(lab, 1, sizeof *pair);
+    for (size_t i = 0; i < pairs && !lab->status; i++) {
+        attn_status status = attn_corpus_pair(lesson->corpus, ATTN_TRAIN, i, pair, lab->err);
+        for (size_t k = 0; !status && k < pair->source_count; k++)
+            status = attn_vocabulary_add(lesson->made[0], pair->source[k], strlen(pair->source[k]),
+                                         lab->err);
+        for (size_t k = 0; !status && k < pair->target_count; k++)
+            status = attn_vocabulary_add(lesson->made[1], pair->target[k], strlen(pair->target[k]),
+                                         lab->err);
+        attn_lab_ok(lab, status);
+    }
+    return attn_lab_ok(lab, attn_vocabulary_settle(lesson->made[0], 1, 0, lab->err)) &&
+           attn_lab_ok(lab, attn_vocabulary_settle(lesson->made[1], 1, 0, lab->err));
+}
+
+bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson) {
+    const size_t pairs = attn_lab_size(lab, "pairs");
+    *lesson = (attn_lesson){.options = attn_corpus_defaults(),
+
+                            .made = {attn_vocabulary_new(), attn_vocabulary_new()}};
+    lesson->source = lesson->made[0], lesson->target = lesson->made[1];
+    lesson->options.task = task;
+    lesson->options.shortest = attn_lab_size(lab, "shortest");
+    lesson->options.longest = attn_lab_size(lab, "longest");
+    if (attn_experiment_setting(lab->about, "symbols") < lab->about->setting_count)
+        lesson->options.symbols = attn_lab_size(lab, "symbols");
+    if (!lesson->source || !lesson->target)
+        attn_lab_no_memory(lab);
+    return !lab->status &&
+           attn_lab_ok(lab,
+                       attn_corpus_new(&lesson->options, lab->work, &lesson->corpus, lab->err)) &&
+           count_words(lab, lesson, pairs) &&
+           attn_lab_ok(lab,
+                       attn_dataset_new(lesson->corpus, ATTN_TRAIN, 0, pairs, lesson->source,
+                                        lesson->target, lab->work, &lesson->train, lab->err)) &&
+           attn_lab_ok(lab, attn_dataset_new(lesson->corpus, ATTN_VALIDATION, 0, VALIDATION,
+                                             lesson->source, lesson->target, lab->work,
+                                             &lesson->validation, lab->err));
+}
+
+void attn_lesson_close(attn_lesson *lesson) {
+    attn_vocabulary_free(lesson->made[0]);
+    attn_vocabulary_free(lesson->made[1]);
+}
+
+attn_model_config attn_lesson_config(const attn_lab *lab, const attn_lesson *lesson) {
+    attn_model_config config = attn_model_defaults();
+    config.width = attn_lab_size(lab, "width");
+    config.dropout = 0;
+    config.source_vocabulary = attn_vocabulary_size(lesson->source);
+    config.target_vocabulary = attn_vocabulary_size(lesson->target);
+    return config;
+}
+
+/* ---- a training run, watched ---- */
+typedef struct watch {
+    attn_lab *lab;
+    attn_pupil *pupil;
+    double words;
+} watch;
+
+static void see_progress(void *ctx, const attn_training_progress *now) {
+    watch *w = ctx;
+    attn_pupil *p = w->pupil;
+    w->words = now->words_per_second * now->seconds;
+    if (now->evaluated && p->count < EVALUATIONS + 1) {
+        p->steps[p->count] = (double)now->step;
+        p->right[p->count++] = 100 * now->validation_right;
+    }
+    /* whether to stop is the loop's to see */
+    if (w->lab->hooks->progress)
+        w->lab->hooks->progress(w->lab->hooks->ctx,
+                                w->lab->from + (w->lab->to - w->lab->from) * (double)now->step /
+                                                   (double)now->steps,
+                                NULL);
+}
+
+static attn_training_options options_of(const attn_lab *lab) {
+    attn_training_options o = attn_training_defaults();
+    o.steps = attn_lab_size(lab, "steps");
+    o.rate = attn_lab_number(lab, "rate");
+    o.batch_tokens = attn_lab_size(lab, "batch-tokens");
+    o.schedule = ATTN_COSINE;
+    o.warmup = o.steps / 10 < 100 ? o.steps / 10 : 100;
+    o.evaluate_every = (o.steps + EVALUATIONS - 1) / EVALUATIONS;
+    o.seed = attn_lab_seed(lab);
+    return o;
+}
+
+static bool teach(attn_lab *lab, const attn_lesson *lesson, attn_pupil *pupil) {
+    const attn_training_options options = options_of(lab);
+    watch w = {.lab = lab, .pupil = pupil};
+    const attn_training_hooks hooks = {see_progress, NULL, &w};
+    attn_training_state state;
+    attn_lab_scratch(lab);
+    pupil->steps = attn_lab_keep(lab, EVALUATIONS + 1, sizeof *pupil->steps);
+    pupil->right = attn_lab_keep(lab, EVALUATIONS + 1, sizeof *pupil->right);
+    if (lab->status ||
+        !attn_lab_ok(lab, attn_training_start(pupil->model, lab->scratch, &state, lab->err)))
+        return false;
+    const double began = attn_lab_clock(lab);
+    if (!attn_lab_ok(lab,
+                     attn_train(pupil->model, &lesson->train, &lesson->validation, &options, &state,
+                                &hooks, lab->hooks->pool, lab->hooks->control, lab->err)))
+        return false;
+    pupil->seconds = attn_lab_clock(lab) - began;
+    pupil->words_per_second = w.words / fmax(pupil->seconds, 1e-9);
+    pupil->loss = state.best_loss;
+    attn_training_take_best(pupil->model, &state);
+    return true;
+}
+
+bool attn_lesson_teach(attn_lab *lab, const attn_lesson *lesson, const attn_model_config *config,
+                       attn_pupil *pupil) {
+    *pupil = (attn_pupil){0};
+    if (lab->status || !attn_lab_ok(lab, attn_model_new(config, attn_lab_seed(lab), true,
+                                                        &pupil->model, lab->err)))
+        return false;
+    if (teach(lab, lesson, pupil))
+        return true;
+    attn_model_free(pupil->model);
+    pupil->model = NULL;
+    return false;
+}
+
+/* ---- what it learnt ---- */
+bool attn_lesson_score(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
+                       size_t shortest, size_t longest, attn_model_scores *out) {
+    attn_corpus_options options = lesson->options;
+    attn_corpus *corpus = lesson->corpus;
+    *out = (attn_model_scores){0};
+    attn_lab_scratch(lab);
+    if (longest) {
+        options.shortest = shortest, options.longest = longest;
+        if (lab->status ||
+            !attn_lab_ok(lab, attn_corpus_new(&options, lab->scratch, &corpus, lab->err)))
+            return false;
+    }
+    return !lab->status &&
+           attn_lab_ok(lab, attn_model_score(model, corpus, ATTN_HELD_OUT, 0,
+                                             attn_lab_size(lab, "scored"), lesson->source,
+                                             lesson->target, 1, lab->hooks->pool,
+                                             lab->hooks->control, out, lab->err));
+}
+
+double attn_lesson_alignment(const attn_model_scores *scores) {
+    double best = scores->head_count ? attn_alignment_error(&scores->mean) : (double)NAN;
+    for (size_t h = 0; h < scores->head_count; h++)
+        best = fmin(best, attn_alignment_error(&scores->heads[h]));
+    return best;
+}
+
+static const char **copy_words(attn_lab *lab, const char *const *words, size_t n, size_t room) {
+    const char **copy = attn_lab_keep(lab, room, sizeof *copy);
+    for (size_t i = 0; i < n && !lab->status; i++)
+        copy[i] = attn_lab_say(lab, "%s", words[i]);
+    return copy;
+}
+
+bool attn_lesson_specimen(attn_lab *lab, const attn_lesson *lesson, size_t words,
+                          attn_specimen *out) {
+    *out = (attn_specimen){.pair = attn_lab_take(lab, 1, sizeof *out->pair)};
+    for (uint64_t i = 0; !lab->status && i < 1000; i++) {
+        attn_lab_ok(lab, attn_corpus_pair(lesson->corpus, ATTN_HELD_OUT, i, out->pair, lab->err));
+        if (out->pair->source_count >= words)
+            break;
+    }
+    if (lab->status)
+        return false;
+    out->S = out->pair->source_count, out->T = out->pair->target_count + 1;
+    out->sources = copy_words(lab, out->pair->source, out->S, out->S);
+    out->targets = copy_words(lab, out->pair->target, out->T - 1, out->T);
+    if (!lab->status)
+        out->targets[out->T - 1] = "<eos>";
+    return !lab->status;
+}
+
+static void number(const attn_vocabulary *v, const char *const *words, size_t n, int32_t *ids) {
+    for (size_t i = 0; i < n; i++)
+        ids[i] = attn_vocabulary_id(v, words[i], strlen(words[i]));
+}
+
+bool attn_lesson_forward(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
+                         const attn_pair *pair, attn_model_outputs *out) {
+    int32_t source[ATTN_PAIR_WORDS], target[ATTN_PAIR_WORDS + 1] = {ATTN_BEGIN};
+    const int64_t length = (int64_t)pair->source_count;
+    const attn_batch batch = {.B = 1,
+                              .S = pair->source_count,
+                              .T = pair->target_count + 1,
+                              .source = source,
+                              .source_lengths = &length,
+                              .target = target};
+    if (lab->status)
+        return false;
+    number(lesson->source, pair->source, pair->source_count, source);
+    number(lesson->target, pair->target, pair->target_count, target + 1);
+    return attn_lab_ok(lab, attn_model_forward(model, &batch, true, lab->scratch, lab->hooks->pool,
+                                               lab->hooks->control, out, lab->err));
+}
+
+const float *attn_lesson_look(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
+                              const attn_specimen *specimen) {
+    const size_t S = specimen->S, T = specimen->T;
+    attn_model_outputs out;
+    attn_lab_scratch(lab);
+    if (!attn_lesson_forward(lab, lesson, model, specimen->pair, &out))
+        return NULL;
+    const attn_tensor *cross = NULL;
+    for (size_t i = 0; i < out.site_count; i++)
+        if (out.sites[i].kind == ATTN_SITE_CROSS)
+            cross = &out.sites[i].weights;
+    float *mean = cross ? attn_arena_zeroed(lab->scratch, T * S, sizeof *mean) : NULL;
+    for (size_t h = 0; mean && h < cross->dims[1]; h++)
+        for (size_t i = 0; i < T * S; i++)
+            mean[i] += ((const float *)cross->data)[h * T * S + i] / (float)cross->dims[1];
+    return mean;
+}
+
+const float *attn_lesson_gold(attn_lab *lab, const attn_specimen *specimen) {
+    attn_lab_scratch(lab);
+    float *cells = attn_arena_zeroed(lab->scratch, specimen->T * specimen->S, sizeof *cells);
+    for (size_t i = 0; cells && i < specimen->pair->link_count; i++) {
+        const attn_link *link = &specimen->pair->links[i];
+        cells[link->target * specimen->S + link->source] = link->sure ? 1 : 0.5F;
+    }
+    return cells ? cells : attn_lab_no_memory(lab);
+}
+
+attn_picture *attn_lesson_picture(attn_lab *lab, const char *name, const char *title, size_t panels,
+                                  const attn_specimen *specimen) {
+    attn_picture *p = attn_lab_heatmaps(lab, name, title, panels, specimen->T, specimen->S);
+    if (!p)
+        return NULL;
+    p->options.x_label = "source", p->options.y_label = "target";
+    p->options.value_label = "weight", p->options.annotate = "";
+    p->heat.row_labels = specimen->targets, p->heat.row_count = specimen->T;
+    p->heat.col_labels = specimen->sources, p->heat.col_count = specimen->S;
+    return p;
+}

@@ -1,0 +1,230 @@
+/* Experiment: full against local and sparse attention. What the operation costs, and what a
+ * translation model loses that may look at some keys only. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "attn/attention.h"
+#include "experiments/lesson.h"
+
+static const attn_setting settings[] = {
+    ATTN_LESSON_SETTINGS(64, 1500, 8000, 0.004, 20, 40),
+    {"tokens", 4096, 16384, 64, 65536, true, "longest sequence of the operation alone"},
+    {"radius", 4, 4, 1, 64, true, "of the local model, in words on either side"},
+};
+
+enum {
+    WORDS = 1200,
+    HEADS = 4,
+    HEAD_WIDTH = 64,
+    RUNS = 3,
+    PATTERNS = 5,
+    VARIANTS = 3,
+    SPECIMEN = 12
+};
+
+static const attn_column cost_columns[] = {
+    {"tokens", "", 0, false},
+    {"pattern", "", -1, false},
+    {"kept", "%", 2, false},
+    {"weights, full", "MiB", 1, false},
+    {"weights, kept", "MiB", 2, false},
+    {"pass without weights", "MiB", 2, false},
+    {"time", "ms", 2, true},
+    {"beside full", "x", 2, true},
+};
+static const attn_column quality_columns[] = {
+    {"attention", "", -1, false},          {"keys seen", "%", 1, false},
+    {"validation loss", "nats", 3, false}, {"BLEU, short", "", 2, false},
+    {"BLEU, long", "", 2, false},          {"alignment error", "%", 1, false},
+    {"speed", "words/s", 0, true},
+};
+
+static const struct {
+    const char *name;
+    attn_pattern pattern;
+} patterns[PATTERNS] = {
+    {"full", {.kind = ATTN_PATTERN_LOCAL}},
+    {"local, 64 on either side", {.kind = ATTN_PATTERN_LOCAL, .radius = 64}},
+    {"strided, every 64th and 16 near", {.kind = ATTN_PATTERN_STRIDED, .stride = 64, .local = 16}},
+    {"blocks of 128", {.kind = ATTN_PATTERN_BLOCK, .size = 128}},
+    {"global, 16 keys and 64 near", {.kind = ATTN_PATTERN_GLOBAL, .keys = 16, .local = 64}},
+};
+
+static const struct {
+    const char *name;
+    attn_model_attention attention;
+} variants[VARIANTS] = {
+    {"full", ATTN_MODEL_MULTIHEAD}, {"local", ATTN_MODEL_LOCAL}, {"strided", ATTN_MODEL_STRIDED}};
+
+typedef struct operation {
+    float *query, *key, *value;
+    double full_ms;
+} operation;
+
+typedef struct quality {
+    attn_table *table;
+    attn_picture *curves, *looks;
+    attn_specimen specimen;
+    double shorter[VARIANTS], longer[VARIANTS];
+} quality;
+
+static size_t bytes(const attn_experiment *about, const double *values) {
+    const double n = attn_setting_value(about, values, "tokens");
+    return attn_lesson_bytes(about, values, WORDS) + (size_t)(4 * 12 * n * HEADS * HEAD_WIDTH) +
+           ((size_t)32 << 20);
+}
+
+static attn_inputs inputs_of(const operation *op, size_t n, size_t pattern) {
+    const size_t dims[] = {HEADS, n, HEAD_WIDTH}, four[] = {1, dims[0], dims[1], dims[2]};
+    attn_inputs in = attn_attention_defaults();
+    in.query = attn_tensor_dense(op->query, ATTN_F32, 4, four);
+    in.key = attn_tensor_dense(op->key, ATTN_F32, 4, four);
+    in.value = attn_tensor_dense(op->value, ATTN_F32, 4, four);
+    if (pattern)
+        in.mask.layers[in.mask.count++] = (attn_mask_layer){
+            .kind = ATTN_LAYER_PATTERN, .where = "pattern", .pattern = patterns[pattern].pattern};
+    return in;
+}
+
+/* The fastest of some runs, the share of keys that are seen, and the bytes of such a run. */
+static bool measure(attn_lab *lab, const attn_inputs *in, double *ms, double *kept,
+                    double *megabytes) {
+    attn_attention *run;
+    attn_results results;
+    attn_cost cost;
+    *ms = INFINITY;
+    for (int r = 0; r < RUNS; r++) {
+        attn_lab_scratch(lab);
+        const double began = attn_lab_clock(lab);
+        if (!attn_lab_done(lab, 0.5) ||
+            !attn_lab_ok(lab, attn_attention_new(in, lab->scratch, &run, lab->err)) ||
+            !attn_lab_ok(lab,
+                         attn_attention_run(run, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, lab->hooks->pool,
+                                            lab->hooks->control, lab->scratch, &results, lab->err)))
+            return false;
+        *ms = fmin(*ms, 1e3 * (attn_lab_clock(lab) - began));
+    }
+    const attn_attention_dims *d = attn_attention_dims_of(run);
+    *kept = (double)attn_mask_visible(attn_attention_mask(run)) /
+            ((double)d->Hq * (double)d->L * (double)d->S);
+    if (!attn_lab_ok(lab, attn_attention_cost(d, ATTN_WANT_OUTPUT,
+                                              attn_pool_slots(lab->hooks->pool), &cost, lab->err)))
+        return false;
+    *megabytes = (double)(cost.work_bytes + cost.result_bytes) / (1 << 20);
+    return true;
+}
+
+/* Rows of 1,024 tokens and of the longest. */
+static void measure_costs(attn_lab *lab) {
+    const size_t most = attn_lab_size(lab, "tokens"), all = most * HEADS * HEAD_WIDTH;
+    const size_t lengths[2] = {most / 4 > 0 ? most / 4 : most, most};
+    attn_table *t =
+        attn_lab_table(lab, "The operation: 4 heads of width 64, one sequence", cost_columns,
+                       sizeof cost_columns / sizeof *cost_columns, 2 * PATTERNS);
+    operation op = {attn_lab_normal(lab, 0, all), attn_lab_normal(lab, 1, all),
+                    attn_lab_normal(lab, 2, all), 0};
+    for (size_t i = 0; i < 2; i++)
+        for (size_t p = 0; p < PATTERNS && !lab->status; p++) {
+            const double n = (double)lengths[i], weights = 4 * HEADS * n * n / (1 << 20);
+            const attn_inputs in = inputs_of(&op, lengths[i], p);
+            double ms, kept, megabytes;
+            if (!measure(lab, &in, &ms, &kept, &megabytes))
+                return;
+            op.full_ms = p ? op.full_ms : ms;
+            attn_lab_row(t, n, patterns[p].name, 100 * kept, weights, weights * kept, megabytes, ms,
+                         op.full_ms / ms);
+        }
+}
+
+/* ---- quality ---- */
+static bool open_quality(attn_lab *lab, const attn_lesson *lesson, quality *q) {
+    const size_t longest = attn_lab_size(lab, "longest");
+    q->table =
+        attn_lab_table(lab, "Translation with fewer keys, held-out sentences", quality_columns,
+                       sizeof quality_columns / sizeof *quality_columns, VARIANTS);
+    q->curves = attn_lab_curves(lab, "curves", "Learning to translate with fewer keys", "steps",
+                                "validation words predicted right, %", 1, NULL, VARIANTS);
+    if (!attn_lesson_specimen(lab, lesson, longest < SPECIMEN ? longest : SPECIMEN, &q->specimen))
+        return false;
+    q->looks =
+        attn_lesson_picture(lab, "weights", "Where the decoder looks", VARIANTS + 1, &q->specimen);
+    const float *gold = attn_lesson_gold(lab, &q->specimen);
+    if (gold && q->looks)
+        attn_lab_heatmap(lab, q->looks, VARIANTS, "what belongs together", gold, q->specimen.S);
+    return !lab->status;
+}
+
+/* Of the cross-attention over the longest sentences, as many target words as source words. */
+static double seen(const attn_lab *lab, const attn_model_config *config) {
+    const long n = (long)attn_lab_size(lab, "longest"), near = (long)config->radius,
+               stride = (long)config->stride;
+    double count = 0;
+    if (config->attention == ATTN_MODEL_MULTIHEAD)
+        return 100;
+    for (long i = 0; i < n; i++)
+        for (long j = 0; j < n; j++)
+            count += labs(i - j) <= near ||
+                     (config->attention == ATTN_MODEL_STRIDED && (i - j) % stride == 0);
+    return 100 * count / (double)(n * n);
+}
+
+static void try_variant(attn_lab *lab, const attn_lesson *lesson, size_t v, quality *q) {
+    attn_model_config config = attn_lesson_config(lab, lesson);
+    const size_t shortest = attn_lab_size(lab, "shortest"), longest = attn_lab_size(lab, "longest"),
+                 middle = (shortest + longest) / 2;
+    attn_model_scores below, above;
+    attn_pupil pupil;
+    config.attention = variants[v].attention;
+    config.radius = attn_lab_size(lab, "radius");
+    if (config.attention == ATTN_MODEL_STRIDED)
+        config.radius = 1;
+    attn_lab_part(lab, 0.1 + 0.9 * (double)v / VARIANTS, 0.1 + 0.9 * (double)(v + 1) / VARIANTS,
+                  "attention: %s", variants[v].name);
+    if (!attn_lesson_teach(lab, lesson, &config, &pupil))
+        return;
+    if (attn_lesson_score(lab, lesson, pupil.model, shortest, middle, &below) &&
+        attn_lesson_score(lab, lesson, pupil.model, middle, longest, &above)) {
+        q->shorter[v] = attn_bleu_score(&below.bleu, false);
+        q->longer[v] = attn_bleu_score(&above.bleu, false);
+        attn_lab_row(q->table, variants[v].name, seen(lab, &config), pupil.loss, q->shorter[v],
+                     q->longer[v], 100 * attn_lesson_alignment(&above), pupil.words_per_second);
+        attn_lab_curve(lab, q->curves, 0, variants[v].name, pupil.steps, pupil.right, pupil.count);
+        const float *look = attn_lesson_look(lab, lesson, pupil.model, &q->specimen);
+        if (look)
+            attn_lab_heatmap(lab, q->looks, v, variants[v].name, look, q->specimen.S);
+    }
+    attn_model_free(pupil.model);
+}
+
+static void run(attn_lab *lab) {
+    attn_lesson lesson;
+    quality q = {0};
+    attn_lab_part(lab, 0, 0.1, "the operation over %zu tokens", attn_lab_size(lab, "tokens"));
+    measure_costs(lab);
+    if (attn_lesson_open(lab, ATTN_EN_FR, &lesson) && open_quality(lab, &lesson, &q))
+        for (size_t v = 0; v < VARIANTS && !lab->status; v++)
+            try_variant(lab, &lesson, v, &q);
+    attn_lesson_close(&lesson);
+    if (lab->status)
+        return;
+    const attn_entry *local = lab->out->tables[0].entries + 8 * (PATTERNS + 1);
+    lab->out->closing = attn_lab_say(
+        lab,
+        "Over %.0f tokens a window of 64 on either side keeps %.1f %% of the keys: %.1f instead of "
+        "%.0f MiB of weights. A translation model that sees %zu words on either side reaches BLEU "
+        "%.1f on short and %.1f on long sentences, strided %.1f and %.1f, full attention %.1f and "
+        "%.1f.",
+        local[0].number, local[2].number, local[4].number, local[3].number,
+        attn_lab_size(lab, "radius"), q.shorter[1], q.longer[1], q.shorter[2], q.longer[2],
+        q.shorter[0], q.longer[0]);
+}
+
+const attn_experiment_row attn_experiment_sparse = {
+    .about = {"sparse", "Full, local and sparse attention",
+              "Memory and time of the operation when most keys are hidden, and what a translation "
+              "model loses that sees some keys only.",
+              settings, sizeof settings / sizeof *settings, false},
+    .run = run,
+    .bytes = bytes,
+    .check = attn_lesson_check,
+};
