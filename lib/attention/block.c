@@ -234,16 +234,17 @@ static void start_sinks(const attn_attention *a, const attn_block *block, attn_b
     k->softmax(w->tile, block->rows, 1, w->max, w->sum, w->factor);
 }
 
-static void start(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
-                  attn_block_work *w) {
+static void start(const attn_attention *a, const attn_stream *s) {
+    const attn_block *block = &s->block;
+    attn_block_work *w = s->w;
     const attn_kernels *k = w->kernels;
     memset(w->acc, 0, block->rows * k->acc_room(a->dims.Ev) * k->elem);
     memset(w->sum, 0, block->rows * k->lanes * k->elem);
     memset(w->term_sums, 0, block->rows * a->rule.relative * k->elem);
     for (size_t r = 0; r < block->rows; r++)
         set(w->max, r, -INFINITY, k);
-    attn_block_begin(a, block, q, ldq, w);
-    if (a->sinks)
+    attn_block_begin(a, block, s->q, s->ldq, w);
+    if (a->sinks && !s->from)
         start_sinks(a, block, w);
 }
 
@@ -384,8 +385,12 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     const size_t hkv = attn_kv_head(a, first->h);
     size_t lo, hi;
     for (size_t s = 0; s < count; s++)
-        start(a, &streams[s].block, streams[s].q, streams[s].ldq, streams[s].w);
+        start(a, &streams[s]);
     attn_block_interval(a, first, &lo, &hi);
+    if (lo < streams[0].from)
+        lo = streams[0].from;
+    if (streams[0].to && streams[0].to < hi)
+        hi = streams[0].to;
     for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
         /* The part of the tile between lo and hi, from the beginning of a panel. */
         const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;

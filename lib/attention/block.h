@@ -84,6 +84,7 @@ typedef struct attn_stream {
     attn_block block;
     const void *q; /* [rows, score width] with stride ldq */
     size_t ldq;
+    size_t from, to; /* keys of this pass, `from` at a tile's beginning; to 0: all keys */
     void *kept; /* where what becomes weights goes, row-major [rows, S] of the table's elements:
                  * numerators if the table can settle them, else edited scores; or NULL */
     attn_block_work *w;

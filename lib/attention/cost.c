@@ -1,5 +1,5 @@
 /* What a run costs, from shapes alone: the same sums as forward.c and pack.c allocate. */
-#include "attention/block.h"
+#include "attention/forward.h"
 
 /* bytes += a * b * c, checked. */
 static bool add_product(size_t *bytes, size_t a, size_t b, size_t c) {
@@ -29,10 +29,11 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
     const size_t runs = d->L <= ATTN_FEW_QUERIES ? d->Hq / d->Hkv : 1;
     const size_t areas = slots * (runs + (want & (ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES) ? 1 : 0));
     const size_t kept = want & ATTN_WANT_WEIGHTS ? attn_block_kept_bytes(k, rows, d) : 0;
-    size_t table, careful, prepared;
+    size_t table, careful, prepared, parts;
     *bytes = 0;
-    return attn_pack_bytes(d, k, d->B, bytes) && attn_prepare_bytes(d, k, &prepared) &&
-           attn_size_add(*bytes, prepared, bytes) &&
+    return attn_forward_parts_bytes(d, k, &parts) && attn_pack_bytes(d, k, d->B, bytes) &&
+           attn_prepare_bytes(d, k, &prepared) && attn_size_add(*bytes, prepared, bytes) &&
+           attn_size_add(*bytes, parts, bytes) &&
            attn_block_work_bytes(k, rows ? rows : 1, d, &table) &&
            attn_block_work_bytes(attn_kernels_of(ATTN_ISA_REF), 1, d, &careful) &&
            add_product(bytes, areas, table, 1) && add_product(bytes, areas, careful, 1) &&

@@ -8,36 +8,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "attention/block.h"
 #include "attention/cells.h"
+#include "attention/forward.h"
 
 #define PIECE_OPERATIONS 1e8 /* about a millisecond of a fast table */
-
-/* One block of rows under way. */
-typedef struct block_run {
-    attn_stream stream;
-    attn_block_work work;
-    uint64_t careful; /* rows that the table must not compute */
-    double reach;     /* of its queries */
-    void *kept;       /* [rows, S] what becomes weights, when that fits a cache; or NULL */
-} block_run;
-
-typedef struct lane {
-    block_run *runs; /* one; without packed keys one a head of a group */
-    attn_stream *streams;
-    attn_block_work careful;
-} lane;
-
-typedef struct forward {
-    const attn_attention *a;
-    const attn_packed *packed; /* NULL: keys are packed on the way, tile by tile */
-    lane *lanes;
-    unsigned want;
-    attn_results *out;
-    size_t row_blocks, blocks_a_piece, pieces_a_head;
-    _Atomic size_t hidden_rows;
-    _Atomic int not_finite; /* without packed keys: something is not finite, so they are needed */
-} forward;
 
 /* --- finishing a row --- */
 
@@ -54,7 +28,7 @@ static void narrow(float *dst, const double *src, size_t n) {
         dst[i] = (float)src[i];
 }
 
-static void finish_output(const forward *f, const attn_block *block, size_t r, double sum,
+static void finish_output(const attn_forward *f, const attn_block *block, size_t r, double sum,
                           attn_block_work *w) {
     const attn_attention *a = f->a;
     const attn_kernels *k = w->kernels;
@@ -94,7 +68,7 @@ static attn_status check_scores(const attn_attention *a, const attn_block *block
 }
 
 /* Statistics, output and logsumexp of row r, whose pass w holds. */
-static attn_status finish_row(forward *f, const attn_block *block, size_t r, uint8_t kind,
+static attn_status finish_row(attn_forward *f, const attn_block *block, size_t r, uint8_t kind,
                               size_t in_work, attn_block_work *w, attn_error *err) {
     const attn_attention *a = f->a;
     const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
@@ -126,7 +100,7 @@ static attn_status finish_row(forward *f, const attn_block *block, size_t r, uin
 enum { PAST_CACHES = 8 << 20 };
 
 /* What the pass kept of row r becomes its weights. */
-static void finish_weights(const forward *f, const block_run *run, size_t r) {
+static void finish_weights(const attn_forward *f, const attn_block_run *run, size_t r) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
     const attn_kernels *k = a->kernels;
@@ -159,8 +133,8 @@ static void finish_weights(const forward *f, const block_run *run, size_t r) {
 
 /* --- careful rows --- */
 
-static attn_status careful_row(forward *f, const attn_block *block, size_t r, lane *l,
-                               attn_error *err) {
+static attn_status careful_row(attn_forward *f, const attn_block *block, size_t r,
+                               attn_forward_lane *l, attn_error *err) {
     const attn_attention *a = f->a;
     attn_block_work *w = &l->careful;
     attn_block one = {block->b, block->h, block->i + r, 1};
@@ -173,7 +147,7 @@ static attn_status careful_row(forward *f, const attn_block *block, size_t r, la
 
 /* Queries as the table reads them. Rows that are not finite are zeroed and marked careful, or
  * refused when they see a key. Gives the largest magnitude of the others. */
-static attn_status load_queries(const forward *f, block_run *run, attn_error *err) {
+static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
     attn_block_work *w = &run->work;
@@ -212,7 +186,7 @@ static attn_status load_queries(const forward *f, block_run *run, attn_error *er
 }
 
 /* Could a product or a sum of these magnitudes overflow float, or the table's parts of it? */
-static bool may_overflow(const attn_attention *a, double query, double key, double value) {
+bool attn_forward_may_overflow(const attn_attention *a, double query, double key, double value) {
     const double factor = fmax(1, fabs(a->scale));
     const double score = query * key * (double)a->dims.score_width * factor;
     if (a->kernels->pack_query &&
@@ -224,7 +198,7 @@ static bool may_overflow(const attn_attention *a, double query, double key, doub
 
 /* Rows that the table must not compute: those that see something not finite, and all of them where
  * float could overflow. */
-static uint64_t careful_rows(const forward *f, const attn_block *block, double reach) {
+static uint64_t careful_rows(const attn_forward *f, const attn_block *block, double reach) {
     const attn_attention *a = f->a;
     const attn_packed *p = f->packed;
     const size_t first = attn_packed_tile(a, p, block->b, attn_kv_head(a, block->h), 0);
@@ -238,16 +212,16 @@ static uint64_t careful_rows(const forward *f, const attn_block *block, double r
         key = fmax(key, p->key_reach[first + t]);
         value = fmax(value, p->value_reach[first + t]);
     }
-    return may_overflow(a, reach, key, value) ? UINT64_MAX : careful;
+    return attn_forward_may_overflow(a, reach, key, value) ? UINT64_MAX : careful;
 }
 
 /* The pass leaves what weights are made of when their elements are the table's. */
-static bool weights_in_pass(const forward *f) {
+bool attn_forward_keeps(const attn_forward *f) {
     return (f->want & ATTN_WANT_WEIGHTS) &&
            f->a->kernels->elem == attn_dtype_size(f->a->dims.result);
 }
 
-static attn_status begin_block(const forward *f, const attn_block *block, block_run *run,
+attn_status attn_forward_begin(const attn_forward *f, const attn_block *block, attn_block_run *run,
                                attn_error *err) {
     const attn_attention *a = f->a;
     run->stream = (attn_stream){.block = *block, .w = &run->work};
@@ -255,7 +229,7 @@ static attn_status begin_block(const forward *f, const attn_block *block, block_
     if (status == ATTN_OK && f->packed)
         run->careful |= careful_rows(f, block, run->reach);
     run->work.key_reach = run->work.value_reach = 0;
-    if (weights_in_pass(f))
+    if (attn_forward_keeps(f))
         run->stream.kept =
             run->kept ? run->kept
                       : result_at(a, &f->out->weights,
@@ -263,7 +237,8 @@ static attn_status begin_block(const forward *f, const attn_block *block, block_
     return status;
 }
 
-static attn_status end_block(forward *f, block_run *run, lane *l, attn_error *err) {
+attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
+                             attn_error *err) {
     const attn_kernels *k = run->work.kernels;
     const attn_block *block = &run->stream.block;
     attn_status status = ATTN_OK;
@@ -275,57 +250,28 @@ static attn_status end_block(forward *f, block_run *run, lane *l, attn_error *er
             continue;
         }
         status = finish_row(f, block, r, ATTN_ROW_TABLE, r, &run->work, err);
-        if (status == ATTN_OK && weights_in_pass(f))
+        if (status == ATTN_OK && attn_forward_keeps(f))
             finish_weights(f, run, r);
     }
     return status;
 }
 
 static attn_status run_piece(void *ctx, size_t index, size_t lane_index, attn_error *err) {
-    forward *f = ctx;
+    attn_forward *f = ctx;
     const attn_attention_dims *d = &f->a->dims;
     const size_t head = index / f->pieces_a_head, rows = f->a->kernels->rows;
     const size_t first = index % f->pieces_a_head * f->blocks_a_piece;
-    lane *l = &f->lanes[lane_index];
+    attn_forward_lane *l = &f->lanes[lane_index];
     attn_status status = ATTN_OK;
     for (size_t n = first; n < first + f->blocks_a_piece && n < f->row_blocks && status == ATTN_OK;
          n++) {
         const attn_block block = {head / d->Hq, head % d->Hq, n * rows,
                                   d->L - n * rows < rows ? d->L - n * rows : rows};
-        status = begin_block(f, &block, l->runs, err);
+        status = attn_forward_begin(f, &block, l->runs, err);
         if (status != ATTN_OK)
             break;
         attn_block_stream(f->a, &l->runs->stream, 1, f->packed);
-        status = end_block(f, l->runs, l, err);
-    }
-    return status;
-}
-
-/* Piece without packed keys: few rows of all heads of a group, which share every tile. */
-static attn_status run_group(void *ctx, size_t index, size_t lane_index, attn_error *err) {
-    forward *f = ctx;
-    const attn_attention *a = f->a;
-    const attn_attention_dims *d = &a->dims;
-    const size_t group = d->Hq / d->Hkv;
-    lane *l = &f->lanes[lane_index];
-    attn_status status = ATTN_OK;
-    for (size_t g = 0; g < group && status == ATTN_OK; g++) {
-        const attn_block block = {index / d->Hkv, index % d->Hkv * group + g, 0, d->L};
-        status = begin_block(f, &block, &l->runs[g], err);
-        l->streams[g] = l->runs[g].stream;
-    }
-    if (status != ATTN_OK)
-        return status;
-    attn_block_stream(a, l->streams, group, NULL);
-    const attn_block_work *shared = &l->runs->work;
-    if (!(isfinite(shared->key_reach) && isfinite(shared->value_reach))) {
-        atomic_store(&f->not_finite, 1);
-        return ATTN_OK;
-    }
-    for (size_t g = 0; g < group && status == ATTN_OK; g++) {
-        if (may_overflow(a, l->runs[g].reach, shared->key_reach, shared->value_reach))
-            l->runs[g].careful = UINT64_MAX;
-        status = end_block(f, &l->runs[g], l, err);
+        status = attn_forward_end(f, l->runs, l, err);
     }
     return status;
 }
@@ -367,11 +313,12 @@ static attn_status allocate_results(const attn_attention *a, unsigned want, attn
 }
 
 /* Without packed keys the group's heads share the first one's packed tile. */
-static bool lane_init(const forward *f, lane *l, size_t runs, attn_arena *arena) {
+static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, attn_arena *arena) {
     const attn_attention *a = f->a;
     const attn_kernels *k = a->kernels;
     const size_t rows = a->dims.L < k->rows ? a->dims.L : k->rows;
-    const size_t kept = weights_in_pass(f) ? attn_block_kept_bytes(k, rows, &a->dims) : 0;
+    const size_t kept =
+        attn_forward_keeps(f) && f->parts == 1 ? attn_block_kept_bytes(k, rows, &a->dims) : 0;
     l->runs = attn_arena_zeroed(arena, runs, sizeof *l->runs);
     l->streams = attn_arena_zeroed(arena, runs, sizeof *l->streams);
     if (!l->runs || !l->streams)
@@ -388,7 +335,8 @@ static bool lane_init(const forward *f, lane *l, size_t runs, attn_arena *arena)
     return attn_block_work_init(&l->careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena);
 }
 
-static attn_status allocate_lanes(forward *f, size_t slots, attn_arena *arena, attn_error *err) {
+static attn_status allocate_lanes(attn_forward *f, size_t slots, attn_arena *arena,
+                                  attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
     const size_t runs = d->L <= ATTN_FEW_QUERIES ? d->Hq / d->Hkv : 1;
     f->lanes = attn_arena_zeroed(arena, slots, sizeof *f->lanes);
@@ -398,7 +346,7 @@ static attn_status allocate_lanes(forward *f, size_t slots, attn_arena *arena, a
     return ATTN_OK;
 }
 
-static attn_status run_rows(forward *f, attn_pool *pool, const attn_control *control,
+static attn_status run_rows(attn_forward *f, attn_pool *pool, const attn_control *control,
                             attn_arena *arena, attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
     const size_t rows = f->a->kernels->rows;
@@ -412,13 +360,13 @@ static attn_status run_rows(forward *f, attn_pool *pool, const attn_control *con
     if (status == ATTN_OK && f->packed)
         status = attn_pool_run(pool, d->B * d->Hq * f->pieces_a_head, run_piece, f, control, err);
     else if (status == ATTN_OK)
-        status = attn_pool_run(pool, d->L ? d->B * d->Hkv : 0, run_group, f, control, err);
+        status = attn_forward_groups(f, pool, control, arena, err);
     f->out->hidden_rows = f->hidden_rows;
     return status;
 }
 
 /* The run over packed keys and values. */
-static attn_status run_packed(attn_attention *a, forward *f, attn_pool *pool,
+static attn_status run_packed(attn_attention *a, attn_forward *f, attn_pool *pool,
                               const attn_control *control, attn_arena *arena, attn_error *err) {
     attn_packed *packed;
     attn_status status = attn_pack(a, pool, control, arena, &packed, err);
@@ -434,7 +382,7 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
                                attn_error *err) {
     attn_results results;
     attn_status status = allocate_results(a, want, arena, &results, err);
-    forward f = {.a = a, .want = want, .out = &results};
+    attn_forward f = {.a = a, .want = want, .out = &results, .parts = attn_forward_parts(&a->dims)};
     if (status == ATTN_OK && a->dims.L <= ATTN_FEW_QUERIES)
         status = run_rows(&f, pool, control, arena, err);
     if (status == ATTN_OK && (a->dims.L > ATTN_FEW_QUERIES || f.not_finite))

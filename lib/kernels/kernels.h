@@ -60,6 +60,12 @@ typedef struct attn_settle {
     bool past_caches;   /* the result will not be read soon */
 } attn_settle;
 
+/* What softmax and accumulate made of rows and some keys: max[rows], sum[rows][lanes], and
+ * acc [rows, acc_room]. */
+typedef struct attn_partial {
+    void *max, *sum, *acc;
+} attn_partial;
+
 /* The way back through an edited row. */
 typedef struct attn_edit_back {
     double scale, softcap;
@@ -139,6 +145,10 @@ struct attn_kernels {
     double (*accumulate_few)(void *const *acc, const void *const *tile, size_t rows,
                              const void *values, size_t ld, size_t n, size_t Ev,
                              const void *const *factor);
+
+    /* The same rows over other keys join those over the keys before: in order, as sums are rounded.
+     */
+    void (*merge)(const attn_partial *into, const attn_partial *from, size_t rows, size_t Ev);
 
     double (*row_max)(const void *max, size_t row); /* element of max */
     double (*total)(const void *sum, size_t row);   /* partial sums -> the row's sum */

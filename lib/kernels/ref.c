@@ -129,6 +129,22 @@ static void k_accumulate_ref(void *acc, const void *tile, size_t rows, const voi
     }
 }
 
+static void k_merge_ref(const attn_partial *into, const attn_partial *from, size_t rows,
+                        size_t Ev) {
+    for (size_t r = 0; r < rows; r++) {
+        double *m = (double *)into->max + r, *l = (double *)into->sum + r;
+        double *acc = (double *)into->acc + r * Ev;
+        const double other = ((const double *)from->max)[r], most = larger(*m, other);
+        const double f = *m == -INFINITY ? 0 : exp(*m - most),
+                     f2 = other == -INFINITY ? 0 : exp(other - most);
+        *m = most;
+        *l = (f == 0 ? 0 : *l * f) + (f2 == 0 ? 0 : ((const double *)from->sum)[r] * f2);
+        for (size_t e = 0; e < Ev; e++)
+            acc[e] = (f == 0 ? 0 : acc[e] * f) +
+                     (f2 == 0 ? 0 : ((const double *)from->acc)[r * Ev + e] * f2);
+    }
+}
+
 static double k_row_max_ref(const void *max, size_t row) {
     return ((const double *)max)[row];
 }
@@ -222,6 +238,7 @@ const attn_kernels attn_kernels_ref = {
     .edit = k_edit_ref,
     .softmax = k_softmax_ref,
     .accumulate = k_accumulate_ref,
+    .merge = k_merge_ref,
     .row_max = k_row_max_ref,
     .total = k_total_ref,
     .divide = k_divide_ref,

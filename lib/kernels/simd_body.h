@@ -420,6 +420,33 @@ static void NAME(k_softmax)(void *tile, size_t rows, size_t n, void *max, void *
     FLUSHED(softmax_rows(tile, rows, n, max, sum, factor));
 }
 
+static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, size_t rows,
+                          size_t Ev) {
+    const size_t ld = NAME(k_acc_room)(Ev);
+    for (size_t r = 0; r < rows; r++) {
+        float *m = (float *)into->max + r, *l = (float *)into->sum + r * LANES;
+        float *acc = (float *)into->acc + r * ld;
+        const float other = ((const float *)from->max)[r];
+        const float *l2 = (const float *)from->sum + r * LANES;
+        const float *acc2 = (const float *)from->acc + r * ld;
+        if (other == -INFINITY) /* its sums are undefined */
+            continue;
+        if (*m == -INFINITY) {
+            *m = other;
+            memcpy(l, l2, LANES * sizeof *l);
+            memcpy(acc, acc2, ld * sizeof *acc);
+            continue;
+        }
+        const vf before = row_exponent(vset(*m)), after = row_exponent(vset(other));
+        const vf most = vmax(before, after), one = vset(1.0f);
+        const vf f = vscale(one, vsub(before, most)), f2 = vscale(one, vsub(after, most));
+        *m = other > *m ? other : *m;
+        vstore(l, vfma(vload(l), f, vmul(vload(l2), f2)));
+        for (size_t e = 0; e < ld; e += LANES)
+            vstore(acc + e, vfma(vload(acc + e), f, vmul(vload(acc2 + e), f2)));
+    }
+}
+
 /* --- the end of a row --- */
 
 static double NAME(k_row_max)(const void *max, size_t row) {
@@ -518,6 +545,7 @@ const attn_kernels NAME(attn_kernels) = {
     .softmax = NAME(k_softmax),
     .accumulate = NAME(k_accumulate),
     .accumulate_few = NAME(k_accumulate_few),
+    .merge = NAME(k_merge),
     .row_max = NAME(k_row_max),
     .total = NAME(k_total),
     .divide = NAME(k_divide),

@@ -1,0 +1,59 @@
+/* The run: what its files share.
+ *
+ *   forward.c         blocks of rows over packed keys and values; the end of every row
+ *   forward_group.c   few rows over keys and values as they lie, in parts of the keys */
+#ifndef ATTN_FORWARD_H
+#define ATTN_FORWARD_H
+
+#include "attention/block.h"
+
+/* One block of rows under way. */
+typedef struct attn_block_run {
+    attn_stream stream;
+    attn_block_work work;
+    uint64_t careful; /* rows that the table must not compute */
+    double reach;     /* of its queries */
+    void *kept;       /* [rows, S] what becomes weights, when that fits a cache; or NULL */
+} attn_block_run;
+
+typedef struct attn_forward_lane {
+    attn_block_run *runs; /* one; without packed keys one a head of a group */
+    attn_stream *streams;
+    attn_block_work careful;
+} attn_forward_lane;
+
+typedef struct attn_forward {
+    const attn_attention *a;
+    const attn_packed *packed; /* NULL: keys are packed on the way, tile by tile */
+    attn_forward_lane *lanes;
+    unsigned want;
+    attn_results *out;
+    size_t row_blocks, blocks_a_piece, pieces_a_head;
+    _Atomic size_t hidden_rows;
+    _Atomic int not_finite; /* without packed keys: something is not finite, so they are needed */
+    size_t parts;           /* of the keys of a group */
+    char *sums;             /* [B, Hkv, parts, group]: sums of each part */
+    char *maxima;           /* [B, Hq]: running maxima of each tile, for settle; or NULL */
+    double *reach;          /* [B, Hkv, parts, 2]: of keys and values */
+} attn_forward;
+
+/* The pass leaves what weights are made of when their elements are the table's. */
+bool attn_forward_keeps(const attn_forward *f);
+/* Could a product or a sum of these magnitudes overflow float, or the table's parts of it? */
+bool attn_forward_may_overflow(const attn_attention *a, double query, double key, double value);
+
+/* Queries, and where the pass keeps what weights are made of; then, after the pass, its rows. */
+attn_status attn_forward_begin(const attn_forward *f, const attn_block *block, attn_block_run *run,
+                               attn_error *err);
+attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
+                             attn_error *err);
+
+/* In how many parts a group's keys are taken: of the shapes alone. */
+size_t attn_forward_parts(const attn_attention_dims *d);
+/* Bytes for the sums of parts; false on overflow. */
+bool attn_forward_parts_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
+/* All groups, over the pool. */
+attn_status attn_forward_groups(attn_forward *f, attn_pool *pool, const attn_control *control,
+                                attn_arena *arena, attn_error *err);
+
+#endif
