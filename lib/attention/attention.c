@@ -94,11 +94,11 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
 
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err) {
-    attn_attention *a = attn_arena_small(arena, sizeof *a);
+    attn_attention *a = attn_arena_zeroed(arena, 1, sizeof *a);
     if (!a)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
-    *a = (attn_attention){.in = *in};
-    attn_status status = attn_attention_shape(in, &a->dims, err);
+    a->in = *in; /* 6 KiB: no initialiser, which would copy them twice */
+    attn_status status = attn_attention_resolve(&a->in, &a->dims, &a->plan, err);
     if (status == ATTN_OK)
         status = check_numbers(in, err);
     if (status != ATTN_OK)

@@ -34,6 +34,10 @@ struct attn_attention {
 /* How a row was computed: attn_stats.kind. */
 enum { ATTN_ROW_TABLE = 0, ATTN_ROW_CAREFUL = 1 };
 
+/* attn_attention_shape, and what the score form wants done; its plan points into `in`. */
+attn_status attn_attention_resolve(const attn_inputs *in, attn_attention_dims *out,
+                                   attn_score_plan *plan, attn_error *err);
+
 /* A view [B, H, rows, width] of a tensor in a layout; batch axes of size 1 have stride 0. The head
  * stride of ATTN_BLD is left 0, for the caller, who knows the width. */
 bool attn_layout_view(const attn_attention *a, const attn_tensor *t, attn_layout layout,

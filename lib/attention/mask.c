@@ -54,33 +54,29 @@ static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, 
         keep[j] &= from[(ptrdiff_t)j * part->view.col];
 }
 
-/* Sum the additive layers into n elements of out. */
-static void sum_bias_f32(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
-                         float *out) {
-    float next[64];
+/* Sum the additive layers into n elements of out, of elem bytes. */
+static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                     size_t elem, void *out) {
+    enum { AT_ONCE = 64 };
+    union {
+        float f32[AT_ONCE];
+        double f64[AT_ONCE];
+    } next;
     for (size_t l = 0; l < m->bias_count; l++) {
         const attn_view *v = &m->bias[l].view;
-        for (size_t j = 0; j < n; j += 64) {
-            size_t width = n - j < 64 ? n - j : 64;
-            attn_widen_f32(l ? next : out + j, attn_view_at(v, b, h, i, j0 + j), v->dtype, v->col,
-                           width);
+        for (size_t j = 0; j < n; j += AT_ONCE) {
+            const size_t width = n - j < AT_ONCE ? n - j : AT_ONCE;
+            const void *from = attn_view_at(v, b, h, i, j0 + j);
+            void *to = (char *)out + j * elem;
+            if (elem == sizeof(float))
+                attn_widen_f32(l ? next.f32 : to, from, v->dtype, v->col, width);
+            else
+                attn_widen_f64(l ? next.f64 : to, from, v->dtype, v->col, width);
             for (size_t k = 0; l && k < width; k++)
-                out[j + k] += next[k];
-        }
-    }
-}
-
-static void sum_bias_f64(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
-                         double *out) {
-    double next[64];
-    for (size_t l = 0; l < m->bias_count; l++) {
-        const attn_view *v = &m->bias[l].view;
-        for (size_t j = 0; j < n; j += 64) {
-            size_t width = n - j < 64 ? n - j : 64;
-            attn_widen_f64(l ? next : out + j, attn_view_at(v, b, h, i, j0 + j), v->dtype, v->col,
-                           width);
-            for (size_t k = 0; l && k < width; k++)
-                out[j + k] += next[k];
+                if (elem == sizeof(float))
+                    ((float *)to)[k] += next.f32[k];
+                else
+                    ((double *)to)[k] += next.f64[k];
         }
     }
 }
@@ -92,10 +88,7 @@ static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, s
         return NULL;
     if (m->bias_count == 1 && v->col == 1 && v->dtype == (elem == 4 ? ATTN_F32 : ATTN_F64))
         return attn_view_at(v, b, h, i, j0);
-    if (elem == 4)
-        sum_bias_f32(m, b, h, i, j0, n, scratch);
-    else
-        sum_bias_f64(m, b, h, i, j0, n, scratch);
+    sum_bias(m, b, h, i, j0, n, elem, scratch);
     return scratch;
 }
 
@@ -180,7 +173,7 @@ void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t
                         double *add) {
     memset(add, 0, n * sizeof *add);
     if (m->bias_count)
-        sum_bias_f64(m, b, h, i, j0, n, add);
+        sum_bias(m, b, h, i, j0, n, sizeof *add, add);
 }
 
 /* Visible cells of one head. */

@@ -453,16 +453,14 @@ static attn_status set_offsets(compiler *c) {
 
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err) {
-    compiler c = {attn_arena_small(arena, sizeof *c.m), arena, err};
+    compiler c = {attn_arena_zeroed(arena, 1, sizeof *c.m), arena, err};
     if (!c.m)
         return no_memory(&c);
-    *c.m = (attn_mask){.spec = *spec,
-                       .shape = *shape,
-                       .B = 1,
-                       .left = INT64_MAX,
-                       .right = INT64_MAX,
-                       .same_heads = true,
-                       .same_batches = true};
+    c.m->spec = *spec; /* large: no initialiser, which would copy it twice */
+    c.m->shape = *shape;
+    c.m->B = 1;
+    c.m->left = c.m->right = INT64_MAX;
+    c.m->same_heads = c.m->same_batches = true;
     if (spec->count > ATTN_MASK_LAYERS)
         return attn_fail(err, ATTN_ELIMIT, "", "at most %d masks can be combined",
                          ATTN_MASK_LAYERS);

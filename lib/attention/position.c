@@ -202,14 +202,9 @@ static attn_status check_rotary(const attn_attention *a, attn_error *err) {
 
 attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *err) {
     const attn_position_kind kind = a->in.position.kind;
-    attn_score_plan plan;
-    attn_status status =
-        attn_score_form_of(a->in.score.kind)->plan(&a->in.score, a->dims.E, a->dims.Ek, &plan, err);
-    if (status != ATTN_OK)
-        return status;
-    a->plan = plan;
+    const attn_score_plan *plan = &a->plan;
     if ((kind == ATTN_POSITION_SHAW || kind == ATTN_POSITION_ROTARY) &&
-        (plan.query_map.rank || plan.key_map.rank || plan.v.rank || plan.finish))
+        (plan->query_map.rank || plan->key_map.rank || plan->v.rank || plan->finish))
         return attn_fail(
             err, ATTN_EARG, "position/kind",
             "these positions are defined for the dot product of query and key; use the "

@@ -230,24 +230,25 @@ static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d
 }
 
 /* Widths that the score form makes of queries and keys. */
-static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
-    attn_score_plan plan;
+static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
+                                 attn_score_plan *plan, attn_error *err) {
     if (in->score.kind >= ATTN_SCORE_COUNT)
         return attn_fail(err, ATTN_EARG, "score", "unknown score form");
     attn_status status =
-        attn_score_form_of(in->score.kind)->plan(&in->score, d->E, d->Ek, &plan, err);
+        attn_score_form_of(in->score.kind)->plan(&in->score, d->E, d->Ek, plan, err);
     if (status != ATTN_OK)
         return status;
-    d->score_width = plan.width;
-    d->tanh_score = plan.v.rank != 0;
-    d->transforms = plan.query_map.rank || plan.key_map.rank || plan.finish ||
+    d->score_width = plan->width;
+    d->tanh_score = plan->v.rank != 0;
+    d->transforms = plan->query_map.rank || plan->key_map.rank || plan->finish ||
                     in->position.kind == ATTN_POSITION_ROTARY;
     if (in->position.kind == ATTN_POSITION_SHAW && in->position.key_table.rank)
         d->relative = in->position.key_table.dims[0];
     return ATTN_OK;
 }
 
-attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err) {
+attn_status attn_attention_resolve(const attn_inputs *in, attn_attention_dims *out,
+                                   attn_score_plan *plan, attn_error *err) {
     const attn_tensor *key = in->key.rank ? &in->key : &in->query;
     const attn_tensor *value = in->value.rank ? &in->value : key;
     const size_t kv_heads = in->num_kv_heads ? in->num_kv_heads : in->num_heads;
@@ -272,7 +273,7 @@ attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out
     d.E = q.width, d.Ek = k.width, d.Ev = v.width;
     if ((status = merge_batch(&d, &k, err)) != ATTN_OK ||
         (status = merge_batch(&d, &v, err)) != ATTN_OK ||
-        (status = resolve_score(in, &d, err)) != ATTN_OK ||
+        (status = resolve_score(in, &d, plan, err)) != ATTN_OK ||
         (status = expect("value", "the number of heads", v.heads, d.Hkv, "as key has", err)) !=
             ATTN_OK ||
         (status = expect("value", "the number of keys", v.rows, k.rows, "as key has", err)) !=
@@ -290,4 +291,9 @@ attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out
     if (status == ATTN_OK)
         *out = d;
     return status;
+}
+
+attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err) {
+    attn_score_plan plan;
+    return attn_attention_resolve(in, out, &plan, err);
 }

@@ -269,8 +269,13 @@ static attn_status run_alone(size_t pieces, attn_piece piece, void *ctx,
 
 attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void *ctx,
                           const attn_control *control, attn_error *err) {
-    if (!pool || !pieces || (pieces == 1 && held))
-        return run_alone(pieces, piece, ctx, control, err);
+    if (!pool || pieces <= 1) { /* nobody can help with one piece, but it takes a slot */
+        attn_pool *slot = pieces ? pool : NULL;
+        attn_pool_enter(slot);
+        attn_status status = run_alone(pieces, piece, ctx, control, err);
+        attn_pool_leave(slot);
+        return status;
+    }
     run r = {.piece = piece, .ctx = ctx, .control = control, .pieces = pieces};
     attn_pool_enter(pool);
     pthread_cond_init(&r.done, NULL);

@@ -1,5 +1,15 @@
-/* The AVX2 kernels: 8 lanes, panels of 16 columns, 6 x 2 accumulators (12 of 16 registers, plus 2
- * for the panel and 1 for the broadcast). */
+/* The AVX2 kernels: 8 lanes. Their loops are simd_body.h's; this is their vocabulary and sizes.
+ *
+ *                      a panel: 16 columns of B
+ *                      [ y0       | y1        ]      registers, 16: 12 accumulators, 2 of the
+ *   6 rows of A   a0   [ y4       | y5        ]      panel, 1 of the broadcast, 1 free (the scale)
+ *   (broadcast    a1   [ y6       | y7        ]
+ *   from memory)  …    …                             a step: 2 loads, 6 broadcasts, 12 fused
+ *                 a5   [ y14      | y15       ]      multiply-adds: 6 cycles of two units
+ *
+ * A tile is 48 queries by 128 keys: 24 KiB of scores. A packed panel of keys of width 64 is 4 KiB
+ * and stays in the first cache for all 48 queries; a tile's keys and values are 64 KiB in the
+ * second. */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>

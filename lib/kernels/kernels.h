@@ -8,19 +8,28 @@
  *   score                  tile[r][j] = q_r . k_j, times a scale
  *   score_tanh             tile[r][j] = sum_a v_a tanh(q_ra + k_ja)
  *   edit                   one row of it: scale, softcap, bias, hidden cells
- *   softmax                tile -> unnormalised weights; running maximum, partial sums, rescale
- * factors accumulate             acc[r] = acc[r] * factor[r] + sum_j tile[r][j] v_j total, divide,
- * weights the end of a row: its sum, its output, its exact weights
+ *   softmax                tile -> unnormalised weights; maximum so far, partial sums, factors
+ *   accumulate             acc[r] = acc[r] * factor[r] + sum_j tile[r][j] v_j
+ *   merge                  rows over some keys and over others -> over both
+ *   total, divide,         the end of a row: its sum, its output,
+ *   weights                its exact weights
+ *
+ *        keys  K: E x keys, packed          values  V: keys x Ev, packed
+ *   Q [ rows, E ]  ->  tile [ rows, keys ]  ->  acc [ rows, Ev ]
  *
  * Three promises make every weight computable later, bit for bit:
+ *
  *  1. A score is a pure function of (q_i, k_j): the sum over E runs in one fixed order, whatever
- * the tile, row or call.
+ *     the tile, row or call.
+ *
  *  2. A table but `ref` splits exponents exactly. With t = s log2(e), n = rint(t), f = t - n, the
  *     numerator of a cell is 2^f 2^(n - M), M = rint(max * log2(e)): 2^f depends on the score
- * alone, and a later, larger M only rescales by a power of two. So no partial sum depends on how
- * the maximum grew. It holds while |max| < ATTN_WIDE; other rows are computed by `ref`
- * (attention/forward.c).
- *  3. Partial sums of a row are added in one order, fixed by `keys` and `lanes`.
+ *     alone, and a later, larger M only rescales by a power of two. So no partial sum depends on
+ *     how the maximum grew. It holds while |max| < ATTN_WIDE; other rows are computed by `ref`
+ *     (attention/forward.c).
+ *
+ *  3. Partial sums of a row are added in one order, fixed by `keys` and `lanes` (and by the parts
+ *     that a long row of few queries is taken in, attention/forward_group.c).
  *
  * No function allocates or reads past the n it is given, but for tiles, packed operands and
  * accumulators, whose rows are padded as the *_room functions say. Pointers to those are aligned to

@@ -1,6 +1,11 @@
 /* The row functions of pointwise.h. A .c file defines the suffix NAME(x) and includes this; its
  * flags decide which instructions come of it. Loops are written so that gcc vectorises them: no
- * branch, no call, sums in arrays of lanes. */
+ * branch, no call, sums in arrays of lanes:
+ *
+ *   x [ 0 … 15 | 16 … 31 | … ]    lane i sums x[i], x[16 + i], …; lanes are added in one order
+ *
+ * One pass over memory that is read and written once: neither blocking nor packing; the widest loop
+ * (an LSTM's row, 4 gates and 3 states) keeps a vector of each in registers. */
 #include <math.h>
 #include <string.h>
 

@@ -3,9 +3,13 @@
  *   weights P, their gradients dP        dZ = P (dP - dot)
  *   edited scores, u after the softcap   dS = dZ scale (1 - (u / c)^2)
  *
+ * Sums over queries, dK and dV, are the micro-kernel of simd_body.h, whose A is the tile read down
+ * its columns: a step broadcasts MR neighbours of one row.
  *
- *        packed rows: rows x PW       the micro-kernel of simd_body.h, whose A is the tile read
- *   tile^T: MR x rows   MR x PW       down its columns: MR neighbours of one row a step */
+ *                      packed rows of queries (of dO): rows x PW
+ *   tile^T: MR x rows  [ MR x NV accumulators, added to acc ]
+ *
+ * A tile has 48 rows, so that its columns, 512 bytes apart, stay in the first cache. */
 
 INLINE void accumulate_back_rows(const int mr, const int nv, float *to, size_t ld,
                                  const float *tile, const float *panel, size_t rows) {

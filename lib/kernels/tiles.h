@@ -1,12 +1,15 @@
 /* Products of bfloat16 tiles: the seam behind which they are done by AMX (tiles_amx.c), by
  * vdpbf16ps (tiles_avx512bf16.c) or in plain C (tiles_plain.c), all over the same packed operands.
  *
- *                                B, 16 columns                      one tile is 1 KiB, row-major:
- *                              k  0 0 0 0 …  (bfloat16 pairs          A  16 rows of 32 bfloat16
- *        A, 32 bfloat16           1 1 1 1      2k, 2k + 1             B  16 rows of 16 pairs: row k
- * holds m  0 0 1 1 2 2 …  15 15       2 2 2 2      of a column)              elements 2k, 2k + 1 of
- * each …                          …                                      column ("VNNI") C  16 x 16
- * float32  +=  sum over the 16 pairs
+ *                            B: 16 rows of 16 pairs, row k
+ *                            holds elements 2k, 2k + 1 of
+ *                            each column ("VNNI")
+ *                            [ 0 0 1 1 2 2 …  15 15 ]
+ *   A: 16 rows of 32         …
+ *   [ 0 1 2 …        31 ]    [ C: 16 x 16 float32, +=   ]
+ *   …                        [ the sum over the 16 pairs ]
+ *
+ * A tile is 1 KiB, row-major.
  *
  * Operands are split into parts (bf16.h), and a product of them is the sum of those of their parts,
  * the smallest first:
