@@ -147,12 +147,86 @@ static void test_definition(void **state) {
         }
 }
 
+/* --- learned scores: v . tanh(W_q q + W_k k) --- */
+
+static attn_tensor matrix(attn_arena *arena, int rank, size_t rows, size_t cols, uint64_t seed) {
+    attn_tensor t = normal(arena, 1, rows, cols, seed);
+    for (size_t i = 0; i < rows * cols; i++)
+        ((float *)t.data)[i] *= 0.3f;
+    return attn_tensor_dense(t.data, ATTN_F32, rank, (size_t[]){rows, cols});
+}
+
+static trial make_tanh(uint64_t seed, attn_precision precision) {
+    trial t = make(seed, precision);
+    const size_t A = 1 + pick(seed, 30, 40);
+    t.in.score.kind = ATTN_SCORE_additive;
+    t.in.score.w_q = matrix(t.arena, 2, A, t.E, seed + 30);
+    t.in.score.w_k = matrix(t.arena, 2, A, t.E, seed + 31);
+    t.in.score.v = matrix(t.arena, 1, A, 1, seed + 32);
+    return t;
+}
+
+/* Element a of a mapped row. */
+static double mapped(const attn_tensor *w, const float *row, size_t a) {
+    const size_t E = w->dims[1];
+    double sum = 0;
+    for (size_t e = 0; e < E; e++)
+        sum += (double)((const float *)w->data)[a * E + e] * (double)row[e];
+    return sum;
+}
+
+/* The mapped number as it is scored; *slack grows where float's sum may round to its neighbour. */
+static double scored(double x, attn_precision p, double *slack) {
+    const double near = 2e-6 * (1 + fabs(x)), low = part((float)(x - near), p),
+                 high = part((float)(x + near), p);
+    *slack += p == ATTN_PRECISION_BF16 ? high - low : near;
+    return part((float)x, p);
+}
+
+static void check_tanh_row(const trial *t, attn_precision p, size_t h, size_t i) {
+    const attn_score *s = &t->in.score;
+    const size_t hkv = h / (t->H / t->in.key.dims[1]);
+    attn_cells_scratch *scratch = attn_cells_scratch_new(t->a, t->arena);
+    const attn_range row = {.head = h, .row = i, .rows = 1, .cols = t->S};
+    float raw[400];
+    assert_non_null(scratch);
+    assert_int_equal(
+        attn_attention_cells(t->a, &t->out.stats, &row, ATTN_STAGE_RAW, raw, t->S, scratch, NULL),
+        ATTN_OK);
+    for (size_t j = 0; j < t->S; j++) {
+        double sum = 0, bound = 1e-6;
+        for (size_t a = 0; a < s->v.dims[0]; a++) {
+            const double v = (double)((const float *)s->v.data)[a];
+            double slack = 1e-6;
+            const double q = scored(mapped(&s->w_q, row_of(&t->in.query, h, i), a), p, &slack);
+            const double k = scored(mapped(&s->w_k, row_of(&t->in.key, hkv, j), a), p, &slack);
+            sum += v * tanh(q + k);
+            bound += fabs(v) * slack;
+        }
+        close_to((double)raw[j], sum, bound);
+    }
+}
+
+static void test_tanh(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < CASES / 4; seed++)
+        for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
+            trial t = make_tanh(seed * 100 + 3, (attn_precision)p);
+            run(&t);
+            for (size_t i = 0; i < t.L; i += 19) {
+                check_tanh_row(&t, (attn_precision)p, seed % t.H, i);
+                check_row(&t, (attn_precision)p, seed % t.H, i);
+            }
+            attn_arena_free(t.arena);
+        }
+}
+
 /* Any part of the weights, asked for later, is bit for bit that of the matrix. */
 static void test_cells(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < CASES; seed++)
         for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
-            trial t = make(seed * 100 + 7, (attn_precision)p);
+            trial t = (seed % 4 ? make : make_tanh)(seed * 100 + 7, (attn_precision)p);
             run(&t);
             attn_cells_scratch *scratch = attn_cells_scratch_new(t.a, t.arena);
             for (uint64_t n = 0; n < 12; n++) {
@@ -255,9 +329,9 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition),    cmocka_unit_test(test_cells),
-        cmocka_unit_test(test_hidden_poison), cmocka_unit_test(test_magnitudes),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_definition), cmocka_unit_test(test_tanh),
+        cmocka_unit_test(test_cells),      cmocka_unit_test(test_hidden_poison),
+        cmocka_unit_test(test_magnitudes), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests_name("precision", tests, NULL, NULL);
 }
