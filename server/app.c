@@ -15,6 +15,7 @@
 #include "host.h"
 #include "http/daemon.h"
 #include "http/tls.h"
+#include "learning/jobs.h"
 #include "model_registry.h"
 #include "runs.h"
 
@@ -161,6 +162,8 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         code = srv_models_open(&app->models, config);
     if (!code)
         code = open_files(app);
+    if (!code)
+        code = srv_jobs_open(&app->jobs, app);
     return code ? code : open_daemons(app);
 }
 
@@ -203,14 +206,15 @@ static void pause_ms(int64_t ms) {
 }
 
 /* ready = 503, all is still served, until those who send us requests have seen it -> no new
- * connections -> requests under way finish, new ones on open connections get 503 -> what is over
- * time is cancelled -> the request threads end, so nothing is suspended any more -> the last
- * replies go out -> the daemons stop. */
+ * connections, jobs stop and end their streams -> requests under way finish, new ones on open
+ * connections get 503 -> what is over time is cancelled -> the request threads end, so nothing is
+ * suspended any more -> the last replies go out -> the daemons stop. */
 void srv_app_close(srv_app *app) {
     atomic_store(&app->draining, SRV_LEAVING);
     if (app->data) {
         pause_ms(app->config->drain_delay_ms);
         atomic_store(&app->draining, SRV_REFUSING);
+        srv_jobs_stop(app->jobs);
         srv_daemon_quiesce(app->data);
         srv_daemon_settle(app->data, QUIET_MS, app->config->drain_ms);
         srv_daemon_cancel(app->data);
@@ -220,6 +224,7 @@ void srv_app_close(srv_app *app) {
         srv_daemon_settle(app->data, 0, 2000);
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
+    srv_jobs_free(app->jobs);
     srv_queue_free(app->queue);
     srv_keys_free(app->keys);
     srv_admission_free(app->admission);

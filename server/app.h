@@ -18,6 +18,7 @@ struct srv_predictor;                 /* api/predict.h */
 struct srv_admission;                 /* admission.h */
 struct srv_runs;                      /* runs.h */
 struct srv_models;                    /* model_registry.h */
+struct srv_jobs;                      /* learning/jobs.h */
 
 /* Exit codes of attnd, as --help lists them. */
 enum {
@@ -56,6 +57,7 @@ struct srv_app {
     struct srv_predictor *predictor; /* measures this machine when a dry run asks */
     struct srv_runs *runs;
     struct srv_models *models;
+    struct srv_jobs *jobs;
     _Atomic(srv_text *) openapi; /* made when somebody asks first */
     srv_daemon *data, *ops;      /* ops: NULL when off */
     uint64_t trace_key[2];       /* random, for the names of traces and spans */

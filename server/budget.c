@@ -9,6 +9,17 @@
 static size_t total;
 static atomic_size_t used;
 static _Thread_local size_t refusals, leave;
+static _Thread_local srv_reserve *own; /* the reserve that this thread allocates from, or NULL */
+
+static void *take_own(size_t rounded) {
+    void *p = NULL;
+    if (rounded <= own->limit && own->used <= own->limit - rounded)
+        p = attn_block_take(rounded);
+    refusals += !p;
+    own->used += p ? attn_block_size(p) : 0;
+    own->peak = own->used > own->peak ? own->used : own->peak;
+    return p;
+}
 
 static void *take(size_t size) {
     size_t rounded = size ? size : 1;
@@ -17,6 +28,8 @@ static void *take(size_t size) {
         return NULL;
     }
     rounded = (rounded + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    if (own)
+        return take_own(rounded);
     size_t before = atomic_fetch_add_explicit(&used, rounded, memory_order_relaxed);
     void *p = NULL;
     size_t most = total > leave ? total - leave : 0;
@@ -30,7 +43,10 @@ static void *take(size_t size) {
 }
 
 static void give(void *p) {
-    atomic_fetch_sub_explicit(&used, attn_block_size(p), memory_order_relaxed);
+    if (own)
+        own->used -= attn_block_size(p);
+    else
+        atomic_fetch_sub_explicit(&used, attn_block_size(p), memory_order_relaxed);
     attn_block_give(p);
 }
 
@@ -57,4 +73,23 @@ size_t srv_budget_free(void) {
 
 void srv_budget_leave(size_t bytes) {
     leave = bytes;
+}
+
+bool srv_budget_reserve(srv_reserve *reserve, size_t bytes) {
+    size_t before = atomic_fetch_add_explicit(&used, bytes, memory_order_relaxed);
+    size_t most = total > leave ? total - leave : 0;
+    bool fits = bytes <= most && before <= most - bytes;
+    if (!fits)
+        atomic_fetch_sub_explicit(&used, bytes, memory_order_relaxed);
+    *reserve = (srv_reserve){.limit = fits ? bytes : 0};
+    return fits;
+}
+
+void srv_budget_enter(srv_reserve *reserve) {
+    own = reserve;
+}
+
+void srv_budget_release(srv_reserve *reserve) {
+    atomic_fetch_add_explicit(&used, reserve->used - reserve->limit, memory_order_relaxed);
+    *reserve = (srv_reserve){0};
 }

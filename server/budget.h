@@ -4,6 +4,7 @@
 #ifndef SRV_BUDGET_H
 #define SRV_BUDGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Install the hook; before any other thread uses the library. */
@@ -15,6 +16,16 @@ size_t srv_budget_free(void);
 /* From now on this thread's allocations leave `bytes` of the budget free for others (0 at first).
  */
 void srv_budget_leave(size_t bytes);
+/* Memory put aside for one thread's work: what it allocates between enter and leave comes out of it
+ * and never exceeds it. Only that thread may free what it allocated until the release, after which
+ * the blocks that are left are counted as anybody's. */
+typedef struct srv_reserve {
+    size_t limit, used, peak; /* bytes */
+} srv_reserve;
+/* false: `bytes` are not free now, beyond those that this thread must leave. */
+bool srv_budget_reserve(srv_reserve *reserve, size_t bytes);
+void srv_budget_enter(srv_reserve *reserve); /* NULL: from the budget again */
+void srv_budget_release(srv_reserve *reserve);
 /* How often the budget refused memory to this thread, so that a request that failed can tell "too
  * large in itself" from "too much at this time". */
 size_t srv_budget_refusals(void);

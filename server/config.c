@@ -65,6 +65,24 @@ const srv_setting srv_settings[] = {
     {"models_dir", SRV_SET_STRING, AT(models_dir), "", 0, 0, NULL, false,
      "directory of models to serve, the files of attnd train: NAME.safetensors is /v1/models/NAME; "
      "empty: only those that come with the service"},
+    {"jobs_count", SRV_SET_INT, AT(jobs_count), "64", 0, 1e5, NULL, true,
+     "most jobs of POST /v1/jobs that are kept: waiting, running and ended"},
+    {"jobs_running", SRV_SET_INT, AT(jobs_running), "2", 1, 64, NULL, true,
+     "jobs that run at a time; together they compute on at most all workers but one"},
+    {"jobs_bytes", SRV_SET_BYTES, AT(jobs_bytes), "0", 0, MOST, NULL, true,
+     "memory of running jobs all together, out of memory_bytes; what does not fit yet waits; 0: a "
+     "quarter of memory_bytes"},
+    {"jobs_steps", SRV_SET_INT, AT(jobs_steps), "1000000", 1, 1e9, NULL, true,
+     "most training steps of one job"},
+    {"jobs_time_s", SRV_SET_INT, AT(jobs_time_s), "86400", 1, 31536000, NULL, true,
+     "time that a job may run, seconds; then it ends with its best model"},
+    {"jobs_nice", SRV_SET_INT, AT(jobs_nice), "15", 0, 19, NULL, true,
+     "priority of jobs beside requests, as of nice(1): 19 is the lowest, 0 the same as theirs"},
+    {"jobs_dir", SRV_SET_STRING, AT(jobs_dir), "", 0, 0, NULL, false,
+     "directory of jobs, their checkpoints and models, of one daemon: the next start goes on with "
+     "them; empty: in memory"},
+    {"heartbeat_ms", SRV_SET_INT, AT(heartbeat_ms), "15000", 10, 86400e3, NULL, true,
+     "an event stream that has nothing to say sends a comment after this"},
     {"max_json_depth", SRV_SET_INT, AT(max_json_depth), "32", 4, 256, NULL, true,
      "deepest nesting of a JSON body"},
     {"max_envelope_bytes", SRV_SET_BYTES, AT(max_envelope_bytes), "1048576", 4096, 1073741824, NULL,
@@ -440,6 +458,7 @@ void srv_config_close(srv_config *c) {
     free(c->isa);
     free(c->runs_dir);
     free(c->models_dir);
+    free(c->jobs_dir);
     list_close(&c->cors_origins);
     *c = (srv_config){0};
 }
@@ -479,5 +498,10 @@ bool srv_config_resolve(srv_config *c, srv_config_error *err) {
     if (c->models_bytes > c->memory_bytes)
         return refuse(err, "\"models_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
                       (long long)c->models_bytes, (long long)c->memory_bytes);
+    if (!c->jobs_bytes)
+        c->jobs_bytes = c->memory_bytes / 4;
+    if (c->jobs_bytes > c->memory_bytes)
+        return refuse(err, "\"jobs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+                      (long long)c->jobs_bytes, (long long)c->memory_bytes);
     return true;
 }

@@ -24,16 +24,22 @@ typedef struct srv_config {
     int64_t queue_target_ms;    /* longest wait beyond which the newest are served first */
     int64_t request_timeout_ms; /* from the end of the body to the answer */
     int64_t max_body_bytes;
-    int64_t max_request_bytes; /* arena of one request, its body not counted */
-    int64_t memory_bytes;      /* all bodies and arenas together */
-    double max_cells;          /* B * Hq * L * S of one request */
-    double max_operations;     /* floating-point operations of one request */
-    int64_t runs_bytes;        /* all stored runs together */
-    int64_t runs_ttl_s;        /* how long a stored run is kept */
-    char *runs_dir;            /* where stored runs are files; "" = in memory */
-    int64_t models_count;      /* made over HTTP */
-    int64_t models_bytes;      /* of them all together */
-    char *models_dir;          /* of model files; "" = none */
+    int64_t max_request_bytes;        /* arena of one request, its body not counted */
+    int64_t memory_bytes;             /* all bodies and arenas together */
+    double max_cells;                 /* B * Hq * L * S of one request */
+    double max_operations;            /* floating-point operations of one request */
+    int64_t runs_bytes;               /* all stored runs together */
+    int64_t runs_ttl_s;               /* how long a stored run is kept */
+    char *runs_dir;                   /* where stored runs are files; "" = in memory */
+    int64_t models_count;             /* made over HTTP */
+    int64_t models_bytes;             /* of them all together */
+    char *models_dir;                 /* of model files; "" = none */
+    int64_t jobs_count, jobs_running; /* kept; at a time */
+    int64_t jobs_bytes;               /* of those that run */
+    int64_t jobs_steps, jobs_time_s;  /* of one */
+    int64_t jobs_nice;
+    char *jobs_dir;       /* "" = in memory */
+    int64_t heartbeat_ms; /* of event streams */
     int64_t max_json_depth;
     int64_t max_envelope_bytes;
     int64_t max_inflate_ratio;

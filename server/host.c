@@ -183,6 +183,14 @@ void srv_host_be_prompt(void) {
     (void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
+void srv_host_be_nice(int number) {
+    const struct sched_param none = {0};
+    if (!number)
+        return;
+    (void)sched_setscheduler(0, SCHED_BATCH, &none);
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), number); /* of the thread, on Linux */
+}
+
 void srv_host_raise_files(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)

@@ -20,6 +20,8 @@ int srv_read_file(const char *path, char **text, size_t *size);
  * get the processor soon, and for a short turn, beside threads that compute. Their share of it
  * stays what it is, and so does that of other programs. Linux before 6.12 takes no notice. */
 void srv_host_be_prompt(void);
+/* From now on this thread gives way to those of a smaller number: 0 … 19. Best effort. */
+void srv_host_be_nice(int number);
 
 /* Raise the soft limit of open files to the hard one. */
 void srv_host_raise_files(void);

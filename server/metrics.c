@@ -267,6 +267,14 @@ static void print_singles(const srv_meters *meters, const srv_gauges *now, attn_
            (double)now->runs_expired);
 }
 
+static void print_jobs(const srv_gauges *now, attn_text *out) {
+    family(out, "attnd_jobs", "gauge", "Jobs, by state.");
+    for (size_t i = 0; now->job_states && i < SRV_GAUGE_JOBS; i++)
+        attn_text_add(out, "attnd_jobs{state=\"%s\"} %zu\n", now->job_states[i], now->jobs[i]);
+    single(out, "attnd_jobs_reserved_bytes", "gauge", "Memory reserved for running jobs.",
+           (double)now->jobs_bytes);
+}
+
 void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out) {
     struct timespec cpu;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
@@ -274,6 +282,7 @@ void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out)
     print_durations(meters, out);
     print_spreads(meters, out);
     print_singles(meters, now, out);
+    print_jobs(now, out);
     family(out, "attnd_build_info", "gauge", "Version and kernel table; the value is always 1.");
     attn_text_add(out, "attnd_build_info{version=\"%s\",isa=\"%s\"} 1\n", attn_version(), now->isa);
     single(out, "process_start_time_seconds", "gauge", "Start of the process since the epoch.",

@@ -45,6 +45,8 @@ static inline srv_meter srv_infer_meter(size_t model, srv_meter which) {
     return (srv_meter)(which + model * SRV_INFER_EACH);
 }
 
+enum { SRV_GAUGE_JOBS = 5 };
+
 /* State read when the text is made. */
 typedef struct srv_gauges {
     size_t queue_waiting, queue_running, queue_length;
@@ -53,6 +55,8 @@ typedef struct srv_gauges {
     size_t runs, runs_bytes;
     uint64_t runs_stored, runs_evicted, runs_expired;
     uint64_t resident_bytes, open_files;
+    size_t jobs[SRV_GAUGE_JOBS], jobs_bytes; /* by state */
+    const char *const *job_states;           /* their names */
     const char *isa;
 } srv_gauges;
 

@@ -81,12 +81,15 @@ static bool id_of(const char *name, char id[SRV_MODEL_ID + 1]) {
     return true;
 }
 
-/* Of a file take what the service needs; the bytes that it was read from go. */
-static attn_status adopt(srv_model *to, srv_model_file *file, attn_error *err) {
-    const char *task = srv_model_text(file, "corpus.task");
+void srv_model_speaks(srv_model *to, const char *task) {
     const bool translates = task && strcmp(task, attn_task_name(ATTN_EN_FR)) == 0;
     to->languages[0] = ATTN_ENGLISH;
     to->languages[1] = translates ? ATTN_FRENCH : ATTN_ENGLISH;
+}
+
+/* Of a file take what the service needs; the bytes that it was read from go. */
+static attn_status adopt(srv_model *to, srv_model_file *file, attn_error *err) {
+    srv_model_speaks(to, srv_model_text(file, "corpus.task"));
     to->model = file->model;
     to->source = file->source;
     to->target = file->target;
@@ -267,7 +270,29 @@ const srv_model **srv_models_all(srv_request *req, size_t *count) {
 
 /* --- making and deleting --- */
 
-/* Count a model to come; false: a problem is set. */
+/* Count a model to come. What hinders it: "models_count", "models_bytes" (also when it could never
+ * fit), or NULL: nothing. */
+static const char *try_count(srv_models *m, size_t bytes) {
+    const size_t most = (size_t)m->config->models_bytes;
+    pthread_mutex_lock(&m->lock);
+    const bool crowded = m->count >= (size_t)m->config->models_count,
+               full = bytes > most || m->bytes > most - bytes;
+    if (!crowded && !full) {
+        m->count++;
+        m->bytes += bytes;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return crowded ? "models_count" : full ? "models_bytes" : NULL;
+}
+
+attn_status srv_models_count(srv_models *m, size_t bytes, attn_error *err) {
+    const char *setting = try_count(m, bytes);
+    return setting ? attn_fail(err, ATTN_ELIMIT, setting,
+                               "there is no room for another model of %zu bytes: delete one", bytes)
+                   : ATTN_OK;
+}
+
+/* The same; false: a problem is set. */
 static bool reserve(srv_request *req, size_t bytes) {
     srv_models *m = req->app->models;
     const int64_t most = m->config->models_bytes, places = m->config->models_count;
@@ -278,27 +303,21 @@ static bool reserve(srv_request *req, size_t bytes) {
                           bytes, most);
         return false;
     }
-    pthread_mutex_lock(&m->lock);
-    const bool crowded = m->count >= (size_t)places, full = m->bytes > (size_t)most - bytes;
-    if (!crowded && !full) {
-        m->count++;
-        m->bytes += bytes;
-    }
-    pthread_mutex_unlock(&m->lock);
-    if (crowded)
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)places, "models_count",
+    const char *setting = try_count(m, bytes);
+    if (setting && strcmp(setting, "models_count") == 0)
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)places, setting,
                           "%" PRId64 " models were made here, and there is no room for more: "
                           "delete one",
                           places);
-    else if (full)
-        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)most, "models_bytes",
+    else if (setting)
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)most, setting,
                           "the model needs %zu bytes, more than the models made here leave of "
                           "%" PRId64 ": delete one",
                           bytes, most);
-    return !crowded && !full;
+    return !setting;
 }
 
-static void unreserve(srv_models *m, size_t bytes) {
+void srv_models_uncount(srv_models *m, size_t bytes) {
     pthread_mutex_lock(&m->lock);
     m->count--;
     m->bytes -= bytes;
@@ -333,7 +352,7 @@ const srv_model *srv_models_make(srv_request *req, const attn_model_config *conf
     attn_status status = attn_model_bytes(config, false, &e->model.bytes, &err);
     const bool counted = !status && reserve(req, e->model.bytes);
     if (counted && (status = name_and_make(e, config, seed, &err)))
-        unreserve(m, e->model.bytes);
+        srv_models_uncount(m, e->model.bytes);
     if (status)
         srv_problem_error(req, &err);
     if (!counted || status) {
@@ -345,6 +364,17 @@ const srv_model *srv_models_make(srv_request *req, const attn_model_config *conf
     list_in(m, e);
     pthread_mutex_unlock(&m->lock);
     return &e->model;
+}
+
+bool srv_models_adopt(srv_models *m, const srv_model *model) {
+    entry *e = calloc(1, sizeof *e);
+    if (!e)
+        return false;
+    e->model = *model;
+    pthread_mutex_lock(&m->lock);
+    list_in(m, e);
+    pthread_mutex_unlock(&m->lock);
+    return true;
 }
 
 /* Under the lock. */
@@ -361,6 +391,18 @@ void srv_models_discard(srv_request *req, const srv_model *model) {
     if (e->listed)
         remove_made(m, e);
     pthread_mutex_unlock(&m->lock);
+}
+
+void srv_models_drop(srv_models *m, const char *id) {
+    pthread_mutex_lock(&m->lock);
+    entry *e = find(m, id);
+    if (e) {
+        remove_made(m, e);
+        e->holds++;
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (e)
+        let_go(m, e);
 }
 
 bool srv_models_delete(srv_request *req, const char *id) {

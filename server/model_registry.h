@@ -54,4 +54,15 @@ void srv_models_discard(srv_request *req, const srv_model *model);
  * 403. */
 bool srv_models_delete(srv_request *req, const char *id);
 
+/* For those that make models without a request. Count one of `bytes` to come: ATTN_ELIMIT,
+ * err->where the setting. */
+attn_status srv_models_count(srv_models *models, size_t bytes, attn_error *err);
+void srv_models_uncount(srv_models *models, size_t bytes);
+/* List a model that was counted; model and vocabularies are the registry's then. false: out of
+ * memory, nothing has changed. */
+bool srv_models_adopt(srv_models *models, const srv_model *model);
+void srv_models_drop(srv_models *models, const char *id); /* a made one, if it is still there */
+/* The languages of a corpus' task; NULL: unknown. */
+void srv_model_speaks(srv_model *model, const char *task);
+
 #endif

@@ -10,6 +10,7 @@ typedef struct srv_app srv_app;       /* app.h */
 typedef struct srv_config srv_config; /* config.h */
 typedef struct srv_form srv_form;     /* wire/container.h */
 typedef struct srv_parts srv_parts;
+typedef struct srv_stream srv_stream; /* stream.h */
 
 #define SRV_OCTETS "application/octet-stream"
 
@@ -26,7 +27,8 @@ enum {
     SRV_ACCEPT_PNG = 16,
     SRV_ACCEPT_SVG = 32,
     SRV_ACCEPT_CSV = 64,
-    SRV_ACCEPT_OCTETS = 128
+    SRV_ACCEPT_OCTETS = 128,
+    SRV_ACCEPT_EVENTS = 256
 };
 
 /* A body in pieces, sent in order from where they are: arena or static memory, as for body. */
@@ -44,6 +46,7 @@ typedef struct srv_reply {
     size_t size;
     const srv_piece *pieces; /* instead of body, `size` bytes in all; or NULL */
     size_t piece_count;
+    srv_stream *stream; /* instead of body; size grows as it goes out; or NULL */
     srv_header headers[SRV_REPLY_HEADERS];
     size_t header_count;
 } srv_reply;
@@ -58,6 +61,7 @@ typedef struct srv_request {
     const char *query;         /* raw query string without "?", or "" */
     const char *content_type;  /* lower case, without parameters; "" if absent */
     const char *if_none_match; /* the header, or NULL */
+    const char *last_event_id; /* Last-Event-ID, or NULL */
     const char *infer_header;  /* Inference-Header-Content-Length, or NULL */
     unsigned accept;
     const char *body; /* NUL-terminated after size bytes */

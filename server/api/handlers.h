@@ -39,6 +39,13 @@ srv_outcome srv_models_remove(srv_request *req);    /* DELETE …/{id} */
 srv_outcome srv_models_attention(srv_request *req); /* POST …/{id}/attention */
 srv_outcome srv_models_generate(srv_request *req);  /* POST …/{id}/generate */
 
+/* Jobs, under /v1/jobs. */
+srv_outcome srv_jobs_list(srv_request *req);     /* GET */
+srv_outcome srv_jobs_create(srv_request *req);   /* POST */
+srv_outcome srv_jobs_describe(srv_request *req); /* GET …/{id} */
+srv_outcome srv_jobs_remove(srv_request *req);   /* DELETE …/{id} */
+srv_outcome srv_jobs_events(srv_request *req);   /* GET …/{id}/events */
+
 /* The Open Inference Protocol, under /v2. */
 srv_outcome srv_v2_server(srv_request *req);      /* GET /v2 */
 srv_outcome srv_v2_live(srv_request *req);        /* GET /v2/health/live */

@@ -5,6 +5,7 @@
 
 #include "app.h"
 #include "handlers.h"
+#include "learning/jobs.h"
 #include "model_keys.h"
 #include "models_call.h"
 
@@ -220,8 +221,10 @@ srv_outcome srv_models_describe(srv_request *req) {
 }
 
 srv_outcome srv_models_remove(srv_request *req) {
-    if (srv_models_delete(req, req->params[0]))
-        srv_reply_set(req, 204, NULL, "", 0);
+    if (!srv_models_delete(req, req->params[0]))
+        return SRV_DONE;
+    srv_jobs_forget_model(req->app->jobs, req->params[0]);
+    srv_reply_set(req, 204, NULL, "", 0);
     return SRV_DONE;
 }
 

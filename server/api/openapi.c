@@ -95,11 +95,13 @@ static const char *const tile_headers[] = {"Server-Timing",
                                            NULL};
 
 static void put_answer(srv_json *j, const srv_route *route) {
+    const bool later = srv_route_goes_on(route);
     if (strcmp(route->method, "DELETE") == 0) {
         put_empty(j, "It is gone.", (const char *const[]){"Server-Timing", "Cache-Control", NULL});
-        return;
+        if (!later)
+            return;
     }
-    srv_json_key(j, srv_route_creates(route) ? "201" : "200");
+    srv_json_key(j, later ? "202" : srv_route_creates(route) ? "201" : "200");
     srv_json_object(j);
     srv_openapi_put(j, "description", route->summary);
     bool get = strcmp(route->method, "GET") == 0, infer = is_infer(route);
@@ -132,8 +134,13 @@ static void put_answer(srv_json *j, const srv_route *route) {
         put_media(j, "text/csv", NULL, "");
     if (route->produces & SRV_ACCEPT_OCTETS)
         put_binary(j, SRV_OCTETS);
+    if (route->produces & SRV_ACCEPT_EVENTS)
+        put_media(j, "text/event-stream", NULL, "");
     srv_json_object_end(j);
     srv_json_object_end(j);
+    if (route->produces & SRV_ACCEPT_EVENTS)
+        put_empty(j, "It has ended, and there is nothing new.",
+                  (const char *const[]){"Server-Timing", "Cache-Control", NULL});
     if (route->produces & SRV_ACCEPT_OCTETS)
         put_empty(j, "There is nothing visible in it.",
                   (const char *const[]){"Server-Timing", "Cache-Control", "ETag", NULL});

@@ -19,7 +19,8 @@ enum {
     READING = 32,
     INFERRING = 64,
     WITH_WORK = 128, /* on a worker */
-    WITH_RUN = 256
+    WITH_RUN = 256,
+    STREAMING = 512
 };
 
 #define MOST_HEADERS 3
@@ -118,6 +119,8 @@ static const struct {
     {ALWAYS, "X-Request-Id", "An id of your own for this request.", "string"},
     {INFERRING, "Inference-Header-Content-Length",
      "Bytes of JSON before the binary tensors; without it the body is JSON alone.", "integer"},
+    {STREAMING, "Last-Event-ID", "The id of the last event that you have: those behind it.",
+     "string"},
     {READING, "If-None-Match", "The ETag that you have; 304 when it still holds.", "string"},
 };
 
@@ -172,7 +175,8 @@ static unsigned conditions(const srv_route *route) {
            (run || strchr(route->path, '{') ? (unsigned)WITH_ID : 0) |
            (route->place != SRV_HERE ? (unsigned)WITH_WORK : 0) | (run ? (unsigned)WITH_RUN : 0) |
            (route->access != SRV_OPEN ? (unsigned)KEYED : 0) | (get ? (unsigned)READING : 0) |
-           (is_infer(route) ? (unsigned)INFERRING : 0);
+           (is_infer(route) ? (unsigned)INFERRING : 0) |
+           (route->produces & SRV_ACCEPT_EVENTS ? (unsigned)STREAMING : 0);
 }
 
 void srv_openapi_refusals(srv_json *j, const srv_route *route) {

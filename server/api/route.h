@@ -37,6 +37,9 @@ bool srv_route_is_listed(const srv_route *route);
 /* POST to a collection whose items can be deleted makes one: 201 and Location instead of 200. */
 bool srv_route_creates(const srv_route *route);
 
+/* It is answered before it is done: 202. */
+bool srv_route_goes_on(const srv_route *route);
+
 extern const srv_route srv_routes[]; /* ended by a row with method NULL */
 
 #endif

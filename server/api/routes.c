@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "handlers.h"
+#include "learning/jobs.h"
 #include "route.h"
 #include "route_fields.h"
 
@@ -78,6 +79,17 @@ const srv_route srv_routes[] = {
     {"POST", "/v1/models/{id}/generate", SRV_KEYED, SRV_SMALL, srv_models_generate,
      srv_models_generate_fields, "Generate by greedy or beam search, with where the model looked",
      BOTH | DRAWN, "ModelGeneration"},
+    {"GET", "/v1/jobs", SRV_KEYED, SRV_POOL, srv_jobs_list, NULL, "The jobs there are",
+     SRV_ACCEPT_JSON, "Jobs"},
+    {"POST", "/v1/jobs", SRV_ADMIN, SRV_POOL, srv_jobs_create, srv_job_fields,
+     "Train a model: goes on behind the answer", SRV_ACCEPT_JSON, "Job"},
+    {"GET", "/v1/jobs/{id}", SRV_KEYED, SRV_POOL, srv_jobs_describe, NULL,
+     "A job: state, progress, scores, its model", SRV_ACCEPT_JSON, "Job"},
+    {"DELETE", "/v1/jobs/{id}", SRV_ADMIN, SRV_POOL, srv_jobs_remove, NULL,
+     "Stop a job, which keeps its best model; or remove one that has ended, with its model",
+     SRV_ACCEPT_JSON, "Job"},
+    {"GET", "/v1/jobs/{id}/events", SRV_KEYED, SRV_POOL, srv_jobs_events, NULL,
+     "A job as server-sent events: progress, log, end", SRV_ACCEPT_EVENTS, "JobEvents"},
     {"GET", "/v1/examples", SRV_KEYED, SRV_HERE, srv_examples_list, NULL, "Worked examples", BOTH,
      "Examples"},
     {"GET", "/v1/examples/{id}", SRV_KEYED, SRV_HERE, srv_examples_one, NULL,
@@ -126,4 +138,8 @@ bool srv_route_creates(const srv_route *route) {
             strcmp(item->path + n, "/{id}") != 0))
         item++;
     return item->method != NULL;
+}
+
+bool srv_route_goes_on(const srv_route *route) {
+    return strcmp(route->answer, "Job") == 0 && strcmp(route->method, "GET") != 0;
 }

@@ -6,6 +6,7 @@
 #include "app.h"
 #include "budget.h"
 #include "host.h"
+#include "learning/jobs.h"
 #include "runs.h"
 #include "wire/json_out.h"
 
@@ -97,7 +98,9 @@ srv_outcome srv_metrics(srv_request *req) {
     const srv_app *app = req->app;
     attn_text text = {.arena = req->arena};
     srv_runs_state runs;
+    srv_jobs_now jobs;
     srv_runs_look(app->runs, &runs);
+    srv_jobs_look(app->jobs, &jobs);
     srv_gauges now = {
         .queue_waiting = srv_queue_waiting(app->queue),
         .queue_running = srv_queue_running(app->queue),
@@ -110,10 +113,14 @@ srv_outcome srv_metrics(srv_request *req) {
         .runs_stored = runs.stored,
         .runs_evicted = runs.evicted,
         .runs_expired = runs.expired,
+        .jobs_bytes = jobs.reserved,
+        .job_states = srv_job_states,
         .resident_bytes = srv_host_resident(),
         .open_files = srv_host_open_files(),
         .isa = attn_isa_name(attn_isa_current()),
     };
+    _Static_assert(SRV_GAUGE_JOBS == (int)SRV_JOB_STATES, "a gauge a state");
+    memcpy(now.jobs, jobs.states, sizeof now.jobs);
     srv_meters_print(app->meters, &now, &text);
     if (text.failed) {
         srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the metrics is left");

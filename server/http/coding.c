@@ -173,8 +173,8 @@ void srv_coding_encode(srv_exchange *x, size_t most) {
     srv_coding coding = srv_coding_choose(x->facts.accept_encoding);
     z_stream z = {0};
     bool gzip = coding == SRV_GZIP;
-    if (reply->pieces || reply->size < WORTH_IT || reply->size > most || !is_text(reply->type) ||
-        (!gzip && coding != SRV_DEFLATE) || !x->facts.accept_encoding ||
+    if (reply->pieces || reply->stream || reply->size < WORTH_IT || reply->size > most ||
+        !is_text(reply->type) || (!gzip && coding != SRV_DEFLATE) || !x->facts.accept_encoding ||
         deflateInit2(&z, LEVEL, Z_DEFLATED, gzip ? GZIP : ZLIB, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return;
     size_t room = reply->size - reply->size / 8; /* what saves less is left alone */

@@ -208,6 +208,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
 /* The end of an exchange: its connection is there, or is being closed. */
 static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_daemon *d = x->daemon;
+    srv_reply_end(x);
     x->link->exchange = NULL;
     atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&x->link->turn, 1, memory_order_relaxed);

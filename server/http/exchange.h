@@ -31,7 +31,7 @@ struct srv_daemon {
     bool is_ops;     /* the operations port: keeps answering while draining */
     bool is_local;   /* only this machine reaches it: loopback or a unix socket */
     atomic_int in_flight;
-    pthread_mutex_t lock; /* links, next_look, and each link's `suspended` */
+    pthread_mutex_t lock; /* links, next_look, each link's `suspended` and `streaming` */
     srv_link *links;
     srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
     pthread_t watcher;
@@ -55,7 +55,8 @@ struct srv_link {
     atomic_int stage;            /* SRV_READING, …: http/cut.h */
     int64_t cut_ns;              /* since when it is cut, for the HTTP thread */
     srv_exchange *suspended;
-    srv_exchange *exchange; /* the one under way, for the HTTP thread */
+    srv_exchange *streaming; /* under the daemon's lock, as suspended */
+    srv_exchange *exchange;  /* the one under way, for the HTTP thread */
     /* The watcher's own, for a header that has begun to come in: */
     unsigned seen_turn;
     uint64_t seen_bytes;
@@ -78,7 +79,7 @@ typedef enum srv_phase {
 typedef struct srv_facts {
     const char *origin, *if_match, *if_none_match, *request_method; /* of a CORS preflight */
     const char *accept, *type, *id, *trace, *expect, *length_text, *transfer, *encoding,
-        *infer_header;
+        *infer_header, *last_event_id;
     const char *accept_encoding;
     const char *authorization;
     unsigned authorizations;
@@ -130,6 +131,8 @@ bool srv_exchange_arena(srv_exchange *x, size_t limit);
 struct MHD_Response *srv_reply_shortage(void);
 /* The reply of x into the HTTP library's hands. */
 enum MHD_Result srv_exchange_send(srv_exchange *x);
+/* The exchange is over: so is its stream, if it has one. */
+void srv_reply_end(srv_exchange *x);
 
 /* Run x: in place, or suspend and queue. Called once the body is there. */
 enum MHD_Result srv_exchange_run(srv_exchange *x);

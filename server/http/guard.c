@@ -95,6 +95,8 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
         f->trace = value, f->traces++;
     else if (is(key, key_size, "Inference-Header-Content-Length"))
         f->infer_header = value;
+    else if (is(key, key_size, "Last-Event-ID"))
+        f->last_event_id = value;
     else if (is(key, key_size, "If-Match"))
         f->if_match = value;
     else if (is(key, key_size, "If-None-Match"))
@@ -269,6 +271,7 @@ void srv_guard(srv_exchange *x, const char *url, const char *method, const char 
     take_type(x);
     take_encoding(x);
     req->infer_header = x->facts.infer_header;
+    req->last_event_id = x->facts.last_event_id;
     bool star = !strcmp(method, "OPTIONS") && !strcmp(url, "*");
     /* The ops port has a few rows of the same table. */
     bool closed = x->daemon->is_ops && !is_status_path(url);

@@ -21,6 +21,7 @@ static const struct {
     {SRV_ACCEPT_SVG, "image/svg+xml", "image/*"},
     {SRV_ACCEPT_CSV, "text/csv", "text/*"},
     {SRV_ACCEPT_OCTETS, SRV_OCTETS, "application/*"},
+    {SRV_ACCEPT_EVENTS, "text/event-stream", "text/*"},
 };
 #define KNOWN (sizeof known / sizeof *known)
 

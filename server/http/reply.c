@@ -7,6 +7,7 @@
 #include "http/cut.h"
 #include "http/exchange.h"
 #include "line.h"
+#include "stream.h"
 
 static void free_response(void *cls) {
     srv_exchange_drop(cls);
@@ -153,9 +154,62 @@ static void set_deadline(srv_exchange *x) {
     atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + ns, memory_order_relaxed);
 }
 
+/* --- streams: the connection is suspended while there is nothing to send --- */
+
+static void suspend_stream(void *x) {
+    MHD_suspend_connection(((srv_exchange *)x)->connection);
+}
+
+static void resume_stream(void *x) {
+    MHD_resume_connection(((srv_exchange *)x)->connection);
+}
+
+/* What goes out must be taken in time, as other replies; silence between is nobody's fault. */
+static ssize_t read_stream(void *cls, uint64_t position, char *to, size_t room) {
+    srv_exchange *x = cls;
+    (void)position;
+    if (atomic_load(&x->gone))
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    long n = srv_stream_read(x->req.reply.stream, to, room, suspend_stream);
+    if (n < 0)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (n > 0) {
+        int64_t grace = x->req.app->config->header_timeout_ms * 1000000;
+        atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + grace, memory_order_relaxed);
+        x->req.reply.size += (size_t)n;
+    }
+    return n;
+}
+
+static struct MHD_Response *make_stream(srv_exchange *x) {
+    enum { BLOCK = 4096 };
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, free_response);
+    if (!response)
+        return NULL;
+    srv_stream_start(x->req.reply.stream, resume_stream, x);
+    pthread_mutex_lock(&x->daemon->lock);
+    x->link->streaming = x;
+    pthread_mutex_unlock(&x->daemon->lock);
+    return response;
+}
+
+void srv_reply_end(srv_exchange *x) {
+    srv_stream *stream = x->req.reply.stream;
+    if (!stream)
+        return;
+    pthread_mutex_lock(&x->daemon->lock);
+    x->link->streaming = NULL;
+    pthread_mutex_unlock(&x->daemon->lock);
+    x->req.reply.stream = NULL;
+    srv_stream_stop(stream);
+}
+
 /* Bodies in pieces go out from where the pieces lie. */
 static struct MHD_Response *make_response(srv_exchange *x) {
     srv_reply *reply = &x->req.reply;
+    if (reply->stream)
+        return make_stream(x);
     if (!reply->pieces)
         return MHD_create_response_from_buffer_with_free_callback_cls(
             reply->size, (void *)reply->body, free_response, x);
@@ -199,6 +253,8 @@ struct MHD_Response *srv_reply_shortage(void) {
 
 enum MHD_Result srv_exchange_send(srv_exchange *x) {
     struct MHD_Response *response = prepare(x), *shortage = x->daemon->shortage;
+    if (!response)
+        srv_reply_end(x);
     if (!response)
         srv_problem(&x->req, SRV_MEMORY_BUDGET, NULL, "there was no memory to send the answer");
     set_deadline(x);

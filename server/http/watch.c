@@ -16,7 +16,9 @@
 #include <time.h>
 
 #include "http/cut.h"
+#include "learning/jobs.h"
 #include "runs.h"
+#include "stream.h"
 
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
 /* Sockets that the kernel is asked about under one hold of the lock, and the pause after them: who
@@ -118,11 +120,21 @@ static bool is_slow(srv_link *link, int64_t now, int64_t header_ns) {
     return (deadline && now > deadline) || header_is_slow(link, now, header_ns);
 }
 
+/* A stream that sleeps does not see that its client has gone. */
+static void wake_if_left(const srv_daemon *d, const srv_link *link) {
+    srv_exchange *x = link->streaming;
+    if (!x || atomic_load(&x->gone) || !client_left(link, d->app->config->half_close_is_gone))
+        return;
+    atomic_store(&x->gone, 1);
+    srv_stream_wake(x->req.reply.stream);
+}
+
 /* A connection that no request thread works for, and whose turn it is. Time that the server itself
  * takes is not held against the client. */
 static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     int64_t header_ns = d->app->config->header_timeout_ms * 1000000;
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
+    wake_if_left(d, link);
     if (srv_link_is_cut(link)) {
         /* Again and again, for the HTTP library may miss the first time as it misses a close. */
         if (now > atomic_load_explicit(&link->deadline_ns, memory_order_relaxed))
@@ -212,6 +224,7 @@ static void *watcher(void *argument) {
         if (!d->is_ops) {
             answer_late(d);
             srv_runs_tick(d->app->runs);
+            srv_jobs_tick(d->app->jobs);
             attn_block_trim(KEPT_NS);
         }
     }

@@ -98,11 +98,11 @@ static bool in_range(decoder *d, const srv_field *f, const json_t *v, const char
     if ((f->min == 0 && f->max == 0) || (x >= f->min && x <= f->max))
         return true;
     if (f->max >= 1e300)
-        snprintf(expected, sizeof expected, "%s of %.17g or more", kind, f->min);
+        snprintf(expected, sizeof expected, "%s of %.16g or more", kind, f->min);
     else if (f->min <= -1e300)
-        snprintf(expected, sizeof expected, "%s of %.17g or less", kind, f->max);
+        snprintf(expected, sizeof expected, "%s of %.16g or less", kind, f->max);
     else
-        snprintf(expected, sizeof expected, "%s from %.17g to %.17g", kind, f->min, f->max);
+        snprintf(expected, sizeof expected, "%s from %.16g to %.16g", kind, f->min, f->max);
     return refuse(d, SRV_VALUE, v, expected);
 }
 

@@ -29,7 +29,7 @@ def run(daemon, folder, config, *arguments, **env):
 
 @pytest.fixture(scope="module")
 def daemon():
-    running = service.Daemon("--ops-listen", "", "--log", "off")
+    running = service.Daemon("--ops-listen", "", "--log", "off", "--jobs-steps", "2")  # jobs that fit their schema end soon
     yield running
     running.stop()
 

@@ -19,12 +19,17 @@ STORE = next(command for command, _ in CASES if '"store":true' in command)
 MODEL = next(command for command, _ in CASES if "source_words" in command)
 
 
+JOB = next(command for command, _ in CASES if '"kind":"train"' in command)
+
+
 def run(daemon, command):
     """The reply to a curl line that uses -d, -H and -o only, and the file that -o names."""
     if "$RUN" in command:  # the id that the line with "store" answered
         command = command.replace("$RUN", run(daemon, STORE)[0].json()["run"]["id"])
     if "$MODEL" in command:  # the same of the line that makes a model
         command = command.replace("$MODEL", run(daemon, MODEL)[0].json()["id"])
+    if "$JOB" in command:  # and of the one that starts a job
+        command = command.replace("$JOB", run(daemon, JOB)[0].json()["id"])
     words, headers, body, url, file = shlex.split(command)[1:], {"Accept": "*/*"}, None, None, None
     while words:
         word = words.pop(0)
@@ -72,7 +77,7 @@ def test_console_lines(daemon, command, answer):
 
 
 def test_every_route_has_a_line(daemon):
-    asked = {re.search(r"localhost:8080(/\S*)", command).group(1).replace("$MODEL", "model") for command, _ in CASES}
+    asked = {re.search(r"localhost:8080(/\S*)", command).group(1).replace("$MODEL", "model").replace("$JOB", "job") for command, _ in CASES}
     table = README[README.index("### The Open Inference Protocol"):README.index("### The other routes")]
     table = table.replace("[/versions/{version}]", "")
     runs = README[README.index("### Stored runs"):README.index("### Binary tensors")]

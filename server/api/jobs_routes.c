@@ -1,0 +1,95 @@
+/* GET and POST /v1/jobs, GET and DELETE /v1/jobs/{id}, GET /v1/jobs/{id}/events. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app.h"
+#include "handlers.h"
+#include "learning/jobs.h"
+#include "wire/json_out.h"
+
+static bool describe(srv_request *req, srv_job_entry *job, int status) {
+    srv_json j;
+    srv_json_begin(&j, req);
+    srv_job_put(&j, job);
+    if (!srv_json_end(&j))
+        return false;
+    req->reply.status = status;
+    srv_reply_header(req, "Cache-Control", "no-store");
+    return true;
+}
+
+srv_outcome srv_jobs_create(srv_request *req) {
+    srv_job_body body;
+    attn_text location = {.arena = req->arena};
+    srv_job_defaults(&body);
+    if (!srv_decode(req, srv_job_fields, &body))
+        return SRV_DONE;
+    srv_job_entry *job = srv_jobs_add(req, &body);
+    if (!job)
+        return SRV_DONE;
+    attn_text_add(&location, "/v1/jobs/%s", srv_job_id(job));
+    if (describe(req, job, 202) && !location.failed)
+        srv_reply_header(req, "Location", location.data);
+    srv_jobs_release(job);
+    return SRV_DONE;
+}
+
+srv_outcome srv_jobs_list(srv_request *req) {
+    srv_json j;
+    srv_json_begin(&j, req);
+    srv_json_object(&j);
+    srv_json_key(&j, "jobs");
+    srv_json_array(&j);
+    srv_jobs_put_all(&j, req->app->jobs);
+    srv_json_array_end(&j);
+    srv_json_object_end(&j);
+    if (srv_json_end(&j))
+        srv_reply_header(req, "Cache-Control", "no-store");
+    return SRV_DONE;
+}
+
+srv_outcome srv_jobs_describe(srv_request *req) {
+    srv_job_entry *job = srv_jobs_hold(req, req->params[0]);
+    if (job)
+        describe(req, job, 200);
+    srv_jobs_release(job);
+    return SRV_DONE;
+}
+
+srv_outcome srv_jobs_remove(srv_request *req) {
+    srv_job_entry *job = srv_jobs_hold(req, req->params[0]);
+    bool ended;
+    if (!job)
+        return SRV_DONE;
+    srv_jobs_delete(req, job, &ended);
+    if (ended)
+        srv_reply_set(req, 204, NULL, "", 0);
+    else
+        describe(req, job, 202);
+    srv_jobs_release(job);
+    return SRV_DONE;
+}
+
+/* The event that the client saw last; 0: none. */
+static uint64_t seen(const srv_request *req) {
+    const char *text = req->last_event_id;
+    return text && isdigit((unsigned char)*text) ? strtoull(text, NULL, 10) : 0;
+}
+
+srv_outcome srv_jobs_events(srv_request *req) {
+    srv_job_entry *job = srv_jobs_hold(req, req->params[0]);
+    if (!job)
+        return SRV_DONE;
+    srv_stream *stream = srv_job_follow(req, job, seen(req));
+    if (stream) {
+        srv_reply_set(req, 200, "text/event-stream", "", 0);
+        req->reply.stream = stream;
+    } else if (!req->reply.status) {
+        srv_reply_set(req, 204, NULL, "", 0); /* so that a browser does not ask again */
+    }
+    if (req->reply.status < 400)
+        srv_reply_header(req, "Cache-Control", "no-store");
+    srv_jobs_release(job);
+    return SRV_DONE;
+}

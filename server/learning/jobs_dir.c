@@ -1,0 +1,202 @@
+/* The directory of jobs: <id>.json says what a job is and how far it came, <id>.checkpoint how it
+ * goes on, <id>.safetensors holds its model. Files are written aside and renamed into place. The
+ * directory is locked, for two services would run the same jobs. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app.h"
+#include "learning/job.h"
+
+#define DESCRIPTION ".json"
+
+enum { MOST_DESCRIPTION = 1 << 16, ARENA = 1 << 20 };
+
+bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
+                       char path[JOB_PATH]) {
+    path[0] = 0;
+    return jobs->dir >= 0 &&
+           snprintf(path, JOB_PATH, "%s/%s%s", jobs->config->jobs_dir, id, suffix) < JOB_PATH;
+}
+
+/* --- writing --- */
+
+static int write_all(int fd, const char *data, size_t size) {
+    while (size) {
+        const ssize_t n = write(fd, data, size);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        data += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* 0 or an errno value. */
+static int put(const srv_jobs *jobs, const char *id, const char *data, size_t size) {
+    char name[64], part[64];
+    snprintf(name, sizeof name, "%s" DESCRIPTION, id);
+    snprintf(part, sizeof part, "%s.part", id);
+    const int fd = openat(jobs->dir, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    int failed = write_all(fd, data, size);
+    if (!failed && fsync(fd))
+        failed = errno;
+    if (close(fd) && !failed)
+        failed = errno;
+    if (!failed && renameat(jobs->dir, part, jobs->dir, name))
+        failed = errno;
+    if (failed)
+        unlinkat(jobs->dir, part, 0);
+    else
+        (void)fsync(jobs->dir);
+    return failed;
+}
+
+bool srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
+    if (jobs->dir < 0)
+        return true;
+    srv_request req = {.arena = attn_arena_new(ARENA)};
+    int failed = ENOMEM;
+    if (req.arena) {
+        srv_json j;
+        srv_json_begin(&j, &req);
+        srv_json_object(&j);
+        srv_json_key(&j, "request");
+        srv_job_write_request(&j, &e->body);
+        srv_json_key(&j, "facts");
+        srv_json_object(&j);
+        srv_job_write_facts(&j, &e->facts);
+        srv_json_object_end(&j);
+        srv_json_object_end(&j);
+        if (srv_json_end(&j))
+            failed = put(jobs, e->id, req.reply.body, req.reply.size);
+    }
+    attn_arena_free(req.arena);
+    if (failed) {
+        char event[256];
+        snprintf(event, sizeof event, "jobs_dir: %s cannot be written: %s", e->id,
+                 strerror(failed));
+        srv_log_event(jobs->log, event);
+    }
+    return !failed;
+}
+
+void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e) {
+    static const char *const suffixes[] = {DESCRIPTION, ".checkpoint", ".safetensors"};
+    for (size_t i = 0; jobs->dir >= 0 && i < sizeof suffixes / sizeof *suffixes; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", e->id, suffixes[i]);
+        unlinkat(jobs->dir, name, 0);
+    }
+}
+
+/* --- reading --- */
+
+typedef struct description {
+    uint64_t given;
+    srv_job_body body;
+    srv_job_facts facts;
+} description;
+
+static void body_init(void *body) {
+    srv_job_defaults(body);
+}
+
+static void facts_init(void *facts) {
+    *(srv_job_facts *)facts = srv_job_no_facts();
+}
+
+static bool decode(srv_request *req, description *out) {
+    const srv_field fields[] = {
+        {.name = "request",
+         .kind = SRV_OBJECT,
+         .offset = offsetof(description, body),
+         .fields = srv_job_fields,
+         .init = body_init,
+         .required = true},
+        {.name = "facts",
+         .kind = SRV_OBJECT,
+         .offset = offsetof(description, facts),
+         .fields = srv_job_facts_fields,
+         .init = facts_init,
+         .required = true},
+        {0},
+    };
+    return srv_decode(req, fields, out);
+}
+
+/* The bytes of a file in the arena, NUL-terminated; NULL: it cannot be read. */
+static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena, size_t *size) {
+    const int fd = openat(jobs->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    char *data = fd < 0 ? NULL : attn_arena_take(arena, MOST_DESCRIPTION);
+    ssize_t n = 1;
+    *size = 0;
+    while (data && n > 0 && *size < MOST_DESCRIPTION - 1) {
+        n = read(fd, data + *size, MOST_DESCRIPTION - 1 - *size);
+        *size += n > 0 ? (size_t)n : 0;
+    }
+    if (data)
+        data[*size] = 0;
+    if (fd >= 0)
+        close(fd);
+    return n == 0 ? data : NULL;
+}
+
+static int cannot(const srv_jobs *jobs, const char *what, const char *why) {
+    fprintf(stderr, "attnd: cannot use jobs_dir %s%s%s: %s\n", jobs->config->jobs_dir,
+            *what ? ": " : "", what, why);
+    return SRV_EXIT_USAGE;
+}
+
+/* A job from its description: one that had not ended waits again. */
+static int add_job(srv_jobs *jobs, const char *name, attn_arena *arena) {
+    srv_request req = {.arena = arena};
+    description d = {0};
+    req.body = read_file(jobs, name, arena, &req.body_size);
+    if (!req.body)
+        return cannot(jobs, name, "it cannot be read");
+    if (!decode(&req, &d))
+        return cannot(jobs, name, "it describes no job");
+    char id[SRV_JOB_ID + 1];
+    snprintf(id, sizeof id, "%s", name);
+    return srv_jobs_restore(jobs, id, &d.body, &d.facts) ? 0 : SRV_EXIT_RESOURCES;
+}
+
+static bool is_description(const char *name) {
+    static const char lead[] = "job-";
+    return strlen(name) == SRV_JOB_ID + sizeof DESCRIPTION - 1 &&
+           strncmp(name, lead, sizeof lead - 1) == 0 &&
+           strspn(name + 4, "0123456789abcdef") == SRV_JOB_ID - 4 &&
+           strcmp(name + SRV_JOB_ID, DESCRIPTION) == 0;
+}
+
+static int read_all(srv_jobs *jobs) {
+    DIR *dir = opendir(jobs->config->jobs_dir);
+    int code = dir ? 0 : cannot(jobs, "", strerror(errno));
+    for (const struct dirent *d; !code && (d = readdir(dir));) {
+        attn_arena *arena = is_description(d->d_name) ? attn_arena_new(ARENA) : NULL;
+        if (arena)
+            code = add_job(jobs, d->d_name, arena);
+        attn_arena_free(arena);
+    }
+    if (dir)
+        closedir(dir);
+    return code;
+}
+
+int srv_jobs_dir_open(srv_jobs *jobs) {
+    jobs->dir = open(jobs->config->jobs_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (jobs->dir < 0 || faccessat(jobs->dir, ".", W_OK | X_OK, AT_EACCESS))
+        return cannot(jobs, "", strerror(errno));
+    if (flock(jobs->dir, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return cannot(jobs, "", "another service uses it");
+    return read_all(jobs);
+}

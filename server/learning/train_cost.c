@@ -1,0 +1,72 @@
+/* A bound of a training run's memory. Measured, with room to spare; what exceeds it fails, and
+ * nobody else suffers. */
+#include "learning/train_cost.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Floats that a token holds in a step, forward and back, in widths; more of them for each layer;
+ * and of scores beside the weights of a head. */
+#define TOKEN_WIDTHS 40.0
+#define LAYER_WIDTHS 24.0
+#define SCORES       4.0
+#define PASSES       2.0   /* the arena of training stays while validation has another */
+#define PARAMETERS   10.0  /* floats for each: value, gradient, moments, best; a checkpoint read */
+#define WORD_BYTES   512.0 /* of a word in a vocabulary, as it grows and in a file */
+#define PAIR_BYTES   160.0 /* of a pair beside its words: where it begins, orders of epochs */
+#define FIXED_BYTES  (6.0 * (1 << 20))
+
+/* The words of a side at most, and a target's at most: those of the lexicon, or the symbols. */
+static double words(const srv_train_wishes *w, bool target) {
+    const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
+    return w->task != ATTN_EN_FR ? (double)w->symbols + ATTN_SPECIALS : w->large ? large : small;
+}
+
+static double longest_target(const srv_train_wishes *w) {
+    return w->task == ATTN_EN_FR ? 2 * (double)w->longest + 8 : (double)w->longest + 1;
+}
+
+static double bytes_of(const srv_train_wishes *w, double parameters, double tables) {
+    const double D = (double)w->width, longest = longest_target(w);
+    const double pair = (double)w->longest + longest;
+    const double tokens = (double)w->batch_tokens > pair ? (double)w->batch_tokens : pair;
+    const double widths = TOKEN_WIDTHS + LAYER_WIDTHS * (double)w->layers;
+    const double pass = tokens * (widths * D + words(w, true) +
+                                  SCORES * (double)w->heads * longest * (double)w->layers);
+    const double data = (double)(w->pairs + w->validation) * (4 * pair + PAIR_BYTES);
+    return PARAMETERS * 4 * parameters + 3 * tables + PASSES * 4 * pass + data +
+           WORD_BYTES * (words(w, false) + words(w, true)) + FIXED_BYTES;
+}
+
+static attn_status check_corpus(const srv_train_wishes *w, attn_error *err) {
+    const attn_corpus_options options = srv_train_corpus(w);
+    attn_arena *arena = attn_arena_new((size_t)1 << 26);
+    attn_pair *pair = arena ? attn_arena_zeroed(arena, 1, sizeof *pair) : NULL;
+    attn_corpus *corpus;
+    attn_status status = pair ? attn_corpus_new(&options, arena, &corpus, err)
+                              : attn_fail(err, ATTN_ENOMEM, "", "no memory for a corpus");
+    for (attn_split split = ATTN_TRAIN; !status && split <= ATTN_HELD_OUT; split++)
+        status = attn_corpus_pair(corpus, split, 0, pair, err);
+    attn_arena_free(arena);
+    return status;
+}
+
+attn_status srv_train_check(const srv_train_wishes *w, srv_train_cost *cost, attn_error *err) {
+    attn_model_config config = srv_train_config(w);
+    size_t all = 0, values = 0;
+    config.source_vocabulary = (size_t)words(w, false);
+    config.target_vocabulary = (size_t)words(w, true);
+    if (w->shortest > w->longest)
+        return attn_fail(err, ATTN_EVALUE, "shortest", "expected at most longest (%d), found %d",
+                         (int)w->longest, (int)w->shortest);
+    attn_status status = attn_model_bytes(&config, false, &all, err);
+    if (!status)
+        status = attn_model_bytes(&config, true, &values, err);
+    if (!status)
+        status = check_corpus(w, err);
+    if (status)
+        return status;
+    values -= all; /* what the gradients add: a float a parameter */
+    cost->bytes = (size_t)bytes_of(w, (double)values / 4, (double)(all - values));
+    return ATTN_OK;
+}

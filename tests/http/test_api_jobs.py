@@ -1,0 +1,374 @@
+"""/v1/jobs: training behind the answer, its events, its end as a model; stopped, killed, drained and gone on with;
+what is refused."""
+import json
+import re
+import signal
+import socket
+import threading
+
+import pytest
+from api_client import ask, refused
+from conftest import PATIENCE, Daemon
+from test_api_index import document, schema  # noqa: F401, a fixture
+from test_daemon_load import eventually
+
+PROMPT = ("--jobs-nice", "0")  # on a busy machine a job that gives way to everybody may not come to its end
+TASK = {"kind": "train", "task": "copy", "symbols": 8, "shortest": 1, "longest": 5, "pairs": 300, "validation": 40, "scored": 20,
+        "width": 16, "heads": 2, "steps": 60, "evaluate_every": 20, "checkpoint_every": 5, "batch_tokens": 200, "warmup": 10,
+        "rate": 0.01, "seed": 5}
+LONGER = TASK | {"steps": 200}
+ENDLESS = TASK | {"steps": 1000000}
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    service = Daemon(*PROMPT, "--jobs-running", "1", "--jobs-count", "4", "--heartbeat-ms", "50")
+    yield service
+    service.stop()
+
+
+def post(daemon, body):
+    reply = daemon.post("/v1/jobs", body)
+    assert reply.status_code == 202, reply.text
+    job = reply.json()
+    assert reply.headers["Location"] == path(job)
+    return job
+
+
+def path(job, what=""):
+    return f"/v1/jobs/{job['id']}{what}"
+
+
+def look(daemon, job):
+    return daemon.get(path(job)).json()
+
+
+def delete(daemon, job):
+    return daemon.request("DELETE", path(job)).status_code
+
+
+def remove(daemon, job):
+    """Stop it if need be, wait for its end, remove it."""
+    if delete(daemon, job) == 202:
+        ended(daemon, job)
+        assert delete(daemon, job) == 204
+
+
+class Events:
+    """The stream of a job's events; iterating gives (id, type, data) until the service ends it."""
+
+    def __init__(self, daemon, job, **headers):
+        self.reply = daemon.request("GET", path(job, "/events"), headers=headers, stream=True)
+        assert self.reply.status_code == 200, self.reply.text
+        assert self.reply.headers["Content-Type"] == "text/event-stream"
+        self.events = self._read()
+
+    def __iter__(self):
+        return self.events
+
+    def _read(self):
+        fields = {}
+        for line in self.reply.iter_lines(chunk_size=1, decode_unicode=True):
+            if line.startswith(":"):
+                continue
+            if line:
+                name, value = line.split(": ", 1)
+                fields[name] = value
+            elif fields:
+                assert set(fields) == {"id", "event", "data"}
+                yield int(fields["id"]), fields["event"], json.loads(fields["data"])
+                fields = {}
+
+    def until(self, kind):
+        return next(event for event in self if event[1] == kind)
+
+    def close(self):
+        self.reply.close()
+
+
+def ended(daemon, job):
+    """The job when it has ended."""
+    for _ in Events(daemon, job) if look(daemon, job)["state"] in ("queued", "running") else ():
+        pass
+    job = look(daemon, job)
+    assert job["state"] not in ("queued", "running"), job
+    return job
+
+
+# --- the way of a job ---
+
+def test_a_model_is_trained_and_served(daemon, document):  # noqa: F811
+    job = post(daemon, TASK)
+    schema(document, "Job").validate(job)
+    assert job["request"] == job["request"] | TASK
+    events = list(Events(daemon, job))
+    assert [e[0] for e in events] == list(range(1, len(events) + 1))
+    assert [e[2]["state"] for e in events if e[1] in ("state", "done")] == ["queued", "running", "done"]
+    told = [e[2] for e in events if e[1] == "progress"]
+    assert [t["step"] for t in told if t["evaluated"]] == [20, 40, 60]
+    assert told[-1]["remaining_seconds"] == 0 and told[-1]["validation"]["loss"] > 0
+    done = look(daemon, job)
+    schema(document, "Job").validate(done)
+    assert (done["state"], done["step"], done["progress"]) == ("done", 60, 1)
+    assert done["scores"]["sentences"] == 20 and 0 <= done["scores"]["alignment_error"]["best"] <= 1
+    assert done["best"]["loss"] == pytest.approx(events[-1][2]["best_loss"])
+    assert 0 < done["peak_bytes"] <= done["reserved_bytes"]
+    answer = ask(daemon, {"tokens": ["1", "2"]}, f"/v1/models/{done['model']}/generate")
+    assert answer["sequences"][0]["source"]["tokens"] == ["1", "2"]
+    listed = daemon.get("/v1/jobs").json()
+    schema(document, "Jobs").validate(listed)
+    assert done in listed["jobs"]
+    assert delete(daemon, job) == 204
+    assert daemon.get(f"/v1/models/{done['model']}").status_code == 404
+    assert daemon.get(path(job)).status_code == delete(daemon, job) == 404
+
+
+def test_equal_jobs_are_equal_models_and_another_seed_is_another(daemon):
+    answers = []
+    for seed in (5, 5, 6):
+        job = ended(daemon, post(daemon, TASK | {"seed": seed, "steps": 5, "scored": 0}))
+        answers.append(ask(daemon, {"tokens": ["1", "2"], "target_tokens": ["1"], "return": "logits"},
+                           f"/v1/models/{job['model']}/attention")["logits"])
+        remove(daemon, job)
+    assert answers[0] == answers[1] != answers[2]
+
+
+def test_deleting_the_model_leaves_the_job(daemon):
+    job = ended(daemon, post(daemon, TASK | {"steps": 5, "scored": 0}))
+    assert daemon.request("DELETE", f"/v1/models/{job['model']}").status_code == 204
+    assert "model" not in look(daemon, job)
+    assert delete(daemon, job) == 204
+
+
+# --- stopping ---
+
+def test_stopped_it_keeps_its_best_model(daemon):
+    job = post(daemon, ENDLESS)
+    stream = Events(daemon, job)
+    assert next(e for e in stream if e[1] == "progress" and e[2]["evaluated"])[2]["step"] == 20
+    reply = daemon.request("DELETE", path(job))
+    assert reply.status_code == 202 and reply.json()["id"] == job["id"]
+    assert stream.until("done")[2]["state"] == "cancelled"
+    stopped = look(daemon, job)
+    assert stopped["state"] == "cancelled" and stopped["best"]["step"] >= 20
+    assert daemon.get(f"/v1/models/{stopped['model']}").json()["width"] == 16
+    assert delete(daemon, job) == 204
+
+
+def test_others_wait_and_can_be_stopped_meanwhile(daemon):
+    first, second, third = (post(daemon, ENDLESS) for _ in range(3))
+    Events(daemon, first).until("progress")
+    assert [look(daemon, j)["state"] for j in (first, second, third)] == ["running", "queued", "queued"]
+    assert daemon.metric("attnd_jobs", state="queued") == 2 and daemon.metric("attnd_jobs_reserved_bytes") == first["reserved_bytes"]
+    assert delete(daemon, second) == 202
+    cancelled = look(daemon, second)
+    assert cancelled["state"] == "cancelled" and "model" not in cancelled
+    assert delete(daemon, first) == 202  # the third is next
+    Events(daemon, third).until("progress")
+    for job in (first, second, third):
+        remove(daemon, job)
+
+
+def test_time_is_bounded(start):
+    daemon = start(*PROMPT, "--jobs-time-s", "1", "--ops-listen", "")
+    job = ended(daemon, post(daemon, ENDLESS))
+    assert job["state"] == "cancelled" and "jobs_time_s" in job["error"]
+
+
+# --- events ---
+
+def test_a_stream_resumes_behind_the_last_event(daemon):
+    job = post(daemon, TASK | {"steps": 20})
+    events = list(Events(daemon, job))
+    assert list(Events(daemon, job, **{"Last-Event-ID": "3"})) == events[3:]
+    assert list(Events(daemon, job, **{"Last-Event-ID": "none"})) == events
+    last = daemon.get(path(job, "/events"), headers={"Last-Event-ID": str(events[-1][0])})
+    assert last.status_code == 204  # an EventSource does not ask again
+    assert daemon.get(path(job, "/events"), headers={"Accept": "application/json"}).status_code == 406
+    assert daemon.request("HEAD", path(job, "/events")).status_code == 200
+    assert delete(daemon, job) == 204
+    assert daemon.get(path(job, "/events")).status_code == 404
+
+
+def test_silence_is_broken_by_comments(daemon):
+    running, waiting = post(daemon, ENDLESS), post(daemon, ENDLESS)
+    stream = Events(daemon, waiting)
+    lines = stream.reply.iter_lines(chunk_size=1, decode_unicode=True)
+    seen = [next(lines) for _ in range(10)]
+    assert seen.count(":") >= 3 and seen[:2] == ["id: 1", "event: state"]
+    stream.close()
+    for job in (waiting, running):
+        remove(daemon, job)
+
+
+def test_clients_that_leave_or_do_not_read(start):
+    daemon = start(*PROMPT, "--header-timeout-ms", "1500", "--heartbeat-ms", "20", "--ops-listen", "")
+    job = post(daemon, ENDLESS)
+    gone, deaf = daemon.connect(), socket.socket()
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+    deaf.connect((daemon.host, daemon.port))
+    for sock in (gone, deaf):
+        sock.sendall(f"GET {path(job, '/events')} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert sock.recv(20).startswith(b"HTTP/1.1 200")
+    gone.close()
+    eventually(lambda: daemon.metric("attnd_client_gone_total") >= 1)
+    listener = Events(daemon, job)
+    steps = [e[2]["step"] for e, _ in zip((e for e in listener if e[1] == "progress"), range(20))]
+    assert steps == sorted(steps)  # nobody waits for the deaf one
+    deaf.close()
+    eventually(lambda: daemon.metric("attnd_client_gone_total") >= 2)
+    listener.close()
+    remove(daemon, job)
+
+
+# --- the directory ---
+
+def in_dir(folder, **more):
+    return (*PROMPT, "--jobs-dir", str(folder), "--ops-listen", "", *sum(((f"--{k}", v) for k, v in more.items()), ()))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The file of the model, and the job, of a run that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    service = Daemon(*in_dir(folder))
+    job = ended(service, post(service, LONGER))
+    service.stop()
+    assert sorted(p.name for p in folder.iterdir()) == [f"{job['id']}.json", f"{job['id']}.safetensors"]
+    return (folder / f"{job['id']}.safetensors").read_bytes(), job
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_disturbed_job_ends_with_the_same_bytes(undisturbed, start, tmp_path, how):
+    first = start(*in_dir(tmp_path))
+    job = post(first, LONGER)
+    stream = Events(first, job)
+    stream.until("checkpoint")
+    first.signal(how)
+    first.session.close()
+    code = first.wait()
+    assert code == (-9 if how == signal.SIGKILL else 0), first.stderr()
+    first.process.stdout.close()
+    second = start(*in_dir(tmp_path))
+    done = ended(second, job)
+    assert done["state"] == "done" and done["created_ms"] == job["created_ms"]
+    assert done["scores"] == undisturbed[1]["scores"] and done["best"] == undisturbed[1]["best"]
+    assert (tmp_path / f"{job['id']}.safetensors").read_bytes() == undisturbed[0]
+    assert not (tmp_path / f"{job['id']}.checkpoint").exists()
+
+
+def test_draining_ends_streams_and_keeps_the_step(start, tmp_path):
+    daemon = start(*in_dir(tmp_path))
+    job = post(daemon, ENDLESS)
+    stream = Events(daemon, job)
+    reached = next(e for e in stream if e[1] == "progress" and e[2]["step"] >= 8)[2]["step"]
+    daemon.signal()
+    assert all(e[1] != "done" for e in stream)  # the stream ends, the job does not
+    assert daemon.wait() == 0
+    again = start(*in_dir(tmp_path))
+    stream = Events(again, job)
+    log = next(e for e in stream if e[1] == "log")
+    assert "going on" in log[2]["line"]
+    assert stream.until("progress")[2]["step"] > reached - 1
+    assert delete(again, job) == 202
+    assert ended(again, job)["state"] == "cancelled"
+
+
+def test_ended_jobs_and_their_models_come_back(undisturbed, start, tmp_path):
+    first = start(*in_dir(tmp_path))
+    kept, stripped = (ended(first, post(first, TASK | {"steps": 20, "scored": 5})) for _ in range(2))
+    assert first.request("DELETE", f"/v1/models/{stripped['model']}").status_code == 204
+    first.stop()
+    second = start(*in_dir(tmp_path))
+    assert look(second, kept) == kept
+    assert second.get(f"/v1/models/{kept['model']}").status_code == 200
+    assert look(second, stripped) == {k: v for k, v in stripped.items() if k != "model"}
+    assert [e[1] for e in Events(second, kept)] == ["done"]
+    for job in (kept, stripped):
+        assert delete(second, job) == 204
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_directory_of_jobs(start, tmp_path):
+    from conftest import run_attnd
+    start(*in_dir(tmp_path))
+    for folder, why in ((tmp_path, "another service uses it"), (tmp_path / "none", "No such file")):
+        done = run_attnd("--jobs-dir", str(folder), "--port", "0")
+        assert done.returncode == 2 and why in done.stderr
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "job-0123456789abcdef.json").write_text('{"request":{"kind":"train","steps":"many"},"facts":{}}')
+    done = run_attnd("--jobs-dir", str(other), "--port", "0")
+    assert done.returncode == 2 and "describes no job" in done.stderr
+
+
+# --- what is refused ---
+
+@pytest.mark.parametrize("fields, code, pointer, words", [
+    ({"kind": None}, "invalid_value", "", ["kind"]),
+    ({"kind": "dream"}, "invalid_value", "/kind", ["train"]),
+    ({"rat": 1}, "unknown_field", "/rat", ["rate"]),
+    ({"task": "sing"}, "invalid_value", "/task", ["en-fr", "copy"]),
+    ({"width": 15, "heads": 1}, "invalid_value", "/width", ["even"]),
+    ({"heads": 3}, "invalid_value", "/heads", ["divide"]),
+    ({"shortest": 9}, "invalid_value", "/shortest", ["at most longest"]),
+    ({"steps": 0}, "invalid_value", "/steps", ["from 1"]),
+    ({"rate": "fast"}, "wrong_type", "/rate", ["number"]),
+    ({"dropout": 1}, "invalid_value", "/dropout", ["0.99"]),
+])
+def test_jobs_that_cannot_be(daemon, fields, code, pointer, words):
+    refused(daemon, {k: v for k, v in (TASK | fields).items()}, code, pointer, *words, path="/v1/jobs")
+
+
+def test_limits(daemon, start):
+    for fields, setting in (({"steps": 1000001}, "jobs_steps"), ({"width": 4096, "batch_tokens": 1000000}, "jobs_bytes")):
+        problem = refused(daemon, TASK | fields, "too_large", "/steps" if "steps" in fields else None, path="/v1/jobs", status=413)
+        assert problem["limit"]["setting"] == setting
+    jobs = [post(daemon, ENDLESS) for _ in range(4)]
+    assert refused(daemon, TASK, "too_large", None, path="/v1/jobs", status=413)["limit"]["setting"] == "jobs_count"
+    for job in reversed(jobs):
+        remove(daemon, job)
+    limits = daemon.get("/version").json()["limits"]
+    assert limits["jobs_count"] == 4 and limits["jobs_running"] == 1 and limits["jobs_bytes"] > 0
+
+
+def test_there_must_be_room_for_the_model(start):
+    daemon = start(*PROMPT, "--models-count", "0", "--ops-listen", "")
+    job = ended(daemon, post(daemon, TASK))
+    assert job["state"] == "failed" and "models_count" in job["error"]
+
+
+    daemon = start(*PROMPT, "--jobs-bytes", "16MiB", "--memory-bytes", "256MiB", "--ops-listen", "")
+    one, two = post(daemon, ENDLESS), post(daemon, ENDLESS)
+    assert one["reserved_bytes"] * 2 > 16 << 20
+    Events(daemon, one).until("progress")
+    assert look(daemon, two)["state"] == "queued"
+    assert daemon.metric("attnd_memory_reserved_bytes") >= one["reserved_bytes"]
+    assert delete(daemon, one) == 202
+    Events(daemon, two).until("progress")
+    for job in (one, two):
+        remove(daemon, job)
+    eventually(lambda: daemon.metric("attnd_memory_reserved_bytes") < one["reserved_bytes"])
+
+
+def test_beyond_loopback_a_key_is_needed(start):
+    daemon = start(*PROMPT, "--listen", "0.0.0.0:0", "--ops-listen", "")
+    url = re.sub(r"//[^:]+", "//127.0.0.1", daemon.url)
+    assert daemon.session.post(url + "/v1/jobs", json=TASK, timeout=PATIENCE).status_code == 403
+    assert daemon.session.delete(url + "/v1/jobs/job-0", timeout=PATIENCE).status_code == 403
+    assert daemon.session.get(url + "/v1/jobs", timeout=PATIENCE).json() == {"jobs": []}
+
+
+def test_two_at_once_take_turns(start):
+    daemon = start(*PROMPT, "--workers", "2", "--jobs-running", "2", "--ops-listen", "")
+    jobs = [post(daemon, ENDLESS) for _ in range(2)]
+    reached = []
+    threads = [threading.Thread(target=lambda j=job: reached.append(next(
+        e for e in Events(daemon, j) if e[1] == "progress" and e[2]["step"] >= 40))) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(reached) == 2
+    for job in jobs:
+        remove(daemon, job)
