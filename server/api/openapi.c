@@ -135,7 +135,7 @@ static void put_answer(srv_json *j, const srv_route *route) {
     if (route->produces & SRV_ACCEPT_OCTETS)
         put_binary(j, SRV_OCTETS);
     if (route->produces & SRV_ACCEPT_EVENTS)
-        put_media(j, "text/event-stream", NULL, "");
+        put_binary(j, "text/event-stream");
     srv_json_object_end(j);
     srv_json_object_end(j);
     if (route->produces & SRV_ACCEPT_EVENTS)
