@@ -138,3 +138,23 @@ void srv_model_close(srv_model_file *file) {
     attn_arena_free(file->arena);
     *file = (srv_model_file){0};
 }
+
+bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out) {
+    const char *task = srv_model_text(file, "corpus.task"),
+               *large = srv_model_text(file, "corpus.large"),
+               *numbers[5] = {
+                   srv_model_text(file, "corpus.seed"), srv_model_text(file, "corpus.shortest"),
+                   srv_model_text(file, "corpus.longest"), srv_model_text(file, "corpus.skew"),
+                   srv_model_text(file, "corpus.symbols")};
+    *out = attn_corpus_defaults();
+    for (size_t i = 0; i < 5; i++)
+        if (!numbers[i])
+            return false;
+    out->large = large && !strcmp(large, "true");
+    out->seed = strtoull(numbers[0], NULL, 10);
+    out->shortest = strtoull(numbers[1], NULL, 10);
+    out->longest = strtoull(numbers[2], NULL, 10);
+    out->skew = strtod(numbers[3], NULL);
+    out->symbols = strtoull(numbers[4], NULL, 10);
+    return task && attn_task_parse(task, &out->task);
+}

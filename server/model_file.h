@@ -17,6 +17,9 @@ const char *srv_model_text(const srv_model_file *file, const char *key);
 /* The tensor of a name, or NULL. */
 const attn_tensor *srv_model_tensor(const srv_model_file *file, const char *name);
 
+/* The corpus that the metadata says it was trained on; false: it says none. */
+bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out);
+
 /* A model from a file, or from bytes that outlive it; `gradients`: to be trained further. Tensors
  * named "training.…" are not its own. Errors: ATTN_EARG (cannot be read, no model), those of the
  * container, of the vocabularies, of attn_model_new and attn_parameters_load. */

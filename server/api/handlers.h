@@ -45,6 +45,8 @@ srv_outcome srv_jobs_create(srv_request *req);   /* POST */
 srv_outcome srv_jobs_describe(srv_request *req); /* GET …/{id} */
 srv_outcome srv_jobs_remove(srv_request *req);   /* DELETE …/{id} */
 srv_outcome srv_jobs_events(srv_request *req);   /* GET …/{id}/events */
+srv_outcome srv_jobs_result(srv_request *req);   /* GET …/{id}/result */
+srv_outcome srv_jobs_picture(srv_request *req);  /* GET …/{id}/pictures/{name} */
 
 /* The Open Inference Protocol, under /v2. */
 srv_outcome srv_v2_server(srv_request *req);      /* GET /v2 */

@@ -1,10 +1,11 @@
-/* GET and POST /v1/jobs, GET and DELETE /v1/jobs/{id}, GET /v1/jobs/{id}/events. */
+/* GET and POST /v1/jobs, GET and DELETE /v1/jobs/{id}, and what a job has below its path. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app.h"
 #include "handlers.h"
+#include "heat_reply.h"
 #include "learning/jobs.h"
 #include "wire/json_out.h"
 
@@ -90,6 +91,32 @@ srv_outcome srv_jobs_events(srv_request *req) {
     }
     if (req->reply.status < 400)
         srv_reply_header(req, "Cache-Control", "no-store");
+    srv_jobs_release(job);
+    return SRV_DONE;
+}
+
+/* --- of experiments --- */
+
+srv_outcome srv_jobs_result(srv_request *req) {
+    const bool text = req->accept == SRV_ACCEPT_TEXT;
+    srv_job_entry *job = srv_jobs_hold(req, req->params[0]);
+    const srv_piece *found = job ? srv_job_findings(req, job, text) : NULL;
+    if (found)
+        srv_reply_set(req, 200, text ? "text/plain; charset=utf-8" : "application/json",
+                      found->data, found->size);
+    srv_jobs_release(job);
+    return SRV_DONE;
+}
+
+srv_outcome srv_jobs_picture(srv_request *req) {
+    srv_job_entry *job = srv_jobs_hold(req, req->params[0]);
+    const srv_piece *found = job ? srv_job_picture(req, job, req->params[1]) : NULL;
+    srv_figure_input figure;
+    srv_figure_init(&figure);
+    if (found) {
+        attn_text svg = {.data = (char *)(uintptr_t)found->data, .size = found->size};
+        srv_figure_reply(req, &figure, &svg);
+    }
     srv_jobs_release(job);
     return SRV_DONE;
 }

@@ -133,7 +133,7 @@ static attn_status open_model(const wishes *w, srv_model_file *file, attn_experi
     if (status)
         return status;
     hooks->model = file->model, hooks->source = file->source, hooks->target = file->target;
-    if (!srv_scores_corpus(file, &hooks->corpus) || hooks->corpus.task != ATTN_EN_FR)
+    if (!srv_model_corpus(file, &hooks->corpus) || hooks->corpus.task != ATTN_EN_FR)
         return attn_fail(err, ATTN_EARG, "model", "must be trained on the task en-fr");
     return ATTN_OK;
 }

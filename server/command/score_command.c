@@ -37,7 +37,7 @@ static int score_all(const wishes *w, const srv_model_file *file,
 
 static int score(const wishes *w, const srv_model_file *file) {
     attn_corpus_options options;
-    if (!srv_scores_corpus(file, &options)) {
+    if (!srv_model_corpus(file, &options)) {
         fprintf(stderr, "attnd score: %s does not say which corpus it was trained on\n", w->model);
         return 1;
     }

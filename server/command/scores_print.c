@@ -41,26 +41,6 @@ void srv_scores_json(FILE *to, const attn_model_scores *s) {
         fputs("null}}", to);
 }
 
-bool srv_scores_corpus(const srv_model_file *file, attn_corpus_options *out) {
-    const char *task = srv_model_text(file, "corpus.task"),
-               *large = srv_model_text(file, "corpus.large"),
-               *numbers[5] = {
-                   srv_model_text(file, "corpus.seed"), srv_model_text(file, "corpus.shortest"),
-                   srv_model_text(file, "corpus.longest"), srv_model_text(file, "corpus.skew"),
-                   srv_model_text(file, "corpus.symbols")};
-    *out = attn_corpus_defaults();
-    for (size_t i = 0; i < 5; i++)
-        if (!numbers[i])
-            return false;
-    out->large = large && !strcmp(large, "true");
-    out->seed = strtoull(numbers[0], NULL, 10);
-    out->shortest = strtoull(numbers[1], NULL, 10);
-    out->longest = strtoull(numbers[2], NULL, 10);
-    out->skew = strtod(numbers[3], NULL);
-    out->symbols = strtoull(numbers[4], NULL, 10);
-    return task && attn_task_parse(task, &out->task);
-}
-
 static attn_status score_lengths(const srv_model_file *file, const attn_corpus_options *options,
                                  size_t count, size_t beams, attn_pool *pool,
                                  attn_model_scores *scores, attn_error *err) {

@@ -30,7 +30,5 @@ void srv_scores_json(FILE *to, const attn_model_scores *scores);
 /* Lengths around 10, 20, … within the corpus' own, a line each. */
 int srv_scores_by_length(const srv_model_file *file, attn_corpus_options options, size_t count,
                          size_t beams, attn_pool *pool, FILE *json);
-/* The corpus that a model file says it was trained on; false: it says none. */
-bool srv_scores_corpus(const srv_model_file *file, attn_corpus_options *out);
 
 #endif

@@ -56,8 +56,16 @@ typedef struct srv_job_facts {
     srv_job_best best;
     srv_job_scores scores;
     const char *error, *model; /* texts of the job's own */
+    srv_strings pictures;      /* of an experiment, in its result */
     int64_t reserved_bytes, peak_bytes;
 } srv_job_facts;
+
+/* What an experiment leaves: texts in an arena of its own. */
+typedef struct srv_job_result {
+    attn_arena *arena; /* NULL: nothing */
+    srv_piece json, text;
+    srv_piece *svgs; /* one a picture */
+} srv_job_result;
 
 struct srv_job_entry {
     srv_job_entry *next; /* in order of coming */
@@ -75,6 +83,7 @@ struct srv_job_entry {
     uint64_t first_event, next_event;
     int64_t told_ns; /* when progress was told last */
     struct srv_job_reader *readers;
+    srv_job_result result;
 };
 
 struct srv_jobs {
@@ -107,6 +116,11 @@ bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
                        char path[JOB_PATH]);
 /* Write the description; false: it could not be written (the log says why). */
 bool srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e);
+/* A file <id><suffix> of the job: written aside, or read into the arena; false: it was not. */
+bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
+                      const srv_piece *data);
+bool srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
+                      attn_arena *arena, srv_piece *data);
 void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e);
 /* 0 or an exit code, said on standard error: lock the directory and list what is in it. */
 int srv_jobs_dir_open(srv_jobs *jobs);
@@ -136,6 +150,10 @@ void srv_job_beat(srv_job_entry *e, int64_t now_ns);
 /* job_train.c: run to the end, on a thread of the store, within `reserve`. ATTN_ECANCELED: it was
  * stopped. The model that it leaves is in the registry then. */
 attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
+/* job_experiment.c: the same of an experiment, whose result is with the job then. */
+attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
+size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values);
+void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures);
 /* The model of a job that has ended, from its file into the registry; the log says why not. */
 void srv_job_restore_model(srv_job_entry *e);
 

@@ -106,7 +106,8 @@ static void settle(srv_job_entry *e, attn_status status, const attn_error *err) 
 static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {
     attn_error err = {0};
     take_turn(jobs);
-    const attn_status status = srv_job_train(e, reserve, &err);
+    const attn_status status = e->body.kind == SRV_JOB_TRAIN ? srv_job_train(e, reserve, &err)
+                                                             : srv_job_experiment(e, reserve, &err);
     end_turn(jobs);
     const size_t peak = reserve->peak;
     srv_budget_release(reserve);

@@ -17,6 +17,7 @@
 
 void srv_job_free(srv_job_entry *e) {
     srv_job_events_free(e);
+    attn_arena_free(e->result.arena);
     free(e);
 }
 
@@ -42,10 +43,22 @@ static void list_in(srv_jobs *jobs, srv_job_entry *e) {
     jobs->count++;
 }
 
+/* What a job takes at most; errors: it cannot be. */
+static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error *err) {
+    double values[ATTN_EXPERIMENT_SETTINGS];
+    srv_train_cost cost = {0};
+    const attn_status status = body->kind == SRV_JOB_TRAIN
+                                   ? srv_train_check(&body->train, &cost, err)
+                                   : srv_job_values(body, values, err);
+    *bytes = cost.bytes;
+    if (!status && body->kind == SRV_JOB_EXPERIMENT)
+        *bytes = srv_job_experiment_bytes(body, values);
+    return status;
+}
+
 srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
                                 const srv_job_facts *facts) {
     srv_job_entry *e = entry_new(jobs, body);
-    srv_train_cost cost = {0};
     attn_error err = {0};
     if (!e)
         return NULL;
@@ -54,17 +67,19 @@ srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_bo
     if (facts->error)
         srv_job_set_error(e, "", facts->error);
     e->facts.model = NULL;
+    e->facts.pictures = (srv_strings){0};
     if (facts->state > SRV_JOB_RUNNING) {
         if (facts->model)
             srv_job_restore_model(e);
+        if (body->kind == SRV_JOB_EXPERIMENT && facts->state == SRV_JOB_DONE)
+            srv_job_restore_result(e, &facts->pictures);
         srv_job_tell_state(e);
-    } else if (srv_train_check(&body->train, &cost, &err)) {
+    } else if (bytes_of(body, &e->bytes, &err)) {
         srv_job_set_error(e, err.where, err.text);
         srv_job_set_state(e, SRV_JOB_FAILED);
     } else {
         srv_job_set_state(e, SRV_JOB_QUEUED);
     }
-    e->bytes = cost.bytes;
     list_in(jobs, e);
     return e;
 }
@@ -169,24 +184,24 @@ static bool name_job(srv_job_entry *e) {
 /* What it takes; false: a problem is set, for it could never run. */
 static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
     const srv_config *config = req->app->config;
-    srv_train_cost cost;
     attn_error err = {0};
-    if (body->train.steps > config->jobs_steps) {
+    if (!srv_job_fits(req, body))
+        return false;
+    if (body->kind == SRV_JOB_TRAIN && body->train.steps > config->jobs_steps) {
         srv_problem_limit(req, SRV_TOO_LARGE, "/steps", (double)config->jobs_steps, "jobs_steps",
                           "a job may take %" PRId64 " steps, found %" PRId64, config->jobs_steps,
                           body->train.steps);
         return false;
     }
-    if (srv_train_check(&body->train, &cost, &err)) {
+    if (bytes_of(body, bytes, &err)) {
         srv_problem_error(req, &err);
         return false;
     }
-    *bytes = cost.bytes;
-    if (cost.bytes <= (size_t)config->jobs_bytes)
+    if (*bytes <= (size_t)config->jobs_bytes)
         return true;
     srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)config->jobs_bytes, "jobs_bytes",
-                      "the job needs up to %zu bytes; all jobs together may use %" PRId64,
-                      cost.bytes, config->jobs_bytes);
+                      "the job needs up to %zu bytes; all jobs together may use %" PRId64, *bytes,
+                      config->jobs_bytes);
     return false;
 }
 
@@ -228,7 +243,8 @@ srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body) {
     e->bytes = bytes;
     e->facts.reserved_bytes = (int64_t)bytes;
     e->facts.created_ms = srv_job_now_ms();
-    e->facts.steps = body->train.steps;
+    if (body->kind == SRV_JOB_TRAIN)
+        e->facts.steps = body->train.steps;
     pthread_mutex_lock(&jobs->lock);
     const bool ok = enlist(req, jobs, e);
     pthread_mutex_unlock(&jobs->lock);

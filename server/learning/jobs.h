@@ -1,7 +1,7 @@
-/* Jobs: training that outlives its request. The store keeps at most jobs_count of them, of which
- * jobs_running run at a time, the others waiting in order of coming; each has its memory reserved
- * before it starts, jobs_bytes in all. They compute at the lowest priority, on all but one of the
- * workers' processors at most.
+/* Jobs: training and experiments that outlive their request. The store keeps at most jobs_count of
+ * them, of which jobs_running run at a time, the others waiting in order of coming; each has its
+ * memory reserved before it starts, jobs_bytes in all. They compute at the lowest priority, on all
+ * but one of the workers' processors at most.
  *
  * With jobs_dir each job has files there: <id>.json, what it is and how far; <id>.checkpoint, from
  * which another start of the service goes on to the same bytes; <id>.safetensors, its best model.
@@ -29,22 +29,35 @@ typedef enum srv_job_state {
 
 extern const char *const srv_job_states[]; /* their names, NULL-terminated */
 
-typedef enum srv_job_kind { SRV_JOB_TRAIN } srv_job_kind;
+typedef enum srv_job_kind { SRV_JOB_TRAIN, SRV_JOB_EXPERIMENT } srv_job_kind;
 
 extern const char *const srv_job_kinds[]; /* likewise */
+
+enum { SRV_JOB_SETTINGS = 63 }; /* of all experiments, by name */
 
 /* What a job is asked for: decoded by srv_job_fields. */
 typedef struct srv_job_body {
     srv_train_wishes train; /* first: its rows are the table's first, and `given` is here */
     int kind;
+    int experiment; /* attn_experiment_at; -1: none was named */
+    bool full;
+    struct {
+        uint64_t given;
+        double values[SRV_JOB_SETTINGS]; /* NaN: as the profile has it */
+    } settings;
 } srv_job_body;
 
-/* The table of bodies: fields of training, then `kind`. Ready after srv_job_fields_make, which is
- * to be called once before any thread looks. */
+/* The table of bodies: fields of training, then `kind` and those of experiments. Ready after
+ * srv_job_fields_make, which is to be called once before any thread looks. */
 enum { SRV_JOB_FIELDS = 63 };
 extern srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 void srv_job_fields_make(void);
 void srv_job_defaults(srv_job_body *body);
+/* Do the fields belong to the kind? false: a problem is set. */
+bool srv_job_fits(srv_request *req, const srv_job_body *body);
+/* What an experiment is told; ATTN_EVALUE, err->where "settings/…". */
+attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIMENT_SETTINGS],
+                           attn_error *err);
 
 /* 0, or an exit code (app.h) and one line on standard error. */
 int srv_jobs_open(srv_jobs **out, srv_app *app);
@@ -70,6 +83,10 @@ void srv_jobs_forget_model(srv_jobs *jobs, const char *model);
 /* Write the description, and a list of all. */
 void srv_job_put(srv_json *j, srv_job_entry *job);
 void srv_jobs_put_all(srv_json *j, srv_jobs *jobs);
+/* What an experiment found, as JSON or as text, and the SVG of a picture, copied into the request's
+ * arena; NULL: a problem is set. */
+const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *job, bool text);
+const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *job, const char *name);
 /* A stream of its events behind number `after` (0: all that are kept), in the request's arena; NULL
  * and no problem: it has ended and there are none. It holds the job by itself. */
 srv_stream *srv_job_follow(srv_request *req, srv_job_entry *job, uint64_t after);

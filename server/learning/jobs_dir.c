@@ -16,7 +16,7 @@
 
 #define DESCRIPTION ".json"
 
-enum { MOST_DESCRIPTION = 1 << 16, ARENA = 1 << 20 };
+enum { MOST_FILE = 1 << 23, ARENA = 1 << 24, NAME = 128 };
 
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
                        char path[JOB_PATH]) {
@@ -39,9 +39,10 @@ static int write_all(int fd, const char *data, size_t size) {
 }
 
 /* 0 or an errno value. */
-static int put(const srv_jobs *jobs, const char *id, const char *data, size_t size) {
-    char name[64], part[64];
-    snprintf(name, sizeof name, "%s" DESCRIPTION, id);
+static int put(const srv_jobs *jobs, const char *id, const char *suffix, const char *data,
+               size_t size) {
+    char name[NAME], part[NAME];
+    snprintf(name, sizeof name, "%s%s", id, suffix);
     snprintf(part, sizeof part, "%s.part", id);
     const int fd = openat(jobs->dir, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -58,6 +59,20 @@ static int put(const srv_jobs *jobs, const char *id, const char *data, size_t si
     else
         (void)fsync(jobs->dir);
     return failed;
+}
+
+static bool log_failure(srv_jobs *jobs, const srv_job_entry *e, int failed) {
+    char event[256];
+    if (!failed)
+        return true;
+    snprintf(event, sizeof event, "jobs_dir: %s cannot be written: %s", e->id, strerror(failed));
+    srv_log_event(jobs->log, event);
+    return false;
+}
+
+bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
+                      const srv_piece *data) {
+    return jobs->dir < 0 || log_failure(jobs, e, put(jobs, e->id, suffix, data->data, data->size));
 }
 
 bool srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
@@ -77,24 +92,29 @@ bool srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
         srv_json_object_end(&j);
         srv_json_object_end(&j);
         if (srv_json_end(&j))
-            failed = put(jobs, e->id, req.reply.body, req.reply.size);
+            failed = put(jobs, e->id, DESCRIPTION, req.reply.body, req.reply.size);
     }
     attn_arena_free(req.arena);
-    if (failed) {
-        char event[256];
-        snprintf(event, sizeof event, "jobs_dir: %s cannot be written: %s", e->id,
-                 strerror(failed));
-        srv_log_event(jobs->log, event);
-    }
-    return !failed;
+    return log_failure(jobs, e, failed);
+}
+
+static void remove_file(srv_jobs *jobs, const char *id, const char *lead, const char *suffix) {
+    char name[NAME];
+    snprintf(name, sizeof name, "%s%s%s", id, lead, suffix);
+    unlinkat(jobs->dir, name, 0);
 }
 
 void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e) {
-    static const char *const suffixes[] = {DESCRIPTION, ".checkpoint", ".safetensors"};
-    for (size_t i = 0; jobs->dir >= 0 && i < sizeof suffixes / sizeof *suffixes; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%s%s", e->id, suffixes[i]);
-        unlinkat(jobs->dir, name, 0);
+    static const char *const suffixes[] = {DESCRIPTION, ".checkpoint", ".safetensors", ".findings",
+                                           ".txt"};
+    if (jobs->dir < 0)
+        return;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        remove_file(jobs, e->id, "", suffixes[i]);
+    for (size_t i = 0; i < e->facts.pictures.count; i++) {
+        char lead[NAME / 2];
+        snprintf(lead, sizeof lead, ".%s", e->facts.pictures.values[i]);
+        remove_file(jobs, e->id, lead, ".svg");
     }
 }
 
@@ -135,19 +155,27 @@ static bool decode(srv_request *req, description *out) {
 
 /* The bytes of a file in the arena, NUL-terminated; NULL: it cannot be read. */
 static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena, size_t *size) {
+    struct stat about;
+    char *data = NULL;
     const int fd = openat(jobs->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    char *data = fd < 0 ? NULL : attn_arena_take(arena, MOST_DESCRIPTION);
-    ssize_t n = 1;
-    *size = 0;
-    while (data && n > 0 && *size < MOST_DESCRIPTION - 1) {
-        n = read(fd, data + *size, MOST_DESCRIPTION - 1 - *size);
-        *size += n > 0 ? (size_t)n : 0;
-    }
+    if (fd >= 0 && !fstat(fd, &about) && S_ISREG(about.st_mode) && about.st_size < MOST_FILE)
+        data = attn_arena_take(arena, (size_t)about.st_size + 1);
+    *size = data ? (size_t)about.st_size : 0;
+    if (data && read(fd, data, *size) != (ssize_t)*size)
+        data = NULL;
     if (data)
         data[*size] = 0;
     if (fd >= 0)
         close(fd);
-    return n == 0 ? data : NULL;
+    return data;
+}
+
+bool srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
+                      attn_arena *arena, srv_piece *data) {
+    char name[NAME];
+    snprintf(name, sizeof name, "%s%s", e->id, suffix);
+    data->data = read_file(jobs, name, arena, &data->size);
+    return data->data != NULL;
 }
 
 static int cannot(const srv_jobs *jobs, const char *what, const char *why) {

@@ -302,6 +302,57 @@ def test_what_is_no_directory_of_jobs(start, tmp_path):
     assert done.returncode == 2 and "describes no job" in done.stderr
 
 
+# --- experiments ---
+
+EXPERIMENT = {"kind": "experiment", "experiment": "parameters"}
+
+
+def experiment(daemon, **fields):
+    """The first experiment that needs no model, as it ends."""
+    job = ended(daemon, post(daemon, EXPERIMENT | fields))
+    assert job["state"] == "done", job
+    return job
+
+
+def test_an_experiment_is_run_and_its_pictures_are_served(daemon, document):  # noqa: F811
+    job = experiment(daemon)
+    schema(document, "Job").validate(job)
+    assert job["request"] == EXPERIMENT | {"full": False}
+    assert 0 < job["peak_bytes"] <= job["reserved_bytes"] and "model" not in job
+    found = daemon.get(path(job, "/result"))
+    schema(document, "Findings").validate(found.json())
+    assert found.json()["experiment"] == job["request"]["experiment"] and found.json()["closing"]
+    text = daemon.get(path(job, "/result"), headers={"Accept": "text/plain"}).text
+    assert found.json()["closing"] in " ".join(text.split())
+    assert job["pictures"] == [p["name"] for p in found.json()["pictures"]] != []
+    for name in job["pictures"]:
+        svg = daemon.get(path(job, f"/pictures/{name}"), headers={"Accept": "image/svg+xml"})
+        assert svg.status_code == 200 and svg.text.startswith("<svg ")
+        png = daemon.get(path(job, f"/pictures/{name}"), headers={"Accept": "image/png"})
+        assert png.content.startswith(b"\x89PNG")
+    assert daemon.get(path(job, "/pictures/none")).status_code == 404
+    assert delete(daemon, job) == 204
+    assert daemon.get(path(job, "/result")).status_code == 404
+
+
+def test_training_has_no_findings(daemon):
+    job = ended(daemon, post(daemon, TASK | {"steps": 5, "scored": 0}))
+    assert daemon.get(path(job, "/result")).status_code == daemon.get(path(job, "/pictures/x")).status_code == 404
+    assert delete(daemon, job) == 204
+
+
+def test_findings_come_back(start, tmp_path):
+    first = start(*in_dir(tmp_path))
+    job = experiment(first)
+    pages = ["/result", *(f"/pictures/{name}" for name in job["pictures"])]
+    wanted = [first.get(path(job, page)).content for page in pages]
+    first.stop()
+    second = start(*in_dir(tmp_path))
+    assert look(second, job) == job
+    assert [second.get(path(job, page)).content for page in pages] == wanted
+    assert delete(second, job) == 204 and list(tmp_path.iterdir()) == []
+
+
 # --- what is refused ---
 
 @pytest.mark.parametrize("fields, code, pointer, words", [
@@ -315,9 +366,21 @@ def test_what_is_no_directory_of_jobs(start, tmp_path):
     ({"steps": 0}, "invalid_value", "/steps", ["from 1"]),
     ({"rate": "fast"}, "wrong_type", "/rate", ["number"]),
     ({"dropout": 1}, "invalid_value", "/dropout", ["0.99"]),
+    ({"full": True}, "unknown_field", "/full", ["train"]),
+    ({"kind": "experiment", "experiment": "parameters"}, "unknown_field", "/task", ["experiment"]),
 ])
 def test_jobs_that_cannot_be(daemon, fields, code, pointer, words):
     refused(daemon, {k: v for k, v in (TASK | fields).items()}, code, pointer, *words, path="/v1/jobs")
+
+
+@pytest.mark.parametrize("fields, code, pointer, words", [
+    ({"experiment": None}, "invalid_value", "/experiment", ["name"]),
+    ({"experiment": "alchemy"}, "invalid_value", "/experiment", ["parameters"]),
+    ({"settings": {"gold": 1}}, "unknown_field", "/settings/gold", []),
+    ({"experiment": "scale", "settings": {"seed": 0.5}}, "invalid_value", "/settings/seed", []),
+])
+def test_experiments_that_cannot_be(daemon, fields, code, pointer, words):
+    refused(daemon, EXPERIMENT | fields, code, pointer, *words, path="/v1/jobs")
 
 
 def test_limits(daemon, start):

@@ -22,6 +22,9 @@ MODEL = next(command for command, _ in CASES if "source_words" in command)
 JOB = next(command for command, _ in CASES if '"kind":"train"' in command)
 
 
+EXPERIMENT = next(command for command, _ in CASES if '"kind":"experiment"' in command)
+
+
 def run(daemon, command):
     """The reply to a curl line that uses -d, -H and -o only, and the file that -o names."""
     if "$RUN" in command:  # the id that the line with "store" answered
@@ -30,6 +33,10 @@ def run(daemon, command):
         command = command.replace("$MODEL", run(daemon, MODEL)[0].json()["id"])
     if "$JOB" in command:  # and of the one that starts a job
         command = command.replace("$JOB", run(daemon, JOB)[0].json()["id"])
+    if "$EXPERIMENT" in command:  # and of an experiment, once it has ended
+        job = run(daemon, EXPERIMENT)[0].json()["id"]
+        assert "event: done" in daemon.get(f"/v1/jobs/{job}/events").text
+        command = command.replace("$EXPERIMENT", job)
     words, headers, body, url, file = shlex.split(command)[1:], {"Accept": "*/*"}, None, None, None
     while words:
         word = words.pop(0)
@@ -77,7 +84,7 @@ def test_console_lines(daemon, command, answer):
 
 
 def test_every_route_has_a_line(daemon):
-    asked = {re.search(r"localhost:8080(/\S*)", command).group(1).replace("$MODEL", "model").replace("$JOB", "job") for command, _ in CASES}
+    asked = {re.search(r"localhost:8080(/\S*)", command).group(1).replace("$MODEL", "model").replace("$JOB", "job").replace("$EXPERIMENT", "job") for command, _ in CASES}
     table = README[README.index("### The Open Inference Protocol"):README.index("### The other routes")]
     table = table.replace("[/versions/{version}]", "")
     runs = README[README.index("### Stored runs"):README.index("### Binary tensors")]
@@ -89,7 +96,7 @@ def test_every_route_has_a_line(daemon):
         if path.startswith("/v1/runs/"):
             assert f"{path.removeprefix('/v1/runs/{id}')}`" in runs, path
             continue
-        pattern = re.escape(path).replace(r"\{id\}", "[a-z-]+")
+        pattern = re.sub(r"\\{\w+\\}", "[a-z-]+", re.escape(path))
         assert any(re.fullmatch(pattern, a) for a in asked), path
 
 
