@@ -8,7 +8,7 @@
 void attn_embedding_declare(attn_embedding *layer, attn_parameters *set, const char *name,
                             size_t rows, size_t width, float scale, int32_t padding) {
     const attn_init init = {.kind = ATTN_INIT_NORMAL,
-                            .amount = 1,
+                            .amount = 1 / (double)scale,
                             .blank = padding >= 0,
                             .blank_row = padding >= 0 ? (size_t)padding : 0};
     *layer = (attn_embedding){.rows = rows, .width = width, .scale = scale, .padding = padding};

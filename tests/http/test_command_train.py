@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
 from conftest import BINARY, ROOT
@@ -108,9 +109,20 @@ def test_wrong_options(options, tmp_path):
 
 def test_the_shipped_model_is_as_good_as_its_page_says():
     model = ROOT / "config" / "models" / "en-fr.safetensors"
-    done = subprocess.run([BINARY, "score", "--model", str(model), "--count", "200", "--beams", "4", "--format", "json"], capture_output=True, text=True, timeout=600)
-    scores = json.loads(done.stdout)["held_out"]
-    assert scores["bleu"] > 85 and min(scores["alignment_error"]["mean"], *scores["alignment_error"]["heads"]) < 0.15
+    done = subprocess.run([BINARY, "score", "--model", str(model), "--count", "50", "--by-length", "--format", "json"], capture_output=True, text=True, timeout=600)
+    scores = json.loads(done.stdout)
+    bleu = [score["bleu"] for score in (scores["held_out"], *scores["by_length"].values())]
+    assert len(bleu) == 5 and min(bleu) > 97, bleu
+    for score in (scores["held_out"], *scores["by_length"].values()):
+        assert min(score["alignment_error"]["mean"], *score["alignment_error"]["heads"]) < 0.1
+
+
+def test_the_shipped_model_shows_the_crossing(daemon):
+    answer = daemon.post("/v1/models/en-fr/generate", {"text": "the big red car that she loves did not sleep .", "return": ["weights"]}).json()
+    made = answer["sequences"][0]
+    assert made["text"] == "la grande voiture rouge qu'elle aime n'a pas dormi."
+    weights = np.array(made["weights"]).reshape(4, 13, 11)  # heads, French words and the end, English words
+    assert list(weights.mean(0).argmax(1)[:7]) == [0, 1, 3, 2, 4, 5, 6]  # voiture at car, rouge at red
 
 
 def test_what_is_no_model(tmp_path):

@@ -47,7 +47,7 @@ void attn_linear_backward(float *dx, const float *dy, const float *x, size_t row
 
 /* ---- embedding: y [n, width] = scale * weight[ids]; ids must be below `rows` ---- */
 typedef struct attn_embedding {
-    attn_weight weight; /* [rows, width], N(0, 1) */
+    attn_weight weight; /* [rows, width], N(0, 1 / scale^2): what comes out is N(0, 1) */
     size_t rows, width;
     float scale;
     int32_t padding; /* this id gets no gradient and starts as 0; -1 = none */
