@@ -28,6 +28,13 @@ typedef struct attn_norm_row {
     float mean, scale;
 } attn_norm_row;
 
+/* Constants of a step of Adam (attn/training.h): value *= shrink; gradient += decay value; m +=
+ * keep (gradient - m); v = fade v + fresh gradient^2; value -= step m / (sqrt(v) / root + epsilon).
+ */
+typedef struct attn_adam_row {
+    float keep, fade, fresh, epsilon, root, step, shrink, decay;
+} attn_adam_row;
+
 typedef struct attn_pointwise {
     void (*tanh)(float *y, const float *x, size_t n);    /* y == x is fine */
     void (*sigmoid)(float *y, const float *x, size_t n); /* likewise */
@@ -47,6 +54,14 @@ typedef struct attn_pointwise {
     void (*add)(float *y, const float *x, size_t n);                 /* y += x */
     void (*add_scaled)(float *y, const float *x, float a, size_t n); /* y += a x */
     void (*scale)(float *x, float a, size_t n);
+    double (*squares)(const float *x, size_t n); /* sum of x^2 */
+    void (*adam)(float *values, const float *gradients, float *first, float *second, size_t n,
+                 const attn_adam_row *step);
+    /* y [rows, N], ldy apart, += x [rows, K], ldx apart, times a matrix [K, N] in panels of
+     * POINTWISE_LANES columns, each [K, POINTWISE_LANES], the last filled up with zeros: for few
+     * rows that come again and again, since nothing is packed. Sums run along K. */
+    void (*product)(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
+                    const float *panels, size_t N, size_t K);
 } attn_pointwise;
 
 extern const attn_pointwise attn_pointwise_ref, attn_pointwise_avx2, attn_pointwise_avx512;

@@ -251,6 +251,101 @@ static void NAME(p_scale)(float *x, float a, size_t n) {
         x[i] *= a;
 }
 
+static double NAME(p_squares)(const float *x, size_t n) {
+    double lanes[POINTWISE_LANES] = {0};
+    size_t i = 0;
+    for (; i + POINTWISE_LANES <= n; i += POINTWISE_LANES)
+        for (size_t l = 0; l < POINTWISE_LANES; l++)
+            lanes[l] += (double)x[i + l] * (double)x[i + l];
+    for (size_t l = 0; i < n; i++, l++)
+        lanes[l] += (double)x[i] * (double)x[i];
+    for (size_t half = POINTWISE_LANES / 2; half; half /= 2)
+        for (size_t l = 0; l < half; l++)
+            lanes[l] += lanes[l + half];
+    return lanes[0];
+}
+
+static void NAME(p_adam)(float *restrict values, const float *restrict gradients,
+                         float *restrict first, float *restrict second, size_t n,
+                         const attn_adam_row *step) {
+    const attn_adam_row k = *step;
+    for (size_t i = 0; i < n; i++) {
+        const float value = values[i] * k.shrink;
+        const float gradient = gradients[i] + k.decay * value;
+        const float m = first[i] + k.keep * (gradient - first[i]);
+        const float v = k.fade * second[i] + k.fresh * gradient * gradient;
+        first[i] = m;
+        second[i] = v;
+        values[i] = value - k.step * (m / (sqrtf(v) / k.root + k.epsilon));
+    }
+}
+
+/* Half a panel's row, wherever it lies. */
+typedef float half_row
+    __attribute__((vector_size(POINTWISE_LANES / 2 * sizeof(float)), aligned(4), may_alias));
+
+INLINE void add_half(float *y, half_row sum, size_t n) {
+    for (size_t l = 0; l < POINTWISE_LANES / 2 && l < n; l++)
+        y[l] += sum[l];
+}
+
+INLINE void add_row(float *y, half_row low, half_row high, size_t n) {
+    enum { HALF = POINTWISE_LANES / 2 };
+    if (n == POINTWISE_LANES) {
+        *(half_row *)y += low;
+        *(half_row *)(y + HALF) += high;
+    } else {
+        add_half(y, low, n);
+        add_half(y + HALF, high, n < HALF ? 0 : n - HALF);
+    }
+}
+
+/* Four rows times one panel: sums of one name each, so that they stay in registers. */
+INLINE void four_rows(float *y, size_t ldy, const float *x, size_t ldx, const float *panel,
+                      size_t n, size_t K) {
+    const float *x1 = x + ldx, *x2 = x1 + ldx, *x3 = x2 + ldx;
+    half_row low0 = {0}, low1 = {0}, low2 = {0}, low3 = {0};
+    half_row high0 = {0}, high1 = {0}, high2 = {0}, high3 = {0};
+    for (size_t k = 0; k < K; k++, panel += POINTWISE_LANES) {
+        const half_row low = *(const half_row *)panel;
+        const half_row high = *(const half_row *)(panel + POINTWISE_LANES / 2);
+        low0 += low * x[k];
+        high0 += high * x[k];
+        low1 += low * x1[k];
+        high1 += high * x1[k];
+        low2 += low * x2[k];
+        high2 += high * x2[k];
+        low3 += low * x3[k];
+        high3 += high * x3[k];
+    }
+    add_row(y, low0, high0, n);
+    add_row(y + ldy, low1, high1, n);
+    add_row(y + 2 * ldy, low2, high2, n);
+    add_row(y + 3 * ldy, low3, high3, n);
+}
+
+INLINE void one_row(float *y, const float *x, const float *panel, size_t n, size_t K) {
+    half_row low = {0}, high = {0};
+    for (size_t k = 0; k < K; k++, panel += POINTWISE_LANES) {
+        low += *(const half_row *)panel * x[k];
+        high += *(const half_row *)(panel + POINTWISE_LANES / 2) * x[k];
+    }
+    add_row(y, low, high, n);
+}
+
+static void NAME(p_product)(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
+                            const float *panels, size_t N, size_t K) {
+    for (size_t j = 0; j < N; j += POINTWISE_LANES) {
+        const size_t n = N - j < POINTWISE_LANES ? N - j : POINTWISE_LANES;
+        const float *panel = panels + j * K;
+        size_t r = 0;
+        for (; r + 4 <= rows; r += 4)
+            four_rows(y + r * ldy + j, ldy, x + r * ldx, ldx, panel, n, K);
+        for (; r < rows; r++)
+            one_row(y + r * ldy + j, x + r * ldx, panel, n, K);
+    }
+}
+
 const attn_pointwise NAME(attn_pointwise) = {
     .tanh = NAME(p_tanh),
     .sigmoid = NAME(p_sigmoid),
@@ -263,4 +358,7 @@ const attn_pointwise NAME(attn_pointwise) = {
     .add = NAME(p_add),
     .add_scaled = NAME(p_add_scaled),
     .scale = NAME(p_scale),
+    .squares = NAME(p_squares),
+    .adam = NAME(p_adam),
+    .product = NAME(p_product),
 };

@@ -17,6 +17,10 @@ void attn_layers_product_back(float *dx, const float *dy, size_t rows, const flo
                               size_t in, size_t out);
 void attn_layers_weight_back(float *dweight, const float *dy, const float *x, size_t rows,
                              size_t in, size_t out);
+/* A matrix [K, N], or with `transposed` what is stored as [N, K], in panels for the pointwise
+ * product; attn_layers_panel_floats(K, N) of them. */
+size_t attn_layers_panel_floats(size_t K, size_t N);
+void attn_layers_pack(float *panels, const float *matrix, size_t K, size_t N, bool transposed);
 /* count * width floats of the pass's arena, zeroed or not; NULL and ATTN_ENOMEM in *err. */
 float *attn_layers_take(attn_pass *pass, size_t count, size_t width, attn_error *err);
 float *attn_layers_zeroed(attn_pass *pass, size_t count, size_t width, attn_error *err);

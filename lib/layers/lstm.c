@@ -20,7 +20,10 @@ typedef struct walk {
     const int64_t *lengths;
     size_t B, T, D, H, width;
     bool reverse;
+    float *panels; /* W_hh as attn_layers_pack leaves it; NULL: BLAS */
 } walk;
+
+enum { FEW_ROWS = 16, FEW_STEPS = 4 };
 
 static size_t directions(const attn_lstm *layer) {
     return layer->bidirectional ? 2 : 1;
@@ -90,6 +93,18 @@ static const float *state_before(const walk *w, size_t b, size_t t) {
     return w->c0 ? w->c0 + b * w->H : NULL;
 }
 
+/* Put W_hh into panels once, where BLAS would pack it anew at each of several steps of few rows:
+ * [H, 4H] as the way there multiplies, or with `back` [4H, H]. */
+static attn_status pack_state(walk *w, bool back, attn_pass *pass, attn_error *err) {
+    const size_t K = back ? 4 * w->H : w->H, N = back ? w->H : 4 * w->H;
+    if (w->B > FEW_ROWS || w->T < FEW_STEPS)
+        return ATTN_OK;
+    if (!(w->panels = attn_layers_take(pass, 1, attn_layers_panel_floats(K, N), err)))
+        return ATTN_ENOMEM;
+    attn_layers_pack(w->panels, w->cell->weight_hh.value, K, N, !back);
+    return ATTN_OK;
+}
+
 /* gates of time t += W_hh h_(t-1), all sequences at once. */
 static void recur(const walk *w, size_t t) {
     const size_t before = time_before(w, t), H = w->H;
@@ -101,7 +116,10 @@ static void recur(const walk *w, size_t t) {
                                  .ldb = H,
                                  .ldc = w->T * 4 * H,
                                  .transpose_b = true};
-    if (h)
+    if (h && w->panels)
+        attn_pointwise_current()->product(w->gates + t * 4 * H, dims.ldc, h, dims.lda, w->B,
+                                          w->panels, 4 * H, H);
+    else if (h)
         attn_kernels_gemm(w->gates + t * 4 * H, h, w->cell->weight_hh.value, &dims, 1);
 }
 
@@ -126,9 +144,9 @@ static void activate(const walk *w, size_t t) {
 
 static void walk_forward(const walk *w) {
     const size_t rows = w->B * w->T, gates = 4 * w->H;
-    attn_layers_fill_rows(w->gates, rows, w->cell->bias_ih.value, gates);
-    for (size_t r = 0; r < rows; r++)
-        attn_pointwise_current()->add(w->gates + r * gates, w->cell->bias_hh.value, gates);
+    memcpy(w->gates, w->cell->bias_ih.value, gates * sizeof(float));
+    attn_pointwise_current()->add(w->gates, w->cell->bias_hh.value, gates);
+    attn_layers_fill_rows(w->gates + gates, rows - 1, w->gates, gates);
     attn_layers_product(w->gates, w->in, rows, w->cell->weight_ih.value, w->D, gates, 1);
     for (size_t s = 0; s < w->T; s++) {
         recur(w, time_of(w, s));
@@ -195,7 +213,9 @@ static attn_status layer_forward(const attn_lstm_state *last, const attn_lstm *l
         if (!(saved->gates[index] = attn_layers_take(pass, n, 4 * H, err)) ||
             !(saved->states[index] = attn_layers_take(pass, n, H, err)))
             return ATTN_ENOMEM;
-        const walk w = walk_of(layer, saved, l, d);
+        walk w = walk_of(layer, saved, l, d);
+        if ((status = pack_state(&w, false, pass, err)))
+            return status;
         walk_forward(&w);
         if (last)
             copy_last(&w, last, index);
@@ -239,7 +259,11 @@ static void recur_back(const walk *w, float *dh, size_t t) {
     const size_t H = w->H;
     const attn_gemm_dims dims = {
         .M = w->B, .N = H, .K = 4 * H, .lda = w->T * 4 * H, .ldb = H, .ldc = H};
-    attn_kernels_gemm(dh, w->gates + t * 4 * H, w->cell->weight_hh.value, &dims, 1);
+    if (w->panels)
+        attn_pointwise_current()->product(dh, H, w->gates + t * 4 * H, dims.lda, w->B, w->panels, H,
+                                          4 * H);
+    else
+        attn_kernels_gemm(dh, w->gates + t * 4 * H, w->cell->weight_hh.value, &dims, 1);
 }
 
 static void step_back(const walk *w, const back *k, size_t t, bool last_step) {
@@ -335,9 +359,11 @@ attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const
         if (l && !din)
             return ATTN_ENOMEM;
         for (size_t d = 0; !status && d < directions(layer); d++) {
-            const walk w = walk_of(layer, saved, l, d);
-            status = walk_backward(&w, din, dout + d * H, dinitial, dlast,
-                                   l * directions(layer) + d, pass, err);
+            walk w = walk_of(layer, saved, l, d);
+            status = pack_state(&w, true, pass, err);
+            if (!status)
+                status = walk_backward(&w, din, dout + d * H, dinitial, dlast,
+                                       l * directions(layer) + d, pass, err);
         }
         if (status)
             return status;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attn/training.h"
+#include "kernels/pointwise.h"
 
 attn_adam attn_adam_defaults(void) {
     return (attn_adam){.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .decoupled = true};
@@ -10,27 +11,24 @@ attn_adam attn_adam_defaults(void) {
 
 void attn_adam_step(float *values, const float *gradients, float *first, float *second, size_t n,
                     uint64_t t, double rate, const attn_adam *options) {
-    const float keep = (float)(1 - options->beta1), fade = (float)options->beta2;
-    const float fresh = (float)(1 - options->beta2), epsilon = (float)options->epsilon;
-    const float root = (float)sqrt(1 - pow(options->beta2, (double)t));
-    const float step = (float)(rate / (1 - pow(options->beta1, (double)t)));
-    const float shrink = options->decoupled ? (float)(1 - rate * options->decay) : 1;
-    const float decay = options->decoupled ? 0 : (float)options->decay;
-    for (size_t i = 0; i < n; i++) {
-        float value = values[i] * shrink, gradient = gradients[i] + decay * value;
-        first[i] += keep * (gradient - first[i]);
-        second[i] = fade * second[i] + fresh * gradient * gradient;
-        values[i] = value - step * (first[i] / (sqrtf(second[i]) / root + epsilon));
-    }
+    const attn_adam_row step = {
+        .keep = (float)(1 - options->beta1),
+        .fade = (float)options->beta2,
+        .fresh = (float)(1 - options->beta2),
+        .epsilon = (float)options->epsilon,
+        .root = (float)sqrt(1 - pow(options->beta2, (double)t)),
+        .step = (float)(rate / (1 - pow(options->beta1, (double)t))),
+        .shrink = options->decoupled ? (float)(1 - rate * options->decay) : 1,
+        .decay = options->decoupled ? 0 : (float)options->decay,
+    };
+    attn_pointwise_current()->adam(values, gradients, first, second, n, &step);
 }
 
 double attn_clip_gradients(float *gradients, size_t n, double most) {
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += (double)gradients[i] * gradients[i];
-    double norm = sqrt(sum), scale = most / (norm + 1e-6);
-    for (size_t i = 0; most > 0 && scale < 1 && i < n; i++)
-        gradients[i] *= (float)scale;
+    const double norm = sqrt(attn_pointwise_current()->squares(gradients, n));
+    const double scale = most / (norm + 1e-6);
+    if (most > 0 && scale < 1)
+        attn_pointwise_current()->scale(gradients, (float)scale, n);
     return norm;
 }
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The textbook's AttentionSeq2Seq beside PyTorch in the same run: one thread, both pinned to one core, turn by turn,
-medians of processor time. A step is forward, loss and backward, gradients zeroed; the optimiser is not in it.
+medians of processor time. A step is forward, loss, backward and Adam (torch.optim.Adam as it is by default, and with
+fused=True), gradients zeroed. Each turn of a side is a process of its own, whose most resident bytes are printed too.
 The C side is tests/bench/bench_models.c."""
 import math
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -70,6 +72,8 @@ def timed(run):
 
 
 def peer(case):
+    """What a process of its own prints: milliseconds of a forward pass, of gradients, of a step with the default Adam
+    and with the fused one; most resident kilobytes before the fused one."""
     D, layers, B, S, T, source, target = case
     model = AttentionSeq2Seq(source, target, D, 8, layers)
     x, y = torch.randint(3, source, (B, S)), torch.randint(3, target, (B, T))
@@ -78,29 +82,50 @@ def peer(case):
         with torch.no_grad():
             model.eval()(x, y)
 
-    def step():
+    def gradients():
         model.train().zero_grad(set_to_none=False)
         F.cross_entropy(model(x, y).reshape(-1, target), y.reshape(-1)).backward()
 
-    return timed(forward), timed(step)
+    def step(adam):
+        gradients()
+        adam.step()
+
+    gradients()
+    plain = torch.optim.Adam(model.parameters(), lr=1e-3)
+    times = [timed(forward), timed(gradients), timed(lambda: step(plain))]
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    del plain
+    fused = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    print(*times, timed(lambda: step(fused)), resident)
 
 
-def ours(case):
-    done = subprocess.run([str(DRIVER), ",".join(map(str, (*case, ROUNDS)))], text=True, capture_output=True)
+def ask(command):
+    done = subprocess.run(command, text=True, capture_output=True)
     if done.returncode:
-        sys.exit(f"{DRIVER}: {done.stderr}")
+        sys.exit(f"{command[0]}: {done.stderr}")
     return tuple(map(float, done.stdout.split()))
+
+
+def measure(name, case):
+    """One turn after another; the median of each number of each side."""
+    turns = [(ask([sys.executable, __file__, name]), ask([str(DRIVER), ",".join(map(str, (*case, ROUNDS)))])) for _ in range(TURNS)]
+    (forward, gradients, plain, fused, resident), (*ours, own) = (
+        [statistics.median(column) for column in zip(*(t[side] for t in turns))] for side in (0, 1))
+    for what, theirs, mine in (("forward", forward, ours[0]), ("forward and backward", gradients, ours[1]),
+                               ("step, Adam", plain, ours[2]), ("step, PyTorch's Adam fused", fused, ours[2])):
+        print(f"| {name} | {what} | {theirs:.1f} | {mine:.1f} | {theirs / mine:.2f}x |")
+    print(f"| {name} | most resident, MB | {resident / 1024:.0f} | {own / 1024:.0f} | {resident / own:.2f}x |")
 
 
 def main():
     torch.set_num_threads(1)
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    if len(sys.argv) > 1:
+        peer(CASES[sys.argv[1]])
+        return
     print("| model | | PyTorch | attn | PyTorch / attn |\n|---|---|---|---|---|")
     for name, case in CASES.items():
-        turns = [(peer(case), ours(case)) for _ in range(TURNS)]
-        for i, what in enumerate(("forward", "step without optimiser")):
-            theirs, mine = (statistics.median(t[side][i] for t in turns) for side in (0, 1))
-            print(f"| {name} | {what} | {theirs:.1f} | {mine:.1f} | {theirs / mine:.2f}x |")
+        measure(name, case)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,9 @@ static void use(const attn_pointwise *p, work *w, size_t n) {
     p->scale(w->y, 1.7f, n);
 }
 
+static const attn_pointwise *const tables[] = {&attn_pointwise_ref, &attn_pointwise_avx2,
+                                               &attn_pointwise_avx512};
+
 static void test_tables(void **state) {
     static work plain, other;
     for (size_t n = 1; n <= MOST; n += n < 40 ? 1 : 31) {
@@ -63,6 +66,79 @@ static void test_tables(void **state) {
                 assert_memory_equal(&plain, &other, sizeof plain);
             }
     }
+    (void)state;
+}
+
+static void adam(const attn_pointwise *p, work *w, size_t n) {
+    const attn_adam_row step = {.keep = 0.1f,
+                                .fade = 0.99f,
+                                .fresh = 0.01f,
+                                .epsilon = 1e-8f,
+                                .root = 0.3f,
+                                .step = 0.01f,
+                                .shrink = 0.999f,
+                                .decay = 0.02f};
+    fill(w);
+    for (size_t i = 0; i < n; i++)
+        w->v[i] *= w->v[i];
+    p->adam(w->x, w->y, w->u, w->v, n, &step);
+}
+
+/* One pass of Adam beside its formulas in double, and the sum of squares, in every table. */
+static void test_adam(void **state) {
+    static work plain, other;
+    for (size_t n = 1; n <= MOST; n += n < 40 ? 1 : 31) {
+        const double norm = attn_pointwise_ref.squares((fill(&plain), plain.x), n);
+        double sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += (double)plain.x[i] * plain.x[i];
+        assert_true(fabs(sum - norm) <= 1e-12 * sum);
+        adam(&attn_pointwise_ref, &plain, n);
+        fill(&other);
+        for (size_t i = 0; i < n; i++) {
+            const double value = 0.999 * other.x[i], gradient = other.y[i] + 0.02 * value;
+            const double m = 0.9 * other.u[i] + 0.1 * gradient;
+            const double v = 0.99 * other.v[i] * other.v[i] + 0.01 * gradient * gradient;
+            const double want = value - 0.01 * m / (sqrt(v) / 0.3 + 1e-8);
+            assert_true(fabs(plain.x[i] - want) < 1e-5);
+            assert_true(fabs(plain.u[i] - m) < 1e-5 && fabs(plain.v[i] - v) < 1e-5 * (1 + v));
+        }
+        assert_true(plain.x[n] == other.x[n] && plain.u[n] == other.u[n]);
+        for (int isa = ATTN_ISA_REF; isa <= ATTN_ISA_AVX512; isa++)
+            if (attn_isa_available((attn_isa)isa)) {
+                fill(&other);
+                assert_true(tables[isa]->squares(other.x, n) == norm);
+                adam(tables[isa], &other, n);
+                assert_memory_equal(&plain, &other, sizeof plain);
+            }
+    }
+    (void)state;
+}
+
+/* Rows of 1 to 9, columns around whole panels: beside sums in double, nothing written beside. */
+static void test_product(void **state) {
+    enum { K = 21, N = 50, LD = N + 3, LDX = K + 2, ROWS = 9 };
+    static float panels[64 * K], x[ROWS * LDX], y[ROWS * LD], first[ROWS * LD];
+    for (size_t n = 1; n <= N; n += n < 18 ? 1 : 16)
+        for (size_t rows = 1; rows <= ROWS; rows++)
+            for (int isa = ATTN_ISA_REF; isa <= ATTN_ISA_AVX512; isa++) {
+                if (!attn_isa_available((attn_isa)isa))
+                    continue;
+                attn_rng_fill_normal(panels, 64 * K, 1, 0);
+                attn_rng_fill_normal(x, ROWS * LDX, 2, 0);
+                attn_rng_fill_normal(y, ROWS * LD, 3, 0);
+                tables[isa]->product(y, LD, x, LDX, rows, panels, n, K);
+                for (size_t i = 0; i < ROWS * LD; i++) {
+                    const size_t r = i / LD, j = i % LD;
+                    double want = attn_rng_normal(3, i);
+                    for (size_t k = 0; r < rows && j < n && k < K; k++)
+                        want += (double)x[r * LDX + k] * panels[j / 16 * 16 * K + k * 16 + j % 16];
+                    assert_true(fabs(y[i] - want) < 1e-5);
+                }
+                if (isa == ATTN_ISA_REF)
+                    memcpy(first, y, sizeof y);
+                assert_memory_equal(first, y, sizeof y);
+            }
     (void)state;
 }
 
@@ -108,8 +184,8 @@ static void test_extremes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_tables),   cmocka_unit_test(test_adam),
+        cmocka_unit_test(test_product),  cmocka_unit_test(test_accuracy),
         cmocka_unit_test(test_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
