@@ -167,12 +167,12 @@ const char *srv_read_singles(const char *p, const char *start, const char *end, 
                              size_t room, size_t *count, bool *comma) {
     const char *from = end - start >= KEPT + AHEAD ? start + KEPT : end, *to = end - AHEAD;
     attn_isa isa = srv_singles_isa();
-    const char *block = isa == ATTN_ISA_REF ? end : from; /* where blocks may be tried again */
+    const char *block = from; /* where blocks may be tried again */
     size_t i = 0;
     bool closed = false;
     *comma = true;
     while (i < room) {
-        if (p >= block) {
+        if (isa != ATTN_ISA_REF && p >= block) {
             size_t n = isa == ATTN_ISA_AVX512
                            ? srv_read_singles_avx512(p, end, out + i, room - i, &p, &closed)
                            : srv_read_singles_avx2(p, end, out + i, room - i, &p, &closed);
