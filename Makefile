@@ -57,7 +57,7 @@ ISA_pointwise_avx512 := $(ISA_avx512) -fno-trapping-math
 # Headers of librsvg, which one file loads when it needs it; they do not stand our warnings.
 FOREIGN_png = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
 
-.PHONY: all help run test deps unit fuzz check-asan check-tsan check-faults check-mutants check-torch bench bench-attention \
+.PHONY: all help run test deps unit fuzz check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
         bench-accuracy bench-gemm bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test gallery layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
@@ -82,6 +82,12 @@ check-asan: ## the C and HTTP tests under AddressSanitizer and UBSan
 
 check-tsan: ## the C and HTTP tests under ThreadSanitizer
 	@tests/run tsan
+
+check-valgrind: ## the C tests of the library, and the daemon's answers, under valgrind on ref and avx2
+	@tests/run valgrind
+
+check-emulated: ## kernels and conformance on emulated older processors, and on arm64 (qemu-user)
+	@tests/run emulated
 
 fuzz: ## every parser fuzzed for twenty minutes or 50 million inputs
 	@tests/run fuzz
