@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admission.h"
 #include "app.h"
 #include "handlers.h"
 #include "models_looks.h"
@@ -45,14 +44,14 @@ const srv_field srv_models_attention_fields[] = {
 };
 
 static bool decode(srv_looks *c) {
-    srv_request *req = c->req;
+    srv_request *req = c->pass.req;
     body *b = &c->body;
     const srv_scope scope = {req, srv_models_attention_fields, b, ""};
-    const size_t most = attn_model_configuration(c->model->model)->max_length;
-    srv_reading source = {req,  c->model,    &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
+    const size_t most = attn_model_configuration(c->pass.model->model)->max_length;
+    srv_reading source = {req,  c->pass.model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
                           most, &c->warnings};
     srv_reading target = {
-        req,      c->model,    &scope, SRV_TARGET, {"target_text", "target_tokens", "target_ids"},
+        req,      c->pass.model, &scope, SRV_TARGET, {"target_text", "target_tokens", "target_ids"},
         most - 1, &c->warnings};
     *b = (body){.decimals = -1};
     srv_heat_init(&b->heatmap);
@@ -88,7 +87,7 @@ static bool lists(const srv_ints *list, size_t value) {
 
 /* Which of the model's sites are asked for. */
 static void list_sites(srv_looks *c) {
-    c->site_count = attn_model_sites(c->model->model, c->sites);
+    c->site_count = attn_model_sites(c->pass.model->model, c->sites);
     for (size_t i = 0; i < c->site_count; i++)
         c->wanted[i] = (!c->body.sites || (c->body.sites & 1u << c->sites[i].kind)) &&
                        lists(&c->body.layers, c->sites[i].layer);
@@ -123,13 +122,13 @@ static bool has_kind(const srv_looks *c, unsigned kind) {
 }
 
 static bool check_sites(srv_looks *c) {
-    const srv_scope scope = {c->req, srv_models_attention_fields, &c->body, ""};
+    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body, ""};
     const body *b = &c->body;
     list_sites(c);
     for (unsigned k = 0; k <= ATTN_SITE_CROSS; k++)
         if ((b->sites & 1u << k) && !has_kind(c, k))
             return srv_refuse(&scope, SRV_VALUE, "sites", "the model \"%s\" has no site %s",
-                              c->model->id, srv_model_site_kinds[k]);
+                              c->pass.model->id, srv_model_site_kinds[k]);
     if ((srv_given(&scope, "heads") && !b->heads.count) ||
         (srv_given(&scope, "layers") && !b->layers.count))
         return srv_refuse(&scope, SRV_VALUE, b->heads.count ? "layers" : "heads",
@@ -137,13 +136,13 @@ static bool check_sites(srv_looks *c) {
     if (!check_numbers(c, &scope, "layers", &b->layers, true) ||
         !check_numbers(c, &scope, "heads", &b->heads, false))
         return false;
-    if (!srv_draws(c->req))
+    if (!srv_draws(c->pass.req))
         return true;
-    if (!srv_models_attends(c->model))
-        srv_problem(c->req, SRV_VALUE, NULL,
-                    "the model \"%s\" has no attention that could be drawn", c->model->id);
+    if (!srv_models_attends(c->pass.model))
+        srv_problem(c->pass.req, SRV_VALUE, NULL,
+                    "the model \"%s\" has no attention that could be drawn", c->pass.model->id);
     else if (c->source.count > 1)
-        srv_problem(c->req, SRV_VALUE, NULL, "a picture shows one sequence, found %zu",
+        srv_problem(c->pass.req, SRV_VALUE, NULL, "a picture shows one sequence, found %zu",
                     c->source.count);
     else
         return true;
@@ -180,11 +179,12 @@ bool srv_looks_omit(const srv_looks *c) {
 
 /* Bytes of the answer: numbers and their text. */
 static double result_bytes(const srv_looks *c) {
-    const attn_model_config *m = attn_model_configuration(c->model->model);
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const double logits = (double)c->source.count * (double)c->T * (double)m->target_vocabulary;
-    double numbers = c->body.returns & SRV_LOOKS_HEATMAP || srv_draws(c->req) || srv_plain(c->req)
-                         ? 2 * srv_looks_weights(c)
-                         : 0;
+    double numbers =
+        c->body.returns & SRV_LOOKS_HEATMAP || srv_draws(c->pass.req) || srv_plain(c->pass.req)
+            ? 2 * srv_looks_weights(c)
+            : 0;
     if (c->body.returns & SRV_LOOKS_WEIGHTS)
         numbers += srv_looks_weights(c);
     if (c->body.returns & SRV_LOOKS_LOGITS)
@@ -194,9 +194,9 @@ static double result_bytes(const srv_looks *c) {
 
 static srv_pass_cost cost_of(const srv_looks *c) {
     const double B = (double)c->source.count, S = (double)c->source.longest, T = (double)c->T;
-    srv_pass_cost cost = srv_models_cost(c->req, c->model, B, S, B, T);
+    srv_pass_cost cost = srv_models_cost(c->pass.req, c->pass.model, B, S, B, T);
     if (!c->target.count) { /* generated first */
-        const srv_pass_cost search = srv_models_search_cost(c->req, c->model, B, S, B, T);
+        const srv_pass_cost search = srv_models_search_cost(c->pass.req, c->pass.model, B, S, B, T);
         cost.cells += search.cells;
         cost.operations += search.operations;
         cost.bytes += search.bytes;
@@ -212,10 +212,11 @@ static size_t first_wanted(const srv_looks *c, attn_site_kind kind) {
 }
 
 static srv_outcome predict(const srv_looks *c, const srv_pass_cost *cost) {
-    const attn_model_config *m = attn_model_configuration(c->model->model);
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->source.count;
     srv_dry dry = {.learns = true,
-                   .parameters = attn_parameters_count(attn_model_parameters(c->model->model), "")};
+                   .parameters =
+                       attn_parameters_count(attn_model_parameters(c->pass.model->model), "")};
     for (size_t i = 0; i < c->site_count; i++) {
         size_t d[4] = {B, 0, 0, 0};
         site_dims(c, &c->sites[i], d + 1);
@@ -224,14 +225,14 @@ static srv_outcome predict(const srv_looks *c, const srv_pass_cost *cost) {
             srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
     }
     srv_dry_shape(&dry, "logits", 3, (size_t[3]){B, c->T, m->target_vocabulary});
-    return srv_models_dry(c->req, &dry, cost, result_bytes(c));
+    return srv_models_dry(c->pass.req, &dry, cost, result_bytes(c));
 }
 
 /* --- the pass --- */
 
 static attn_status generate(srv_looks *c, const int32_t *source, const int64_t *lengths,
                             attn_error *err) {
-    srv_request *req = c->req;
+    srv_request *req = c->pass.req;
     const size_t B = c->source.count;
     attn_generate_options options = attn_generate_defaults();
     attn_generated *all = attn_arena_zeroed(req->arena, B, sizeof *all);
@@ -240,13 +241,13 @@ static attn_status generate(srv_looks *c, const int32_t *source, const int64_t *
     if (!all || !c->target.items)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for the generated targets");
     const attn_status status =
-        attn_model_generate(c->model->model, source, lengths, B, c->source.longest, &options,
+        attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest, &options,
                             req->arena, srv_request_pool(req), &req->control, all, err);
     if (status)
         return status;
     c->target.count = B;
     for (size_t b = 0; b < B; b++) {
-        if (!srv_models_name(req, c->model, SRV_TARGET, all[b].ids, all[b].length,
+        if (!srv_models_name(req, c->pass.model, SRV_TARGET, all[b].ids, all[b].length,
                              &c->target.items[b]))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory for the generated targets");
         if (all[b].length > c->target.longest)
@@ -256,8 +257,8 @@ static attn_status generate(srv_looks *c, const int32_t *source, const int64_t *
 }
 
 static bool compute(srv_looks *c) {
-    srv_request *req = c->req;
-    const attn_model_config *m = attn_model_configuration(c->model->model);
+    srv_request *req = c->pass.req;
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     attn_error err = {0};
     int64_t *lengths, *target_lengths;
     const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
@@ -276,7 +277,7 @@ static bool compute(srv_looks *c) {
                               .source_lengths = lengths,
                               .target = target};
     if (!status)
-        status = attn_model_forward(c->model->model, &batch, true, req->arena,
+        status = attn_model_forward(c->pass.model->model, &batch, true, req->arena,
                                     srv_request_pool(req), &req->control, &c->out, &err);
     if (status)
         srv_problem_error(req, &err);
@@ -286,12 +287,12 @@ static bool compute(srv_looks *c) {
 /* A sequence with one more token in front (`first`) or behind; false: a problem is set. */
 static bool lengthen(const srv_looks *c, const srv_sequence *s, const srv_sequence *one, bool first,
                      srv_sequence *out) {
-    attn_arena *arena = c->req->arena;
+    attn_arena *arena = c->pass.req->arena;
     *out = (srv_sequence){.length = s->length + 1, .offsets = first ? NULL : s->offsets};
     out->ids = attn_arena_zeroed(arena, out->length, sizeof *out->ids);
     out->tokens = attn_arena_zeroed(arena, out->length, sizeof *out->tokens);
     if (!out->ids || !out->tokens) {
-        srv_problem(c->req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
         return false;
     }
     memcpy(out->ids + first, s->ids, s->length * sizeof *s->ids);
@@ -304,17 +305,17 @@ static bool lengthen(const srv_looks *c, const srv_sequence *s, const srv_sequen
 /* The targets as rows are called: each row by the token that it leads to, the last by the end; and
  * as the decoder reads them, the begin first. */
 static bool name_rows(srv_looks *c) {
-    const attn_model_config *m = attn_model_configuration(c->model->model);
+    const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->target.count;
     srv_sequence begin, end, longer;
     c->read = (srv_sequences){.count = B, .longest = c->T};
-    c->read.items = attn_arena_zeroed(c->req->arena, B, sizeof *c->read.items);
+    c->read.items = attn_arena_zeroed(c->pass.req->arena, B, sizeof *c->read.items);
     if (!c->read.items) {
-        srv_problem(c->req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+        srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
         return false;
     }
-    if (!srv_models_name(c->req, c->model, SRV_TARGET, &m->begin, 1, &begin) ||
-        !srv_models_name(c->req, c->model, SRV_TARGET, &m->end, 1, &end))
+    if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->begin, 1, &begin) ||
+        !srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, &m->end, 1, &end))
         return false;
     for (size_t b = 0; b < B; b++) {
         srv_sequence *s = &c->target.items[b];
@@ -326,39 +327,49 @@ static bool name_rows(srv_looks *c) {
     return true;
 }
 
-static srv_outcome run(srv_looks *c) {
-    srv_request *req = c->req;
-    const size_t max = attn_model_configuration(c->model->model)->max_length;
-    const int64_t start = attn_now_ns();
-    const bool ok = decode(c) && check_sites(c);
-    req->decode_ns = attn_now_ns() - start;
-    if (!ok)
-        return req->in_place && req->reply.status == 413 ? SRV_DEFER : SRV_DONE;
+/* --- the steps --- */
+
+static srv_looks *of(srv_pass *pass) {
+    return (srv_looks *)pass;
+}
+static const srv_looks *in(const srv_pass *pass) {
+    return (const srv_looks *)pass;
+}
+
+static bool step_decode(srv_pass *pass) {
+    srv_looks *c = of(pass);
+    const size_t max = attn_model_configuration(pass->model->model)->max_length;
+    if (!decode(c) || !check_sites(c))
+        return false;
     c->T = c->target.count ? c->target.longest + 1 : 2 * c->source.longest + 11;
     c->T = c->T < max ? c->T : max;
-    const srv_pass_cost cost = cost_of(c);
-    if (c->body.dry_run)
-        return predict(c, &cost);
-    if (req->in_place && (cost.operations > SRV_MODEL_IN_PLACE || srv_draws(req)))
-        return SRV_DEFER;
-    if (!srv_models_fits(req, &cost, result_bytes(c), false) ||
-        !srv_admission_work(req, cost.bytes + result_bytes(c)))
-        return SRV_DONE;
-    const int64_t begun = attn_now_ns();
-    const bool done = compute(c) && name_rows(c);
-    const int64_t computed = attn_now_ns();
-    req->compute_ns = computed - begun;
-    if (done)
-        srv_looks_answer(c);
-    req->encode_ns = attn_now_ns() - computed;
-    return SRV_DONE;
+    pass->dry_run = c->body.dry_run;
+    return true;
+}
+
+static srv_pass_cost step_cost(const srv_pass *pass) {
+    return cost_of(in(pass));
+}
+
+static double step_result(const srv_pass *pass) {
+    return result_bytes(in(pass));
+}
+
+static srv_outcome step_predict(const srv_pass *pass, const srv_pass_cost *cost) {
+    return predict(in(pass), cost);
+}
+
+static bool step_compute(srv_pass *pass) {
+    return compute(of(pass)) && name_rows(of(pass));
+}
+
+static void step_answer(const srv_pass *pass) {
+    srv_looks_answer(in(pass));
 }
 
 srv_outcome srv_models_attention(srv_request *req) {
-    if (req->in_place && !srv_models_is_read(req, req->params[0]))
-        return SRV_DEFER;
-    srv_looks c = {.req = req, .model = srv_models_hold(req, req->params[0])};
-    const srv_outcome outcome = c.model ? run(&c) : SRV_DONE;
-    srv_models_release(req, c.model);
-    return outcome;
+    static const srv_pass_steps steps = {step_decode,  step_cost,    step_result,
+                                         step_predict, step_compute, step_answer};
+    srv_looks c = {.pass = {.req = req}};
+    return srv_models_run(&c.pass, &steps);
 }

@@ -116,6 +116,28 @@ srv_pass_cost srv_models_search_cost(const srv_request *req, const srv_model *mo
 bool srv_models_fits(srv_request *req, const srv_pass_cost *cost, double result, bool quiet);
 srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const srv_pass_cost *cost,
                            double result);
+
+/* A request on its way through a model; the struct of a route begins with it. */
+typedef struct srv_pass {
+    srv_request *req;
+    const srv_model *model; /* held */
+    bool dry_run;           /* asked for, says decode */
+} srv_pass;
+
+/* What a route does in turn. false: a problem is set. */
+typedef struct srv_pass_steps {
+    bool (*decode)(srv_pass *pass); /* read and check what was sent */
+    srv_pass_cost (*cost)(const srv_pass *pass);
+    double (*result)(const srv_pass *pass); /* bytes of the answer */
+    srv_outcome (*predict)(const srv_pass *pass,
+                           const srv_pass_cost *cost); /* a dry run's answer */
+    bool (*compute)(srv_pass *pass);
+    void (*answer)(const srv_pass *pass);
+} srv_pass_steps;
+
+/* Hold the model of the path and take the steps: within the limits, on a worker unless it is
+ * little. */
+srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps);
 /* Operations that the HTTP thread does itself: well below a millisecond. */
 #define SRV_MODEL_IN_PLACE 2e5
 /* Bytes of JSON that a float can become, itself among them. */

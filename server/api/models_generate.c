@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "admission.h"
 #include "app.h"
 #include "handlers.h"
 #include "models_call.h"
@@ -28,8 +27,7 @@ typedef struct made {
 } made;
 
 typedef struct call {
-    srv_request *req;
-    const srv_model *model;
+    srv_pass pass;
     body body;
     srv_sequences source;
     size_t most; /* tokens at most, the end included */
@@ -70,12 +68,13 @@ const srv_field srv_models_generate_fields[] = {
 };
 
 static bool decode(call *c) {
-    srv_request *req = c->req;
+    srv_request *req = c->pass.req;
     body *b = &c->body;
     const srv_scope scope = {req, srv_models_generate_fields, b, ""};
-    const size_t longest = attn_model_configuration(c->model->model)->max_length;
+    const size_t longest = attn_model_configuration(c->pass.model->model)->max_length;
     const srv_reading source = {
-        req, c->model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"}, longest, &c->warnings};
+        req,     c->pass.model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
+        longest, &c->warnings};
     *b = (body){.beams = 1, .decimals = -1, .length_penalty = 0.6};
     srv_heat_init(&b->heatmap);
     srv_figure_init(&b->figure);
@@ -99,13 +98,13 @@ static bool decode(call *c) {
 
 /* What only a model with attention, and one sequence, can answer. */
 static bool check_picture(const call *c) {
-    if (!srv_draws(c->req))
+    if (!srv_draws(c->pass.req))
         return true;
-    if (!srv_models_attends(c->model))
-        srv_problem(c->req, SRV_VALUE, NULL,
-                    "the model \"%s\" has no attention that could be drawn", c->model->id);
+    if (!srv_models_attends(c->pass.model))
+        srv_problem(c->pass.req, SRV_VALUE, NULL,
+                    "the model \"%s\" has no attention that could be drawn", c->pass.model->id);
     else if (c->source.count > 1)
-        srv_problem(c->req, SRV_VALUE, NULL, "a picture shows one sequence, found %zu",
+        srv_problem(c->pass.req, SRV_VALUE, NULL, "a picture shows one sequence, found %zu",
                     c->source.count);
     else
         return true;
@@ -115,7 +114,7 @@ static bool check_picture(const call *c) {
 static double result_bytes(const call *c) {
     const double B = (double)c->source.count, most = (double)c->most;
     const double weights =
-        B * (double)srv_models_cross_heads(c->model) * most * (double)c->source.longest;
+        B * (double)srv_models_cross_heads(c->pass.model) * most * (double)c->source.longest;
     double numbers = 3 * weights; /* the rows, and a heatmap of them */
     numbers += c->body.returns & WEIGHTS ? weights : 0;
     return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most);
@@ -124,12 +123,14 @@ static double result_bytes(const call *c) {
 static srv_outcome predict(const call *c, const srv_pass_cost *cost) {
     const size_t B = c->source.count;
     srv_dry dry = {.learns = true,
-                   .parameters = attn_parameters_count(attn_model_parameters(c->model->model), "")};
+                   .parameters =
+                       attn_parameters_count(attn_model_parameters(c->pass.model->model), "")};
     srv_dry_shape(&dry, "ids", 2, (size_t[2]){B, c->most});
-    if (srv_models_attends(c->model))
-        srv_dry_shape(&dry, "cross", 4,
-                      (size_t[4]){B, srv_models_cross_heads(c->model), c->most, c->source.longest});
-    return srv_models_dry(c->req, &dry, cost, result_bytes(c));
+    if (srv_models_attends(c->pass.model))
+        srv_dry_shape(
+            &dry, "cross", 4,
+            (size_t[4]){B, srv_models_cross_heads(c->pass.model), c->most, c->source.longest});
+    return srv_models_dry(c->pass.req, &dry, cost, result_bytes(c));
 }
 
 /* --- the search --- */
@@ -138,26 +139,27 @@ static srv_outcome predict(const call *c, const srv_pass_cost *cost) {
 static bool name(call *c, size_t b) {
     const attn_generated *g = &c->out[b];
     const size_t rows = g->length + g->ended;
-    attn_arena *arena = c->req->arena;
+    attn_arena *arena = c->pass.req->arena;
     made *to = &c->made[b];
     int32_t *ids = attn_arena_zeroed(arena, rows + 1, sizeof *ids);
     if (ids) {
         memcpy(ids, g->ids, g->length * sizeof *ids);
-        ids[g->length] = attn_model_configuration(c->model->model)->end;
-        if (!srv_models_name(c->req, c->model, SRV_TARGET, ids, rows, &to->rows))
+        ids[g->length] = attn_model_configuration(c->pass.model->model)->end;
+        if (!srv_models_name(c->pass.req, c->pass.model, SRV_TARGET, ids, rows, &to->rows))
             return false;
         to->tokens = to->rows;
         to->tokens.length = g->length;
-        to->text = c->model->target ? attn_words_join(to->tokens.tokens, g->length, arena) : NULL;
+        to->text =
+            c->pass.model->target ? attn_words_join(to->tokens.tokens, g->length, arena) : NULL;
     }
-    if (ids && (to->text || !c->model->target))
+    if (ids && (to->text || !c->pass.model->target))
         return true;
-    srv_problem(c->req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
+    srv_problem(c->pass.req, SRV_MEMORY_BUDGET, NULL, "no memory for the tokens is left");
     return false;
 }
 
 static bool compute(call *c) {
-    srv_request *req = c->req;
+    srv_request *req = c->pass.req;
     const size_t B = c->source.count;
     attn_generate_options options = attn_generate_defaults();
     attn_error err = {0};
@@ -173,8 +175,9 @@ static bool compute(call *c) {
     options.want_weights = c->body.returns || srv_draws(req) || srv_plain(req);
     attn_status status =
         c->out && c->made
-            ? attn_model_generate(c->model->model, source, lengths, B, c->source.longest, &options,
-                                  req->arena, srv_request_pool(req), &req->control, c->out, &err)
+            ? attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest,
+                                  &options, req->arena, srv_request_pool(req), &req->control,
+                                  c->out, &err)
             : attn_fail(&err, ATTN_ENOMEM, "", "no memory for the generated sequences");
     if (status)
         srv_problem_error(req, &err);
@@ -203,7 +206,7 @@ static bool look(const call *c, size_t b, srv_looked *out) {
                            .batch = b,
                            .row_names = rows->tokens,
                            .col_names = cols->tokens};
-    return srv_models_look(c->req, &what, &c->body.heatmap, out);
+    return srv_models_look(c->pass.req, &what, &c->body.heatmap, out);
 }
 
 /* false: a problem is set. */
@@ -249,7 +252,7 @@ static bool put_sequence(srv_json *j, const call *c, size_t b) {
 
 static void answer_json(const call *c) {
     srv_json j;
-    srv_json_begin(&j, c->req);
+    srv_json_begin(&j, c->pass.req);
     j.decimals = (int)c->body.decimals;
     srv_json_object(&j);
     srv_json_key(&j, "sequences");
@@ -264,7 +267,7 @@ static void answer_json(const call *c) {
 }
 
 static void answer_text(const call *c) {
-    attn_text t = srv_plain_begin(c->req);
+    attn_text t = srv_plain_begin(c->pass.req);
     for (size_t b = 0; b < c->source.count; b++) {
         const srv_sequence *tokens = &c->made[b].tokens;
         srv_looked maps;
@@ -280,7 +283,7 @@ static void answer_text(const call *c) {
         srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
     }
     srv_warnings_text(&t, &c->warnings);
-    srv_plain_end(c->req, &t);
+    srv_plain_end(c->pass.req, &t);
 }
 
 static void answer_picture(const call *c) {
@@ -292,50 +295,60 @@ static void answer_picture(const call *c) {
                                  .labels = &maps.labels,
                                  .figure = &c->body.figure,
                                  .decimals = (int)c->body.decimals};
-    srv_heat_draw(c->req, &all);
+    srv_heat_draw(c->pass.req, &all);
 }
 
 static void answer(const call *c) {
-    if (srv_draws(c->req))
+    if (srv_draws(c->pass.req))
         answer_picture(c);
-    else if (srv_plain(c->req))
+    else if (srv_plain(c->pass.req))
         answer_text(c);
     else
         answer_json(c);
 }
 
-static srv_outcome run(call *c) {
-    srv_request *req = c->req;
-    const int64_t start = attn_now_ns();
-    const bool ok = decode(c) && check_picture(c);
-    req->decode_ns = attn_now_ns() - start;
-    if (!ok)
-        return req->in_place && req->reply.status == 413 ? SRV_DEFER : SRV_DONE;
+/* --- the steps --- */
+
+static call *of(srv_pass *pass) {
+    return (call *)pass;
+}
+static const call *in(const srv_pass *pass) {
+    return (const call *)pass;
+}
+
+static bool step_decode(srv_pass *pass) {
+    if (!decode(of(pass)) || !check_picture(of(pass)))
+        return false;
+    pass->dry_run = of(pass)->body.dry_run;
+    return true;
+}
+
+static srv_pass_cost step_cost(const srv_pass *pass) {
+    const call *c = in(pass);
     const double B = (double)c->source.count;
-    const srv_pass_cost cost = srv_models_search_cost(
-        c->req, c->model, B, (double)c->source.longest, B * (double)c->body.beams, (double)c->most);
-    if (c->body.dry_run)
-        return predict(c, &cost);
-    if (req->in_place && (cost.operations > SRV_MODEL_IN_PLACE || srv_draws(req)))
-        return SRV_DEFER;
-    if (!srv_models_fits(req, &cost, result_bytes(c), false) ||
-        !srv_admission_work(req, cost.bytes + result_bytes(c)))
-        return SRV_DONE;
-    const int64_t begun = attn_now_ns();
-    const bool done = compute(c);
-    const int64_t computed = attn_now_ns();
-    req->compute_ns = computed - begun;
-    if (done)
-        answer(c);
-    req->encode_ns = attn_now_ns() - computed;
-    return SRV_DONE;
+    return srv_models_search_cost(pass->req, pass->model, B, (double)c->source.longest,
+                                  B * (double)c->body.beams, (double)c->most);
+}
+
+static double step_result(const srv_pass *pass) {
+    return result_bytes(in(pass));
+}
+
+static srv_outcome step_predict(const srv_pass *pass, const srv_pass_cost *cost) {
+    return predict(in(pass), cost);
+}
+
+static bool step_compute(srv_pass *pass) {
+    return compute(of(pass));
+}
+
+static void step_answer(const srv_pass *pass) {
+    answer(in(pass));
 }
 
 srv_outcome srv_models_generate(srv_request *req) {
-    if (req->in_place && !srv_models_is_read(req, req->params[0]))
-        return SRV_DEFER;
-    call c = {.req = req, .model = srv_models_hold(req, req->params[0])};
-    const srv_outcome outcome = c.model ? run(&c) : SRV_DONE;
-    srv_models_release(req, c.model);
-    return outcome;
+    static const srv_pass_steps steps = {step_decode,  step_cost,    step_result,
+                                         step_predict, step_compute, step_answer};
+    call c = {.pass = {.req = req}};
+    return srv_models_run(&c.pass, &steps);
 }

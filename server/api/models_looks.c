@@ -20,7 +20,7 @@ static bool look(const srv_looks *c, const attn_site *site, size_t b, srv_looked
                            .col_names = cols->tokens};
     if (!in.heads.is && c->body.heads.count)
         in.heads = (srv_union){.is = SRV_U_INTS, .ints = c->body.heads};
-    return srv_models_look(c->req, &what, &in, out);
+    return srv_models_look(c->pass.req, &what, &in, out);
 }
 
 /* The weights of the chosen heads, [B, heads, L, S]; data NULL: no memory. */
@@ -28,7 +28,7 @@ static attn_tensor choose_heads(const srv_looks *c, const attn_tensor *all) {
     const size_t *d = all->dims, n = c->body.heads.count, matrix = d[2] * d[3];
     if (!n)
         return *all;
-    float *to = attn_arena_zeroed(c->req->arena, d[0] * n * matrix, sizeof *to);
+    float *to = attn_arena_zeroed(c->pass.req->arena, d[0] * n * matrix, sizeof *to);
     for (size_t i = 0; to && i < d[0] * n; i++) {
         const size_t head = (size_t)c->body.heads.values[i % n];
         memcpy(to + i * matrix, (const float *)all->data + (i / n * d[1] + head) * matrix,
@@ -98,7 +98,7 @@ static void put_omitted(srv_json *j, const srv_looks *c) {
 
 static void answer_json(const srv_looks *c) {
     srv_json j;
-    srv_json_begin(&j, c->req);
+    srv_json_begin(&j, c->pass.req);
     j.decimals = (int)c->body.decimals;
     srv_json_object(&j);
     put_sequences(&j, "source", &c->source);
@@ -121,20 +121,20 @@ static void answer_json(const srv_looks *c) {
 }
 
 static void answer_text(const srv_looks *c) {
-    attn_text t = srv_plain_begin(c->req);
+    attn_text t = srv_plain_begin(c->pass.req);
     for (size_t i = 0; i < c->out.site_count; i++)
         for (size_t b = 0; c->wanted[i] && b < c->source.count; b++) {
             srv_looked looked;
             if (!look(c, &c->out.sites[i], b, &looked))
                 return;
             attn_text_add(&t, "%s", srv_model_site_kinds[c->out.sites[i].kind]);
-            if (attn_model_configuration(c->model->model)->architecture == ATTN_TRANSFORMER)
+            if (attn_model_configuration(c->pass.model->model)->architecture == ATTN_TRANSFORMER)
                 attn_text_add(&t, ", layer %zu", c->out.sites[i].layer);
             attn_text_add(&t, "\n");
             srv_heat_text(&t, &looked.maps, &looked.labels, NULL);
         }
     srv_warnings_text(&t, &c->warnings);
-    srv_plain_end(c->req, &t);
+    srv_plain_end(c->pass.req, &t);
 }
 
 /* One site as a picture: the last one of those that were asked for, by default the last layer's
@@ -152,13 +152,13 @@ static void answer_picture(const srv_looks *c) {
                                  .labels = &looked.labels,
                                  .figure = &c->body.figure,
                                  .decimals = (int)c->body.decimals};
-    srv_heat_draw(c->req, &all);
+    srv_heat_draw(c->pass.req, &all);
 }
 
 void srv_looks_answer(const srv_looks *c) {
-    if (srv_draws(c->req))
+    if (srv_draws(c->pass.req))
         answer_picture(c);
-    else if (srv_plain(c->req))
+    else if (srv_plain(c->pass.req))
         answer_text(c);
     else
         answer_json(c);

@@ -19,8 +19,7 @@ typedef struct srv_looks_body {
 } srv_looks_body;
 
 typedef struct srv_looks {
-    srv_request *req;
-    const srv_model *model;
+    srv_pass pass;
     srv_looks_body body;
     srv_sequences source, target;
     srv_sequences read; /* the target as the decoder reads it: behind the begin */

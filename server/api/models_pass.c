@@ -148,6 +148,44 @@ srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const srv_pass_cost *
     return srv_dry_reply(req, dry);
 }
 
+/* --- the way of a request --- */
+
+static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
+    srv_request *req = pass->req;
+    const int64_t start = attn_now_ns();
+    const bool ok = steps->decode(pass);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
+        return req->in_place && req->reply.status == 413 ? SRV_DEFER : SRV_DONE;
+    const srv_pass_cost cost = steps->cost(pass);
+    if (pass->dry_run)
+        return steps->predict(pass, &cost);
+    if (req->in_place && (cost.operations > SRV_MODEL_IN_PLACE || srv_draws(req)))
+        return SRV_DEFER;
+    const double result = steps->result(pass);
+    if (!srv_models_fits(req, &cost, result, false) ||
+        !srv_admission_work(req, cost.bytes + result))
+        return SRV_DONE;
+    const int64_t begun = attn_now_ns();
+    const bool done = steps->compute(pass);
+    const int64_t computed = attn_now_ns();
+    req->compute_ns = computed - begun;
+    if (done)
+        steps->answer(pass);
+    req->encode_ns = attn_now_ns() - computed;
+    return SRV_DONE;
+}
+
+srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps) {
+    srv_request *req = pass->req;
+    if (req->in_place && !srv_models_is_read(req, req->params[0]))
+        return SRV_DEFER;
+    pass->model = srv_models_hold(req, req->params[0]);
+    const srv_outcome outcome = pass->model ? run(pass, steps) : SRV_DONE;
+    srv_models_release(req, pass->model);
+    return outcome;
+}
+
 /* --- heatmaps --- */
 
 /* Rows of the weights that are looked at. */
