@@ -10,7 +10,7 @@ typedef struct srv_router {
     const char **labels; /* the distinct templates: labels of metrics and log lines */
     size_t label_count;
     size_t *label_of; /* row -> index into labels */
-    size_t *shared;   /* row -> characters, NUL included, that begin its template as the one before */
+    size_t *shared; /* row -> characters, NUL included, that begin its template as the one before */
 } srv_router;
 
 /* `routes` ends with a row whose method is NULL and must outlive the router. false: out of memory.
