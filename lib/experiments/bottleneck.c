@@ -5,7 +5,7 @@
 #include "experiments/lesson.h"
 
 static const attn_setting settings[] = {
-    ATTN_LESSON_SETTINGS(64, 5000, 20000, 0.004, 30, 60),
+    ATTN_LESSON_SETTINGS(64, 2500, 12000, 0.004, 10000, 40, 60),
 };
 
 enum { WORDS = 1200, BUCKETS = 12, QUOTED = 6, VARIANTS = 2 };

@@ -109,6 +109,14 @@ static void put_curves(attn_text *to, const attn_figure_curves *curves) {
     attn_text_add(to, "]");
 }
 
+/* Runs go by rows: *at is the first that is not behind the cell. */
+static bool is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at) {
+    while (*at < map->hidden_count && (map->hidden[*at].row < row ||
+                                       (map->hidden[*at].row == row && map->hidden[*at].to <= col)))
+        (*at)++;
+    return *at < map->hidden_count && map->hidden[*at].row == row && map->hidden[*at].from <= col;
+}
+
 static void put_heat(attn_text *to, const attn_figure_heat *heat) {
     put_texts(to, "panels", heat->titles, heat->count);
     put_texts(to, "rows", heat->row_labels, heat->row_count);
@@ -116,11 +124,12 @@ static void put_heat(attn_text *to, const attn_figure_heat *heat) {
     attn_text_add(to, ",\"cells\":[");
     for (size_t m = 0; m < heat->count; m++) {
         const attn_heatmap *map = &heat->maps[m];
+        size_t run = 0;
         attn_text_add(to, m ? ",[" : "[");
         for (size_t r = 0; r < map->shape[0]; r++)
             for (size_t c = 0; c < map->shape[1]; c++) {
                 attn_text_add(to, c ? "," : r ? "],[" : "[");
-                put_single(to, map->max[r * map->shape[1] + c]);
+                put_single(to, is_hidden(map, r, c, &run) ? NAN : map->max[r * map->shape[1] + c]);
             }
         attn_text_add(to, "]]");
     }

@@ -193,3 +193,21 @@ void attn_lab_heatmap(attn_lab *lab, attn_picture *p, size_t panel, const char *
             map->range[1] = fmaxf(map->range[1], cell);
         }
 }
+
+void attn_lab_hide(attn_lab *lab, attn_picture *p, size_t panel, const uint8_t *seen) {
+    if (lab->status)
+        return;
+    attn_heatmap *map = (attn_heatmap *)p->heat.maps + panel;
+    const size_t cols = map->shape[1];
+    attn_hidden_run *runs = attn_lab_keep(lab, map->shape[0] * cols, sizeof *runs);
+    for (size_t r = 0; runs && r < map->shape[0]; r++)
+        for (size_t c = 0; c < cols; c++) {
+            if (seen[r * cols + c])
+                continue;
+            const size_t from = c;
+            while (c < cols && !seen[r * cols + c])
+                c++;
+            runs[map->hidden_count++] = (attn_hidden_run){r, from, c};
+        }
+    map->hidden = runs;
+}

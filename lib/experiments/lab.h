@@ -79,5 +79,7 @@ attn_picture *attn_lab_heatmaps(attn_lab *lab, const char *name, const char *tit
                                 size_t rows, size_t cols);
 void attn_lab_heatmap(attn_lab *lab, attn_picture *picture, size_t panel, const char *title,
                       const float *cells, size_t stride);
+/* Cells of a panel that a pattern hides: those that seen [rows, cols] is 0 for. */
+void attn_lab_hide(attn_lab *lab, attn_picture *picture, size_t panel, const uint8_t *seen);
 
 #endif

@@ -26,8 +26,8 @@ size_t attn_lesson_bytes(const attn_experiment *about, const double *values, siz
     const double parameters = 3 * V * width + 40 * width * width;
     /* values, gradients, two moments, the best; of a step logits, their gradients, and states */
     return (size_t)(20 * parameters + tokens * (8 * V + 400 * width) + tokens * longest * 8 * 8 +
-                    (pairs + VALIDATION) * (16 * longest + 32)) +
-           ((size_t)64 << 20);
+                    (pairs + VALIDATION) * (40 * longest + 256)) +
+           ((size_t)96 << 20);
 }
 
 static bool count_words(attn_lab *lab, attn_lesson *lesson, size_t pairs) {

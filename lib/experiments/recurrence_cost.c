@@ -152,7 +152,7 @@ static void quote(attn_lab *lab) {
 static void draw(attn_lab *lab, const double *lengths, reading (*found)[LENGTHS], size_t count) {
     static const char *const names[] = {"LSTM", "self-attention"},
                              *const titles[] = {"Time (measured), log10 of ms",
-                                                "Gradient at the first place, log10"};
+                                                "Gradient at the first place, log10 (at least -8)"};
     attn_picture *p = attn_lab_curves(lab, "curves", "An LSTM against self-attention, as measured",
                                       "log2 of the length n", NULL, 2, titles, 4);
     double *x = attn_lab_keep(lab, count, sizeof *x);

@@ -4,7 +4,7 @@
 #include "experiments/lesson.h"
 
 static const attn_setting settings[] = {
-    ATTN_LESSON_SETTINGS(64, 1500, 8000, 0.004, 12, 20),
+    ATTN_LESSON_SETTINGS(64, 1500, 8000, 0.004, 10000, 12, 20),
 };
 
 static const attn_column columns[] = {

@@ -1,13 +1,12 @@
 /* Experiment: full against local and sparse attention. What the operation costs, and what a
  * translation model loses that may look at some keys only. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "attn/attention.h"
 #include "experiments/lesson.h"
 
 static const attn_setting settings[] = {
-    ATTN_LESSON_SETTINGS(64, 1500, 8000, 0.004, 20, 40),
+    ATTN_LESSON_SETTINGS(64, 1500, 8000, 0.004, 10000, 20, 40),
     {"tokens", 4096, 16384, 64, 65536, true, "longest sequence of the operation alone"},
     {"radius", 4, 4, 1, 64, true, "of the local model, in words on either side"},
 };
@@ -154,24 +153,39 @@ static bool open_quality(attn_lab *lab, const attn_lesson *lesson, quality *q) {
     return !lab->status;
 }
 
+/* Does target word i see source word j? */
+static bool sees(const attn_model_config *config, size_t i, size_t j) {
+    const size_t far = i > j ? i - j : j - i;
+    return config->attention == ATTN_MODEL_MULTIHEAD || far <= config->radius ||
+           (config->attention == ATTN_MODEL_STRIDED && far % config->stride == 0);
+}
+
 /* Of the cross-attention over the longest sentences, as many target words as source words. */
 static double seen(const attn_lab *lab, const attn_model_config *config) {
-    const long n = (long)attn_lab_size(lab, "longest"), near = (long)config->radius,
-               stride = (long)config->stride;
+    const size_t n = attn_lab_size(lab, "longest");
     double count = 0;
-    if (config->attention == ATTN_MODEL_MULTIHEAD)
-        return 100;
-    for (long i = 0; i < n; i++)
-        for (long j = 0; j < n; j++)
-            count += labs(i - j) <= near ||
-                     (config->attention == ATTN_MODEL_STRIDED && (i - j) % stride == 0);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            count += sees(config, i, j);
     return 100 * count / (double)(n * n);
+}
+
+static void draw_look(attn_lab *lab, const attn_model_config *config, const float *look, size_t v,
+                      quality *q) {
+    const size_t T = q->specimen.T, S = q->specimen.S;
+    uint8_t *cells = attn_lab_take(lab, T * S, sizeof *cells);
+    if (!look || !cells)
+        return;
+    for (size_t i = 0; i < T * S; i++)
+        cells[i] = sees(config, i / S, i % S);
+    attn_lab_heatmap(lab, q->looks, v, variants[v].name, look, S);
+    attn_lab_hide(lab, q->looks, v, cells);
 }
 
 static void try_variant(attn_lab *lab, const attn_lesson *lesson, size_t v, quality *q) {
     attn_model_config config = attn_lesson_config(lab, lesson);
     const size_t shortest = attn_lab_size(lab, "shortest"), longest = attn_lab_size(lab, "longest"),
-                 middle = (shortest + longest) / 2;
+                 half = (shortest + longest) / 2, middle = half > 6 || half == longest ? half : 6;
     attn_model_scores below, above;
     attn_pupil pupil;
     config.attention = variants[v].attention;
@@ -189,9 +203,7 @@ static void try_variant(attn_lab *lab, const attn_lesson *lesson, size_t v, qual
         attn_lab_row(q->table, variants[v].name, seen(lab, &config), pupil.loss, q->shorter[v],
                      q->longer[v], 100 * attn_lesson_alignment(&above), pupil.words_per_second);
         attn_lab_curve(lab, q->curves, 0, variants[v].name, pupil.steps, pupil.right, pupil.count);
-        const float *look = attn_lesson_look(lab, lesson, pupil.model, &q->specimen);
-        if (look)
-            attn_lab_heatmap(lab, q->looks, v, variants[v].name, look, q->specimen.S);
+        draw_look(lab, &config, attn_lesson_look(lab, lesson, pupil.model, &q->specimen), v, q);
     }
     attn_model_free(pupil.model);
 }

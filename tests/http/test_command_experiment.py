@@ -217,8 +217,13 @@ def test_lessons_know_their_models(found):
     assert quoted["BLEU without attention"] == [35, 32, 28, 22, 16, 12] and quoted["BLEU with attention"] == [38, 37, 36, 35, 34, 33]
     for name, pictures in (("copy", 2), ("attentions", 6), ("sparse", 4)):
         looks = found(name).json["pictures"][1]
-        sums = np.array(looks["cells"][:pictures - (name != "copy")]).sum(2)
-        assert len(looks["cells"]) == pictures and np.allclose(sums, 1, atol=1e-5)
+        cells = np.array(looks["cells"][:pictures - (name != "copy")], dtype=float)  # null, NaN: hidden
+        assert len(looks["cells"]) == pictures and np.allclose(np.nansum(cells, 2), 1, atol=1e-5)
+        hidden, far = np.isnan(cells), abs(np.subtract.outer(np.arange(cells.shape[1]), np.arange(cells.shape[2])))
+        if name == "sparse":
+            assert not hidden[0].any() and (hidden[1] == (far > 4)).all() and (hidden[2] == ((far > 1) & (far % 4 != 0))).all()
+        else:
+            assert not hidden.any()
 
 
 def test_positions_have_their_parameters(found):
