@@ -108,7 +108,8 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
 }
 
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry) {
-    if (req->in_place && !srv_predictor_ready(req->app->predictor))
+    /* In place there is less room than a run would have, so "does not fit" is no answer there. */
+    if (req->in_place && (!srv_predictor_ready(req->app->predictor) || !dry->fits))
         return SRV_DEFER;
     /* This request was decoded as the run's would be. */
     double seconds = srv_predict(req->app->predictor, req->app->pool, &dry->load);

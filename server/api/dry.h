@@ -30,7 +30,8 @@ typedef struct srv_dry {
 } srv_dry;
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims);
-/* The reply; SRV_DEFER when the machine has to be measured first and this is the HTTP thread. */
+/* The reply; SRV_DEFER when this is the HTTP thread, and the machine has to be measured first or
+ * the run does not fit the little room that there is here. */
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry);
 
 #endif

@@ -35,6 +35,15 @@ def test_every_route_has_one(daemon, document, path):  # noqa: F811
     assert run == ask(daemon, ROUTES[path], path) and "dry_run" not in run
 
 
+@pytest.mark.parametrize("accept", ["application/json", "image/png", "image/svg+xml"])
+def test_what_fits_fits_on_the_http_thread(daemon, accept):
+    """More than is computed in place, and much less than the service allows; the machine has been measured."""
+    body = {"query": numbers(1, 2, 256, 16), "heatmap": {}, "return": []}
+    assert dry(daemon, body)["fits"] is True
+    answer = daemon.post("/v1/attention", body | {"dry_run": True}, headers={"Accept": accept})
+    assert answer.json()["dry_run"]["fits"] is True and daemon.post("/v1/attention", body).status_code == 200
+
+
 ITEMS = ["output", "weights", "logsumexp", "scores", "present"]
 BODIES = {
     "plain": qkv(2, 4, 5, 7, 6, Ev=3, Hkv=2), "causal": qkv(2, None, 6, 6, 4) | {"is_causal": True},
