@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "layers/dense_layer.h"
 #include "models/model_private.h"
 
 enum { NAME = ATTN_PARAMETER_NAME };
@@ -64,19 +63,13 @@ static void add_last_norm(attn_model *m, model_stack *stack, const char *name) {
     attn_norm_declare(&block->norm, m->set, name, m->config.width);
 }
 
-/* Drawn so that x sqrt(D) makes numbers of about 1, the size of what positions add. */
-static void declare_embedding(attn_embedding *e, attn_model *m, const char *name, size_t rows) {
-    const double root = sqrt((double)m->config.width);
-    const attn_init init = {.kind = ATTN_INIT_NORMAL, .amount = 1 / root};
-    *e = (attn_embedding){
-        .rows = rows, .width = m->config.width, .scale = (float)root, .padding = -1};
-    attn_layers_add(m->set, name, "weight", 2, (size_t[]){rows, e->width}, init, &e->weight);
-}
-
 void attn_models_declare_transformer(attn_model *m) {
     const attn_model_config *c = &m->config;
-    declare_embedding(&m->encoder.embedding, m, "src_embedding", c->source_vocabulary);
-    declare_embedding(&m->decoder.embedding, m, "tgt_embedding", c->target_vocabulary);
+    const float scale = (float)sqrt((double)c->width);
+    attn_embedding_declare(&m->encoder.embedding, m->set, "src_embedding", c->source_vocabulary,
+                           c->width, scale, -1);
+    attn_embedding_declare(&m->decoder.embedding, m->set, "tgt_embedding", c->target_vocabulary,
+                           c->width, scale, -1);
     if (c->positions == ATTN_MODEL_LEARNED)
         attn_positions_declare(&m->positions, m->set, "pos_encoding.position_embeddings",
                                c->max_length, c->width);
