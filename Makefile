@@ -58,7 +58,7 @@ ISA_pointwise_avx512 := $(ISA_avx512) -fno-trapping-math
 FOREIGN_png = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
 
 .PHONY: all help run test deps unit fuzz check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test gallery layers format format-check install uninstall clean
+        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test gallery layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 
@@ -112,6 +112,9 @@ bench-numbers: $(BUILD)/tests/bench/bench_numbers ## nanoseconds a JSON number, 
 sweep-numbers: $(BUILD)/tests/bench/sweep_numbers ## every float32 to text and back; 200 million texts beside strtod
 	@$< all
 	@$< strtof 200 1
+
+bench-jobs: all ## requests at 50 a second beside two training jobs: how much their p99 grows
+	@tests/run bench-jobs
 
 bench-models: all ## passes and training steps of a sequence-to-sequence model beside PyTorch
 	@tests/run bench-models
