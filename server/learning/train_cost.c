@@ -5,16 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Floats that a token holds in a step, forward and back, in widths; more of them for each layer;
+/* Floats that a token holds in a step, forward and back, in widths (more of them for each layer);
  * and of scores beside the weights of a head. */
 #define TOKEN_WIDTHS 40.0
-#define LAYER_WIDTHS 24.0
 #define SCORES       4.0
-#define PASSES       2.0   /* the arena of training stays while validation has another */
+#define HEAD_BYTES   16384.0 /* of the attention operation, for a head of a sequence */
+#define PASSES       2.0     /* the arena of training stays while validation has another */
 #define PARAMETERS   10.0  /* floats for each: value, gradient, moments, best; a checkpoint read */
 #define WORD_BYTES   512.0 /* of a word in a vocabulary, as it grows and in a file */
 #define PAIR_BYTES   160.0 /* of a pair beside its words: where it begins, orders of epochs */
 #define FIXED_BYTES  (6.0 * (1 << 20))
+
+static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
+    [ATTN_SEQ2SEQ] = 2, [ATTN_TRANSFORMER] = 3};
+static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
+    [ATTN_SEQ2SEQ] = 24, [ATTN_TRANSFORMER] = 112};
 
 /* The words of a side at most, and a target's at most: those of the lexicon, or the symbols. */
 static double words(const srv_train_wishes *w, bool target) {
@@ -30,9 +35,17 @@ static double bytes_of(const srv_train_wishes *w, double parameters, double tabl
     const double D = (double)w->width, longest = longest_target(w);
     const double pair = (double)w->longest + longest;
     const double tokens = (double)w->batch_tokens > pair ? (double)w->batch_tokens : pair;
-    const double widths = TOKEN_WIDTHS + LAYER_WIDTHS * (double)w->layers;
-    const double pass = tokens * (widths * D + words(w, true) +
-                                  SCORES * (double)w->heads * longest * (double)w->layers);
+    const double widths = TOKEN_WIDTHS + layer_widths[w->architecture] * (double)w->layers;
+    /* Sequences are as many as the shortest leave room for; every attention has blocks for each. */
+    const double rows = tokens / (2 * (double)w->shortest + 1) + 1;
+    const double attentions =
+        w->attention == ATTN_MODEL_NONE
+            ? 0
+            : attentions_of[w->architecture] *
+                  (w->architecture == ATTN_TRANSFORMER ? (double)w->layers : 1);
+    const double blocks = rows * (double)w->heads * attentions * HEAD_BYTES / 4;
+    const double pass = blocks + tokens * (widths * D + words(w, true) +
+                                           SCORES * (double)w->heads * longest * (double)w->layers);
     const double data = (double)(w->pairs + w->validation) * (4 * pair + PAIR_BYTES);
     return PARAMETERS * 4 * parameters + 3 * tables + PASSES * 4 * pass + data +
            WORD_BYTES * (words(w, false) + words(w, true)) + FIXED_BYTES;

@@ -401,9 +401,10 @@ def test_there_must_be_room_for_the_model(start):
     assert job["state"] == "failed" and "models_count" in job["error"]
 
 
-    daemon = start(*PROMPT, "--jobs-bytes", "16MiB", "--memory-bytes", "256MiB", "--ops-listen", "")
+def test_jobs_wait_for_memory_and_never_take_more(start):
+    daemon = start(*PROMPT, "--jobs-bytes", "24MiB", "--memory-bytes", "256MiB", "--ops-listen", "")
     one, two = post(daemon, ENDLESS), post(daemon, ENDLESS)
-    assert one["reserved_bytes"] * 2 > 16 << 20
+    assert one["reserved_bytes"] * 2 > 24 << 20
     Events(daemon, one).until("progress")
     assert look(daemon, two)["state"] == "queued"
     assert daemon.metric("attnd_memory_reserved_bytes") >= one["reserved_bytes"]
@@ -412,6 +413,17 @@ def test_there_must_be_room_for_the_model(start):
     for job in (one, two):
         remove(daemon, job)
     eventually(lambda: daemon.metric("attnd_memory_reserved_bytes") < one["reserved_bytes"])
+
+
+@pytest.mark.parametrize("fields", [
+    {"architecture": architecture} | more for architecture in ("seq2seq", "transformer")
+    for more in ({"layers": 3}, {"attention": "local", "layers": 1}, {"heads": 16, "longest": 40, "layers": 1})
+] + [{"attention": a, "positions": p} for a, p in (("additive", "shaw"), ("concat", "relative"), ("none", "learned"))])
+def test_what_a_job_takes_is_bounded_before_it_starts(daemon, fields):
+    job = ended(daemon, post(daemon, TASK | {"pairs": 800, "width": 64, "batch_tokens": 1500, "steps": 2, "scored": 1} | fields))
+    assert delete(daemon, job) == 204
+    assert job["state"] == "done", job
+    assert job["reserved_bytes"] / 30 < job["peak_bytes"] <= 0.9 * job["reserved_bytes"]
 
 
 def test_beyond_loopback_a_key_is_needed(start):
