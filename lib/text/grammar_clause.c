@@ -1,6 +1,7 @@
 /* Predicates, clauses and whole sentences. */
 #include <string.h>
 
+#include "attn/rng.h"
 #include "text/grammar.h"
 
 enum { TRIES = 24, DEEPEST = 3 };
@@ -184,7 +185,17 @@ static void say_time(attn_sentence *s, attn_tense tense) {
     attn_dire_text(s, ",", attn_say_text(s, ","));
 }
 
+/* What people type is not always a whole sentence: some end without their full stop, some are noun
+ * phrases. That is drawn aside, so that the numbers of the others are what they would be. */
+static const double PHRASES = 0.04, OPEN = 0.16;
+static const uint64_t ASIDE = (uint64_t)1 << 40;
+
 void attn_whole_sentence(attn_sentence *s) {
+    const double form = attn_rng_uniform(s->seed, ASIDE);
+    if (form < PHRASES) {
+        attn_nouns(s, (attn_noun_wish){.kinds = "patflb"});
+        return;
+    }
     static const char *const english[] = {"and", "but", "because", "while", "when", "so"},
                              *const french[] = {"et", "mais", "parce", "pendant", "quand", "donc"};
     attn_tense tense = (attn_tense)attn_pick(s, 3);
@@ -199,5 +210,6 @@ void attn_whole_sentence(attn_sentence *s) {
             attn_dire_text(s, "que", place);
         attn_clause(s, attn_chance(s, 0.7) ? tense : (attn_tense)attn_pick(s, 3), 0);
     }
-    attn_dire_text(s, ".", attn_say_text(s, "."));
+    if (form >= OPEN)
+        attn_dire_text(s, ".", attn_say_text(s, "."));
 }
