@@ -274,6 +274,8 @@ static void inputs_back(const attn_attend *a, const attn_attend_saved *s, const 
     for (int part = 0; part < 3; part++) {
         float *into = part ? dmemory : dx;
         const size_t rows = part ? keys : queries;
+        if (!grads[part]->rank)
+            continue;
         if (a->kind == ATTN_ATTEND_MULTIHEAD) {
             const attn_linear layer = projection(a, part);
             attn_linear_backward(into, grads[part]->data, part ? s->memory : s->x, rows, &layer);
@@ -303,5 +305,41 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
         return status;
     parameters_back(layer, &g);
     inputs_back(layer, s, &g, dx, dmemory);
+    return ATTN_OK;
+}
+
+/* The weights are what attention makes of values that are the rows of an identity, one a head, so
+ * that their gradient is one of its output. */
+attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
+                                         const attn_attend *a, const attn_attend_saved *s,
+                                         attn_pass *pass, attn_error *err) {
+    const size_t H = a->heads, L = s->L, S = s->S;
+    float *identity = attn_layers_zeroed(pass, S * H, S, err);
+    float *grad = attn_layers_take(pass, s->B * L * H, S, err);
+    if (!identity || !grad)
+        return ATTN_ENOMEM;
+    for (size_t i = 0; i < S * H; i++)
+        identity[i * S + i / H] = 1;
+    for (size_t i = 0; i < s->B * H * L; i++) {
+        const size_t b = i / (H * L), h = i / L % H, row = i % L;
+        memcpy(grad + ((b * L + row) * H + h) * S, dweights + i * S, S * sizeof *grad);
+    }
+    attn_inputs in = s->in;
+    attn_attention *operation;
+    attn_results results;
+    attn_gradients g;
+    in.value = sequences(identity, 1, S, H * S);
+    in.dropout_p = 0;
+    const attn_tensor wanted = sequences(grad, s->B, L, H * S);
+    attn_status status = attn_attention_new(&in, pass->arena, &operation, err);
+    if (status ||
+        (status = attn_attention_run(operation, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, pass->pool,
+                                     pass->control, pass->arena, &results, err)) ||
+        (status = attn_attention_backward(operation, &results, &wanted, pass->pool, pass->control,
+                                          pass->arena, &g, err)))
+        return status;
+    g.value.rank = 0; /* the identity is not learned */
+    parameters_back(a, &g);
+    inputs_back(a, s, &g, dx, dmemory);
     return ATTN_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attn/positions.h"
+#include "layers/dense_layer.h"
 #include "models/model_private.h"
 
 static void (*const declare[])(attn_model *) = {
@@ -163,6 +164,33 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
     return ATTN_OK;
 }
 
+/* Gradients that losses of their own ask of the last attention across. Rows of padding have no
+ * alignment, and no part in the similarity. */
+static attn_status ask_weights(model_walk *w, const attn_batch *batch,
+                               const attn_step_options *options, attn_error *err) {
+    const model_stack *stack = &w->model->decoder;
+    size_t i = stack->count;
+    while (i && stack->blocks[i - 1].operation != &attn_models_cross)
+        i--;
+    if (!i)
+        return ATTN_OK;
+    const attn_attend_saved *s = &w->decoder.traces[i - 1].attend;
+    const float *weights = s->results.weights.data;
+    const size_t B = s->B, H = stack->blocks[i - 1].attend.heads, L = s->L, S = s->S;
+    int64_t *rows = attn_arena_zeroed(w->pass.arena, B, sizeof *rows);
+    float *dweights = attn_layers_zeroed(&w->pass, B * H * L, S, err);
+    if (!rows || !dweights)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory for the gradients of the weights");
+    for (size_t at = 0; at < B * L; at++)
+        rows[at / L] += batch->expected[at] != w->model->config.pad;
+    if (options->guidance > 0 && batch->alignment)
+        attn_alignment_loss(dweights, weights, batch->alignment, B, H, L, S, options->guidance);
+    if (options->diversity > 0)
+        attn_similarity_loss(dweights, weights, rows, B, H, L, S, options->diversity);
+    w->decoder.traces[i - 1].dweights = dweights;
+    return ATTN_OK;
+}
+
 attn_status attn_model_step(attn_model *model, const attn_batch *batch,
                             const attn_step_options *options, attn_arena *arena, attn_pool *pool,
                             const attn_control *control, attn_cross_entropy_loss *loss,
@@ -177,7 +205,9 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
     if (!status)
         status =
             attn_models_check_target(model, batch->expected, batch->B, batch->T, "expected", err);
-    if (status || (status = walk_forward(&w, batch, false, err)))
+    const bool asks = options->guidance > 0 || options->diversity > 0;
+    if (status || (status = walk_forward(&w, batch, asks, err)) ||
+        (asks && (status = ask_weights(&w, batch, options, err))))
         return status;
     const attn_cross_entropy_loss found =
         attn_cross_entropy(w.logits, w.logits, batch->expected, batch->B * batch->T,

@@ -63,6 +63,7 @@ typedef struct model_trace {
     float *active; /* of feed-forward: behind activation and dropout */
     attn_lstm_saved lstm;
     attn_attend_saved attend;
+    const float *dweights; /* what losses of their own ask of its weights; NULL: nothing */
 } model_trace;
 
 /* What a search keeps of a block of the decoder from one token to the next, rows at a time. */

@@ -140,7 +140,12 @@ static attn_status cross_forward(float *out, const float *x, model_walk *w, mode
 
 static attn_status cross_backward(float *dx, const float *dout, model_walk *w, model_half *half,
                                   const model_block *block, model_trace *t, attn_error *err) {
-    return attn_attend_backward(dx, half->dmemory, dout, &block->attend, &t->attend, &w->pass, err);
+    const attn_status status =
+        attn_attend_backward(dx, half->dmemory, dout, &block->attend, &t->attend, &w->pass, err);
+    return status || !t->dweights
+               ? status
+               : attn_attend_weights_backward(dx, half->dmemory, t->dweights, &block->attend,
+                                              &t->attend, &w->pass, err);
 }
 
 /* x [B, n] for each beam of each source. */

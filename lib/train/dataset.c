@@ -9,12 +9,12 @@
 static attn_status walk(const attn_corpus *corpus, attn_split split, uint64_t first,
                         const attn_vocabulary *source, const attn_vocabulary *target,
                         attn_pair *pair, attn_dataset *out, attn_error *err) {
-    size_t s = 0, t = 0;
+    size_t s = 0, t = 0, links = 0;
     for (size_t i = 0; i < out->count; i++) {
         attn_status status = attn_corpus_pair(corpus, split, first + i, pair, err);
         if (status)
             return status;
-        out->source_at[i] = s, out->target_at[i] = t;
+        out->source_at[i] = s, out->target_at[i] = t, out->link_at[i] = links;
         for (size_t k = 0; k < pair->source_count; k++, s++)
             if (out->source)
                 out->source[s] =
@@ -23,8 +23,12 @@ static attn_status walk(const attn_corpus *corpus, attn_split split, uint64_t fi
             if (out->target)
                 out->target[t] =
                     attn_vocabulary_id(target, pair->target[k], strlen(pair->target[k]));
+        if (out->links)
+            memcpy(out->links + links, pair->links, pair->link_count * sizeof *out->links);
+        links += pair->link_count;
     }
     out->source_at[out->count] = s, out->target_at[out->count] = t;
+    out->link_at[out->count] = links;
     return ATTN_OK;
 }
 
@@ -38,15 +42,17 @@ attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64
     if (pair && attn_size_add(count, 1, &ends)) {
         d.source_at = attn_arena_zeroed(arena, ends, sizeof *d.source_at);
         d.target_at = attn_arena_zeroed(arena, ends, sizeof *d.target_at);
+        d.link_at = attn_arena_zeroed(arena, ends, sizeof *d.link_at);
     }
-    if (!d.source_at || !d.target_at)
+    if (!d.source_at || !d.target_at || !d.link_at)
         return attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for %zu pairs", count);
     attn_status status = walk(corpus, split, first, source, target, pair, &d, err);
     if (status)
         return status;
     d.source = attn_arena_zeroed(arena, d.source_at[count] + 1, sizeof *d.source);
     d.target = attn_arena_zeroed(arena, d.target_at[count] + 1, sizeof *d.target);
-    if (!d.source || !d.target)
+    d.links = attn_arena_zeroed(arena, d.link_at[count] + 1, sizeof *d.links);
+    if (!d.source || !d.target || !d.links)
         return attn_fail(err, ATTN_ENOMEM, "dataset", "no memory for the words of %zu pairs",
                          count);
     status = walk(corpus, split, first, source, target, pair, &d, err);
@@ -63,6 +69,19 @@ static size_t target_length(const attn_dataset *d, size_t i) {
     return d->target_at[i + 1] - d->target_at[i];
 }
 
+/* alignment [T, S] of one pair, zeros before. */
+static void share_links(const attn_link *links, size_t count, float *alignment, size_t S) {
+    for (size_t from = 0, to = 0; from < count; from = to) {
+        size_t sure = 0;
+        for (to = from; to < count && links[to].target == links[from].target; to++)
+            sure += links[to].sure;
+        for (size_t i = from; i < to; i++)
+            if (links[i].sure || !sure)
+                alignment[links[i].target * S + links[i].source] =
+                    1 / (float)(sure ? sure : to - from);
+    }
+}
+
 attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
                                attn_arena *arena, attn_batch *out, attn_error *err) {
     size_t S = 1, T = 1;
@@ -74,7 +93,8 @@ attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, 
     int32_t *target = attn_arena_zeroed(arena, n * T, sizeof *target);
     int32_t *expected = attn_arena_zeroed(arena, n * T, sizeof *expected);
     int64_t *lengths = attn_arena_zeroed(arena, n, sizeof *lengths);
-    if (!source || !target || !expected || !lengths)
+    float *alignment = attn_arena_zeroed(arena, n * T * S, sizeof *alignment);
+    if (!source || !target || !expected || !lengths || !alignment)
         return attn_fail(err, ATTN_ENOMEM, "batch", "no memory for %zu pairs", n);
     for (size_t i = 0; i < n; i++) {
         size_t s = source_length(data, indices[i]), t = target_length(data, indices[i]);
@@ -84,8 +104,10 @@ attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, 
         target[i * T] = ATTN_BEGIN;
         expected[i * T + t] = ATTN_END;
         lengths[i] = (int64_t)(s ? s : 1);
+        const size_t first = data->link_at[indices[i]], end = data->link_at[indices[i] + 1];
+        share_links(data->links + first, end - first, alignment + i * T * S, S);
     }
-    *out = (attn_batch){n, S, T, source, lengths, target, expected};
+    *out = (attn_batch){n, S, T, source, lengths, target, expected, alignment};
     return ATTN_OK;
 }
 

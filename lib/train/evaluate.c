@@ -1,31 +1,56 @@
 /* How good a model is: its loss on a dataset, its translations and alignments on a corpus. */
+#include <math.h>
 #include <string.h>
 
 #include "attn/training.h"
 
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
+/* Sums over batches, by the rows that count. */
+typedef struct sums {
+    double loss, right, similarity, rows;
+    bool has_heads; /* two at least */
+} sums;
+
+/* How alike the heads of the last attention across look. */
+static attn_status add_similarity(const attn_batch *batch, const attn_model_outputs *out,
+                                  double rows, attn_arena *arena, sums *into, attn_error *err) {
+    int64_t *counts = attn_arena_zeroed(arena, batch->B, sizeof *counts);
+    if (!counts)
+        return attn_fail(err, ATTN_ENOMEM, "evaluation", "no memory");
+    for (size_t i = 0; i < batch->B * batch->T; i++)
+        counts[i / batch->T] += batch->expected[i] != ATTN_PAD;
+    const attn_site *last = out->site_count ? &out->sites[out->site_count - 1] : NULL;
+    if (!last || last->kind != ATTN_SITE_CROSS || last->heads < 2)
+        return ATTN_OK;
+    const attn_tensor *w = &last->weights;
+    into->has_heads = true;
+    into->similarity += rows * attn_similarity_loss(NULL, w->data, counts, w->dims[0], w->dims[1],
+                                                    w->dims[2], w->dims[3], 0);
+    return ATTN_OK;
+}
+
 static attn_status add_loss(const attn_model *model, const attn_batch *batch, attn_arena *arena,
-                            attn_pool *pool, const attn_control *control, double sums[3],
+                            attn_pool *pool, const attn_control *control, sums *into,
                             attn_error *err) {
     attn_model_outputs out;
-    attn_status status = attn_model_forward(model, batch, false, arena, pool, control, &out, err);
+    attn_status status = attn_model_forward(model, batch, true, arena, pool, control, &out, err);
     if (status)
         return status;
     attn_cross_entropy_loss loss =
         attn_cross_entropy(out.logits.data, out.logits.data, batch->expected, batch->B * batch->T,
                            attn_model_configuration(model)->target_vocabulary, ATTN_PAD, 0);
-    sums[0] += loss.loss * (double)loss.rows;
-    sums[1] += (double)loss.right;
-    sums[2] += (double)loss.rows;
-    return ATTN_OK;
+    into->loss += loss.loss * (double)loss.rows;
+    into->right += (double)loss.right;
+    into->rows += (double)loss.rows;
+    return add_similarity(batch, &out, (double)loss.rows, arena, into, err);
 }
 
 attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *data,
                                    size_t batch_tokens, attn_pool *pool,
-                                   const attn_control *control, double *loss, double *right,
+                                   const attn_control *control, attn_evaluation *out,
                                    attn_error *err) {
-    double sums[3] = {0, 0, 0};
+    sums s = {0};
     attn_arena *plan = attn_arena_new(PASS_BYTES), *arena = attn_arena_new(PASS_BYTES);
     attn_epoch epoch;
     attn_status status = plan && arena ? attn_epoch_new(data, batch_tokens, 0, 0, plan, &epoch, err)
@@ -37,14 +62,14 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
         status = attn_dataset_batch(data, pairs, epoch.starts[b + 1] - epoch.starts[b], arena,
                                     &batch, err);
         if (!status)
-            status = add_loss(model, &batch, arena, pool, control, sums, err);
+            status = add_loss(model, &batch, arena, pool, control, &s, err);
     }
     attn_arena_free(arena);
     attn_arena_free(plan);
-    if (!status) {
-        *loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
-        *right = sums[2] > 0 ? sums[1] / sums[2] : 0;
-    }
+    const double rows = s.rows > 0 ? s.rows : 1;
+    if (!status)
+        *out = (attn_evaluation){s.loss / rows, s.right / rows,
+                                 s.has_heads ? s.similarity / rows : (double)NAN};
     return status;
 }
 

@@ -72,7 +72,10 @@ static attn_status step(loop *l, const size_t *pairs, size_t count, attn_arena *
     attn_batch batch;
     attn_cross_entropy_loss loss;
     attn_status status = attn_dataset_batch(l->train, pairs, count, arena, &batch, err);
-    attn_step_options options = {attn_rng_bits(attn_rng_bits(o->seed, DROPOUT), t), o->smoothing};
+    const attn_step_options options = {.seed = attn_rng_bits(attn_rng_bits(o->seed, DROPOUT), t),
+                                       .smoothing = o->smoothing,
+                                       .guidance = o->guidance,
+                                       .diversity = o->diversity};
     attn_parameters_zero_gradients(l->set);
     if (!status)
         status =
@@ -98,15 +101,16 @@ static attn_status step(loop *l, const size_t *pairs, size_t count, attn_arena *
 
 static attn_status evaluate(loop *l, attn_error *err) {
     attn_training_state *s = l->state;
-    double loss = NAN, right = NAN;
+    attn_evaluation found;
     attn_status status = attn_training_evaluate(l->model, l->validation, l->options->batch_tokens,
-                                                l->pool, l->control, &loss, &right, err);
+                                                l->pool, l->control, &found, err);
     if (status)
         return status;
-    l->now.validation_loss = loss;
-    l->now.validation_right = right;
-    if (loss < s->best_loss) {
-        s->best_loss = loss;
+    l->now.validation_loss = found.loss;
+    l->now.validation_right = found.right;
+    l->now.similarity = found.similarity;
+    if (found.loss < s->best_loss) {
+        s->best_loss = found.loss;
         s->best_step = s->step;
         s->waited = 0;
         memcpy(s->best, attn_parameters_values(l->set), s->size * sizeof *s->best);
@@ -204,7 +208,7 @@ attn_status attn_train(attn_model *model, const attn_dataset *train, const attn_
               .control = control,
               .began = attn_now_ns(),
               .first = state->step};
-    l.now.validation_loss = l.now.validation_right = NAN;
+    l.now.validation_loss = l.now.validation_right = l.now.similarity = NAN;
     if (!train->count || !validation->count)
         return attn_fail(err, ATTN_EARG, "training", "needs pairs for training and validation");
     l.arena = attn_arena_new(PASS_BYTES);

@@ -20,6 +20,8 @@ static void print_numbers(FILE *to, const attn_training_progress *now) {
     if (!isnan(now->validation_loss))
         fprintf(to, "  validation %.3f (%.1f %% right)", now->validation_loss,
                 100 * now->validation_right);
+    if (!isnan(now->similarity))
+        fprintf(to, "  heads alike %.2f", now->similarity);
     fprintf(to, "  %.0f words/s  ", now->words_per_second);
     print_time(to, now->seconds_left);
     fputs(" left", to);
@@ -46,10 +48,13 @@ static void log_line(FILE *to, const attn_training_progress *now) {
     fprintf(to,
             "{\"step\":%llu,\"epoch\":%llu,\"loss\":%.6g,\"validation_loss\":%.6g,"
             "\"validation_right\":%.6g,\"rate\":%.6g,\"gradient_norm\":%.6g,"
-            "\"words_per_second\":%.0f,\"seconds\":%.1f}\n",
+            "\"words_per_second\":%.0f,\"seconds\":%.1f",
             (unsigned long long)now->step, (unsigned long long)now->epoch, now->loss,
             now->validation_loss, now->validation_right, now->rate, now->norm,
             now->words_per_second, now->seconds);
+    if (!isnan(now->similarity))
+        fprintf(to, ",\"head_similarity\":%.4g", now->similarity);
+    fputs("}\n", to);
     fflush(to);
 }
 

@@ -53,6 +53,10 @@ const srv_field srv_train_fields[] = {
     ROW(decay, SRV_REAL, 0, 100, "Decay of the weights (AdamW)."),
     ROW(clip, SRV_REAL, 0, 1e9, "Norm of the gradients at most; 0: any."),
     ROW(smoothing, SRV_REAL, 0, 0.99, "Smoothing of labels."),
+    ROW(guidance, SRV_REAL, 0, 100,
+        "Weight of a loss that holds a head of the attention across against gold alignments."),
+    ROW(diversity, SRV_REAL, 0, 100,
+        "Weight of a loss that keeps the heads of the attention across from looking alike."),
     ROW(evaluate_every, SRV_INT, 0, 1e9, "Steps between evaluations; 0: only at the end."),
     ROW(patience, SRV_INT, 0, 1e9,
         "Stop after so many evaluations without a better loss; 0: never."),
@@ -87,6 +91,8 @@ void srv_train_defaults(srv_train_wishes *w) {
         .decay = training.adam.decay,
         .clip = training.clip,
         .smoothing = training.smoothing,
+        .guidance = training.guidance,
+        .diversity = training.diversity,
         .evaluate_every = (int64_t)training.evaluate_every,
         .checkpoint_every = (int64_t)training.checkpoint_every,
         .patience = (int64_t)training.patience,
@@ -127,6 +133,8 @@ attn_training_options srv_train_options(const srv_train_wishes *w) {
     o.steps = (uint64_t)w->steps;
     o.clip = w->clip;
     o.smoothing = w->smoothing;
+    o.guidance = w->guidance;
+    o.diversity = w->diversity;
     o.batch_tokens = (size_t)w->batch_tokens;
     o.evaluate_every = (uint64_t)w->evaluate_every;
     o.checkpoint_every = (uint64_t)w->checkpoint_every;

@@ -16,7 +16,7 @@ typedef struct srv_train_wishes {
     int64_t shortest, longest, symbols, pairs, validation, minimum; /* the corpus */
     int64_t width, heads, layers, feed_forward;                     /* the model */
     int64_t seed, steps, batch_tokens, warmup, evaluate_every, patience, checkpoint_every, scored;
-    double skew, dropout, rate, decay, clip, smoothing;
+    double skew, dropout, rate, decay, clip, smoothing, guidance, diversity;
 } srv_train_wishes;
 
 /* What decides the result comes first, what does not from the row "checkpoint_every" on. */

@@ -29,25 +29,30 @@ typedef struct model_case {
     size_t layers;
     bool read_padding;
     attn_model_architecture architecture;
-    bool norm_after;
+    bool norm_after, guided;
 } model_case;
 
 static const model_case cases[] = {
-    {"textbook", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_SEQ2SEQ, false},
-    {"reads", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 1, true, ATTN_SEQ2SEQ, false},
-    {"dot", ATTN_MODEL_DOT, ATTN_MODEL_LEARNED, 1, false, ATTN_SEQ2SEQ, false},
-    {"additive", ATTN_MODEL_ADDITIVE, ATTN_MODEL_RELATIVE, 1, false, ATTN_SEQ2SEQ, false},
-    {"general", ATTN_MODEL_GENERAL, ATTN_MODEL_SHAW, 1, false, ATTN_SEQ2SEQ, false},
-    {"concat", ATTN_MODEL_CONCAT, ATTN_MODEL_ALIBI, 1, false, ATTN_SEQ2SEQ, false},
-    {"local", ATTN_MODEL_LOCAL, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_SEQ2SEQ, false},
-    {"strided", ATTN_MODEL_STRIDED, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_SEQ2SEQ, false},
-    {"none", ATTN_MODEL_NONE, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_SEQ2SEQ, false},
-    {"before", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_TRANSFORMER, false},
-    {"after", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_LEARNED, 2, false, ATTN_TRANSFORMER, true},
-    {NULL, ATTN_MODEL_MULTIHEAD, ATTN_MODEL_RELATIVE, 2, false, ATTN_TRANSFORMER, false},
-    {NULL, ATTN_MODEL_LOCAL, ATTN_MODEL_SHAW, 1, false, ATTN_TRANSFORMER, true},
-    {NULL, ATTN_MODEL_STRIDED, ATTN_MODEL_ALIBI, 1, false, ATTN_TRANSFORMER, false},
-    {NULL, ATTN_MODEL_ADDITIVE, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_TRANSFORMER, false},
+    {"textbook", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_SEQ2SEQ, false, false},
+    {"reads", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 1, true, ATTN_SEQ2SEQ, false, false},
+    {"dot", ATTN_MODEL_DOT, ATTN_MODEL_LEARNED, 1, false, ATTN_SEQ2SEQ, false, false},
+    {"additive", ATTN_MODEL_ADDITIVE, ATTN_MODEL_RELATIVE, 1, false, ATTN_SEQ2SEQ, false, false},
+    {"general", ATTN_MODEL_GENERAL, ATTN_MODEL_SHAW, 1, false, ATTN_SEQ2SEQ, false, false},
+    {"concat", ATTN_MODEL_CONCAT, ATTN_MODEL_ALIBI, 1, false, ATTN_SEQ2SEQ, false, false},
+    {"local", ATTN_MODEL_LOCAL, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_SEQ2SEQ, false, false},
+    {"strided", ATTN_MODEL_STRIDED, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_SEQ2SEQ, false, false},
+    {"none", ATTN_MODEL_NONE, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_SEQ2SEQ, false, false},
+    {"guided", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 1, false, ATTN_SEQ2SEQ, false, true},
+    {"guided-local", ATTN_MODEL_LOCAL, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_SEQ2SEQ, false,
+     true},
+    {"guided-concat", ATTN_MODEL_CONCAT, ATTN_MODEL_LEARNED, 1, false, ATTN_SEQ2SEQ, false, true},
+    {"before", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_SINUSOIDAL, 2, false, ATTN_TRANSFORMER, false,
+     false},
+    {"after", ATTN_MODEL_MULTIHEAD, ATTN_MODEL_LEARNED, 2, false, ATTN_TRANSFORMER, true, false},
+    {NULL, ATTN_MODEL_MULTIHEAD, ATTN_MODEL_RELATIVE, 2, false, ATTN_TRANSFORMER, false, false},
+    {NULL, ATTN_MODEL_LOCAL, ATTN_MODEL_SHAW, 1, false, ATTN_TRANSFORMER, true, false},
+    {NULL, ATTN_MODEL_STRIDED, ATTN_MODEL_ALIBI, 1, false, ATTN_TRANSFORMER, false, false},
+    {NULL, ATTN_MODEL_ADDITIVE, ATTN_MODEL_NO_POSITIONS, 1, false, ATTN_TRANSFORMER, false, false},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -120,7 +125,8 @@ static attn_batch batch_of(void) {
                         .source = recorded("", "source")->data,
                         .source_lengths = recorded("", "lengths")->data,
                         .target = recorded("", "target")->data,
-                        .expected = recorded("", "expected")->data};
+                        .expected = recorded("", "expected")->data,
+                        .alignment = recorded("", "alignment")->data};
 }
 
 static const char *const files[FILES] = {"models_torch", "transformers_torch"};

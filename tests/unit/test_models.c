@@ -63,11 +63,24 @@ static void test_sites(void **state) {
     (void)state;
 }
 
+/* The losses of where the heads look, of the forward pass's weights. */
+static void looks_close(const model_case *c, const attn_model_outputs *out) {
+    const attn_tensor *w = &out->sites[out->site_count - 1].weights;
+    const int64_t rows[B] = {5, 3, 4};
+    const float *want = recorded(c->name, "/looks")->data;
+    const double aligned =
+        attn_alignment_loss(NULL, w->data, recorded("", "alignment")->data, B, w->dims[1], T, S, 0);
+    const double alike = attn_similarity_loss(NULL, w->data, rows, B, w->dims[1], T, S, 0);
+    assert_float_equal(aligned, want[0], 1e-5);
+    assert_float_equal(alike, w->dims[1] > 1 ? want[1] : 0, 1e-5);
+}
+
 static void test_torch(void **state) {
     for (size_t i = 0; i < CASES; i++) {
         const model_case *c = &cases[i];
         const attn_batch batch = batch_of();
-        const attn_step_options options = {.smoothing = 0.1};
+        const attn_step_options options = {
+            .smoothing = 0.1, .guidance = c->guided ? 0.7 : 0, .diversity = c->guided ? 0.4 : 0};
         attn_arena *arena = attn_arena_new(LIMIT);
         attn_model *model = open_model(c, 0);
         attn_model_outputs out;
@@ -78,6 +91,8 @@ static void test_torch(void **state) {
         sites_close(c, model, &out);
         if (c->name)
             close_to(c->name, "/logits", out.logits.data, B * T * TV);
+        if (c->guided)
+            looks_close(c, &out);
         if (attn_model_step(model, &batch, &options, arena, NULL, NULL, &loss, &err))
             fail_msg("%s: %s: %s", name_of(c), err.where, err.text);
         const float mean = (float)loss.loss;

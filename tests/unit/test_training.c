@@ -65,6 +65,7 @@ typedef struct kit {
     uint64_t stop_after; /* a cancel is raised after this step */
     atomic_int cancel;
     int reports;
+    double similarity; /* of the last report */
 } kit;
 
 static void open_kit(kit *k) {
@@ -90,6 +91,7 @@ static void open_kit(kit *k) {
     k->options = attn_training_defaults();
     k->options.steps = 60, k->options.evaluate_every = 20, k->options.warmup = 5;
     k->options.rate = 0.01, k->options.batch_tokens = 200, k->options.seed = 11;
+    k->options.guidance = 0.2, k->options.diversity = 0.1;
 }
 
 static void close_kit(kit *k) {
@@ -101,6 +103,7 @@ static void close_kit(kit *k) {
 static void progress(void *ctx, const attn_training_progress *now) {
     kit *k = ctx;
     k->reports++;
+    k->similarity = now->similarity;
     if (now->step == k->stop_after)
         atomic_store(&k->cancel, 1);
 }
@@ -119,18 +122,18 @@ static const float *values(kit *k) {
 static void test_the_loop_learns_and_resumes_bit_by_bit(void **state) {
     (void)state;
     kit whole, parts, copy;
-    double before, after, right;
+    attn_evaluation before, after;
     open_kit(&whole), open_kit(&parts), open_kit(&copy);
-    assert_int_equal(attn_training_evaluate(whole.model, &whole.validation, 200, NULL, NULL,
-                                            &before, &right, NULL),
-                     ATTN_OK);
+    assert_int_equal(
+        attn_training_evaluate(whole.model, &whole.validation, 200, NULL, NULL, &before, NULL),
+        ATTN_OK);
     assert_int_equal(run(&whole), ATTN_OK);
     assert_int_equal(whole.reports, 60);
     attn_training_take_best(whole.model, &whole.state);
-    assert_int_equal(attn_training_evaluate(whole.model, &whole.validation, 200, NULL, NULL, &after,
-                                            &right, NULL),
-                     ATTN_OK);
-    assert_true(after == whole.state.best_loss && after < 0.7 * before);
+    assert_int_equal(
+        attn_training_evaluate(whole.model, &whole.validation, 200, NULL, NULL, &after, NULL),
+        ATTN_OK);
+    assert_true(after.loss == whole.state.best_loss && after.loss < 0.7 * before.loss);
 
     /* stopped twice, once right after an evaluation, and carried on in another model */
     parts.stop_after = 20;
@@ -162,6 +165,63 @@ static void test_patience_ends_a_run(void **state) {
     assert_int_equal(k.state.step, 15); /* the first is the best, two more are not better */
     assert_int_equal(k.state.best_step, 5);
     close_kit(&k);
+}
+
+/* Without the loss the heads of a copying model learn to look at the same places. */
+static void test_diverse_heads(void **state) {
+    (void)state;
+    double similarity[2];
+    for (int i = 0; i < 2; i++) {
+        kit k;
+        open_kit(&k);
+        k.options.guidance = 0, k.options.diversity = i ? 0.5 : 0;
+        assert_int_equal(run(&k), ATTN_OK);
+        similarity[i] = k.similarity;
+        close_kit(&k);
+    }
+    assert_true(similarity[0] > 0 && similarity[0] <= 1);
+    assert_true(similarity[1] < 0.8 * similarity[0]);
+}
+
+/* Alignments of a batch: sure links share a row, possible ones where there is none; rows of the end
+ * and of padding are 0. */
+static void test_alignments(void **state) {
+    (void)state;
+    attn_corpus_options options = attn_corpus_defaults();
+    attn_arena *arena = attn_arena_new((size_t)1 << 30);
+    attn_vocabulary *words = attn_vocabulary_new(); /* all are unknown to it */
+    attn_corpus *corpus;
+    attn_dataset data;
+    attn_batch batch;
+    enum { PAIRS = 8 };
+    const size_t indices[PAIRS] = {7, 6, 5, 4, 3, 2, 1, 0};
+    options.longest = 12;
+    assert_int_equal(attn_corpus_new(&options, arena, &corpus, NULL), ATTN_OK);
+    attn_vocabulary_settle(words, 1, 0, NULL);
+    assert_int_equal(
+        attn_dataset_new(corpus, ATTN_TRAIN, 0, PAIRS, words, words, arena, &data, NULL), ATTN_OK);
+    assert_int_equal(attn_dataset_batch(&data, indices, PAIRS, arena, &batch, NULL), ATTN_OK);
+    attn_pair *pair = attn_arena_zeroed(arena, 1, sizeof *pair);
+    for (size_t b = 0; b < PAIRS; b++) {
+        assert_int_equal(attn_corpus_pair(corpus, ATTN_TRAIN, indices[b], pair, NULL), ATTN_OK);
+        for (size_t t = 0; t < batch.T; t++) {
+            double sure = 0, all = 0, sum = 0;
+            for (size_t i = 0; i < pair->link_count; i++)
+                if (pair->links[i].target == t)
+                    sure += pair->links[i].sure, all++;
+            const float *row = batch.alignment + (b * batch.T + t) * batch.S;
+            for (size_t i = 0; i < pair->link_count; i++)
+                if (pair->links[i].target == t) {
+                    const double want = pair->links[i].sure ? 1 / sure : sure > 0 ? 0 : 1 / all;
+                    assert_float_equal(row[pair->links[i].source], want, 1e-6);
+                }
+            for (size_t s = 0; s < batch.S; s++)
+                sum += row[s];
+            assert_float_equal(sum, all > 0, 1e-6);
+        }
+    }
+    attn_vocabulary_free(words);
+    attn_arena_free(arena);
 }
 
 static void test_an_epoch_has_every_pair_once(void **state) {
@@ -206,6 +266,8 @@ int main(void) {
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_the_loop_learns_and_resumes_bit_by_bit),
         cmocka_unit_test(test_patience_ends_a_run),
+        cmocka_unit_test(test_diverse_heads),
+        cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_an_epoch_has_every_pair_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,8 +4,9 @@
  * The grammar knows articles, demonstratives, possessives and numbers, gender and number agreement,
  * adjectives before and after the noun, plurals, negation, present, past and future, pronouns,
  * relative clauses (qui, que), adverbs, prepositional phrases, coordination, "that" clauses and
- * modal verbs; one in eight lacks its full stop, one in 25 is a noun phrase; the French has its elisions, contractions and agreement of participles. "you" is
- * "vous" of several men, "they" is "ils", "I" and "we" are men.
+ * modal verbs; one in eight lacks its full stop, one in 25 is a noun phrase; the French has its
+ * elisions, contractions and agreement of participles. "you" is "vous" of several men, "they" is
+ * "ils", "I" and "we" are men.
  *
  * Some pairs of words never meet in training: one in ten of (adjective, noun) and (verb, object),
  * chosen by a hash of the two words; of the other tasks, one in ten of (symbol, next symbol). A

@@ -233,6 +233,24 @@ attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t 
 attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
                                  const attn_attend *layer, attn_attend_saved *saved,
                                  attn_pass *pass, attn_error *err);
+/* The same from dweights [B, heads, L, S], the gradient of a loss in the weights before dropout.
+ * Not with Shaw's tables of values. */
+attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
+                                         const attn_attend *layer, const attn_attend_saved *saved,
+                                         attn_pass *pass, attn_error *err);
+
+/* ---- losses of where heads look: weights [B, H, L, S]; gradients are added to dweights, times
+ * `amount`, where it is not NULL ----
+ * Alignment (guided alignment, Chen et al. 2016; of one head, as Garg et al. 2019): mean over the
+ * rows of gold [B, L, S] that are not 0 of -sum_j gold_j log(weights_j of head 0), so that the
+ * other heads look where they like; 0 when there are none. */
+double attn_alignment_loss(float *dweights, const float *weights, const float *gold, size_t B,
+                           size_t H, size_t L, size_t S, double amount);
+/* Similarity: mean over batch, rows below `rows` [B] (NULL: all L) and pairs of heads of the cosine
+ * of their weights, 0 to 1: what a loss for diverse heads makes small. 0 for one head. A row of
+ * zeros is like none. */
+double attn_similarity_loss(float *dweights, const float *weights, const int64_t *rows, size_t B,
+                            size_t H, size_t L, size_t S, double amount);
 
 /* ---- cross entropy of logits [rows, V] against targets [rows], rows of `ignored` left out ----
  * loss = mean over the others of -sum_v t_v log softmax(logits)_v, t = (1 - s) one-hot + s / V

@@ -107,6 +107,9 @@ typedef struct attn_batch {
     const int32_t *target;         /* [B, T]: begins with config.begin; what the decoder reads */
     const int32_t *expected; /* [B, T]: target one step on, ending with config.end; rows of pad
                                 do not count. Used by attn_model_step alone. */
+    /* [B, T, S] or NULL: where each word of `expected` comes from. Rows sum to 1, or are 0 where
+     * nothing is known. Used by attn_model_step with a guidance alone. */
+    const float *alignment;
 } attn_batch;
 
 typedef enum attn_site_kind {
@@ -145,6 +148,10 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
 typedef struct attn_step_options {
     uint64_t seed;
     double smoothing; /* of labels, default 0 */
+    /* What is added to the loss, times these, default 0: of the last attention across
+     * attn_alignment_loss (for batches with an alignment) and attn_similarity_loss. Models without
+     * attention have neither. */
+    double guidance, diversity;
 } attn_step_options;
 attn_status attn_model_step(attn_model *model, const attn_batch *batch,
                             const attn_step_options *options, attn_arena *arena, attn_pool *pool,

@@ -50,6 +50,8 @@ typedef struct attn_dataset {
     size_t count;
     size_t *source_at, *target_at; /* [count + 1]: pair i is source[source_at[i] …] */
     int32_t *source, *target;      /* without begin and end */
+    size_t *link_at;               /* [count + 1] */
+    attn_link *links;              /* gold alignments of pair i: links[link_at[i]] … */
 } attn_dataset;
 
 /* Pairs first … first + count - 1 of a split, in the arena. Errors of attn_corpus_pair. */
@@ -57,7 +59,8 @@ attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64
                              size_t count, const attn_vocabulary *source,
                              const attn_vocabulary *target, attn_arena *arena, attn_dataset *out,
                              attn_error *err);
-/* The pairs `indices` [n] as one padded batch, in the arena. */
+/* The pairs `indices` [n] as one padded batch, in the arena. Its alignment shares a target word out
+ * over its sure links, or, where it has none, over the possible ones; the end has none. */
 attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
                                attn_arena *arena, attn_batch *out, attn_error *err);
 
@@ -76,15 +79,16 @@ attn_status attn_epoch_new(const attn_dataset *data, size_t tokens, uint64_t see
 typedef struct attn_training_options {
     attn_adam adam;
     attn_schedule schedule;
-    double rate;               /* 0.001 */
-    uint64_t warmup, steps;    /* 200, 3000 */
-    double clip;               /* 1: norm of all gradients at most; 0: no clipping */
-    double smoothing;          /* 0: of labels */
-    size_t batch_tokens;       /* 2048: source and target words of a batch, padding included */
-    uint64_t evaluate_every;   /* 250 steps; 0: at the end alone */
-    uint64_t checkpoint_every; /* 0: with every evaluation */
-    size_t patience;           /* stop after so many evaluations without a better loss; 0: never */
-    uint64_t seed;             /* of batches and dropout */
+    double rate;                /* 0.001 */
+    uint64_t warmup, steps;     /* 200, 3000 */
+    double clip;                /* 1: norm of all gradients at most; 0: no clipping */
+    double smoothing;           /* 0: of labels */
+    double guidance, diversity; /* 0: of attn_step_options */
+    size_t batch_tokens;        /* 2048: source and target words of a batch, padding included */
+    uint64_t evaluate_every;    /* 250 steps; 0: at the end alone */
+    uint64_t checkpoint_every;  /* 0: with every evaluation */
+    size_t patience;            /* stop after so many evaluations without a better loss; 0: never */
+    uint64_t seed;              /* of batches and dropout */
 } attn_training_options;
 attn_training_options attn_training_defaults(void);
 
@@ -109,6 +113,7 @@ typedef struct attn_training_progress {
     double loss;             /* mean of the last steps, nats a target word */
     double validation_loss;  /* of the last evaluation; NaN before it */
     double validation_right; /* share of words predicted right then */
+    double similarity;       /* attn_similarity_loss of the cross-attention then; NaN without */
     double rate, norm;       /* learning rate; norm of the gradients before clipping */
     double words_per_second, seconds, seconds_left;
     bool evaluated; /* this step ended with an evaluation */
@@ -133,10 +138,14 @@ attn_status attn_train(attn_model *model, const attn_dataset *train, const attn_
 /* Put the best values into the model; those it has, if there was no evaluation. */
 void attn_training_take_best(attn_model *model, const attn_training_state *state);
 
-/* Mean loss, and the share of words that are predicted right, over a dataset. */
+/* A model on a dataset: mean loss, the share of words that are predicted right, and how alike the
+ * heads of the cross-attention look (attn_similarity_loss; NaN with less than two heads). */
+typedef struct attn_evaluation {
+    double loss, right, similarity;
+} attn_evaluation;
 attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *data,
                                    size_t batch_tokens, attn_pool *pool,
-                                   const attn_control *control, double *loss, double *right,
+                                   const attn_control *control, attn_evaluation *out,
                                    attn_error *err);
 
 /* ---- scores of a model on sentence pairs ---- */

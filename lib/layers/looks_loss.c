@@ -1,0 +1,96 @@
+/* Losses of where heads look: against gold alignments, and against each other. */
+#include <math.h>
+
+#include "attn/layers.h"
+
+/* Below it a probability counts as this much, so that logarithms and their gradients are bounded.
+ */
+static const double LEAST = 1e-6;
+
+/* Of one row: -sum gold log weights. */
+static double row_alignment(float *dweights, const float *weights, const float *gold, size_t S,
+                            double amount) {
+    double loss = 0;
+    for (size_t j = 0; j < S; j++) {
+        const double weight = fmax(weights[j], LEAST);
+        if (!(gold[j] > 0))
+            continue;
+        loss -= gold[j] * log(weight);
+        if (dweights)
+            dweights[j] -= (float)(amount * gold[j] / weight);
+    }
+    return loss;
+}
+
+static bool is_known(const float *gold, size_t S) {
+    for (size_t j = 0; j < S; j++)
+        if (gold[j] > 0)
+            return true;
+    return false;
+}
+
+double attn_alignment_loss(float *dweights, const float *weights, const float *gold, size_t B,
+                           size_t H, size_t L, size_t S, double amount) {
+    size_t known = 0;
+    double sum = 0;
+    for (size_t i = 0; i < B * L; i++)
+        known += is_known(gold + i * S, S);
+    for (size_t i = 0; i < B * L; i++) {
+        const size_t at = (i / L * H * L + i % L) * S;
+        sum += row_alignment(dweights ? dweights + at : NULL, weights + at, gold + i * S, S,
+                             amount / (double)(known ? known : 1));
+    }
+    return known ? sum / (double)known : 0;
+}
+
+static double dot(const float *a, const float *b, size_t n) {
+    double sum = 0;
+    for (size_t j = 0; j < n; j++)
+        sum += (double)a[j] * b[j];
+    return sum;
+}
+
+/* d cos(a, b) / da = (b / |b| - cos a / |a|) / |a| */
+static void push(float *da, const float *a, const float *b, double aa, double bb, double cosine,
+                 size_t n, double amount) {
+    const double of_b = amount / sqrt(aa * bb), of_a = amount * cosine / aa;
+    for (size_t j = 0; j < n; j++)
+        da[j] += (float)(of_b * b[j] - of_a * a[j]);
+}
+
+/* The sum over all pairs of heads of one row. */
+static double row_similarity(float *dweights, const float *weights, size_t H, size_t S,
+                             size_t apart, double amount) {
+    double sum = 0;
+    for (size_t g = 1; g < H; g++)
+        for (size_t h = 0; h < g; h++) {
+            const float *a = weights + g * apart, *b = weights + h * apart;
+            const double aa = dot(a, a, S), bb = dot(b, b, S);
+            if (!(aa > 0 && bb > 0))
+                continue;
+            const double cosine = dot(a, b, S) / sqrt(aa * bb);
+            sum += cosine;
+            if (!dweights)
+                continue;
+            push(dweights + g * apart, a, b, aa, bb, cosine, S, amount);
+            push(dweights + h * apart, b, a, bb, aa, cosine, S, amount);
+        }
+    return sum;
+}
+
+double attn_similarity_loss(float *dweights, const float *weights, const int64_t *rows, size_t B,
+                            size_t H, size_t L, size_t S, double amount) {
+    double count = 0, sum = 0;
+    for (size_t b = 0; b < B; b++)
+        count += (double)(rows ? rows[b] : (int64_t)L);
+    count *= (double)(H * (H - 1) / 2);
+    if (!(count > 0))
+        return 0;
+    for (size_t b = 0; b < B; b++)
+        for (size_t i = 0; i < (rows ? (size_t)rows[b] : L); i++) {
+            const size_t at = (b * H * L + i) * S;
+            sum += row_similarity(dweights ? dweights + at : NULL, weights + at, H, S, L * S,
+                                  amount / count);
+        }
+    return sum / count;
+}
