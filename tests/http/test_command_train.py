@@ -112,9 +112,14 @@ def test_the_shipped_model_is_as_good_as_its_page_says():
     done = subprocess.run([BINARY, "score", "--model", str(model), "--count", "50", "--by-length", "--format", "json"], capture_output=True, text=True, timeout=600)
     scores = json.loads(done.stdout)
     bleu = [score["bleu"] for score in (scores["held_out"], *scores["by_length"].values())]
-    assert len(bleu) == 5 and min(bleu) > 97, bleu
+    assert len(bleu) == 5 and min(bleu) > 93 and bleu[1] - bleu[4] < 5, bleu
     for score in (scores["held_out"], *scores["by_length"].values()):
-        assert min(score["alignment_error"]["mean"], *score["alignment_error"]["heads"]) < 0.1
+        assert min(score["alignment_error"]["mean"], *score["alignment_error"]["heads"]) < 0.15
+
+
+@pytest.mark.parametrize("text, french", [("the red car", "la voiture rouge"), ("she sleeps", "elle dort"), ("The red car.", "la voiture rouge.")])
+def test_the_shipped_model_reads_what_people_type(daemon, text, french):
+    assert daemon.post("/v1/models/en-fr/generate", {"text": text}).json()["sequences"][0]["text"] == french
 
 
 def test_the_shipped_model_shows_the_crossing(daemon):
