@@ -4,7 +4,7 @@
 #include "experiments/lesson.h"
 
 static const attn_setting settings[] = {
-    ATTN_LESSON_SETTINGS(48, 3000, 10000, 0.004, 10000, 10, 20),
+    ATTN_LESSON_SETTINGS(48, 3000, 10000, 0.004, 10000, 30, 60),
     {"symbols", 20, 50, 2, 1000, true, "different symbols"},
 };
 

@@ -78,7 +78,8 @@ def test_full_queue_refuses_with_retry_after(start):
 
 
 def test_deadline_while_running_and_while_waiting(start):
-    daemon = start("--requests-running", "1", "--workers", "1", "--request-timeout-ms", "1500")
+    daemon = start("--requests-running", "1", "--workers", "1", "--request-timeout-ms", "1500",
+                   "--queue-target-ms", "60000")  # however late one comes, the queue is not standing
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         begin = time.monotonic()
         replies = list(pool.map(lambda _: requests.post(daemon.url + "/v1/attention", data=work(), timeout=PATIENCE),
