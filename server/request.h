@@ -51,7 +51,8 @@ typedef struct srv_reply {
     size_t header_count;
 } srv_reply;
 
-typedef struct srv_request {
+typedef struct srv_request srv_request;
+struct srv_request {
     srv_app *app;
     attn_arena *arena;
     const char *method;
@@ -72,9 +73,12 @@ typedef struct srv_request {
     srv_parts *parts;     /* the JSON writer puts tensors here; or NULL */
     bool only_400;        /* what is 422 elsewhere is 400 here (/v2) */
     bool in_place;        /* runs on the HTTP thread: small work only, else return SRV_DEFER */
+    /* Of a request on a request thread: its reply, a stream, is server/http's from now on, and so
+     * is the request; the arena stays with the handler, which goes on (events.h). */
+    void (*go_out)(srv_request *req);
     int64_t start_ns, queued_ns, decode_ns, compute_ns, encode_ns; /* durations but start */
     srv_reply reply;
-} srv_request;
+};
 
 /* What a handler says: the reply is in req->reply, or "too much for the HTTP thread, run me again
  * on a worker" (only when req->in_place; the reply and the arena's content are dropped). */

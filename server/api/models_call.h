@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "dry.h"
+#include "events.h"
 #include "heat_reply.h"
 #include "model_registry.h"
 #include "route_fields.h"
@@ -122,6 +123,7 @@ typedef struct srv_pass {
     srv_request *req;
     const srv_model *model; /* held */
     bool dry_run;           /* asked for, says decode */
+    bool streams;           /* the same: not for the HTTP thread */
 } srv_pass;
 
 /* What a route does in turn. false: a problem is set. */
@@ -165,5 +167,20 @@ typedef struct srv_looked {
 /* false: a problem is set. */
 bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_input *in,
                      srv_looked *out);
+
+/* The steps of a greedy search as events. */
+typedef struct srv_steps {
+    srv_events *events;
+    const srv_model *model;
+    const srv_sequence *source;
+    const srv_heat_input *heatmap; /* whose heads are shown; NULL: none are */
+    int decimals;
+    size_t index;     /* of the step to come, from 0 */
+    const char *word; /* before it */
+    bool failed;      /* stopped itself, and said why in the reply */
+} srv_steps;
+
+/* For attn_generate_options.token: says the event of one step. */
+int srv_models_step(void *steps, int32_t id, double log_probability, const float *weights);
 
 #endif

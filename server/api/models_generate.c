@@ -7,6 +7,7 @@
 #include "models_call.h"
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
+enum { EVENT = 1024 }; /* bytes of one without its attention */
 static const char *const returns[] = {"weights", "heatmap", NULL};
 
 typedef struct body {
@@ -17,7 +18,7 @@ typedef struct body {
     unsigned returns;
     srv_heat_input heatmap;
     srv_figure_input figure;
-    bool dry_run;
+    bool dry_run, stream;
 } body;
 
 /* One generated sequence: its tokens, and its rows, which the end may be one of. */
@@ -34,6 +35,7 @@ typedef struct call {
     attn_warnings warnings;
     attn_generated *out; /* [B] */
     made *made;          /* [B] */
+    srv_steps steps;     /* when it streams */
 } call;
 
 const srv_field srv_models_generate_fields[] = {
@@ -63,6 +65,11 @@ const srv_field srv_models_generate_fields[] = {
      .choices = returns,
      .doc =
          "Of the attention across: heatmap (default), weights [heads, rows, S]; [] for neither."},
+    {.name = "stream",
+     .kind = SRV_BOOL,
+     .offset = offsetof(body, stream),
+     .doc = "Answer with server-sent events while the (greedy) search of one sequence goes on: "
+            "token, a step, then done, the whole answer, or error, a problem."},
     SRV_MODEL_COMMON_ROWS(body),
     {0},
 };
@@ -96,6 +103,28 @@ static bool decode(call *c) {
     return true;
 }
 
+/* Events are asked for by the field or by Accept. */
+static bool check_stream(call *c) {
+    const body *b = &c->body;
+    const unsigned accept = c->pass.req->accept;
+    const srv_scope scope = {c->pass.req, srv_models_generate_fields, b, ""};
+    c->pass.streams = b->stream || accept == SRV_ACCEPT_EVENTS;
+    if (!c->pass.streams)
+        return true;
+    if (accept != SRV_ACCEPT_EVENTS && accept != SRV_ACCEPT_JSON)
+        return srv_refuse(&scope, SRV_VALUE, "stream",
+                          "a stream is text/event-stream, which Accept does not prefer");
+    if (b->beams > 1)
+        return srv_refuse(&scope, SRV_VALUE, "beams",
+                          "only a greedy search (1) is streamed: which tokens the best of several "
+                          "hypotheses has is known at the end, found %lld",
+                          (long long)b->beams);
+    if (c->source.count > 1)
+        return srv_refuse(&scope, SRV_VALUE, "stream", "one sequence is streamed, found %zu",
+                          c->source.count);
+    return true;
+}
+
 /* What only a model with attention, and one sequence, can answer. */
 static bool check_picture(const call *c) {
     if (!srv_draws(c->pass.req))
@@ -117,7 +146,9 @@ static double result_bytes(const call *c) {
         B * (double)srv_models_cross_heads(c->pass.model) * most * (double)c->source.longest;
     double numbers = 3 * weights; /* the rows, and a heatmap of them */
     numbers += c->body.returns & WEIGHTS ? weights : 0;
-    return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most);
+    numbers += c->pass.streams ? weights : 0; /* the events */
+    const double step = c->pass.streams ? EVENT : 0;
+    return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) + step * most;
 }
 
 static srv_outcome predict(const call *c, const srv_pass_cost *cost) {
@@ -158,12 +189,30 @@ static bool name(call *c, size_t b) {
     return false;
 }
 
+/* From here on the request is that of the events. false: a problem is set. */
+static bool begin_events(call *c, attn_generate_options *options) {
+    srv_events *events = srv_events_new(c->pass.req);
+    if (!events)
+        return false;
+    c->pass.req = srv_events_request(events);
+    c->steps = (srv_steps){.events = events,
+                           .model = c->pass.model,
+                           .source = &c->source.items[0],
+                           .heatmap = c->body.returns ? &c->body.heatmap : NULL,
+                           .decimals = (int)c->body.decimals};
+    options->token = srv_models_step;
+    options->ctx = &c->steps;
+    return true;
+}
+
 static bool compute(call *c) {
-    srv_request *req = c->pass.req;
     const size_t B = c->source.count;
     attn_generate_options options = attn_generate_defaults();
     attn_error err = {0};
     int64_t *lengths;
+    if (c->pass.streams && !begin_events(c, &options))
+        return false;
+    srv_request *req = c->pass.req;
     const int32_t *source = srv_models_pad(req, &c->source, c->source.longest, -1, &lengths);
     if (!source)
         return false;
@@ -179,7 +228,7 @@ static bool compute(call *c) {
                                   &options, req->arena, srv_request_pool(req), &req->control,
                                   c->out, &err)
             : attn_fail(&err, ATTN_ENOMEM, "", "no memory for the generated sequences");
-    if (status)
+    if (status && !c->steps.failed)
         srv_problem_error(req, &err);
     for (size_t b = 0; !status && b < B; b++)
         if (!name(c, b))
@@ -317,7 +366,7 @@ static const call *in(const srv_pass *pass) {
 }
 
 static bool step_decode(srv_pass *pass) {
-    if (!decode(of(pass)) || !check_picture(of(pass)))
+    if (!decode(of(pass)) || !check_stream(of(pass)) || !check_picture(of(pass)))
         return false;
     pass->dry_run = of(pass)->body.dry_run;
     return true;
@@ -350,5 +399,8 @@ srv_outcome srv_models_generate(srv_request *req) {
     static const srv_pass_steps steps = {step_decode,  step_cost,    step_result,
                                          step_predict, step_compute, step_answer};
     call c = {.pass = {.req = req}};
-    return srv_models_run(&c.pass, &steps);
+    const srv_outcome outcome = srv_models_run(&c.pass, &steps);
+    if (c.steps.events)
+        srv_events_end(c.steps.events);
+    return outcome;
 }

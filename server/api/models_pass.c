@@ -160,7 +160,7 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
     const srv_pass_cost cost = steps->cost(pass);
     if (pass->dry_run)
         return steps->predict(pass, &cost);
-    if (req->in_place && (cost.operations > SRV_MODEL_IN_PLACE || srv_draws(req)))
+    if (req->in_place && (pass->streams || cost.operations > SRV_MODEL_IN_PLACE || srv_draws(req)))
         return SRV_DEFER;
     const double result = steps->result(pass);
     if (!srv_models_fits(req, &cost, result, false) ||
@@ -169,10 +169,10 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
     const int64_t begun = attn_now_ns();
     const bool done = steps->compute(pass);
     const int64_t computed = attn_now_ns();
-    req->compute_ns = computed - begun;
+    pass->req->compute_ns = computed - begun; /* compute may have put another in its place */
     if (done)
         steps->answer(pass);
-    req->encode_ns = attn_now_ns() - computed;
+    pass->req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }
 

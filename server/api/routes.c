@@ -78,7 +78,7 @@ const srv_route srv_routes[] = {
      BOTH | DRAWN, "ModelAttention"},
     {"POST", "/v1/models/{id}/generate", SRV_KEYED, SRV_SMALL, srv_models_generate,
      srv_models_generate_fields, "Generate by greedy or beam search, with where the model looked",
-     BOTH | DRAWN, "ModelGeneration"},
+     BOTH | DRAWN | SRV_ACCEPT_EVENTS, "ModelGeneration"},
     {"GET", "/v1/jobs", SRV_KEYED, SRV_POOL, srv_jobs_list, NULL, "The jobs there are",
      SRV_ACCEPT_JSON, "Jobs"},
     {"POST", "/v1/jobs", SRV_ADMIN, SRV_POOL, srv_jobs_create, srv_job_fields,

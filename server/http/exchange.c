@@ -2,6 +2,7 @@
  * `enqueue` (HTTP thread -> request thread) and `come_back` (the other way). */
 #include "http/exchange.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@
 #define BRIEF_NS 200000
 
 static void run_job(srv_job *job);
+static void go_out(srv_request *req);
 
 static bool has_bad_bytes(const char *uri) {
     for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
@@ -48,19 +50,21 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
     x->target_end = uri + length;
     x->daemon = daemon;
     x->link = link;
-    x->refs = 1;
+    atomic_init(&x->refs, 1);
     x->job.run = run_job;
     x->req.app = daemon->app;
     x->req.query = x->text;
     x->req.start_ns = attn_now_ns();
     x->req.control.cancel = &x->req.cancel;
+    x->req.go_out = go_out;
     return x;
 }
 
 void srv_exchange_drop(srv_exchange *x) {
-    if (--x->refs)
+    if (atomic_fetch_sub(&x->refs, 1) > 1)
         return;
     attn_arena_free(x->req.arena);
+    attn_arena_free(x->lent);
     srv_upload_drop(x);
     free(x);
 }
@@ -113,12 +117,23 @@ static bool run_in_place(srv_exchange *x, size_t memory) {
 /* Hand-off 2: the exchange belongs to the HTTP thread again. */
 static void come_back(srv_exchange *x) {
     struct MHD_Connection *connection = x->connection;
-    srv_upload_drop(x);
+    if (!x->went_out)
+        srv_upload_drop(x);
     pthread_mutex_lock(&x->daemon->lock);
     x->link->suspended = NULL;
     x->phase = SRV_BACK;
     pthread_mutex_unlock(&x->daemon->lock);
     MHD_resume_connection(connection);
+}
+
+/* The same while the handler goes on, which keeps what it works with: the arena and the body. */
+static void go_out(srv_request *req) {
+    srv_exchange *x = (srv_exchange *)((char *)req - offsetof(srv_exchange, req));
+    x->went_out = true;
+    x->lent = req->arena;
+    req->arena = NULL;
+    atomic_fetch_add(&x->refs, 1);
+    come_back(x);
 }
 
 void srv_exchange_give_up(srv_exchange *x, srv_code code) {
@@ -158,6 +173,11 @@ static void run_job(srv_job *job) {
         if (!x->facts.encoding || srv_coding_decode(x))
             outcome = x->match.route->run(&x->req);
         attn_pool_leave(app->pool);
+        if (x->went_out) {
+            srv_budget_leave(0);
+            srv_exchange_drop(x);
+            return;
+        }
         end_reply(x, outcome);
         blame_budget(x, refusals);
         if (atomic_load(&x->req.cancel) && !atomic_load(&x->gone) && x->req.reply.status >= 400)

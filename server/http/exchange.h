@@ -3,7 +3,8 @@
  * An exchange is made at the request line and belongs to the HTTP thread, except between suspend
  * and resume, when it belongs to the queue or to a request thread; the watcher then only touches it
  * under the daemon's lock. It has two references, "request completed" and "response freed", both
- * dropped on the HTTP thread; the last one frees it with its arena and its body. */
+ * dropped on the HTTP thread, and a third of the handler that goes on while its reply goes out; the
+ * last one frees it with its arena and its body. */
 #ifndef SRV_EXCHANGE_H
 #define SRV_EXCHANGE_H
 
@@ -113,7 +114,9 @@ struct srv_exchange {
     bool key_runs;                /* it counts among the running requests of the key */
     atomic_int gone;              /* the client left while suspended */
     const char *target_end;       /* in the library's buffer */
-    int refs;
+    attn_arena *lent; /* the request's, once its reply goes out while its handler goes on */
+    bool went_out;    /* that is so: the request thread's */
+    atomic_int refs;
     int64_t enqueued_ns;
     srv_trace trace;
     char id[136], type[96];

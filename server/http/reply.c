@@ -230,7 +230,7 @@ static struct MHD_Response *prepare(srv_exchange *x) {
     struct MHD_Response *response = make_response(x);
     if (!response)
         return NULL;
-    x->refs++;
+    atomic_fetch_add(&x->refs, 1);
     if (add_headers(x, response, tag))
         return response;
     MHD_destroy_response(response);

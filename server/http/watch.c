@@ -259,6 +259,8 @@ void srv_watch_cancel_all(srv_daemon *d) {
     for (srv_link *link = d->links; link; link = link->next)
         if (link->suspended)
             cancel(link->suspended, &taken);
+        else if (link->streaming) /* its handler may go on */
+            atomic_store(&link->streaming->req.cancel, 1);
     pthread_mutex_unlock(&d->lock);
     answer_all(&taken, SRV_DRAINING);
 }

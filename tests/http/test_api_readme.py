@@ -26,7 +26,7 @@ EXPERIMENT = next(command for command, _ in CASES if '"kind":"experiment"' in co
 
 
 def run(daemon, command):
-    """The reply to a curl line that uses -d, -H and -o only, and the file that -o names."""
+    """The reply to a curl line that uses -d, -H, -N and -o only, and the file that -o names."""
     if "$RUN" in command:  # the id that the line with "store" answered
         command = command.replace("$RUN", run(daemon, STORE)[0].json()["run"]["id"])
     if "$MODEL" in command:  # the same of the line that makes a model
@@ -47,6 +47,8 @@ def run(daemon, command):
             headers[name] = value.strip()
         elif word == "-o":
             file = words.pop(0)
+        elif word == "-N":  # show what comes as it comes
+            pass
         else:
             url = word
     assert url.startswith("localhost:8080/"), command
