@@ -1,8 +1,10 @@
 /* Commands of the program beside serving: `attnd corpus …`. Each is a table of options and a
- * function; the exit code is 0, or 2 for a wrong option, 1 for anything else. */
+ * function; the exit code is 0, or 2 for a wrong option, SRV_COMMAND_STOPPED after a signal, 1 for
+ * anything else. */
 #ifndef SRV_COMMAND_H
 #define SRV_COMMAND_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,6 +37,11 @@ int srv_options_read_fields(const srv_field *fields, void *base, const srv_optio
 
 /* Say an error of the library on stderr; returns the exit code 1. */
 int srv_command_fail(const char *command, const attn_error *err);
+
+enum { SRV_COMMAND_STOPPED = 130 };
+/* From now on the first SIGINT or SIGTERM sets the number behind the pointer, which lasts as long
+ * as the process; a second one ends the process. */
+atomic_int *srv_command_watch_stop(void);
 
 typedef int srv_command_run(int argc, char **argv); /* argv[0]: the command's name */
 

@@ -1,5 +1,4 @@
 /* `attnd experiment`: the list of experiments, or one of them run, printed and written. */
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,7 +6,7 @@
 #include "command/train_command.h"
 #include "embedded.h"
 
-enum { OPTIONS = ATTN_EXPERIMENT_SETTINGS + 8, STOPPED = 130, BAR = 24 };
+enum { OPTIONS = ATTN_EXPERIMENT_SETTINGS + 8, BAR = 24 };
 
 typedef struct wishes {
     const attn_experiment *experiment;
@@ -23,19 +22,6 @@ typedef struct show {
     int percent;
     char line[128];
 } show;
-
-static atomic_int stop_asked;
-
-static void ask_to_stop(int number) {
-    (void)number;
-    atomic_store(&stop_asked, 1);
-}
-
-static void watch_signals(void) {
-    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 static void clear(show *s) {
     if (s->drawn)
@@ -157,19 +143,18 @@ static int report(const wishes *w, const attn_findings *findings) {
 }
 
 static int run(const wishes *w, attn_arena *arena, attn_pool *pool) {
-    const attn_control control = {0, &stop_asked};
+    const attn_control control = {0, srv_command_watch_stop()};
     show shown = {.bar = isatty(STDERR_FILENO)};
     attn_experiment_hooks hooks = {
         .progress = w->quiet ? NULL : progress, .ctx = &shown, .control = &control, .pool = pool};
     srv_model_file file = {0};
     attn_findings findings;
     attn_error err;
-    watch_signals();
     attn_status status = w->experiment->wants_model ? open_model(w, &file, &hooks, &err) : ATTN_OK;
     if (!status)
         status = attn_experiment_run(w->experiment, w->values, &hooks, arena, &findings, &err);
     clear(&shown);
-    int code = status == ATTN_ECANCELED ? STOPPED
+    int code = status == ATTN_ECANCELED ? SRV_COMMAND_STOPPED
                : status                 ? srv_command_fail(w->experiment->name, &err)
                                         : report(w, &findings);
     srv_model_close(&file);

@@ -1,26 +1,8 @@
 /* `attnd train`: a corpus, its vocabularies, a model, the loop, the scores. */
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "command/train_command.h"
-
-enum { STOPPED = 130 };
-
-static atomic_int stop_asked;
-
-static void ask_to_stop(int number) {
-    (void)number;
-    atomic_store(&stop_asked, 1);
-}
-
-/* The first SIGINT or SIGTERM ends training in good order, a second one ends
- * the process. */
-static void watch_signals(void) {
-    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
 
 static attn_status prepare(srv_train_command *command, attn_error *err) {
     srv_train_run *run = &command->run;
@@ -62,10 +44,9 @@ static int print_scores(srv_train_command *command, attn_pool *pool, const attn_
  * best model. */
 static int train(srv_train_command *command, attn_pool *pool) {
     const attn_training_hooks hooks = {srv_train_show, keep, command};
-    const attn_control control = {0, &stop_asked};
+    const attn_control control = {0, srv_command_watch_stop()};
     srv_train_run *run = &command->run;
     attn_error err;
-    watch_signals();
     attn_status status = attn_train(run->file.model, &run->train, &run->validation, &run->options,
                                     &run->state, &hooks, pool, &control, &err);
     srv_train_clear(command);
@@ -76,7 +57,7 @@ static int train(srv_train_command *command, attn_pool *pool) {
     if (status) {
         fprintf(stderr, "stopped after step %llu; %s is the best so far, --resume goes on\n",
                 (unsigned long long)run->state.step, run->out);
-        return STOPPED;
+        return SRV_COMMAND_STOPPED;
     }
     attn_training_take_best(run->file.model, &run->state);
     unlink(run->checkpoint);
