@@ -89,14 +89,19 @@ static void close_to(double got, double want, double bound) {
     }
 }
 
-static void check_raw_scores(const trial *t, attn_precision p, size_t h, size_t i) {
+/* The scores of row i as the form makes them. */
+static void raw_row(const trial *t, size_t h, size_t i, float *raw) {
     attn_cells_scratch *scratch = attn_cells_scratch_new(t->a, t->arena);
     const attn_range row = {.head = h, .row = i, .rows = 1, .cols = t->S};
-    float raw[400];
     assert_non_null(scratch);
     assert_int_equal(
         attn_attention_cells(t->a, &t->out.stats, &row, ATTN_STAGE_RAW, raw, t->S, scratch, NULL),
         ATTN_OK);
+}
+
+static void check_raw_scores(const trial *t, attn_precision p, size_t h, size_t i) {
+    float raw[400];
+    raw_row(t, h, i, raw);
     for (size_t j = 0; j < t->S; j++) {
         const size_t hkv = h / (t->H / t->in.key.dims[1]);
         double sum = 0, size = 0;
@@ -186,13 +191,8 @@ static double scored(double x, attn_precision p, double *slack) {
 static void check_tanh_row(const trial *t, attn_precision p, size_t h, size_t i) {
     const attn_score *s = &t->in.score;
     const size_t hkv = h / (t->H / t->in.key.dims[1]);
-    attn_cells_scratch *scratch = attn_cells_scratch_new(t->a, t->arena);
-    const attn_range row = {.head = h, .row = i, .rows = 1, .cols = t->S};
     float raw[400];
-    assert_non_null(scratch);
-    assert_int_equal(
-        attn_attention_cells(t->a, &t->out.stats, &row, ATTN_STAGE_RAW, raw, t->S, scratch, NULL),
-        ATTN_OK);
+    raw_row(t, h, i, raw);
     for (size_t j = 0; j < t->S; j++) {
         double sum = 0, bound = 1e-6;
         for (size_t a = 0; a < s->v.dims[0]; a++) {
