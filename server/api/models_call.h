@@ -167,6 +167,9 @@ typedef struct srv_looked {
 /* false: a problem is set. */
 bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_input *in,
                      srv_looked *out);
+/* They are the answer, as a picture. */
+void srv_models_draw(srv_request *req, const srv_looked *looked, const srv_heat_input *in,
+                     const srv_figure_input *figure, int64_t decimals);
 
 /* The steps of a greedy search as events. */
 typedef struct srv_steps {

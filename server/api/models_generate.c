@@ -337,14 +337,8 @@ static void answer_text(const call *c) {
 
 static void answer_picture(const call *c) {
     srv_looked maps;
-    if (!look(c, 0, &maps))
-        return;
-    const srv_heat_answer all = {.maps = &maps.maps,
-                                 .in = &c->body.heatmap,
-                                 .labels = &maps.labels,
-                                 .figure = &c->body.figure,
-                                 .decimals = (int)c->body.decimals};
-    srv_heat_draw(c->pass.req, &all);
+    if (look(c, 0, &maps))
+        srv_models_draw(c->pass.req, &maps, &c->body.heatmap, &c->body.figure, c->body.decimals);
 }
 
 static void answer(const call *c) {

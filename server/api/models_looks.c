@@ -145,14 +145,8 @@ static void answer_picture(const srv_looks *c) {
     for (size_t i = 0; i < c->out.site_count; i++)
         if (c->wanted[i])
             site = &c->out.sites[i];
-    if (!site || !look(c, site, 0, &looked))
-        return;
-    const srv_heat_answer all = {.maps = &looked.maps,
-                                 .in = &c->body.heatmap,
-                                 .labels = &looked.labels,
-                                 .figure = &c->body.figure,
-                                 .decimals = (int)c->body.decimals};
-    srv_heat_draw(c->pass.req, &all);
+    if (site && look(c, site, 0, &looked))
+        srv_models_draw(c->pass.req, &looked, &c->body.heatmap, &c->body.figure, c->body.decimals);
 }
 
 void srv_looks_answer(const srv_looks *c) {

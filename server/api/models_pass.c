@@ -226,3 +226,13 @@ bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_inpu
         .given = 3, .query = {look->row_names, look->rows}, .key = {look->col_names, look->cols}};
     return true;
 }
+
+void srv_models_draw(srv_request *req, const srv_looked *looked, const srv_heat_input *in,
+                     const srv_figure_input *figure, int64_t decimals) {
+    const srv_heat_answer all = {.maps = &looked->maps,
+                                 .in = in,
+                                 .labels = &looked->labels,
+                                 .figure = figure,
+                                 .decimals = (int)decimals};
+    srv_heat_draw(req, &all);
+}
