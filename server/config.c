@@ -130,10 +130,7 @@ const srv_setting srv_settings[] = {
     {NULL, SRV_SET_STRING, 0, NULL, 0, 0, NULL, false, NULL},
 };
 
-static bool refuse(srv_config_error *err, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool refuse(srv_config_error *err, const char *format, ...) {
+bool srv_config_refuse(srv_config_error *err, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(err->text, sizeof err->text, format, args);
@@ -143,7 +140,7 @@ static bool refuse(srv_config_error *err, const char *format, ...) {
 }
 
 static bool out_of_memory(srv_config_error *err) {
-    refuse(err, "not enough memory to read the settings");
+    srv_config_refuse(err, "not enough memory to read the settings");
     err->memory = true;
     return false;
 }
@@ -165,9 +162,9 @@ static const char *nearest_key(const char *key) {
 
 static bool unknown_key(const char *key, const char *origin, srv_config_error *err) {
     const char *near = nearest_key(key);
-    return near ? refuse(err, "%s: unknown setting \"%.80s\", did you mean \"%s\"?", origin, key,
-                         near)
-                : refuse(err, "%s: unknown setting \"%.80s\"", origin, key);
+    return near ? srv_config_refuse(err, "%s: unknown setting \"%.80s\", did you mean \"%s\"?",
+                                    origin, key, near)
+                : srv_config_refuse(err, "%s: unknown setting \"%.80s\"", origin, key);
 }
 
 static void list_close(srv_list *list) {
@@ -234,11 +231,11 @@ static bool number_parse(const char *text, srv_setting_kind kind, double *out) {
 static bool number_set(srv_config *c, const srv_setting *row, double value, const char *origin,
                        srv_config_error *err) {
     if (value < row->min || value > row->max)
-        return refuse(err, "%s: \"%s\" must be between %.16g and %.16g, found %.16g", origin,
-                      row->key, row->min, row->max, value);
+        return srv_config_refuse(err, "%s: \"%s\" must be between %.16g and %.16g, found %.16g",
+                                 origin, row->key, row->min, row->max, value);
     if (row->kind != SRV_SET_REAL && value != floor(value))
-        return refuse(err, "%s: \"%s\" must be a whole number, found %.15g", origin, row->key,
-                      value);
+        return srv_config_refuse(err, "%s: \"%s\" must be a whole number, found %.15g", origin,
+                                 row->key, value);
     if (row->kind == SRV_SET_REAL)
         *(double *)((char *)c + row->offset) = value;
     else
@@ -270,8 +267,8 @@ static bool choice_set(srv_config *c, const srv_setting *row, const char *text, 
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s\"%s\"", i ? ", " : "",
                  row->choices[i]);
     }
-    return refuse(err, "%s: \"%s\" must be one of %s, found \"%.80s\"", origin, row->key, known,
-                  text);
+    return srv_config_refuse(err, "%s: \"%s\" must be one of %s, found \"%.80s\"", origin, row->key,
+                             known, text);
 }
 
 /* Takes the list over, also when it is refused. */
@@ -280,11 +277,12 @@ static bool list_set(srv_config *c, const srv_setting *row, srv_list *fresh, con
     srv_list *place = (srv_list *)((char *)c + row->offset);
     for (size_t i = 0; row->offset == AT(cors_origins) && i < fresh->count; i++)
         if (!srv_origin_is_possible(fresh->items[i])) {
-            refuse(err,
-                   "%s: \"%s\" must be origins as browsers send them, \"https://example.org\" or "
-                   "\"http://localhost:8000\" (lower case, no path, no final slash, no usual port, "
-                   "no \"*\"), found \"%.80s\"",
-                   origin, row->key, fresh->items[i]);
+            srv_config_refuse(
+                err,
+                "%s: \"%s\" must be origins as browsers send them, \"https://example.org\" or "
+                "\"http://localhost:8000\" (lower case, no path, no final slash, no usual port, "
+                "no \"*\"), found \"%.80s\"",
+                origin, row->key, fresh->items[i]);
             list_close(fresh);
             return false;
         }
@@ -309,8 +307,8 @@ bool srv_config_set(srv_config *c, const char *key, const char *text, const char
         return choice_set(c, row, text, origin, err);
     case SRV_SET_BOOL:
         if (strcmp(text, "true") && strcmp(text, "false"))
-            return refuse(err, "%s: \"%s\" must be true or false, found \"%.80s\"", origin, key,
-                          text);
+            return srv_config_refuse(err, "%s: \"%s\" must be true or false, found \"%.80s\"",
+                                     origin, key, text);
         *(bool *)((char *)c + row->offset) = *text == 't';
         return true;
     case SRV_SET_LIST:
@@ -320,7 +318,7 @@ bool srv_config_set(srv_config *c, const char *key, const char *text, const char
         return out_of_memory(err);
     default:
         if (!number_parse(text, row->kind, &value))
-            return refuse(
+            return srv_config_refuse(
                 err, "%s: \"%s\" must be a number%s, found \"%.80s\"", origin, key,
                 row->kind == SRV_SET_BYTES ? " of bytes, maybe with a unit (" UNITS ")" : "", text);
         return number_set(c, row, value, origin, err);
@@ -334,7 +332,7 @@ static bool json_list(srv_config *c, const srv_setting *row, const json_t *value
         const json_t *item = json_array_get(value, i);
         if (!json_is_string(item)) {
             list_close(&list);
-            return refuse(err, "%s: \"%s\" must be a list of strings", origin, row->key);
+            return srv_config_refuse(err, "%s: \"%s\" must be a list of strings", origin, row->key);
         }
         if (!list_add(&list, json_string_value(item), json_string_length(item))) {
             list_close(&list);
@@ -363,7 +361,7 @@ static bool json_member(srv_config *c, const char *key, const json_t *value, con
                            : row->kind == SRV_SET_LIST ? "a list of strings"
                            : number                    ? "a number"
                                                        : "a string";
-    return refuse(err, "%s: \"%s\" must be %s", origin, key, expected);
+    return srv_config_refuse(err, "%s: \"%s\" must be %s", origin, key, expected);
 }
 
 bool srv_config_json(srv_config *c, const char *text, size_t size, const char *origin,
@@ -376,10 +374,10 @@ bool srv_config_json(srv_config *c, const char *text, size_t size, const char *o
         return out_of_memory(err);
     srv_document_begin(&document, block, bytes);
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
-    bool ok =
-        root ? json_is_object(root) || refuse(err, "%s: the file must hold one JSON object", origin)
-             : refuse(err, "%s:%d:%d: not valid JSON: %.200s", origin, where.line, where.column,
-                      where.text);
+    bool ok = root ? json_is_object(root) ||
+                         srv_config_refuse(err, "%s: the file must hold one JSON object", origin)
+                   : srv_config_refuse(err, "%s:%d:%d: not valid JSON: %.200s", origin, where.line,
+                                       where.column, where.text);
     const char *key;
     json_t *value;
     json_object_foreach(root, key, value) {
@@ -398,7 +396,8 @@ bool srv_config_file(srv_config *c, const char *path, srv_config_error *err) {
     size_t size = 0;
     int failed = srv_read_file(path, &text, &size);
     if (failed)
-        return refuse(err, "%s: cannot read the configuration: %s", path, strerror(failed));
+        return srv_config_refuse(err, "%s: cannot read the configuration: %s", path,
+                                 strerror(failed));
     bool ok = srv_config_json(c, text, size, path, err);
     free(text);
     return ok;
@@ -473,8 +472,9 @@ static int64_t smaller(int64_t a, int64_t b) {
 
 bool srv_config_resolve(srv_config *c, srv_config_error *err) {
     if (!*c->tls_cert != !*c->tls_key)
-        return refuse(err, "\"%s\" is set and \"%s\" is not: they belong together",
-                      *c->tls_cert ? "tls_cert" : "tls_key", *c->tls_cert ? "tls_key" : "tls_cert");
+        return srv_config_refuse(err, "\"%s\" is set and \"%s\" is not: they belong together",
+                                 *c->tls_cert ? "tls_cert" : "tls_key",
+                                 *c->tls_cert ? "tls_key" : "tls_cert");
     if (!c->workers)
         c->workers = (int64_t)srv_host_processors("");
     if (!c->requests_running)
@@ -486,22 +486,26 @@ bool srv_config_resolve(srv_config *c, srv_config_error *err) {
     if (!c->max_request_bytes)
         c->max_request_bytes = c->memory_bytes / 2;
     if (c->max_request_bytes > c->memory_bytes)
-        return refuse(err, "\"max_request_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
-                      (long long)c->max_request_bytes, (long long)c->memory_bytes);
+        return srv_config_refuse(
+            err, "\"max_request_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+            (long long)c->max_request_bytes, (long long)c->memory_bytes);
     if (!c->runs_bytes)
         c->runs_bytes = c->memory_bytes / 4;
     if (!*c->runs_dir && c->runs_bytes > c->memory_bytes)
-        return refuse(err, "\"runs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
-                      (long long)c->runs_bytes, (long long)c->memory_bytes);
+        return srv_config_refuse(err,
+                                 "\"runs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+                                 (long long)c->runs_bytes, (long long)c->memory_bytes);
     if (!c->models_bytes)
         c->models_bytes = smaller(256 << 20, c->memory_bytes / 8);
     if (c->models_bytes > c->memory_bytes)
-        return refuse(err, "\"models_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
-                      (long long)c->models_bytes, (long long)c->memory_bytes);
+        return srv_config_refuse(err,
+                                 "\"models_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+                                 (long long)c->models_bytes, (long long)c->memory_bytes);
     if (!c->jobs_bytes)
         c->jobs_bytes = c->memory_bytes / 4;
     if (c->jobs_bytes > c->memory_bytes)
-        return refuse(err, "\"jobs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
-                      (long long)c->jobs_bytes, (long long)c->memory_bytes);
+        return srv_config_refuse(err,
+                                 "\"jobs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+                                 (long long)c->jobs_bytes, (long long)c->memory_bytes);
     return true;
 }

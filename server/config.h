@@ -94,6 +94,10 @@ typedef struct srv_config_error {
     bool memory; /* nothing is wrong with it, there was no memory to take it */
 } srv_config_error;
 
+/* Writes it, as one that is not about memory; returns false. */
+bool srv_config_refuse(srv_config_error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Fill with the defaults of the table; false: out of memory. */
 bool srv_config_init(srv_config *c);
 void srv_config_close(srv_config *c);

@@ -6,8 +6,6 @@
 #include <fcntl.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,32 +26,22 @@ bool srv_secret_equal(const srv_digest *a, const srv_digest *b) {
     return gnutls_memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-static bool refuse(srv_config_error *err, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool refuse(srv_config_error *err, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->text, sizeof err->text, format, args);
-    va_end(args);
-    return false;
-}
-
 /* The descriptor is judged, not the path: what is read is what was looked at. */
 static bool may_be_read(int fd, const char *setting, const char *path, srv_config_error *err) {
     struct stat info;
     if (fd < 0 || fstat(fd, &info))
-        return refuse(err, "%s: cannot read %.200s: %s", setting, path, strerror(errno));
+        return srv_config_refuse(err, "%s: cannot read %.200s: %s", setting, path, strerror(errno));
     if (!S_ISREG(info.st_mode))
-        return refuse(err, "%s: %.200s is no regular file", setting, path);
+        return srv_config_refuse(err, "%s: %.200s is no regular file", setting, path);
     if (info.st_mode & (S_IRWXO | S_IWGRP))
-        return refuse(err,
-                      "%s: %.200s has mode %04o, so that others than its owner and group can read, "
-                      "or others than its owner write it: chmod 600 or 640",
-                      setting, path, (unsigned)(info.st_mode & 07777));
+        return srv_config_refuse(
+            err,
+            "%s: %.200s has mode %04o, so that others than its owner and group can read, "
+            "or others than its owner write it: chmod 600 or 640",
+            setting, path, (unsigned)(info.st_mode & 07777));
     if (info.st_size > (off_t)SECRET_MOST)
-        return refuse(err, "%s: %.200s has %lld bytes, at most %zu are read", setting, path,
-                      (long long)info.st_size, SECRET_MOST);
+        return srv_config_refuse(err, "%s: %.200s has %lld bytes, at most %zu are read", setting,
+                                 path, (long long)info.st_size, SECRET_MOST);
     return true;
 }
 
@@ -67,13 +55,14 @@ bool srv_secret_read(const char *setting, const char *path, char **text, size_t 
         goto out;
     data = malloc(SECRET_MOST + 1);
     if (!data) {
-        refuse(err, "%s: out of memory", setting);
+        srv_config_refuse(err, "%s: out of memory", setting);
         goto out;
     }
     ssize_t got;
     while ((got = read(fd, data + used, SECRET_MOST - used)) > 0 || (got < 0 && errno == EINTR))
         used += got > 0 ? (size_t)got : 0;
-    ok = got == 0 || refuse(err, "%s: cannot read %.200s: %s", setting, path, strerror(errno));
+    ok = got == 0 ||
+         srv_config_refuse(err, "%s: cannot read %.200s: %s", setting, path, strerror(errno));
 out:
     if (fd >= 0)
         close(fd);

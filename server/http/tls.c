@@ -6,9 +6,7 @@
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -64,17 +62,6 @@ void srv_tls_free(srv_tls *tls) {
     free(tls);
 }
 
-static bool refuse(srv_config_error *err, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool refuse(srv_config_error *err, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->text, sizeof err->text, format, args);
-    va_end(args);
-    return false;
-}
-
 static gnutls_datum_t datum(const char *text, size_t size) {
     return (gnutls_datum_t){(unsigned char *)text, (unsigned)size};
 }
@@ -86,10 +73,12 @@ static bool take_chain(pair *p, const gnutls_datum_t *pem, const char *file,
     int failed = gnutls_pcert_list_import_x509_raw(p->chain, &length, pem, GNUTLS_X509_FMT_PEM,
                                                    GNUTLS_X509_CRT_LIST_SORT);
     if (failed == GNUTLS_E_SHORT_MEMORY_BUFFER)
-        return refuse(err, "tls_cert: %.200s holds more than %d certificates", file, CHAIN_MOST);
+        return srv_config_refuse(err, "tls_cert: %.200s holds more than %d certificates", file,
+                                 CHAIN_MOST);
     if (failed)
-        return refuse(err, "tls_cert: %.200s must hold a certificate and its chain in PEM: %s",
-                      file, gnutls_strerror(failed));
+        return srv_config_refuse(
+            err, "tls_cert: %.200s must hold a certificate and its chain in PEM: %s", file,
+            gnutls_strerror(failed));
     p->length = length;
     if (!gnutls_pcert_export_x509(&p->chain[0], &leaf)) {
         p->until = gnutls_x509_crt_get_expiration_time(leaf);
@@ -103,8 +92,9 @@ static bool take_key(pair *p, const gnutls_datum_t *pem, const char *file, srv_c
     if (!failed)
         failed = gnutls_privkey_import_x509_raw(p->key, pem, GNUTLS_X509_FMT_PEM, NULL, 0);
     return !failed ||
-           refuse(err, "tls_key: %.200s must hold a private key in PEM, without a password: %s",
-                  file, gnutls_strerror(failed));
+           srv_config_refuse(
+               err, "tls_key: %.200s must hold a private key in PEM, without a password: %s", file,
+               gnutls_strerror(failed));
 }
 
 /* GnuTLS tells whether they belong together when both go into credentials. */
@@ -113,12 +103,12 @@ static bool check_match(const gnutls_datum_t *cert, const gnutls_datum_t *key,
     gnutls_certificate_credentials_t both;
     int failed = gnutls_certificate_allocate_credentials(&both);
     if (failed)
-        return refuse(err, "tls_cert: %s", gnutls_strerror(failed));
+        return srv_config_refuse(err, "tls_cert: %s", gnutls_strerror(failed));
     failed = gnutls_certificate_set_x509_key_mem(both, cert, key, GNUTLS_X509_FMT_PEM);
     gnutls_certificate_free_credentials(both);
     return failed >= 0 ||
-           refuse(err, "tls_key: %.150s is not the key of the certificate in %.150s: %s", key_file,
-                  cert_file, gnutls_strerror(failed));
+           srv_config_refuse(err, "tls_key: %.150s is not the key of the certificate in %.150s: %s",
+                             key_file, cert_file, gnutls_strerror(failed));
 }
 
 /* One digest of two digests: equal exactly when both files are. */
@@ -138,14 +128,14 @@ bool srv_tls_load(srv_tls *tls, const char *cert_file, const char *key_file,
     bool ok = false;
     int failed = srv_read_file(cert_file, &cert, &cert_size);
     if (failed) {
-        refuse(err, "tls_cert: cannot read %.200s: %s", cert_file, strerror(failed));
+        srv_config_refuse(err, "tls_cert: cannot read %.200s: %s", cert_file, strerror(failed));
         goto out;
     }
     if (!srv_secret_read("tls_key", key_file, &key, &key_size, err))
         goto out;
     fresh = calloc(1, sizeof *fresh);
     if (!fresh || !digest_files(tls, cert, cert_size, key, key_size, &fresh->of)) {
-        refuse(err, "tls_cert: out of memory");
+        srv_config_refuse(err, "tls_cert: out of memory");
         goto out;
     }
     if (shown && srv_secret_equal(&shown->of, &fresh->of)) {
