@@ -120,6 +120,7 @@ bool srv_config_environment(srv_config *c, char **environment, FILE *warnings,
 bool srv_config_resolve(srv_config *c, srv_config_error *err);
 
 const srv_setting *srv_setting_find(const char *key);
+const char *srv_setting_nearest(const char *key); /* that a wrong key may mean; NULL: none */
 double srv_setting_number(const srv_config *c, const srv_setting *row); /* numbers and booleans */
 
 void srv_config_print(const srv_config *c, FILE *out); /* JSON, the form of config/attnd.json */
