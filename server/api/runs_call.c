@@ -61,10 +61,6 @@ bool srv_run_admit(srv_request *req, double cells, double bytes) {
     return false;
 }
 
-void srv_run_problem(srv_request *req, const attn_error *err) {
-    srv_problem_error(req, err);
-}
-
 void srv_run_keep(srv_request *req, const srv_run *run) {
     struct timespec now;
     attn_text t = {.arena = req->arena};
@@ -74,6 +70,22 @@ void srv_run_keep(srv_request *req, const srv_run *run) {
     if (req->reply.status != 200 && req->reply.status != 204 && req->reply.status != 304)
         return;
     srv_reply_header(req, "Cache-Control", t.failed ? "no-store" : t.data);
+}
+
+const srv_run *srv_run_begin(const srv_scope *scope, void *query, const srv_run_spot *spot) {
+    const srv_run *run = srv_run_of(scope->req);
+    if (!run || (srv_decode_query(scope->req, scope->fields, query) &&
+                 srv_run_spot_check(scope, run, spot)))
+        return run;
+    srv_run_release(scope->req, run);
+    return NULL;
+}
+
+srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered) {
+    if (answered)
+        srv_run_keep(req, run);
+    srv_run_release(req, run);
+    return SRV_DONE;
 }
 
 /* FNV-1a, 64 bits. */

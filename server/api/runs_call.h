@@ -41,10 +41,11 @@ extern const char *const srv_run_sites[];
         .name = "head", .kind = SRV_INT, .offset = offsetof(T, spot.head), .min = 0,               \
         .max = 4294967296, .doc = "Which query head; default 0."                                   \
     }
-#define SRV_RUN_ROWS_ROW(T)                                                                        \
+/* `rows` or `cols`. */
+#define SRV_RUN_RANGE_ROW(T, member, which)                                                        \
     {                                                                                              \
-        .name = "rows", .kind = SRV_INTS, .offset = offsetof(T, rows), .max = 2,                   \
-        .doc = "from:to, which queries; default all."                                              \
+        .name = #member, .kind = SRV_INTS, .offset = offsetof(T, member), .max = 2,                \
+        .doc = "from:to, which " which "; default all."                                            \
     }
 #define SRV_RUN_DECIMALS_ROW(T)                                                                    \
     {                                                                                              \
@@ -62,14 +63,22 @@ bool srv_run_range(const srv_scope *scope, const char *name, const srv_ints *lis
                    size_t *from, size_t *count);
 /* Take memory for the work, refuse too many cells. false: a problem is set. */
 bool srv_run_admit(srv_request *req, double cells, double bytes);
-/* A library error about a place in the run. */
-void srv_run_problem(srv_request *req, const attn_error *err);
+/* The run of the path, held: what the query asks is read (scope->body, which `query` is), and its
+ * spot is there. NULL: a problem is set. */
+const srv_run *srv_run_begin(const srv_scope *scope, void *query, const srv_run_spot *spot);
+/* Let it go (NULL is fine); an answer is the client's to keep. */
+srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered);
 /* What a run answers never changes while it is kept: say so. The reply must be set. */
 void srv_run_keep(srv_request *req, const srv_run *run);
 /* The same with a tag made from the run and the query, for answers that are never recoded, before
  * they are made. true: the client has it, the reply is 304. */
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
 
+/* Heatmaps of the run, whose answer takes `text` times the bytes of their own. false: a problem is
+ * set, an error of the library by `problem`. */
+bool srv_run_heatmaps(srv_request *req, const srv_run *run, const attn_heatmap_options *options,
+                      double text, void (*problem)(srv_request *, const attn_error *),
+                      attn_heatmaps *out);
 /* Exact cells of a range over the pool into dst [rows, cols] of the run's element type. */
 attn_status srv_run_cells(srv_request *req, const srv_run *run, const attn_range *range,
                           attn_stage stage, void *dst, attn_error *err);

@@ -146,27 +146,27 @@ static void answer(srv_request *req, const srv_run *run, const query *q, const a
     srv_json_end(&j);
 }
 
+/* false: a problem is set. */
+static bool explain(srv_request *req, const srv_run *run, const query *q, attn_run_cell *cell) {
+    const attn_attention_dims *d = attn_run_dims(run->run);
+    attn_error err = {0};
+    if (!srv_run_admit(req, (double)d->S,
+                       srv_run_cells_work(req, run) + 200 * (double)d->score_width))
+        return false;
+    if (!attn_run_explain(run->run, (size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->q,
+                          (size_t)q->k, req->arena, cell, &err))
+        return true;
+    srv_problem_error(req, &err);
+    return false;
+}
+
 srv_outcome srv_runs_cells(srv_request *req) {
     query q = {.decimals = -1};
     const srv_scope scope = {req, srv_run_cells_query, &q, ""};
-    const srv_run *run = srv_run_of(req);
+    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
     attn_run_cell cell;
-    attn_error err = {0};
-    if (!run)
-        return SRV_DONE;
-    const attn_attention_dims *d = attn_run_dims(run->run);
-    if (srv_decode_query(req, srv_run_cells_query, &q) &&
-        srv_run_spot_check(&scope, run, &q.spot) &&
-        srv_run_admit(req, (double)d->S,
-                      srv_run_cells_work(req, run) + 200 * (double)d->score_width)) {
-        if (attn_run_explain(run->run, (size_t)q.spot.batch, (size_t)q.spot.head, (size_t)q.q,
-                             (size_t)q.k, req->arena, &cell, &err)) {
-            srv_run_problem(req, &err);
-        } else {
-            answer(req, run, &q, &cell);
-            srv_run_keep(req, run);
-        }
-    }
-    srv_run_release(req, run);
-    return SRV_DONE;
+    const bool ok = run && explain(req, run, &q, &cell);
+    if (ok)
+        answer(req, run, &q, &cell);
+    return srv_run_end(req, run, ok);
 }

@@ -121,12 +121,9 @@ static void describe(srv_request *req, const srv_run *held) {
 
 srv_outcome srv_runs_describe(srv_request *req) {
     const srv_run *run = srv_run_of(req);
-    if (run) {
+    if (run)
         describe(req, run);
-        srv_run_keep(req, run);
-    }
-    srv_run_release(req, run);
-    return SRV_DONE;
+    return srv_run_end(req, run, run != NULL);
 }
 
 srv_outcome srv_runs_delete(srv_request *req) {

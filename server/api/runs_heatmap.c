@@ -41,53 +41,51 @@ srv_labels srv_run_labels(const attn_run *run) {
                         .key = {(const char **)cols, cols ? d->S : 0}};
 }
 
-static bool build(srv_request *req, const srv_run *run, const attn_heatmap_options *o,
-                  attn_heatmaps *maps) {
+bool srv_run_heatmaps(srv_request *req, const srv_run *run, const attn_heatmap_options *options,
+                      double text, void (*problem)(srv_request *, const attn_error *),
+                      attn_heatmaps *out) {
     const attn_attention_dims *d = attn_run_dims(run->run);
     attn_pool *pool = srv_request_pool(req);
     const size_t slots = attn_pool_slots(pool);
     attn_weight_source source;
     attn_cost cost;
     attn_error err = {0};
-    attn_status status = attn_heatmap_cost(o, d->B, d->Hq, d->L, d->S, slots, &cost, &err);
-    if (!status &&
-        !srv_run_admit(req, cost.cells,
-                       (double)cost.work_bytes + (1 + TEXT_OF_HEATMAP) * (double)cost.result_bytes +
-                           srv_run_cells_work(req, run)))
+    attn_status status = attn_heatmap_cost(options, d->B, d->Hq, d->L, d->S, slots, &cost, &err);
+    if (!status && !srv_run_admit(req, cost.cells,
+                                  (double)cost.work_bytes + (1 + text) * (double)cost.result_bytes +
+                                      srv_run_cells_work(req, run)))
         return false;
     const int64_t start = attn_now_ns();
     if (!status)
         status = attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run),
                                        slots, req->arena, &source, &err);
     if (!status)
-        status = attn_heatmap_build(&source, o, pool, &req->control, req->arena, maps, &err);
+        status = attn_heatmap_build(&source, options, pool, &req->control, req->arena, out, &err);
     req->compute_ns = attn_now_ns() - start;
     if (status)
-        srv_heat_problem(req, &err);
+        problem(req, &err);
     return !status;
 }
 
 srv_outcome srv_runs_heatmap(srv_request *req) {
     query q = {.decimals = -1};
     const srv_scope scope = {req, srv_run_heatmap_query, &q, ""};
-    const srv_run *run = srv_run_of(req);
+    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
     attn_heatmap_options o;
     attn_heatmaps maps;
     if (!run)
         return SRV_DONE;
-    const srv_labels labels = srv_run_labels(run->run);
-    if (srv_decode_query(req, srv_run_heatmap_query, &q) &&
-        srv_run_spot_check(&scope, run, &q.spot) && srv_figure_check(req, &q.figure) &&
-        srv_heat_options(req, &q.heatmap, attn_run_dims(run->run), &o) &&
-        build(req, run, &o, &maps)) {
+    const bool ok = srv_figure_check(req, &q.figure) &&
+                    srv_heat_options(req, &q.heatmap, attn_run_dims(run->run), &o) &&
+                    srv_run_heatmaps(req, run, &o, TEXT_OF_HEATMAP, srv_heat_problem, &maps);
+    if (ok) {
+        const srv_labels labels = srv_run_labels(run->run);
         const srv_heat_answer all = {.maps = &maps,
                                      .in = &q.heatmap,
                                      .labels = &labels,
                                      .figure = &q.figure,
                                      .decimals = (int)q.decimals};
         srv_heat_reply(req, &all);
-        srv_run_keep(req, run);
     }
-    srv_run_release(req, run);
-    return SRV_DONE;
+    return srv_run_end(req, run, ok);
 }

@@ -95,18 +95,13 @@ static void answer(srv_request *req, const srv_analysis *an, const query *q) {
 srv_outcome srv_runs_metrics(srv_request *req) {
     query q = {.decimals = -1, .radius = 2, .top_keys = 5};
     const srv_scope scope = {req, srv_run_metrics_query, &q, ""};
-    const srv_run *run = srv_run_of(req);
+    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
     if (!run)
         return SRV_DONE;
     const srv_labels labels = srv_run_labels(run->run);
-    if (srv_decode_query(req, srv_run_metrics_query, &q) &&
-        srv_run_spot_check(&scope, run, &q.spot)) {
-        srv_analysis an = analysis_of(req, run->run, &q, &labels);
-        if (run_analysis(&an, run)) {
-            answer(req, &an, &q);
-            srv_run_keep(req, run);
-        }
-    }
-    srv_run_release(req, run);
-    return SRV_DONE;
+    srv_analysis an = analysis_of(req, run->run, &q, &labels);
+    const bool ok = run_analysis(&an, run);
+    if (ok)
+        answer(req, &an, &q);
+    return srv_run_end(req, run, ok);
 }

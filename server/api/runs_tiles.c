@@ -119,38 +119,31 @@ static bool make(srv_request *req, const srv_run *run, const query *q, attn_run_
         status = attn_run_tile_make(run->run, &at, pool, &req->control, req->arena, tile, &err);
     req->compute_ns = attn_now_ns() - start;
     if (status)
-        srv_run_problem(req, &err);
+        srv_problem_error(req, &err);
     return !status;
 }
 
-static void answer(srv_request *req, const srv_run *run, const query *q) {
+/* false: a problem is set. */
+static bool answer(srv_request *req, const srv_run *run, const query *q) {
     attn_run_tile tile;
     if (!make(req, run, q, &tile))
-        return;
+        return false;
     if (tile.hidden) {
         srv_reply_set(req, 204, NULL, "", 0);
     } else if (!encode(req, q, &tile)) {
         srv_problem(req, SRV_TOO_LARGE, NULL, "no memory is left for the tile");
-        return;
+        return false;
     }
     describe(req, q, &tile);
     srv_run_tagged(req, run, encodings[q->encoding]);
-    srv_run_keep(req, run);
+    return true;
 }
 
 srv_outcome srv_runs_tiles(srv_request *req) {
     query q = {.encoding = U8};
     const srv_scope scope = {req, srv_run_tiles_query, &q, ""};
-    const srv_run *run = srv_run_of(req);
-    if (!run)
-        return SRV_DONE;
-    if (srv_decode_query(req, srv_run_tiles_query, &q) &&
-        srv_run_spot_check(&scope, run, &q.spot)) {
-        if (srv_run_tagged(req, run, encodings[q.encoding]))
-            srv_run_keep(req, run);
-        else
-            answer(req, run, &q);
-    }
-    srv_run_release(req, run);
-    return SRV_DONE;
+    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
+    const bool ok =
+        run && (srv_run_tagged(req, run, encodings[q.encoding]) || answer(req, run, &q));
+    return srv_run_end(req, run, ok);
 }

@@ -14,12 +14,8 @@ typedef struct query {
 
 const srv_field srv_run_top_query[] = {
     SRV_RUN_SPOT_ROWS(query),
-    SRV_RUN_ROWS_ROW(query),
-    {.name = "cols",
-     .kind = SRV_INTS,
-     .offset = offsetof(query, cols),
-     .max = 2,
-     .doc = "from:to, which keys take part; default all."},
+    SRV_RUN_RANGE_ROW(query, rows, "queries"),
+    SRV_RUN_RANGE_ROW(query, cols, "keys take part"),
     {.name = "k",
      .kind = SRV_INT,
      .offset = offsetof(query, k),
@@ -37,6 +33,7 @@ const srv_field srv_run_top_query[] = {
 };
 
 enum { DEFAULT_K = 10 };
+#define TEXT_OF_EDGES 5.0
 
 /* Columns of equal length: row, key, weight; best first within a row. */
 static void answer(srv_request *req, const query *q, const attn_heatmap *map) {
@@ -66,56 +63,36 @@ static void answer(srv_request *req, const query *q, const attn_heatmap *map) {
     srv_json_end(&j);
 }
 
-static bool find(srv_request *req, const srv_run *run, const attn_heatmap_options *o,
-                 attn_heatmaps *maps) {
+/* false: a problem is set. */
+static bool options_of(const srv_scope *scope, const query *q, const srv_run *run,
+                       attn_heatmap_options *o) {
     const attn_attention_dims *d = attn_run_dims(run->run);
-    attn_pool *pool = srv_request_pool(req);
-    const size_t slots = attn_pool_slots(pool);
-    attn_weight_source source;
-    attn_cost cost;
-    attn_error err = {0};
-    attn_status status = attn_heatmap_cost(o, d->B, d->Hq, d->L, d->S, slots, &cost, &err);
-    if (!status && !srv_run_admit(req, cost.cells,
-                                  (double)cost.work_bytes + 6 * (double)cost.result_bytes +
-                                      srv_run_cells_work(req, run)))
+    size_t rows, cols;
+    *o = attn_heatmap_defaults();
+    if (!srv_run_range(scope, "rows", &q->rows, d->L, &o->row_from, &rows) ||
+        !srv_run_range(scope, "cols", &q->cols, d->S, &o->col_from, &cols))
         return false;
-    if (!status)
-        status = attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run),
-                                       slots, req->arena, &source, &err);
-    if (!status)
-        status = attn_heatmap_build(&source, o, pool, &req->control, req->arena, maps, &err);
-    if (status)
-        srv_run_problem(req, &err);
-    return !status;
+    o->heads = ATTN_HEADS_LIST;
+    o->head_list = &q->spot.head;
+    o->batch_list = &q->spot.batch;
+    o->head_count = o->batch_count = 1;
+    o->row_to = o->row_from + rows;
+    o->col_to = o->col_from + cols;
+    o->max_cells = 1;
+    o->top_p = q->p;
+    o->top_k = q->k ? (size_t)q->k : srv_given(scope, "p") ? 0 : DEFAULT_K;
+    return true;
 }
 
 srv_outcome srv_runs_top(srv_request *req) {
     query q = {.decimals = -1};
     const srv_scope scope = {req, srv_run_top_query, &q, ""};
-    const srv_run *run = srv_run_of(req);
-    attn_heatmap_options o = attn_heatmap_defaults();
+    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
+    attn_heatmap_options o;
     attn_heatmaps maps;
-    size_t rows, cols;
-    if (!run)
-        return SRV_DONE;
-    const attn_attention_dims *d = attn_run_dims(run->run);
-    if (srv_decode_query(req, srv_run_top_query, &q) && srv_run_spot_check(&scope, run, &q.spot) &&
-        srv_run_range(&scope, "rows", &q.rows, d->L, &o.row_from, &rows) &&
-        srv_run_range(&scope, "cols", &q.cols, d->S, &o.col_from, &cols)) {
-        o.heads = ATTN_HEADS_LIST;
-        o.head_list = &q.spot.head;
-        o.batch_list = &q.spot.batch;
-        o.head_count = o.batch_count = 1;
-        o.row_to = o.row_from + rows;
-        o.col_to = o.col_from + cols;
-        o.max_cells = 1;
-        o.top_p = q.p;
-        o.top_k = q.k ? (size_t)q.k : srv_given(&scope, "p") ? 0 : DEFAULT_K;
-        if (find(req, run, &o, &maps)) {
-            answer(req, &q, &maps.items[0]);
-            srv_run_keep(req, run);
-        }
-    }
-    srv_run_release(req, run);
-    return SRV_DONE;
+    const bool ok = run && options_of(&scope, &q, run, &o) &&
+                    srv_run_heatmaps(req, run, &o, TEXT_OF_EDGES, srv_problem_error, &maps);
+    if (ok)
+        answer(req, &q, &maps.items[0]);
+    return srv_run_end(req, run, ok);
 }

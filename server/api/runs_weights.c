@@ -19,12 +19,8 @@ typedef struct query {
 
 const srv_field srv_run_weights_query[] = {
     SRV_RUN_SPOT_ROWS(query),
-    SRV_RUN_ROWS_ROW(query),
-    {.name = "cols",
-     .kind = SRV_INTS,
-     .offset = offsetof(query, cols),
-     .max = 2,
-     .doc = "from:to, which keys; default all."},
+    SRV_RUN_RANGE_ROW(query, rows, "queries"),
+    SRV_RUN_RANGE_ROW(query, cols, "keys"),
     {.name = "stage",
      .kind = SRV_ENUM,
      .offset = offsetof(query, stage),
@@ -37,7 +33,7 @@ const srv_field srv_run_weights_query[] = {
 
 const srv_field srv_run_rows_query[] = {
     SRV_RUN_SPOT_ROWS(query),
-    SRV_RUN_ROWS_ROW(query),
+    SRV_RUN_RANGE_ROW(query, rows, "queries"),
     SRV_RUN_DECIMALS_ROW(query),
     {0},
 };
@@ -45,21 +41,18 @@ const srv_field srv_run_rows_query[] = {
 /* The run, held, and what part of it is asked for. NULL: a problem is set. */
 static const srv_run *begin(srv_request *req, const srv_field *fields, query *q,
                             attn_range *range) {
-    const srv_run *run = srv_run_of(req);
     const srv_scope scope = {req, fields, q, ""};
     *q = (query){.stage = ATTN_STAGE_PROBS, .decimals = -1};
+    const srv_run *run = srv_run_begin(&scope, q, &q->spot);
     if (!run)
         return NULL;
     const attn_attention_dims *d = attn_run_dims(run->run);
-    *range = (attn_range){.cols = d->S};
-    if (srv_decode_query(req, fields, q) && srv_run_spot_check(&scope, run, &q->spot) &&
-        srv_run_range(&scope, "rows", &q->rows, d->L, &range->row, &range->rows) &&
+    *range =
+        (attn_range){.batch = (size_t)q->spot.batch, .head = (size_t)q->spot.head, .cols = d->S};
+    if (srv_run_range(&scope, "rows", &q->rows, d->L, &range->row, &range->rows) &&
         (fields == srv_run_rows_query ||
-         srv_run_range(&scope, "cols", &q->cols, d->S, &range->col, &range->cols))) {
-        range->batch = (size_t)q->spot.batch;
-        range->head = (size_t)q->spot.head;
+         srv_run_range(&scope, "cols", &q->cols, d->S, &range->col, &range->cols)))
         return run;
-    }
     srv_run_release(req, run);
     return NULL;
 }
@@ -111,12 +104,10 @@ srv_outcome srv_runs_weights(srv_request *req) {
     attn_range range;
     attn_tensor cells;
     const srv_run *run = begin(req, srv_run_weights_query, &q, &range);
-    if (run && load(req, run, &range, (attn_stage)q.stage, &cells)) {
+    const bool ok = run && load(req, run, &range, (attn_stage)q.stage, &cells);
+    if (ok)
         answer_weights(req, &q, &cells);
-        srv_run_keep(req, run);
-    }
-    srv_run_release(req, run);
-    return SRV_DONE;
+    return srv_run_end(req, run, ok);
 }
 
 /* --- whole rows, with what belongs to a row --- */
@@ -194,10 +185,8 @@ srv_outcome srv_runs_rows(srv_request *req) {
     attn_range range;
     attn_tensor cells;
     const srv_run *run = begin(req, srv_run_rows_query, &q, &range);
-    if (run && load(req, run, &range, ATTN_STAGE_PROBS, &cells)) {
+    const bool ok = run && load(req, run, &range, ATTN_STAGE_PROBS, &cells);
+    if (ok)
         answer_rows(req, run, &q, &range, &cells);
-        srv_run_keep(req, run);
-    }
-    srv_run_release(req, run);
-    return SRV_DONE;
+    return srv_run_end(req, run, ok);
 }

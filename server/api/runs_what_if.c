@@ -164,7 +164,7 @@ srv_outcome srv_runs_what_if(srv_request *req) {
             status = compute(&c, false, want, &c.before, &err);
         req->compute_ns = attn_now_ns() - start;
         if (status)
-            srv_run_problem(req, &err);
+            srv_problem_error(req, &err);
         else
             answer(&c);
     }
