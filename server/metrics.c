@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "line.h"
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const char *const methods[] = {"GET", "HEAD",   "POST",  "OPTIONS",
@@ -22,6 +24,9 @@ static const int64_t bounds[] = {100000,      250000,      1000000,    2500000, 
 static const char *const bound_texts[] = {"0.0001", "0.00025", "0.001", "0.0025", "0.01",
                                           "0.025",  "0.1",     "0.25",  "1",      "2.5",
                                           "10",     "30",      "60"};
+
+/* Bytes of a label, and of a line of a histogram with its name, label, bound and number. */
+enum { LABEL_ROOM = 128, LINE_ROOM = LABEL_ROOM + 128 };
 
 typedef struct histogram {
     atomic_uint_fast64_t buckets[COUNT(bounds) + 1]; /* each on its own; summed up when printed */
@@ -160,18 +165,22 @@ static void single(attn_text *out, const char *name, const char *type, const cha
     attn_text_add(out, "%s %.17g\n", name, value);
 }
 
-/* `label`: `route="/x"` or "". */
+/* `label`: `route="/x"` or "". Without printf, for there are a thousand of these lines and whoever
+ * asks on the main port holds the HTTP thread. */
 static void print_histogram(attn_text *out, const char *name, const char *label, histogram *h) {
+    char lines[(COUNT(bounds) + 1) * LINE_ROOM], *p = lines;
     uint64_t total = 0;
     const char *comma = *label ? "," : "", *open = *label ? "{" : "", *shut = *label ? "}" : "";
     for (size_t i = 0; i <= COUNT(bounds); i++) {
         total += atomic_load_explicit(&h->buckets[i], memory_order_relaxed);
-        attn_text_add(out, "%s_bucket{%s%sle=\"%s\"} %llu\n", name, label, comma,
-                      i < COUNT(bounds) ? bound_texts[i] : "+Inf", (unsigned long long)total);
+        p = srv_put(srv_put(srv_put(p, name), "_bucket{"), label);
+        p = srv_put(srv_put(srv_put(p, comma), "le=\""),
+                    i < COUNT(bounds) ? bound_texts[i] : "+Inf");
+        p = srv_put(srv_put_number(srv_put(p, "\"} "), total), "\n");
     }
     double sum = 1e-9 * (double)atomic_load_explicit(&h->sum_ns, memory_order_relaxed);
-    attn_text_add(out, "%s_sum%s%s%s %.9g\n%s_count%s%s%s %llu\n", name, open, label, shut, sum,
-                  name, open, label, shut, (unsigned long long)total);
+    attn_text_add(out, "%.*s%s_sum%s%s%s %.9g\n%s_count%s%s%s %llu\n", (int)(p - lines), lines,
+                  name, open, label, shut, sum, name, open, label, shut, (unsigned long long)total);
 }
 
 static void print_requests(srv_meters *meters, attn_text *out) {
@@ -183,13 +192,14 @@ static void print_requests(srv_meters *meters, attn_text *out) {
                 uint64_t n =
                     atomic_load_explicit(&meters->routes[r].requests[m][c], memory_order_relaxed);
                 char code[16] = "other";
+                if (!n)
+                    continue;
                 if (codes[c])
                     snprintf(code, sizeof code, "%d", codes[c]);
-                if (n)
-                    attn_text_add(
-                        out, "attnd_requests_total{route=\"%s\",method=\"%s\",code=\"%s\"} %llu\n",
-                        r < meters->count ? meters->names[r] : "none", methods[m], code,
-                        (unsigned long long)n);
+                attn_text_add(out,
+                              "attnd_requests_total{route=\"%s\",method=\"%s\",code=\"%s\"} %llu\n",
+                              r < meters->count ? meters->names[r] : "none", methods[m], code,
+                              (unsigned long long)n);
             }
 }
 
@@ -197,7 +207,7 @@ static void print_durations(srv_meters *meters, attn_text *out) {
     family(out, "attnd_request_duration_seconds", "histogram",
            "Time from the request line to the last byte of the reply.");
     for (size_t r = 0; r <= meters->count; r++) {
-        char label[128];
+        char label[LABEL_ROOM];
         snprintf(label, sizeof label, "route=\"%s\"",
                  r < meters->count ? meters->names[r] : "none");
         print_histogram(out, "attnd_request_duration_seconds", label, &meters->routes[r].duration);

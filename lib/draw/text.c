@@ -52,18 +52,22 @@ void attn_draw_repeat(attn_text *t, char c, size_t n) {
     t->data[t->size] = '\0';
 }
 
+/* Printed where there is room, and once more if there was not enough. */
 void attn_text_add(attn_text *t, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    if (n < 0)
-        t->failed = true;
-    else if (reserve(t, (size_t)n)) {
+    size_t need = 0;
+    while (reserve(t, need)) {
+        va_list args;
         va_start(args, format);
-        vsnprintf(t->data + t->size, (size_t)n + 1, format, args);
+        size_t left = t->room - t->size;
+        int n = vsnprintf(t->data + t->size, left, format, args);
         va_end(args);
-        t->size += (size_t)n;
+        if (n >= 0 && (size_t)n < left) {
+            t->size += (size_t)n;
+            return;
+        }
+        t->failed = n < 0;
+        t->data[t->size] = '\0';
+        need = n < 0 ? 0 : (size_t)n;
     }
 }
 
