@@ -203,41 +203,18 @@ static inline unsigned make_texts(const decimals *d, texts *t) {
     return (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(others));
 }
 
-static char *write_one(char *p, float value) {
-    if (!isfinite(value))
-        return (char *)memcpy(p, "null", 4) + 4;
-    return srv_write_f32(p, value);
+static inline __m128i load_singles(const float *values) {
+    return _mm_loadu_si128((const void *)values);
 }
 
-/* Four texts, each with its comma. */
-static inline char *put_texts(char *p, const texts *t, unsigned others, const float *values) {
-    _Alignas(32) char text[LANES][16]; /* numbers 0, 2 and then 1, 3 */
-    _Alignas(32) uint64_t size[LANES];
+static inline void store_texts(const texts *t, char text[LANES][16], uint64_t size[LANES]) {
     _mm256_store_si256((void *)text[0], _mm256_unpacklo_epi64(t->low, t->high));
     _mm256_store_si256((void *)text[2], _mm256_unpackhi_epi64(t->low, t->high));
     _mm256_store_si256((void *)size, t->size);
-    for (unsigned k = 0; k < LANES; k++) {
-        if (__builtin_expect(others >> k & 1, 0)) {
-            p = write_one(p, values[k]);
-        } else {
-            memcpy(p, text[k / 2 + k % 2 * 2], 16);
-            p += size[k];
-        }
-        *p++ = ',';
-    }
-    return p;
 }
 
-/* Each step of one group waits for the one before, so the next group is begun meanwhile. */
+#include "wire/singles_write_body.h"
+
 char *srv_write_singles_avx2(char *p, const float *values, size_t n) {
-    decimals next = decide(_mm_loadu_si128((const void *)values));
-    for (size_t i = 0; i < n; i += LANES) {
-        decimals d = next;
-        const float *ahead = i + LANES < n ? values + i + LANES : values + i;
-        next = decide(_mm_loadu_si128((const void *)ahead));
-        texts t;
-        unsigned others = make_texts(&d, &t);
-        p = put_texts(p, &t, others, values + i);
-    }
-    return p;
+    return write_list(p, values, n);
 }

@@ -200,41 +200,18 @@ static inline __mmask8 make_texts(const decimals *d, texts *t) {
     return (__mmask8)((d->unclear | ~(low | high | tiny)) & ~zero);
 }
 
-static char *write_one(char *p, float value) {
-    if (!isfinite(value))
-        return (char *)memcpy(p, "null", 4) + 4;
-    return srv_write_f32(p, value);
+static inline __m256i load_singles(const float *values) {
+    return _mm256_loadu_si256((const void *)values);
 }
 
-/* Eight texts, each with its comma. */
-static inline char *put_texts(char *p, const texts *t, __mmask8 others, const float *values) {
-    _Alignas(64) char text[LANES][16]; /* numbers 0, 2, 4, 6 and then 1, 3, 5, 7 */
-    _Alignas(64) uint64_t size[LANES];
-    _mm512_store_si512(text[0], _mm512_unpacklo_epi64(t->low, t->high));
-    _mm512_store_si512(text[4], _mm512_unpackhi_epi64(t->low, t->high));
-    _mm512_store_si512(size, t->size);
-    for (unsigned k = 0; k < LANES; k++) {
-        if (__builtin_expect(others >> k & 1, 0)) {
-            p = write_one(p, values[k]);
-        } else {
-            memcpy(p, text[k / 2 + k % 2 * 4], 16);
-            p += size[k];
-        }
-        *p++ = ',';
-    }
-    return p;
+static inline void store_texts(const texts *t, char text[LANES][16], uint64_t size[LANES]) {
+    _mm512_store_si512((void *)text[0], _mm512_unpacklo_epi64(t->low, t->high));
+    _mm512_store_si512((void *)text[4], _mm512_unpackhi_epi64(t->low, t->high));
+    _mm512_store_si512((void *)size, t->size);
 }
 
-/* Each step of one group waits for the one before, so the next group is begun meanwhile. */
+#include "wire/singles_write_body.h"
+
 char *srv_write_singles_avx512(char *p, const float *values, size_t n) {
-    decimals next = decide(_mm256_loadu_si256((const void *)values));
-    for (size_t i = 0; i < n; i += LANES) {
-        decimals d = next;
-        const float *ahead = i + LANES < n ? values + i + LANES : values + i;
-        next = decide(_mm256_loadu_si256((const void *)ahead));
-        texts t;
-        __mmask8 others = make_texts(&d, &t);
-        p = put_texts(p, &t, others, values + i);
-    }
-    return p;
+    return write_list(p, values, n);
 }
