@@ -40,11 +40,10 @@ static srv_infer_fields *fields_of(srv_infer_reader *r, const srv_name *name) {
 
 /* A parameter is a string, number or boolean; fields that are lists or objects come as strings of
  * JSON, "[2,0]". */
-static bool read_field(srv_infer_reader *r, srv_infer_fields *to, const char *name,
-                       size_t name_size) {
+static bool read_field(srv_infer_reader *r, srv_infer_fields *to, const srv_infer_member *m) {
     const char *from = r->s.p, *text;
     double number;
-    if (!put(r, to, ",", 1) || !put(r, to, name, name_size) || !put(r, to, ":", 1))
+    if (!put(r, to, ",", 1) || !put(r, to, m->text, m->text_size) || !put(r, to, ":", 1))
         return false;
     if (*from == '"') {
         if (!srv_infer_text(r, &text))
@@ -63,42 +62,25 @@ static bool read_field(srv_infer_reader *r, srv_infer_fields *to, const char *na
     return put(r, to, from, (size_t)(r->s.p - from));
 }
 
-static bool read_parameters(srv_infer_reader *r) {
-    static const char *const keys[] = {"timeout", "priority", "binary_data_output", NULL};
-    unsigned seen = 0;
-    bool more = true;
+static const char *const parameters[] = {"timeout", "priority", "binary_data_output", NULL};
+
+static bool take_parameter(srv_infer_reader *r, const srv_infer_member *m, void *to) {
     int64_t ignored;
-    if (*r->s.p != '{')
-        return srv_infer_refuse(r, SRV_TYPE, "expected an object");
-    r->s.p++;
-    srv_scan_space(&r->s);
-    if (*r->s.p == '}') {
-        r->s.p++;
-        return true;
+    (void)to;
+    if (strncmp(m->name.text, "triton_", 7) == 0)
+        return srv_infer_refuse(r, SRV_VALUE, "names that begin with \"triton_\" are reserved");
+    if (srv_name_is(&m->name, "return"))
+        return srv_infer_refuse(r, SRV_VALUE, "\"outputs\" says what to return");
+    switch (m->key) {
+    case 0:
+        return srv_infer_integer(r, 1, &r->out->timeout_us);
+    case 1:
+        return srv_infer_integer(r, 0, &ignored);
+    case 2:
+        return srv_infer_bool(r, &r->out->binary);
+    default:
+        return read_field(r, fields_of(r, &m->name), m);
     }
-    while (more) {
-        srv_name name;
-        int key;
-        size_t mark;
-        const char *from = r->s.p;
-        if (!srv_infer_key(r, &name, keys, &seen, &key, &mark))
-            return false;
-        if (strncmp(name.text, "triton_", 7) == 0)
-            return srv_infer_refuse(r, SRV_VALUE, "names that begin with \"triton_\" are reserved");
-        if (srv_name_is(&name, "return"))
-            return srv_infer_refuse(r, SRV_VALUE, "\"outputs\" says what to return");
-        bool ok = key == 0   ? srv_infer_integer(r, 1, &r->out->timeout_us)
-                  : key == 1 ? srv_infer_integer(r, 0, &ignored)
-                  : key == 2
-                      ? srv_infer_bool(r, &r->out->binary)
-                      : read_field(r, fields_of(r, &name), from, strcspn(from + 1, "\"") + 2);
-        if (!ok)
-            return false;
-        srv_path_back(&r->s.path, mark);
-        if (!srv_infer_next(r, '}', &more))
-            return false;
-    }
-    return true;
 }
 
 static bool read_inputs(srv_infer_reader *r) {
@@ -132,29 +114,31 @@ static bool read_inputs(srv_infer_reader *r) {
     return true;
 }
 
+static const char *const output_parameters[] = {"binary_data", NULL};
+
+static bool take_output_parameter(srv_infer_reader *r, const srv_infer_member *m, void *out) {
+    bool on = false;
+    if (!output_parameters[m->key])
+        return srv_infer_unknown(r, &m->name, output_parameters);
+    if (!srv_infer_bool(r, &on))
+        return false;
+    ((srv_infer_output *)out)->binary = on;
+    return true;
+}
+
+static const char *const output_members[] = {"name", "parameters", NULL};
+
+static bool take_output(srv_infer_reader *r, const srv_infer_member *m, void *out) {
+    return m->key == 0 ? srv_infer_text(r, &((srv_infer_output *)out)->name)
+           : m->key == 1
+               ? srv_infer_object(r, output_parameters, "an object", take_output_parameter, out)
+               : srv_infer_unknown(r, &m->name, output_members);
+}
+
 static bool read_output(srv_infer_reader *r, srv_infer_output *out) {
-    static const char *const keys[] = {"name", "parameters", NULL};
-    static const char *const own[] = {"binary_data", NULL};
-    unsigned seen = 0;
-    bool more = true;
     *out = (srv_infer_output){.binary = -1};
-    if (*r->s.p != '{')
-        return srv_infer_refuse(r, SRV_TYPE, "expected an output, an object");
-    r->s.p++;
-    for (srv_scan_space(&r->s); more;) {
-        srv_name name;
-        int key;
-        size_t mark;
-        if (!srv_infer_key(r, &name, keys, &seen, &key, &mark))
-            return false;
-        if (!(key == 0   ? srv_infer_text(r, &out->name)
-              : key == 1 ? srv_infer_own(r, own, NULL, &out->binary)
-                         : srv_infer_unknown(r, &name, keys)))
-            return false;
-        srv_path_back(&r->s.path, mark);
-        if (!srv_infer_next(r, '}', &more))
-            return false;
-    }
+    if (!srv_infer_object(r, output_members, "an output, an object", take_output, out))
+        return false;
     return out->name || srv_infer_refuse(r, SRV_VALUE, "an output needs a name");
 }
 
@@ -183,42 +167,33 @@ static bool read_outputs(srv_infer_reader *r) {
     return true;
 }
 
-static bool read_document(srv_infer_reader *r) {
-    static const char *const keys[] = {"id", "parameters", "inputs", "outputs", NULL};
-    unsigned seen = 0;
-    bool more = true, ok = true;
-    if (!srv_infer_need(r, '{', "an object with inputs"))
-        return false;
-    while (more) {
-        srv_name name;
-        int key;
-        size_t mark;
-        if (!srv_infer_key(r, &name, keys, &seen, &key, &mark))
-            return false;
-        switch (key) {
-        case 0:
-            ok = srv_infer_text(r, &r->out->id);
-            break;
-        case 1:
-            ok = read_parameters(r);
-            break;
-        case 2:
-            ok = read_inputs(r);
-            break;
-        case 3:
-            ok = read_outputs(r);
-            break;
-        default:
-            ok = srv_infer_unknown(r, &name, keys);
-        }
-        if (!ok)
-            return false;
-        srv_path_back(&r->s.path, mark);
-        if (!srv_infer_next(r, '}', &more))
-            return false;
+static const char *const members[] = {"id", "parameters", "inputs", "outputs", NULL};
+
+static bool take_member(srv_infer_reader *r, const srv_infer_member *m, void *to) {
+    (void)to;
+    switch (m->key) {
+    case 0:
+        return srv_infer_text(r, &r->out->id);
+    case 1:
+        return srv_infer_object(r, parameters, "an object", take_parameter, NULL);
+    case 2:
+        return read_inputs(r);
+    case 3:
+        return read_outputs(r);
+    default:
+        return srv_infer_unknown(r, &m->name, members);
     }
-    if (!(seen & 4))
+}
+
+static bool read_document(srv_infer_reader *r) {
+    srv_scan_space(&r->s);
+    if (*r->s.p != '{')
+        return srv_scan_expected(&r->s, "an object with inputs");
+    if (!srv_infer_object(r, members, "", take_member, NULL))
+        return false;
+    if (!r->out->inputs)
         return srv_infer_refuse(r, SRV_VALUE, "the field \"inputs\" is required");
+    srv_scan_space(&r->s);
     return r->s.p == r->s.end || srv_scan_expected(&r->s, "the end of the JSON");
 }
 

@@ -174,46 +174,36 @@ static bool finish_input(srv_infer_reader *r, input *in, attn_named_tensor *out)
     return srv_tensor_settle(r->s.req, out);
 }
 
-bool srv_infer_input(srv_infer_reader *r, attn_named_tensor *out) {
-    static const char *const keys[] = {"name", "shape", "datatype", "parameters", "data", NULL};
-    static const char *const own[] = {"binary_data_size", NULL};
-    input in = {.binary = -1};
-    unsigned seen = 0;
-    bool more = true, ok = true;
-    if (*r->s.p != '{')
-        return srv_infer_refuse(r, SRV_TYPE, "expected an input, an object");
-    r->s.p++;
-    for (srv_scan_space(&r->s); more;) {
-        srv_name name;
-        int key;
-        size_t mark;
-        if (!srv_infer_key(r, &name, keys, &seen, &key, &mark))
-            return false;
-        switch (key) {
-        case 0:
-            ok = srv_infer_text(r, &in.name);
-            break;
-        case 1:
-            ok = read_shape(r, &in);
-            break;
-        case 2:
-            ok = read_datatype(r, &in);
-            break;
-        case 3:
-            ok = srv_infer_own(r, own, &in.binary, NULL);
-            break;
-        case 4:
-            in.data = r->s.p;
-            ok = srv_infer_skip_value(r);
-            break;
-        default:
-            ok = srv_infer_unknown(r, &name, keys);
-        }
-        if (!ok)
-            return false;
-        srv_path_back(&r->s.path, mark);
-        if (!srv_infer_next(r, '}', &more))
-            return false;
+static const char *const parameters[] = {"binary_data_size", NULL};
+
+static bool take_parameter(srv_infer_reader *r, const srv_infer_member *m, void *in) {
+    return parameters[m->key] ? srv_infer_integer(r, 0, &((input *)in)->binary)
+                              : srv_infer_unknown(r, &m->name, parameters);
+}
+
+static const char *const members[] = {"name", "shape", "datatype", "parameters", "data", NULL};
+
+static bool take_member(srv_infer_reader *r, const srv_infer_member *m, void *to) {
+    input *in = to;
+    switch (m->key) {
+    case 0:
+        return srv_infer_text(r, &in->name);
+    case 1:
+        return read_shape(r, in);
+    case 2:
+        return read_datatype(r, in);
+    case 3:
+        return srv_infer_object(r, parameters, "an object", take_parameter, in);
+    case 4:
+        in->data = r->s.p;
+        return srv_infer_skip_value(r);
+    default:
+        return srv_infer_unknown(r, &m->name, members);
     }
-    return finish_input(r, &in, out);
+}
+
+bool srv_infer_input(srv_infer_reader *r, attn_named_tensor *out) {
+    input in = {.binary = -1};
+    return srv_infer_object(r, members, "an input, an object", take_member, &in) &&
+           finish_input(r, &in, out);
 }

@@ -29,20 +29,48 @@ bool srv_infer_next(srv_infer_reader *r, char close, bool *more) {
     return true;
 }
 
-bool srv_infer_key(srv_infer_reader *r, srv_name *name, const char *const *keys, unsigned *seen,
-                   int *key, size_t *mark) {
+/* "key": taken, and the key put on the path. */
+static bool read_key(srv_infer_reader *r, const char *const *keys, unsigned *seen,
+                     srv_infer_member *m) {
     if (*r->s.p != '"')
         return srv_scan_expected(&r->s, "a field name in double quotes");
-    const char *at = r->s.p;
-    if (!srv_scan_name(&r->s, name))
+    m->text = r->s.p;
+    if (!srv_scan_name(&r->s, &m->name))
         return false;
-    *mark = srv_path_key(&r->s.path, name->text, name->size);
-    for (*key = 0; keys[*key] && !srv_name_is(name, keys[*key]);)
-        ++*key;
-    if (keys[*key] && *seen & 1u << *key)
-        return srv_scan_malformed(&r->s, at, "the field \"%s\" is there twice", name->text);
-    *seen |= 1u << *key;
+    m->text_size = (size_t)(r->s.p - m->text);
+    srv_path_key(&r->s.path, m->name.text, m->name.size);
+    for (m->key = 0; keys[m->key] && !srv_name_is(&m->name, keys[m->key]);)
+        m->key++;
+    if (keys[m->key] && *seen & 1u << m->key)
+        return srv_scan_malformed(&r->s, m->text, "the field \"%s\" is there twice", m->name.text);
+    *seen |= 1u << m->key;
     return srv_infer_need(r, ':', "':'");
+}
+
+bool srv_infer_object(srv_infer_reader *r, const char *const *keys, const char *what,
+                      srv_infer_take *take, void *to) {
+    const size_t mark = r->s.path.size;
+    unsigned seen = 0;
+    if (*r->s.p != '{') {
+        if (!srv_scan_is_value(r->s.p))
+            return srv_scan_expected(&r->s, what);
+        srv_problem(r->s.req, SRV_TYPE, r->s.path.text, "expected %s", what);
+        return false;
+    }
+    r->s.p++;
+    srv_scan_space(&r->s);
+    bool more = *r->s.p != '}';
+    if (!more)
+        r->s.p++;
+    while (more) {
+        srv_infer_member m;
+        if (!read_key(r, keys, &seen, &m) || !take(r, &m, to))
+            return false;
+        srv_path_back(&r->s.path, mark);
+        if (!srv_infer_next(r, '}', &more))
+            return false;
+    }
+    return true;
 }
 
 bool srv_infer_unknown(srv_infer_reader *r, const srv_name *name, const char *const *keys) {
@@ -111,35 +139,5 @@ bool srv_infer_skip_value(srv_infer_reader *r) {
         if (closes && depth == 0)
             return true;
     } while (depth > 0 || !strchr(",}] \n\r\t", *s->p));
-    return true;
-}
-
-bool srv_infer_own(srv_infer_reader *r, const char *const *keys, int64_t *size, int *binary) {
-    unsigned seen = 0;
-    bool more = true, on = false;
-    if (*r->s.p != '{')
-        return srv_infer_refuse(r, SRV_TYPE, "expected an object");
-    r->s.p++;
-    srv_scan_space(&r->s);
-    if (*r->s.p == '}') {
-        r->s.p++;
-        return true;
-    }
-    while (more) {
-        srv_name name;
-        int key;
-        size_t mark;
-        if (!srv_infer_key(r, &name, keys, &seen, &key, &mark))
-            return false;
-        if (key != 0)
-            return srv_infer_unknown(r, &name, keys);
-        if (size ? !srv_infer_integer(r, 0, size) : !srv_infer_bool(r, &on))
-            return false;
-        if (binary)
-            *binary = on;
-        srv_path_back(&r->s.path, mark);
-        if (!srv_infer_next(r, '}', &more))
-            return false;
-    }
     return true;
 }

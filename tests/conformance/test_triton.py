@@ -299,8 +299,9 @@ def test_plain_requests(daemon):
 @pytest.mark.parametrize("document, blobs, header, status, word", [
     (b"", b"", None, 400, "end of the body"),
     (b"[]", b"", None, 400, "an object"),
-    ({}, b"", None, 400, "double quotes"),
+    ({}, b"", None, 400, "required"),
     ({"inputs": []}, b"", None, 400, "at least one"),
+    ({**with_data(), "parameters": {'no"field': 1}}, b"", None, 400, 'no"field'),
     ({"id": "x"}, b"", None, 400, "inputs"),
     ({**with_data(), "inputz": 1}, b"", None, 400, "inputs"),
     (with_data(data=[1]), b"", None, 400, "expected 2 elements"),
