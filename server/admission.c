@@ -130,15 +130,27 @@ void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block) {
     body->held = 0;
 }
 
+/* Small blocks do not grow, and are soon copied. */
+static char *grow(char *old, size_t used, size_t room) {
+    char *block = old ? srv_budget_grow(old, room) : NULL;
+    if (block || !(block = attn_alloc(room)))
+        return block;
+    if (used)
+        memcpy(block, old, used);
+    attn_free(old);
+    return block;
+}
+
 /* `room` bytes within the share of `body`, or NULL. */
-static char *try_take(srv_admission *a, const srv_incoming *body, size_t room) {
+static char *try_take(srv_admission *a, const srv_incoming *body, char *old, size_t used,
+                      size_t room) {
     bool small = body->announced <= a->small;
     size_t most = a->bodies + (small ? a->spare / 2 : 0);
     size_t others = atomic_load_explicit(&a->held, memory_order_relaxed) - body->held;
     if (room > most || others > most - room)
         return NULL;
     srv_budget_leave(small ? 0 : a->spare);
-    char *block = attn_alloc(room);
+    char *block = grow(old, used, room);
     srv_budget_leave(0);
     return block;
 }
@@ -163,18 +175,15 @@ char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t
                          int64_t now_ns) {
     char *block;
     srv_incoming *last;
-    while (!(block = try_take(a, body, room))) {
+    while (!(block = try_take(a, body, old, used, room))) {
         last = last_in_line(a, body, now_ns);
         if (!last)
             return NULL;
         srv_admission_close(a, last);
         last->give_way(last);
     }
-    if (used)
-        memcpy(block, old, used);
-    srv_admission_drop(a, body, old);
+    atomic_fetch_add_explicit(&a->held, room - body->held, memory_order_relaxed);
     body->held = room;
-    atomic_fetch_add_explicit(&a->held, room, memory_order_relaxed);
     return block;
 }
 

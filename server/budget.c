@@ -50,6 +50,16 @@ static void give(void *p) {
     attn_block_give(p);
 }
 
+void *srv_budget_grow(void *p, size_t size) {
+    const size_t old = attn_block_size(p), more = size > old ? size - old : 0;
+    const size_t before = atomic_fetch_add_explicit(&used, more, memory_order_relaxed);
+    const size_t most = total > leave ? total - leave : 0;
+    void *grown = more <= most && before <= most - more ? attn_block_grow(p, size) : NULL;
+    const size_t counted = grown ? attn_block_size(grown) - old : 0;
+    atomic_fetch_add_explicit(&used, counted - more, memory_order_relaxed);
+    return grown;
+}
+
 void srv_budget_start(size_t bytes) {
     total = bytes;
     attn_set_allocator(take, give);

@@ -68,7 +68,7 @@ static bool is_kept(size_t size) {
     return size >= BLOCK_LEAST && size <= kept.most / 2;
 }
 
-/* The class of a size of that range; *rounded: its blocks' size. */
+/* The class of a size that is kept; *rounded: its blocks' size. */
 static size_t class_of(size_t size, size_t *rounded) {
     const int bits = 63 - __builtin_clzl(size - 1);
     const size_t step = (size_t)1 << (bits - 3), steps = (size - 1) / step + 1;
@@ -106,16 +106,41 @@ static void put_in(block *b, size_t class) {
     kept.bytes += b->size;
 }
 
+enum { SMALL_PAGE = 1 << 12, HUGE = 1 << 21 };
+
 /* Large pages for large blocks: fresh memory then costs its clearing, not a fault for every 4 KiB.
  * Systems that have none say no, which is no error. */
+static void want_huge(void *p, size_t bytes) {
+    if (bytes >= 2 * HUGE)
+        madvise(p, bytes, MADV_HUGEPAGE);
+}
+
 static void *map(size_t bytes) {
-    enum { HUGE = 1 << 21 };
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    if (bytes >= 2 * HUGE)
-        madvise(p, bytes, MADV_HUGEPAGE);
+    want_huge(p, bytes);
     return p;
+}
+
+/* Moves the pages to where they lie in their large pages as they did: those then move whole, which
+ * takes a tenth of a millisecond for 256 MiB instead of three. Whole pages; NULL: nothing moved. */
+static void *map_larger(void *old, size_t bytes, size_t more) {
+    const size_t room = more + HUGE;
+    char *space = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (space == MAP_FAILED)
+        return NULL;
+    const size_t before = ((uintptr_t)old - (uintptr_t)space) % HUGE;
+    char *at = mremap(old, bytes, more, MREMAP_MAYMOVE | MREMAP_FIXED, space + before);
+    if (at == MAP_FAILED) {
+        munmap(space, room);
+        return NULL;
+    }
+    if (before)
+        munmap(space, before);
+    munmap(at + more, room - more - before);
+    want_huge(at, more);
+    return at;
 }
 
 /* malloc and a shift: aligned_alloc knows no quick way, and splits what it finds. Under a sanitizer
@@ -191,17 +216,23 @@ static void forget(size_t size) {
     pthread_mutex_unlock(&kept.mutex);
 }
 
+/* Bytes of a block for so many; *class: of such blocks, or CLASSES when they are not kept. */
+static size_t round_up(size_t size, size_t *class) {
+    size_t rounded = size ? size : 1;
+    rounded = (rounded + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    *class = is_kept(rounded) ? class_of(rounded, &rounded) : CLASSES;
+    return rounded;
+}
+
 void *attn_block_take(size_t size) {
     block *b = NULL, *out = NULL;
-    size_t rounded = size ? size : 1;
+    size_t class;
     if (size > SIZE_MAX / 2)
         return NULL;
-    rounded = (rounded + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    const size_t rounded = round_up(size, &class);
     if (rounded >= BLOCK_LEAST) {
-        const bool fits = is_kept(rounded);
-        const size_t class = fits ? class_of(rounded, &rounded) : 0;
         pthread_mutex_lock(&kept.mutex);
-        b = fits ? kept.classes[class] : NULL;
+        b = class < CLASSES ? kept.classes[class] : NULL;
         if (b)
             take_out(b);
         kept.used += rounded;
@@ -214,6 +245,30 @@ void *attn_block_take(size_t size) {
     if (!b)
         forget(rounded);
     return b ? (char *)b + ATTN_ALIGN : NULL;
+}
+
+static size_t whole_pages(size_t size) {
+    return (ATTN_ALIGN + size + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE;
+}
+
+void *attn_block_grow(void *p, size_t size) {
+    block *b = (block *)(void *)((char *)p - ATTN_ALIGN);
+    size_t class;
+    if (b->heap || size > SIZE_MAX / 2)
+        return NULL;
+    const size_t old = b->size, rounded = round_up(size, &class);
+    if (rounded <= old)
+        return p;
+    b = map_larger(b, whole_pages(old), whole_pages(rounded));
+    if (!b)
+        return NULL;
+    b->size = rounded;
+    pthread_mutex_lock(&kept.mutex);
+    kept.used += rounded - old;
+    block *out = shrink(room_beside(kept.used));
+    pthread_mutex_unlock(&kept.mutex);
+    free_all(out);
+    return (char *)b + ATTN_ALIGN;
 }
 
 void attn_block_give(void *p) {

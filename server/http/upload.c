@@ -1,6 +1,7 @@
 /* A body goes into one buffer that grows with what has come, sixteenfold, and beyond 16 MiB at once
- * to Content-Length: an announced length costs little before its bytes are here, and no copy keeps
- * the HTTP thread for long. Chunked ones grow by doubling. Admission says whether there is memory.
+ * to Content-Length: an announced length costs little before its bytes are here. Chunked ones grow
+ * by doubling. Large buffers grow without a copy, which would keep the HTTP thread for long.
+ * Admission says whether there is memory.
  * Whoever sends much has a place in the queue promised, so that it is not refused for want of one
  * when all of it is here. */
 #include "http/upload.h"

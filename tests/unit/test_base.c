@@ -325,6 +325,45 @@ static void test_the_largest_kept_block(void **state) {
     }
 }
 
+static void assert_numbers(const uint32_t *at, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (at[i] != (uint32_t)(i * 2654435761u))
+            fail_msg("number %zu of %zu is another", i, count);
+}
+
+/* What is in a block is there behind each step; a small one stays what it was. */
+static void test_blocks_grow(void **state) {
+    (void)state;
+    const size_t sizes[] = {300000, 300001, 1 << 20, 5000000, 33 << 20, (33 << 20) + 1, 170 << 20};
+    uint32_t *p = attn_block_take(200000);
+    assert_null(attn_block_grow(p, 300000));
+    assert_null(attn_block_grow(p, SIZE_MAX));
+    attn_block_give(p);
+    size_t count = 262144 / sizeof *p;
+    p = attn_block_take(count * sizeof *p);
+    for (size_t i = 0; i < count; i++)
+        p[i] = (uint32_t)(i * 2654435761u);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_null(attn_block_grow(p, SIZE_MAX));
+    assert_null(attn_block_grow(p, (size_t)1 << 60)); /* no such address space: p is as it was */
+    assert_numbers(p, count);
+    for (size_t step = 0; step < sizeof sizes / sizeof *sizes; step++) {
+        p = attn_block_grow(p, sizes[step]);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % ATTN_ALIGN, 0);
+        assert_true(attn_block_size(p) >= sizes[step]);
+        assert_numbers(p, count);
+        assert_ptr_equal(attn_block_grow(p, 1), p);
+        for (; count < attn_block_size(p) / sizeof *p; count++)
+            p[count] = (uint32_t)(count * 2654435761u);
+    }
+#else
+    assert_null(attn_block_grow(p, sizes[0]));
+#endif
+    attn_block_give(p);
+    attn_block_trim(0);
+}
+
 static void test_blocks_are_kept(void **state) {
     (void)state;
     attn_block_trim(0);
@@ -383,6 +422,7 @@ static void test_blocks_are_kept(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_largest_kept_block),
+        cmocka_unit_test(test_blocks_grow),
         cmocka_unit_test(test_blocks_are_kept),
         cmocka_unit_test(test_arena_reset),
         cmocka_unit_test(test_fail),

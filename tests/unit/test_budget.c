@@ -61,11 +61,35 @@ static void test_what_is_not_there_cannot_be_reserved(void **state) {
     srv_budget_release(&r);
 }
 
+/* Both sizes at once would not fit. */
+static void test_a_block_grows_within_it(void **state) {
+    (void)state;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    const size_t before = srv_budget_used();
+    char *p = attn_alloc(5 * MIB / 2);
+    p[5 * MIB / 2 - 1] = 'a';
+    assert_null(srv_budget_grow(p, TOTAL + 1));
+    assert_int_equal(srv_budget_used(), before + attn_block_size(p));
+    p = srv_budget_grow(p, 7 * MIB / 2);
+    assert_non_null(p);
+    assert_int_equal(p[5 * MIB / 2 - 1], 'a');
+    assert_int_equal(srv_budget_used(), before + attn_block_size(p));
+    srv_budget_leave(MIB);
+    assert_null(srv_budget_grow(p, 15 * MIB / 4));
+    srv_budget_leave(0);
+    attn_free(p);
+    assert_int_equal(srv_budget_used(), before);
+#else
+    skip(); /* where nothing grows */
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_reserve_is_counted_and_bounds),
         cmocka_unit_test(test_what_outlives_it_is_anybodys),
         cmocka_unit_test(test_what_is_not_there_cannot_be_reserved),
+        cmocka_unit_test(test_a_block_grows_within_it),
     };
     srv_budget_start(TOTAL);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,11 @@ void attn_set_allocator(void *(*take)(size_t size), void (*give)(void *p));
  * the C library. Of the freed ones, up to 320 MiB are kept for the next run (fewer with
  * ATTN_KEEP_BYTES in the environment, which is read once; none under a sanitizer). Any thread. */
 void *attn_block_take(size_t size);
-void attn_block_give(void *p);         /* NULL is fine */
+void attn_block_give(void *p); /* NULL is fine */
+/* A block with at least `size` bytes and what is in `p`, which is no longer valid: its pages move,
+ * nothing is copied. NULL, and p is as it was: small blocks do not grow (of 256 KiB and more all
+ * do; none under a sanitizer), or there is no memory. */
+void *attn_block_grow(void *p, size_t size);
 size_t attn_block_size(const void *p); /* usable bytes, at least what was asked for */
 /* Free what has been kept for so long, in nanoseconds; 0: all. */
 void attn_block_trim(int64_t kept_ns);
