@@ -65,6 +65,7 @@ void srv_exchange_drop(srv_exchange *x) {
         return;
     attn_arena_free(x->req.arena);
     attn_arena_free(x->lent);
+    srv_reply_forget(x);
     srv_upload_drop(x);
     free(x);
 }
@@ -251,6 +252,7 @@ static enum MHD_Result send_soon(srv_exchange *x) {
     const srv_request *req = &x->req;
     if (!x->daemon->links->next || req->decode_ns + req->compute_ns + req->encode_ns > BRIEF_NS)
         return srv_exchange_send(x);
+    srv_reply_ahead(x);
     x->phase = SRV_BACK;
     return MHD_YES;
 }

@@ -114,6 +114,7 @@ struct srv_exchange {
     bool key_runs;                /* it counts among the running requests of the key */
     atomic_int gone;              /* the client left while suspended */
     const char *target_end;       /* in the library's buffer */
+    struct MHD_Response *response; /* made before it is sent, or NULL */
     attn_arena *lent; /* the request's, once its reply goes out while its handler goes on */
     bool went_out;    /* that is so: the request thread's */
     atomic_int refs;
@@ -134,6 +135,10 @@ bool srv_exchange_arena(srv_exchange *x, size_t limit);
 struct MHD_Response *srv_reply_shortage(void);
 /* The reply of x into the HTTP library's hands. */
 enum MHD_Result srv_exchange_send(srv_exchange *x);
+/* The reply will be sent in a while: if it is short, what the request worked in is given back now.
+ */
+void srv_reply_ahead(srv_exchange *x);
+void srv_reply_forget(srv_exchange *x); /* what was made ahead */
 /* The exchange is over: so is its stream, if it has one. */
 void srv_reply_end(srv_exchange *x);
 

@@ -1,13 +1,18 @@
 /* From req.reply to a response of the HTTP library. The body stays where it is, in the arena; the
- * response holds the exchange's second reference until it is freed. */
+ * response holds the exchange's second reference until it is freed. Only a short one that waits for
+ * a round is copied: the next request then works in the same memory, which is in the processor's
+ * caches, instead of every connection in its own. */
 #include <string.h>
 #include <strings.h>
 
 #include "http/cors.h"
 #include "http/cut.h"
 #include "http/exchange.h"
+#include "http/upload.h"
 #include "line.h"
 #include "stream.h"
+
+#define COPIED_MOST ((size_t)16384)
 
 static void free_response(void *cls) {
     srv_exchange_drop(cls);
@@ -225,7 +230,7 @@ static struct MHD_Response *make_response(srv_exchange *x) {
 static struct MHD_Response *prepare(srv_exchange *x) {
     char tag[20];
     if (!srv_link_claim(x->link))
-        return MHD_NO;
+        return NULL;
     decide_caching(x, tag);
     struct MHD_Response *response = make_response(x);
     if (!response)
@@ -235,6 +240,29 @@ static struct MHD_Response *prepare(srv_exchange *x) {
         return response;
     MHD_destroy_response(response);
     return NULL;
+}
+
+void srv_reply_ahead(srv_exchange *x) {
+    srv_reply *reply = &x->req.reply;
+    char tag[20];
+    if (reply->stream || reply->pieces || reply->size > COPIED_MOST)
+        return;
+    decide_caching(x, tag);
+    x->response = MHD_create_response_from_buffer(reply->size, (void *)(uintptr_t)reply->body,
+                                                  MHD_RESPMEM_MUST_COPY);
+    if (!x->response || !add_headers(x, x->response, tag)) {
+        srv_reply_forget(x);
+        return;
+    }
+    srv_upload_drop(x);
+    attn_arena_free(x->req.arena);
+    x->req.arena = NULL;
+}
+
+void srv_reply_forget(srv_exchange *x) {
+    if (x->response)
+        MHD_destroy_response(x->response);
+    x->response = NULL;
 }
 
 struct MHD_Response *srv_reply_shortage(void) {
@@ -252,7 +280,9 @@ struct MHD_Response *srv_reply_shortage(void) {
 }
 
 enum MHD_Result srv_exchange_send(srv_exchange *x) {
-    struct MHD_Response *response = prepare(x), *shortage = x->daemon->shortage;
+    struct MHD_Response *response = x->response ? x->response : prepare(x);
+    struct MHD_Response *shortage = x->daemon->shortage;
+    x->response = NULL;
     if (!response)
         srv_reply_end(x);
     if (!response)
