@@ -341,6 +341,7 @@ void srv_daemon_close(srv_daemon *d) {
         close(d->listen_fd);
     if (d->shortage)
         MHD_destroy_response(d->shortage);
+    attn_arena_free(d->spare);
     pthread_mutex_destroy(&d->lock);
     free(d->unix_path);
     free(d);

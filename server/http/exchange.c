@@ -82,6 +82,27 @@ bool srv_exchange_arena(srv_exchange *x, size_t limit) {
     return x->req.arena != NULL;
 }
 
+void srv_exchange_spare(srv_exchange *x) {
+    attn_arena *arena = x->req.arena;
+    srv_daemon *d = x->daemon;
+    x->req.arena = NULL;
+    if (d->spare || attn_arena_used(arena) > (size_t)d->app->config->in_place_memory_bytes) {
+        attn_arena_free(arena);
+        return;
+    }
+    attn_arena_reset(arena);
+    d->spare = arena;
+}
+
+static void take_spare(srv_exchange *x) {
+    srv_daemon *d = x->daemon;
+    if (!d->spare)
+        return;
+    attn_arena_free(x->req.arena);
+    x->req.arena = d->spare;
+    d->spare = NULL;
+}
+
 static void end_reply(srv_exchange *x, srv_outcome outcome) {
     if (outcome == SRV_DEFER || x->req.reply.status == 0)
         srv_problem(&x->req, SRV_INTERNAL, NULL, "the request was not answered");
@@ -97,6 +118,7 @@ static void blame_budget(srv_exchange *x, size_t refusals) {
 
 /* false: a worker has to do it. */
 static bool run_in_place(srv_exchange *x, size_t memory) {
+    take_spare(x);
     if (!srv_exchange_arena(x, memory))
         return true;
     size_t refusals = srv_budget_refusals();

@@ -255,8 +255,7 @@ void srv_reply_ahead(srv_exchange *x) {
         return;
     }
     srv_upload_drop(x);
-    attn_arena_free(x->req.arena);
-    x->req.arena = NULL;
+    srv_exchange_spare(x);
 }
 
 void srv_reply_forget(srv_exchange *x) {
