@@ -92,12 +92,21 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
     return ATTN_OK;
 }
 
+/* Zeroes with the inputs, without what of them is not in use. */
+static void start(attn_attention *a, const attn_inputs *in) {
+    const size_t rest = offsetof(attn_inputs, allow_nonfinite);
+    memset((char *)a + sizeof *in, 0, sizeof *a - sizeof *in);
+    memcpy(&a->in, in, offsetof(attn_inputs, mask));
+    attn_mask_spec_copy(&a->in.mask, &in->mask);
+    memcpy((char *)&a->in + rest, (const char *)in + rest, sizeof *in - rest);
+}
+
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err) {
-    attn_attention *a = attn_arena_zeroed(arena, 1, sizeof *a);
+    attn_attention *a = attn_arena_take(arena, sizeof *a);
     if (!a)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operation");
-    a->in = *in; /* 6 KiB: no initialiser, which would copy them twice */
+    start(a, in);
     attn_status status = attn_attention_resolve(&a->in, &a->dims, &a->plan, err);
     if (status == ATTN_OK)
         status = check_numbers(in, err);

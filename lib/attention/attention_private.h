@@ -11,7 +11,7 @@
 #include "kernels/kernels.h"
 
 struct attn_attention {
-    attn_inputs in;
+    attn_inputs in; /* first: without the places for masks that are not taken */
     attn_attention_dims dims;
     const attn_kernels *kernels;
     attn_mask *mask;

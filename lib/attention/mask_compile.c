@@ -220,6 +220,7 @@ add_keep(compiler *c, const attn_mask_layer *layer, int64_t mark, bool hide_equa
     if (status != ATTN_OK)
         return status;
     part->layer = layer;
+    part->bits = false;
     c->m->keep_count++;
     return ATTN_OK;
 }
@@ -250,6 +251,7 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const sur
     if (status != ATTN_OK)
         return status;
     part->layer = layer;
+    part->bits = false;
     c->m->bias_count++;
     return ATTN_OK;
 }
@@ -453,10 +455,12 @@ static attn_status set_offsets(compiler *c) {
 
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err) {
-    compiler c = {attn_arena_zeroed(arena, 1, sizeof *c.m), arena, err};
+    const size_t lists = offsetof(attn_mask, keep_count);
+    compiler c = {attn_arena_take(arena, sizeof *c.m), arena, err};
     if (!c.m)
         return no_memory(&c);
-    c.m->spec = *spec; /* large: no initialiser, which would copy it twice */
+    attn_mask_spec_copy(&c.m->spec, spec);
+    memset((char *)c.m + lists, 0, sizeof *c.m - lists);
     c.m->shape = *shape;
     c.m->B = 1;
     c.m->left = c.m->right = INT64_MAX;

@@ -7,12 +7,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "wire/leaf.h"
 #include "wire/number.h"
 #include "wire/tensor_in.h"
 
 typedef struct walk {
     srv_scan s;
     size_t bytes, values, containers; /* at most */
+    char *body;                       /* of the outermost object, or NULL */
     srv_envelope *e;
 } walk;
 
@@ -98,7 +100,7 @@ static bool cut_tensor(walk *w, unsigned accepts) {
     srv_scan *s = &w->s;
     char text[SRV_NUMBER_TEXT];
     attn_tensor t;
-    if (!srv_tensor_read(s, accepts, &t))
+    if (!count_value(w, false) || !srv_tensor_read(s, accepts, &t))
         return false;
     int64_t index = srv_envelope_add(w->e, s->req->arena, s->path.text, &t);
     if (index < 0)
@@ -109,14 +111,41 @@ static bool cut_tensor(walk *w, unsigned accepts) {
 
 static bool read_value(walk *w, const srv_field *field);
 
+/* The value of a field of the outermost object into the decoded body. *done: it is there. */
+static bool read_leaf(walk *w, const srv_field *field, uint64_t bit, bool *done) {
+    srv_scan *s = &w->s;
+    const bool tensor = field->kind == SRV_TENSOR && *s->p != 'n';
+    char *member = w->body + field->offset;
+    *done = tensor;
+    if (tensor && !srv_tensor_read(s, field->accepts, (attn_tensor *)(void *)member))
+        return false;
+    const char *after = tensor ? NULL : srv_leaf_read(s->p, s->end, field, member);
+    if (after) {
+        *done = true;
+        s->p = after;
+    }
+    w->e->given |= *done ? bit : 0;
+    return true;
+}
+
+/* The name and the value of a member into the document. */
+static bool put_member(walk *w, const char *name, size_t size, const srv_field *field) {
+    const srv_envelope *e = w->e;
+    const bool first = e->text[e->size - 1] == '{';
+    const bool tensor = field && field->kind == SRV_TENSOR && *w->s.p != 'n';
+    return (first || put(w, ",", 1)) && put(w, name, size) && put(w, ":", 1) &&
+           (tensor ? cut_tensor(w, field->accepts) : read_value(w, field));
+}
+
 /* "name" : value, at the opening quote. `seen`: rows of the table that were there. */
 static bool read_member(walk *w, const srv_field *fields, uint64_t *seen) {
     srv_scan *s = &w->s;
     srv_name name;
     const char *from = s->p;
-    if (!srv_scan_name(s, &name) || !put_since(w, from))
+    bool done = false;
+    if (!srv_scan_name(s, &name))
         return false;
-    size_t mark = srv_path_key(&s->path, name.text, name.size);
+    const size_t size = (size_t)(s->p - from), mark = srv_path_key(&s->path, name.text, name.size);
     const srv_field *field = find_field(fields, &name);
     if (fields && !field) {
         srv_unknown_field(s->req, s->path.text, name.text, fields);
@@ -131,9 +160,9 @@ static bool read_member(walk *w, const srv_field *fields, uint64_t *seen) {
         return srv_scan_expected(s, "':'");
     s->p++;
     srv_scan_space(s);
-    bool tensor = field && field->kind == SRV_TENSOR && *s->p != 'n';
-    if (!put(w, ":", 1) ||
-        !(tensor ? count_value(w, false) && cut_tensor(w, field->accepts) : read_value(w, field)))
+    if (w->body && field && s->depth == 1 && !read_leaf(w, field, bit, &done))
+        return false;
+    if (!done && !put_member(w, from, size, field))
         return false;
     srv_path_back(&s->path, mark);
     return true;
@@ -151,7 +180,7 @@ static bool read_object(walk *w, const srv_field *fields) {
             break;
         if (*s->p != '"')
             return srv_scan_expected(s, "a field name in double quotes");
-        if ((!empty && !put(w, ",", 1)) || !read_member(w, fields, &seen))
+        if (!read_member(w, fields, &seen))
             return false;
         empty = false;
         srv_scan_space(s);
@@ -255,8 +284,9 @@ static bool read_document(walk *w, const srv_field *fields) {
 }
 
 bool srv_envelope_read(srv_request *req, const char *text, size_t size, const srv_field *fields,
-                       const srv_bounds *bounds, srv_envelope *out) {
+                       const srv_bounds *bounds, void *body, srv_envelope *out) {
     walk w = {.e = out,
+              .body = body,
               .bytes = bounds->bytes,
               .values = bounds->bytes / 5,
               .containers = bounds->bytes / 64};

@@ -1,7 +1,9 @@
 /* The body without its tensors: one pass checks the JSON grammar, decodes what the route's table
  * calls tensors (by path, not by looks) and writes a small document in which each of them is a
  * number, its place in a side table. Only what the table places there can be such a number, so that
- * a body cannot name a tensor that is not its own. */
+ * a body cannot name a tensor that is not its own. Tensors and values that stand for themselves
+ * (leaf.h) of the outermost object go into the decoded body at once where there is one; the
+ * document is without them. */
 #ifndef SRV_ENVELOPE_H
 #define SRV_ENVELOPE_H
 
@@ -19,6 +21,7 @@ typedef struct srv_envelope {
     srv_cut *cuts;
     size_t cut_count, cut_room;
     size_t values, containers; /* in text: what a tree of it would cost */
+    uint64_t given;            /* rows of the table that are in the decoded body */
     srv_beyond beyond;
 } srv_envelope;
 
@@ -27,9 +30,10 @@ typedef struct srv_bounds {
     size_t bytes; /* of what is no tensor; a fifth of it values, a 64th lists and objects */
 } srv_bounds;
 
-/* Read a JSON text that is followed by a NUL byte. false: the problem is set. */
+/* Read a JSON text that is followed by a NUL byte. `body`: the struct of the fields, or NULL when
+ * all of them shall stand in the document. false: the problem is set. */
 bool srv_envelope_read(srv_request *req, const char *text, size_t size, const srv_field *fields,
-                       const srv_bounds *bounds, srv_envelope *out);
+                       const srv_bounds *bounds, void *body, srv_envelope *out);
 /* Put a tensor into the side table. Returns its number, or -1: out of memory. */
 int64_t srv_envelope_add(srv_envelope *e, attn_arena *arena, const char *pointer,
                          const attn_tensor *t);

@@ -327,7 +327,8 @@ static bool decode_union(decoder *d, const srv_field *f, const json_t *v, srv_un
 }
 
 static bool decode_value(decoder *d, const srv_field *f, const json_t *v, void *out);
-static bool decode_object(decoder *d, const srv_field *fields, const json_t *object, void *out);
+static bool decode_object(decoder *d, const srv_field *fields, const json_t *object, uint64_t given,
+                          void *out);
 
 static bool decode_nested(decoder *d, const srv_field *f, const json_t *v, void *out) {
     bool name = f->kind == SRV_OBJECT && (f->accepts & SRV_O_NAME) && json_is_string(v);
@@ -337,7 +338,7 @@ static bool decode_nested(decoder *d, const srv_field *f, const json_t *v, void 
     if (f->init)
         f->init(out);
     if (!name)
-        return decode_object(d, f->fields, v, out);
+        return decode_object(d, f->fields, v, 0, out);
     *(uint64_t *)out = 1;
     return decode_value(d, f->fields, v, (char *)out + f->fields->offset);
 }
@@ -412,13 +413,15 @@ static void find_members(const srv_field *fields, const json_t *object, const js
     }
 }
 
-/* The rows of a table in their order. */
-static bool decode_object(decoder *d, const srv_field *fields, const json_t *object, void *out) {
+/* The rows of a table in their order; those of `given` are in *out already. */
+static bool decode_object(decoder *d, const srv_field *fields, const json_t *object, uint64_t given,
+                          void *out) {
     const json_t *members[64]; /* `given` has a bit for each */
-    uint64_t given = 0;
     find_members(fields, object, members);
     for (const srv_field *f = fields; f->name; f++) {
         const json_t *v = members[f - fields];
+        if (given >> (f - fields) & 1)
+            continue;
         if (v && !json_is_null(v)) {
             size_t mark = srv_path_key(&d->path, f->name, strlen(f->name));
             if (!decode_value(d, f, v, (char *)out + f->offset))
@@ -471,9 +474,11 @@ static bool may_be_beyond(srv_request *req, const srv_beyond *beyond, const srv_
     return false;
 }
 
-/* What is no tensor, by way of a tree. */
+/* What the envelope has left, by way of a tree. */
 static bool read_envelope(decoder *d, const srv_form *form, const srv_field *fields, void *out) {
     const srv_envelope *e = &d->envelope;
+    if (e->size == 2 && !form->count) /* "{}" */
+        return decode_object(d, fields, NULL, e->given, out);
     size_t bytes = srv_document_bytes(e->size, e->values + form->count, e->containers);
     void *block = bytes ? attn_arena_take(d->req->arena, bytes) : NULL;
     srv_document document;
@@ -485,7 +490,7 @@ static bool read_envelope(decoder *d, const srv_form *form, const srv_field *fie
     if (!root)
         srv_problem(d->req, SRV_MALFORMED, "", "%s", error.text);
     bool ok = root && srv_graft(d->req, form, fields, &d->envelope, root) &&
-              decode_object(d, fields, root, out);
+              decode_object(d, fields, root, e->given, out);
     json_decref(root);
     srv_document_end();
     return ok;
@@ -504,7 +509,9 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     if (req->app && req->app->config)
         bounds = (srv_bounds){(size_t)req->app->config->max_json_depth,
                               (size_t)req->app->config->max_envelope_bytes};
-    if (!srv_envelope_read(req, form.text, form.size, fields, &bounds, &d.envelope))
+    /* Tensors beside the text may belong to any place in the tree. */
+    if (!srv_envelope_read(req, form.text, form.size, fields, &bounds, form.count ? NULL : out,
+                           &d.envelope))
         return false;
     bool ok = read_envelope(&d, &form, fields, out);
     if (!form.beyond.pointer)

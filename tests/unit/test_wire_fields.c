@@ -326,8 +326,8 @@ static void test_forging(void **state) {
     const char *body = "{\"query\":[1],\"look\":{\"values\":[2]}}";
     srv_envelope e;
     wire_open(&req, body, strlen(body), LIMIT);
-    assert_true(
-        srv_envelope_read(&req, req.body, req.body_size, fields, &(srv_bounds){32, 1 << 20}, &e));
+    assert_true(srv_envelope_read(&req, req.body, req.body_size, fields, &(srv_bounds){32, 1 << 20},
+                                  NULL, &e));
     assert_int_equal(e.size, strlen("{\"query\":0,\"look\":{\"values\":1}}"));
     assert_memory_equal(e.text, "{\"query\":0,\"look\":{\"values\":1}}", e.size);
     assert_non_null(srv_envelope_tensor(&e, 0, "/query"));
