@@ -396,12 +396,65 @@ static void test_names(void **state) {
     refuse_member("\"look\":\"t\"", 422, "wrong_type", "/look", "an object, found \"t\"");
 }
 
+/* The same value, read where it stands and by way of the tree. */
+static void same(const char *simple, const char *roundabout) {
+    char body[400];
+    srv_request req;
+    input a, b;
+    snprintf(body, sizeof body, "{%s,\"query\":[1]}", simple);
+    accept(&req, &a, body);
+    wire_close(&req);
+    snprintf(body, sizeof body, "{\"name\":\"n\",%s,\"scale\":2 , \"query\":[1]}", roundabout);
+    accept(&req, &b, body);
+    assert_string_equal(b.name, "n");
+    assert_true(b.scale == 2);
+    wire_close(&req);
+    const uint64_t others = 1 << 3 | 1 << 4; /* scale and name */
+    assert_int_equal(a.given | others, b.given);
+    assert_int_equal(a.given & others, 0);
+    assert_int_equal(a.on, b.on);
+    assert_int_equal(a.count, b.count);
+    assert_int_equal(a.free_count, b.free_count);
+    assert_int_equal(a.kind, b.kind);
+    assert_int_equal(a.parts, b.parts);
+}
+
+static void test_leaves(void **state) {
+    (void)state;
+    same("\"on\":true", "\"on\" : true ");
+    same("\"on\":false,\"count\":10", "\"on\":false,\"count\":1.0e1");
+    same("\"count\":4", "\"count\":4.0");
+    same("\"free_count\":-7", "\"free_count\":-70e-1");
+    same("\"kind\":\"padding\"", "\"kind\":\"p\\u0061dding\"");
+    same("\"parts\":\"window\"", "\"parts\":[\"windo\\u0077\"]");
+    same("\"parts\":[]", "\"parts\":[ ]");
+    same("\"parts\":[\"causal\",\"window\"]", "\"parts\" : [ \"windo\\u0077\" , \"causal\" ]");
+    same("\"parts\":[\"causal\"]",
+         "\"parts\":[\"causal\",\"causal\",\"causal\",\"causal\",\"causal\",\"causal\",\"causal\","
+         "\"causal\",\"causal\",\"causal\",\"causal\",\"causal\",\"causal\",\"causal\",\"causal\","
+         "\"causal\",\"causal\"]");
+    same("\"on\":true", "\"kind\":null,\"on\":true,\"count\":null");
+    refuse_member("\"on\":true,\"on\":true", 400, "malformed_json", "/on", "twice");
+    refuse_member("\"on\":truee", 400, "malformed_json", "/on", "found truee");
+    refuse_member("\"on\":true:", 400, "malformed_json", "*", "','");
+    refuse_member("\"count\":04", 400, "malformed_json", "*", "the number 04");
+    refuse_member("\"count\":4,\"count\":5", 400, "malformed_json", "/count", "twice");
+    refuse_member("\"count\":11", 422, "invalid_value", "/count", "from 1 to 10, found 11");
+    refuse_member("\"kind\":\"causa\"", 422, "invalid_value", "/kind", "did you mean \"causal\"");
+    refuse_member("\"parts\":[\"causal\",]", 400, "malformed_json", "*", "a value");
+    refuse_member("\"parts\":[,\"causal\"]", 400, "malformed_json", "*", "a value");
+    refuse_member("\"parts\":[\"causal\" \"window\"]", 400, "malformed_json", "*", "','");
+    refuse("{\"on\":true,\"count\":2}", 422, "invalid_value", "", "\"query\" is required");
+    refuse("{\"on\":true,\"query\":[1],\"query\":[1]}", 400, "malformed_json", "/query", "twice");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),       cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_refused_values), cmocka_unit_test(test_unknown_fields),
         cmocka_unit_test(test_malformed),      cmocka_unit_test(test_forging),
         cmocka_unit_test(test_amplification),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_leaves),
     };
     return cmocka_run_group_tests_name("wire_fields", tests, NULL, NULL);
 }
