@@ -32,7 +32,7 @@ struct srv_daemon {
     bool is_ops;     /* the operations port: keeps answering while draining */
     bool is_local;   /* only this machine reaches it: loopback or a unix socket */
     atomic_int in_flight;
-    attn_arena *spare; /* of the last request that ran in place, for the next; or NULL */
+    attn_arena *spare;    /* of the last request that ran in place, for the next; or NULL */
     pthread_mutex_t lock; /* links, next_look, each link's `suspended` and `streaming` */
     srv_link *links;
     srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
@@ -129,7 +129,8 @@ struct srv_exchange {
 /* NULL: out of memory. `uri` is the raw request target. */
 srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri);
 void srv_exchange_drop(srv_exchange *x); /* one reference less */
-/* The arena goes back: to the daemon, for the next request, while it is small. On the HTTP thread. */
+/* The arena goes back: to the daemon, for the next request, while it is small. On the HTTP thread.
+ */
 void srv_exchange_spare(srv_exchange *x);
 /* An empty arena for the request; false: a problem reply is set. */
 bool srv_exchange_arena(srv_exchange *x, size_t limit);
