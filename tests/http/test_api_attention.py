@@ -310,7 +310,8 @@ def test_explain(daemon):
     d = ask(daemon, body)["diagnostics"]
     assert d["dims"] == {"B": 2, "Hq": 4, "Hkv": 2, "L": 3, "S": 5, "past": 0, "E": 4, "Ev": 6}
     assert d["offsets"] == [0, 2] and d["scale"] == 0.5 and d["softcap"] == 5
-    assert d["kernel"].startswith(daemon.kernels) and d["dtype"] == "float32"
+    kernels = ("avx512", "amx") if daemon.kernels == "amx" else daemon.kernels  # three queries fill no tile
+    assert d["kernel"].startswith(kernels) and d["dtype"] == "float32"
     assert d["cells"] == 2 * 4 * 3 * 5 and d["operations"] > 0
     assert d["kept"] == pytest.approx(float(attention(body)["visible"].mean()), abs=1e-12)
     assert "causal" in d["mask"]
