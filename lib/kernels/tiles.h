@@ -2,21 +2,22 @@
  * vdpbf16ps (tiles_avx512bf16.c) or in plain C (tiles_plain.c), all over the same packed operands.
  *
  *                            B: 16 rows of 16 pairs, row k
- *                            holds elements 2k, 2k + 1 of
- *                            each column ("VNNI")
- *                            [ 0 0 1 1 2 2 …  15 15 ]
+ *                            holds elements k and k + 16 of
+ *                            each column
+ *                            [ 0 16  0 16 …       0 16 ]
  *   A: 16 rows of 32         …
- *   [ 0 1 2 …        31 ]    [ C: 16 x 16 float32, +=   ]
+ *   [ 0 16 1 17 …   15 31 ]  [ C: 16 x 16 float32, +=   ]
  *   …                        [ the sum over the 16 pairs ]
  *
+ * Elements 16 apart are paired, so that vectors of 16 become pairs by a shift and an "or".
  * A tile is 1 KiB, row-major.
  *
  * Operands are split into parts (bf16.h), and a product of them is the sum of those of their parts,
- * the smallest first:
+ * for each 32 elements in this order, in which neighbours share an operand, the largest last:
  *
  *   1 part   h h'
  *   2 parts  m h' + h m' + h h'
- *   3 parts  l h' + h l' + m m' + m h' + h m' + h h'      (a x b: part a of A by part b of B)
+ *   3 parts  l h' + m h' + m m' + h m' + h l' + h h'      (a x b: part a of A by part b of B)
  *
  * A tile product is what TDPBF16PS does (Intel, Software Developer's Manual): two sums from 0 over
  * k, one of the even elements and one of the odd ones, each a fused multiply-add; both are added,
@@ -42,10 +43,13 @@ typedef struct attn_tiles {
     int parts;
 } attn_tiles;
 
-/* The pairs of parts {of A, of B} in their order: ATTN_TILE_PAIRS(parts) of them, from the end of
- * this list. */
-static const uint8_t attn_tile_pairs[6][2] = {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}};
-#define ATTN_TILE_FIRST(parts) ((parts) == 3 ? 0 : (parts) == 2 ? 3 : 5)
+/* The pairs of parts {of A, of B} in their order. */
+static const uint8_t attn_tile_pairs[3][6][2] = {
+    {{0, 0}},
+    {{1, 0}, {0, 1}, {0, 0}},
+    {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}},
+};
+#define ATTN_TILE_PAIRS(parts) ((parts) * ((parts) + 1) / 2)
 
 void attn_tiles_plain(const attn_tiles *t);
 void attn_tiles_avx512bf16(const attn_tiles *t);

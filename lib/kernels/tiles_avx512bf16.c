@@ -12,6 +12,8 @@
 #define NAME(x) x##_avx512bf16
 #define BASE    (&attn_kernels_avx512)
 #define PRODUCT attn_tiles_avx512bf16
+#define BEGIN
+#define END
 #include "kernels/tiles_body.h"
 
 enum { MR = 6, NV = 4 };
@@ -28,12 +30,12 @@ INLINE void block(const int mr, const int nv, const attn_tiles *t, size_t row, s
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++)
             acc[r][v] = _mm512_setzero_ps();
-    for (int pair = ATTN_TILE_FIRST(t->parts); pair < 6; pair++)
-        for (size_t s = 0; s < t->steps; s++) {
-            const uint16_t *a =
-                t->a + attn_tile_pairs[pair][0] * t->a_part + s * t->a_step + row * ATTN_TILE_DEPTH;
+    for (size_t s = 0; s < t->steps; s++)
+        for (int p = 0; p < ATTN_TILE_PAIRS(t->parts); p++) {
+            const uint8_t *pair = attn_tile_pairs[t->parts - 1][p];
+            const uint16_t *a = t->a + pair[0] * t->a_part + s * t->a_step + row * ATTN_TILE_DEPTH;
             const uint16_t *b =
-                t->b + j * t->b_column + attn_tile_pairs[pair][1] * t->b_part + s * ATTN_TILE_CELLS;
+                t->b + j * t->b_column + pair[1] * t->b_part + s * ATTN_TILE_CELLS;
             for (size_t k = 0; k < ATTN_TILE_DEPTH; k += 2) {
                 __m512bh column[NV];
                 for (int v = 0; v < nv; v++)

@@ -1,17 +1,18 @@
-/* Kernels over bfloat16 tiles, for a unit that defines NAME(x), PRODUCT (an attn_tiles product) and
- * BASE (the float table whose softmax and the rest stay as they are). Contract: kernels.h; what
- * they must equal: round_ref.c. With s = ceil(E / 32) steps, p parts (tiles.h), [..] of tiles:
+/* Kernels over bfloat16 tiles, for a unit that defines NAME(x), PRODUCT (a product of attn_tiles),
+ * BEGIN and END (what stands around products), BASE (the float table whose softmax and the rest
+ * stay as they are). Contract: kernels.h; what they must equal: round_ref.c. With s = ceil(E / 32)
+ * steps, p parts (tiles.h), [..] of tiles:
  *
  *   packed keys     [keys / 16][p][s]            a tile: 32 of E by 16 keys
  *   packed values   [Ev / 16][p][packed / 32]    a tile: 32 keys by 16 of Ev
  *   packed queries  [p][s][rows / 16]            a tile: 16 queries by 32 of E
- *   numerators      [p][n / 32][rows / 16]       packed from the tile of scores, on the stack
+ *   numerators      [p][n / 32][2]               packed from 32 rows of scores, on the stack
  *
- *        keys, once a head:  K  V             score: Q (L1) x K -> tile of scores (L1)
- *        queries, once a block:  Q            accumulate: numerators (L1/L2) x V -> C -> acc
+ *        keys, once a head:  K  V             score: Q (L1) x K -> tile of scores
+ *        queries, once a block:  Q            accumulate: numerators (L1) x V (L2) -> C -> acc
  *
- * What is missing of a tile is zero. A block of 48 queries by 128 keys of width 64 holds 6 KiB of Q
- * and 16 KiB of K a part, 24 KiB of scores. */
+ * What is missing of a tile is zero. A block of 64 queries by 128 keys of width 64 holds 8 KiB of Q
+ * and 16 KiB of K a part, 32 KiB of scores; numerators of 32 rows are 8 KiB a part. */
 #include <math.h>
 #include <string.h>
 
@@ -19,8 +20,9 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Most rows and keys of a tile of numerators; parts of them. */
-enum { MOST_ROWS = 48, MOST_KEYS = 256, MOST_PARTS = 3, GROUP = 4 };
+/* Most rows and keys of a tile of numerators; rows that are packed at once; parts of them; tiles of
+ * values that are summed at once. */
+enum { MOST_ROWS = 64, MOST_KEYS = 256, AT_ONCE = 2 * ATTN_TILE, MOST_PARTS = 3, GROUP = 4 };
 
 static size_t ceil_div(size_t n, size_t by) {
     return (n + by - 1) / by;
@@ -28,15 +30,27 @@ static size_t ceil_div(size_t n, size_t by) {
 
 /* --- packing --- */
 
-/* 32 numbers become `parts` rows of bfloat16, the next part `stride` further. */
-INLINE void split_row(const int parts, const float *x, uint16_t *to, size_t stride) {
-    for (int i = 0; i < ATTN_TILE_DEPTH; i++) {
-        float rest = x[i];
-        for (int p = 0; p < parts; p++) {
-            const float part = attn_bf16_round(rest);
-            to[(size_t)p * stride + (size_t)i] = (uint16_t)(attn_bf16_bits(part) >> 16);
-            rest -= part;
+typedef float lanes __attribute__((vector_size(64)));
+typedef uint32_t words __attribute__((vector_size(64)));
+
+/* Twice 16 numbers become `parts` rows of 16 pairs, the next part `stride` further. */
+INLINE void split(const int parts, const float *first, const float *second, uint16_t *to,
+                  size_t stride) {
+    lanes rest[2];
+    memcpy(&rest[0], first, sizeof *rest);
+    memcpy(&rest[1], second, sizeof *rest);
+    for (int p = 0; p < parts; p++) {
+        words bits[2];
+        for (int i = 0; i < 2; i++) {
+            bits[i] = (words)rest[i];
+            if (parts == 1)
+                bits[i] += 0x7fff + (bits[i] >> 16 & 1);
+            else if (p < 2)
+                bits[i] += 0x8000;
+            rest[i] -= (lanes)(bits[i] & 0xffff0000);
         }
+        const words pairs = bits[0] >> 16 | (bits[1] & 0xffff0000);
+        memcpy(to + (size_t)p * stride, &pairs, sizeof pairs);
     }
 }
 
@@ -44,11 +58,11 @@ INLINE void split_row(const int parts, const float *x, uint16_t *to, size_t stri
 INLINE void split_some(const int parts, const float *x, size_t n, uint16_t *to, size_t stride) {
     float padded[ATTN_TILE_DEPTH] = {0};
     if (n == ATTN_TILE_DEPTH) {
-        split_row(parts, x, to, stride);
+        split(parts, x, x + ATTN_TILE, to, stride);
         return;
     }
     memcpy(padded, x, n * sizeof *x);
-    split_row(parts, padded, to, stride);
+    split(parts, padded, padded + ATTN_TILE, to, stride);
 }
 
 /* Rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. */
@@ -132,38 +146,26 @@ INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld,
     return reach_number(reach);
 }
 
-/* Rows 2k and 2k + 1 of 16 values each become one row of pairs. */
-INLINE void pair_rows(const int parts, uint16_t *to, size_t stride, const float *even,
-                      const float *odd) {
-    for (int i = 0; i < ATTN_TILE; i++) {
-        float x = even[i], y = odd[i];
-        for (int p = 0; p < parts; p++) {
-            const float high = attn_bf16_round(x), next = attn_bf16_round(y);
-            const uint32_t pair = attn_bf16_bits(high) >> 16 | attn_bf16_bits(next);
-            memcpy(to + (size_t)p * stride + 2 * i, &pair, sizeof pair);
-            x -= high, y -= next;
-        }
-    }
-}
-
+/* Row k of a tile pairs values k and k + 16. */
 INLINE double pack_value(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
                          size_t Ev) {
     const size_t steps = ceil_div(n, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
     uint32_t reach = 0;
     for (size_t e = 0; e < Ev; e += ATTN_TILE, to += (size_t)parts * part) {
         const size_t width = Ev - e < ATTN_TILE ? Ev - e : ATTN_TILE;
-        for (size_t j = 0; j < steps * ATTN_TILE_DEPTH; j += 2) {
+        for (size_t k = 0; k < steps * ATTN_TILE; k++) {
+            const size_t j = k / ATTN_TILE * ATTN_TILE_DEPTH + k % ATTN_TILE;
             float padded[2][ATTN_TILE] = {{0}};
             const float *rows[2] = {padded[0], padded[1]};
-            for (size_t i = 0; i < 2 && j + i < n; i++) {
-                const float *row = x + (j + i) * ld + e;
+            for (size_t i = 0; i < 2 && j + i * ATTN_TILE < n; i++) {
+                const float *row = x + (j + i * ATTN_TILE) * ld + e;
                 if (width == ATTN_TILE)
                     rows[i] = row;
                 else
                     memcpy(padded[i], row, width * sizeof *row);
                 reach = reach_of(reach, rows[i], ATTN_TILE);
             }
-            pair_rows(parts, to + j * ATTN_TILE, part, rows[0], rows[1]);
+            split(parts, rows[0], rows[1], to + k * ATTN_TILE_DEPTH, part);
         }
     }
     return reach_number(reach);
@@ -194,6 +196,7 @@ INLINE void score(const int parts, float *tile, const uint16_t *q, size_t rows,
                     .col_tiles = ceil_div(n, ATTN_TILE),
                     .steps = steps,
                     .parts = parts};
+    BEGIN;
     if (whole)
         PRODUCT(&t);
     if (whole < row_tiles) { /* the tile of scores ends with its last row */
@@ -204,10 +207,11 @@ INLINE void score(const int parts, float *tile, const uint16_t *q, size_t rows,
         for (size_t r = whole * ATTN_TILE; r < rows; r++)
             memcpy(tile + r * ld, last + r % ATTN_TILE * ld, n * sizeof(float));
     }
+    END;
     scale_rows(tile, ld, rows, n, scale);
 }
 
-/* Up to GROUP tiles of values for up to MOST_ROWS rows of packed numerators. */
+/* Sums of a tile of keys for up to GROUP tiles of values. */
 INLINE void add_group(float *acc, size_t lda, const attn_tiles *t, size_t rows,
                       const float *factor) {
     for (size_t r = 0; r < rows; r++)
@@ -215,11 +219,12 @@ INLINE void add_group(float *acc, size_t lda, const attn_tiles *t, size_t rows,
             acc[r * lda + e] = fmaf(acc[r * lda + e], factor[r], t->c[r * t->ldc + e]);
 }
 
-INLINE void accumulate(const int parts, float *acc, const float *tile, size_t rows,
-                       const uint16_t *values, size_t first, size_t n, size_t packed, size_t Ev,
-                       const float *factor) {
-    _Alignas(64) uint16_t p[MOST_PARTS * MOST_ROWS * MOST_KEYS];
-    _Alignas(64) float c[MOST_ROWS * GROUP * ATTN_TILE];
+/* At most AT_ONCE rows. */
+INLINE void accumulate_rows(const int parts, float *acc, const float *tile, size_t rows,
+                            const uint16_t *values, size_t n, size_t packed, size_t Ev,
+                            const float *factor) {
+    _Alignas(64) uint16_t p[MOST_PARTS * AT_ONCE * MOST_KEYS];
+    _Alignas(64) float c[AT_ONCE * GROUP * ATTN_TILE];
     const size_t row_tiles = ceil_div(rows, ATTN_TILE), steps = ceil_div(n, ATTN_TILE_DEPTH);
     const size_t part = ceil_div(packed, ATTN_TILE_DEPTH) * ATTN_TILE_CELLS;
     const size_t columns = ceil_div(Ev, ATTN_TILE), lda = BASE->acc_room(Ev);
@@ -236,10 +241,21 @@ INLINE void accumulate(const int parts, float *acc, const float *tile, size_t ro
     pack_rows(parts, p, tile, BASE->keys, rows, n);
     for (size_t j = 0; j < columns; j += GROUP) {
         t.col_tiles = columns - j < GROUP ? columns - j : GROUP;
-        t.b = values + j * t.b_column + first * ATTN_TILE;
+        t.b = values + j * t.b_column;
         PRODUCT(&t);
         add_group(acc + j * ATTN_TILE, lda, &t, rows, factor);
     }
+}
+
+INLINE void accumulate(const int parts, float *acc, const float *tile, size_t rows,
+                       const uint16_t *values, size_t first, size_t n, size_t packed, size_t Ev,
+                       const float *factor) {
+    BEGIN;
+    for (size_t r = 0; r < rows; r += AT_ONCE)
+        accumulate_rows(parts, acc + r * BASE->acc_room(Ev), tile + r * BASE->keys,
+                        rows - r < AT_ONCE ? rows - r : AT_ONCE, values + first * ATTN_TILE, n,
+                        packed, Ev, factor + r);
+    END;
 }
 
 /* --- the table's functions, for each number of parts --- */
@@ -296,7 +312,7 @@ void NAME(attn_kernels_tiles)(attn_kernels *k, attn_precision precision) {
     k->plain = BASE;
     k->score_few = NULL; /* sums in the order of BASE's products */
     k->accumulate_few = NULL;
-    k->rows = k->rows < MOST_ROWS ? k->rows : MOST_ROWS;
+    k->rows = MOST_ROWS;
     if (precision == ATTN_PRECISION_BF16)
         NAME(fill_1)(k);
     else if (precision == ATTN_PRECISION_FAST)

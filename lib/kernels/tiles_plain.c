@@ -8,6 +8,8 @@
 #define NAME(x) x##_plain
 #define BASE    (attn_kernels_vector())
 #define PRODUCT attn_tiles_plain
+#define BEGIN
+#define END
 #include "kernels/tiles_body.h"
 
 /* Denormal numbers are zero. */
@@ -46,13 +48,12 @@ INLINE void product(const attn_tiles *t) {
     for (size_t i = 0; i < t->row_tiles; i++)
         for (size_t j = 0; j < t->col_tiles; j++) {
             float c[ATTN_TILE][ATTN_TILE] = {{0}};
-            for (int pair = ATTN_TILE_FIRST(t->parts); pair < 6; pair++)
-                for (size_t s = 0; s < t->steps; s++)
-                    multiply(c,
-                             t->a + attn_tile_pairs[pair][0] * t->a_part + s * t->a_step +
-                                 i * ATTN_TILE_CELLS,
-                             t->b + j * t->b_column + attn_tile_pairs[pair][1] * t->b_part +
-                                 s * ATTN_TILE_CELLS);
+            for (size_t s = 0; s < t->steps; s++)
+                for (int p = 0; p < ATTN_TILE_PAIRS(t->parts); p++) {
+                    const uint8_t *pair = attn_tile_pairs[t->parts - 1][p];
+                    multiply(c, t->a + pair[0] * t->a_part + s * t->a_step + i * ATTN_TILE_CELLS,
+                             t->b + j * t->b_column + pair[1] * t->b_part + s * ATTN_TILE_CELLS);
+                }
             for (size_t r = 0; r < ATTN_TILE; r++)
                 memcpy(t->c + (i * ATTN_TILE + r) * t->ldc + j * ATTN_TILE, c[r], sizeof c[r]);
         }

@@ -68,9 +68,9 @@ static void each_step(const attn_tiles *t, size_t m, size_t n, visit *at, void *
     static const int order[4][6][2] = {{{0}},
                                        {{0, 0}},
                                        {{1, 0}, {0, 1}, {0, 0}},
-                                       {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}}};
-    for (int pair = 0; pair < t->parts * (t->parts + 1) / 2; pair++)
-        for (size_t s = 0; s < t->steps; s++)
+                                       {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}}};
+    for (size_t s = 0; s < t->steps; s++)
+        for (int pair = 0; pair < t->parts * (t->parts + 1) / 2; pair++)
             at(state,
                t->a + (size_t)order[t->parts][pair][0] * t->a_part + s * t->a_step + m / 16 * 512 +
                    m % 16 * 32,
