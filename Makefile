@@ -44,6 +44,7 @@ ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 ISA_tiles_avx512bf16 := $(ISA_avx512) -mavx512bf16 -mprefer-vector-width=512
 ISA_tiles_amx        := $(ISA_tiles_avx512bf16) -mamx-tile -mamx-bf16
+ISA_tiles_pass       := $(ISA_tiles_amx)
 ISA_singles_read_avx512  := $(ISA_avx512) -mavx512cd -mbmi -mbmi2 -mlzcnt -mpopcnt
 ISA_singles_write_avx512 := $(ISA_singles_read_avx512)
 ISA_singles_read_avx2    := -mavx2 -mbmi -mbmi2 -mlzcnt -mpopcnt

@@ -314,6 +314,55 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
     accumulate(a, &s->block, packed, j0, n, s->w);
 }
 
+/* Keys [*lo, *hi) of which the table's `pass` may take whole tiles: all rows see them as they are.
+ */
+static void passable(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+                     size_t *lo, size_t *hi) {
+    const attn_block *block = &s->block;
+    *lo = *hi = 0;
+    if (!packed || !s->w->kernels->pass || !scales_at_once(a) || !(a->scale > 0) ||
+        a->in.softcap != 0 || a->rule.biases || a->rule.values || a->in.dropout_p > 0 ||
+        attn_mask_hides_cells(a->mask))
+        return;
+    *hi = a->dims.S;
+    for (size_t r = 0; r < block->rows; r++) {
+        size_t from, to;
+        attn_mask_interval(a->mask, block->b, block->i + r, &from, &to);
+        *lo = from > *lo ? from : *lo;
+        *hi = to < *hi ? to : *hi;
+    }
+}
+
+/* Whole tiles from key j on, below `hi`, at once. The result is how many. */
+static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+                         size_t j, size_t hi) {
+    attn_block_work *w = s->w;
+    const attn_kernels *k = w->kernels;
+    const size_t first = j / k->keys, maxima = a->dims.S / k->keys + 1;
+    const size_t tile = attn_packed_tile(a, packed, s->block.b, attn_kv_head(a, s->block.h), first);
+    const attn_tile_pass pass = {
+        .rows = s->block.rows,
+        .E = a->dims.score_width,
+        .Ev = a->dims.Ev,
+        .tiles = (hi - j) / k->keys,
+        .scale = a->scale,
+        .query = w->packed_query,
+        .keys = packed->keys + packed->key_bytes * tile,
+        .values = packed->values + packed->value_bytes * tile,
+        .key_bytes = packed->key_bytes,
+        .value_bytes = packed->value_bytes,
+        .max = w->max,
+        .sum = w->sum,
+        .acc = w->acc,
+        .kept = s->kept ? (char *)s->kept + j * k->elem : NULL,
+        .maxima = s->kept ? row_of(w->maxima, first, 1, k) : NULL,
+        .ld_kept = a->dims.S,
+        .ld_maxima = maxima,
+    };
+    k->pass(&pass);
+    return pass.tiles;
+}
+
 /* Up to FEW_ROWS rows of several streams, for the kernels of few rows. */
 enum { FEW_ROWS = 8 };
 
@@ -370,9 +419,10 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     const attn_block *first = &streams[0].block;
     const attn_kernels *k = streams[0].w->kernels;
     const size_t hkv = attn_kv_head(a, first->h);
-    size_t lo, hi;
+    size_t lo, hi, pass_lo, pass_hi;
     for (size_t s = 0; s < count; s++)
         start(a, &streams[s]);
+    passable(a, streams, packed, &pass_lo, &pass_hi);
     attn_block_interval(a, first, &lo, &hi);
     if (lo < streams[0].from)
         lo = streams[0].from;
@@ -382,6 +432,10 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
         /* The part of the tile between lo and hi, from the beginning of a panel. */
         const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;
         const size_t n = (hi - tile < k->keys ? hi : tile + k->keys) - j;
+        if (tile >= pass_lo && tile + k->keys <= pass_hi) {
+            tile += (pass_tiles(a, streams, packed, tile, pass_hi) - 1) * k->keys;
+            continue;
+        }
         const bool hidden = attn_mask_tile_hidden(a->mask, first->b, first->i, first->rows, j, n);
         const bool loose = !packed && k->score_few && !a->score_v;
         if (!hidden && loose) {

@@ -10,6 +10,7 @@
  *   edit                   one row of it: scale, softcap, bias, hidden cells
  *   softmax                tile -> unnormalised weights; maximum so far, partial sums, factors
  *   accumulate             acc[r] = acc[r] * factor[r] + sum_j tile[r][j] v_j
+ *   pass                   score, softmax and accumulate over several tiles, overlapped
  *   merge                  rows over some keys and over others -> over both
  *   total, divide,         the end of a row: its sum, its output,
  *   weights                its exact weights
@@ -96,6 +97,19 @@ typedef struct attn_tanh_back {
     double *dv; /* [width] */
 } attn_tanh_back;
 
+/* Rows on their way over whole tiles of keys that nothing hides or edits. */
+typedef struct attn_tile_pass {
+    size_t rows, E, Ev, tiles;
+    double scale;                  /* above 0 */
+    const void *query;             /* as pack_query leaves them */
+    const char *keys, *values;     /* the first packed tile */
+    size_t key_bytes, value_bytes; /* from one to the next */
+    void *max, *sum, *acc;         /* as softmax and accumulate have them, and go on */
+    void *kept;                    /* numerators out, [rows, ld_kept]; or NULL */
+    void *maxima;                  /* with them: after each tile, [rows, ld_maxima] */
+    size_t ld_kept, ld_maxima;
+} attn_tile_pass;
+
 typedef struct attn_kernels attn_kernels;
 struct attn_kernels {
     attn_isa isa;
@@ -149,6 +163,10 @@ struct attn_kernels {
     /* Of the packed tile's `packed` rows, `first` … `first` + n - 1 meet the tile's n columns. */
     void (*accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
                        size_t first, size_t n, size_t packed, size_t Ev, const void *factor);
+
+    /* For each tile what score, softmax and accumulate would do, bit for bit, in less time. NULL:
+     * they do. */
+    void (*pass)(const attn_tile_pass *p);
 
     /* The same sums of few rows over values as they lie in memory; the result is their reach. */
     double (*accumulate_few)(void *const *acc, const void *const *tile, size_t rows,

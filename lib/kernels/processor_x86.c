@@ -123,10 +123,12 @@ static void make_tables(void) {
     }
     for (int p = 0; attn_kernels_vector() && p < ATTN_PRECISION_COUNT; p++) {
         made.amx[p] = copy(attn_kernels_vector(), ATTN_ISA_AMX, attn_isa_name(ATTN_ISA_AMX));
-        if (attn_processor_tiles() == ATTN_TILES_NATIVE)
-            attn_kernels_tiles_amx(&made.amx[p], (attn_precision)p);
-        else
+        if (attn_processor_tiles() != ATTN_TILES_NATIVE) {
             attn_kernels_tiles_plain(&made.amx[p], (attn_precision)p);
+            continue;
+        }
+        attn_kernels_tiles_amx(&made.amx[p], (attn_precision)p);
+        attn_kernels_pass_amx(&made.amx[p]);
     }
 }
 

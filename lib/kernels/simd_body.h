@@ -17,48 +17,9 @@
  * and each cell is one chain of fused multiply-adds over the depth, from 0 up: a pure function of
  * its row of A and its column of B. */
 
-#define PW     (LANES * NV)
-#define INLINE static inline __attribute__((always_inline))
+#include "kernels/simd_exp.h"
 
-/* log2(e) in two parts: s * HI - n is exact in a fused multiply-add, LO carries the rest. */
-#define LOG2E_HI 0x1.715476p+0f
-#define LOG2E_LO 1.925963e-8f
-/* Scores are held above this in exponents: it is far below -ATTN_WIDE, so such cells are exactly 0,
- * and small enough that rint(s * log2 e) and the reduced argument stay exact. -infinity ends here
- * too. */
-#define LOWEST -0x1p20f
-
-/* The integer nearest to s * log2 e, for scores above LOWEST: adding 1.5 * 2^23 leaves no room for
- * a fraction. Monotonic in s, so that no score's exponent is above that of its row's maximum. */
-INLINE vf nearest_exponent(vf s) {
-    return vsub(vfma(s, vset(LOG2E_HI), vset(0x1.8p23f)), vset(0x1.8p23f));
-}
-
-/* rint(max * log2 e), the row's power of two, as the vector code computes it for single scores. */
-INLINE vf row_exponent(vf max) {
-    return nearest_exponent(vmax(max, vset(LOWEST)));
-}
-
-/* 2^f on [-1/2, 1/2]: minimax polynomial of relative error 2^-29, 1 ulp after rounding. */
-INLINE vf exp2_reduced(vf f) {
-    vf p = vset(0x1.41d334p-13f);
-    p = vfma(p, f, vset(0x1.5f456ap-10f));
-    p = vfma(p, f, vset(0x1.3b2dbcp-7f));
-    p = vfma(p, f, vset(0x1.c6aed4p-5f));
-    p = vfma(p, f, vset(0x1.ebfbdap-3f));
-    p = vfma(p, f, vset(0x1.62e430p-1f));
-    return vfma(p, f, vset(1.0f));
-}
-
-/* e^s 2^-m: exact but for the rounding of 2^f, which depends on s alone, and 0 below the normal
- * range where FLUSHED. */
-INLINE vf numerator(vf s, vf m) {
-    s = vmax(s, vset(LOWEST));
-    vf n = nearest_exponent(s);
-    vf f = vfms(s, vset(LOG2E_HI), n);
-    f = vfma(s, vset(LOG2E_LO), f);
-    return vscale(exp2_reduced(f), vsub(n, m));
-}
+#define PW (LANES * NV)
 
 /* tanh: odd minimax polynomial below 0.625, 1 - 2 / (e^2x + 1) above; within 2 ulp. */
 INLINE vf tanh_lanes(vf x) {
@@ -375,18 +336,6 @@ INLINE float row_maximum(const float *p, size_t n) {
         most = vmax(most, vload(p + j));
     return vhmax(most);
 }
-
-/* What is below the normal range becomes 0 in `call`, so that a numerator scaled down later by a
- * power of two is, bit for bit, the one computed from the larger maximum. The call is out of line:
- * nothing moves across. */
-#define FLUSHED(call)                                                                              \
-    do {                                                                                           \
-        const unsigned mode = _mm_getcsr();                                                        \
-        _mm_setcsr(mode | _MM_FLUSH_ZERO_ON);                                                      \
-        call;                                                                                      \
-        _mm_setcsr(mode);                                                                          \
-    } while (0)
-#define OUT_OF_LINE static __attribute__((noinline))
 
 /* Two passes over the rows, because the second is a long chain of operations that only overlaps
  * with its neighbours when nothing waits for a maximum in between. */

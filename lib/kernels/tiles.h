@@ -60,6 +60,9 @@ void attn_kernels_tiles_plain(attn_kernels *k, attn_precision precision);
 void attn_kernels_tiles_avx512bf16(attn_kernels *k, attn_precision precision);
 void attn_kernels_tiles_amx(attn_kernels *k, attn_precision precision);
 
+/* Gives a table of attn_kernels_tiles_amx its pass. */
+void attn_kernels_pass_amx(attn_kernels *k);
+
 /* May this process use the tile registers? Asks the kernel for them, once, for all threads. */
 bool attn_tiles_amx_permitted(void);
 /* Does `product` equal the plain one, bit for bit, over several shapes of random tiles with

@@ -15,45 +15,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kernels/tiles.h"
+#include "kernels/tiles_amx.h"
 
 #define NAME(x) x##_amx
 #define BASE    (&attn_kernels_avx512)
 #define PRODUCT product
-#define BEGIN   begin()
-#define END     end()
+#define BEGIN   attn_amx_begin()
+#define END     attn_amx_end()
 
-static void begin(void);
-static void end(void);
 static void product(const attn_tiles *t);
 
 #include "kernels/tiles_body.h"
-
-/* The layout that LDTILECFG reads. */
-typedef struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_config;
-
-_Static_assert(sizeof(tile_config) == 64, "as the processor reads it");
-
-/* The intrinsics do not tell the compiler which memory they read. */
-#define MEMORY_IS_READ __asm__ volatile("" ::: "memory")
-
-static void begin(void) {
-    tile_config config = {.palette = 1};
-    for (int i = 0; i < 8; i++) {
-        config.row_bytes[i] = ATTN_TILE_DEPTH * sizeof(uint16_t);
-        config.rows[i] = ATTN_TILE;
-    }
-    MEMORY_IS_READ;
-    _tile_loadconfig(&config);
-}
-
-static void end(void) {
-    _tile_release();
-}
 
 /* Tiles (i, j) … of C, mi x nj of them, 1 or 2 each. */
 INLINE void block(const int parts, const int mi, const int nj, const attn_tiles *t, size_t i,
@@ -125,9 +97,9 @@ static __attribute__((noinline)) void product(const attn_tiles *t) {
 }
 
 void attn_tiles_amx(const attn_tiles *t) {
-    begin();
+    attn_amx_begin();
     product(t);
-    end();
+    attn_amx_end();
 }
 
 /* Linux hands out the tile registers' 8 KiB of state on request: arch_prctl(ARCH_REQ_XCOMP_PERM,

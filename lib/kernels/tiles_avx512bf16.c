@@ -34,8 +34,7 @@ INLINE void block(const int mr, const int nv, const attn_tiles *t, size_t row, s
         for (int p = 0; p < ATTN_TILE_PAIRS(t->parts); p++) {
             const uint8_t *pair = attn_tile_pairs[t->parts - 1][p];
             const uint16_t *a = t->a + pair[0] * t->a_part + s * t->a_step + row * ATTN_TILE_DEPTH;
-            const uint16_t *b =
-                t->b + j * t->b_column + pair[1] * t->b_part + s * ATTN_TILE_CELLS;
+            const uint16_t *b = t->b + j * t->b_column + pair[1] * t->b_part + s * ATTN_TILE_CELLS;
             for (size_t k = 0; k < ATTN_TILE_DEPTH; k += 2) {
                 __m512bh column[NV];
                 for (int v = 0; v < nv; v++)

@@ -16,9 +16,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/flush.h"
 #include "kernels/tiles.h"
-
-#define INLINE static inline __attribute__((always_inline))
 
 /* Most rows and keys of a tile of numerators; rows that are packed at once; parts of them; tiles of
  * values that are summed at once. */
@@ -247,6 +246,8 @@ INLINE void accumulate_rows(const int parts, float *acc, const float *tile, size
     }
 }
 
+/* Parts of numerators below the normal range are zero before they are rounded, so that the
+ * numerators of a pass (tiles_pass.c), computed that way, have the same. */
 INLINE void accumulate(const int parts, float *acc, const float *tile, size_t rows,
                        const uint16_t *values, size_t first, size_t n, size_t packed, size_t Ev,
                        const float *factor) {
@@ -288,10 +289,16 @@ INLINE void accumulate(const int parts, float *acc, const float *tile, size_t ro
         (void)ldq;                                                                                 \
         score(parts, tile, q, rows, packed_key, n, E, (float)scale);                               \
     }                                                                                              \
+    OUT_OF_LINE void NAME(accumulate_##parts)(void *acc, const void *tile, size_t rows,            \
+                                              const void *packed_value, size_t first, size_t n,    \
+                                              size_t packed, size_t Ev, const void *factor) {      \
+        accumulate(parts, acc, tile, rows, packed_value, first, n, packed, Ev, factor);            \
+    }                                                                                              \
     static void NAME(k_accumulate_##parts)(void *acc, const void *tile, size_t rows,               \
                                            const void *packed_value, size_t first, size_t n,       \
                                            size_t packed, size_t Ev, const void *factor) {         \
-        accumulate(parts, acc, tile, rows, packed_value, first, n, packed, Ev, factor);            \
+        FLUSHED(NAME(accumulate_##parts)(acc, tile, rows, packed_value, first, n, packed, Ev,      \
+                                         factor));                                                 \
     }                                                                                              \
     static void NAME(fill_##parts)(attn_kernels * k) {                                             \
         k->key_room = NAME(k_key_room_##parts);                                                    \

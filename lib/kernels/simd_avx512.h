@@ -1,0 +1,123 @@
+/* The vocabulary of simd_body.h in AVX-512: vectors of 16. */
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LANES = 16 };
+
+typedef __m512 vf;
+typedef __mmask16 vm;
+
+#define VOCABULARY static inline __attribute__((always_inline))
+
+VOCABULARY vf vset(float x) {
+    return _mm512_set1_ps(x);
+}
+VOCABULARY vf vload(const float *p) {
+    return _mm512_load_ps(p);
+}
+VOCABULARY void vstore(float *p, vf x) {
+    _mm512_store_ps(p, x);
+}
+VOCABULARY vm first_lanes(size_t n) {
+    return (vm)(n >= 16 ? 0xffffu : (1u << n) - 1u);
+}
+VOCABULARY vf vload_n(const float *p, size_t n) {
+    return n >= 16 ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(first_lanes(n), p);
+}
+VOCABULARY void vstore_n(float *p, vf x, size_t n) {
+    if (n >= 16)
+        _mm512_storeu_ps(p, x);
+    else
+        _mm512_mask_storeu_ps(p, first_lanes(n), x);
+}
+/* Past the caches; p is aligned. */
+VOCABULARY void vstream(float *p, vf x) {
+    _mm512_stream_ps(p, x);
+}
+VOCABULARY vf vadd(vf a, vf b) {
+    return _mm512_add_ps(a, b);
+}
+VOCABULARY vf vsub(vf a, vf b) {
+    return _mm512_sub_ps(a, b);
+}
+VOCABULARY vf vmul(vf a, vf b) {
+    return _mm512_mul_ps(a, b);
+}
+VOCABULARY vf vdiv(vf a, vf b) {
+    return _mm512_div_ps(a, b);
+}
+VOCABULARY vf vfma(vf a, vf b, vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+VOCABULARY vf vmax(vf a, vf b) {
+    return _mm512_max_ps(a, b);
+}
+VOCABULARY vf vmin(vf a, vf b) {
+    return _mm512_min_ps(a, b);
+}
+/* The larger bit pattern of two numbers without a sign. */
+VOCABULARY vf vlarger_bits(vf a, vf b) {
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+}
+VOCABULARY vf vabs(vf a) {
+    return _mm512_abs_ps(a);
+}
+VOCABULARY vf vfms(vf a, vf b, vf c) {
+    return _mm512_fmsub_ps(a, b, c);
+}
+VOCABULARY vf vfnma(vf a, vf b, vf c) {
+    return _mm512_fnmadd_ps(a, b, c);
+}
+VOCABULARY vf vcopysign(vf magnitude, vf sign) {
+    const vf bit = _mm512_set1_ps(-0.0f);
+    return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
+}
+/* x * 2^n; far below the range it is exactly 0. */
+VOCABULARY vf vscale(vf x, vf n) {
+    return _mm512_scalef_ps(x, n);
+}
+VOCABULARY vm vless(vf a, vf b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
+}
+VOCABULARY vf vselect(vm m, vf yes, vf no) {
+    return _mm512_mask_blend_ps(m, no, yes);
+}
+VOCABULARY vm vand(vm a, vm b) {
+    return (vm)(a & b);
+}
+VOCABULARY float vhmax(vf a) {
+    return _mm512_reduce_max_ps(a);
+}
+VOCABULARY vm vfirst_lanes_between(size_t lo, size_t hi) {
+    return (vm)(first_lanes(hi) & ~first_lanes(lo));
+}
+/* Which of n bytes are not 0. */
+VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
+    return _mm_test_epi8_mask(_mm_maskz_loadu_epi8(first_lanes(n), p), _mm_set1_epi8(-1));
+}
+
+/* 16 rows of 16 become 16 columns: pairs, quads, then 128-bit lanes change places. */
+VOCABULARY void transpose(const vf r[16], vf column[16]) {
+    vf a[16], b[16];
+    for (int i = 0; i < 16; i += 2) {
+        a[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        a[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int half = 0; half < 2; half++) {
+            __m512d x = _mm512_castps_pd(a[i + half]), y = _mm512_castps_pd(a[i + half + 2]);
+            b[i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
+            b[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+        }
+    for (int c = 0; c < 4; c++) {
+        vf even_low = _mm512_shuffle_f32x4(b[c], b[4 + c], 0x88);
+        vf even_high = _mm512_shuffle_f32x4(b[8 + c], b[12 + c], 0x88);
+        vf odd_low = _mm512_shuffle_f32x4(b[c], b[4 + c], 0xdd);
+        vf odd_high = _mm512_shuffle_f32x4(b[8 + c], b[12 + c], 0xdd);
+        column[c] = _mm512_shuffle_f32x4(even_low, even_high, 0x88);
+        column[4 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0x88);
+        column[8 + c] = _mm512_shuffle_f32x4(even_low, even_high, 0xdd);
+        column[12 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd);
+    }
+}

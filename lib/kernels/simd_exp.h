@@ -1,0 +1,43 @@
+/* Exponentials of float kernels, split exactly in a power of two and the rest (kernels.h), for a
+ * unit that has the vocabulary of simd_body.h. */
+#include "kernels/flush.h"
+
+/* log2(e) in two parts: s * HI - n is exact in a fused multiply-add, LO carries the rest. */
+#define LOG2E_HI 0x1.715476p+0f
+#define LOG2E_LO 1.925963e-8f
+/* Scores are held above this in exponents: it is far below -ATTN_WIDE, so such cells are exactly 0,
+ * and small enough that rint(s * log2 e) and the reduced argument stay exact. -infinity ends here
+ * too. */
+#define LOWEST -0x1p20f
+
+/* The integer nearest to s * log2 e, for scores above LOWEST: adding 1.5 * 2^23 leaves no room for
+ * a fraction. Monotonic in s, so that no score's exponent is above that of its row's maximum. */
+INLINE vf nearest_exponent(vf s) {
+    return vsub(vfma(s, vset(LOG2E_HI), vset(0x1.8p23f)), vset(0x1.8p23f));
+}
+
+/* rint(max * log2 e), the row's power of two, as the vector code computes it for single scores. */
+INLINE vf row_exponent(vf max) {
+    return nearest_exponent(vmax(max, vset(LOWEST)));
+}
+
+/* 2^f on [-1/2, 1/2]: minimax polynomial of relative error 2^-29, 1 ulp after rounding. */
+INLINE vf exp2_reduced(vf f) {
+    vf p = vset(0x1.41d334p-13f);
+    p = vfma(p, f, vset(0x1.5f456ap-10f));
+    p = vfma(p, f, vset(0x1.3b2dbcp-7f));
+    p = vfma(p, f, vset(0x1.c6aed4p-5f));
+    p = vfma(p, f, vset(0x1.ebfbdap-3f));
+    p = vfma(p, f, vset(0x1.62e430p-1f));
+    return vfma(p, f, vset(1.0f));
+}
+
+/* e^s 2^-m: exact but for the rounding of 2^f, which depends on s alone, and 0 below the normal
+ * range where FLUSHED. */
+INLINE vf numerator(vf s, vf m) {
+    s = vmax(s, vset(LOWEST));
+    vf n = nearest_exponent(s);
+    vf f = vfms(s, vset(LOG2E_HI), n);
+    f = vfma(s, vset(LOG2E_LO), f);
+    return vscale(exp2_reduced(f), vsub(n, m));
+}

@@ -1,0 +1,320 @@
+/* A pass over whole tiles of keys by AMX: while the tile unit multiplies, the vector unit, which it
+ * leaves alone, computes exponentials. An item is 32 rows and one tile of keys; three are at work:
+ *
+ *   item       n: scores                 n - 1: numerators                   n - 2: values
+ *              Q K^T -> S[n % 2]         S[(n-1) % 2] -> parts P[(n-1) % 2]  P[n % 2] V -> acc
+ *   tile unit  ==== products of n ================ products of n - 2 ===================
+ *   vectors      e^s of n - 1, 32 cells after each four products …              maxima of n
+ *
+ * Blocks of 2 x 2 tiles of C as in tiles_amx.c. S is 16 KiB, P 8 KiB a part, C 4 KiB; keys and
+ * values (16 KiB a part and tile of width 64) come from the second cache, for all rows of the block
+ * before the next tile. Each cell is computed as score, softmax and accumulate do it. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/tiles_amx.h"
+
+#include "kernels/simd_avx512.h"
+#include "kernels/simd_exp.h"
+
+enum { ROWS = 2 * ATTN_TILE, KEYS = 128, COLS = KEYS / ATTN_TILE, STEPS = KEYS / ATTN_TILE_DEPTH };
+enum { MOST_PARTS = 3, PART = STEPS * 2 * ATTN_TILE_CELLS, MOST_BLOCK = 64 };
+
+/* Rows of one item, and what the way to their numerators needs. */
+typedef struct item {
+    size_t first, rows, tile; /* rows 0: no item */
+    float *scores;            /* [ROWS, KEYS], not yet scaled */
+    uint16_t *parts;          /* [parts][STEPS][2] tiles */
+    float *shift, *fall;      /* [ROWS] the new maximum's exponent; the factor on what was summed */
+} item;
+
+typedef struct pass {
+    const attn_tile_pass *p;
+    size_t lda, key_steps, row_tiles;
+    vf scale;
+    /* The item whose numerators are due, and how far it is: portions of 32 cells, done and all;
+     * sixteenths of one to do after four products, and those saved up. */
+    const item *now;
+    size_t done, all, rate, due;
+    vf part;
+} pass;
+
+/* --- vectors --- */
+
+/* split of tiles_body.h in registers. */
+INLINE void split(const int parts, vf first, vf second, uint16_t *to) {
+    const __m512i high = _mm512_set1_epi32((int)0xffff0000), half = _mm512_set1_epi32(0x8000);
+    vf rest[2] = {first, second};
+    for (int p = 0; p < parts; p++) {
+        __m512i bits[2];
+        for (int i = 0; i < 2; i++) {
+            bits[i] = _mm512_castps_si512(rest[i]);
+            if (parts == 1)
+                bits[i] = _mm512_add_epi32(
+                    bits[i], _mm512_add_epi32(_mm512_set1_epi32(0x7fff),
+                                              _mm512_and_si512(_mm512_srli_epi32(bits[i], 16),
+                                                               _mm512_set1_epi32(1))));
+            else if (p < 2)
+                bits[i] = _mm512_add_epi32(bits[i], half);
+            rest[i] = vsub(rest[i], _mm512_castsi512_ps(_mm512_and_si512(bits[i], high)));
+        }
+        const __m512i low = _mm512_srli_epi32(bits[0], 16);
+        /* (bits[1] & high) | (low & ~high) */
+        _mm512_store_si512(to + p * PART, _mm512_ternarylogic_epi32(bits[1], low, high, 0xe4));
+    }
+}
+
+/* 32 cells of the item that is due. */
+INLINE void portion(const int parts, pass *w) {
+    const size_t r = w->done / STEPS, s = w->done % STEPS;
+    const item *n = w->now;
+    const float *from = n->scores + r * KEYS + s * ATTN_TILE_DEPTH;
+    const vf shift = vset(n->shift[r]);
+    const vf x = numerator(vmul(vload(from), w->scale), shift);
+    const vf y = numerator(vmul(vload(from + LANES), w->scale), shift);
+    w->part = vadd(vadd(s ? w->part : vset(0.0f), x), y);
+    if (w->p->kept) {
+        float *to = (float *)w->p->kept + (n->first + r) * w->p->ld_kept + n->tile * KEYS +
+                    s * ATTN_TILE_DEPTH;
+        vstore_n(to, x, LANES);
+        vstore_n(to + LANES, y, LANES);
+    }
+    split(parts, x, y, n->parts + s * (2 * ATTN_TILE_CELLS) + r * ATTN_TILE_DEPTH);
+    if (s == STEPS - 1) {
+        float *sum = (float *)w->p->sum + (n->first + r) * LANES;
+        vstore(sum, vfma(vload(sum), vset(n->fall[r]), w->part));
+    }
+    w->done++;
+}
+
+/* What fits beside four products. */
+INLINE void some_portions(const int parts, pass *w) {
+    for (w->due += w->rate; w->due >= 16 && w->done < w->all; w->due -= 16)
+        portion(parts, w);
+}
+
+/* The largest score of each of 16 rows. */
+INLINE vf row_maxima(const float *scores) {
+    vf most[LANES], column[LANES];
+    for (int r = 0; r < LANES; r++) {
+        most[r] = vload(scores + r * KEYS);
+        for (int j = LANES; j < KEYS; j += LANES)
+            most[r] = vmax(most[r], vload(scores + r * KEYS + j));
+    }
+    transpose(most, column);
+    for (int c = 1; c < LANES; c++)
+        column[0] = vmax(column[0], column[c]);
+    return column[0];
+}
+
+/* Running maxima with those of the item's scores, and what follows from them. */
+INLINE void raise_maxima(const pass *w, const item *n) {
+    for (size_t r = 0; r < n->rows; r += LANES) {
+        float *max = (float *)w->p->max + n->first + r;
+        const size_t rows = n->rows - r;
+        const vf old = vload_n(max, rows);
+        const vf now = vmax(vmul(row_maxima(n->scores + r * KEYS), w->scale), old);
+        const vf shift = row_exponent(now);
+        vstore_n(max, now, rows);
+        vstore(n->shift + r, shift);
+        vstore(n->fall + r, vscale(vset(1.0f), vsub(row_exponent(old), shift)));
+    }
+    for (size_t r = 0; w->p->maxima && r < n->rows; r++)
+        ((float *)w->p->maxima)[(n->first + r) * w->p->ld_maxima + n->tile] =
+            ((float *)w->p->max)[n->first + r];
+}
+
+/* --- tiles --- */
+
+/* Tile (i, s) of part p at a + p a_part + s a_step + i ATTN_TILE_CELLS, B as in tiles.h. */
+typedef struct operands {
+    const uint16_t *a, *b;
+    size_t a_part, a_step, b_column, b_part, steps;
+    float *c;
+    size_t ldc;
+} operands;
+
+/* 2 x 2 tiles of C, or mi x nj, and portions of numerators meanwhile. */
+INLINE void block(const int parts, const int mi, const int nj, const operands *o, pass *w) {
+    enum { ROW = ATTN_TILE_DEPTH * sizeof(uint16_t) };
+    const long ldc = (long)(o->ldc * sizeof *o->c);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (size_t s = 0; s < o->steps; s++)
+        for (int p = 0; p < ATTN_TILE_PAIRS(parts); p++) {
+            const uint8_t *pair = attn_tile_pairs[parts - 1][p];
+            const uint8_t *before = attn_tile_pairs[parts - 1][p ? p - 1 : 0];
+            const uint16_t *a = o->a + s * o->a_step + pair[0] * o->a_part;
+            const uint16_t *b = o->b + s * ATTN_TILE_CELLS + pair[1] * o->b_part;
+            if (!p || pair[0] != before[0]) {
+                _tile_loadd(4, a, ROW);
+                if (mi == 2)
+                    _tile_loadd(5, a + ATTN_TILE_CELLS, ROW);
+            }
+            if (!p || pair[1] != before[1]) {
+                _tile_loadd(6, b, ROW);
+                if (nj == 2)
+                    _tile_loadd(7, b + o->b_column, ROW);
+            }
+            _tile_dpbf16ps(0, 4, 6);
+            if (nj == 2)
+                _tile_dpbf16ps(1, 4, 7);
+            if (mi == 2)
+                _tile_dpbf16ps(2, 5, 6);
+            if (mi == 2 && nj == 2)
+                _tile_dpbf16ps(3, 5, 7);
+            some_portions(parts, w);
+        }
+    _tile_stored(0, o->c, ldc);
+    if (nj == 2)
+        _tile_stored(1, o->c + ATTN_TILE, ldc);
+    if (mi == 2)
+        _tile_stored(2, o->c + ATTN_TILE * o->ldc, ldc);
+    if (mi == 2 && nj == 2)
+        _tile_stored(3, o->c + ATTN_TILE * o->ldc + ATTN_TILE, ldc);
+    MEMORY_IS_READ;
+}
+
+INLINE void any_block(const int parts, size_t row_tiles, size_t columns, const operands *o,
+                      pass *w) {
+    if (row_tiles == 2 && columns >= 2)
+        block(parts, 2, 2, o, w);
+    else if (row_tiles == 2)
+        block(parts, 2, 1, o, w);
+    else if (columns >= 2)
+        block(parts, 1, 2, o, w);
+    else
+        block(parts, 1, 1, o, w);
+}
+
+INLINE void score_item(const int parts, const item *n, pass *w) {
+    const attn_tile_pass *p = w->p;
+    const size_t step = w->row_tiles * ATTN_TILE_CELLS, tile = w->key_steps * ATTN_TILE_CELLS;
+    operands o = {
+        .a = (const uint16_t *)p->query + n->first / ATTN_TILE * ATTN_TILE_CELLS,
+        .a_step = step,
+        .a_part = w->key_steps * step,
+        .b = (const uint16_t *)(const void *)(p->keys + n->tile * p->key_bytes),
+        .b_part = tile,
+        .b_column = (size_t)parts * tile,
+        .steps = w->key_steps,
+        .c = n->scores,
+        .ldc = KEYS,
+    };
+    for (size_t j = 0; j < COLS; j += 2, o.b += 2 * o.b_column, o.c += 2 * ATTN_TILE)
+        any_block(parts, n->rows > ATTN_TILE ? 2 : 1, 2, &o, w);
+}
+
+/* acc = acc * fall + C for up to 32 columns, whose rows of acc are padded. */
+INLINE void add_sums(float *acc, size_t lda, const float *c, const item *n, size_t columns) {
+    for (size_t r = 0; r < n->rows; r++, acc += lda, c += ROWS)
+        for (size_t e = 0; e < columns * ATTN_TILE; e += LANES)
+            vstore(acc + e, vfma(vload(acc + e), vset(n->fall[r]), vload(c + e)));
+}
+
+INLINE void value_item(const int parts, const item *n, pass *w) {
+    _Alignas(64) float c[ROWS * 2 * ATTN_TILE];
+    const attn_tile_pass *p = w->p;
+    operands o = {
+        .a = n->parts,
+        .a_step = 2 * ATTN_TILE_CELLS,
+        .a_part = PART,
+        .b = (const uint16_t *)(const void *)(p->values + n->tile * p->value_bytes),
+        .b_part = STEPS * ATTN_TILE_CELLS,
+        .b_column = (size_t)parts * STEPS * ATTN_TILE_CELLS,
+        .steps = STEPS,
+        .c = c,
+        .ldc = 2 * ATTN_TILE,
+    };
+    const size_t columns = (p->Ev + ATTN_TILE - 1) / ATTN_TILE;
+    float *acc = (float *)p->acc + n->first * w->lda;
+    for (size_t j = 0; j < columns; j += 2, o.b += 2 * o.b_column, acc += 2 * ATTN_TILE) {
+        any_block(parts, n->rows > ATTN_TILE ? 2 : 1, columns - j, &o, w);
+        add_sums(acc, w->lda, c, n, columns - j < 2 ? 1 : 2);
+    }
+}
+
+/* --- the pipeline --- */
+
+/* Item `index` of the pass, in its buffers; none if there is no such. */
+INLINE item item_at(const attn_tile_pass *p, size_t index, size_t halves, item buffers) {
+    if (index >= p->tiles * halves) {
+        buffers.rows = 0;
+        return buffers;
+    }
+    buffers.tile = index / halves;
+    buffers.first = index % halves * ROWS;
+    buffers.rows = p->rows - buffers.first < ROWS ? p->rows - buffers.first : ROWS;
+    return buffers;
+}
+
+/* `now` becomes the item whose numerators are due beside the products of two others. */
+INLINE void begin_portions(const int parts, const item *now, const item *scored, const item *summed,
+                           pass *w) {
+    const size_t columns = (w->p->Ev + ATTN_TILE - 1) / ATTN_TILE;
+    size_t products = scored->rows ? COLS / 2 * w->key_steps : 0;
+    if (summed->rows)
+        products += (columns + 1) / 2 * STEPS;
+    products *= (size_t)ATTN_TILE_PAIRS(parts);
+    w->now = now;
+    w->done = 0;
+    w->all = now->rows * STEPS;
+    w->rate = products ? (w->all * 16 + products - 1) / products : 0;
+    w->due = 0;
+}
+
+INLINE void run(const int parts, const attn_tile_pass *p) {
+    _Alignas(64) float scores[2][ROWS * KEYS];
+    _Alignas(64) uint16_t numerators[2][MOST_PARTS * PART];
+    _Alignas(64) float shift[3][ROWS], fall[3][ROWS];
+    const size_t halves = (p->rows + ROWS - 1) / ROWS, items = p->tiles * halves;
+    pass w = {
+        .p = p,
+        .lda = attn_kernels_avx512.acc_room(p->Ev),
+        .key_steps = (p->E + ATTN_TILE_DEPTH - 1) / ATTN_TILE_DEPTH,
+        .row_tiles = (p->rows + ATTN_TILE - 1) / ATTN_TILE,
+        .scale = vset((float)p->scale),
+    };
+    item summed = {.rows = 0}, now = {.rows = 0};
+    if (p->rows % ROWS) /* rows that are missing are multiplied, too */
+        memset(numerators, 0, sizeof numerators);
+    for (size_t n = 0; n < items + 2; n++) {
+        const item scored = item_at(p, n, halves,
+                                    (item){.scores = scores[n % 2],
+                                           .parts = numerators[n % 2],
+                                           .shift = shift[n % 3],
+                                           .fall = fall[n % 3]});
+        begin_portions(parts, &now, &scored, &summed, &w);
+        if (scored.rows)
+            score_item(parts, &scored, &w);
+        if (summed.rows)
+            value_item(parts, &summed, &w);
+        while (w.done < w.all)
+            portion(parts, &w);
+        if (scored.rows)
+            raise_maxima(&w, &scored);
+        summed = now;
+        now = scored;
+    }
+}
+
+#define PASS(parts)                                                                                \
+    OUT_OF_LINE void run_##parts(const attn_tile_pass *p) {                                        \
+        run(parts, p);                                                                             \
+    }                                                                                              \
+    static void pass_##parts(const attn_tile_pass *p) {                                            \
+        attn_amx_begin();                                                                          \
+        FLUSHED(run_##parts(p));                                                                   \
+        attn_amx_end();                                                                            \
+    }
+PASS(1)
+PASS(2)
+PASS(3)
+
+void attn_kernels_pass_amx(attn_kernels *k) {
+    k->pass = k->precision == ATTN_PRECISION_BF16   ? pass_1
+              : k->precision == ATTN_PRECISION_FAST ? pass_2
+                                                    : pass_3;
+}
