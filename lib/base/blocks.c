@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "attn/memory.h"
 #include "attn/pool.h"
@@ -106,7 +107,7 @@ static void put_in(block *b, size_t class) {
     kept.bytes += b->size;
 }
 
-enum { SMALL_PAGE = 1 << 12, HUGE = 1 << 21 };
+enum { HUGE = 1 << 21 };
 
 /* Large pages for large blocks: fresh memory then costs its clearing, not a fault for every 4 KiB.
  * Systems that have none say no, which is no error. */
@@ -248,7 +249,8 @@ void *attn_block_take(size_t size) {
 }
 
 static size_t whole_pages(size_t size) {
-    return (ATTN_ALIGN + size + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (ATTN_ALIGN + size + page - 1) / page * page;
 }
 
 void *attn_block_grow(void *p, size_t size) {
