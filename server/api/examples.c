@@ -3,6 +3,7 @@
  * format: config/examples/README.md). */
 #include "examples.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "handlers.h"
@@ -10,6 +11,7 @@
 #include "wire/fields.h"
 
 #define FOLDER "examples/"
+enum { MOST = 255 }; /* examples */
 
 /* The byte after a string that starts at p. */
 static const char *skip_string(const char *p) {
@@ -95,19 +97,30 @@ static long order_of(const srv_file *file) {
     return value;
 }
 
-const srv_file *srv_example_next(const srv_file *previous) {
-    const srv_file *best = NULL;
-    long after = previous ? order_of(previous) : -1;
+/* In the order of the list; those of equal order stand as in the table, by their names. Sorted
+ * once, for the list is written on the HTTP thread, and to find the next one would be to read them
+ * all. */
+static const srv_file *in_order[MOST + 1];
+
+static void sort(void) {
+    size_t count = 0;
     for (const srv_file *file = srv_embedded; file->name; file++) {
-        if (!is_example(file))
+        if (!is_example(file) || count == MOST)
             continue;
-        long order = order_of(file);
-        /* Equal ones stand in the table in the order of their names, which is that of their ids. */
-        bool later = order > after || (previous && order == after && file > previous);
-        if (later && (!best || order < order_of(best)))
-            best = file;
+        size_t at = count++;
+        for (; at && order_of(in_order[at - 1]) > order_of(file); at--)
+            in_order[at] = in_order[at - 1];
+        in_order[at] = file;
     }
-    return best;
+}
+
+const srv_file *srv_example_next(const srv_file *previous) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, sort);
+    const srv_file *const *next = in_order;
+    while (previous && *next++ != previous)
+        ;
+    return *next;
 }
 
 void srv_example_write(srv_json *j, const srv_file *file) {
