@@ -53,9 +53,6 @@ static void use(const attn_pointwise *p, work *w, size_t n) {
     p->scale(w->y, 1.7f, n);
 }
 
-static const attn_pointwise *const tables[] = {&attn_pointwise_ref, &attn_pointwise_avx2,
-                                               &attn_pointwise_avx512};
-
 static void test_tables(void **state) {
     static work plain, other;
     for (size_t n = 1; n <= MOST; n += n < 40 ? 1 : 31) {
@@ -107,8 +104,8 @@ static void test_adam(void **state) {
         for (int isa = ATTN_ISA_REF; isa <= ATTN_ISA_AVX512; isa++)
             if (attn_isa_available((attn_isa)isa)) {
                 fill(&other);
-                assert_true(tables[isa]->squares(other.x, n) == norm);
-                adam(tables[isa], &other, n);
+                assert_true(attn_pointwise_of((attn_isa)isa)->squares(other.x, n) == norm);
+                adam(attn_pointwise_of((attn_isa)isa), &other, n);
                 assert_memory_equal(&plain, &other, sizeof plain);
             }
     }
@@ -127,7 +124,7 @@ static void test_product(void **state) {
                 attn_rng_fill_normal(panels, 64 * K, 1, 0);
                 attn_rng_fill_normal(x, ROWS * LDX, 2, 0);
                 attn_rng_fill_normal(y, ROWS * LD, 3, 0);
-                tables[isa]->product(y, LD, x, LDX, rows, panels, n, K);
+                attn_pointwise_of((attn_isa)isa)->product(y, LD, x, LDX, rows, panels, n, K);
                 for (size_t i = 0; i < ROWS * LD; i++) {
                     const size_t r = i / LD, j = i % LD;
                     double want = attn_rng_normal(3, i);
