@@ -1,0 +1,258 @@
+"""The diagnoses of POST /v1/analyses and of `analysis` of /v1/attention: each fires on a crafted case and is silent on
+its neighbour; heads get the names that they deserve."""
+import numpy as np
+import pytest
+from analyses import RNG, SENTENCE, analysed, attended, chapter, codes, found, heads, softmax, weights
+from api_client import ask
+
+
+# --- near-uniform attention and its causes ---
+
+def vectors(n, width, size, seed):
+    return size * RNG(seed).standard_normal((n, width))
+
+
+UNIFORM = ("near_uniform", "near_uniform_scores", "near_uniform_keys", "near_uniform_task")
+
+
+def uniform_codes(answer):
+    return codes(answer) & set(UNIFORM)
+
+
+def test_scores_without_spread(daemon):
+    q, k = vectors(24, 16, 0.1, 1), vectors(24, 16, 0.1, 2)
+    said = found(attended(daemon, q, k), "near_uniform_scores")
+    assert heads(said) == [0] and "learning rate" in said["text"]
+    n = said["numbers"]
+    assert n["normalized_entropy"] > 0.98 and n["score_spread"] < 0.1 and n["expected_spread"] < 0.5
+    np.testing.assert_allclose(n["query_length"], np.sqrt((q ** 2).sum(1).mean()), rtol=1e-5)
+    np.testing.assert_allclose(n["key_length"], np.sqrt((k ** 2).sum(1).mean()), rtol=1e-5)
+    apart = np.sqrt(((k - k.mean(0)) ** 2).sum(1).mean())
+    np.testing.assert_allclose(n["key_difference"], apart / n["key_length"], rtol=1e-5)
+    np.testing.assert_allclose(n["expected_spread"], n["query_length"] * apart / 4 / 4, rtol=1e-5)
+    assert uniform_codes(attended(daemon, 20 * q, 20 * k)) == set()
+    assert uniform_codes(attended(daemon, 10 * q, 10 * k, scale=0.001)) == {"near_uniform_scores"}
+
+
+def test_keys_that_are_alike(daemon):
+    q, common = vectors(24, 16, 3, 1), vectors(1, 16, 3, 2)
+    k = common + vectors(24, 16, 0.02, 3)
+    said = found(attended(daemon, q, k), "near_uniform_keys")
+    assert "embeddings" in said["text"] and said["numbers"]["key_difference"] < 0.1
+    assert uniform_codes(attended(daemon, q, common + vectors(24, 16, 3, 3))) == set()
+
+
+def test_nothing_to_attend_to(daemon):
+    """Long queries and different keys in subspaces that have nothing to do with each other."""
+    q, k = vectors(24, 16, 3, 1), vectors(24, 16, 3, 2)
+    q[:, 8:], k[:, :8] = 0, 0
+    said = found(attended(daemon, q, k), "near_uniform_task")
+    assert "task" in said["text"] and said["numbers"]["expected_spread"] > 0.5
+    k[:, :8] = vectors(24, 8, 3, 5)
+    assert uniform_codes(attended(daemon, q, k)) == set()
+
+
+def test_each_head_has_its_cause(daemon):
+    small, long, other = vectors(24, 8, 0.05, 1), vectors(24, 8, 3, 2), vectors(24, 8, 3, 3)
+    alike = vectors(1, 8, 3, 4) + vectors(24, 8, 0.01, 5)
+    answer = attended(daemon, [[small, long, long]], [[small, alike, other]])
+    assert heads(found(answer, "near_uniform_scores")) == [0] and heads(found(answer, "near_uniform_keys")) == [1]
+    assert uniform_codes(answer) == {"near_uniform_scores", "near_uniform_keys"}
+
+
+def test_hidden_keys_have_no_say(daemon):
+    """Keys are alike but for one, which no query sees."""
+    q, k = vectors(12, 8, 3, 1), vectors(1, 8, 3, 2) + vectors(12, 8, 0.01, 3)
+    k[11] = 1000
+    assert uniform_codes(attended(daemon, q, k, key_lengths=[11])) == {"near_uniform_keys"}
+
+
+def test_weights_alone_cannot_tell_the_cause(daemon):
+    even = np.full((8, 8), 1 / 8)
+    said = found(analysed(daemon, even), "near_uniform")
+    assert "cannot tell" in said["text"] and set(said["numbers"]) == {"normalized_entropy"}
+    even[:, 0] += 0.5
+    assert uniform_codes(analysed(daemon, even / even.sum(1, keepdims=True))) == set()
+
+
+def test_a_causal_mask_is_not_uniformity(daemon):
+    """Entropies are compared with what each row can see."""
+    even = np.tril(np.ones((8, 8))) / np.arange(1, 9)[:, None]
+    assert "near_uniform" in codes(analysed(daemon, even, is_causal=True))
+    assert "near_uniform" not in codes(analysed(daemon, even))
+
+
+def test_learned_scores_leave_the_cause_open(daemon):
+    zero = np.zeros((4, 8)).tolist()
+    answer = attended(daemon, vectors(6, 8, 1, 1), vectors(6, 8, 1, 2),
+                      score={"kind": "additive", "w_q": zero, "w_k": zero, "v": [1, 1, 1, 1]})
+    said = found(answer, "near_uniform")
+    assert said["numbers"]["score_spread"] == 0
+
+
+# --- saturation, sinks ---
+
+def test_saturated_softmax(daemon):
+    """The chapter's: dot products of width 512 that nobody divides by sqrt(512) spread by 22.6."""
+    q, k = vectors(40, 512, 1, 1), vectors(40, 512, 1, 2)
+    said = found(attended(daemon, q, k, scale=False), "saturated_softmax")
+    assert 20 < said["numbers"]["score_spread"] < 25 and "divided" in said["text"]
+    answer = attended(daemon, q, k)
+    assert "saturated_softmax" not in codes(answer)
+
+
+def test_saturated_weights(daemon):
+    hard = np.full((2, 6, 6), 0.001) + np.eye(6) * 0.994
+    assert heads(found(analysed(daemon, hard), "saturated_softmax")) == [0, 1]
+    soft = np.full((2, 6, 6), 0.01) + np.eye(6) * 0.94
+    assert "saturated_softmax" not in codes(analysed(daemon, soft))
+
+
+def test_sink_heads(daemon):
+    p = weights(3, 12, 12, size=0.5)
+    p[1] = 0.3 * p[1]
+    p[1, :, 0] += 0.7
+    said = found(analysed(daemon, p), "sink_heads")
+    assert heads(said) == [1] and said["numbers"]["sink"] > 0.7
+    np.testing.assert_allclose(said["numbers"]["sink_rate"], 1 / 3, rtol=1e-6)
+    p[1, :, [0, 5]] = p[1, :, [5, 0]]  # a favourite key that is not the first is none
+    assert "sink_heads" not in codes(analysed(daemon, p))
+
+
+def test_short_causal_rows_are_no_sink(daemon):
+    """Of 4 rows under a causal mask the first key has half of the weight whatever the head does."""
+    even = np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None]
+    assert even[:, 0].mean() > 0.3
+    assert "sink_heads" not in codes(analysed(daemon, even, is_causal=True))
+    sink = np.tril(np.full((16, 16), 1e-3))
+    sink[:, 0] = 1 - sink[:, 1:].sum(1)
+    assert heads(found(analysed(daemon, sink, is_causal=True), "sink_heads")) == [0]
+
+
+# --- heads that are alike ---
+
+def test_head_collapse(daemon):
+    """One pattern, four times, with a little noise; as a causal mask makes all heads alike, without its share."""
+    base, noise = 1.5 * RNG(1).standard_normal((16, 16)), RNG(2).standard_normal((4, 16, 16))
+    hidden = np.triu(np.full((16, 16), -np.inf), 1)
+    said = found(analysed(daemon, softmax(base + 0.1 * noise + hidden), is_causal=True), "head_collapse")
+    assert heads(said) == [0, 1, 2, 3] and said["numbers"]["mean_centered_cosine"] > 0.9
+    assert said["numbers"]["pairs"] == 6 and "diversity" in said["text"]
+    diverse = analysed(daemon, softmax(0.3 * noise + hidden), is_causal=True)
+    assert diverse["pairs"][0]["mean_cosine"] > 0.85  # the plain cosine would nearly cry
+    assert not codes(diverse) & {"head_collapse", "similar_heads"}
+
+
+def test_similar_heads(daemon):
+    p = weights(4, 10, 10)
+    p[3] = 0.97 * p[1] + 0.03 * p[0]
+    said = found(analysed(daemon, p), "similar_heads")
+    assert heads(said) == [1, 3] and said["numbers"]["pairs"] == 1
+    assert "head_collapse" not in codes(analysed(daemon, p))
+    assert "similar_heads" not in codes(analysed(daemon, weights(4, 10, 10)))
+
+
+def test_one_head_cannot_collapse(daemon):
+    answer = analysed(daemon, weights(1, 6, 6))
+    assert "pairs" not in answer and not codes(answer) & {"head_collapse", "similar_heads"}
+
+
+# --- masks, memory ---
+
+def test_weights_that_do_not_keep_to_their_mask(daemon):
+    p = weights(2, 6, 6)
+    p[0] = np.tril(p[0])
+    p[0] /= p[0].sum(1, keepdims=True)
+    said = found(analysed(daemon, p, is_causal=True), "mask_leak")
+    assert heads(said) == [1]
+    np.testing.assert_allclose(said["numbers"]["hidden_mass"], np.triu(p[1], 1).sum() / 6, rtol=1e-5)
+    assert "mask_leak" not in codes(analysed(daemon, p[:1], is_causal=True))
+
+
+def test_what_the_mask_linter_says(daemon):
+    upper = np.triu(np.ones((5, 5), bool))
+    p = softmax(np.where(upper, RNG(1).standard_normal((5, 5)), -np.inf))
+    answer = analysed(daemon, p, attn_mask=upper.tolist())
+    assert "causal" in found(answer, "mask_not_causal")["text"]
+    assert [w["code"] for w in answer["warnings"]] == ["mask_not_causal"]
+    assert "mask_not_causal" not in codes(analysed(daemon, p.T, attn_mask=upper.T.tolist()))
+
+
+def test_weights_that_look_causal(daemon):
+    p = np.tril(weights(8, 8)) / np.tril(weights(8, 8)).sum(1, keepdims=True)
+    answer = analysed(daemon, p)
+    assert [w["code"] for w in answer["warnings"]] == ["looks_causal"]
+    assert "warnings" not in analysed(daemon, p, is_causal=True)
+    p[0, 1] = 0.1
+    assert "warnings" not in analysed(daemon, p)
+
+
+def test_memory_of_the_full_matrix(daemon):
+    """256 MiB are worth a word. This daemon holds none of it."""
+    body = {"query": {"shape": [8192, 2], "random": "normal", "seed": 1}, "return": [],
+            "analysis": ["diagnoses"], "window": [64, 0]}
+    said = found(ask(daemon, body)["analysis"], "memory")
+    assert said["numbers"] == {"bytes_a_layer": 2 ** 28, "layers": 1}
+    assert "256 MiB a layer" in said["text"] and said["heads"] == []
+    body["query"]["shape"] = [4096, 2]
+    assert "memory" not in codes(ask(daemon, body)["analysis"])
+
+
+# --- names of patterns ---
+
+def patterns(daemon, p, **fields):
+    return [(h["pattern"]["name"], h["pattern"]["shape"]) for h in analysed(daemon, p, **fields)["heads"]]
+
+
+def test_the_chapters_heads_have_their_names(daemon):
+    names = patterns(daemon, chapter(), labels={"key": SENTENCE, "query": SENTENCE},
+                     classes=[{"name": "nouns", "keys": [5, 1, 5]}])
+    assert names == [("adjacent", "diagonal"), ("nouns", "vertical"), ("structural", "diagonal"),
+                     ("punctuation", "vertical")]
+
+
+def shifted(n, k, share=0.9):
+    """Most weight on the token at offset k, where there is one."""
+    p = np.full((n, n), (1 - share) / n)
+    for i in range(n):
+        p[i, min(max(i + k, 0), n - 1)] += share
+    return p
+
+
+NAMES = {
+    "previous token": lambda: shifted(20, -1), "current token": lambda: shifted(20, 0),
+    "next token": lambda: shifted(20, 1), "offset -3": lambda: shifted(40, -3),
+    "uniform": lambda: np.full((8, 8), 1 / 8), "heterogeneous": lambda: weights(12, 12, size=1.5),
+    "first token": lambda: 0.3 * weights(12, 12) + 0.7 * np.eye(12)[0], "single key": lambda: 0.3 * weights(
+        12, 12) + 0.7 * np.eye(12)[4],
+    "local": lambda: softmax(np.where(np.abs(np.subtract.outer(range(24), range(24))) <= 2,
+                                      RNG(4).standard_normal((24, 24)), -9)),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names(daemon, name):
+    assert [n for n, _ in patterns(daemon, NAMES[name]())] == [name]
+
+
+def test_induction_and_duplicates(daemon):
+    """Random tokens twice: an induction head looks behind the first copy, a duplicate head at it."""
+    n, ids = 20, list(range(10)) * 2
+    induction, duplicate = weights(n, n, size=0.3), weights(n, n, size=0.3)
+    for i in range(10, n):
+        induction[i] = 0.1 * induction[i] + 0.9 * np.eye(n)[i - 9]
+        duplicate[i] = 0.1 * duplicate[i] + 0.9 * np.eye(n)[i - 10]
+    answer = analysed(daemon, [induction, duplicate], ids={"key": ids})
+    assert [h["pattern"]["name"] for h in answer["heads"]] == ["induction", "duplicate token"]
+    assert answer["heads"][0]["measures"]["induction"] > 0.9 > answer["heads"][1]["measures"]["induction"]
+    assert [n for n, _ in patterns(daemon, [induction, duplicate], ids={"key": list(range(n))})] == [
+        "heterogeneous", "heterogeneous"]
+
+
+def test_blocks(daemon):
+    segments = [0] * 6 + [1] * 6
+    same = np.equal.outer(segments, segments)
+    p = softmax(np.where(same, RNG(2).standard_normal((12, 12)), -4))
+    answer = analysed(daemon, p, segments={"key": segments})
+    assert (answer["heads"][0]["pattern"]["name"], answer["heads"][0]["pattern"]["shape"]) == ("block", "block")
+    assert "block_mass" not in analysed(daemon, p)["heads"][0]["measures"]
