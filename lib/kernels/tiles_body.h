@@ -53,15 +53,13 @@ INLINE void split(const int parts, const float *first, const float *second, uint
     }
 }
 
-/* The same with n <= 32 numbers, zeros behind them. */
-INLINE void split_some(const int parts, const float *x, size_t n, uint16_t *to, size_t stride) {
-    float padded[ATTN_TILE_DEPTH] = {0};
-    if (n == ATTN_TILE_DEPTH) {
-        split(parts, x, x + ATTN_TILE, to, stride);
-        return;
-    }
-    memcpy(padded, x, n * sizeof *x);
-    split(parts, padded, padded + ATTN_TILE, to, stride);
+/* n <= 32 numbers, or their copy with zeros behind them. */
+INLINE const float *padded(const float *x, size_t n, float room[ATTN_TILE_DEPTH]) {
+    if (n == ATTN_TILE_DEPTH)
+        return x;
+    memset(room, 0, ATTN_TILE_DEPTH * sizeof *room);
+    memcpy(room, x, n * sizeof *x);
+    return room;
 }
 
 /* Rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. */
@@ -72,8 +70,11 @@ INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, 
     for (size_t s = 0; s < steps; s++) {
         const size_t at = s * ATTN_TILE_DEPTH, left = width - at;
         const size_t n = left < ATTN_TILE_DEPTH ? left : ATTN_TILE_DEPTH;
-        for (size_t r = 0; r < rows; r++)
-            split_some(parts, x + r * ld + at, n, to + s * step + r * ATTN_TILE_DEPTH, part);
+        for (size_t r = 0; r < rows; r++) {
+            float room[ATTN_TILE_DEPTH];
+            const float *row = padded(x + r * ld + at, n, room);
+            split(parts, row, row + ATTN_TILE, to + s * step + r * ATTN_TILE_DEPTH, part);
+        }
         for (int p = 0; p < parts; p++)
             memset(to + (size_t)p * part + s * step + rows * ATTN_TILE_DEPTH, 0,
                    (row_tiles * ATTN_TILE - rows) * ATTN_TILE_DEPTH * sizeof *to);
@@ -111,63 +112,69 @@ INLINE void turn(uint16_t *to, const uint16_t pairs[ATTN_TILE][ATTN_TILE_DEPTH])
 #endif
 }
 
-/* The largest magnitude of n numbers by its bits, which for NaN are above infinity's. */
-INLINE uint32_t reach_of(uint32_t reach, const float *x, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t bits = attn_bf16_bits(x[i]) & 0x7fffffffu;
-        reach = bits > reach ? bits : reach;
-    }
-    return reach;
+/* The larger magnitudes of 16 numbers and those so far, by their bits: NaN's are above infinity's.
+ */
+INLINE void reach_of(words *most, const float *x) {
+    words bits;
+    memcpy(&bits, x, sizeof bits);
+    bits &= 0x7fffffff;
+    const words larger = (words)(bits > *most);
+    *most = (bits & larger) | (*most & ~larger);
 }
 
-static double reach_number(uint32_t bits) {
-    return bits < 0x7f800000u ? (double)attn_bf16_float(bits) : (double)INFINITY;
+static double reach_number(const words *most) {
+    uint32_t reach = 0;
+    for (int i = 0; i < ATTN_TILE; i++)
+        reach = (*most)[i] > reach ? (*most)[i] : reach;
+    return reach < 0x7f800000u ? (double)attn_bf16_float(reach) : (double)INFINITY;
 }
 
 INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
                        size_t E) {
     const size_t steps = ceil_div(E, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
-    uint32_t reach = 0;
+    words most = {0};
     for (size_t j = 0; j < n; j += ATTN_TILE, to += (size_t)parts * part)
         for (size_t s = 0; s < steps; s++) {
             _Alignas(64) uint16_t rows[MOST_PARTS][ATTN_TILE][ATTN_TILE_DEPTH];
             const size_t at = s * ATTN_TILE_DEPTH, left = E - at;
             const size_t width = left < ATTN_TILE_DEPTH ? left : ATTN_TILE_DEPTH;
             for (size_t c = 0; c < ATTN_TILE; c++) {
-                const float *row = x + (j + c) * ld + at;
-                const size_t some = j + c < n ? width : 0;
-                reach = reach_of(reach, row, some);
-                split_some(parts, some ? row : x, some, rows[0][c], ATTN_TILE_CELLS);
+                float room[ATTN_TILE_DEPTH];
+                const bool is = j + c < n;
+                const float *row = padded(x + (is ? j + c : 0) * ld + at, is ? width : 0, room);
+                reach_of(&most, row);
+                reach_of(&most, row + ATTN_TILE);
+                split(parts, row, row + ATTN_TILE, rows[0][c], ATTN_TILE_CELLS);
             }
             for (int p = 0; p < parts; p++)
                 turn(to + (size_t)p * part + s * ATTN_TILE_CELLS, rows[p]);
         }
-    return reach_number(reach);
+    return reach_number(&most);
 }
 
 /* Row k of a tile pairs values k and k + 16. */
 INLINE double pack_value(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
                          size_t Ev) {
     const size_t steps = ceil_div(n, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
-    uint32_t reach = 0;
+    words most = {0};
     for (size_t e = 0; e < Ev; e += ATTN_TILE, to += (size_t)parts * part) {
         const size_t width = Ev - e < ATTN_TILE ? Ev - e : ATTN_TILE;
         for (size_t k = 0; k < steps * ATTN_TILE; k++) {
             const size_t j = k / ATTN_TILE * ATTN_TILE_DEPTH + k % ATTN_TILE;
-            float padded[2][ATTN_TILE] = {{0}};
-            const float *rows[2] = {padded[0], padded[1]};
+            float room[2][ATTN_TILE] = {{0}};
+            const float *rows[2] = {room[0], room[1]};
             for (size_t i = 0; i < 2 && j + i * ATTN_TILE < n; i++) {
                 const float *row = x + (j + i * ATTN_TILE) * ld + e;
                 if (width == ATTN_TILE)
                     rows[i] = row;
                 else
-                    memcpy(padded[i], row, width * sizeof *row);
-                reach = reach_of(reach, rows[i], ATTN_TILE);
+                    memcpy(room[i], row, width * sizeof *row);
+                reach_of(&most, rows[i]);
             }
             split(parts, rows[0], rows[1], to + k * ATTN_TILE_DEPTH, part);
         }
     }
-    return reach_number(reach);
+    return reach_number(&most);
 }
 
 /* --- products --- */
