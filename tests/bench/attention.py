@@ -41,6 +41,8 @@ CASES = {
     "H1 L16 D64": ((1, 1, 1, 16, 16, 64, 64, 0, OUTPUT), 1.15, 1.35),
 }
 AVX2 = 1.0, 1.2  # must and goal of each row where both sides have AVX2 and no more
+TILES = {"H8 L128 D64": (1.3, 2.5), "H8 L512 D64": (1.8, 2.5), "H8 L2048 D64": (1.8, 2.5), "H8 L2048 D128": (1.8, 2.5),
+         "H8 L2048 D64 causal": (1.8, 3)}  # of rows that the matrix unit computes
 LONG = (1, 1, 1, 65536, 65536, 64, 64, 0, OUTPUT)
 
 
@@ -161,8 +163,8 @@ def main():
           f"medians of {options.turns} turns; ratios: a peer's time / attn's")
     print(f"{'case':28} {'PyTorch':>10} {'ONNX Rt.':>10} {'ratio':>7} {'attn':>10} {'ratio':>7}  must goal")
     chosen = {n: c for n, c in CASES.items() if not options.only or options.only in n}
-    avx2 = (options.isa or tables.available()[-1]) == "avx2"
-    rows = [compare(options, name, case, *(AVX2 if avx2 else bounds))
+    isa = options.isa or tables.available()[-1]
+    rows = [compare(options, name, case, *(AVX2 if isa == "avx2" else TILES.get(name, bounds) if isa == "amx" else bounds))
             for name, (case, *bounds) in chosen.items()]
     os.sched_setaffinity(0, everything)
     table = {"processor": model, "threads": options.threads, "isa": options.isa, "cases": rows}

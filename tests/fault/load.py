@@ -40,12 +40,12 @@ class Connection:
 
 
 async def steadily(port, make, clients, seconds, pause=0, keep=None):
-    """Closed loop: each client asks again as soon as it is answered. Of bodies only `keep` bytes are kept."""
+    """Closed loop: each client asks, and again as soon as it is answered. Of bodies only `keep` bytes are kept."""
     end, answers = time.monotonic() + seconds, []
 
     async def client(i):
         connection, n = Connection(port), 0
-        while time.monotonic() < end:
+        while n == 0 or time.monotonic() < end:
             answer = await connection.ask(make(i, n))
             answers.append(answer._replace(body=answer.body[:keep]))
             n += 1
