@@ -27,62 +27,14 @@ static void product(const attn_tiles *t);
 
 #include "kernels/tiles_body.h"
 
-/* Tiles (i, j) … of C, mi x nj of them, 1 or 2 each. */
-INLINE void block(const int parts, const int mi, const int nj, const attn_tiles *t, size_t i,
-                  size_t j) {
-    const long row = ATTN_TILE_DEPTH * sizeof *t->a, ldc = (long)(t->ldc * sizeof *t->c);
-    const uint16_t *a = t->a + i * ATTN_TILE_CELLS, *b = t->b + j * t->b_column;
-    float *c = t->c + i * ATTN_TILE * t->ldc + j * ATTN_TILE;
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (size_t s = 0; s < t->steps; s++, a += t->a_step, b += ATTN_TILE_CELLS)
-#pragma GCC unroll 6
-        for (int p = 0; p < ATTN_TILE_PAIRS(parts); p++) {
-            const uint8_t *pair = attn_tile_pairs[parts - 1][p];
-            const uint8_t *before = attn_tile_pairs[parts - 1][p ? p - 1 : 0];
-            const uint16_t *at = a + pair[0] * t->a_part, *bt = b + pair[1] * t->b_part;
-            if (!p || pair[0] != before[0]) {
-                _tile_loadd(4, at, row);
-                if (mi == 2)
-                    _tile_loadd(5, at + ATTN_TILE_CELLS, row);
-            }
-            if (!p || pair[1] != before[1]) {
-                _tile_loadd(6, bt, row);
-                if (nj == 2)
-                    _tile_loadd(7, bt + t->b_column, row);
-            }
-            _tile_dpbf16ps(0, 4, 6);
-            if (nj == 2)
-                _tile_dpbf16ps(1, 4, 7);
-            if (mi == 2)
-                _tile_dpbf16ps(2, 5, 6);
-            if (mi == 2 && nj == 2)
-                _tile_dpbf16ps(3, 5, 7);
-        }
-    _tile_stored(0, c, ldc);
-    if (nj == 2)
-        _tile_stored(1, c + ATTN_TILE, ldc);
-    if (mi == 2)
-        _tile_stored(2, c + ATTN_TILE * t->ldc, ldc);
-    if (mi == 2 && nj == 2)
-        _tile_stored(3, c + ATTN_TILE * t->ldc + ATTN_TILE, ldc);
+INLINE void nothing(void *state) {
+    (void)state;
 }
 
 INLINE void blocks(const int parts, const attn_tiles *t) {
     for (size_t j = 0; j < t->col_tiles; j += 2)
-        for (size_t i = 0; i < t->row_tiles; i += 2) {
-            const bool two_rows = i + 1 < t->row_tiles, two_columns = j + 1 < t->col_tiles;
-            if (two_rows && two_columns)
-                block(parts, 2, 2, t, i, j);
-            else if (two_rows)
-                block(parts, 2, 1, t, i, j);
-            else if (two_columns)
-                block(parts, 1, 2, t, i, j);
-            else
-                block(parts, 1, 1, t, i, j);
-        }
+        for (size_t i = 0; i < t->row_tiles; i += 2)
+            attn_amx_blocks(parts, t, i, j, nothing, NULL);
 }
 
 static __attribute__((noinline)) void product(const attn_tiles *t) {

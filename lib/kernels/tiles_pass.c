@@ -30,6 +30,7 @@ typedef struct item {
 
 typedef struct pass {
     const attn_tile_pass *p;
+    int number; /* of parts */
     size_t lda, key_steps, row_tiles;
     vf scale;
     /* The item whose numerators are due, and how far it is: portions of 32 cells, done and all;
@@ -88,9 +89,10 @@ INLINE void portion(const int parts, pass *w) {
 }
 
 /* What fits beside four products. */
-INLINE void some_portions(const int parts, pass *w) {
+INLINE void some_portions(void *state) {
+    pass *w = state;
     for (w->due += w->rate; w->due >= 16 && w->done < w->all; w->due -= 16)
-        portion(parts, w);
+        portion(w->number, w);
 }
 
 /* The largest score of each of 16 rows. */
@@ -126,73 +128,10 @@ INLINE void raise_maxima(const pass *w, const item *n) {
 
 /* --- tiles --- */
 
-/* Tile (i, s) of part p at a + p a_part + s a_step + i ATTN_TILE_CELLS, B as in tiles.h. */
-typedef struct operands {
-    const uint16_t *a, *b;
-    size_t a_part, a_step, b_column, b_part, steps;
-    float *c;
-    size_t ldc;
-} operands;
-
-/* 2 x 2 tiles of C, or mi x nj, and portions of numerators meanwhile. */
-INLINE void block(const int parts, const int mi, const int nj, const operands *o, pass *w) {
-    enum { ROW = ATTN_TILE_DEPTH * sizeof(uint16_t) };
-    const long ldc = (long)(o->ldc * sizeof *o->c);
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (size_t s = 0; s < o->steps; s++)
-        for (int p = 0; p < ATTN_TILE_PAIRS(parts); p++) {
-            const uint8_t *pair = attn_tile_pairs[parts - 1][p];
-            const uint8_t *before = attn_tile_pairs[parts - 1][p ? p - 1 : 0];
-            const uint16_t *a = o->a + s * o->a_step + pair[0] * o->a_part;
-            const uint16_t *b = o->b + s * ATTN_TILE_CELLS + pair[1] * o->b_part;
-            if (!p || pair[0] != before[0]) {
-                _tile_loadd(4, a, ROW);
-                if (mi == 2)
-                    _tile_loadd(5, a + ATTN_TILE_CELLS, ROW);
-            }
-            if (!p || pair[1] != before[1]) {
-                _tile_loadd(6, b, ROW);
-                if (nj == 2)
-                    _tile_loadd(7, b + o->b_column, ROW);
-            }
-            _tile_dpbf16ps(0, 4, 6);
-            if (nj == 2)
-                _tile_dpbf16ps(1, 4, 7);
-            if (mi == 2)
-                _tile_dpbf16ps(2, 5, 6);
-            if (mi == 2 && nj == 2)
-                _tile_dpbf16ps(3, 5, 7);
-            some_portions(parts, w);
-        }
-    _tile_stored(0, o->c, ldc);
-    if (nj == 2)
-        _tile_stored(1, o->c + ATTN_TILE, ldc);
-    if (mi == 2)
-        _tile_stored(2, o->c + ATTN_TILE * o->ldc, ldc);
-    if (mi == 2 && nj == 2)
-        _tile_stored(3, o->c + ATTN_TILE * o->ldc + ATTN_TILE, ldc);
-    MEMORY_IS_READ;
-}
-
-INLINE void any_block(const int parts, size_t row_tiles, size_t columns, const operands *o,
-                      pass *w) {
-    if (row_tiles == 2 && columns >= 2)
-        block(parts, 2, 2, o, w);
-    else if (row_tiles == 2)
-        block(parts, 2, 1, o, w);
-    else if (columns >= 2)
-        block(parts, 1, 2, o, w);
-    else
-        block(parts, 1, 1, o, w);
-}
-
 INLINE void score_item(const int parts, const item *n, pass *w) {
     const attn_tile_pass *p = w->p;
     const size_t step = w->row_tiles * ATTN_TILE_CELLS, tile = w->key_steps * ATTN_TILE_CELLS;
-    operands o = {
+    attn_tiles t = {
         .a = (const uint16_t *)p->query + n->first / ATTN_TILE * ATTN_TILE_CELLS,
         .a_step = step,
         .a_part = w->key_steps * step,
@@ -200,11 +139,13 @@ INLINE void score_item(const int parts, const item *n, pass *w) {
         .b_part = tile,
         .b_column = (size_t)parts * tile,
         .steps = w->key_steps,
+        .row_tiles = n->rows > ATTN_TILE ? 2 : 1,
+        .col_tiles = COLS,
         .c = n->scores,
         .ldc = KEYS,
     };
-    for (size_t j = 0; j < COLS; j += 2, o.b += 2 * o.b_column, o.c += 2 * ATTN_TILE)
-        any_block(parts, n->rows > ATTN_TILE ? 2 : 1, 2, &o, w);
+    for (size_t j = 0; j < COLS; j += 2)
+        attn_amx_blocks(parts, &t, 0, j, some_portions, w);
 }
 
 /* acc = acc * fall + C for up to 32 columns, whose rows of acc are padded. */
@@ -217,7 +158,7 @@ INLINE void add_sums(float *acc, size_t lda, const float *c, const item *n, size
 INLINE void value_item(const int parts, const item *n, pass *w) {
     _Alignas(64) float c[ROWS * 2 * ATTN_TILE];
     const attn_tile_pass *p = w->p;
-    operands o = {
+    attn_tiles t = {
         .a = n->parts,
         .a_step = 2 * ATTN_TILE_CELLS,
         .a_part = PART,
@@ -225,14 +166,16 @@ INLINE void value_item(const int parts, const item *n, pass *w) {
         .b_part = STEPS * ATTN_TILE_CELLS,
         .b_column = (size_t)parts * STEPS * ATTN_TILE_CELLS,
         .steps = STEPS,
+        .row_tiles = n->rows > ATTN_TILE ? 2 : 1,
         .c = c,
         .ldc = 2 * ATTN_TILE,
     };
     const size_t columns = (p->Ev + ATTN_TILE - 1) / ATTN_TILE;
     float *acc = (float *)p->acc + n->first * w->lda;
-    for (size_t j = 0; j < columns; j += 2, o.b += 2 * o.b_column, acc += 2 * ATTN_TILE) {
-        any_block(parts, n->rows > ATTN_TILE ? 2 : 1, columns - j, &o, w);
-        add_sums(acc, w->lda, c, n, columns - j < 2 ? 1 : 2);
+    for (size_t j = 0; j < columns; j += 2, t.b += 2 * t.b_column, acc += 2 * ATTN_TILE) {
+        t.col_tiles = columns - j < 2 ? 1 : 2;
+        attn_amx_blocks(parts, &t, 0, 0, some_portions, w);
+        add_sums(acc, w->lda, c, n, t.col_tiles);
     }
 }
 
@@ -272,6 +215,7 @@ INLINE void run(const int parts, const attn_tile_pass *p) {
     const size_t halves = (p->rows + ROWS - 1) / ROWS, items = p->tiles * halves;
     pass w = {
         .p = p,
+        .number = parts,
         .lda = attn_kernels_avx512.acc_room(p->Ev),
         .key_steps = (p->E + ATTN_TILE_DEPTH - 1) / ATTN_TILE_DEPTH,
         .row_tiles = (p->rows + ATTN_TILE - 1) / ATTN_TILE,
