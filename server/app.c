@@ -87,13 +87,19 @@ static int open_daemons(srv_app *app) {
     return open_ops(app, any_port);
 }
 
+/* A file that the settings name. */
+static int refused(const srv_config_error *err) {
+    fprintf(stderr, "attnd: %s\n", err->text);
+    return err->memory ? SRV_EXIT_RESOURCES : SRV_EXIT_USAGE;
+}
+
 static int open_keys(srv_app *app, srv_config_error *err) {
     if (!*app->config->keys_file)
         return 0;
     app->keys = srv_keys_new();
     if (!app->keys)
         return no_resources();
-    return srv_keys_load(app->keys, app->config->keys_file, err) ? 0 : SRV_EXIT_USAGE;
+    return srv_keys_load(app->keys, app->config->keys_file, err) ? 0 : refused(err);
 }
 
 static int open_tls(srv_app *app, srv_config_error *err) {
@@ -102,19 +108,14 @@ static int open_tls(srv_app *app, srv_config_error *err) {
     app->tls = srv_tls_new();
     if (!app->tls)
         return no_resources();
-    return srv_tls_load(app->tls, app->config->tls_cert, app->config->tls_key, err)
-               ? 0
-               : SRV_EXIT_USAGE;
+    return srv_tls_load(app->tls, app->config->tls_cert, app->config->tls_key, err) ? 0
+                                                                                    : refused(err);
 }
 
 static int open_files(srv_app *app) {
     srv_config_error err;
     int code = open_keys(app, &err);
-    if (!code)
-        code = open_tls(app, &err);
-    if (code == SRV_EXIT_USAGE)
-        fprintf(stderr, "attnd: %s\n", err.text);
-    return code;
+    return code ? code : open_tls(app, &err);
 }
 
 int srv_app_check(const srv_config *config) {

@@ -24,10 +24,14 @@ bool srv_config_refuse(srv_config_error *err, const char *format, ...) {
     return false;
 }
 
-static bool out_of_memory(srv_config_error *err) {
-    srv_config_refuse(err, "not enough memory to read the settings");
+bool srv_config_short(srv_config_error *err, const char *what) {
+    srv_config_refuse(err, "not enough memory to %s", what);
     err->memory = true;
     return false;
+}
+
+static bool out_of_memory(srv_config_error *err) {
+    return srv_config_short(err, "read the settings");
 }
 
 static bool unknown_key(const char *key, const char *origin, srv_config_error *err) {
@@ -265,6 +269,8 @@ bool srv_config_file(srv_config *c, const char *path, srv_config_error *err) {
     char *text = NULL;
     size_t size = 0;
     int failed = srv_read_file(path, &text, &size);
+    if (failed == ENOMEM)
+        return out_of_memory(err);
     if (failed)
         return srv_config_refuse(err, "%s: cannot read the configuration: %s", path,
                                  strerror(failed));

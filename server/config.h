@@ -97,6 +97,8 @@ typedef struct srv_config_error {
 /* Writes it, as one that is not about memory; returns false. */
 bool srv_config_refuse(srv_config_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Writes that there was no memory to do it ("read the settings"); returns false. */
+bool srv_config_short(srv_config_error *err, const char *what);
 
 /* Fill with the defaults of the table; false: out of memory. */
 bool srv_config_init(srv_config *c);

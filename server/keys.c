@@ -102,7 +102,7 @@ static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
                       "its place %zu",
                       strspn(text, KEY_CHARACTERS) + 1);
     if (!srv_secret_digest(r->salt, text, length, &key->digest))
-        return refuse(r, "the key cannot be digested");
+        return srv_config_short(r->err, "read the API keys");
     if (colon)
         memcpy(key->name, word, name);
     else
@@ -118,7 +118,7 @@ static bool take_line(reading *r, const char *line, const char *end) {
     bool ok = true, seen = false;
     srv_key *key = calloc(1, sizeof *key);
     if (!key)
-        return refuse(r, "out of memory");
+        return srv_config_short(r->err, "read the API keys");
     key->listed = true;
     key->line = r->line;
     while (ok) {

@@ -55,7 +55,7 @@ bool srv_secret_read(const char *setting, const char *path, char **text, size_t 
         goto out;
     data = malloc(SECRET_MOST + 1);
     if (!data) {
-        srv_config_refuse(err, "%s: out of memory", setting);
+        srv_config_short(err, "read a file of secrets");
         goto out;
     }
     ssize_t got;

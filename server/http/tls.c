@@ -3,6 +3,7 @@
  */
 #include "http/tls.h"
 
+#include <errno.h>
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
@@ -66,6 +67,18 @@ static gnutls_datum_t datum(const char *text, size_t size) {
     return (gnutls_datum_t){(unsigned char *)text, (unsigned)size};
 }
 
+static bool out_of_memory(srv_config_error *err) {
+    return srv_config_short(err, "read the certificate and its key");
+}
+
+static bool refuse_file(srv_config_error *err, const char *setting, const char *file,
+                        const char *must, int failed) {
+    return failed == GNUTLS_E_MEMORY_ERROR
+               ? out_of_memory(err)
+               : srv_config_refuse(err, "%s: %.200s must hold %s: %s", setting, file, must,
+                                   gnutls_strerror(failed));
+}
+
 static bool take_chain(pair *p, const gnutls_datum_t *pem, const char *file,
                        srv_config_error *err) {
     unsigned length = CHAIN_MOST;
@@ -76,9 +89,7 @@ static bool take_chain(pair *p, const gnutls_datum_t *pem, const char *file,
         return srv_config_refuse(err, "tls_cert: %.200s holds more than %d certificates", file,
                                  CHAIN_MOST);
     if (failed)
-        return srv_config_refuse(
-            err, "tls_cert: %.200s must hold a certificate and its chain in PEM: %s", file,
-            gnutls_strerror(failed));
+        return refuse_file(err, "tls_cert", file, "a certificate and its chain in PEM", failed);
     p->length = length;
     if (!gnutls_pcert_export_x509(&p->chain[0], &leaf)) {
         p->until = gnutls_x509_crt_get_expiration_time(leaf);
@@ -92,9 +103,7 @@ static bool take_key(pair *p, const gnutls_datum_t *pem, const char *file, srv_c
     if (!failed)
         failed = gnutls_privkey_import_x509_raw(p->key, pem, GNUTLS_X509_FMT_PEM, NULL, 0);
     return !failed ||
-           srv_config_refuse(
-               err, "tls_key: %.200s must hold a private key in PEM, without a password: %s", file,
-               gnutls_strerror(failed));
+           refuse_file(err, "tls_key", file, "a private key in PEM, without a password", failed);
 }
 
 /* GnuTLS tells whether they belong together when both go into credentials. */
@@ -103,9 +112,11 @@ static bool check_match(const gnutls_datum_t *cert, const gnutls_datum_t *key,
     gnutls_certificate_credentials_t both;
     int failed = gnutls_certificate_allocate_credentials(&both);
     if (failed)
-        return srv_config_refuse(err, "tls_cert: %s", gnutls_strerror(failed));
+        return out_of_memory(err);
     failed = gnutls_certificate_set_x509_key_mem(both, cert, key, GNUTLS_X509_FMT_PEM);
     gnutls_certificate_free_credentials(both);
+    if (failed == GNUTLS_E_MEMORY_ERROR)
+        return out_of_memory(err);
     return failed >= 0 ||
            srv_config_refuse(err, "tls_key: %.150s is not the key of the certificate in %.150s: %s",
                              key_file, cert_file, gnutls_strerror(failed));
@@ -127,15 +138,17 @@ bool srv_tls_load(srv_tls *tls, const char *cert_file, const char *key_file,
     pair *shown = atomic_load(&tls->shown), *fresh = NULL;
     bool ok = false;
     int failed = srv_read_file(cert_file, &cert, &cert_size);
-    if (failed) {
+    if (failed == ENOMEM)
+        out_of_memory(err);
+    else if (failed)
         srv_config_refuse(err, "tls_cert: cannot read %.200s: %s", cert_file, strerror(failed));
+    if (failed)
         goto out;
-    }
     if (!srv_secret_read("tls_key", key_file, &key, &key_size, err))
         goto out;
     fresh = calloc(1, sizeof *fresh);
     if (!fresh || !digest_files(tls, cert, cert_size, key, key_size, &fresh->of)) {
-        srv_config_refuse(err, "tls_cert: out of memory");
+        out_of_memory(err);
         goto out;
     }
     if (shown && srv_secret_equal(&shown->of, &fresh->of)) {

@@ -191,11 +191,11 @@ def quiet(daemon):
     return found[-1]
 
 
-def attempt(n, times):
+def attempt(n, times, *settings):
     """(exit code, standard error, whether it came up) of a start-up whose n-th allocation fails."""
     control = faults.Control()
     control["last"], control["first"] = n + times - 1, n
-    process = subprocess.Popen([service.BINARY, "--port", "0", "--ops-listen", "127.0.0.1:0", "--log", "off"], text=True,
+    process = subprocess.Popen([service.BINARY, "--port", "0", "--ops-listen", "127.0.0.1:0", "--log", "off", *settings], text=True,
                                env=service.clean_environment(control.environment()),
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     ready = process.stdout.readline()
@@ -225,3 +225,33 @@ def test_start(times):
     assert up and n > 1, "the library was not loaded"
     faults.note("P11 start", times="once" if times == 1 else "on", allocations=n - 1, every=EVERY_START, came_up=came_up,
                 codes=codes)
+
+
+def start_files(folder):
+    """Settings that name a file of settings, one of API keys, a certificate and its key."""
+    config, keys, cert, key = (folder / name for name in ("attnd.json", "keys", "tls.crt", "tls.key"))
+    config.write_text('{"queue_length": 9}')
+    keys.write_text("first:0123456789abcdef\nsecond:fedcba9876543210 admin\n")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
+                    "-keyout", str(key), "-out", str(cert), "-subj", "/CN=localhost"], check=True, capture_output=True)
+    for secret in (keys, key):
+        secret.chmod(0o600)
+    return ("--config", str(config), "--keys-file", str(keys), "--tls-cert", str(cert), "--tls-key", str(key))
+
+
+def test_start_with_files(tmp_path):
+    """Of the allocations while they are read, each up to those of GnuTLS, whose ASN.1 library and GMP use what they did
+    not get: a start-up of their own making ends there."""
+    settings, told, n, failed = start_files(tmp_path), set(), 0, 1
+    while failed:
+        n += 1
+        code, err, up, failed, out = attempt(n, 1, *settings)
+        if "the certificate and its key" in told and code not in (0, 5):
+            break
+        where = f"allocation {n}: exit code {code}, {out!r}, {err!r}"
+        assert code == (0 if up else 5), where
+        if not up:
+            assert not out and err.startswith("attnd: ") and err.count("\n") == 1, where
+            told.add(err.rstrip("\n").rsplit(" to read ", 1)[-1])
+    assert {"the settings", "the API keys", "the certificate and its key"} <= told, told
+    faults.note("P11 start with files", cases=n - 1, told=sorted(told))
