@@ -31,8 +31,9 @@ def answers(daemon):
     return [reply.content for reply in replies]
 
 
-def launch(isa, *args):
-    return service.Daemon("--ops-listen", "", "--log", "off", *args, env={"ATTN_ISA": isa})
+@pytest.fixture
+def launch(start):
+    return lambda isa, *args: start("--ops-listen", "", "--log", "off", *args, env={"ATTN_ISA": isa})
 
 
 class Load:
@@ -59,18 +60,15 @@ class Load:
 
 
 @pytest.mark.parametrize("isa", tables.available())
-def test_equal_bytes(isa):
+def test_equal_bytes(isa, launch):
     one = launch(isa, "--workers", "1")
     wanted = answers(one)
     assert answers(one) == wanted, "a second time"
-    one.stop()
 
     two = launch(isa, "--workers", "2")
     assert answers(two) == wanted, "with two workers"
     with Load(two):
         assert answers(two) == wanted, "under load"
-    two.stop()
 
     pooled = launch(isa, "--workers", "2", "--in-place-bytes", "0")
     assert answers(pooled) == wanted, "never in place"
-    pooled.stop()

@@ -13,7 +13,7 @@ from load import quantile
 from serving import service
 from test_overload import FULL, cpu_seconds, literal
 
-LONG = post({"query": literal(60000, 64), "return": ["logsumexp"]})  # far longer than any test
+LONG = post({"query": literal(200000, 32), "return": ["logsumexp"]})  # far longer than any test
 SHORT = post({"query": literal(1, 4, 300, 32), "return": ["logsumexp"]})
 
 
@@ -25,7 +25,8 @@ def ops(daemon, name):
 def test_p6_work_of_clients_that_left_stops(start):
     """Dropped while it waits, stopped while it runs; memory returns and the processor rests."""
     clients = 1000 if FULL else 200
-    daemon = start("--ops-listen", "127.0.0.1:0", "--log", "off", "--workers", "2", "--queue-length", "4096")
+    daemon = start("--ops-listen", "127.0.0.1:0", "--log", "off", "--workers", "2", "--queue-length", "4096",
+                   "--header-timeout-ms", "600000", "--request-timeout-ms", "600000")
     assert ops(daemon, "attnd_memory_reserved_bytes") < 1 << 20
     socks = []
     for i in range(clients):

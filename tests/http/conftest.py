@@ -2,6 +2,7 @@
 
 ATTND names the binary (default build/attnd), so that sanitizer builds run the same tests.
 """
+import contextlib
 import json
 import os
 import re
@@ -174,6 +175,7 @@ def start():
         return running[-1]
 
     yield launch
-    for service in running:
-        if service.process.returncode is None:
-            service.stop()
+    with contextlib.ExitStack() as ending:  # stops all of them, also when one has not stopped well
+        for service in running:
+            if service.process.returncode is None:
+                ending.callback(service.stop)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from api_client import refused
+from conftest import PATIENCE
 from test_api_models import make, path
 from test_daemon_load import eventually
 
@@ -102,7 +103,7 @@ def test_who_leaves_stops_the_work(slow):
 
 def test_the_deadline_and_the_end_of_the_service_are_told(slow):
     service, where, body = slow
-    *_, (name, problem) = events(service.post(where, body | {"timeout_ms": 3000}))
+    *_, (name, problem) = events(service.post(where, body | {"timeout_ms": round(PATIENCE * 50)}))
     assert name == "error" and (problem["status"], problem["code"]) == (504, "deadline_exceeded")
     _, lines = first_event(service, where, body)
     service.signal()

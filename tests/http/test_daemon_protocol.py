@@ -6,6 +6,8 @@ import struct
 
 import pytest
 
+from conftest import PATIENCE
+
 TINY = '{"query":[[1,0],[0,1]]}'
 
 
@@ -404,10 +406,10 @@ def test_cors_preflight(start):
 def test_operations_port_serves_status_only(daemon):
     ops = daemon.ops_url
     for path in ("/healthz", "/readyz", "/metrics", "/version"):
-        assert daemon.session.get(ops + path, timeout=20).status_code == 200
+        assert daemon.session.get(ops + path, timeout=PATIENCE).status_code == 200
     for path in ("/", "/v1/examples", "/openapi.json"):
-        assert daemon.session.get(ops + path, timeout=20).status_code == 404
-    assert daemon.session.post(ops + "/v1/attention", data=TINY, timeout=20).status_code == 404
+        assert daemon.session.get(ops + path, timeout=PATIENCE).status_code == 404
+    assert daemon.session.post(ops + "/v1/attention", data=TINY, timeout=PATIENCE).status_code == 404
 
 
 def test_connection_reset_mid_request_does_no_harm(daemon):

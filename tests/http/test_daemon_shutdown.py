@@ -1,5 +1,6 @@
 """SIGTERM: what was accepted is answered, what comes later is told, and the process leaves with 0."""
 import json
+import select
 import signal
 import threading
 import time
@@ -25,23 +26,32 @@ def test_idle_daemon_stops(start, number):
         sock.close()
 
 
+def answered(socks):
+    """Those that have an answer waiting."""
+    return select.select(socks, [], [], 0)[0]
+
+
 def test_drain_finishes_what_was_accepted(start):
-    daemon = start("--workers", "1", "--requests-running", "1", "--drain-ms", "600000", "--request-timeout-ms", "600000")
+    """Requests that run and wait, and one whose last byte comes when all else has been seen, so that it does not end
+    before that."""
+    daemon = start("--workers", "1", "--requests-running", "1", "--drain-ms", "600000", "--request-timeout-ms", "600000",
+                   "--header-timeout-ms", "600000", "--queue-target-ms", "60000")
     begin = time.monotonic()
     assert daemon.post("/v1/attention", work(n=3000)).status_code == 200
     took = time.monotonic() - begin
     body = work(n=int(3000 * max(1, 1 / took) ** 0.5)).encode()  # about a second each
     socks = []
-    for _ in range(4):
+    for sent in (body, body, body, body[:-1]):
         sock = daemon.connect()
-        sock.sendall(post(body, f"Content-Length: {len(body)}"))
+        sock.sendall(post(sent, f"Content-Length: {len(body)}"))
         socks.append(sock)
     open_one = daemon.connect()
     open_one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     assert status(read_one(open_one)) == 200
-    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 4)
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") + len(answered(socks)) >= 4)
     daemon.signal()
     assert eventually(lambda: requests.get(daemon.ops_url + "/readyz", timeout=PATIENCE).status_code == 503)
+    early = answered(socks)
     assert requests.get(daemon.ops_url + "/healthz", timeout=PATIENCE).status_code == 200
     open_one.sendall(post(TINY.encode(), f"Content-Length: {len(TINY)}"))
     refused = read_one(open_one)
@@ -49,9 +59,10 @@ def test_drain_finishes_what_was_accepted(start):
     assert head(refused)["connection"] == "close" and "retry-after" in head(refused)
     with pytest.raises(OSError):
         daemon.connect(2)
+    socks[-1].sendall(body[-1:])
     for sock in socks:
         reply = read_one(sock)
-        assert status(reply) == 200 and head(reply)["connection"].lower() == "close"
+        assert status(reply) == 200 and (sock in early or head(reply)["connection"].lower() == "close")
         sock.close()
     open_one.close()
     assert daemon.wait() == 0
@@ -133,7 +144,7 @@ def test_load_across_a_stop_loses_nothing(start):
     threads = [threading.Thread(target=client, args=(i,)) for i in range(30)]
     for thread in threads:
         thread.start()
-    assert eventually(lambda: len(answers) > 100)
+    assert eventually(lambda: answers.count(200) > 100)
     stopping.set()
     daemon.signal()
     for thread in threads:
@@ -147,7 +158,7 @@ def test_load_across_a_stop_loses_nothing(start):
 
 
 def test_stop_during_an_upload(start):
-    daemon = start("--drain-ms", "1000")
+    daemon = start("--drain-ms", "600000", "--header-timeout-ms", "600000")
     with daemon.connect() as sock:
         sock.sendall(post(b'{"query":', "Content-Length: 23"))
         assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 1)
@@ -176,7 +187,8 @@ def test_stop_right_after_the_start(start):
 
 
 def test_drain_delay_serves_on_while_readiness_is_gone(start):
-    daemon = start("--drain-delay-ms", "2000")
+    delay = PATIENCE / 20
+    daemon = start("--drain-delay-ms", str(round(delay * 1000)))
     ready = daemon.ops_url + "/readyz"
     kept = daemon.connect()
     kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -184,20 +196,29 @@ def test_drain_delay_serves_on_while_readiness_is_gone(start):
     begin = time.monotonic()
     daemon.signal()
     assert eventually(lambda: requests.get(ready, timeout=PATIENCE).status_code == 503)
+
+    def in_time():
+        return time.monotonic() < begin + 0.95 * delay
+
     served = 0
-    while time.monotonic() < begin + 1.5:
-        with daemon.connect() as fresh:
-            fresh.sendall(post(TINY.encode(), f"Content-Length: {len(TINY)}"))
-            reply = read_one(fresh)
-        if time.monotonic() < begin + 1.9:
-            assert status(reply) == 200 and head(reply)["connection"].lower() == "close"
-            served += 1
-    kept.sendall(post(TINY.encode(), f"Content-Length: {len(TINY)}"))
-    if time.monotonic() < begin + 1.9:
-        assert status(read_one(kept)) == 200 and served > 0
+    try:
+        while time.monotonic() < begin + 0.75 * delay:
+            with daemon.connect() as fresh:
+                fresh.sendall(post(TINY.encode(), f"Content-Length: {len(TINY)}"))
+                reply = read_one(fresh)
+            if in_time():
+                assert status(reply) == 200 and head(reply)["connection"].lower() == "close"
+                served += 1
+        kept.sendall(post(TINY.encode(), f"Content-Length: {len(TINY)}"))
+        reply = read_one(kept)
+        if in_time():
+            assert status(reply) == 200
+    except (OSError, AssertionError):  # this process was kept from its turn until the delay was over
+        if in_time():
+            raise
     kept.close()
     assert daemon.wait() == 0
-    assert time.monotonic() > begin + 1.9
+    assert time.monotonic() > begin + 0.95 * delay and served > 0
 
 
 def test_second_signal_ends_the_drain_delay(start):

@@ -12,7 +12,7 @@ import pytest
 import requests
 
 import tables
-from conftest import BINARY, ROOT, Daemon, clean_environment, run_attnd
+from conftest import BINARY, PATIENCE, ROOT, Daemon, clean_environment, run_attnd
 from test_daemon_load import eventually
 
 
@@ -208,9 +208,15 @@ def test_workers_setting(start):
 def test_workers_follow_the_affinity_mask(start):
     cpu = str(sorted(os.sched_getaffinity(0))[0])
     taskset = shutil.which("taskset")
-    out = subprocess.run([taskset, "-c", cpu, "timeout", "-s", "TERM", "2", BINARY, "--port", "0"],
-                         env=clean_environment(), capture_output=True, text=True).stdout
-    assert ", 1 worker," in out or "1 worker)" in out
+    process = subprocess.Popen([taskset, "-c", cpu, BINARY, "--port", "0"], env=clean_environment(), text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        out = process.stdout.readline()
+        assert ", 1 worker," in out or "1 worker)" in out
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+        process.stdout.close()
 
 
 def test_operations_port_moves_when_taken(start):
@@ -247,19 +253,19 @@ def test_ipv6(start):
         pytest.skip("this machine has no IPv6 loopback")
     daemon = start("--listen", "[::1]:0")
     assert daemon.url.startswith("http://[::1]:")
-    assert requests.get(daemon.url + "/healthz", timeout=20).status_code == 200
+    assert requests.get(daemon.url + "/healthz", timeout=PATIENCE).status_code == 200
 
 
 def test_all_addresses_of_both_families(start):
     daemon = start("--listen", "*:0", "--ops-listen", "*:0")
     listen = f"*:{daemon.port}"
     assert run_attnd("--healthcheck", "--listen", listen).returncode == 0
-    assert requests.get(f"http://127.0.0.1:{daemon.port}/healthz", timeout=20).status_code == 200
+    assert requests.get(f"http://127.0.0.1:{daemon.port}/healthz", timeout=PATIENCE).status_code == 200
     assert daemon.log(2, client="127.0.0.1"), "an IPv4 client is called by its IPv4 address"
     if daemon.host != "::":
         assert daemon.host == "0.0.0.0"  # this machine has no IPv6
         return
-    assert requests.get(f"http://[::1]:{daemon.port}/healthz", timeout=20).status_code == 200
+    assert requests.get(f"http://[::1]:{daemon.port}/healthz", timeout=PATIENCE).status_code == 200
     assert run_attnd("--port", str(daemon.port)).returncode == 3, "IPv4 is taken, too"
 
 
@@ -268,7 +274,7 @@ def test_unix_socket(start, tmp_path):
     daemon = start("--listen", f"unix:{path}")
     assert daemon.url == f"unix:{path}" and stat.S_ISSOCK(path.stat().st_mode)
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(20)
+        client.settimeout(PATIENCE)
         client.connect(str(path))
         client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert b'{"status":"ok"}' in b"".join(iter(lambda: client.recv(4096), b""))

@@ -12,6 +12,8 @@ import time
 import pytest
 import requests
 
+from conftest import PATIENCE
+
 CONFIG = """
 global
     maxconn 200
@@ -20,6 +22,7 @@ defaults
     timeout connect 2s
     timeout client 60s
     timeout server 60s
+    timeout check 60s
     retries 3
     option redispatch 1
     retry-on conn-failure empty-response
@@ -55,10 +58,10 @@ def proxy(tmp_path):
         binary = shutil.which("haproxy", path=os.environ["PATH"] + ":/usr/sbin")
         running.append(subprocess.Popen([binary, "-db", "-f", str(config)], stderr=subprocess.DEVNULL))
         url = f"http://127.0.0.1:{port}"
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             try:
-                if requests.get(url + "/healthz", timeout=5).status_code == 200:
+                if requests.get(url + "/healthz", timeout=PATIENCE).status_code == 200:
                     return url
             except requests.ConnectionError:
                 time.sleep(0.05)
@@ -71,13 +74,13 @@ def proxy(tmp_path):
 
 
 def store(url, body=BODY):
-    reply = requests.post(url + "/v1/attention", json=body, timeout=60)
+    reply = requests.post(url + "/v1/attention", json=body, timeout=PATIENCE)
     assert reply.status_code == 200, reply.text
     return reply.json()["run"]["id"], reply.headers["X-Server"]
 
 
 def look(url, name, what="/tiles?level=2"):
-    reply = requests.get(f"{url}/v1/runs/{name}{what}", timeout=60)
+    reply = requests.get(f"{url}/v1/runs/{name}{what}", timeout=PATIENCE)
     assert reply.status_code == 200, (reply.status_code, reply.text)
     return hashlib.sha256(reply.content).hexdigest(), reply.headers["X-Server"]
 
@@ -103,7 +106,7 @@ class Viewers(threading.Thread):
 
 def swallow(port, answers):
     try:
-        answers.append(requests.post(f"http://127.0.0.1:{port}/v1/attention", json=LARGE, timeout=60))
+        answers.append(requests.post(f"http://127.0.0.1:{port}/v1/attention", json=LARGE, timeout=PATIENCE))
     except requests.RequestException:
         answers.append(None)
 
@@ -131,12 +134,13 @@ def test_a_replica_dies_while_it_stores(start, proxy, tmp_path):
             sender.start()
             while sender.is_alive() and not list(runs.glob("*.part")):
                 time.sleep(0.0005)
-            if list(runs.glob("*.part")):
-                os.kill(one.pid, signal.SIGKILL)
-                one.process.wait()
-                caught = True
+            os.kill(one.pid, signal.SIGSTOP)  # so that it does not get done between the look and the end
+            os.waitid(os.P_PID, one.pid, os.WSTOPPED)
+            caught = bool(list(runs.glob("*.part")))
+            os.kill(one.pid, signal.SIGKILL if caught else signal.SIGCONT)
             sender.join()
             if caught:
+                one.process.wait()
                 break
         assert caught
         left = list(runs.glob("*.part"))

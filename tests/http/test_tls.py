@@ -173,12 +173,15 @@ def test_client_that_leaves_is_noticed(start, one):
 
 
 def test_stop_finishes_what_was_accepted(start, one):
-    daemon = start(*one.settings, "--drain-ms", "600000")
+    daemon = start(*one.settings, "--drain-ms", "600000", "--header-timeout-ms", "600000")
     body = work(n=3000).encode()
     with secure(daemon, one) as sock, secure(daemon, one):
-        sock.sendall(post(body, f"Content-Length: {len(body)}"))
+        sock.sendall(post(body[:-1], f"Content-Length: {len(body)}"))
         assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 1)
         daemon.signal()
+        assert eventually(lambda: requests.get(daemon.ops_url + "/readyz", timeout=PATIENCE, verify=str(one.cert))
+                          .status_code == 503)
+        sock.sendall(body[-1:])
         assert status(read_one(sock)) == 200
     assert daemon.wait() == 0
 

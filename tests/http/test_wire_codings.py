@@ -2,6 +2,7 @@
 megabytes of brackets, half a body. Each is refused early, in bounded memory."""
 import gzip
 import json
+import os
 import socket
 import struct
 import threading
@@ -29,6 +30,12 @@ def send(daemon, body, coding, **headers):
 
 # AddressSanitizer keeps what was freed for a while.
 SLACK = 64 * MIB if PATIENCE <= 60 else 512 * MIB
+
+
+def processor_seconds(daemon):
+    with open(f"/proc/{daemon.pid}/stat") as stat:
+        user, system = stat.read().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(daemon):
@@ -128,11 +135,11 @@ def test_bomb(start, coding):
     daemon = start("--max-body-bytes", "2GiB")
     before, body = memory(daemon), bomb(coding, 1 << 30)
     assert len(body) < 2 * MIB
-    at = time.monotonic()
+    spent = processor_seconds(daemon)
     reply = send(daemon, body, coding)
     problem = reply.json()
     assert reply.status_code == 413 and problem["limit"]["setting"] == "max_inflate_ratio", problem
-    assert time.monotonic() - at < 20
+    assert processor_seconds(daemon) - spent < 20
     assert memory(daemon) - before < 2 * 200 * len(body) + SLACK
     assert ask(daemon, {"query": [[1, 2]]})["output"] == [[1, 2]]
 
@@ -215,7 +222,7 @@ def test_a_body_that_lies_about_its_shape(start):
     worst = others()
     assert reply.startswith(b"HTTP/1.1 422") and b"needs 8 elements" in reply, reply[:300]
     assert memory(daemon) - before < size + SLACK  # the body, and no tensor beside it
-    assert worst < 5
+    assert worst < PATIENCE / 12
 
 
 def test_binary_bodies_that_lie_about_their_shape(daemon):
@@ -241,7 +248,7 @@ def test_a_hundred_megabytes_of_brackets(daemon, lead):
     worst = others()
     assert reply.split()[1] in (b"400", b"422"), reply[:300]
     assert memory(daemon) < 100 * MIB + 5 * 100 * MIB
-    assert worst < 5
+    assert worst < PATIENCE / 12
 
 
 def test_half_a_body(daemon):
@@ -252,9 +259,8 @@ def test_half_a_body(daemon):
             sock.sendall(f"POST /v1/attention HTTP/1.1\r\nHost: x\r\n{coding}Content-Length: {2 * len(body)}\r\n\r\n"
                          .encode() + body)
             sock.shutdown(socket.SHUT_WR)
-            sock.settimeout(20)
             assert not sock.recv(100).startswith(b"HTTP/1.1 200")
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while daemon.metric("attnd_memory_reserved_bytes") > MIB and time.monotonic() < end:
         time.sleep(0.1)
     assert daemon.metric("attnd_memory_reserved_bytes") <= MIB
