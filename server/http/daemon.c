@@ -18,6 +18,7 @@
 #include "http/exchange.h"
 #include "http/guard.h"
 #include "http/tls.h"
+#include "http/turns.h"
 #include "http/upload.h"
 #include "http/watch.h"
 
@@ -209,6 +210,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
 static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_daemon *d = x->daemon;
     srv_reply_end(x);
+    srv_turn_over(x);
     x->link->exchange = NULL;
     atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&x->link->turn, 1, memory_order_relaxed);
@@ -280,6 +282,7 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
         return ENOMEM;
     }
     pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->turns.lock, NULL);
     d->listen_fd = MHD_INVALID_SOCKET;
     d->app = app;
     d->router = router;
@@ -335,6 +338,7 @@ void srv_daemon_close(srv_daemon *d) {
     if (!d)
         return;
     srv_watch_stop(d);
+    srv_turns_end(d);
     if (d->mhd)
         MHD_stop_daemon(d->mhd);
     if (d->listen_fd != MHD_INVALID_SOCKET)
@@ -343,6 +347,7 @@ void srv_daemon_close(srv_daemon *d) {
         MHD_destroy_response(d->shortage);
     attn_arena_free(d->spare);
     pthread_mutex_destroy(&d->lock);
+    pthread_mutex_destroy(&d->turns.lock);
     free(d->unix_path);
     free(d);
 }

@@ -10,6 +10,7 @@
 #include "http/coding.h"
 #include "http/cut.h"
 #include "http/negotiate.h"
+#include "http/turns.h"
 #include "http/upload.h"
 #include "wire/infer.h"
 #include "wire/peek.h"
@@ -168,6 +169,7 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
         [SRV_DRAINING] = "the server is shutting down",
     };
     x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
+    srv_turn_next(x->daemon);
     srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
     srv_problem(&x->req, code, NULL, "%s", why[code]);
     if (code == SRV_DEADLINE || code == SRV_QUEUE_FULL)
@@ -179,6 +181,7 @@ static void run_job(srv_job *job) {
     srv_exchange *x = (srv_exchange *)job;
     srv_app *app = x->req.app;
     int64_t now = attn_now_ns();
+    srv_turn_next(x->daemon);
     if (atomic_load(&x->req.cancel)) {
         srv_exchange_give_up(x, atomic_load(&x->gone) ? SRV_TIMEOUT : SRV_DRAINING);
         return;
@@ -297,5 +300,7 @@ enum MHD_Result srv_exchange_run(srv_exchange *x) {
         done = run_in_place(x, (size_t)config->in_place_memory_bytes);
     if (done)
         srv_coding_encode(x, IN_PLACE_CODING);
-    return done ? send_soon(x) : enqueue(x);
+    enum MHD_Result queued = done ? send_soon(x) : enqueue(x);
+    srv_turn_over(x);
+    return queued;
 }

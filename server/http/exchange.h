@@ -21,6 +21,14 @@
 typedef struct srv_link srv_link;
 typedef struct srv_exchange srv_exchange;
 
+/* Whose body is read (http/turns.h). */
+typedef struct srv_turns {
+    pthread_mutex_t lock;
+    srv_exchange *holder;       /* NULL: nobody's, for now */
+    srv_exchange *first, *last; /* suspended, by `after` */
+    bool ended;
+} srv_turns;
+
 struct srv_daemon {
     srv_app *app;
     const srv_router *router;
@@ -34,6 +42,7 @@ struct srv_daemon {
     atomic_int in_flight;
     attn_arena *spare;    /* of the last request that ran in place, for the next; or NULL */
     pthread_mutex_t lock; /* links, next_look, each link's `suspended` and `streaming` */
+    srv_turns turns;
     srv_link *links;
     srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
     pthread_t watcher;
@@ -111,6 +120,8 @@ struct srv_exchange {
     bool refused;                 /* the reply is in req.reply; the rest of the body is swallowed */
     bool close;                   /* the reply closes the connection */
     bool bad_uri;                 /* control bytes or %00 in the request line */
+    srv_exchange *after;          /* among those that wait for their turn to read */
+    int64_t waits_ns;             /* since when it does */
     srv_key *key;                 /* held until the end, or NULL */
     bool key_runs;                /* it counts among the running requests of the key */
     atomic_int gone;              /* the client left while suspended */

@@ -11,6 +11,7 @@
 #include "admission.h"
 #include "budget.h"
 #include "http/cut.h"
+#include "http/turns.h"
 #include "wire/container.h"
 #include "wire/infer.h"
 
@@ -126,13 +127,16 @@ bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
         else if (!grow(x, total, cap, now))
             refuse_memory(x);
     }
-    if (x->refused)
+    if (x->refused) {
+        srv_turn_over(x);
         return swallow(x, size);
+    }
     if (x->req.body_size == 0)
         x->body_shift = x->facts.encoding ? 0 : srv_upload_shift(x, data, size);
     char *body = x->body + x->body_shift;
     memcpy(body + x->req.body_size, data, size);
     x->req.body_size += size;
     body[x->req.body_size] = 0;
+    srv_turn_taken(x);
     return true;
 }

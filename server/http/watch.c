@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "http/cut.h"
+#include "http/turns.h"
 #include "learning/jobs.h"
 #include "runs.h"
 #include "stream.h"
@@ -220,6 +221,7 @@ static void *watcher(void *argument) {
     while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
         gone_list gone = {0};
         busy = look_at_links(d, &gone);
+        busy |= srv_turn_next(d);
         answer_all(&gone, SRV_TIMEOUT);
         if (!d->is_ops) {
             answer_late(d);
