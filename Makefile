@@ -81,7 +81,7 @@ unit: $(UNIT_BIN) ## build the C tests
 check-asan: ## the C and HTTP tests under AddressSanitizer and UBSan
 	@tests/run asan
 
-check-tsan: ## the C and HTTP tests under ThreadSanitizer
+check-tsan: ## the C tests that start threads, and the HTTP tests, under ThreadSanitizer
 	@tests/run tsan
 
 check-valgrind: ## the C tests of the library, and the daemon's answers, under valgrind on ref and avx2

@@ -127,10 +127,15 @@ def test_counts_equal_what_clients_saw(start):
         reply = daemon.request(method, path, data=body)
         route = "/v1/examples/{id}" if path.startswith("/v1/examples/") else "none" if "secret" in path else path
         seen[route, "other" if method == "BREW" else method, str(reply.status_code)] += 1
-    text = requests.get(daemon.ops_url + "/metrics", timeout=PATIENCE).text
-    counted = {(labels["route"], labels["method"], labels["code"]): value
-               for _, labels, value in parse(text)["attnd_requests_total"][1]}
-    assert counted == dict(seen)
+
+    def counted():
+        text = requests.get(daemon.ops_url + "/metrics", timeout=PATIENCE).text
+        return text, {(labels["route"], labels["method"], labels["code"]): value
+                      for _, labels, value in parse(text)["attnd_requests_total"][1]}
+
+    eventually(lambda: counted()[1] == dict(seen))  # the last is counted when its answer is out
+    text, found = counted()
+    assert found == dict(seen)
     assert "secret" not in text and "no-such" not in text
     durations = [value for name, _, value in parse(text)["attnd_request_duration_seconds"][1]
                  if name.endswith("_count")]
@@ -141,6 +146,7 @@ def test_queue_time_is_counted_for_queued_requests_only(start):
     daemon = start("--in-place-bytes", "0")
     assert daemon.get("/healthz").status_code == 200
     assert daemon.post("/v1/attention", TINY).status_code == 200
+    assert eventually(lambda: ops_metric(daemon, "attnd_queue_duration_seconds_count") >= 1)
     assert ops_metric(daemon, "attnd_queue_duration_seconds_count") == 1
 
 

@@ -171,6 +171,7 @@ def test_chunked_and_expected_bodies(setup):
 
 def test_too_large_is_told_before_the_upload(setup):
     proxy, daemon, _, _ = setup
+    assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
     before = ops_metric(daemon, "attnd_request_body_bytes_total")
     with proxy.connect() as sock:
         sock.sendall(post(b"x" * 10000, "Content-Length: 400000000"))
