@@ -54,8 +54,7 @@ static bool refuse(reading *r, const char *format, ...) {
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    snprintf(r->err->text, sizeof r->err->text, "keys_file: %.200s:%zu: %s", r->path, r->line, why);
-    return false;
+    return srv_config_refuse(r->err, "keys_file: %.200s:%zu: %s", r->path, r->line, why);
 }
 
 static void free_list(srv_key *key) {
