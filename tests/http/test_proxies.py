@@ -87,6 +87,7 @@ def haproxy(folder, pair, ports, daemons):
     pem = folder / "attnd.pem"
     pem.write_text(pair.cert.read_text() + pair.key.read_text())
     proxy = Proxy(folder, "haproxy.cfg", {
+        "timeout connect 2s\n": "timeout connect 2s\n    timeout check 60s\n",  # a busy machine is no daemon that is down
         "0.0.0.0:80\n": f"127.0.0.1:{ports[0]}\n", "0.0.0.0:443": f"127.0.0.1:{ports[1]}",
         "/etc/haproxy/attnd.pem": pem, "one 127.0.0.1:8080 port 8081": f"one 127.0.0.1:{one} port {one_ops}",
         "two 127.0.0.1:8090 port 8091": f"two 127.0.0.1:{two} port {two_ops}"})
