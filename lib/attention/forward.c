@@ -19,8 +19,8 @@ static bool is_f64(const attn_attention *a) {
     return a->dims.result == ATTN_F64;
 }
 
-static void *result_at(const attn_attention *a, const attn_tensor *t, size_t element) {
-    return (char *)t->data + element * attn_dtype_size(a->dims.result);
+static void *result_at(const attn_forward *f, const attn_tensor *t, size_t element) {
+    return (char *)t->data + element * f->elem;
 }
 
 static void narrow(float *dst, const double *src, size_t n) {
@@ -32,7 +32,7 @@ static void finish_output(const attn_forward *f, const attn_block *block, size_t
                           attn_block_work *w) {
     const attn_attention *a = f->a;
     const attn_kernels *k = w->kernels;
-    const size_t Ev = a->dims.Ev, elem = attn_dtype_size(a->dims.result);
+    const size_t Ev = a->dims.Ev, elem = f->elem;
     const ptrdiff_t at = (ptrdiff_t)(block->b * a->dims.Hq * a->dims.L * Ev) +
                          (ptrdiff_t)block->h * a->out_head + (ptrdiff_t)(block->i + r) * a->out_row;
     char *dst = (char *)f->out->output.data + at * (ptrdiff_t)elem;
@@ -67,13 +67,13 @@ static attn_status check_scores(const attn_attention *a, const attn_block *block
                      attn_dtype_name(a->dims.result));
 }
 
-/* Statistics, output and logsumexp of row r, whose pass w holds. */
+/* Statistics, output and logsumexp of row r, whose pass w holds, with its maximum. */
 static attn_status finish_row(attn_forward *f, const attn_block *block, size_t r, uint8_t kind,
-                              size_t in_work, attn_block_work *w, attn_error *err) {
+                              size_t in_work, double max, attn_block_work *w, attn_error *err) {
     const attn_attention *a = f->a;
     const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
     attn_block one = {block->b, block->h, block->i + r - in_work, 1};
-    double max = w->kernels->row_max(w->max, in_work), sum = 0;
+    double sum = 0;
     attn_status status = check_scores(a, block, r, max, err);
     if (status != ATTN_OK)
         return status;
@@ -108,13 +108,14 @@ static void finish_weights(const attn_forward *f, const attn_block_run *run, siz
     const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
     const double max = f->out->stats.max[row], sum = f->out->stats.sum[row];
     const char *kept = (const char *)run->stream.kept + r * S * elem;
-    char *w = result_at(a, &f->out->weights, row * S);
+    char *w = result_at(f, &f->out->weights, row * S);
     size_t lo = 0, hi = S;
     if (sum == 0)
         hi = 0;
     else if (!attn_mask_fills(a->mask))
         attn_mask_interval(a->mask, block->b, block->i + r, &lo, &hi);
-    memset(w, 0, lo * elem);
+    if (lo)
+        memset(w, 0, lo * elem);
     if (k->settle) {
         const attn_settle how = {
             .from = lo,
@@ -128,7 +129,8 @@ static void finish_weights(const attn_forward *f, const attn_block_run *run, siz
     } else {
         k->weights(w + lo * elem, kept + lo * elem, hi - lo, max, sum);
     }
-    memset(w + hi * elem, 0, (S - hi) * elem);
+    if (hi < S)
+        memset(w + hi * elem, 0, (S - hi) * elem);
 }
 
 /* --- careful rows --- */
@@ -142,7 +144,7 @@ static attn_status careful_row(attn_forward *f, const attn_block *block, size_t 
     const void *q = attn_query_rows(a, one.b, one.h, one.i, 1, w->kernels->elem, w->query, &ld);
     const attn_stream stream = {.block = one, .q = q, .ldq = ld, .w = w};
     attn_block_stream(a, &stream, 1, NULL);
-    return finish_row(f, block, r, ATTN_ROW_CAREFUL, 0, w, err);
+    return finish_row(f, block, r, ATTN_ROW_CAREFUL, 0, w->kernels->row_max(w->max, 0), w, err);
 }
 
 /* Queries as the table reads them. Rows that are not finite are zeroed and marked careful, or
@@ -217,8 +219,7 @@ static uint64_t careful_rows(const attn_forward *f, const attn_block *block, dou
 
 /* The pass leaves what weights are made of when their elements are the table's. */
 bool attn_forward_keeps(const attn_forward *f) {
-    return (f->want & ATTN_WANT_WEIGHTS) &&
-           f->a->kernels->elem == attn_dtype_size(f->a->dims.result);
+    return (f->want & ATTN_WANT_WEIGHTS) && f->a->kernels->elem == f->elem;
 }
 
 attn_status attn_forward_begin(const attn_forward *f, const attn_block *block, attn_block_run *run,
@@ -232,7 +233,7 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_block *block, a
     if (attn_forward_keeps(f))
         run->stream.kept =
             run->kept ? run->kept
-                      : result_at(a, &f->out->weights,
+                      : result_at(f, &f->out->weights,
                                   attn_row_index(a, block->b, block->h, block->i) * a->dims.S);
     return status;
 }
@@ -241,6 +242,7 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
                              attn_error *err) {
     const attn_kernels *k = run->work.kernels;
     const attn_block *block = &run->stream.block;
+    const bool keeps = attn_forward_keeps(f);
     attn_status status = ATTN_OK;
     for (size_t r = 0; r < block->rows && status == ATTN_OK; r++) {
         const double max = k->row_max(run->work.max, r);
@@ -249,8 +251,8 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
             status = careful_row(f, block, r, l, err);
             continue;
         }
-        status = finish_row(f, block, r, ATTN_ROW_TABLE, r, &run->work, err);
-        if (status == ATTN_OK && attn_forward_keeps(f))
+        status = finish_row(f, block, r, ATTN_ROW_TABLE, r, max, &run->work, err);
+        if (status == ATTN_OK && keeps)
             finish_weights(f, run, r);
     }
     return status;
@@ -382,7 +384,11 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
                                attn_error *err) {
     attn_results results;
     attn_status status = allocate_results(a, want, arena, &results, err);
-    attn_forward f = {.a = a, .want = want, .out = &results, .parts = attn_forward_parts(&a->dims)};
+    attn_forward f = {.a = a,
+                      .want = want,
+                      .out = &results,
+                      .elem = attn_dtype_size(a->dims.result),
+                      .parts = attn_forward_parts(&a->dims)};
     if (status == ATTN_OK && a->dims.L <= ATTN_FEW_QUERIES)
         status = run_rows(&f, pool, control, arena, err);
     if (status == ATTN_OK && (a->dims.L > ATTN_FEW_QUERIES || f.not_finite))

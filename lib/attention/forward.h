@@ -28,6 +28,7 @@ typedef struct attn_forward {
     attn_forward_lane *lanes;
     unsigned want;
     attn_results *out;
+    size_t elem; /* bytes of a result's element */
     size_t row_blocks, blocks_a_piece, pieces_a_head;
     _Atomic size_t hidden_rows;
     _Atomic int not_finite; /* without packed keys: something is not finite, so they are needed */
