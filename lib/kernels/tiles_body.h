@@ -16,12 +16,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/flush.h"
-#include "kernels/tiles.h"
+#include "kernels/tiles_split.h"
 
-/* Most rows and keys of a tile of numerators; rows that are packed at once; parts of them; tiles of
- * values that are summed at once. */
-enum { MOST_ROWS = 64, MOST_KEYS = 256, AT_ONCE = 2 * ATTN_TILE, MOST_PARTS = 3, GROUP = 4 };
+/* Most rows and keys of a tile of numerators; rows that are packed at once; tiles of values that
+ * are summed at once. */
+enum { MOST_ROWS = 64, MOST_KEYS = 256, AT_ONCE = 2 * ATTN_TILE, GROUP = 4 };
 
 static size_t ceil_div(size_t n, size_t by) {
     return (n + by - 1) / by;
@@ -29,28 +28,13 @@ static size_t ceil_div(size_t n, size_t by) {
 
 /* --- packing --- */
 
-typedef float lanes __attribute__((vector_size(64)));
-typedef uint32_t words __attribute__((vector_size(64)));
-
-/* Twice 16 numbers become `parts` rows of 16 pairs, the next part `stride` further. */
-INLINE void split(const int parts, const float *first, const float *second, uint16_t *to,
-                  size_t stride) {
-    lanes rest[2];
-    memcpy(&rest[0], first, sizeof *rest);
-    memcpy(&rest[1], second, sizeof *rest);
-    for (int p = 0; p < parts; p++) {
-        words bits[2];
-        for (int i = 0; i < 2; i++) {
-            bits[i] = (words)rest[i];
-            if (parts == 1)
-                bits[i] += 0x7fff + (bits[i] >> 16 & 1);
-            else if (p < 2)
-                bits[i] += 0x8000;
-            rest[i] -= (lanes)(bits[i] & 0xffff0000);
-        }
-        const words pairs = bits[0] >> 16 | (bits[1] & 0xffff0000);
-        memcpy(to + (size_t)p * stride, &pairs, sizeof pairs);
-    }
+/* Two vectors of numbers, split. */
+INLINE void split_at(const int parts, const float *first, const float *second, uint16_t *to,
+                     size_t stride) {
+    lanes numbers[2];
+    memcpy(&numbers[0], first, sizeof *numbers);
+    memcpy(&numbers[1], second, sizeof *numbers);
+    split(parts, numbers, to, stride);
 }
 
 /* n <= 32 numbers, or their copy with zeros behind them. */
@@ -73,7 +57,7 @@ INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, 
         for (size_t r = 0; r < rows; r++) {
             float room[ATTN_TILE_DEPTH];
             const float *row = padded(x + r * ld + at, n, room);
-            split(parts, row, row + ATTN_TILE, to + s * step + r * ATTN_TILE_DEPTH, part);
+            split_at(parts, row, row + ATTN_TILE, to + s * step + r * ATTN_TILE_DEPTH, part);
         }
         for (int p = 0; p < parts; p++)
             memset(to + (size_t)p * part + s * step + rows * ATTN_TILE_DEPTH, 0,
@@ -144,7 +128,7 @@ INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld,
                 const float *row = padded(x + (is ? j + c : 0) * ld + at, is ? width : 0, room);
                 reach_of(&most, row);
                 reach_of(&most, row + ATTN_TILE);
-                split(parts, row, row + ATTN_TILE, rows[0][c], ATTN_TILE_CELLS);
+                split_at(parts, row, row + ATTN_TILE, rows[0][c], ATTN_TILE_CELLS);
             }
             for (int p = 0; p < parts; p++)
                 turn(to + (size_t)p * part + s * ATTN_TILE_CELLS, rows[p]);
@@ -152,7 +136,17 @@ INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld,
     return reach_number(&most);
 }
 
-/* Row k of a tile pairs values k and k + 16. */
+/* A row of 16 numbers, `width` of which are there, none if it `is` not. */
+INLINE const float *sixteen(const float *row, bool is, size_t width, float room[ATTN_TILE]) {
+    if (is && width == ATTN_TILE)
+        return row;
+    memset(room, 0, ATTN_TILE * sizeof *room);
+    if (is)
+        memcpy(room, row, width * sizeof *row);
+    return room;
+}
+
+/* Row k of a tile pairs values k and k + 16 of its 32. */
 INLINE double pack_value(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
                          size_t Ev) {
     const size_t steps = ceil_div(n, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
@@ -160,18 +154,13 @@ INLINE double pack_value(const int parts, uint16_t *to, const float *x, size_t l
     for (size_t e = 0; e < Ev; e += ATTN_TILE, to += (size_t)parts * part) {
         const size_t width = Ev - e < ATTN_TILE ? Ev - e : ATTN_TILE;
         for (size_t k = 0; k < steps * ATTN_TILE; k++) {
-            const size_t j = k / ATTN_TILE * ATTN_TILE_DEPTH + k % ATTN_TILE;
-            float room[2][ATTN_TILE] = {{0}};
-            const float *rows[2] = {room[0], room[1]};
-            for (size_t i = 0; i < 2 && j + i * ATTN_TILE < n; i++) {
-                const float *row = x + (j + i * ATTN_TILE) * ld + e;
-                if (width == ATTN_TILE)
-                    rows[i] = row;
-                else
-                    memcpy(room[i], row, width * sizeof *row);
-                reach_of(&most, rows[i]);
-            }
-            split(parts, rows[0], rows[1], to + k * ATTN_TILE_DEPTH, part);
+            float room[2][ATTN_TILE];
+            const size_t j = k + k / ATTN_TILE * ATTN_TILE, l = j + ATTN_TILE;
+            const float *first = sixteen(x + j * ld + e, j < n, width, room[0]);
+            const float *second = sixteen(x + l * ld + e, l < n, width, room[1]);
+            reach_of(&most, first);
+            reach_of(&most, second);
+            split_at(parts, first, second, to + k * ATTN_TILE_DEPTH, part);
         }
     }
     return reach_number(&most);

@@ -13,12 +13,13 @@
 #include <string.h>
 
 #include "kernels/tiles_amx.h"
+#include "kernels/tiles_split.h"
 
 #include "kernels/simd_avx512.h"
 #include "kernels/simd_exp.h"
 
 enum { ROWS = 2 * ATTN_TILE, KEYS = 128, COLS = KEYS / ATTN_TILE, STEPS = KEYS / ATTN_TILE_DEPTH };
-enum { MOST_PARTS = 3, PART = STEPS * 2 * ATTN_TILE_CELLS, MOST_BLOCK = 64 };
+enum { PART = STEPS * 2 * ATTN_TILE_CELLS, MOST_BLOCK = 64 };
 
 /* Rows of one item, and what the way to their numerators needs. */
 typedef struct item {
@@ -42,45 +43,22 @@ typedef struct pass {
 
 /* --- vectors --- */
 
-/* split of tiles_body.h in registers. */
-INLINE void split(const int parts, vf first, vf second, uint16_t *to) {
-    const __m512i high = _mm512_set1_epi32((int)0xffff0000), half = _mm512_set1_epi32(0x8000);
-    vf rest[2] = {first, second};
-    for (int p = 0; p < parts; p++) {
-        __m512i bits[2];
-        for (int i = 0; i < 2; i++) {
-            bits[i] = _mm512_castps_si512(rest[i]);
-            if (parts == 1)
-                bits[i] = _mm512_add_epi32(
-                    bits[i], _mm512_add_epi32(_mm512_set1_epi32(0x7fff),
-                                              _mm512_and_si512(_mm512_srli_epi32(bits[i], 16),
-                                                               _mm512_set1_epi32(1))));
-            else if (p < 2)
-                bits[i] = _mm512_add_epi32(bits[i], half);
-            rest[i] = vsub(rest[i], _mm512_castsi512_ps(_mm512_and_si512(bits[i], high)));
-        }
-        const __m512i low = _mm512_srli_epi32(bits[0], 16);
-        /* (bits[1] & high) | (low & ~high) */
-        _mm512_store_si512(to + p * PART, _mm512_ternarylogic_epi32(bits[1], low, high, 0xe4));
-    }
-}
-
 /* 32 cells of the item that is due. */
 INLINE void portion(const int parts, pass *w) {
     const size_t r = w->done / STEPS, s = w->done % STEPS;
     const item *n = w->now;
     const float *from = n->scores + r * KEYS + s * ATTN_TILE_DEPTH;
     const vf shift = vset(n->shift[r]);
-    const vf x = numerator(vmul(vload(from), w->scale), shift);
-    const vf y = numerator(vmul(vload(from + LANES), w->scale), shift);
-    w->part = vadd(vadd(s ? w->part : vset(0.0f), x), y);
+    const vf x[2] = {numerator(vmul(vload(from), w->scale), shift),
+                     numerator(vmul(vload(from + LANES), w->scale), shift)};
+    w->part = vadd(vadd(s ? w->part : vset(0.0f), x[0]), x[1]);
     if (w->p->kept) {
         float *to = (float *)w->p->kept + (n->first + r) * w->p->ld_kept + n->tile * KEYS +
                     s * ATTN_TILE_DEPTH;
-        vstore_n(to, x, LANES);
-        vstore_n(to + LANES, y, LANES);
+        vstore_n(to, x[0], LANES);
+        vstore_n(to + LANES, x[1], LANES);
     }
-    split(parts, x, y, n->parts + s * (2 * ATTN_TILE_CELLS) + r * ATTN_TILE_DEPTH);
+    split(parts, x, n->parts + s * (2 * ATTN_TILE_CELLS) + r * ATTN_TILE_DEPTH, PART);
     if (s == STEPS - 1) {
         float *sum = (float *)w->p->sum + (n->first + r) * LANES;
         vstore(sum, vfma(vload(sum), vset(n->fall[r]), w->part));
