@@ -31,7 +31,7 @@ static bool part_bytes(const attn_kernels *k, size_t rows, const attn_attention_
         {rows, d->relative * k->elem},
         {rows, d->relative * k->elem},
         {k->pack_query ? k->query_room(rows, E) : 0, k->elem},
-        {rows, (d->S / k->keys + 1) * k->elem},
+        {rows, attn_block_maxima(k, d->S) * k->elem},
         {k->keys, 1},
     };
     *total = 0;
@@ -133,6 +133,11 @@ static void load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0
 /* Nothing comes between a product and the scale. */
 static bool scales_at_once(const attn_attention *a) {
     return !a->score_v && !a->rule.relative;
+}
+
+/* The scale is all that is done to scores that a row sees as they are. */
+static bool only_scales(const attn_attention *a) {
+    return scales_at_once(a) && a->in.softcap == 0 && !a->rule.biases;
 }
 
 /* SHAW's part of the raw scores. */
@@ -267,7 +272,7 @@ static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0,
 static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t tile) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
-        memcpy(row_of(s->w->maxima, r * (a->dims.S / k->keys + 1) + tile, 1, k),
+        memcpy(row_of(s->w->maxima, r * attn_block_maxima(k, a->dims.S) + tile, 1, k),
                row_of(s->w->max, r, 1, k), k->elem);
 }
 
@@ -283,8 +288,7 @@ static void hide_tile(const attn_attention *a, const attn_stream *s, size_t j0, 
 }
 
 bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_work *w) {
-    return w->scaled && n % w->kernels->lanes == 0 && a->in.softcap == 0 && !a->rule.biases &&
-           attn_mask_is_plain(a->mask);
+    return w->scaled && n % w->kernels->lanes == 0 && only_scales(a) && attn_mask_is_plain(a->mask);
 }
 
 /* A tile of scores becomes one of weights so far. */
@@ -320,9 +324,8 @@ static void passable(const attn_attention *a, const attn_stream *s, const attn_p
                      size_t *lo, size_t *hi) {
     const attn_block *block = &s->block;
     *lo = *hi = 0;
-    if (!packed || !s->w->kernels->pass || !scales_at_once(a) || !(a->scale > 0) ||
-        a->in.softcap != 0 || a->rule.biases || a->rule.values || a->in.dropout_p > 0 ||
-        attn_mask_hides_cells(a->mask))
+    if (!packed || !s->w->kernels->pass || !only_scales(a) || !(a->scale > 0) || a->rule.values ||
+        a->in.dropout_p > 0 || attn_mask_hides_cells(a->mask))
         return;
     *hi = a->dims.S;
     for (size_t r = 0; r < block->rows; r++) {
@@ -338,7 +341,7 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
                          size_t j, size_t hi) {
     attn_block_work *w = s->w;
     const attn_kernels *k = w->kernels;
-    const size_t first = j / k->keys, maxima = a->dims.S / k->keys + 1;
+    const size_t first = j / k->keys;
     const size_t tile = attn_packed_tile(a, packed, s->block.b, attn_kv_head(a, s->block.h), first);
     const attn_tile_pass pass = {
         .rows = s->block.rows,
@@ -357,7 +360,7 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
         .kept = s->kept ? (char *)s->kept + j * k->elem : NULL,
         .maxima = s->kept ? row_of(w->maxima, first, 1, k) : NULL,
         .ld_kept = a->dims.S,
-        .ld_maxima = maxima,
+        .ld_maxima = attn_block_maxima(k, a->dims.S),
     };
     k->pass(&pass);
     return pass.tiles;

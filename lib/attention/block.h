@@ -31,12 +31,17 @@ typedef struct attn_block_work {
     void *packed_query;            /* [query_room], where the table packs queries */
     void *bias;                    /* [keys] */
     void *line;                    /* [keys] results of a row before they are narrowed */
-    void *maxima;                  /* [rows, tiles] running maxima, for settle */
+    void *maxima;                  /* [rows, attn_block_maxima] running maxima, for settle */
     void *terms, *term_sums;       /* [rows, relative] SHAW: terms of scores, weights by distance */
     uint8_t *keep;                 /* [keys] */
     bool scaled;                   /* the tile's scores are */
     double key_reach, value_reach; /* of what was packed on the way */
 } attn_block_work;
+
+/* Row stride of attn_block_work.maxima: an element for each tile of S keys. */
+static inline size_t attn_block_maxima(const attn_kernels *k, size_t S) {
+    return S / k->keys + 1;
+}
 
 /* Bytes of a work area; false on overflow. */
 bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,

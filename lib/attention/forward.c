@@ -120,7 +120,7 @@ static void finish_weights(const attn_forward *f, const attn_block_run *run, siz
         const attn_settle how = {
             .from = lo,
             .to = hi,
-            .maxima = (const char *)run->work.maxima + r * (S / k->keys + 1) * elem,
+            .maxima = (const char *)run->work.maxima + r * attn_block_maxima(k, S) * elem,
             .max = max,
             .sum = sum,
             .past_caches = rows * S * elem > PAST_CACHES,

@@ -39,7 +39,7 @@ static size_t sums_bytes(const attn_attention_dims *d, const attn_kernels *k) {
 }
 
 static size_t maxima_bytes(const attn_attention_dims *d, const attn_kernels *k) {
-    return d->L * (d->S / k->keys + 1) * k->elem;
+    return d->L * attn_block_maxima(k, d->S) * k->elem;
 }
 
 bool attn_forward_parts_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes) {

@@ -43,6 +43,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { ATTN_MOST_ROWS = 64 }; /* of a table's tile */
+
 /* Halves of numbers far below 1 are lost beside such magnitudes, and those near FLT_MAX overflow.
  */
 #define ATTN_SPLIT_REACH 0x1p80
@@ -118,7 +120,7 @@ struct attn_kernels {
     /* The table of plain products behind this one, with the same elements; NULL: this one. */
     const attn_kernels *plain;
     size_t elem; /* bytes of an element */
-    size_t rows; /* most queries a tile */
+    size_t rows; /* most queries a tile, at most ATTN_MOST_ROWS */
     size_t keys; /* most keys a tile; also the row stride of a tile, in elements */
     /* Tiles can be entered at its multiples: keys that lie together when packed, and at least one
      * chain of values, so that sums stay the same. */

@@ -339,11 +339,8 @@ INLINE float row_maximum(const float *p, size_t n) {
 
 /* Two passes over the rows, because the second is a long chain of operations that only overlaps
  * with its neighbours when nothing waits for a maximum in between. */
-/* Tables of tiles give more rows than ROWS. */
-enum { MOST_ROWS = 64 };
-
 OUT_OF_LINE void softmax_rows(float *p, size_t rows, size_t n, float *m, float *l, float *fall) {
-    int empty[MOST_ROWS];
+    int empty[ATTN_MOST_ROWS]; /* tables of tiles give more than ROWS */
     for (size_t r = 0; r < rows; r++) {
         const float block = row_maximum(p + r * KEYS, n), old = m[r];
         empty[r] = block == -INFINITY;

@@ -18,9 +18,9 @@
 
 #include "kernels/tiles_split.h"
 
-/* Most rows and keys of a tile of numerators; rows that are packed at once; tiles of values that
- * are summed at once. */
-enum { MOST_ROWS = 64, MOST_KEYS = 256, AT_ONCE = 2 * ATTN_TILE, GROUP = 4 };
+/* Most keys of a tile of numerators; rows that are packed at once; tiles of values that are summed
+ * at once. */
+enum { MOST_KEYS = 256, AT_ONCE = 2 * ATTN_TILE, GROUP = 4 };
 
 static size_t ceil_div(size_t n, size_t by) {
     return (n + by - 1) / by;
@@ -315,7 +315,7 @@ void NAME(attn_kernels_tiles)(attn_kernels *k, attn_precision precision) {
     k->plain = BASE;
     k->score_few = NULL; /* sums in the order of BASE's products */
     k->accumulate_few = NULL;
-    k->rows = MOST_ROWS;
+    k->rows = ATTN_MOST_ROWS;
     if (precision == ATTN_PRECISION_BF16)
         NAME(fill_1)(k);
     else if (precision == ATTN_PRECISION_FAST)

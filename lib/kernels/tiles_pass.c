@@ -19,7 +19,7 @@
 #include "kernels/simd_exp.h"
 
 enum { ROWS = 2 * ATTN_TILE, KEYS = 128, COLS = KEYS / ATTN_TILE, STEPS = KEYS / ATTN_TILE_DEPTH };
-enum { PART = STEPS * 2 * ATTN_TILE_CELLS, MOST_BLOCK = 64 };
+enum { PART = STEPS * 2 * ATTN_TILE_CELLS };
 
 /* Rows of one item, and what the way to their numerators needs. */
 typedef struct item {

@@ -20,7 +20,7 @@ typedef uint32_t words __attribute__((vector_size(64)));
     (words) _mm512_ternarylogic_epi32((__m512i)(second), (__m512i)((first) >> 16),                 \
                                       _mm512_set1_epi32((int)0xffff0000), 0xe4)
 #else
-#define PAIR_UP(first, second) ((first) >> 16 | ((second) & 0xffff0000))
+#define PAIR_UP(first, second) ((first) >> 16 | ((second)&0xffff0000))
 #endif
 
 /* Twice 16 numbers become `parts` rows of 16 pairs, the next part `stride` further; `to` is aligned
