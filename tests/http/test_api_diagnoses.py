@@ -187,8 +187,9 @@ def test_weights_that_look_causal(daemon):
     assert "warnings" not in analysed(daemon, p)
 
 
-def test_memory_of_the_full_matrix(daemon):
+def test_memory_of_the_full_matrix(start):
     """256 MiB are worth a word. This daemon holds none of it."""
+    daemon = start("--request-timeout-ms", "600000")  # of the 67 million cells
     body = {"query": {"shape": [8192, 2], "random": "normal", "seed": 1}, "return": [],
             "analysis": ["diagnoses"], "window": [64, 0]}
     said = found(ask(daemon, body)["analysis"], "memory")
