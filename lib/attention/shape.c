@@ -204,8 +204,9 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     return ATTN_OK;
 }
 
-/* A tile is half empty below this width. */
-enum { TILES_FROM = 16 };
+/* Tiles are half empty below this width; packing keys for them costs as much as they gain up to so
+ * many queries. */
+enum { TILES_FROM = 16, TILES_BEYOND = 32 };
 
 /* Which kernels compute: a function of the shapes and of what was asked for alone. */
 static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
@@ -218,7 +219,7 @@ static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d
     d->precision = in->precision;
     d->isa = attn_isa_current();
     if (d->isa == ATTN_ISA_AMX && !attn_isa_forced() &&
-        (d->L <= ATTN_FEW_QUERIES || d->score_width < TILES_FROM))
+        (d->L <= TILES_BEYOND || d->score_width < TILES_FROM))
         d->isa = attn_kernels_of(d->isa)->isa;
     if (in->kernel && !attn_kernels_find(in->kernel, d->precision, d->tanh_score, &d->isa))
         return attn_fail(err, ATTN_EUNSUPPORTED, "kernel",
