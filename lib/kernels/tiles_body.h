@@ -37,11 +37,11 @@ INLINE void split_at(const int parts, const float *first, const float *second, u
     split(parts, numbers, to, stride);
 }
 
-/* n <= 32 numbers, or their copy with zeros behind them. */
-INLINE const float *padded(const float *x, size_t n, float room[ATTN_TILE_DEPTH]) {
-    if (n == ATTN_TILE_DEPTH)
+/* n of `all` numbers, or their copy with zeros behind them. */
+INLINE const float *padded(const float *x, size_t n, const size_t all, float *room) {
+    if (n == all)
         return x;
-    memset(room, 0, ATTN_TILE_DEPTH * sizeof *room);
+    memset(room, 0, all * sizeof *room);
     memcpy(room, x, n * sizeof *x);
     return room;
 }
@@ -56,7 +56,7 @@ INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, 
         const size_t n = left < ATTN_TILE_DEPTH ? left : ATTN_TILE_DEPTH;
         for (size_t r = 0; r < rows; r++) {
             float room[ATTN_TILE_DEPTH];
-            const float *row = padded(x + r * ld + at, n, room);
+            const float *row = padded(x + r * ld + at, n, ATTN_TILE_DEPTH, room);
             split_at(parts, row, row + ATTN_TILE, to + s * step + r * ATTN_TILE_DEPTH, part);
         }
         for (int p = 0; p < parts; p++)
@@ -125,7 +125,8 @@ INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld,
             for (size_t c = 0; c < ATTN_TILE; c++) {
                 float room[ATTN_TILE_DEPTH];
                 const bool is = j + c < n;
-                const float *row = padded(x + (is ? j + c : 0) * ld + at, is ? width : 0, room);
+                const float *row =
+                    padded(x + (is ? j + c : 0) * ld + at, is ? width : 0, ATTN_TILE_DEPTH, room);
                 reach_of(&most, row);
                 reach_of(&most, row + ATTN_TILE);
                 split_at(parts, row, row + ATTN_TILE, rows[0][c], ATTN_TILE_CELLS);
@@ -134,16 +135,6 @@ INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld,
                 turn(to + (size_t)p * part + s * ATTN_TILE_CELLS, rows[p]);
         }
     return reach_number(&most);
-}
-
-/* A row of 16 numbers, `width` of which are there, none if it `is` not. */
-INLINE const float *sixteen(const float *row, bool is, size_t width, float room[ATTN_TILE]) {
-    if (is && width == ATTN_TILE)
-        return row;
-    memset(room, 0, ATTN_TILE * sizeof *room);
-    if (is)
-        memcpy(room, row, width * sizeof *row);
-    return room;
 }
 
 /* Row k of a tile pairs values k and k + 16 of its 32. */
@@ -156,8 +147,10 @@ INLINE double pack_value(const int parts, uint16_t *to, const float *x, size_t l
         for (size_t k = 0; k < steps * ATTN_TILE; k++) {
             float room[2][ATTN_TILE];
             const size_t j = k + k / ATTN_TILE * ATTN_TILE, l = j + ATTN_TILE;
-            const float *first = sixteen(x + j * ld + e, j < n, width, room[0]);
-            const float *second = sixteen(x + l * ld + e, l < n, width, room[1]);
+            const float *first =
+                padded(x + (j < n ? j : 0) * ld + e, j < n ? width : 0, ATTN_TILE, room[0]);
+            const float *second =
+                padded(x + (l < n ? l : 0) * ld + e, l < n ? width : 0, ATTN_TILE, room[1]);
             reach_of(&most, first);
             reach_of(&most, second);
             split_at(parts, first, second, to + k * ATTN_TILE_DEPTH, part);
