@@ -181,7 +181,6 @@ static void run_job(srv_job *job) {
     srv_exchange *x = (srv_exchange *)job;
     srv_app *app = x->req.app;
     int64_t now = attn_now_ns();
-    srv_turn_next(x->daemon);
     if (atomic_load(&x->req.cancel)) {
         srv_exchange_give_up(x, atomic_load(&x->gone) ? SRV_TIMEOUT : SRV_DRAINING);
         return;
@@ -190,6 +189,7 @@ static void run_job(srv_job *job) {
         srv_exchange_give_up(x, SRV_DEADLINE);
         return;
     }
+    srv_turn_next(x->daemon);
     x->req.queued_ns = now - x->enqueued_ns;
     srv_budget_leave(srv_admission_spare(app->admission));
     if (srv_exchange_arena(x, (size_t)app->config->max_request_bytes)) {
