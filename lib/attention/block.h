@@ -14,6 +14,7 @@ typedef struct attn_packed {
     double *key_reach, *value_reach; /* [sets, Hkv, tiles] largest magnitude */
     uint8_t *bad;                    /* [sets, Hkv, S] 1: key, 2: value is not finite */
     _Atomic int any_bad;
+    bool one_head; /* there is but one at a time */
 } attn_packed;
 
 /* So few query rows that packing all keys for them does not pay. */
@@ -104,7 +105,8 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
 /* Tile t of the packed operands. */
 static inline size_t attn_packed_tile(const attn_attention *a, const attn_packed *p, size_t b,
                                       size_t hkv, size_t tile) {
-    return ((a->sets == 1 ? 0 : b) * a->dims.Hkv + hkv) * p->tiles + tile;
+    const size_t head = p->one_head ? 0 : (a->sets == 1 ? 0 : b) * a->dims.Hkv + hkv;
+    return head * p->tiles + tile;
 }
 
 /* Pack all keys and values over the pool, then refuse visible NaN and infinity. */
@@ -113,6 +115,12 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
 /* Bytes that attn_pack takes for these dims, false on overflow. */
 bool attn_pack_bytes(const attn_attention_dims *dims, const attn_kernels *k, size_t sets,
                      size_t *bytes);
+/* Room for the keys and values of one head; NULL: no memory. */
+attn_packed *attn_pack_head_new(const attn_attention *a, attn_arena *arena);
+bool attn_pack_head_bytes(const attn_attention_dims *dims, const attn_kernels *k, size_t *bytes);
+/* Pack those of a head there, by way of scratch [keys, max(score width, Ev)]; false: not all of
+ * them are finite. */
+bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv, void *scratch);
 /* Does query row i of head (b, h) see a key or value that is not finite? */
 bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i);
 

@@ -29,8 +29,10 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
     const size_t runs = d->L <= ATTN_FEW_QUERIES ? d->Hq / d->Hkv : 1;
     const size_t areas = slots * (runs + (want & (ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES) ? 1 : 0));
     const size_t kept = want & ATTN_WANT_WEIGHTS ? attn_block_kept_bytes(k, rows, d) : 0;
-    size_t table, careful, prepared, parts;
+    size_t table, careful, prepared, parts, head = 0;
     *bytes = 0;
+    if (attn_forward_by_heads(d, k, want) && !attn_pack_head_bytes(d, k, &head))
+        return false;
     return attn_forward_parts_bytes(d, k, &parts) && attn_pack_bytes(d, k, d->B, bytes) &&
            attn_prepare_bytes(d, k, &prepared) && attn_size_add(*bytes, prepared, bytes) &&
            attn_size_add(*bytes, parts, bytes) &&
@@ -38,7 +40,8 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
            attn_block_work_bytes(attn_kernels_of(ATTN_ISA_REF), 1, d, &careful) &&
            add_product(bytes, areas, table, 1) && add_product(bytes, areas, careful, 1) &&
            add_product(bytes, slots, k->keys * widest, k->elem) &&
-           add_product(bytes, slots, runs, kept) && add_product(bytes, slots, 4096, 1);
+           add_product(bytes, slots, runs, kept) && add_product(bytes, slots, head, 1) &&
+           add_product(bytes, slots, 4096, 1);
 }
 
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,

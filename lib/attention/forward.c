@@ -11,8 +11,6 @@
 #include "attention/cells.h"
 #include "attention/forward.h"
 
-#define PIECE_OPERATIONS 1e8 /* about a millisecond of a fast table */
-
 /* --- finishing a row --- */
 
 static bool is_f64(const attn_attention *a) {
@@ -200,9 +198,8 @@ bool attn_forward_may_overflow(const attn_attention *a, double query, double key
 
 /* Rows that the table must not compute: those that see something not finite, and all of them where
  * float could overflow. */
-static uint64_t careful_rows(const attn_forward *f, const attn_block *block, double reach) {
-    const attn_attention *a = f->a;
-    const attn_packed *p = f->packed;
+static uint64_t careful_rows(const attn_attention *a, const attn_packed *p, const attn_block *block,
+                             double reach) {
     const size_t first = attn_packed_tile(a, p, block->b, attn_kv_head(a, block->h), 0);
     uint64_t careful = 0;
     double key = 0, value = 0;
@@ -222,13 +219,13 @@ bool attn_forward_keeps(const attn_forward *f) {
     return (f->want & ATTN_WANT_WEIGHTS) && f->a->kernels->elem == f->elem;
 }
 
-attn_status attn_forward_begin(const attn_forward *f, const attn_block *block, attn_block_run *run,
-                               attn_error *err) {
+attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
+                               const attn_packed *packed, attn_block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
     run->stream = (attn_stream){.block = *block, .w = &run->work};
     attn_status status = load_queries(f, run, err);
-    if (status == ATTN_OK && f->packed)
-        run->careful |= careful_rows(f, block, run->reach);
+    if (status == ATTN_OK && packed)
+        run->careful |= careful_rows(a, packed, block, run->reach);
     run->work.key_reach = run->work.value_reach = 0;
     if (attn_forward_keeps(f))
         run->stream.kept =
@@ -258,24 +255,29 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
     return status;
 }
 
-static attn_status run_piece(void *ctx, size_t index, size_t lane_index, attn_error *err) {
-    attn_forward *f = ctx;
-    const attn_attention_dims *d = &f->a->dims;
-    const size_t head = index / f->pieces_a_head, rows = f->a->kernels->rows;
-    const size_t first = index % f->pieces_a_head * f->blocks_a_piece;
-    attn_forward_lane *l = &f->lanes[lane_index];
+attn_status attn_forward_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,
+                                const attn_packed *packed, attn_forward_lane *l, attn_error *err) {
+    const size_t L = f->a->dims.L, rows = f->a->kernels->rows;
     attn_status status = ATTN_OK;
-    for (size_t n = first; n < first + f->blocks_a_piece && n < f->row_blocks && status == ATTN_OK;
-         n++) {
-        const attn_block block = {head / d->Hq, head % d->Hq, n * rows,
-                                  d->L - n * rows < rows ? d->L - n * rows : rows};
-        status = attn_forward_begin(f, &block, l->runs, err);
+    for (size_t n = first; n < last && status == ATTN_OK; n++) {
+        const attn_block block = {b, h, n * rows, L - n * rows < rows ? L - n * rows : rows};
+        status = attn_forward_begin(f, &block, packed, l->runs, err);
         if (status != ATTN_OK)
             break;
-        attn_block_stream(f->a, &l->runs->stream, 1, f->packed);
+        attn_block_stream(f->a, &l->runs->stream, 1, packed);
         status = attn_forward_end(f, l->runs, l, err);
     }
     return status;
+}
+
+static attn_status run_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    attn_forward *f = ctx;
+    const size_t head = index / f->pieces_a_head, Hq = f->a->dims.Hq;
+    const size_t first = index % f->pieces_a_head * f->blocks_a_piece;
+    const size_t left = f->row_blocks - first;
+    const size_t count = left < f->blocks_a_piece ? left : f->blocks_a_piece;
+    return attn_forward_blocks(f, head / Hq, head % Hq, first, first + count, f->packed,
+                               &f->lanes[lane], err);
 }
 
 /* --- results --- */
@@ -334,6 +336,8 @@ static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, 
         if (kept && !(l->runs[g].kept = attn_arena_take(arena, kept)))
             return false;
     }
+    if (f->by_heads && !(l->head = attn_pack_head_new(a, arena)))
+        return false;
     return attn_block_work_init(&l->careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena);
 }
 
@@ -354,13 +358,15 @@ static attn_status run_rows(attn_forward *f, attn_pool *pool, const attn_control
     const size_t rows = f->a->kernels->rows;
     const double block = 2.0 * (double)rows * (double)d->S * (double)(d->score_width + d->Ev) + 1;
     f->row_blocks = (d->L + rows - 1) / rows;
-    f->blocks_a_piece = block < PIECE_OPERATIONS ? (size_t)(PIECE_OPERATIONS / block) : 1;
+    f->blocks_a_piece = block < ATTN_PIECE_OPERATIONS ? (size_t)(ATTN_PIECE_OPERATIONS / block) : 1;
     if (f->blocks_a_piece > f->row_blocks)
         f->blocks_a_piece = f->row_blocks ? f->row_blocks : 1;
     f->pieces_a_head = (f->row_blocks + f->blocks_a_piece - 1) / f->blocks_a_piece;
     attn_status status = f->lanes ? ATTN_OK : allocate_lanes(f, attn_pool_slots(pool), arena, err);
     if (status == ATTN_OK && f->packed)
         status = attn_pool_run(pool, d->B * d->Hq * f->pieces_a_head, run_piece, f, control, err);
+    else if (status == ATTN_OK && f->by_heads)
+        status = attn_forward_heads(f, pool, control, err);
     else if (status == ATTN_OK)
         status = attn_forward_groups(f, pool, control, arena, err);
     f->out->hidden_rows = f->hidden_rows;
@@ -388,10 +394,13 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
                       .want = want,
                       .out = &results,
                       .elem = attn_dtype_size(a->dims.result),
+                      .by_heads =
+                          a->sets == a->dims.B && attn_forward_by_heads(&a->dims, a->kernels, want),
                       .parts = attn_forward_parts(&a->dims)};
-    if (status == ATTN_OK && a->dims.L <= ATTN_FEW_QUERIES)
+    const bool pieces_pack = f.by_heads || a->dims.L <= ATTN_FEW_QUERIES;
+    if (status == ATTN_OK && pieces_pack)
         status = run_rows(&f, pool, control, arena, err);
-    if (status == ATTN_OK && (a->dims.L > ATTN_FEW_QUERIES || f.not_finite))
+    if (status == ATTN_OK && (!pieces_pack || f.not_finite))
         status = run_packed(a, &f, pool, control, arena, err);
     if (status == ATTN_OK && (want & ATTN_WANT_SCORES))
         status = attn_cells_fill(a, &results.stats, stage, false, pool, control, arena,

@@ -1,6 +1,7 @@
 /* The run: what its files share.
  *
  *   forward.c         blocks of rows over packed keys and values; the end of every row
+ *   forward_head.c    all rows of a head by one piece, which packs for itself
  *   forward_group.c   few rows over keys and values as they lie, in parts of the keys */
 #ifndef ATTN_FORWARD_H
 #define ATTN_FORWARD_H
@@ -20,11 +21,16 @@ typedef struct attn_forward_lane {
     attn_block_run *runs; /* one; without packed keys one a head of a group */
     attn_stream *streams;
     attn_block_work careful;
+    attn_packed *head; /* where pieces pack for themselves: of the head under way */
 } attn_forward_lane;
+
+/* A piece of work is at most so much where it is more than one block: about a millisecond of a fast
+ * table. */
+#define ATTN_PIECE_OPERATIONS 1e8
 
 typedef struct attn_forward {
     const attn_attention *a;
-    const attn_packed *packed; /* NULL: keys are packed on the way, tile by tile */
+    const attn_packed *packed; /* of all heads; NULL: each piece packs for itself */
     attn_forward_lane *lanes;
     unsigned want;
     attn_results *out;
@@ -32,6 +38,7 @@ typedef struct attn_forward {
     size_t row_blocks, blocks_a_piece, pieces_a_head;
     _Atomic size_t hidden_rows;
     _Atomic int not_finite; /* without packed keys: something is not finite, so they are needed */
+    bool by_heads;          /* a piece packs a head and takes all of its rows */
     size_t parts;           /* of the keys of a group */
     char *sums;             /* [B, Hkv, parts, group]: sums of each part */
     char *maxima;           /* [B, Hq]: running maxima of each tile, for settle; or NULL */
@@ -43,11 +50,22 @@ bool attn_forward_keeps(const attn_forward *f);
 /* Could a product or a sum of these magnitudes overflow float, or the table's parts of it? */
 bool attn_forward_may_overflow(const attn_attention *a, double query, double key, double value);
 
-/* Queries, and where the pass keeps what weights are made of; then, after the pass, its rows. */
-attn_status attn_forward_begin(const attn_forward *f, const attn_block *block, attn_block_run *run,
-                               attn_error *err);
+/* Queries, and where the pass keeps what weights are made of; then, after the pass, its rows.
+ * packed NULL: keys and values are looked at on the way. */
+attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
+                               const attn_packed *packed, attn_block_run *run, attn_error *err);
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err);
+
+/* Blocks first … last - 1 of the rows of head (b, h), over packed keys and values. */
+attn_status attn_forward_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,
+                                const attn_packed *packed, attn_forward_lane *l, attn_error *err);
+
+/* Is all of a head one piece's work? Of the shapes alone, and of what may follow the run. */
+bool attn_forward_by_heads(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
+/* All heads, over the pool. */
+attn_status attn_forward_heads(attn_forward *f, attn_pool *pool, const attn_control *control,
+                               attn_error *err);
 
 /* In how many parts a group's keys are taken: of the shapes alone. */
 size_t attn_forward_parts(const attn_attention_dims *d);

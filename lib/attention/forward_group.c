@@ -103,7 +103,7 @@ static attn_status begin_group(const attn_forward *f, size_t index, size_t from,
     for (size_t g = 0; g < heads && status == ATTN_OK; g++) {
         attn_block_run *run = &l->runs[g];
         const attn_block block = {index / d->Hkv, index % d->Hkv * heads + g, 0, d->L};
-        status = attn_forward_begin(f, &block, run, err);
+        status = attn_forward_begin(f, &block, NULL, run, err);
         run->stream.from = from;
         run->stream.to = to;
         if (f->maxima)

@@ -1,5 +1,7 @@
 /* Keys and values of all heads packed once and shared by all query blocks, over the pool; what is
- * not finite is packed as zeros and marked, so that hidden NaN cannot leak through 0 x NaN. */
+ * not finite is packed as zeros and marked, so that hidden NaN cannot leak through 0 x NaN. Or
+ * those of one head after the other into the same memory, by the piece that takes all of its rows.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -29,6 +31,12 @@ bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t
     return packed_bytes(d, k, sets, tiles, &keys, &values, &reach, &bad) &&
            attn_size_add(keys, values, bytes) && attn_size_add(*bytes, 2 * reach, bytes) &&
            attn_size_add(*bytes, bad, bytes) && attn_size_add(*bytes, 5 * ATTN_ALIGN, bytes);
+}
+
+bool attn_pack_head_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes) {
+    attn_attention_dims one = *d;
+    one.Hkv = 1;
+    return attn_pack_bytes(&one, k, 1, bytes);
 }
 
 /* Rows that are not finite get `mark` in bad[] and become zeros, for which all rows are first
@@ -81,6 +89,22 @@ static attn_status pack_piece(void *ctx, size_t index, size_t lane, attn_error *
     for (size_t t = chunk * TILES_A_PIECE; t < end && t < pk->p->tiles; t++)
         pack_tile(pk, head / pk->a->dims.Hkv, head % pk->a->dims.Hkv, t, pk->lanes[lane]);
     return ATTN_OK;
+}
+
+bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv,
+                    void *scratch) {
+    const attn_kernels *k = p->kernels;
+    for (size_t t = 0; t < p->tiles; t++) {
+        const size_t j0 = t * k->keys, n = a->dims.S - j0 < k->keys ? a->dims.S - j0 : k->keys;
+        size_t ld;
+        const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
+        p->key_reach[t] = k->pack_key(p->keys + t * p->key_bytes, rows, ld, n, a->dims.score_width);
+        rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
+        p->value_reach[t] = k->pack_value(p->values + t * p->value_bytes, rows, ld, n, a->dims.Ev);
+        if (!isfinite(p->key_reach[t]) || !isfinite(p->value_reach[t]))
+            return false;
+    }
+    return true;
 }
 
 /* --- NaN and infinity --- */
@@ -150,9 +174,9 @@ static attn_status refuse_bad(const attn_attention *a, const attn_packed *p, att
 
 /* --- all of it --- */
 
-static attn_packed *allocate(const attn_attention *a, attn_arena *arena) {
+static attn_packed *allocate(const attn_attention *a, const attn_attention_dims *d, size_t sets,
+                             attn_arena *arena) {
     const attn_kernels *k = a->kernels;
-    const attn_attention_dims *d = &a->dims;
     attn_packed *p = attn_arena_small(arena, sizeof *p);
     size_t keys, values, reach, bad;
     if (!p)
@@ -161,7 +185,7 @@ static attn_packed *allocate(const attn_attention *a, attn_arena *arena) {
                        .tiles = d->S / k->keys + (d->S % k->keys != 0),
                        .key_bytes = k->key_room(d->score_width) * k->elem,
                        .value_bytes = k->value_room(d->Ev) * k->elem};
-    if (!packed_bytes(d, k, a->sets, p->tiles, &keys, &values, &reach, &bad))
+    if (!packed_bytes(d, k, sets, p->tiles, &keys, &values, &reach, &bad))
         return NULL;
     p->keys = attn_arena_take(arena, keys);
     p->values = attn_arena_take(arena, values);
@@ -171,13 +195,25 @@ static attn_packed *allocate(const attn_attention *a, attn_arena *arena) {
     return p->keys && p->values && p->key_reach && p->value_reach && p->bad ? p : NULL;
 }
 
+attn_packed *attn_pack_head_new(const attn_attention *a, attn_arena *arena) {
+    attn_attention_dims one = a->dims;
+    one.Hkv = 1;
+    attn_packed *p = allocate(a, &one, 1, arena);
+    if (p)
+        p->one_head = true;
+    return p;
+}
+
 attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *control,
                       attn_arena *arena, attn_packed **out, attn_error *err) {
     const attn_kernels *k = a->kernels;
     const size_t slots = attn_pool_slots(pool);
     const size_t E = a->dims.score_width, widest = E > a->dims.Ev ? E : a->dims.Ev;
     packer pk = {
-        .a = a, .p = allocate(a, arena), .lanes = attn_arena_take(arena, slots * sizeof(void *))};
+        .a = a,
+        .p = allocate(a, &a->dims, a->sets, arena),
+        .lanes = attn_arena_take(arena, slots * sizeof(void *)),
+    };
     if (!pk.p || !pk.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
     for (size_t s = 0; s < slots; s++)

@@ -231,7 +231,8 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
                                 size_t S, const attn_attend_sight *sight, bool want_weights,
                                 const attn_attend *layer, attn_attend_saved *saved, attn_pass *pass,
                                 attn_error *err) {
-    const unsigned want = ATTN_WANT_OUTPUT | (want_weights ? (unsigned)ATTN_WANT_WEIGHTS : 0u);
+    const unsigned want = ATTN_WANT_OUTPUT | (want_weights ? (unsigned)ATTN_WANT_WEIGHTS : 0u) |
+                          (pass->training ? (unsigned)ATTN_WANT_CELLS : 0u);
     attn_status status;
     *saved = (attn_attend_saved){.x = x, .memory = memory, .B = B, .L = L, .S = S};
     if (sight)
@@ -333,8 +334,8 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
     const attn_tensor wanted = sequences(grad, s->B, L, H * S);
     attn_status status = attn_attention_new(&in, pass->arena, &operation, err);
     if (status ||
-        (status = attn_attention_run(operation, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, pass->pool,
-                                     pass->control, pass->arena, &results, err)) ||
+        (status = attn_attention_run(operation, ATTN_WANT_OUTPUT | ATTN_WANT_CELLS, ATTN_STAGE_RAW,
+                                     pass->pool, pass->control, pass->arena, &results, err)) ||
         (status = attn_attention_backward(operation, &results, &wanted, pass->pool, pass->control,
                                           pass->arena, &g, err)))
         return status;

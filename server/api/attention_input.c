@@ -167,7 +167,9 @@ static bool read_shapes(srv_attention_call *call) {
 }
 
 unsigned srv_attention_computes(const srv_attention_call *call) {
-    return call->want | (call->body.verify || call->backward ? ATTN_WANT_OUTPUT : 0);
+    const bool looks = call->heatmap || call->analyses || call->backward;
+    return call->want | (call->body.verify || call->backward ? ATTN_WANT_OUTPUT : 0u) |
+           (looks ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 
 /* Weights that nobody asked for are left out when they are large. */

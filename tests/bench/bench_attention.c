@@ -67,7 +67,8 @@ static void run_once(const attn_inputs *in, const attn_tensor *grad_output, cons
     attn_attention *a;
     attn_results results;
     attn_gradients gradients;
-    const unsigned want = (unsigned)o->want % GRADIENTS;
+    const unsigned want =
+        (unsigned)o->want % GRADIENTS | (o->want >= GRADIENTS ? (unsigned)ATTN_WANT_CELLS : 0u);
     attn_arena *arena = attn_arena_new((size_t)16 << 30);
     if (!arena || attn_attention_new(in, arena, &a, &err) != ATTN_OK ||
         attn_attention_run(a, want, ATTN_STAGE_PROBS, pool, NULL, arena, &results, &err) !=

@@ -23,6 +23,7 @@ typedef struct trial {
     attn_attention *a;
     attn_results out;
     size_t B, Hq, Hkv, L, S, E, Ev;
+    unsigned want;
 } trial;
 
 static attn_tensor normal(attn_arena *arena, size_t B, size_t H, size_t n, size_t w,
@@ -79,6 +80,9 @@ static trial make_trial(uint64_t seed, double gain) {
     t.in.value = normal(t.arena, t.B, t.Hkv, t.S, t.Ev, seed + 2);
     for (size_t i = 0; i < t.B * t.Hq * t.L * t.E; i++)
         ((float *)t.in.query.data)[i] *= (float)gain;
+    t.want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
+    if (pick(seed, 9, 2))
+        t.want |= ATTN_WANT_CELLS;
     if (pick(seed, 8, 3) == 0)
         t.in.softcap = 2;
     add_masks(&t, seed);
@@ -87,11 +91,10 @@ static trial make_trial(uint64_t seed, double gain) {
 
 static void run_trial(trial *t, attn_pool *pool) {
     attn_error err = {ATTN_OK, "", ""};
-    const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
     attn_status status = attn_attention_new(&t->in, t->arena, &t->a, &err);
     if (status == ATTN_OK)
-        status =
-            attn_attention_run(t->a, want, ATTN_STAGE_PROBS, pool, NULL, t->arena, &t->out, &err);
+        status = attn_attention_run(t->a, t->want, ATTN_STAGE_PROBS, pool, NULL, t->arena, &t->out,
+                                    &err);
     if (status != ATTN_OK)
         print_error("%s: %s\n", err.where, err.text);
     assert_int_equal(status, ATTN_OK);
@@ -232,6 +235,37 @@ static void test_threads_do_not_matter(void **state) {
     attn_pool_free(pool);
 }
 
+/* Keys packed head by head, or all of them first: the same bytes, whatever is not finite or near
+ * overflow among them. */
+static void test_packing_does_not_matter(void **state) {
+    (void)state;
+    const float odd[] = {NAN, INFINITY, 3e38f, 1e30f};
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        trial t[2];
+        size_t n;
+        for (int way = 0; way < 2; way++) {
+            t[way] = make_trial(seed * 1000 + 4, 1);
+            const size_t rows = t[way].B * t[way].Hkv * t[way].S;
+            float *key = t[way].in.key.data, *value = t[way].in.value.data;
+            key[pick(seed, 40, rows) * t[way].E] = odd[seed % 4];
+            value[pick(seed, 41, rows) * t[way].Ev] = odd[seed / 4 % 4];
+            t[way].in.allow_nonfinite = true;
+            t[way].want &= ~(unsigned)ATTN_WANT_CELLS;
+            t[way].want |= way ? (unsigned)ATTN_WANT_CELLS : 0;
+            run_trial(&t[way], NULL);
+        }
+        assert_int_equal(t[0].out.hidden_rows, t[1].out.hidden_rows);
+        attn_tensor_count(&t[0].out.output, &n);
+        assert_memory_equal(t[0].out.output.data, t[1].out.output.data, n * sizeof(float));
+        attn_tensor_count(&t[0].out.weights, &n);
+        assert_memory_equal(t[0].out.weights.data, t[1].out.weights.data, n * sizeof(float));
+        attn_tensor_count(&t[0].out.logsumexp, &n);
+        assert_memory_equal(t[0].out.logsumexp.data, t[1].out.logsumexp.data, n * sizeof(float));
+        attn_arena_free(t[0].arena);
+        attn_arena_free(t[1].arena);
+    }
+}
+
 /* Output only, and output with weights: the same output. */
 static void test_weights_do_not_change_output(void **state) {
     (void)state;
@@ -336,6 +370,7 @@ int main(void) {
         cmocka_unit_test(test_cells_bitwise),
         cmocka_unit_test(test_cells_of_another_object),
         cmocka_unit_test(test_threads_do_not_matter),
+        cmocka_unit_test(test_packing_does_not_matter),
         cmocka_unit_test(test_weights_do_not_change_output),
         cmocka_unit_test(test_wide_rows),
         cmocka_unit_test(test_empty_axes),

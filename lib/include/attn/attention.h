@@ -102,6 +102,9 @@ enum {
     ATTN_WANT_SCORES = 8,
     ATTN_WANT_PRESENT = 16,
     ATTN_WANT_WEIGHTS_DROPPED = 32, /* weights after dropout, kept ones divided by 1 - p */
+    /* No result: many cells, or gradients, will be asked for afterwards. What speeds them up is
+     * kept, at the price of memory and of some time now; they are the same without. */
+    ATTN_WANT_CELLS = 1 << 16,
 };
 
 typedef struct attn_cost {
