@@ -80,7 +80,7 @@ bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows
 
 void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi) {
     *lo = a->dims.S, *hi = 0;
-    if (attn_mask_fills(a->mask)) {
+    if (attn_mask_fills(a->mask) || (block->rows && attn_mask_is_open(a->mask))) {
         *lo = 0, *hi = a->dims.S;
         return;
     }
@@ -328,7 +328,7 @@ static void passable(const attn_attention *a, const attn_stream *s, const attn_p
         a->in.dropout_p > 0 || attn_mask_hides_cells(a->mask))
         return;
     *hi = a->dims.S;
-    for (size_t r = 0; r < block->rows; r++) {
+    for (size_t r = 0; r < block->rows && !attn_mask_is_open(a->mask); r++) {
         size_t from, to;
         attn_mask_interval(a->mask, block->b, block->i + r, &from, &to);
         *lo = from > *lo ? from : *lo;

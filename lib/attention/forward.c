@@ -26,28 +26,24 @@ static void narrow(float *dst, const double *src, size_t n) {
         dst[i] = (float)src[i];
 }
 
-static void finish_output(const attn_forward *f, const attn_block *block, size_t r, double sum,
+static void finish_output(const attn_forward *f, const attn_block *block, const double *sum,
                           attn_block_work *w) {
     const attn_attention *a = f->a;
     const attn_kernels *k = w->kernels;
-    const size_t Ev = a->dims.Ev, elem = f->elem;
+    const size_t Ev = a->dims.Ev, elem = f->elem, room = k->acc_room(Ev) * k->elem;
     const ptrdiff_t at = (ptrdiff_t)(block->b * a->dims.Hq * a->dims.L * Ev) +
-                         (ptrdiff_t)block->h * a->out_head + (ptrdiff_t)(block->i + r) * a->out_row;
+                         (ptrdiff_t)block->h * a->out_head + (ptrdiff_t)block->i * a->out_row;
     char *dst = (char *)f->out->output.data + at * (ptrdiff_t)elem;
-    const char *acc = (char *)w->acc + r * k->acc_room(Ev) * k->elem;
-    if (sum == 0) {
-        memset(dst, 0, Ev * elem);
-        return;
-    }
     if (k->elem == elem) {
-        k->divide(dst, acc, Ev, sum);
+        k->divide(dst, (size_t)a->out_row, w->acc, block->rows, Ev, sum);
         return;
     }
-    for (size_t e = 0; e < Ev; e += k->keys) {
-        size_t n = Ev - e < k->keys ? Ev - e : k->keys;
-        k->divide(w->line, acc + e * k->elem, n, sum);
-        narrow((float *)(void *)dst + e, w->line, n);
-    }
+    for (size_t r = 0; r < block->rows; r++, dst += a->out_row * (ptrdiff_t)elem)
+        for (size_t e = 0; e < Ev; e += k->keys) {
+            size_t n = Ev - e < k->keys ? Ev - e : k->keys;
+            k->divide(w->line, n, (const char *)w->acc + r * room + e * k->elem, 1, n, &sum[r]);
+            narrow((float *)(void *)dst + e, w->line, n);
+        }
 }
 
 static attn_status check_scores(const attn_attention *a, const attn_block *block, size_t r,
@@ -65,70 +61,94 @@ static attn_status check_scores(const attn_attention *a, const attn_block *block
                      attn_dtype_name(a->dims.result));
 }
 
-/* Statistics, output and logsumexp of row r, whose pass w holds, with its maximum. */
-static attn_status finish_row(attn_forward *f, const attn_block *block, size_t r, uint8_t kind,
-                              size_t in_work, double max, attn_block_work *w, attn_error *err) {
-    const attn_attention *a = f->a;
-    const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
-    attn_block one = {block->b, block->h, block->i + r - in_work, 1};
-    double sum = 0;
-    attn_status status = check_scores(a, block, r, max, err);
-    if (status != ATTN_OK)
-        return status;
-    if (max != -INFINITY)
-        sum = w->kernels->total(w->sum, in_work);
+static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kernels *k) {
+    const double max = f->out->stats.max[row], sum = f->out->stats.sum[row];
+    const double lse = sum == 0 ? -INFINITY : k->logsumexp(max, sum);
+    if (is_f64(f->a))
+        ((double *)f->out->logsumexp.data)[row] = lse;
     else
-        atomic_fetch_add(&f->hidden_rows, 1);
-    f->out->stats.max[row] = max;
-    f->out->stats.sum[row] = sum;
-    f->out->stats.kind[row] = kind;
-    if (f->want & ATTN_WANT_OUTPUT)
-        finish_output(f, &one, in_work, sum, w);
-    if (f->want & ATTN_WANT_LOGSUMEXP) {
-        double lse = sum == 0 ? -INFINITY : w->kernels->logsumexp(max, sum);
-        if (is_f64(a))
-            ((double *)f->out->logsumexp.data)[row] = lse;
-        else
-            ((float *)f->out->logsumexp.data)[row] = (float)lse;
+        ((float *)f->out->logsumexp.data)[row] = (float)lse;
+}
+
+/* The statistics of rows whose pass w holds: which of them the table must not have computed, beside
+ * those of `careful`. Theirs are left as those of hidden rows. */
+static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint8_t kind,
+                                  uint64_t careful, const attn_block_work *w) {
+    const size_t row = attn_row_index(f->a, block->b, block->h, block->i);
+    double *max = f->out->stats.max + row, *sum = f->out->stats.sum + row;
+    const bool narrow_range = w->kernels->elem == sizeof(float);
+    size_t hidden = 0;
+    w->kernels->statistics(w->max, w->sum, block->rows, max, sum);
+    memset(f->out->stats.kind + row, kind, block->rows);
+    for (size_t r = 0; r < block->rows; r++) {
+        const bool empty = max[r] == -INFINITY;
+        if (narrow_range && !empty && !(fabs(max[r]) < ATTN_WIDE))
+            careful |= UINT64_C(1) << r;
+        if (careful >> r & 1 || empty)
+            sum[r] = 0;
+        hidden += empty && !(careful >> r & 1);
     }
-    return ATTN_OK;
+    if (hidden)
+        atomic_fetch_add(&f->hidden_rows, hidden);
+    return careful;
+}
+
+/* Output and logsumexp of rows whose statistics are there, but for those of `careful`. */
+static attn_status finish_rows(const attn_forward *f, const attn_block *block, uint64_t careful,
+                               attn_block_work *w, attn_error *err) {
+    const attn_attention *a = f->a;
+    const size_t row = attn_row_index(a, block->b, block->h, block->i);
+    attn_status status = ATTN_OK;
+    for (size_t r = 0; r < block->rows && status == ATTN_OK; r++)
+        if (!(careful >> r & 1))
+            status = check_scores(a, block, r, f->out->stats.max[row + r], err);
+    if (status == ATTN_OK && (f->want & ATTN_WANT_OUTPUT))
+        finish_output(f, block, f->out->stats.sum + row, w);
+    for (size_t r = 0; (f->want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
+        finish_logsumexp(f, row + r, w->kernels);
+    return status;
 }
 
 /* Results of this size are out of the caches before anybody reads them. */
 enum { PAST_CACHES = 8 << 20 };
 
-/* What the pass kept of row r becomes its weights. */
-static void finish_weights(const attn_forward *f, const attn_block_run *run, size_t r) {
+/* What the pass kept of the block becomes its weights. */
+static void finish_weights(const attn_forward *f, const attn_block_run *run) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
     const attn_kernels *k = a->kernels;
-    const size_t S = a->dims.S, elem = k->elem, rows = a->dims.B * a->dims.Hq * a->dims.L;
-    const size_t row = attn_row_index(a, block->b, block->h, block->i + r);
-    const double max = f->out->stats.max[row], sum = f->out->stats.sum[row];
-    const char *kept = (const char *)run->stream.kept + r * S * elem;
+    const size_t S = a->dims.S, elem = k->elem;
+    const size_t row = attn_row_index(a, block->b, block->h, block->i);
+    const double *max = f->out->stats.max + row, *sum = f->out->stats.sum + row;
+    const bool open = attn_mask_fills(a->mask) || attn_mask_is_open(a->mask);
+    const char *kept = run->stream.kept;
     char *w = result_at(f, &f->out->weights, row * S);
-    size_t lo = 0, hi = S;
-    if (sum == 0)
-        hi = 0;
-    else if (!attn_mask_fills(a->mask))
-        attn_mask_interval(a->mask, block->b, block->i + r, &lo, &hi);
-    if (lo)
-        memset(w, 0, lo * elem);
+    size_t from[ATTN_MOST_ROWS], to[ATTN_MOST_ROWS];
+    for (size_t r = 0; r < block->rows && !open; r++)
+        attn_mask_interval(a->mask, block->b, block->i + r, &from[r], &to[r]);
     if (k->settle) {
         const attn_settle how = {
-            .from = lo,
-            .to = hi,
-            .maxima = (const char *)run->work.maxima + r * attn_block_maxima(k, S) * elem,
+            .rows = block->rows,
+            .n = S,
+            .from = open ? NULL : from,
+            .to = open ? NULL : to,
+            .maxima = run->work.maxima,
+            .ld_maxima = attn_block_maxima(k, S),
             .max = max,
             .sum = sum,
-            .past_caches = rows * S * elem > PAST_CACHES,
+            .past_caches = a->dims.B * a->dims.Hq * a->dims.L * S * elem > PAST_CACHES,
         };
         k->settle(w, kept, &how);
-    } else {
-        k->weights(w + lo * elem, kept + lo * elem, hi - lo, max, sum);
+        return;
     }
-    if (hi < S)
+    for (size_t r = 0; r < block->rows; r++, w += S * elem, kept += S * elem) {
+        const size_t lo = open ? 0 : from[r], hi = open ? S : to[r];
+        memset(w, 0, (sum[r] == 0 ? S : lo) * elem);
+        if (sum[r] == 0)
+            continue;
+        k->weights(w + lo * elem, kept + lo * elem, hi - lo, max[r], sum[r]);
         memset(w + hi * elem, 0, (S - hi) * elem);
+    }
 }
 
 /* --- careful rows --- */
@@ -142,7 +162,8 @@ static attn_status careful_row(attn_forward *f, const attn_block *block, size_t 
     const void *q = attn_query_rows(a, one.b, one.h, one.i, 1, w->kernels->elem, w->query, &ld);
     const attn_stream stream = {.block = one, .q = q, .ldq = ld, .w = w};
     attn_block_stream(a, &stream, 1, NULL);
-    return finish_row(f, block, r, ATTN_ROW_CAREFUL, 0, w->kernels->row_max(w->max, 0), w, err);
+    finish_statistics(f, &one, ATTN_ROW_CAREFUL, 0, w);
+    return finish_rows(f, &one, 0, w, err);
 }
 
 /* Queries as the table reads them. Rows that are not finite are zeroed and marked careful, or
@@ -237,21 +258,14 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
 
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err) {
-    const attn_kernels *k = run->work.kernels;
     const attn_block *block = &run->stream.block;
-    const bool keeps = attn_forward_keeps(f);
-    attn_status status = ATTN_OK;
-    for (size_t r = 0; r < block->rows && status == ATTN_OK; r++) {
-        const double max = k->row_max(run->work.max, r);
-        bool wide = k->elem == sizeof(float) && max != -INFINITY && !(fabs(max) < ATTN_WIDE);
-        if (run->careful >> r & 1 || wide) {
+    const uint64_t careful = finish_statistics(f, block, ATTN_ROW_TABLE, run->careful, &run->work);
+    attn_status status = finish_rows(f, block, careful, &run->work, err);
+    if (status == ATTN_OK && attn_forward_keeps(f))
+        finish_weights(f, run);
+    for (size_t r = 0; careful && r < block->rows && status == ATTN_OK; r++)
+        if (careful >> r & 1)
             status = careful_row(f, block, r, l, err);
-            continue;
-        }
-        status = finish_row(f, block, r, ATTN_ROW_TABLE, r, max, &run->work, err);
-        if (status == ATTN_OK && keeps)
-            finish_weights(f, run, r);
-    }
     return status;
 }
 

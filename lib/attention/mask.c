@@ -24,8 +24,7 @@ bool attn_mask_same_batches(const attn_mask *m) {
 }
 
 bool attn_mask_is_plain(const attn_mask *m) {
-    return !attn_mask_hides_cells(m) && !m->lengths && m->left == INT64_MAX &&
-           m->right == INT64_MAX;
+    return !attn_mask_hides_cells(m) && attn_mask_is_open(m);
 }
 
 static size_t clamp_key(int64_t j, size_t S) {

@@ -51,6 +51,11 @@ static inline bool attn_mask_hides_cells(const attn_mask *m) {
     return m->keep_count || m->bias_count || m->pattern_count;
 }
 
+/* Is no key beyond any row's interval? */
+static inline bool attn_mask_is_open(const attn_mask *m) {
+    return !m->lengths && m->left == INT64_MAX && m->right == INT64_MAX;
+}
+
 /* Do patterns hide all of keys j0 … j0 + n - 1 from all of rows i … i + rows - 1? (Not under a
  * finite fill.) */
 bool attn_mask_tile_hidden(const attn_mask *m, size_t b, size_t i, size_t rows, size_t j0,

@@ -15,7 +15,8 @@ static void recompute(const attn_attention *a, const attn_block *row, attn_block
     w->value_reach = 1e-38; /* about the smallest normal number */
     const attn_stream stream = {.block = *row, .q = q, .ldq = ld, .w = w};
     attn_block_stream(a, &stream, 1, NULL);
-    const double max = k->row_max(w->max, 0), sum = k->total(w->sum, 0);
+    double max, sum;
+    k->statistics(w->max, w->sum, 1, &max, &sum);
     *lse = max == -INFINITY ? -INFINITY : k->logsumexp(max, sum);
     for (size_t e = 0; e < a->dims.Ev; e++)
         ((double *)w->acc)[e] = max == -INFINITY ? 0 : ((double *)w->acc)[e] / sum;

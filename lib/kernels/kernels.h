@@ -12,8 +12,8 @@
  *   accumulate             acc[r] = acc[r] * factor[r] + sum_j tile[r][j] v_j
  *   pass                   score, softmax and accumulate over several tiles, overlapped
  *   merge                  rows over some keys and over others -> over both
- *   total, divide,         the end of a row: its sum, its output,
- *   weights                its exact weights
+ *   statistics, divide,    the end of rows: their sums, their output,
+ *   weights, settle        their exact weights
  *
  *        keys  K: E x keys, packed          values  V: keys x Ev, packed
  *   Q [ rows, E ]  ->  tile [ rows, keys ]  ->  acc [ rows, Ev ]
@@ -64,12 +64,14 @@ typedef struct attn_edit {
     double fill_value;
 } attn_edit;
 
-/* How the numerators of a row become weights. */
+/* How the numerators of rows become weights. */
 typedef struct attn_settle {
-    size_t from, to;    /* cells [from, to) of the row */
-    const void *maxima; /* elements: the running maximum when tile t had passed softmax */
-    double max, sum;    /* at the end */
-    bool past_caches;   /* the result will not be read soon */
+    size_t rows, n;          /* of numerators and weights */
+    const size_t *from, *to; /* [rows] weights outside of [from, to) are 0; NULL: there are none */
+    const void *maxima;      /* [rows, ld_maxima] elements: the maximum after each tile's softmax */
+    size_t ld_maxima;
+    const double *max, *sum; /* [rows] at the end; a row with a sum of 0 has weights of 0 */
+    bool past_caches;        /* the result will not be read soon */
 } attn_settle;
 
 /* What softmax and accumulate made of rows and some keys: max[rows], sum[rows][lanes], and
@@ -179,12 +181,14 @@ struct attn_kernels {
      */
     void (*merge)(const attn_partial *into, const attn_partial *from, size_t rows, size_t Ev);
 
-    double (*row_max)(const void *max, size_t row); /* element of max */
-    double (*total)(const void *sum, size_t row);   /* partial sums -> the row's sum */
-    void (*divide)(void *dst, const void *acc, size_t n, double sum);
+    /* Maxima as they are, partial sums -> sums, which mean nothing where the maximum is -infinity.
+     */
+    void (*statistics)(const void *max, const void *sum, size_t rows, double *most, double *total);
+    /* dst[r] = acc[r] / sum[r], where that is 0: 0; dst [rows, n] with row stride ld. */
+    void (*divide)(void *dst, size_t ld, const void *acc, size_t rows, size_t n, const double *sum);
     /* dst[j] = weight of the edited score scores[j]; dst == scores is fine. */
     void (*weights)(void *dst, const void *scores, size_t n, double max, double sum);
-    /* Cells of a row: numerators that softmax left on its way -> weights, bit for bit those of
+    /* Rows: numerators that softmax left on its way -> weights, bit for bit those of
      * `weights`. dst == numerators is fine. NULL: what softmax leaves in a tile is not that, or
      * cannot be scaled exactly. */
     void (*settle)(void *dst, const void *numerators, const attn_settle *how);

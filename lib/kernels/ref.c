@@ -145,16 +145,18 @@ static void k_merge_ref(const attn_partial *into, const attn_partial *from, size
     }
 }
 
-static double k_row_max_ref(const void *max, size_t row) {
-    return ((const double *)max)[row];
-}
-static double k_total_ref(const void *sum, size_t row) {
-    return ((const double *)sum)[row];
+static void k_statistics_ref(const void *max, const void *sum, size_t rows, double *most,
+                             double *total) {
+    memcpy(most, max, rows * sizeof *most);
+    memcpy(total, sum, rows * sizeof *total);
 }
 
-static void k_divide_ref(void *dst, const void *acc, size_t n, double sum) {
-    for (size_t i = 0; i < n; i++)
-        ((double *)dst)[i] = ((const double *)acc)[i] / sum;
+static void k_divide_ref(void *dst, size_t ld, const void *acc, size_t rows, size_t n,
+                         const double *sum) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < n; i++)
+            ((double *)dst)[r * ld + i] =
+                sum[r] == 0 ? 0 : ((const double *)acc)[r * n + i] / sum[r];
 }
 
 static void k_weights_ref(void *dst, const void *scores, size_t n, double max, double sum) {
@@ -239,8 +241,7 @@ const attn_kernels attn_kernels_ref = {
     .softmax = k_softmax_ref,
     .accumulate = k_accumulate_ref,
     .merge = k_merge_ref,
-    .row_max = k_row_max_ref,
-    .total = k_total_ref,
+    .statistics = k_statistics_ref,
     .divide = k_divide_ref,
     .weights = k_weights_ref,
     .logsumexp = k_logsumexp_ref,

@@ -398,23 +398,25 @@ static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, si
 
 /* --- the end of a row --- */
 
-static double NAME(k_row_max)(const void *max, size_t row) {
-    return (double)((const float *)max)[row];
-}
-
-static double NAME(k_total)(const void *sum, size_t row) {
-    const float *l = (const float *)sum + row * LANES;
-    double total = 0;
-    for (size_t i = 0; i < LANES; i++)
-        total += (double)l[i];
-    return total;
-}
-
-static void NAME(k_divide)(void *dst, const void *acc, size_t n, double sum) {
-    const vf l = vset((float)sum);
-    for (size_t i = 0; i < n; i += LANES) {
-        size_t left = n - i < LANES ? n - i : LANES;
-        vstore_n((float *)dst + i, vdiv(vload((const float *)acc + i), l), left);
+/* LANES rows at once; each sum is one chain in double, lane after lane. */
+static void NAME(k_statistics)(const void *max, const void *sum, size_t rows, double *most,
+                               double *total) {
+    for (size_t r = 0; r < rows; r++)
+        most[r] = (double)((const float *)max)[r];
+    for (size_t r = 0; r < rows; r += LANES) {
+        const size_t n = rows - r < LANES ? rows - r : LANES;
+        vf row[LANES], column[LANES];
+        double chain[LANES] = {0};
+        for (size_t i = 0; i < LANES; i++)
+            row[i] = i < n ? vload((const float *)sum + (r + i) * LANES) : vset(0.0f);
+        transpose(row, column);
+        for (size_t c = 0; c < LANES; c++) {
+            _Alignas(64) float lane[LANES];
+            vstore(lane, column[c]);
+            for (size_t i = 0; i < LANES; i++)
+                chain[i] += (double)lane[i];
+        }
+        memcpy(total + r, chain, n * sizeof *chain);
     }
 }
 
@@ -422,6 +424,22 @@ static void NAME(k_divide)(void *dst, const void *acc, size_t n, double sum) {
 INLINE vf quotient(vf e, vf l, vf inverse) {
     const vf q = vmul(e, inverse);
     return vfma(vfnma(q, l, e), inverse, q);
+}
+
+static void NAME(k_divide)(void *dst, size_t ld, const void *acc, size_t rows, size_t n,
+                           const double *sum) {
+    const size_t lda = NAME(k_acc_room)(n);
+    for (size_t r = 0; r < rows; r++) {
+        float *to = (float *)dst + r * ld;
+        const float *from = (const float *)acc + r * lda;
+        const vf l = vset((float)sum[r]), inverse = vset(1 / (float)sum[r]);
+        if (sum[r] == 0) {
+            memset(to, 0, n * sizeof *to);
+            continue;
+        }
+        for (size_t i = 0; i < n; i += LANES)
+            vstore_n(to + i, quotient(vload(from + i), l, inverse), n - i);
+    }
 }
 
 OUT_OF_LINE void weight_row(float *dst, const float *scores, size_t n, float max, float sum) {
@@ -450,18 +468,33 @@ INLINE void settle_cells(float *dst, const float *e, size_t n, bool past, vf fal
         vstore_n(dst + j, quotient(vmul(vload_n(e + j, n - j), fall), l, inverse), n - j);
 }
 
-OUT_OF_LINE void settle_row(float *dst, const float *e, const attn_settle *how) {
-    const float sum = (float)how->sum, *maxima = how->maxima;
-    const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset((float)how->max));
-    for (size_t j = how->from, end; j < how->to; j = end) {
-        end = j - j % KEYS + KEYS < how->to ? j - j % KEYS + KEYS : how->to;
+/* Cells [from, to) of row r. */
+INLINE void settle_row(float *dst, const float *e, size_t r, size_t from, size_t to,
+                       const attn_settle *how) {
+    const float sum = (float)how->sum[r], *maxima = (const float *)how->maxima + r * how->ld_maxima;
+    const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset((float)how->max[r]));
+    for (size_t j = from, end; j < to; j = end) {
+        end = j - j % KEYS + KEYS < to ? j - j % KEYS + KEYS : to;
         const vf fall = vscale(vset(1.0f), vsub(row_exponent(vset(maxima[j / KEYS])), shift));
         settle_cells(dst + j, e + j, end - j, how->past_caches, fall, l, inverse);
     }
 }
 
+OUT_OF_LINE void settle_rows(float *dst, const float *e, const attn_settle *how) {
+    for (size_t r = 0; r < how->rows; r++, dst += how->n, e += how->n) {
+        const bool any = how->sum[r] != 0;
+        const size_t from = any && how->from ? how->from[r] : 0;
+        const size_t to = !any ? 0 : how->to ? how->to[r] : how->n;
+        if (from)
+            memset(dst, 0, from * sizeof *dst);
+        settle_row(dst, e, r, from, to, how);
+        if (to < how->n)
+            memset(dst + to, 0, (how->n - to) * sizeof *dst);
+    }
+}
+
 static void NAME(k_settle)(void *dst, const void *numerators, const attn_settle *how) {
-    FLUSHED(settle_row(dst, numerators, how));
+    FLUSHED(settle_rows(dst, numerators, how));
 }
 
 static double NAME(k_logsumexp)(double max, double sum) {
@@ -495,8 +528,7 @@ const attn_kernels NAME(attn_kernels) = {
     .accumulate = NAME(k_accumulate),
     .accumulate_few = NAME(k_accumulate_few),
     .merge = NAME(k_merge),
-    .row_max = NAME(k_row_max),
-    .total = NAME(k_total),
+    .statistics = NAME(k_statistics),
     .divide = NAME(k_divide),
     .weights = NAME(k_weights),
     .settle = NAME(k_settle),

@@ -245,20 +245,28 @@ static void pass_round(const attn_kernels *k, uint64_t seed) {
         numbers_free(&s), numbers_free(&v);
     }
     k->merge(&(attn_partial){a.max, a.sum, a.acc}, &(attn_partial){c.max, c.sum, c.acc}, rows, Ev);
+    double maxima[16], sums[16], maxima_ref[16], sums_ref[16];
+    k->statistics(a.max, a.sum, rows, maxima, sums);
+    ref->statistics(b.max, b.sum, rows, maxima_ref, sums_ref);
+    for (size_t r = 0; r < rows; r++)
+        sums[r] = maxima[r] == -INFINITY ? 0 : sums[r];
+    guarded all = guarded_new(rows * Ev * sizeof(float));
+    k->divide(all.data, Ev, a.acc, rows, Ev, sums);
     for (size_t r = 0; r < rows; r++) {
-        double max = k->row_max(a.max, r), max_ref = ref->row_max(b.max, r);
-        double sum = k->total(a.sum, r), sum_ref = ref->total(b.sum, r), truth[MOST];
-        guarded got = guarded_new(Ev * sizeof(float));
+        double max = maxima[r], max_ref = maxima_ref[r], sum = sums[r], sum_ref = sums_ref[r];
+        double truth[MOST];
+        const float *got = (float *)all.data + r * Ev;
         assert_true(max == max_ref);
+        for (size_t e = 0; e < Ev && max == -INFINITY; e++)
+            assert_true(got[e] == 0);
         if (max == -INFINITY)
             continue;
         near(k->logsumexp(max, sum), ref->logsumexp(max_ref, sum_ref), 1, 3e-7);
-        k->divide(got.data, (float *)a.acc + r * k->acc_room(Ev), Ev, sum);
-        ref->divide(truth, (double *)b.acc + r * ref->acc_room(Ev), Ev, sum_ref);
+        ref->divide(truth, Ev, (double *)b.acc + r * ref->acc_room(Ev), 1, Ev, &sum_ref);
         for (size_t e = 0; e < Ev; e++)
-            near((double)((float *)got.data)[e], truth[e], 1, 2e-6);
-        guarded_free(&got);
+            near((double)got[e], truth[e], 1, 2e-6);
     }
+    guarded_free(&all);
     pass_free(&a), pass_free(&b), pass_free(&c);
 }
 
@@ -274,7 +282,7 @@ static void sum_ignores_history(const attn_kernels *k, uint64_t seed) {
         pass p = pass_new(k, 1, 1);
         pass_step(k, &p, order ? high.f.data : low.f.data, v.f.data, 1, n, 1);
         pass_step(k, &p, order ? low.f.data : high.f.data, v.f.data, 1, n, 1);
-        sums[order] = k->total(p.sum, 0), maxima[order] = k->row_max(p.max, 0);
+        k->statistics(p.max, p.sum, 1, &maxima[order], &sums[order]);
         pass_free(&p);
     }
     assert_true(sums[0] == sums[1] && maxima[0] == maxima[1]);
@@ -390,13 +398,16 @@ static void settle_round(const attn_kernels *k, uint64_t seed) {
         memcpy(numerators + off + j, tile, width * sizeof(float));
         maxima[j / k->keys] = max;
     }
-    const double total = k->total(sum, 0);
-    k->weights(want, s.f.data, n, (double)max, total);
+    double most, total;
+    k->statistics(&max, sum, 1, &most, &total);
+    k->weights(want, s.f.data, n, most, total);
     for (int way = 0; way < 3; way++) {
-        const attn_settle how = {from, to, maxima, (double)max, total, way != 0};
+        const attn_settle how = {1, n, &from, &to, maxima, 3, &most, &total, way != 0};
         float *dst = way == 2 ? numerators : got;
         k->settle(dst + off, numerators + off, &how);
         same_weights(dst + off + from, want + from, to - from);
+        for (size_t j = 0; j < n; j++)
+            assert_true((j >= from && j < to) || dst[off + j] == 0);
     }
     attn_free(tile), attn_free(numerators), attn_free(want), attn_free(got), attn_free(sum);
     numbers_free(&s);
