@@ -65,14 +65,15 @@ INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, 
     }
 }
 
-/* 16 rows of 16 pairs become 16 columns. */
-INLINE void turn(uint16_t *to, const uint16_t pairs[ATTN_TILE][ATTN_TILE_DEPTH]) {
+/* 16 rows of 16 numbers with stride ld become 16 columns. */
+INLINE void turn(float to[ATTN_TILE][ATTN_TILE], const float *x, size_t ld) {
 #ifdef __AVX512F__
     __m512i a[16], b[16];
     for (int i = 0; i < 16; i += 2) {
-        const __m512i x = _mm512_load_si512(pairs[i]), y = _mm512_load_si512(pairs[i + 1]);
-        a[i] = _mm512_unpacklo_epi32(x, y);
-        a[i + 1] = _mm512_unpackhi_epi32(x, y);
+        const __m512i even = _mm512_loadu_si512(x + (size_t)i * ld);
+        const __m512i odd = _mm512_loadu_si512(x + (size_t)(i + 1) * ld);
+        a[i] = _mm512_unpacklo_epi32(even, odd);
+        a[i + 1] = _mm512_unpackhi_epi32(even, odd);
     }
     for (int i = 0; i < 16; i += 4)
         for (int half = 0; half < 2; half++) {
@@ -84,15 +85,15 @@ INLINE void turn(uint16_t *to, const uint16_t pairs[ATTN_TILE][ATTN_TILE_DEPTH])
         const __m512i even_high = _mm512_shuffle_i32x4(b[8 + c], b[12 + c], 0x88);
         const __m512i odd_low = _mm512_shuffle_i32x4(b[c], b[4 + c], 0xdd);
         const __m512i odd_high = _mm512_shuffle_i32x4(b[8 + c], b[12 + c], 0xdd);
-        _mm512_store_si512(to + 32 * c, _mm512_shuffle_i32x4(even_low, even_high, 0x88));
-        _mm512_store_si512(to + 32 * (4 + c), _mm512_shuffle_i32x4(odd_low, odd_high, 0x88));
-        _mm512_store_si512(to + 32 * (8 + c), _mm512_shuffle_i32x4(even_low, even_high, 0xdd));
-        _mm512_store_si512(to + 32 * (12 + c), _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd));
+        _mm512_store_si512(to[c], _mm512_shuffle_i32x4(even_low, even_high, 0x88));
+        _mm512_store_si512(to[4 + c], _mm512_shuffle_i32x4(odd_low, odd_high, 0x88));
+        _mm512_store_si512(to[8 + c], _mm512_shuffle_i32x4(even_low, even_high, 0xdd));
+        _mm512_store_si512(to[12 + c], _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd));
     }
 #else
-    for (int k = 0; k < ATTN_TILE; k++)
-        for (int c = 0; c < ATTN_TILE; c++)
-            memcpy(to + ATTN_TILE_DEPTH * k + 2 * c, &pairs[c][2 * k], 2 * sizeof *to);
+    for (size_t r = 0; r < ATTN_TILE; r++)
+        for (size_t c = 0; c < ATTN_TILE; c++)
+            to[c][r] = x[r * ld + c];
 #endif
 }
 
@@ -102,8 +103,12 @@ INLINE void reach_of(words *most, const float *x) {
     words bits;
     memcpy(&bits, x, sizeof bits);
     bits &= 0x7fffffff;
+#ifdef __AVX512F__
+    *most = (words)_mm512_max_epu32((__m512i)*most, (__m512i)bits);
+#else
     const words larger = (words)(bits > *most);
     *most = (bits & larger) | (*most & ~larger);
+#endif
 }
 
 static double reach_number(const words *most) {
@@ -113,26 +118,37 @@ static double reach_number(const words *most) {
     return reach < 0x7f800000u ? (double)attn_bf16_float(reach) : (double)INFINITY;
 }
 
+/* Elements of up to 16 keys, 32 of each, as B; what is missing is zero. */
+INLINE void pack_columns(const int parts, uint16_t *to, size_t part, const float *x, size_t ld,
+                         size_t n, size_t width, words *most) {
+    _Alignas(64) float columns[2][ATTN_TILE][ATTN_TILE];
+    float room[ATTN_TILE][ATTN_TILE_DEPTH];
+    if (n < ATTN_TILE || width < ATTN_TILE_DEPTH) {
+        memset(room, 0, sizeof room);
+        for (size_t r = 0; r < n; r++)
+            memcpy(room[r], x + r * ld, width * sizeof *x);
+        x = room[0];
+        ld = ATTN_TILE_DEPTH;
+    }
+    turn(columns[0], x, ld);
+    turn(columns[1], x + ATTN_TILE, ld);
+    for (size_t k = 0; k < ATTN_TILE; k++, to += ATTN_TILE_DEPTH) {
+        reach_of(most, columns[0][k]);
+        reach_of(most, columns[1][k]);
+        split_at(parts, columns[0][k], columns[1][k], to, part);
+    }
+}
+
 INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
                        size_t E) {
     const size_t steps = ceil_div(E, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
     words most = {0};
     for (size_t j = 0; j < n; j += ATTN_TILE, to += (size_t)parts * part)
         for (size_t s = 0; s < steps; s++) {
-            _Alignas(64) uint16_t rows[MOST_PARTS][ATTN_TILE][ATTN_TILE_DEPTH];
             const size_t at = s * ATTN_TILE_DEPTH, left = E - at;
-            const size_t width = left < ATTN_TILE_DEPTH ? left : ATTN_TILE_DEPTH;
-            for (size_t c = 0; c < ATTN_TILE; c++) {
-                float room[ATTN_TILE_DEPTH];
-                const bool is = j + c < n;
-                const float *row =
-                    padded(x + (is ? j + c : 0) * ld + at, is ? width : 0, ATTN_TILE_DEPTH, room);
-                reach_of(&most, row);
-                reach_of(&most, row + ATTN_TILE);
-                split_at(parts, row, row + ATTN_TILE, rows[0][c], ATTN_TILE_CELLS);
-            }
-            for (int p = 0; p < parts; p++)
-                turn(to + (size_t)p * part + s * ATTN_TILE_CELLS, rows[p]);
+            pack_columns(parts, to + s * ATTN_TILE_CELLS, part, x + j * ld + at, ld,
+                         n - j < ATTN_TILE ? n - j : ATTN_TILE,
+                         left < ATTN_TILE_DEPTH ? left : ATTN_TILE_DEPTH, &most);
         }
     return reach_number(&most);
 }
