@@ -188,10 +188,37 @@ static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t st
         put(j, "]", 1);
 }
 
+/* Can rows of the last two axes be written as a run? */
+static bool has_short_rows(const srv_json *j, const attn_tensor *t, int axis) {
+    const size_t width = t->dims[axis + 1];
+    return t->dtype == ATTN_F32 && j->decimals < 0 && t->dims[axis] > 0 && width > 0 &&
+           width <= SRV_RUN / 2 && t->strides[axis + 1] == 1 &&
+           t->strides[axis] == (ptrdiff_t)width;
+}
+
+/* [[a,b],[c,d]]: what opens one more row becomes the last bracket. */
+static void put_short_rows(srv_json *j, const float *src, size_t rows, size_t width) {
+    const size_t most = SRV_RUN / width;
+    put(j, "[[", 2);
+    for (size_t i = 0; i < rows; i += most) {
+        size_t run = rows - i < most ? rows - i : most;
+        if (!srv_json_room(j, run * width * (SRV_NUMBER_TEXT + 1)))
+            return;
+        char *p = srv_write_single_rows(j->data + j->size, src + i * width, run, width);
+        j->size = (size_t)(p - j->data);
+    }
+    j->size--;
+    j->data[j->size - 1] = ']';
+}
+
 static void put_axis(srv_json *j, const attn_tensor *t, int axis, const char *src) {
     size_t n = t->dims[axis];
     if (axis + 1 == t->rank) {
         put_row(j, src, t->dtype, t->strides[axis], n);
+        return;
+    }
+    if (axis + 2 == t->rank && has_short_rows(j, t, axis)) {
+        put_short_rows(j, (const float *)(const void *)src, n, t->dims[axis + 1]);
         return;
     }
     ptrdiff_t step = t->strides[axis] * (ptrdiff_t)attn_dtype_size(t->dtype);

@@ -35,6 +35,9 @@ char *srv_write_i64(char *p, int64_t value);
 /* n float32, each followed by a comma; what is not finite as null. Room: n * (SRV_NUMBER_TEXT + 1).
  */
 char *srv_write_singles(char *p, const float *values, size_t n);
+/* Rows of width > 0 likewise, one behind the other; behind the last number of each stands "],["
+ * instead of the comma. Room: as above. */
+char *srv_write_single_rows(char *p, const float *values, size_t rows, size_t width);
 /* Rounded half to even at `decimals` (0 … 17) digits after the point, trailing zeros dropped. */
 char *srv_write_decimals(char *p, double value, int decimals);
 

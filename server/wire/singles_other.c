@@ -23,8 +23,11 @@ const char *srv_read_singles(const char *p, const char *start, const char *end, 
     return p;
 }
 
-char *srv_write_singles_wide(char *p, const float *values, size_t n, size_t *done) {
-    (void)values, (void)n;
-    *done = 0;
+size_t srv_singles_lanes(void) {
+    return 0;
+}
+
+char *srv_write_singles_wide(char *p, const float *values, size_t n, size_t width) {
+    (void)values, (void)n, (void)width;
     return p;
 }

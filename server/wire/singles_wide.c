@@ -11,11 +11,12 @@ attn_isa srv_singles_isa(void) {
     return isa == ATTN_ISA_AVX512 && !__builtin_cpu_supports("avx512cd") ? ATTN_ISA_AVX2 : isa;
 }
 
-char *srv_write_singles_wide(char *p, const float *values, size_t n, size_t *done) {
+size_t srv_singles_lanes(void) {
     attn_isa isa = srv_singles_isa();
-    *done = isa == ATTN_ISA_REF ? 0 : n & ~(size_t)(isa == ATTN_ISA_AVX512 ? 7 : 3);
-    if (*done == 0)
-        return p;
-    return isa == ATTN_ISA_AVX512 ? srv_write_singles_avx512(p, values, *done)
-                                  : srv_write_singles_avx2(p, values, *done);
+    return isa == ATTN_ISA_REF ? 0 : isa == ATTN_ISA_AVX512 ? 8 : 4;
+}
+
+char *srv_write_singles_wide(char *p, const float *values, size_t n, size_t width) {
+    return srv_singles_isa() == ATTN_ISA_AVX512 ? srv_write_singles_avx512(p, values, n, width)
+                                                : srv_write_singles_avx2(p, values, n, width);
 }

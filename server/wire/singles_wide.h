@@ -23,12 +23,21 @@ size_t srv_read_singles_avx512(const char *p, const char *end, float *out, size_
 size_t srv_read_singles_avx2(const char *p, const char *end, float *out, size_t room,
                              const char **next, bool *closed);
 
-/* As srv_write_singles, for as many of the values as the processor has loops for: *done of them. */
-char *srv_write_singles_wide(char *p, const float *values, size_t n, size_t *done);
+/* How many numbers at a time the processor has a loop to write for; 0: none. */
+size_t srv_singles_lanes(void);
 
-/* Likewise, for a multiple of eight (four) values; uses 24 bytes of room behind the
- * text. */
-char *srv_write_singles_avx512(char *p, const float *values, size_t n);
-char *srv_write_singles_avx2(char *p, const float *values, size_t n);
+/* A multiple of srv_singles_lanes() float32, each followed by a comma, or by "],[" when it is the
+ * last of `width`, a multiple, too; 0: none is. Uses 24 bytes of room behind the text. */
+char *srv_write_singles_wide(char *p, const float *values, size_t n, size_t width);
+char *srv_write_singles_avx512(char *p, const float *values, size_t n, size_t width);
+char *srv_write_singles_avx2(char *p, const float *values, size_t n, size_t width);
+
+/* Behind the last number of a row: its comma becomes "],[". */
+static inline char *srv_write_row_end(char *p) {
+    p[-1] = ']';
+    *p++ = ',';
+    *p++ = '[';
+    return p;
+}
 
 #endif

@@ -96,8 +96,10 @@ static inline char *write_plain(char *p, uint32_t bits) {
 }
 
 char *srv_write_singles(char *p, const float *values, size_t n) {
-    size_t i;
-    p = srv_write_singles_wide(p, values, n, &i);
+    const size_t lanes = srv_singles_lanes();
+    size_t i = lanes ? n - n % lanes : 0;
+    if (i)
+        p = srv_write_singles_wide(p, values, i, 0);
     for (; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
@@ -109,5 +111,14 @@ char *srv_write_singles(char *p, const float *values, size_t n) {
         *after = ',';
         p = after + 1;
     }
+    return p;
+}
+
+char *srv_write_single_rows(char *p, const float *values, size_t rows, size_t width) {
+    const size_t lanes = srv_singles_lanes();
+    if (lanes && width % lanes == 0)
+        return srv_write_singles_wide(p, values, rows * width, width);
+    for (size_t i = 0; i < rows; i++)
+        p = srv_write_row_end(srv_write_singles(p, values + i * width, width));
     return p;
 }

@@ -215,6 +215,6 @@ static inline void store_texts(const texts *t, char text[LANES][16], uint64_t si
 
 #include "wire/singles_write_body.h"
 
-char *srv_write_singles_avx2(char *p, const float *values, size_t n) {
-    return write_list(p, values, n);
+char *srv_write_singles_avx2(char *p, const float *values, size_t n, size_t width) {
+    return write_list(p, values, n, width);
 }

@@ -26,14 +26,20 @@ static inline char *put_texts(char *p, const texts *t, unsigned others, const fl
 }
 
 /* Each step of one group waits for the one before, so the next group is begun meanwhile. */
-static inline char *write_list(char *p, const float *values, size_t n) {
+static inline char *write_list(char *p, const float *values, size_t n, size_t width) {
     decimals next = decide(load_singles(values));
+    size_t left = width; /* of this row; 0 comes round to none */
     for (size_t i = 0; i < n; i += LANES) {
         decimals d = next;
         next = decide(load_singles(i + LANES < n ? values + i + LANES : values + i));
         texts t;
         const unsigned others = make_texts(&d, &t);
         p = put_texts(p, &t, others, values + i);
+        left -= LANES;
+        if (left == 0) {
+            p = srv_write_row_end(p);
+            left = width;
+        }
     }
     return p;
 }
