@@ -2,8 +2,9 @@
  *
  * A run takes its memory in a few large blocks and gives all of it back at its end. Handed to the
  * system each time, that memory is unmapped, mapped and cleared again, page by page, which costs a
- * small run as much as its arithmetic. So the latest freed blocks are kept, by size class, up to
- * KEPT_MOST bytes (ATTN_KEEP_BYTES in the environment: fewer), and only as many as fit
+ * small run as much as its arithmetic; and blocks of some KiB, which the C library's quick lists do
+ * not hold, let it tidy up its heap each time. So the latest freed blocks are kept, by size class,
+ * up to KEPT_MOST bytes (ATTN_KEEP_BYTES in the environment: fewer), and only as many as fit
  * attn_block_limit beside those in use; the oldest go first. What is not
  * kept goes back to the system at once: large blocks are mapped, because the C library's heaps, one
  * a thread, would hold on to them. Under a sanitizer nothing is kept or mapped, so that it sees
@@ -28,7 +29,7 @@ enum { KEPT_MOST = 320 << 20, MAPPED_LEAST = 1 << 18 };
 /* Smaller blocks are the C library's business; larger ones than half of all would push out the
  * others. Classes are eighths of a power of two: at most 1/8 of a block is slack. One more than
  * eight for each of 14 powers, and one of the next: 160 MiB are the most that is kept of one. */
-enum { BLOCK_LEAST = 1 << 14, LEAST_BITS = 14, CLASSES = 8 * 14 + 2 };
+enum { BLOCK_LEAST = 1 << 10, LEAST_BITS = 10, CLASSES = 8 * 18 + 2 };
 
 /* In front of every block. */
 typedef struct block {

@@ -40,9 +40,10 @@ static bool has_bad_bytes(const char *uri) {
 
 srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri) {
     size_t length = strlen(uri);
-    srv_exchange *x = calloc(1, sizeof *x + 2 * length + 4);
+    srv_exchange *x = attn_block_take(sizeof *x + 2 * length + 4);
     if (!x)
         return NULL;
+    memset(x, 0, sizeof *x + 2 * length + 4);
     const char *query = strchr(uri, '?');
     if (query)
         memcpy(x->text, query + 1, strlen(query + 1));
@@ -68,7 +69,7 @@ void srv_exchange_drop(srv_exchange *x) {
     attn_arena_free(x->lent);
     srv_reply_forget(x);
     srv_upload_drop(x);
-    free(x);
+    attn_block_give(x);
 }
 
 bool srv_exchange_arena(srv_exchange *x, size_t limit) {

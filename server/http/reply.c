@@ -248,8 +248,10 @@ void srv_reply_ahead(srv_exchange *x) {
     if (reply->stream || reply->pieces || reply->size > COPIED_MOST)
         return;
     decide_caching(x, tag);
-    x->response = MHD_create_response_from_buffer(reply->size, (void *)(uintptr_t)reply->body,
-                                                  MHD_RESPMEM_MUST_COPY);
+    void *copy = attn_block_take(reply->size);
+    if (copy)
+        x->response = MHD_create_response_from_buffer_with_free_callback(
+            reply->size, memcpy(copy, reply->body, reply->size), attn_block_give);
     if (!x->response || !add_headers(x, x->response, tag)) {
         srv_reply_forget(x);
         return;
