@@ -41,6 +41,30 @@ static void test_write_as_one_by_one(void **state) {
     }
 }
 
+/* Each row is as it would be alone, whatever its width; between two of them stands "],[". */
+static void test_write_rows(void **state) {
+    (void)state;
+    enum { MOST = 70, ROWS = 9 };
+    static float values[ROWS * MOST];
+    static char text[ROWS * MOST * (SRV_NUMBER_TEXT + 1)], row[MOST * (SRV_NUMBER_TEXT + 1)];
+    uint64_t seed = 13;
+    for (size_t width = 1; width <= MOST; width++)
+        for (size_t rows = 1; rows <= ROWS; rows++) {
+            for (size_t i = 0; i < rows * width; i++) {
+                uint32_t bits = (uint32_t)wire_random(&seed);
+                values[i] = float_of(bits % 5 ? (bits & 0x807FFFFF) | 125u << 23 : bits);
+            }
+            char *end = srv_write_single_rows(text, values, rows, width), *p = text;
+            for (size_t i = 0; i < rows; i++) {
+                size_t n = (size_t)(srv_write_singles(row, values + i * width, width) - row) - 1;
+                assert_memory_equal(p, row, n);
+                assert_memory_equal(p + n, "],[", 3);
+                p += n + 3;
+            }
+            assert_ptr_equal(p, end);
+        }
+}
+
 /* Read the list `text` (of numbers, without a bracket) from a block of exactly its size. */
 static size_t read_list(const char *text, float *out, size_t room, size_t *stopped, bool *comma) {
     size_t size = strlen(text), count = 0;
@@ -133,9 +157,8 @@ static void test_read_room(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_write_as_one_by_one),
-        cmocka_unit_test(test_read_beside_strtof),
-        cmocka_unit_test(test_read_grammar),
+        cmocka_unit_test(test_write_as_one_by_one), cmocka_unit_test(test_write_rows),
+        cmocka_unit_test(test_read_beside_strtof),  cmocka_unit_test(test_read_grammar),
         cmocka_unit_test(test_read_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
