@@ -65,6 +65,10 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
 
+/* The part of it for tables that pack queries: the queries' reach. */
+double attn_block_pack_queries(const attn_attention *a, const attn_block *block, const void *q,
+                               size_t ldq, attn_block_work *w);
+
 /* Pack keys (values) j0 … j0 + n - 1 of one head as they are (NaN included) into w, and note their
  * reach: what the functions below read where `packed` is NULL. */
 void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
@@ -90,7 +94,8 @@ typedef struct attn_stream {
     attn_block block;
     const void *q; /* [rows, score width] with stride ldq */
     size_t ldq;
-    size_t from, to; /* keys of this pass, `from` at a tile's beginning; to 0: all keys */
+    bool query_packed; /* w holds q as attn_block_pack_queries leaves it */
+    size_t from, to;   /* keys of this pass, `from` at a tile's beginning; to 0: all keys */
     void *kept; /* where what becomes weights goes, row-major [rows, S] of the table's elements:
                  * numerators if the table can settle them, else edited scores; or NULL */
     attn_block_work *w;

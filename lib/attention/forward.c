@@ -180,7 +180,11 @@ static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn
     run->careful = 0;
     run->stream.q = q;
     run->stream.ldq = ld;
-    run->reach = ld == E ? k->reach(q, block->rows * E) : INFINITY;
+    if (k->pack_query)
+        run->reach = attn_block_pack_queries(a, block, q, ld, w);
+    else
+        run->reach = ld == E ? k->reach(q, block->rows * E) : INFINITY;
+    run->stream.query_packed = k->pack_query && isfinite(run->reach);
     if (isfinite(run->reach))
         return ATTN_OK;
     run->reach = 0;

@@ -142,10 +142,10 @@ struct attn_kernels {
 
     /* A table whose products read queries in a form of their own packs `rows` of them, [rows, E]
      * with row stride ldq; its `score` then takes the packed ones, its score_tanh too, with a
-     * stride of E. NULL: they are read as they are. Such a table is not given magnitudes above
-     * ATTN_SPLIT_REACH. */
+     * stride of E. The result is their reach. NULL: they are read as they are. Such a table is not
+     * given magnitudes above ATTN_SPLIT_REACH. */
     size_t (*query_room)(size_t rows, size_t E); /* elements */
-    void (*pack_query)(void *dst, const void *q, size_t ldq, size_t rows, size_t E);
+    double (*pack_query)(void *dst, const void *q, size_t ldq, size_t rows, size_t E);
 
     /* q [rows, E] with row stride ldq. The product is rounded, then multiplied by the scale, as
      * `edit` would do. Cells j >= n of the tile's rows are left undefined. */

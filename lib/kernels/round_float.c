@@ -7,6 +7,7 @@
  *   numerators            of a tile, rounded on the stack when they meet the values
  */
 #include <attn/memory.h>
+#include <string.h>
 
 #include "kernels/bf16.h"
 
@@ -19,10 +20,13 @@ static size_t k_query_room(size_t rows, size_t E) {
     return rows * E;
 }
 
-static void k_pack_query(void *dst, const void *q, size_t ldq, size_t rows, size_t E) {
+static double pack_query(const attn_kernels *base, float *dst, const float *q, size_t ldq,
+                         size_t rows, size_t E) {
     for (size_t r = 0; r < rows; r++)
-        for (size_t e = 0; e < E; e++)
-            ((float *)dst)[r * E + e] = attn_bf16_round(((const float *)q)[r * ldq + e]);
+        memcpy(dst + r * E, q + r * ldq, E * sizeof *dst);
+    const double reach = base->reach(dst, rows * E);
+    round_all(dst, rows * E);
+    return reach;
 }
 
 static double pack_key(const attn_kernels *base, void *dst, const void *src, size_t ld, size_t n,
@@ -53,6 +57,10 @@ static void accumulate(const attn_kernels *base, float *acc, const float *tile, 
 }
 
 #define TABLE(isa)                                                                                 \
+    static double k_pack_query_##isa(void *dst, const void *q, size_t ldq, size_t rows,            \
+                                     size_t E) {                                                   \
+        return pack_query(&attn_kernels_##isa, dst, q, ldq, rows, E);                              \
+    }                                                                                              \
     static double k_pack_key_##isa(void *dst, const void *src, size_t ld, size_t n, size_t E) {    \
         return pack_key(&attn_kernels_##isa, dst, src, ld, n, E);                                  \
     }                                                                                              \
@@ -69,7 +77,7 @@ static void accumulate(const attn_kernels *base, float *acc, const float *tile, 
         k->precision = ATTN_PRECISION_BF16;                                                        \
         k->plain = &attn_kernels_##isa;                                                            \
         k->query_room = k_query_room;                                                              \
-        k->pack_query = k_pack_query;                                                              \
+        k->pack_query = k_pack_query_##isa;                                                        \
         k->pack_key = k_pack_key_##isa;                                                            \
         k->pack_value = k_pack_value_##isa;                                                        \
         k->accumulate = k_accumulate_##isa;                                                        \

@@ -80,9 +80,10 @@ static size_t k_query_room(size_t rows, size_t E) {
     return rows * E;
 }
 
-static void k_pack_query(void *dst, const void *q, size_t ldq, size_t rows, size_t E) {
+static double k_pack_query(void *dst, const void *q, size_t ldq, size_t rows, size_t E) {
     for (size_t r = 0; r < rows; r++)
         memcpy((double *)dst + r * E, (const double *)q + r * ldq, E * sizeof(double));
+    return attn_kernels_ref.reach(dst, rows * E);
 }
 
 static void round_all(double *x, size_t n) {
@@ -90,9 +91,10 @@ static void round_all(double *x, size_t n) {
         x[i] = rounded(x[i]);
 }
 
-static void k_pack_query_bf16(void *dst, const void *q, size_t ldq, size_t rows, size_t E) {
-    k_pack_query(dst, q, ldq, rows, E);
+static double k_pack_query_bf16(void *dst, const void *q, size_t ldq, size_t rows, size_t E) {
+    const double reach = k_pack_query(dst, q, ldq, rows, E);
     round_all(dst, rows * E);
+    return reach;
 }
 
 static double k_pack_key_bf16(void *dst, const void *src, size_t ld, size_t n, size_t E) {

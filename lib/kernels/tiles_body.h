@@ -46,9 +46,31 @@ INLINE const float *padded(const float *x, size_t n, const size_t all, float *ro
     return room;
 }
 
-/* Rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. */
+/* The larger magnitudes of 16 numbers and those so far, by their bits: NaN's are above infinity's.
+ */
+INLINE void reach_of(words *most, const float *x) {
+    words bits;
+    memcpy(&bits, x, sizeof bits);
+    bits &= 0x7fffffff;
+#ifdef __AVX512F__
+    *most = (words)_mm512_max_epu32((__m512i)*most, (__m512i)bits);
+#else
+    const words larger = (words)(bits > *most);
+    *most = (bits & larger) | (*most & ~larger);
+#endif
+}
+
+static double reach_number(const words *most) {
+    uint32_t reach = 0;
+    for (int i = 0; i < ATTN_TILE; i++)
+        reach = (*most)[i] > reach ? (*most)[i] : reach;
+    return reach < 0x7f800000u ? (double)attn_bf16_float(reach) : (double)INFINITY;
+}
+
+/* Rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. `most` NULL: their reach
+ * is of no interest. */
 INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, size_t rows,
-                      size_t width) {
+                      size_t width, words *most) {
     const size_t row_tiles = ceil_div(rows, ATTN_TILE), steps = ceil_div(width, ATTN_TILE_DEPTH);
     const size_t step = row_tiles * ATTN_TILE_CELLS, part = steps * step;
     for (size_t s = 0; s < steps; s++) {
@@ -57,6 +79,10 @@ INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, 
         for (size_t r = 0; r < rows; r++) {
             float room[ATTN_TILE_DEPTH];
             const float *row = padded(x + r * ld + at, n, ATTN_TILE_DEPTH, room);
+            if (most) {
+                reach_of(most, row);
+                reach_of(most, row + ATTN_TILE);
+            }
             split_at(parts, row, row + ATTN_TILE, to + s * step + r * ATTN_TILE_DEPTH, part);
         }
         for (int p = 0; p < parts; p++)
@@ -95,27 +121,6 @@ INLINE void turn(float to[ATTN_TILE][ATTN_TILE], const float *x, size_t ld) {
         for (size_t c = 0; c < ATTN_TILE; c++)
             to[c][r] = x[r * ld + c];
 #endif
-}
-
-/* The larger magnitudes of 16 numbers and those so far, by their bits: NaN's are above infinity's.
- */
-INLINE void reach_of(words *most, const float *x) {
-    words bits;
-    memcpy(&bits, x, sizeof bits);
-    bits &= 0x7fffffff;
-#ifdef __AVX512F__
-    *most = (words)_mm512_max_epu32((__m512i)*most, (__m512i)bits);
-#else
-    const words larger = (words)(bits > *most);
-    *most = (bits & larger) | (*most & ~larger);
-#endif
-}
-
-static double reach_number(const words *most) {
-    uint32_t reach = 0;
-    for (int i = 0; i < ATTN_TILE; i++)
-        reach = (*most)[i] > reach ? (*most)[i] : reach;
-    return reach < 0x7f800000u ? (double)attn_bf16_float(reach) : (double)INFINITY;
 }
 
 /* Elements of up to 16 keys, 32 of each, as B; what is missing is zero. */
@@ -242,7 +247,7 @@ INLINE void accumulate_rows(const int parts, float *acc, const float *tile, size
                     .row_tiles = row_tiles,
                     .steps = steps,
                     .parts = parts};
-    pack_rows(parts, p, tile, BASE->keys, rows, n);
+    pack_rows(parts, p, tile, BASE->keys, rows, n, NULL);
     for (size_t j = 0; j < columns; j += GROUP) {
         t.col_tiles = columns - j < GROUP ? columns - j : GROUP;
         t.b = values + j * t.b_column;
@@ -285,9 +290,11 @@ INLINE void accumulate(const int parts, float *acc, const float *tile, size_t ro
                                              size_t Ev) {                                          \
         return pack_value(parts, dst, src, ld, n, Ev);                                             \
     }                                                                                              \
-    static void NAME(k_pack_query_##parts)(void *dst, const void *q, size_t ldq, size_t rows,      \
-                                           size_t E) {                                             \
-        pack_rows(parts, dst, q, ldq, rows, E);                                                    \
+    static double NAME(k_pack_query_##parts)(void *dst, const void *q, size_t ldq, size_t rows,    \
+                                             size_t E) {                                           \
+        words most = {0};                                                                          \
+        pack_rows(parts, dst, q, ldq, rows, E, &most);                                             \
+        return reach_number(&most);                                                                \
     }                                                                                              \
     static void NAME(k_score_##parts)(void *tile, const void *q, size_t ldq, size_t rows,          \
                                       const void *packed_key, size_t n, size_t E, double scale) {  \

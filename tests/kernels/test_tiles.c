@@ -191,7 +191,8 @@ static void test_packing(void **state) {
                 }
                 reach[t][0] = k[t].pack_key(packed[t][0], x, E, n, E);
                 reach[t][1] = k[t].pack_value(packed[t][1], x, E, n, E);
-                k[t].pack_query(packed[t][2], x, E, rows, E);
+                const double queries = k[t].pack_query(packed[t][2], x, E, rows, E);
+                assert_true(queries == attn_kernels_avx512.reach(x, rows * E));
                 for (int i = 0; i < 3; i++) /* nothing behind its room */
                     for (size_t at = bytes[i] - 64; at < bytes[i]; at++)
                         assert_int_equal(packed[t][i][at], 0x5a);
