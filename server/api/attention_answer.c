@@ -115,25 +115,15 @@ static void write_verification(srv_json *j, const attn_verification *v) {
     srv_json_object_end(j);
 }
 
-const attn_tensor *srv_attention_tensor(const srv_attention_call *call, size_t result) {
-    const attn_results *r = &call->results;
-    const attn_tensor *const tensors[SRV_RESULTS] = {
-        &r->output, &r->weights,     &r->weights_dropped, &r->logsumexp,
-        &r->scores, &r->present_key, &r->present_value};
-    return tensors[result];
-}
-
 /* The named tensors. Large ones take a while, so the deadline is looked at between them; false: it
  * passed, or the client left. */
 static bool write_tensors(srv_json *j, const srv_attention_call *call) {
     srv_result rows[SRV_RESULTS];
     attn_error err = {0};
-    srv_attention_results(call, rows);
-    for (size_t i = 0; i < SRV_RESULTS; i++) {
-        if ((rows[i].want & call->want) == 0)
-            continue;
+    size_t n = srv_attention_results(call, call->want, rows);
+    for (size_t i = 0; i < n; i++) {
         srv_json_key(j, rows[i].name);
-        srv_json_tensor(j, srv_attention_tensor(call, i));
+        srv_json_tensor(j, rows[i].tensor);
         if (attn_control_check(&call->req->control, &err)) {
             srv_problem_error(call->req, &err);
             return false;

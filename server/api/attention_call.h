@@ -52,7 +52,8 @@ void srv_attention_init(srv_attention_body *body); /* defaults, into zeroes */
 /* A tensor that the operation can answer, from shapes alone. */
 typedef struct srv_result {
     const char *name;
-    unsigned want; /* its ATTN_WANT_* bit */
+    const attn_tensor *tensor; /* once it was computed */
+    unsigned want;             /* its ATTN_WANT_* bit */
     int rank;
     size_t dims[ATTN_MAX_RANK];
     double values, bytes;
@@ -102,10 +103,9 @@ typedef struct srv_attention_bill {
 bool srv_attention_prepare(srv_attention_call *call);
 /* What the library must compute for what is answered and verified. */
 unsigned srv_attention_computes(const srv_attention_call *call);
-/* All results in the order of answers, whether wanted or not (attention_cost.c). */
-void srv_attention_results(const srv_attention_call *call, srv_result rows[SRV_RESULTS]);
-/* The tensor of row `result` after a run. */
-const attn_tensor *srv_attention_tensor(const srv_attention_call *call, size_t result);
+/* The results among `want` in the order of answers; how many there are (attention_cost.c). */
+size_t srv_attention_results(const srv_attention_call *call, unsigned want,
+                             srv_result rows[SRV_RESULTS]);
 /* The cost of answering `want` on `slots` threads, from shapes alone. false: a problem is set. */
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out);

@@ -16,19 +16,28 @@
 #define TANH_OPERATIONS   10.0
 #define DOUBLE_OPERATIONS 16.0
 
-static void set_result(srv_result *row, const char *name, unsigned want, attn_dtype dtype, int rank,
-                       const size_t *dims) {
-    *row = (srv_result){.name = name, .want = want, .rank = rank, .values = 1};
+typedef struct list {
+    srv_result *rows;
+    size_t count;
+    unsigned want;
+} list;
+
+static void add_result(list *l, const char *name, unsigned want, const attn_tensor *tensor,
+                       attn_dtype dtype, int rank, const size_t *dims) {
+    if (!(want & l->want))
+        return;
+    srv_result *row = &l->rows[l->count++];
+    *row = (srv_result){.name = name, .tensor = tensor, .want = want, .rank = rank, .values = 1};
     memcpy(row->dims, dims, sizeof row->dims);
     for (int i = 0; i < rank; i++)
         row->values *= (double)dims[i];
     row->bytes = row->values * (double)attn_dtype_size(dtype);
 }
 
-static void set_present(const srv_attention_call *call, srv_result *row, const char *name,
-                        size_t width) {
+static void add_present(list *l, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
     const attn_tensor *past = &call->shaped->past_key;
+    const attn_results *r = &call->results;
     bool heads = past->rank ? past->rank == d->batch_rank + 3 : d->has_heads;
     size_t dims[ATTN_MAX_RANK];
     int rank = d->batch_rank;
@@ -36,26 +45,34 @@ static void set_present(const srv_attention_call *call, srv_result *row, const c
     if (heads)
         dims[rank++] = d->Hkv;
     dims[rank++] = d->S;
-    dims[rank++] = width;
-    set_result(row, name, ATTN_WANT_PRESENT, d->result, rank, dims);
+    dims[rank] = d->Ek;
+    add_result(l, "present_key", ATTN_WANT_PRESENT, &r->present_key, d->result, rank + 1, dims);
+    dims[rank] = d->Ev;
+    add_result(l, "present_value", ATTN_WANT_PRESENT, &r->present_value, d->result, rank + 1, dims);
 }
 
-void srv_attention_results(const srv_attention_call *call, srv_result rows[SRV_RESULTS]) {
+size_t srv_attention_results(const srv_attention_call *call, unsigned want,
+                             srv_result rows[SRV_RESULTS]) {
     const attn_attention_dims *d = &call->dims;
+    const attn_results *r = &call->results;
     const attn_tensor *w_o = &call->projections.w_o;
     attn_dtype output = w_o->rank && w_o->dtype == ATTN_F64 ? ATTN_F64 : d->result;
+    list l = {.rows = rows, .want = want};
     size_t dims[ATTN_MAX_RANK];
     memcpy(dims, d->output, sizeof dims);
     if (w_o->rank)
         dims[d->output_rank - 1] = w_o->dims[0];
-    set_result(&rows[0], "output", ATTN_WANT_OUTPUT, output, d->output_rank, dims);
-    set_result(&rows[1], "weights", ATTN_WANT_WEIGHTS, d->result, d->weights_rank, d->weights);
-    set_result(&rows[2], "weights_dropped", ATTN_WANT_WEIGHTS_DROPPED, d->result, d->weights_rank,
+    add_result(&l, "output", ATTN_WANT_OUTPUT, &r->output, output, d->output_rank, dims);
+    add_result(&l, "weights", ATTN_WANT_WEIGHTS, &r->weights, d->result, d->weights_rank,
                d->weights);
-    set_result(&rows[3], "logsumexp", ATTN_WANT_LOGSUMEXP, d->result, d->rows_rank, d->rows);
-    set_result(&rows[4], "scores", ATTN_WANT_SCORES, d->result, d->weights_rank, d->weights);
-    set_present(call, &rows[5], "present_key", d->Ek);
-    set_present(call, &rows[6], "present_value", d->Ev);
+    add_result(&l, "weights_dropped", ATTN_WANT_WEIGHTS_DROPPED, &r->weights_dropped, d->result,
+               d->weights_rank, d->weights);
+    add_result(&l, "logsumexp", ATTN_WANT_LOGSUMEXP, &r->logsumexp, d->result, d->rows_rank,
+               d->rows);
+    add_result(&l, "scores", ATTN_WANT_SCORES, &r->scores, d->result, d->weights_rank, d->weights);
+    if (want & ATTN_WANT_PRESENT)
+        add_present(&l, call);
+    return l.count;
 }
 
 static bool fail(const srv_attention_call *call, const attn_error *err) {
@@ -153,10 +170,9 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     double tensors = 0, sides;
     if (attn_attention_cost(d, computed, slots, &cost, &err))
         return fail(call, &err);
-    srv_attention_results(call, rows);
-    for (size_t i = 0; i < SRV_RESULTS; i++)
-        if (rows[i].want & want)
-            tensors += rows[i].bytes;
+    size_t n = srv_attention_results(call, want, rows);
+    for (size_t i = 0; i < n; i++)
+        tensors += rows[i].bytes;
     srv_attention_bill bill = {.cells = cost.cells, .operations = cost.operations};
     bill.result_bytes = (size_t)tensors;
     /* Statistics of the rows, alignment, and results that only verification needs are scratch. */

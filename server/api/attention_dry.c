@@ -158,14 +158,16 @@ static void load_rows(const srv_attention_call *call, const srv_attention_bill *
     u[SRV_UNIT_KEEP] += has_values(&call->in.mask) ? fmin(bill->cells, 1 << 20) : 0;
 }
 
-static void load_answer(const srv_attention_call *call, const srv_result rows[SRV_RESULTS],
-                        const srv_dry *dry, srv_load *load) {
+static void load_answer(const srv_attention_call *call, const srv_dry *dry, srv_load *load) {
     const bool wide = call->dims.result == ATTN_F64;
-    for (size_t i = 0; i < SRV_RESULTS; i++) {
+    srv_result rows[SRV_RESULTS];
+    size_t n = srv_attention_results(call, call->want, rows);
+    for (size_t i = 0; i < n; i++) {
         const bool share = (rows[i].want & (ATTN_WANT_WEIGHTS | ATTN_WANT_WEIGHTS_DROPPED)) != 0;
-        const double numbers = rows[i].want & call->want ? rows[i].values : 0;
-        load->units[wide ? SRV_UNIT_NUMBER64 : share ? SRV_UNIT_SHARE : SRV_UNIT_NUMBER] += numbers;
-        load->units[SRV_UNIT_BYTE] += 14 * numbers;
+        load->units[wide    ? SRV_UNIT_NUMBER64
+                    : share ? SRV_UNIT_SHARE
+                            : SRV_UNIT_NUMBER] += rows[i].values;
+        load->units[SRV_UNIT_BYTE] += 14 * rows[i].values;
     }
     for (size_t i = 0; i < dry->shape_count && call->heatmap; i++)
         if (strcmp(dry->shapes[i].name, "heatmap") == 0)
@@ -174,15 +176,15 @@ static void load_answer(const srv_attention_call *call, const srv_result rows[SR
                                            (double)dry->shapes[i].dims[2];
 }
 
-static bool shapes(const srv_attention_call *call, const srv_result rows[SRV_RESULTS],
-                   srv_dry *dry) {
+static bool shapes(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->dims;
     const unsigned always = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
     size_t maps[3];
     attn_error err = {0};
-    for (size_t i = 0; i < SRV_RESULTS; i++)
-        if (rows[i].want & (always | call->want))
-            srv_dry_shape(dry, rows[i].name, rows[i].rank, rows[i].dims);
+    srv_result rows[SRV_RESULTS];
+    size_t n = srv_attention_results(call, always | call->want, rows);
+    for (size_t i = 0; i < n; i++)
+        srv_dry_shape(dry, rows[i].name, rows[i].rank, rows[i].dims);
     if (!call->heatmap)
         return true;
     if (attn_heatmap_shape(&call->heat, d->B, d->Hq, d->L, d->S, &maps[0], maps + 1, &err)) {
@@ -225,16 +227,14 @@ static void compare(const srv_attention_call *call, srv_dry *dry) {
 srv_outcome srv_attention_dry(srv_attention_call *call) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    srv_result rows[SRV_RESULTS];
     srv_attention_bill bill;
     srv_dry dry = {.learns = true, .parameters = call->parameters};
     attn_mask *mask;
     if (req->in_place && !srv_predictor_ready(req->app->predictor))
         return SRV_DEFER;
     uint8_t *keep = attn_arena_take(req->arena, d->S);
-    srv_attention_results(call, rows);
     if (!bills(call, &bill, &dry) || !check_parameters(call) || !compile_mask(call, &mask) ||
-        !shapes(call, rows, &dry))
+        !shapes(call, &dry))
         return SRV_DONE;
     if (!keep) {
         srv_problem(req, SRV_TOO_LARGE, NULL, "no memory is left for the prediction");
@@ -245,7 +245,7 @@ srv_outcome srv_attention_dry(srv_attention_call *call) {
     double visited = keys_visited(call, mask, keep) * (double)d->B * (double)d->Hq * (double)d->L;
     load_cells(call, visited, bill.cells, &dry.load);
     load_rows(call, &bill, &dry.load);
-    load_answer(call, rows, &dry, &dry.load);
+    load_answer(call, &dry, &dry.load);
     double head = bill.operations / fmax(1, (double)d->B * (double)d->Hq);
     dry.load.pieces = (double)d->B * (double)d->Hq * fmax(1, ceil(head / PIECE_OPERATIONS));
     return srv_dry_reply(req, &dry);

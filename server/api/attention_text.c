@@ -33,11 +33,9 @@ void srv_attention_text(srv_attention_call *call) {
     const attn_verification *v = &call->verification;
     srv_result rows[SRV_RESULTS];
     attn_text t = srv_plain_begin(call->req);
-    srv_attention_results(call, rows);
-    for (size_t i = 0; i < SRV_RESULTS; i++)
-        if (rows[i].want & call->want)
-            srv_plain_tensor(&t, rows[i].name, srv_attention_tensor(call, i),
-                             (int)call->body.decimals);
+    size_t n = srv_attention_results(call, call->want, rows);
+    for (size_t i = 0; i < n; i++)
+        srv_plain_tensor(&t, rows[i].name, rows[i].tensor, (int)call->body.decimals);
     if (call->backward)
         srv_gradients_text(&t, call);
     if (call->heatmap)
