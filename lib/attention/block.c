@@ -350,6 +350,16 @@ static void passable(const attn_attention *a, const attn_stream *s, const attn_p
     }
 }
 
+/* What no score against packed tiles tile … tile + count - 1 is above, rounding included. */
+static double score_reach(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+                          size_t tile, size_t count) {
+    double key = 0;
+    for (size_t t = tile; t < tile + count; t++)
+        key = fmax(key, packed->key_reach[t]);
+    return s->query_packed ? 2 * s->query_reach * key * (double)a->dims.score_width * a->scale
+                           : INFINITY;
+}
+
 /* Whole tiles from key j on, below `hi`, at once. The result is how many. */
 static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                          size_t j, size_t hi) {
@@ -363,6 +373,7 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
         .Ev = a->dims.Ev,
         .tiles = (hi - j) / k->keys,
         .scale = a->scale,
+        .reach = score_reach(a, s, packed, tile, (hi - j) / k->keys),
         .query = w->packed_query,
         .keys = packed->keys + packed->key_bytes * tile,
         .values = packed->values + packed->value_bytes * tile,

@@ -94,8 +94,9 @@ typedef struct attn_stream {
     attn_block block;
     const void *q; /* [rows, score width] with stride ldq */
     size_t ldq;
-    bool query_packed; /* w holds q as attn_block_pack_queries leaves it */
-    size_t from, to;   /* keys of this pass, `from` at a tile's beginning; to 0: all keys */
+    bool query_packed;  /* w holds q as attn_block_pack_queries leaves it */
+    double query_reach; /* then */
+    size_t from, to;    /* keys of this pass, `from` at a tile's beginning; to 0: all keys */
     void *kept; /* where what becomes weights goes, row-major [rows, S] of the table's elements:
                  * numerators if the table can settle them, else edited scores; or NULL */
     attn_block_work *w;

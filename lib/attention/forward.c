@@ -185,6 +185,7 @@ static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn
     else
         run->reach = ld == E ? k->reach(q, block->rows * E) : INFINITY;
     run->stream.query_packed = k->pack_query && isfinite(run->reach);
+    run->stream.query_reach = run->reach;
     if (isfinite(run->reach))
         return ATTN_OK;
     run->reach = 0;

@@ -105,6 +105,7 @@ typedef struct attn_tanh_back {
 typedef struct attn_tile_pass {
     size_t rows, E, Ev, tiles;
     double scale;                  /* above 0 */
+    double reach;                  /* no score is larger, scaled; INFINITY: not known */
     const void *query;             /* as pack_query leaves them */
     const char *keys, *values;     /* the first packed tile */
     size_t key_bytes, value_bytes; /* from one to the next */

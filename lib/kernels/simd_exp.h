@@ -10,15 +10,15 @@
  * too. */
 #define LOWEST -0x1p20f
 
-/* The integer nearest to s * log2 e, for scores above LOWEST: adding 1.5 * 2^23 leaves no room for
+/* The integer nearest to s * log2e, for scores above LOWEST: adding 1.5 * 2^23 leaves no room for
  * a fraction. Monotonic in s, so that no score's exponent is above that of its row's maximum. */
-INLINE vf nearest_exponent(vf s) {
-    return vsub(vfma(s, vset(LOG2E_HI), vset(0x1.8p23f)), vset(0x1.8p23f));
+INLINE vf nearest_integer(vf s, vf log2e) {
+    return vsub(vfma(s, log2e, vset(0x1.8p23f)), vset(0x1.8p23f));
 }
 
 /* rint(max * log2 e), the row's power of two, as the vector code computes it for single scores. */
 INLINE vf row_exponent(vf max) {
-    return nearest_exponent(vmax(max, vset(LOWEST)));
+    return nearest_integer(vmax(max, vset(LOWEST)), vset(LOG2E_HI));
 }
 
 /* 2^f on [-1/2, 1/2]: minimax polynomial of relative error 2^-29, 1 ulp after rounding. */
@@ -32,12 +32,16 @@ INLINE vf exp2_reduced(vf f) {
     return vfma(p, f, vset(1.0f));
 }
 
+/* numerator() of c s, which is above LOWEST, where c is a power of two: hi and lo are c log2(e). */
+INLINE vf numerator_of(vf s, vf hi, vf lo, vf m) {
+    vf n = nearest_integer(s, hi);
+    vf f = vfms(s, hi, n);
+    f = vfma(s, lo, f);
+    return vscale(exp2_reduced(f), vsub(n, m));
+}
+
 /* e^s 2^-m: exact but for the rounding of 2^f, which depends on s alone, and 0 below the normal
  * range where FLUSHED. */
 INLINE vf numerator(vf s, vf m) {
-    s = vmax(s, vset(LOWEST));
-    vf n = nearest_exponent(s);
-    vf f = vfms(s, vset(LOG2E_HI), n);
-    f = vfma(s, vset(LOG2E_LO), f);
-    return vscale(exp2_reduced(f), vsub(n, m));
+    return numerator_of(vmax(s, vset(LOWEST)), vset(LOG2E_HI), vset(LOG2E_LO), m);
 }

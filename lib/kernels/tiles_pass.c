@@ -33,7 +33,7 @@ typedef struct pass {
     const attn_tile_pass *p;
     int number; /* of parts */
     size_t lda, key_steps, row_tiles;
-    vf scale;
+    vf scale, hi, lo; /* hi, lo: scale * log2(e), in two parts */
     /* The item whose numerators are due, and how far it is: portions of 32 cells, done and all;
      * sixteenths of one to do after four products, and those saved up. */
     const item *now;
@@ -43,14 +43,33 @@ typedef struct pass {
 
 /* --- vectors --- */
 
+/* 16 cells. */
+INLINE vf cells(const bool mild, const float *from, vf shift, const pass *w) {
+    return mild ? numerator_of(vload(from), w->hi, w->lo, shift)
+                : numerator(vmul(vload(from), w->scale), shift);
+}
+
+/* Into parts, as split() does; numerators are normal numbers or 0, which the instruction rounds
+ * alike. */
+INLINE void split_numerators(const int parts, const vf x[2], uint16_t *to) {
+    if (parts > 1) {
+        split(parts, x, to, PART);
+        return;
+    }
+    const __m512i pairs =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(x[1], x[0]);
+    _mm512_store_si512(to, _mm512_permutexvar_epi16(pairs, halves));
+}
+
 /* 32 cells of the item that is due. */
-INLINE void portion(const int parts, pass *w) {
+INLINE void portion(const int parts, const bool mild, pass *w) {
     const size_t r = w->done / STEPS, s = w->done % STEPS;
     const item *n = w->now;
     const float *from = n->scores + r * KEYS + s * ATTN_TILE_DEPTH;
     const vf shift = vset(n->shift[r]);
-    const vf x[2] = {numerator(vmul(vload(from), w->scale), shift),
-                     numerator(vmul(vload(from + LANES), w->scale), shift)};
+    const vf x[2] = {cells(mild, from, shift, w), cells(mild, from + LANES, shift, w)};
     w->part = vadd(vadd(s ? w->part : vset(0.0f), x[0]), x[1]);
     if (w->p->kept) {
         float *to = (float *)w->p->kept + (n->first + r) * w->p->ld_kept + n->tile * KEYS +
@@ -58,7 +77,7 @@ INLINE void portion(const int parts, pass *w) {
         vstore_n(to, x[0], LANES);
         vstore_n(to + LANES, x[1], LANES);
     }
-    split(parts, x, n->parts + s * (2 * ATTN_TILE_CELLS) + r * ATTN_TILE_DEPTH, PART);
+    split_numerators(parts, x, n->parts + s * (2 * ATTN_TILE_CELLS) + r * ATTN_TILE_DEPTH);
     if (s == STEPS - 1) {
         float *sum = (float *)w->p->sum + (n->first + r) * LANES;
         vstore(sum, vfma(vload(sum), vset(n->fall[r]), w->part));
@@ -67,10 +86,15 @@ INLINE void portion(const int parts, pass *w) {
 }
 
 /* What fits beside four products. */
-INLINE void some_portions(void *state) {
-    pass *w = state;
+INLINE void some_portions(const bool mild, pass *w) {
     for (w->due += w->rate; w->due >= 16 && w->done < w->all; w->due -= 16)
-        portion(w->number, w);
+        portion(w->number, mild, w);
+}
+INLINE void beside_mild(void *state) {
+    some_portions(true, state);
+}
+INLINE void beside_any(void *state) {
+    some_portions(false, state);
 }
 
 /* The largest score of each of 16 rows. */
@@ -106,7 +130,7 @@ INLINE void raise_maxima(const pass *w, const item *n) {
 
 /* --- tiles --- */
 
-INLINE void score_item(const int parts, const item *n, pass *w) {
+INLINE void score_item(const int parts, attn_amx_beside *beside, const item *n, pass *w) {
     const attn_tile_pass *p = w->p;
     const size_t step = w->row_tiles * ATTN_TILE_CELLS, tile = w->key_steps * ATTN_TILE_CELLS;
     attn_tiles t = {
@@ -123,7 +147,7 @@ INLINE void score_item(const int parts, const item *n, pass *w) {
         .ldc = KEYS,
     };
     for (size_t j = 0; j < COLS; j += 2)
-        attn_amx_blocks(parts, &t, 0, j, some_portions, w);
+        attn_amx_blocks(parts, &t, 0, j, beside, w);
 }
 
 /* acc = acc * fall + C for up to 32 columns, whose rows of acc are padded. */
@@ -133,7 +157,7 @@ INLINE void add_sums(float *acc, size_t lda, const float *c, const item *n, size
             vstore(acc + e, vfma(vload(acc + e), vset(n->fall[r]), vload(c + e)));
 }
 
-INLINE void value_item(const int parts, const item *n, pass *w) {
+INLINE void value_item(const int parts, attn_amx_beside *beside, const item *n, pass *w) {
     _Alignas(64) float c[ROWS * 2 * ATTN_TILE];
     const attn_tile_pass *p = w->p;
     attn_tiles t = {
@@ -152,7 +176,7 @@ INLINE void value_item(const int parts, const item *n, pass *w) {
     float *acc = (float *)p->acc + n->first * w->lda;
     for (size_t j = 0; j < columns; j += 2, t.b += 2 * t.b_column, acc += 2 * ATTN_TILE) {
         t.col_tiles = columns - j < 2 ? 1 : 2;
-        attn_amx_blocks(parts, &t, 0, 0, some_portions, w);
+        attn_amx_blocks(parts, &t, 0, 0, beside, w);
         add_sums(acc, w->lda, c, n, t.col_tiles);
     }
 }
@@ -186,7 +210,8 @@ INLINE void begin_portions(const int parts, const item *now, const item *scored,
     w->due = 0;
 }
 
-INLINE void run(const int parts, const attn_tile_pass *p) {
+INLINE void run(const int parts, const bool mild, const attn_tile_pass *p) {
+    attn_amx_beside *beside = mild ? beside_mild : beside_any;
     _Alignas(64) float scores[2][ROWS * KEYS];
     _Alignas(64) uint16_t numerators[2][MOST_PARTS * PART];
     _Alignas(64) float shift[3][ROWS], fall[3][ROWS];
@@ -198,6 +223,8 @@ INLINE void run(const int parts, const attn_tile_pass *p) {
         .key_steps = (p->E + ATTN_TILE_DEPTH - 1) / ATTN_TILE_DEPTH,
         .row_tiles = (p->rows + ATTN_TILE - 1) / ATTN_TILE,
         .scale = vset((float)p->scale),
+        .hi = vset((float)p->scale * LOG2E_HI),
+        .lo = vset((float)p->scale * LOG2E_LO),
     };
     item summed = {.rows = 0}, now = {.rows = 0};
     if (p->rows % ROWS) /* rows that are missing are multiplied, too */
@@ -210,11 +237,11 @@ INLINE void run(const int parts, const attn_tile_pass *p) {
                                            .fall = fall[n % 3]});
         begin_portions(parts, &now, &scored, &summed, &w);
         if (scored.rows)
-            score_item(parts, &scored, &w);
+            score_item(parts, beside, &scored, &w);
         if (summed.rows)
-            value_item(parts, &summed, &w);
+            value_item(parts, beside, &summed, &w);
         while (w.done < w.all)
-            portion(parts, &w);
+            portion(parts, mild, &w);
         if (scored.rows)
             raise_maxima(&w, &scored);
         summed = now;
@@ -222,13 +249,27 @@ INLINE void run(const int parts, const attn_tile_pass *p) {
     }
 }
 
+/* Scores by a power of two are exact, and the exponential may take it over; and none of them needs
+ * to be raised to LOWEST. */
+static bool is_mild(const attn_tile_pass *p) {
+    int exponent;
+    return frexp(p->scale, &exponent) == 0.5 && exponent > -60 && exponent < 60 &&
+           p->reach < (double)-LOWEST / 2;
+}
+
 #define PASS(parts)                                                                                \
     OUT_OF_LINE void run_##parts(const attn_tile_pass *p) {                                        \
-        run(parts, p);                                                                             \
+        run(parts, false, p);                                                                      \
+    }                                                                                              \
+    OUT_OF_LINE void run_mild_##parts(const attn_tile_pass *p) {                                   \
+        run(parts, true, p);                                                                       \
     }                                                                                              \
     static void pass_##parts(const attn_tile_pass *p) {                                            \
         attn_amx_begin();                                                                          \
-        FLUSHED(run_##parts(p));                                                                   \
+        if (is_mild(p))                                                                            \
+            FLUSHED(run_mild_##parts(p));                                                          \
+        else                                                                                       \
+            FLUSHED(run_##parts(p));                                                               \
         attn_amx_end();                                                                            \
     }
 PASS(1)
