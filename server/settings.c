@@ -105,7 +105,7 @@ const srv_setting srv_settings[] = {
      "slowest upload or download, bytes a second, after a grace of header_timeout_ms"},
     {"connections", SRV_SET_INT, AT(connections), "4096", 1, 1e6, NULL, true,
      "open connections; further clients wait in the kernel"},
-    {"connection_bytes", SRV_SET_BYTES, AT(connection_bytes), "24576", 8192, 16777216, NULL, true,
+    {"connection_bytes", SRV_SET_BYTES, AT(connection_bytes), "28672", 8192, 16777216, NULL, true,
      "buffer of one connection: bounds the header, and the piece in which a body arrives"},
     {"drain_delay_ms", SRV_SET_INT, AT(drain_delay_ms), "0", 0, 86400e3, NULL, true,
      "time after SIGTERM in which /readyz is 503 already and everything is still served, so that "

@@ -77,15 +77,19 @@ static void close_link(srv_daemon *d, srv_link *link) {
     free(link);
 }
 
-/* libmicrohttpd 0.9.75 keeps some 60 bytes for each argument of a query; when they do not fit
- * beside the target, it neither answers nor goes on. */
+/* libmicrohttpd 0.9.75 keeps 64 bytes for each argument of a query; when they do not fit beside
+ * what it reads into, which is half of the buffer and grows until 12,000 bytes are left, it neither
+ * answers nor goes on. */
 #define ARGUMENT_BYTES 64
+#define ARGUMENTS_MOST 9216
 
 static bool has_room(const srv_daemon *d, const char *uri) {
-    size_t bytes = strlen(uri);
+    const size_t buffer = (size_t)d->app->config->connection_bytes;
+    const size_t most = buffer / 3 < ARGUMENTS_MOST ? buffer / 3 : ARGUMENTS_MOST;
+    size_t bytes = 0;
     for (const char *p = uri; (p = strpbrk(p, "?&")) != NULL; p++)
         bytes += ARGUMENT_BYTES;
-    return bytes <= (size_t)d->app->config->connection_bytes / 2;
+    return bytes <= most && strlen(uri) <= buffer / 2;
 }
 
 static void refuse_line(srv_exchange *x) {
@@ -264,7 +268,7 @@ static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *con
         fd, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)config->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)config->connection_bytes, MHD_OPTION_CONNECTION_MEMORY_INCREMENT,
-        (size_t)config->connection_bytes / 4, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        (size_t)config->connection_bytes, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
         MHD_OPTION_URI_LOG_CALLBACK, on_request_line, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
         d, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
         plain ? MHD_OPTION_END : MHD_OPTION_ARRAY, srv_tls_options(), MHD_OPTION_END);
