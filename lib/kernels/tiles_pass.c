@@ -97,18 +97,35 @@ INLINE void beside_any(void *state) {
     some_portions(false, state);
 }
 
-/* The largest score of each of 16 rows. */
+/* The larger of what two shuffles of a and b pick: 32-bit elements, pairs of them, quarters. */
+INLINE vf larger_elements(vf a, vf b) {
+    return vmax(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+}
+INLINE vf larger_pairs(vf a, vf b) {
+    const __m512d c = _mm512_castps_pd(a), d = _mm512_castps_pd(b);
+    return vmax(_mm512_castpd_ps(_mm512_unpacklo_pd(c, d)),
+                _mm512_castpd_ps(_mm512_unpackhi_pd(c, d)));
+}
+INLINE vf larger_quarters(vf a, vf b) {
+    return vmax(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+
+/* The largest score of each of 16 rows: two vectors become one with both rows' maxima, four times.
+ */
 INLINE vf row_maxima(const float *scores) {
-    vf most[LANES], column[LANES];
+    vf most[LANES];
     for (int r = 0; r < LANES; r++) {
         most[r] = vload(scores + r * KEYS);
         for (int j = LANES; j < KEYS; j += LANES)
             most[r] = vmax(most[r], vload(scores + r * KEYS + j));
     }
-    transpose(most, column);
-    for (int c = 1; c < LANES; c++)
-        column[0] = vmax(column[0], column[c]);
-    return column[0];
+    for (int i = 0; i < 8; i++)
+        most[i] = larger_elements(most[2 * i], most[2 * i + 1]);
+    for (int i = 0; i < 4; i++)
+        most[i] = larger_pairs(most[2 * i], most[2 * i + 1]);
+    for (int i = 0; i < 2; i++)
+        most[i] = larger_quarters(most[2 * i], most[2 * i + 1]);
+    return larger_quarters(most[0], most[1]);
 }
 
 /* Running maxima with those of the item's scores, and what follows from them. */
