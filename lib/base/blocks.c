@@ -19,6 +19,7 @@
 
 #include "attn/memory.h"
 #include "attn/pool.h"
+#include "base/sanitizers.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { KEPT_MOST = 0, MAPPED_LEAST = INT_MAX };

@@ -7,12 +7,8 @@
 #include <string.h>
 
 #include "attn/memory.h"
+#include "base/sanitizers.h"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) /* as clang says it */
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #define POISON(p, n)   __asan_poison_memory_region((p), (n))
