@@ -9,7 +9,7 @@
  * lie, as packing would cost more than the product. A transposed a is copied SHORT x rows at a
  * time; its product is that of gradients, which reads tiles down their columns.
  *
- * A cell is beta c and one chain of fused multiply-adds for every DEPTH terms (SHORT of a
+ * A cell is beta c and two chains of fused multiply-adds for every DEPTH terms (one for SHORT of a
  * transposed a), added up in order: a pure function of its row of a, its column of b and what it
  * held. */
 #include "kernels/gemm_table.h"

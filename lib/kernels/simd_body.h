@@ -14,8 +14,8 @@
  *        B: depth x PW  ->  NV registers          registers: MR * NV accumulators + NV + 1
  *   A: MR x depth           MR x NV accumulators
  *
- * and each cell is one chain of fused multiply-adds over the depth, from 0 up: a pure function of
- * its row of A and its column of B. */
+ * and each cell is a sum of chains of fused multiply-adds over the depth, from 0 up: a pure
+ * function of its row of A and its column of B. */
 
 #include "kernels/simd_exp.h"
 
@@ -134,13 +134,22 @@ INLINE void product(const int mr, const int nv, const float *a, size_t row, size
     }
 }
 
+/* A score is two chains, as the error of a chain grows with its length. Where the second begins: */
+INLINE size_t second_chain(size_t E) {
+    const size_t half = (E / 2 + LANES - 1) / LANES * LANES;
+    return half < E ? half : E;
+}
+
 INLINE void score_rows(const int mr, const int nv, float *tile, const float *q, size_t ldq,
                        const float *panel, size_t E, vf scale) {
-    vf acc[MR][NV];
-    product(mr, nv, q, ldq, 1, panel, E, acc);
+    const size_t half = second_chain(E);
+    vf one[MR][NV], two[MR][NV];
+    product(mr, nv, q, ldq, 1, panel, half, one);
+    product(mr, nv, q + half, ldq, 1, panel + half * PW, E - half, two);
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++)
-            vstore(tile + (size_t)r * KEYS + (size_t)v * LANES, vmul(acc[r][v], scale));
+            vstore(tile + (size_t)r * KEYS + (size_t)v * LANES,
+                   vmul(vadd(one[r][v], two[r][v]), scale));
 }
 
 /* Values are summed in chains of at most CHAIN keys, which begin at multiples of CHAIN in the

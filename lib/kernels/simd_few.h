@@ -28,25 +28,27 @@ INLINE vf few_columns(const int nr, const void *const *q, size_t e, const float 
     return most;
 }
 
-INLINE vf few_scores(const int nr, const void *const *q, const float *keys, size_t ld, size_t n,
-                     size_t E, vf acc[FEW], vf most) {
-    size_t e = 0;
+/* acc[r] of LANES keys: the chain over columns [e, end). */
+INLINE vf few_chain(const int nr, const void *const *q, size_t e, size_t end, const float *keys,
+                    size_t ld, size_t n, vf acc[FEW], vf most) {
     for (int r = 0; r < nr; r++)
         acc[r] = vset(0.0f);
-    for (; n >= LANES && e + LANES <= E; e += LANES)
+    for (; n >= LANES && e + LANES <= end; e += LANES)
         most = few_columns(nr, q, e, keys + e, ld, LANES, LANES, acc, most);
-    for (; e < E; e += LANES)
-        most = few_columns(nr, q, e, keys + e, ld, n, E - e < LANES ? E - e : LANES, acc, most);
+    for (; e < end; e += LANES)
+        most = few_columns(nr, q, e, keys + e, ld, n, end - e < LANES ? end - e : LANES, acc, most);
     return most;
 }
 
 INLINE vf few_rows(const int nr, void *const *tile, const void *const *q, const float *keys,
                    size_t ld, size_t n, size_t E, vf scale, vf most) {
+    const size_t half = second_chain(E);
     for (size_t j = 0; j < n; j += LANES) {
-        vf acc[FEW];
-        most = few_scores(nr, q, keys + j * ld, ld, n - j, E, acc, most);
+        vf one[FEW], two[FEW];
+        most = few_chain(nr, q, 0, half, keys + j * ld, ld, n - j, one, most);
+        most = few_chain(nr, q, half, E, keys + j * ld, ld, n - j, two, most);
         for (int r = 0; r < nr; r++)
-            vstore((float *)tile[r] + j, vmul(acc[r], scale));
+            vstore((float *)tile[r] + j, vmul(vadd(one[r], two[r]), scale));
     }
     return most;
 }
