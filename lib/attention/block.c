@@ -54,8 +54,11 @@ bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attent
 
 size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d) {
     enum { CACHE = 1 << 20 };
-    size_t n;
-    return attn_size_mul(rows, d->S, &n) && attn_size_mul(n, k->elem, &n) && n <= CACHE ? n : 0;
+    size_t n, all;
+    if (!attn_size_mul(rows * k->elem, d->S, &n) || n > CACHE)
+        return 0;
+    const bool fits = attn_size_mul(d->B * d->Hq * d->L * k->elem, d->S, &all) && all <= CACHE;
+    return fits ? 0 : n;
 }
 
 bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,
