@@ -3,12 +3,13 @@ import json
 
 import pytest
 
+import tables
 from serving import FLOAT32, FLOAT64, ask, compare
 from oracle import tensors
 from oracle.attention import served
 from random_requests import request
 
-SEEDS = range(400)
+SEEDS = tables.share(range(400))
 
 
 def fault_of(daemon, body, bound):

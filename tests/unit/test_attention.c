@@ -11,6 +11,8 @@
 
 #include <attn/attn.h>
 
+#include "unit/trials.h"
+
 enum { CASES = 150, LIMIT = 1 << 28 };
 
 static size_t pick(uint64_t seed, uint64_t at, size_t n) {
@@ -155,7 +157,7 @@ static void check_row(const trial *t, size_t b, size_t h, size_t i, double toler
 
 static void test_against_naive(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < CASES; seed++) {
+    for (uint64_t seed = 0; seed < trials(CASES); seed++) {
         trial t = make_trial(seed * 1000, 1);
         run_trial(&t, NULL);
         for (size_t b = 0; b < t.B; b++)
@@ -170,7 +172,7 @@ static void test_against_naive(void **state) {
  * it. */
 static void test_cells_bitwise(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < CASES; seed++) {
+    for (uint64_t seed = 0; seed < trials(CASES); seed++) {
         trial t = make_trial(seed * 1000 + 1, seed % 3 == 2 ? 1e5 : 1);
         attn_error err;
         run_trial(&t, NULL);
@@ -220,7 +222,7 @@ static void test_threads_do_not_matter(void **state) {
     (void)state;
     attn_pool *pool = attn_pool_new(4);
     assert_non_null(pool);
-    for (uint64_t seed = 0; seed < 30; seed++) {
+    for (uint64_t seed = 0; seed < trials(30); seed++) {
         trial one = make_trial(seed * 1000 + 2, 1), many = make_trial(seed * 1000 + 2, 1);
         run_trial(&one, NULL);
         run_trial(&many, pool);
@@ -240,7 +242,7 @@ static void test_threads_do_not_matter(void **state) {
 static void test_packing_does_not_matter(void **state) {
     (void)state;
     const float odd[] = {NAN, INFINITY, 3e38f, 1e30f};
-    for (uint64_t seed = 0; seed < 40; seed++) {
+    for (uint64_t seed = 0; seed < trials(40); seed++) {
         trial t[2];
         size_t n;
         for (int way = 0; way < 2; way++) {
@@ -345,7 +347,7 @@ static void test_empty_axes(void **state) {
 /* The cost function bounds what a run takes from its arena, and is not far above it. */
 static void test_cost_bounds_memory(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < 40; seed++) {
+    for (uint64_t seed = 0; seed < trials(40); seed++) {
         trial t = make_trial(seed * 1000 + 3, 1);
         attn_error err;
         attn_cost cost;

@@ -11,6 +11,8 @@
 
 #include <attn/attn.h>
 
+#include "unit/trials.h"
+
 enum { MOST = 256, TRIALS = 25, LIMIT = 1 << 28 };
 
 typedef struct trial {
@@ -206,7 +208,7 @@ static double general_score(const trial *t, size_t b, size_t h, size_t i, size_t
 
 static void test_scores(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < TRIALS; seed++) {
+    for (uint64_t seed = 0; seed < trials(TRIALS); seed++) {
         const size_t Eq = 1 + pick(seed, 30, 40), Ek = 1 + pick(seed, 31, 40),
                      A = 1 + pick(seed, 32, 70);
         trial t = begin(seed, Eq, Ek);
@@ -312,7 +314,7 @@ static double rotary(const trial *t, size_t b, size_t h, size_t i, size_t j) {
 
 static void test_positions(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < TRIALS; seed++) {
+    for (uint64_t seed = 0; seed < trials(TRIALS); seed++) {
         const size_t E = 2 + 2 * pick(seed, 30, 20), m = pick(seed, 31, 12);
         const double scale = 1 / sqrt((double)E);
         trial t = begin(seed, E, E);
@@ -445,7 +447,7 @@ static void test_patterns(void **state) {
         {.kind = ATTN_PATTERN_GLOBAL, .keys = 3, .local = 4},
     };
     (void)state;
-    for (uint64_t seed = 0; seed < TRIALS; seed++)
+    for (uint64_t seed = 0; seed < trials(TRIALS); seed++)
         for (size_t n = 0; n < 4; n++) {
             trial t = begin(seed, 8, 8), masked = t;
             const attn_pattern *p = &patterns[n];

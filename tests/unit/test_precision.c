@@ -12,6 +12,7 @@
 #include <attn/attn.h>
 
 #include "kernels/bf16.h"
+#include "unit/trials.h"
 
 enum { CASES = 40, LIMIT = 1 << 28 };
 
@@ -139,7 +140,7 @@ static void check_row(const trial *t, attn_precision p, size_t h, size_t i) {
 
 static void test_definition(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < CASES; seed++)
+    for (uint64_t seed = 0; seed < trials(CASES); seed++)
         for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
             trial t = make(seed * 100, (attn_precision)p);
             run(&t);
@@ -209,7 +210,7 @@ static void check_tanh_row(const trial *t, attn_precision p, size_t h, size_t i)
 
 static void test_tanh(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < CASES / 4; seed++)
+    for (uint64_t seed = 0; seed < trials(CASES) / 4; seed++)
         for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
             trial t = make_tanh(seed * 100 + 3, (attn_precision)p);
             run(&t);
@@ -224,7 +225,7 @@ static void test_tanh(void **state) {
 /* Any part of the weights, asked for later, is bit for bit that of the matrix. */
 static void test_cells(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < CASES; seed++)
+    for (uint64_t seed = 0; seed < trials(CASES); seed++)
         for (int p = 0; p < ATTN_PRECISION_COUNT; p++) {
             trial t = (seed % 4 ? make : make_tanh)(seed * 100 + 7, (attn_precision)p);
             run(&t);
