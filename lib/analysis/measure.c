@@ -98,7 +98,7 @@ attn_status attn_analysis_measure_plan(const attn_measure_options *options, size
 
 attn_status attn_measure_cost(const attn_measure_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err) {
-    attn_measure_plan p;
+    attn_measure_plan p = {.options = options};
     attn_status status = attn_analysis_measure_plan(options, B, H, L, S, slots, &p, err);
     if (status)
         return status;

@@ -48,22 +48,6 @@ void attn_free(void *p) {
         give_hook(p);
 }
 
-bool attn_size_mul(size_t a, size_t b, size_t *out) {
-    size_t product;
-    if (__builtin_mul_overflow(a, b, &product))
-        return false;
-    *out = product;
-    return true;
-}
-
-bool attn_size_add(size_t a, size_t b, size_t *out) {
-    size_t sum;
-    if (__builtin_add_overflow(a, b, &sum))
-        return false;
-    *out = sum;
-    return true;
-}
-
 attn_arena *attn_arena_new(size_t limit) {
     attn_arena *arena = attn_alloc(sizeof *arena);
     if (arena)

@@ -42,8 +42,20 @@ void *attn_alloc(size_t size);
 void attn_free(void *p); /* NULL is fine */
 
 /* Checked size arithmetic: false on overflow, *out untouched then. */
-bool attn_size_mul(size_t a, size_t b, size_t *out);
-bool attn_size_add(size_t a, size_t b, size_t *out);
+static inline bool attn_size_mul(size_t a, size_t b, size_t *out) {
+    size_t product;
+    if (__builtin_mul_overflow(a, b, &product))
+        return false;
+    *out = product;
+    return true;
+}
+static inline bool attn_size_add(size_t a, size_t b, size_t *out) {
+    size_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return false;
+    *out = sum;
+    return true;
+}
 
 typedef struct attn_arena attn_arena;
 
