@@ -89,6 +89,19 @@ static attn_status check_finite(const attn_backward *g, const attn_packed *packe
     return ATTN_OK;
 }
 
+/* In eight sums, so that one addition need not wait for the one before. */
+static double dot(const float *x, const float *y, size_t n) {
+    double sums[8] = {0};
+    size_t e = 0;
+    for (; e + 8 <= n; e += 8)
+        for (size_t i = 0; i < 8; i++)
+            sums[i] += (double)x[e + i] * (double)y[e + i];
+    for (size_t i = 0; e < n; i++, e++)
+        sums[i] += (double)x[e] * (double)y[e];
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
+           ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
 /* dO . O of one row. */
 static double row_dot(const attn_backward *g, const attn_block *block, size_t r, const void *out) {
     const attn_attention *a = g->a;
@@ -96,13 +109,10 @@ static double row_dot(const attn_backward *g, const attn_block *block, size_t r,
     const size_t Ev = a->dims.Ev, base = block->b * a->dims.Hq * a->dims.L * Ev +
                                          block->h * (size_t)a->out_head +
                                          (block->i + r) * (size_t)a->out_row;
-    const float *single = (const float *)o->data + base, *grad = out;
+    const float *single = (const float *)o->data + base;
     double sum = 0;
-    if (o->dtype == ATTN_F32 && g->k->elem == sizeof(float)) {
-        for (size_t e = 0; e < Ev; e++)
-            sum += (double)single[e] * (double)grad[e];
-        return sum;
-    }
+    if (o->dtype == ATTN_F32 && g->k->elem == sizeof(float))
+        return dot(single, out, Ev);
     for (size_t e = 0; e < Ev; e++)
         sum += ((const double *)out)[e] *
                (o->dtype == ATTN_F32 ? (double)single[e] : ((const double *)o->data)[base + e]);
@@ -120,24 +130,25 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     const attn_block block = {head / d->Hq, head % d->Hq, i,
                               d->L - i < k->rows ? d->L - i : k->rows};
     size_t ld;
+    char *queries = g->queries + index * attn_back_query_room(g) * k->elem;
     const void *q =
         attn_query_rows(a, block.b, block.h, i, block.rows, k->elem, l->work.query, &ld);
-    const void *sent = q;
-    q = attn_back_clean(k, q, &ld, block.rows, d->score_width, l->work.query);
-    if (q != sent)
+    if (!isfinite(k->pack_value(queries, q, ld, block.rows, d->score_width))) {
+        q = attn_back_clean(k, q, &ld, block.rows, d->score_width, l->work.query);
+        k->pack_value(queries, q, ld, block.rows, d->score_width);
         atomic_store(&g->bad_queries, 1);
-    k->pack_value(g->queries + index * attn_back_query_room(g) * k->elem, q, ld, block.rows,
-                  d->score_width);
+    }
     const char *out = attn_view_rows(NULL, 0, &g->out, block.b, block.h, i, block.rows, d->Ev,
                                      k->elem, l->out, &ld);
+    const double reach = k->pack_value(g->outs + index * attn_back_out_room(g) * k->elem, out, ld,
+                                       block.rows, d->Ev);
     for (size_t r = 0; r < block.rows; r++) {
-        if (!isfinite(k->reach(out + r * ld * k->elem, d->Ev)))
+        const char *row = out + r * ld * k->elem;
+        if (!isfinite(reach) && !isfinite(k->reach(row, d->Ev)))
             return attn_fail(err, ATTN_ENONFINITE, "grad_output",
                              "row %zu of head %zu is not finite", i + r, block.h);
-        g->dot[attn_row_index(a, block.b, block.h, i + r)] =
-            row_dot(g, &block, r, out + r * ld * k->elem);
+        g->dot[attn_row_index(a, block.b, block.h, i + r)] = row_dot(g, &block, r, row);
     }
-    k->pack_value(g->outs + index * attn_back_out_room(g) * k->elem, out, ld, block.rows, d->Ev);
     return ATTN_OK;
 }
 
@@ -173,11 +184,13 @@ static void back_block(const attn_backward *g, const attn_block *block, size_t j
     const size_t at = (block->b * d->Hq + block->h) * g->blocks + block->i / k->rows;
     const size_t all = d->B * d->Hq * g->blocks, E = d->score_width;
     char *dquery = g->dquery + (chunk * all + at) * attn_back_query_room(g) * k->elem;
+    const bool only_scales = a->in.softcap == 0 && !g->entries;
     size_t ldq;
-    const void *q = attn_back_tile(g, block, j0, n, l, &ldq);
+    const void *q = attn_back_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
     if (g->entries)
         attn_back_collect_biases(g, block, j0, n, l, sums);
-    attn_back_edit(g, block, n, l);
+    if (!only_scales)
+        attn_back_edit(g, block, n, l);
     if (a->rule.relative)
         attn_back_collect_shaw(g, block, j0, n, q, ldq, dquery, k->acc_room(E), l, sums);
     k->accumulate_back(l->dvalue, l->dropped, block->rows, n,

@@ -79,10 +79,11 @@ const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld,
 /* Keys and values of tile j0 … packed for gradients, by head (b, hkv). */
 void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0, size_t n,
                          attn_back_lane *l);
-/* Weights (and dropped ones) and the gradients of the edited scores of a block and tile, into
- * l->weights, l->dropped and l->grad. After attn_back_load_tile. Gives the queries' rows. */
+/* Weights (and dropped ones) and the gradients of the edited scores of a block and tile, times the
+ * scale, into l->weights, l->dropped and l->grad. After attn_back_load_tile. Gives the queries'
+ * rows. */
 const void *attn_back_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                           attn_back_lane *l, size_t *ldq);
+                           double scale, attn_back_lane *l, size_t *ldq);
 /* l->grad becomes the gradient of the raw scores. */
 void attn_back_edit(const attn_backward *g, const attn_block *block, size_t n, attn_back_lane *l);
 /* Do rows of the block see keys of the tile? */

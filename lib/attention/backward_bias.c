@@ -70,7 +70,7 @@ static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *
                     size_t ldq;
                     if (!attn_back_meets(g->a, &block, j, n))
                         continue;
-                    attn_back_tile(g, &block, j, n, l, &ldq);
+                    attn_back_tile(g, &block, j, n, 1, l, &ldq);
                     add_tile(s, &block, j, n, l);
                 }
             }

@@ -29,29 +29,39 @@ typedef struct side {
     bool query;
     char *grads;
     size_t width; /* of grads */
+    bool alone; /* each element of the caller's tensor comes from one of these, and is not zeroed */
 } side;
+
+/* to += from, n elements of k. */
+static void add_row(const attn_kernels *k, void *to, const void *from, size_t n) {
+    if (k->elem == sizeof(float))
+        for (size_t e = 0; e < n; e++)
+            ((float *)to)[e] += ((const float *)from)[e];
+    else
+        for (size_t e = 0; e < n; e++)
+            ((double *)to)[e] += ((const double *)from)[e];
+}
 
 /* The chunks' accumulators as rows. */
 static char *query_rows(const attn_backward *g, attn_arena *arena) {
     const attn_attention_dims *d = &g->a->dims;
     const attn_kernels *k = g->k;
     const size_t E = d->score_width, room = k->acc_room(E), heads = d->B * d->Hq;
-    const size_t block_bytes = attn_back_query_room(g) * k->elem;
+    const size_t block_bytes = attn_back_query_room(g) * k->elem, bytes = E * k->elem;
     size_t count;
-    if (!attn_size_mul(heads * d->L, E, &count))
+    if (!attn_size_mul(heads * d->L, bytes, &count))
         return NULL;
-    char *rows = attn_arena_zeroed(arena, count, k->elem);
+    char *rows = attn_arena_take(arena, count);
     for (size_t row = 0; rows && row < heads * d->L; row++) {
         const size_t head = row / d->L, i = row % d->L;
         for (size_t c = 0; c < g->chunks; c++) {
             const char *acc = g->dquery +
                               ((c * heads + head) * g->blocks + i / k->rows) * block_bytes +
                               i % k->rows * room * k->elem;
-            for (size_t e = 0; e < E; e++)
-                if (k->elem == sizeof(float))
-                    ((float *)(void *)rows)[row * E + e] += ((const float *)(const void *)acc)[e];
-                else
-                    ((double *)(void *)rows)[row * E + e] += ((const double *)(const void *)acc)[e];
+            if (c == 0)
+                memcpy(rows + row * bytes, acc, bytes);
+            else
+                add_row(k, rows + row * bytes, acc, E);
         }
     }
     return rows;
@@ -162,7 +172,36 @@ static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *
 
 /* --- to the caller's tensors --- */
 
-/* Rows first … of every head are added to the dense tensor `to`. */
+static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
+    return attn_dtype_size(t->dtype) == k->elem;
+}
+
+static void add_strided(const attn_kernels *k, const attn_tensor *to, ptrdiff_t at, ptrdiff_t col,
+                        const void *row, size_t n) {
+    for (size_t e = 0; e < n; e++, at += col)
+        if (to->dtype == ATTN_F64)
+            ((double *)to->data)[at] += attn_back_cell(k, row, e);
+        else
+            ((float *)to->data)[at] += (float)attn_back_cell(k, row, e);
+}
+
+/* The tensor that `rows` rows of every head go to. `shared`: others do, too. */
+static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const attn_tensor *like,
+                             bool shared, attn_arena *arena, attn_tensor *out, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t width = s->map && s->map->rank ? s->width_in : s->width;
+    size_t count, here, bytes;
+    *out = attn_tensor_dense(NULL, d->result, like->rank, like->dims);
+    s->alone = !shared && has_elements_of(g->k, out) && attn_tensor_count(out, &count) &&
+               attn_size_mul(d->B * s->heads * rows, width, &here) && here == count &&
+               attn_size_mul(count, g->k->elem, &bytes);
+    if (!s->alone)
+        return attn_dense_zeros(like, d->result, arena, out, err);
+    out->data = attn_arena_take(arena, bytes);
+    return out->data ? ATTN_OK : no_memory(err);
+}
+
+/* Rows first … of every head are added to the dense tensor `to`, or all that there is in it. */
 static attn_status fold(const attn_backward *g, const side *s, size_t first, size_t rows,
                         attn_layout layout, attn_tensor *to, attn_arena *arena, attn_error *err) {
     const attn_attention *a = g->a;
@@ -171,18 +210,18 @@ static attn_status fold(const attn_backward *g, const side *s, size_t first, siz
         return no_memory(err);
     if (layout == ATTN_BLD)
         view.head = (ptrdiff_t)s->width * view.col;
+    const bool in_rows = view.col == 1 && has_elements_of(g->k, to);
     for (size_t head = 0; head < a->dims.B * s->heads; head++)
         for (size_t i = 0; i < rows; i++) {
             const char *row = s->grads + (head * s->rows + first + i) * s->width * g->k->elem;
             const ptrdiff_t at = view.batch[head / s->heads] +
                                  (ptrdiff_t)(head % s->heads) * view.head + (ptrdiff_t)i * view.row;
-            for (size_t e = 0; e < s->width; e++)
-                if (to->dtype == ATTN_F64)
-                    ((double *)to->data)[at + (ptrdiff_t)e * view.col] +=
-                        attn_back_cell(g->k, row, e);
-                else
-                    ((float *)to->data)[at + (ptrdiff_t)e * view.col] +=
-                        (float)attn_back_cell(g->k, row, e);
+            if (s->alone)
+                memcpy((char *)to->data + at * (ptrdiff_t)g->k->elem, row, s->width * g->k->elem);
+            else if (in_rows)
+                add_row(g->k, (char *)to->data + at * (ptrdiff_t)g->k->elem, row, s->width);
+            else
+                add_strided(g->k, to, at, view.col, row, s->width);
         }
     return ATTN_OK;
 }
@@ -191,11 +230,13 @@ static attn_status fold_keys(const attn_backward *g, const side *s, attn_tensor 
                              attn_tensor *past, const attn_tensor *past_like, attn_arena *arena,
                              attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
+    side cached = *s;
+    cached.alone = false;
     attn_status status = fold(g, s, d->past, d->S - d->past, g->a->in.layout, to, arena, err);
     if (status == ATTN_OK && d->past)
         status = attn_dense_zeros(past_like, g->a->dims.result, arena, past, err);
     if (status == ATTN_OK && d->past)
-        status = fold(g, s, 0, d->past, ATTN_BHLE, past, arena, err);
+        status = fold(g, &cached, 0, d->past, ATTN_BHLE, past, arena, err);
     return status;
 }
 
@@ -212,30 +253,38 @@ attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradi
     const attn_inputs *in = &a->in;
     const attn_attention_dims *d = &a->dims;
     const attn_score_plan *p = &a->plan;
-    side q = {NULL,
-              &a->query,
-              0,
-              d->Hq,
-              d->L,
-              d->E,
-              &p->query_map,
-              p->query_from,
-              p->query_column,
-              true,
-              query_rows(g, arena),
-              d->score_width};
-    side k = {&a->past_key, &a->key,     d->past,       d->Hkv, d->S,    d->Ek,
-              &p->key_map,  p->key_from, p->key_column, false,  g->dkey, d->score_width};
+    side q = {.view = &a->query,
+              .heads = d->Hq,
+              .rows = d->L,
+              .width_in = d->E,
+              .map = &p->query_map,
+              .from = p->query_from,
+              .column = p->query_column,
+              .query = true,
+              .grads = query_rows(g, arena),
+              .width = d->score_width};
+    side k = {.past = &a->past_key,
+              .view = &a->key,
+              .past_rows = d->past,
+              .heads = d->Hkv,
+              .rows = d->S,
+              .width_in = d->Ek,
+              .map = &p->key_map,
+              .from = p->key_from,
+              .column = p->key_column,
+              .grads = g->dkey,
+              .width = d->score_width};
     side v = {.heads = d->Hkv, .rows = d->S, .grads = g->dvalue, .width = d->Ev};
     attn_tensor *key = in->key.rank ? &out->key : &out->query;
     attn_tensor *value = in->value.rank ? &out->value : key;
-    attn_status status = q.grads
-                             ? attn_dense_zeros(&in->query, a->dims.result, arena, &out->query, err)
-                             : no_memory(err);
+    const size_t sent = d->S - d->past;
+    attn_status status =
+        q.grads ? open_sums(g, &q, d->L, &in->query, !in->key.rank, arena, &out->query, err)
+                : no_memory(err);
     if (status == ATTN_OK && in->key.rank)
-        status = attn_dense_zeros(&in->key, a->dims.result, arena, &out->key, err);
+        status = open_sums(g, &k, sent, &in->key, !in->value.rank, arena, &out->key, err);
     if (status == ATTN_OK && in->value.rank)
-        status = attn_dense_zeros(&in->value, a->dims.result, arena, &out->value, err);
+        status = open_sums(g, &v, sent, &in->value, false, arena, &out->value, err);
     if (status == ATTN_OK && p->query_bias.rank)
         status = bias_back(g, &q, arena, out, err);
     if (status == ATTN_OK)

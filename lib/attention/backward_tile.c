@@ -109,7 +109,7 @@ static void drop_replaced(const attn_backward *g, const attn_block *block, size_
 }
 
 const void *attn_back_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                           attn_back_lane *l, size_t *ldq) {
+                           double scale, attn_back_lane *l, size_t *ldq) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     const size_t first = attn_row_index(a, block->b, block->h, block->i);
@@ -135,7 +135,7 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
         if (a->in.dropout_p > 0)
             attn_drop_row(a, first + r, j0, n, k->elem, row_of(l->grad, r, k->keys, k->elem));
     }
-    const attn_weight_back back = {g->max + first, g->sum + first, g->dot + first};
+    const attn_weight_back back = {g->max + first, g->sum + first, g->dot + first, scale};
     k->weight_back(l->weights, l->grad, l->work.tile, block->rows, n, &back);
     if (a->in.dropout_p > 0)
         fill_dropped(g, block, j0, n, l);

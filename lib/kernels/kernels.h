@@ -89,6 +89,7 @@ typedef struct attn_edit_back {
 /* Statistics of a tile's rows; a row with a sum of 0 has weights of 0. */
 typedef struct attn_weight_back {
     const double *max, *sum, *dot;
+    double scale; /* of the gradients, rounded before; 1: none */
 } attn_weight_back;
 
 /* The way back through score_tanh. All sums are added to. */
@@ -201,7 +202,7 @@ struct attn_kernels {
     void (*accumulate_back)(void *acc, const void *tile, size_t rows, size_t n, const void *packed,
                             size_t width);
     /* Tiles: weights of edited scores; dz, gradients of weights, becomes weights * (dz - dot), 0
-     * where the weight is 0. */
+     * where the weight is 0, times the scale. */
     void (*weight_back)(void *weights, void *dz, const void *scores, size_t rows, size_t n,
                         const attn_weight_back *back);
     void (*edit_back)(void *ds, size_t n, const attn_edit_back *edit); /* in place */

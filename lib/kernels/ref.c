@@ -191,7 +191,7 @@ static void k_weight_back_ref(void *weights, void *dz, const void *scores, size_
         else
             k_weights_ref(p, (const double *)scores + r * KEYS, n, back->max[r], back->sum[r]);
         for (size_t j = 0; j < n; j++)
-            x[j] = p[j] == 0 ? 0 : p[j] * (x[j] - back->dot[r]);
+            x[j] = p[j] == 0 ? 0 : p[j] * (x[j] - back->dot[r]) * back->scale;
     }
 }
 

@@ -56,7 +56,7 @@ static void NAME(k_accumulate_back)(void *acc, const void *tile, size_t rows, si
 
 OUT_OF_LINE void weight_back_rows(float *weights, float *dz, const float *scores, size_t rows,
                                   size_t n, const attn_weight_back *back) {
-    const vf zero = vset(0.0f);
+    const vf zero = vset(0.0f), scale = vset((float)back->scale);
     for (size_t r = 0; r < rows; r++, weights += KEYS, dz += KEYS, scores += KEYS) {
         if (back->sum[r] == 0) {
             memset(weights, 0, n * sizeof *weights);
@@ -70,7 +70,7 @@ OUT_OF_LINE void weight_back_rows(float *weights, float *dz, const float *scores
             const vf p = quotient(numerator(vload(scores + j), shift), l, inverse);
             const vf x = vmul(p, vsub(vload(dz + j), dot));
             vstore(weights + j, p);
-            vstore(dz + j, vselect(vless(zero, p), x, zero));
+            vstore(dz + j, vselect(vless(zero, p), vmul(x, scale), zero));
         }
     }
 }

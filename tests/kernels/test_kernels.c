@@ -437,7 +437,7 @@ static void back_round(const attn_kernels *k, uint64_t seed) {
         max[r] = most, dot[r] = attn_rng_normal(seed + 6, r);
         sum[r] = pick(seed + 7, r, 5) ? part : 0;
     }
-    const attn_weight_back back = {max, sum, dot};
+    const attn_weight_back back = {max, sum, dot, 0.375};
     k->weight_back(weights, dz, tile, rows, n, &back);
     const double exponent = rint(3.5 * 0x1.715476p+0), turn = exp2(exponent);
     for (size_t r = 0; r < rows; r++)
@@ -445,7 +445,7 @@ static void back_round(const attn_kernels *k, uint64_t seed) {
             const size_t at = r * k->keys + j;
             const double p = sum[r] == 0 ? 0 : exp(s.d[at]) / turn / sum[r];
             assert_true(fabs((double)weights[at] - p) <= 4e-7 * p + (double)FLT_MIN);
-            const double want = p * (z.d[at] - dot[r]);
+            const double want = p * (z.d[at] - dot[r]) * back.scale;
             assert_true(fabs((double)dz[at] - want) <= 1e-6 * p * (fabs(z.d[at]) + fabs(dot[r])));
         }
     k->pack_value(packed, x.f.data, E, rows, E);
