@@ -1,0 +1,107 @@
+/* The ends of rows of the float kernels, for simd_body.h, whose vocabulary they use: statistics,
+ * and sums and numerators divided by the sum of the row. Contract: kernels.h. */
+
+/* LANES rows at once; each sum is one chain in double, lane after lane. */
+static void NAME(k_statistics)(const void *max, const void *sum, size_t rows, double *most,
+                               double *total) {
+    for (size_t r = 0; r < rows; r++)
+        most[r] = (double)((const float *)max)[r];
+    for (size_t r = 0; r < rows; r += LANES) {
+        const size_t n = rows - r < LANES ? rows - r : LANES;
+        vf row[LANES], column[LANES];
+        double chain[LANES] = {0};
+        for (size_t i = 0; i < LANES; i++)
+            row[i] = i < n ? vload((const float *)sum + (r + i) * LANES) : vset(0.0f);
+        transpose(row, column);
+        for (size_t c = 0; c < LANES; c++) {
+            _Alignas(64) float lane[LANES];
+            vstore(lane, column[c]);
+            for (size_t i = 0; i < LANES; i++)
+                chain[i] += (double)lane[i];
+        }
+        memcpy(total + r, chain, n * sizeof *chain);
+    }
+}
+
+/* e / l, within 1 ulp; inverse = 1 / l. */
+INLINE vf quotient(vf e, vf l, vf inverse) {
+    const vf q = vmul(e, inverse);
+    return vfma(vfnma(q, l, e), inverse, q);
+}
+
+static void NAME(k_divide)(void *dst, size_t ld, const void *acc, size_t rows, size_t n,
+                           const double *sum) {
+    const size_t lda = NAME(k_acc_room)(n);
+    for (size_t r = 0; r < rows; r++) {
+        float *to = (float *)dst + r * ld;
+        const float *from = (const float *)acc + r * lda;
+        const vf l = vset((float)sum[r]), inverse = vset(1 / (float)sum[r]);
+        if (sum[r] == 0) {
+            memset(to, 0, n * sizeof *to);
+            continue;
+        }
+        for (size_t i = 0; i < n; i += LANES)
+            vstore_n(to + i, quotient(vload(from + i), l, inverse), n - i);
+    }
+}
+
+OUT_OF_LINE void weight_row(float *dst, const float *scores, size_t n, float max, float sum) {
+    const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset(max));
+    for (size_t j = 0; j < n; j += LANES) {
+        const size_t left = n - j < LANES ? n - j : LANES;
+        const vf e = numerator(vload_n(scores + j, left), shift);
+        vstore_n(dst + j, quotient(e, l, inverse), left);
+    }
+}
+
+static void NAME(k_weights)(void *dst, const void *scores, size_t n, double max, double sum) {
+    FLUSHED(weight_row(dst, scores, n, (float)max, (float)sum));
+}
+
+/* n cells of one tile. */
+INLINE void settle_cells(float *dst, const float *e, size_t n, bool past, vf fall, vf l,
+                         vf inverse) {
+    const size_t off = (uintptr_t)dst % sizeof(vf) / sizeof *dst;
+    size_t j = !past || !off ? 0 : LANES - off < n ? LANES - off : n;
+    if (j)
+        vstore_n(dst, quotient(vmul(vload_n(e, j), fall), l, inverse), j);
+    for (; past && j + LANES <= n; j += LANES)
+        vstream(dst + j, quotient(vmul(vload_n(e + j, LANES), fall), l, inverse));
+    for (; j < n; j += LANES)
+        vstore_n(dst + j, quotient(vmul(vload_n(e + j, n - j), fall), l, inverse), n - j);
+}
+
+/* Cells [from, to) of row r. */
+INLINE void settle_row(float *dst, const float *e, size_t r, size_t from, size_t to,
+                       const attn_settle *how) {
+    const float sum = (float)how->sum[r], *maxima = (const float *)how->maxima + r * how->ld_maxima;
+    const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset((float)how->max[r]));
+    for (size_t j = from, end; j < to; j = end) {
+        end = j - j % KEYS + KEYS < to ? j - j % KEYS + KEYS : to;
+        const vf fall = vscale(vset(1.0f), vsub(row_exponent(vset(maxima[j / KEYS])), shift));
+        settle_cells(dst + j, e + j, end - j, how->past_caches, fall, l, inverse);
+    }
+}
+
+OUT_OF_LINE void settle_rows(float *dst, const float *e, const attn_settle *how) {
+    for (size_t r = 0; r < how->rows; r++, dst += how->n, e += how->n) {
+        const bool any = how->sum[r] != 0;
+        const size_t from = any && how->from ? how->from[r] : 0;
+        const size_t to = !any ? 0 : how->to ? how->to[r] : how->n;
+        if (from)
+            memset(dst, 0, from * sizeof *dst);
+        settle_row(dst, e, r, from, to, how);
+        if (to < how->n)
+            memset(dst + to, 0, (how->n - to) * sizeof *dst);
+    }
+}
+
+static void NAME(k_settle)(void *dst, const void *numerators, const attn_settle *how) {
+    FLUSHED(settle_rows(dst, numerators, how));
+}
+
+static double NAME(k_logsumexp)(double max, double sum) {
+    float exponent;
+    vstore_n(&exponent, row_exponent(vset((float)max)), 1);
+    return (double)exponent * 0.693147180559945309417 + log(sum);
+}
