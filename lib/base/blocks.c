@@ -29,7 +29,7 @@ enum { KEPT_MOST = 320 << 20, MAPPED_LEAST = 1 << 18 };
 
 /* Smaller blocks are the C library's business; larger ones than half of all would push out the
  * others. Classes are eighths of a power of two: at most 1/8 of a block is slack. One more than
- * eight for each of 14 powers, and one of the next: 160 MiB are the most that is kept of one. */
+ * eight for each of 18 powers, and one of the next: 160 MiB are the most that is kept of one. */
 enum { BLOCK_LEAST = 1 << 10, LEAST_BITS = 10, CLASSES = 8 * 18 + 2 };
 
 /* In front of every block. */

@@ -252,6 +252,8 @@ void srv_reply_ahead(srv_exchange *x) {
     if (copy)
         x->response = MHD_create_response_from_buffer_with_free_callback(
             reply->size, memcpy(copy, reply->body, reply->size), attn_block_give);
+    if (!x->response)
+        attn_block_give(copy);
     if (!x->response || !add_headers(x, x->response, tag)) {
         srv_reply_forget(x);
         return;
