@@ -176,9 +176,10 @@ static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
     return attn_dtype_size(t->dtype) == k->elem;
 }
 
-static void add_strided(const attn_kernels *k, const attn_tensor *to, ptrdiff_t at, ptrdiff_t col,
-                        const void *row, size_t n) {
-    for (size_t e = 0; e < n; e++, at += col)
+/* The same where the tensor has other elements than k. */
+static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_t at,
+                          const void *row, size_t n) {
+    for (size_t e = 0; e < n; e++, at++)
         if (to->dtype == ATTN_F64)
             ((double *)to->data)[at] += attn_back_cell(k, row, e);
         else
@@ -209,8 +210,8 @@ static attn_status fold(const attn_backward *g, const side *s, size_t first, siz
     if (!attn_layout_view(a, to, layout, arena, &view))
         return no_memory(err);
     if (layout == ATTN_BLD)
-        view.head = (ptrdiff_t)s->width * view.col;
-    const bool in_rows = view.col == 1 && has_elements_of(g->k, to);
+        view.head = (ptrdiff_t)s->width;
+    const bool same = has_elements_of(g->k, to);
     for (size_t head = 0; head < a->dims.B * s->heads; head++)
         for (size_t i = 0; i < rows; i++) {
             const char *row = s->grads + (head * s->rows + first + i) * s->width * g->k->elem;
@@ -218,10 +219,10 @@ static attn_status fold(const attn_backward *g, const side *s, size_t first, siz
                                  (ptrdiff_t)(head % s->heads) * view.head + (ptrdiff_t)i * view.row;
             if (s->alone)
                 memcpy((char *)to->data + at * (ptrdiff_t)g->k->elem, row, s->width * g->k->elem);
-            else if (in_rows)
+            else if (same)
                 add_row(g->k, (char *)to->data + at * (ptrdiff_t)g->k->elem, row, s->width);
             else
-                add_strided(g->k, to, at, view.col, row, s->width);
+                add_converted(g->k, to, at, row, s->width);
         }
     return ATTN_OK;
 }
@@ -231,10 +232,9 @@ static attn_status fold_keys(const attn_backward *g, const side *s, attn_tensor 
                              attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
     side cached = *s;
-    cached.alone = false;
     attn_status status = fold(g, s, d->past, d->S - d->past, g->a->in.layout, to, arena, err);
     if (status == ATTN_OK && d->past)
-        status = attn_dense_zeros(past_like, g->a->dims.result, arena, past, err);
+        status = open_sums(g, &cached, d->past, past_like, false, arena, past, err);
     if (status == ATTN_OK && d->past)
         status = fold(g, &cached, 0, d->past, ATTN_BHLE, past, arena, err);
     return status;

@@ -39,11 +39,11 @@ static bool has_bad_bytes(const char *uri) {
 }
 
 srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri) {
-    size_t length = strlen(uri);
-    srv_exchange *x = attn_block_take(sizeof *x + 2 * length + 4);
+    const size_t length = strlen(uri), bytes = sizeof(srv_exchange) + 2 * length + 4;
+    srv_exchange *x = attn_block_take(bytes);
     if (!x)
         return NULL;
-    memset(x, 0, sizeof *x + 2 * length + 4);
+    memset(x, 0, bytes);
     const char *query = strchr(uri, '?');
     if (query)
         memcpy(x->text, query + 1, strlen(query + 1));
