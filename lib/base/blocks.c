@@ -10,6 +10,7 @@
  * a thread, would hold on to them. Under a sanitizer nothing is kept or mapped, so that it sees
  * every use after free. */
 #include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -32,6 +33,9 @@ enum { KEPT_MOST = 320 << 20, MAPPED_LEAST = 1 << 18 };
  * eight for each of 18 powers, and one of the next: 160 MiB are the most that is kept of one. */
 enum { BLOCK_LEAST = 1 << 10, LEAST_BITS = 10, CLASSES = 8 * 18 + 2 };
 
+/* So many bytes freed in the heaps are worth a walk through them. */
+enum { HOLEY = 1 << 20 };
+
 /* In front of every block. */
 typedef struct block {
     size_t size;                 /* usable bytes behind it */
@@ -50,6 +54,7 @@ static struct {
     size_t bytes, used; /* kept; of that size, in use */
     size_t most;        /* bytes to keep; set once */
     size_t total;       /* most bytes kept and used together */
+    size_t trimmed;     /* freed to the C library's heaps by attn_block_trim, until HOLEY */
     pthread_once_t once;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .once = PTHREAD_ONCE_INIT,
@@ -311,12 +316,27 @@ size_t attn_block_size(const void *p) {
     return ((const block *)(const void *)((const char *)p - ATTN_ALIGN))->size;
 }
 
+/* The C library gives freed memory back only from the end of a heap; what is free between blocks
+ * in use stays, unless it is asked. */
+static void trim_heaps(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 void attn_block_trim(int64_t kept_ns) {
     block *out = NULL;
     const int64_t by = attn_now_ns() - kept_ns;
     pthread_mutex_lock(&kept.mutex);
-    while (kept.oldest && kept.oldest->since_ns <= by)
+    while (kept.oldest && kept.oldest->since_ns <= by) {
+        kept.trimmed += kept.oldest->heap ? kept.oldest->size : 0;
         take_oldest(&out);
+    }
+    const bool holey = kept.trimmed >= HOLEY;
+    if (holey)
+        kept.trimmed = 0;
     pthread_mutex_unlock(&kept.mutex);
     free_all(out);
+    if (holey)
+        trim_heaps();
 }
