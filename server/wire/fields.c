@@ -2,339 +2,26 @@
  * walked beside the table; tensors come from the envelope's side table. */
 #include "wire/fields.h"
 
-#include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "app.h"
 #include "wire/document.h"
-#include "wire/envelope.h"
+#include "wire/field_value.h"
 #include "wire/graft.h"
-#include "wire/scan.h"
 
 /* Without a configuration (tests). */
 static const srv_bounds standard = {.depth = 32, .bytes = 1 << 20};
 
-typedef struct decoder {
-    srv_request *req;
-    srv_envelope envelope;
-    srv_path path;
-} decoder;
+static bool decode_value(srv_decoder *d, const srv_field *f, const json_t *v, void *out);
+static bool decode_object(srv_decoder *d, const srv_field *fields, const json_t *object,
+                          uint64_t given, void *out);
 
-enum { FOUND_ROOM = 96 };
-
-/* What a value is, for error texts. */
-static const char *found_text(const json_t *v, char text[FOUND_ROOM]) {
-    switch (json_typeof(v)) {
-    case JSON_OBJECT:
-        return "an object";
-    case JSON_ARRAY:
-        snprintf(text, FOUND_ROOM, "a list of %zu", json_array_size(v));
-        return text;
-    case JSON_STRING:
-        snprintf(text, FOUND_ROOM, "\"%.64s\"", json_string_value(v));
-        return text;
-    case JSON_INTEGER:
-        snprintf(text, FOUND_ROOM, "%lld", (long long)json_integer_value(v));
-        return text;
-    case JSON_REAL:
-        snprintf(text, FOUND_ROOM, "%g", json_real_value(v));
-        return text;
-    case JSON_TRUE:
-        return "true";
-    case JSON_FALSE:
-        return "false";
-    case JSON_NULL:
-        break;
-    }
-    return "null";
-}
-
-static bool refuse(decoder *d, srv_code code, const json_t *v, const char *expected) {
-    char found[FOUND_ROOM];
-    srv_problem(d->req, code, d->path.text, "expected %s, found %s", expected,
-                found_text(v, found));
-    return false;
-}
-
-static bool no_memory(decoder *d) {
-    srv_problem_limit(d->req, SRV_TOO_LARGE, d->path.text, (double)attn_arena_limit(d->req->arena),
-                      "max_request_bytes",
-                      "The memory of one request does not suffice for its fields");
-    return false;
-}
-
-static void *take(decoder *d, size_t count, size_t size) {
-    void *p = attn_arena_zeroed(d->req->arena, count ? count : 1, size);
-    if (!p)
-        no_memory(d);
-    return p;
-}
-
-static const char *copy_text(decoder *d, const json_t *v) {
-    const char *text = attn_arena_text(d->req->arena, json_string_value(v), json_string_length(v));
-    if (!text)
-        no_memory(d);
-    return text;
-}
-
-/* An integer, also when it is written as 3.0. */
-static bool integer_of(const json_t *v, int64_t *out) {
-    if (json_is_integer(v)) {
-        *out = json_integer_value(v);
-        return true;
-    }
-    double x = json_is_real(v) ? json_real_value(v) : NAN;
-    if (!(x >= -9007199254740992.0 && x <= 9007199254740992.0) || x != trunc(x))
-        return false;
-    *out = (int64_t)x;
-    return true;
-}
-
-static bool in_range(decoder *d, const srv_field *f, const json_t *v, const char *kind) {
-    double x = json_number_value(v);
-    char expected[128];
-    if ((f->min == 0 && f->max == 0) || (x >= f->min && x <= f->max))
-        return true;
-    if (f->max >= 1e300)
-        snprintf(expected, sizeof expected, "%s of %.16g or more", kind, f->min);
-    else if (f->min <= -1e300)
-        snprintf(expected, sizeof expected, "%s of %.16g or less", kind, f->max);
-    else
-        snprintf(expected, sizeof expected, "%s from %.16g to %.16g", kind, f->min, f->max);
-    return refuse(d, SRV_VALUE, v, expected);
-}
-
-static bool decode_int(decoder *d, const srv_field *f, const json_t *v, int64_t *out) {
-    int64_t value;
-    if (!integer_of(v, &value))
-        return refuse(d, SRV_TYPE, v, "an integer");
-    if (!in_range(d, f, v, "an integer"))
-        return false;
-    *out = value;
-    return true;
-}
-
-static bool decode_real(decoder *d, const srv_field *f, const json_t *v, double *out) {
-    if (!json_is_number(v))
-        return refuse(d, SRV_TYPE, v, "a number");
-    if (!in_range(d, f, v, "a number"))
-        return false;
-    *out = json_number_value(v);
-    return true;
-}
-
-static bool decode_string(decoder *d, const json_t *v, const char **out) {
-    if (!json_is_string(v))
-        return refuse(d, SRV_TYPE, v, "a string");
-    const char *text = copy_text(d, v);
-    if (text)
-        *out = text;
-    return text != NULL;
-}
-
-static size_t count_choices(const char *const *choices) {
-    size_t n = 0;
-    while (choices[n])
-        n++;
-    return n;
-}
-
-/* "one of a, b, c" */
-static void list_choices(const srv_field *f, const char *lead, char *text, size_t room) {
-    size_t at = (size_t)snprintf(text, room, "%s", lead);
-    for (size_t i = 0; f->choices[i] && at < room; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s\"%s\"", i ? ", " : "", f->choices[i]);
-}
-
-static bool refuse_choice(decoder *d, const srv_field *f, const json_t *v) {
-    char expected[400], found[FOUND_ROOM];
-    list_choices(f, f->choices[1] ? "one of " : "", expected, sizeof expected);
-    const char *near =
-        json_is_string(v) ? srv_nearest(json_string_value(v), f->choices, count_choices(f->choices))
-                          : NULL;
-    srv_problem(d->req, json_is_string(v) ? SRV_VALUE : SRV_TYPE, d->path.text,
-                "expected %s, found %s%s%s%s", expected, found_text(v, found),
-                near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-    return false;
-}
-
-static bool decode_choice(decoder *d, const srv_field *f, const json_t *v, int *out) {
-    for (int i = 0; json_is_string(v) && f->choices[i]; i++)
-        if (strcmp(json_string_value(v), f->choices[i]) == 0) {
-            *out = i;
-            return true;
-        }
-    return refuse_choice(d, f, v);
-}
-
-static bool within_count(decoder *d, const srv_field *f, const json_t *v) {
-    char expected[64];
-    if (f->kind == SRV_UNION || f->max <= 0 || (double)json_array_size(v) <= f->max)
-        return true;
-    snprintf(expected, sizeof expected, "a list of at most %.0f", f->max);
-    return refuse(d, SRV_VALUE, v, expected);
-}
-
-static bool decode_flags(decoder *d, const srv_field *f, const json_t *v, unsigned *out) {
-    unsigned flags = 0;
-    int choice = 0;
-    if (!json_is_array(v)) {
-        if (!decode_choice(d, f, v, &choice))
-            return false;
-        *out = 1u << choice;
-        return true;
-    }
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        size_t mark = srv_path_index(&d->path, i);
-        if (!decode_choice(d, f, json_array_get(v, i), &choice))
-            return false;
-        srv_path_back(&d->path, mark);
-        flags |= 1u << choice;
-    }
-    *out = flags;
-    return true;
-}
-
-static bool decode_ints(decoder *d, const srv_field *f, const json_t *v, srv_ints *out) {
-    if (!json_is_array(v))
-        return refuse(d, SRV_TYPE, v, "a list of integers");
-    size_t count = json_array_size(v);
-    if (!within_count(d, f, v))
-        return false;
-    int64_t *values = take(d, count, sizeof *values);
-    if (!values)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        size_t mark = srv_path_index(&d->path, i);
-        if (!integer_of(json_array_get(v, i), &values[i]))
-            return refuse(d, SRV_TYPE, json_array_get(v, i), "an integer");
-        srv_path_back(&d->path, mark);
-    }
-    *out = (srv_ints){values, count};
-    return true;
-}
-
-static bool decode_strings(decoder *d, const srv_field *f, const json_t *v, srv_strings *out) {
-    if (!json_is_array(v))
-        return refuse(d, SRV_TYPE, v, "a list of strings");
-    size_t count = json_array_size(v);
-    if (!within_count(d, f, v))
-        return false;
-    const char **values = take(d, count, sizeof *values);
-    if (!values)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        size_t mark = srv_path_index(&d->path, i);
-        if (!decode_string(d, json_array_get(v, i), &values[i]))
-            return false;
-        srv_path_back(&d->path, mark);
-    }
-    *out = (srv_strings){values, count};
-    return true;
-}
-
-static bool decode_texts(decoder *d, const srv_field *f, const json_t *v, srv_strings *out) {
-    if (!json_is_string(v))
-        return json_is_array(v) ? decode_strings(d, f, v, out)
-                                : refuse(d, SRV_TYPE, v, "a string or a list of strings");
-    const char **values = take(d, 1, sizeof *values);
-    if (!values || !decode_string(d, v, values))
-        return false;
-    *out = (srv_strings){values, 1};
-    return true;
-}
-
-static bool decode_words(decoder *d, const srv_field *f, const json_t *v, srv_words *out) {
-    const size_t n = json_array_size(v);
-    const bool many = n > 0 && json_is_array(json_array_get(v, 0));
-    if (!json_is_array(v))
-        return refuse(d, SRV_TYPE, v, "a list of strings, or a list of such lists");
-    srv_strings *lists = take(d, many ? n : 1, sizeof *lists);
-    if (!lists || (!many && !decode_strings(d, f, v, lists)))
-        return false;
-    for (size_t i = 0; many && i < n; i++) {
-        const size_t mark = srv_path_index(&d->path, i);
-        if (!decode_strings(d, f, json_array_get(v, i), &lists[i]))
-            return false;
-        srv_path_back(&d->path, mark);
-    }
-    *out = (srv_words){lists, many ? n : 1};
-    return true;
-}
-
-/* The envelope put an index where the table has a tensor; anything else there is not ours. */
-static bool decode_tensor(decoder *d, const json_t *v, attn_tensor *out) {
-    const attn_tensor *t = srv_envelope_tensor(
-        &d->envelope, json_is_integer(v) ? json_integer_value(v) : -1, d->path.text);
-    if (!t)
-        return refuse(d, SRV_TYPE, v, "a tensor");
-    *out = *t;
-    return true;
-}
-
-static bool refuse_union(decoder *d, const srv_field *f, const json_t *v) {
-    char expected[400];
-    const char *parts[3];
-    size_t at = 0, count = 0, room = sizeof expected, names = 0;
-    if (f->accepts & SRV_U_BOOL)
-        parts[count++] = "true or false";
-    if (f->accepts & (SRV_U_NUMBER | SRV_U_INT))
-        parts[count++] = f->accepts & SRV_U_NUMBER ? "a number" : "an integer";
-    if (f->accepts & SRV_U_INTS)
-        parts[count++] = "a list of integers";
-    if (f->accepts & SRV_U_STRING)
-        names = count_choices(f->choices);
-    for (size_t i = 0; i < count + names && at < room; i++) {
-        bool last = i > 0 && i + 1 == count + names, comma = i > 1 || (f->accepts & SRV_U_BOOL);
-        const char *between = last ? (comma ? ", or " : " or ") : ", ";
-        at += i < count
-                  ? (size_t)snprintf(expected + at, room - at, "%s%s", i ? between : "", parts[i])
-                  : (size_t)snprintf(expected + at, room - at, "%s\"%s\"", i ? between : "",
-                                     f->choices[i - count]);
-    }
-    bool other_text = json_is_string(v) && (f->accepts & SRV_U_STRING);
-    return refuse(d, other_text ? SRV_VALUE : SRV_TYPE, v, expected);
-}
-
-static bool decode_union(decoder *d, const srv_field *f, const json_t *v, srv_union *out) {
-    srv_union u = {0};
-    if (json_is_boolean(v) && (f->accepts & SRV_U_BOOL)) {
-        u.is = SRV_U_BOOL;
-        u.boolean = json_is_true(v);
-    } else if ((f->accepts & SRV_U_INT) && integer_of(v, &u.integer)) {
-        u.is = SRV_U_INT;
-        u.number = (double)u.integer;
-    } else if (json_is_number(v) && (f->accepts & SRV_U_NUMBER)) {
-        u.is = SRV_U_NUMBER;
-        u.number = json_number_value(v);
-    } else if (json_is_array(v) && (f->accepts & SRV_U_INTS)) {
-        u.is = SRV_U_INTS;
-        if (!decode_ints(d, f, v, &u.ints))
-            return false;
-    } else if (json_is_string(v) && (f->accepts & SRV_U_STRING)) {
-        u.is = SRV_U_STRING;
-        if (!decode_choice(d, f, v, &u.choice))
-            return false;
-    }
-    if (!u.is)
-        return refuse_union(d, f, v);
-    if (json_is_number(v) && !in_range(d, f, v, "a number"))
-        return false;
-    *out = u;
-    return true;
-}
-
-static bool decode_value(decoder *d, const srv_field *f, const json_t *v, void *out);
-static bool decode_object(decoder *d, const srv_field *fields, const json_t *object, uint64_t given,
-                          void *out);
-
-static bool decode_nested(decoder *d, const srv_field *f, const json_t *v, void *out) {
+static bool decode_nested(srv_decoder *d, const srv_field *f, const json_t *v, void *out) {
     bool name = f->kind == SRV_OBJECT && (f->accepts & SRV_O_NAME) && json_is_string(v);
     if (!name && !json_is_object(v))
-        return refuse(d, SRV_TYPE, v,
-                      f->accepts & SRV_O_NAME ? "a name or an object" : "an object");
+        return srv_field_refuse(d, SRV_TYPE, v,
+                                f->accepts & SRV_O_NAME ? "a name or an object" : "an object");
     if (f->init)
         f->init(out);
     if (!name)
@@ -343,13 +30,13 @@ static bool decode_nested(decoder *d, const srv_field *f, const json_t *v, void 
     return decode_value(d, f->fields, v, (char *)out + f->fields->offset);
 }
 
-static bool decode_objects(decoder *d, const srv_field *f, const json_t *v, srv_objects *out) {
+static bool decode_objects(srv_decoder *d, const srv_field *f, const json_t *v, srv_objects *out) {
     if (!json_is_array(v))
-        return refuse(d, SRV_TYPE, v, "a list of objects");
+        return srv_field_refuse(d, SRV_TYPE, v, "a list of objects");
     size_t count = json_array_size(v);
-    if (!within_count(d, f, v))
+    if (!srv_field_counts(d, f, v))
         return false;
-    char *items = take(d, count, f->size);
+    char *items = srv_field_take(d, count, f->size);
     if (!items)
         return false;
     for (size_t i = 0; i < count; i++) {
@@ -362,41 +49,12 @@ static bool decode_objects(decoder *d, const srv_field *f, const json_t *v, srv_
     return true;
 }
 
-static bool decode_value(decoder *d, const srv_field *f, const json_t *v, void *out) {
-    switch (f->kind) {
-    case SRV_BOOL:
-        if (!json_is_boolean(v))
-            return refuse(d, SRV_TYPE, v, "true or false");
-        *(bool *)out = json_is_true(v);
-        return true;
-    case SRV_INT:
-        return decode_int(d, f, v, out);
-    case SRV_REAL:
-        return decode_real(d, f, v, out);
-    case SRV_STRING:
-        return decode_string(d, v, out);
-    case SRV_ENUM:
-        return decode_choice(d, f, v, out);
-    case SRV_FLAGS:
-        return decode_flags(d, f, v, out);
-    case SRV_TENSOR:
-        return decode_tensor(d, v, out);
-    case SRV_INTS:
-        return decode_ints(d, f, v, out);
-    case SRV_STRINGS:
-        return decode_strings(d, f, v, out);
-    case SRV_TEXTS:
-        return decode_texts(d, f, v, out);
-    case SRV_WORDS:
-        return decode_words(d, f, v, out);
-    case SRV_OBJECT:
+static bool decode_value(srv_decoder *d, const srv_field *f, const json_t *v, void *out) {
+    if (f->kind == SRV_OBJECT)
         return decode_nested(d, f, v, out);
-    case SRV_OBJECTS:
+    if (f->kind == SRV_OBJECTS)
         return decode_objects(d, f, v, out);
-    case SRV_UNION:
-        return decode_union(d, f, v, out);
-    }
-    return false;
+    return srv_field_value(d, f, v, out);
 }
 
 /* The member of each row, NULL where there is none: a few members are found in the rows sooner than
@@ -414,8 +72,8 @@ static void find_members(const srv_field *fields, const json_t *object, const js
 }
 
 /* The rows of a table in their order; those of `given` are in *out already. */
-static bool decode_object(decoder *d, const srv_field *fields, const json_t *object, uint64_t given,
-                          void *out) {
+static bool decode_object(srv_decoder *d, const srv_field *fields, const json_t *object,
+                          uint64_t given, void *out) {
     const json_t *members[64]; /* `given` has a bit for each */
     find_members(fields, object, members);
     for (const srv_field *f = fields; f->name; f++) {
@@ -475,7 +133,8 @@ static bool may_be_beyond(srv_request *req, const srv_beyond *beyond, const srv_
 }
 
 /* What the envelope has left, by way of a tree. */
-static bool read_envelope(decoder *d, const srv_form *form, const srv_field *fields, void *out) {
+static bool read_envelope(srv_decoder *d, const srv_form *form, const srv_field *fields,
+                          void *out) {
     const srv_envelope *e = &d->envelope;
     if (e->size == 2 && !form->count) /* "{}" */
         return decode_object(d, fields, NULL, e->given, out);
@@ -484,7 +143,7 @@ static bool read_envelope(decoder *d, const srv_form *form, const srv_field *fie
     srv_document document;
     json_error_t error;
     if (!block)
-        return no_memory(d);
+        return srv_field_no_memory(d);
     srv_document_begin(&document, block, bytes);
     json_t *root = json_loadb(e->text, e->size, JSON_REJECT_DUPLICATES, &error);
     if (!root)
@@ -504,7 +163,7 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
         return refuse_empty(req, fields);
     else if (is_safetensors(req) && !srv_form_read(req, &form))
         return false;
-    decoder d = {.req = req};
+    srv_decoder d = {.req = req};
     srv_bounds bounds = standard;
     if (req->app && req->app->config)
         bounds = (srv_bounds){(size_t)req->app->config->max_json_depth,
