@@ -170,9 +170,9 @@ static bool take_tokens(attn_measure_work *w, attn_arena *arena) {
     const attn_measure_options *o = p->options;
     if (o->query_tokens) {
         attn_equals *all = attn_arena_zeroed(arena, o->token_batches, sizeof *all);
+        const size_t batches = o->mask ? attn_mask_batches(o->mask) : 0;
         for (size_t b = 0; all && b < o->token_batches; b++) {
-            int64_t offset =
-                o->mask ? attn_mask_offset(o->mask, b % attn_mask_batches(o->mask)) : 0;
+            const int64_t offset = batches ? attn_mask_offset(o->mask, b % batches) : 0;
             if (!attn_analysis_equals(o->query_tokens + b * p->L, p->L, o->key_tokens + b * p->S,
                                       p->S, offset, arena, &all[b]))
                 return false;

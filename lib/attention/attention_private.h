@@ -75,9 +75,14 @@ void attn_rotary_turn(const attn_position *p, size_t width, void *row, size_t el
 void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, size_t row,
                        size_t col, char path[96]);
 
+/* Query heads that share a key/value head; 0 where there are no heads. */
+static inline size_t attn_group(const attn_attention_dims *d) {
+    return d->Hkv ? d->Hq / d->Hkv : 0;
+}
+
 /* Query head h uses this key/value head. */
 static inline size_t attn_kv_head(const attn_attention *a, size_t h) {
-    return h / (a->dims.Hq / a->dims.Hkv);
+    return h / attn_group(&a->dims);
 }
 
 static inline size_t attn_row_index(const attn_attention *a, size_t b, size_t h, size_t i) {

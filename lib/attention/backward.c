@@ -228,7 +228,7 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
     attn_back_lane *l = &g->lanes[lane];
-    const size_t chunk = index % g->chunks, head = index / g->chunks, group = d->Hq / d->Hkv;
+    const size_t chunk = index % g->chunks, head = index / g->chunks, group = attn_group(d);
     const size_t b = head / d->Hkv, hkv = head % d->Hkv, end = (chunk + 1) * g->tiles_a_chunk;
     (void)err;
     for (size_t t = chunk * g->tiles_a_chunk; t < end && t < g->tiles; t++) {

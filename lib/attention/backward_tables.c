@@ -43,7 +43,7 @@ static bool sums_init(const attn_backward *g, attn_back_sums *s, attn_arena *are
     const attn_attention_dims *d = &g->a->dims;
     const size_t relative = g->a->rule.relative;
     size_t count;
-    if (!attn_size_mul(d->Hq / d->Hkv, g->entries, &count))
+    if (!attn_size_mul(attn_group(d), g->entries, &count))
         return false;
     s->entries = count ? attn_arena_zeroed(arena, count, sizeof(double)) : NULL;
     s->v = g->a->score_v ? attn_arena_zeroed(arena, d->score_width, sizeof(double)) : NULL;
@@ -69,7 +69,7 @@ bool attn_back_tables_new(attn_backward *g, size_t pieces, attn_arena *arena) {
 void attn_back_collect_biases(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                               const attn_back_lane *l, attn_back_sums *sums) {
     const attn_attention *a = g->a;
-    const size_t group = a->dims.Hq / a->dims.Hkv;
+    const size_t group = attn_group(&a->dims);
     double *entries = sums->entries + block->h % group * g->entries;
     for (size_t r = 0; r < block->rows; r++) {
         const char *dz = (const char *)l->grad + r * g->k->keys * g->k->elem;
@@ -171,7 +171,7 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
         attn_dense_zeros(slopes ? &p->slopes : &p->table, g->a->dims.result, arena, to, err);
     for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++)
         for (size_t e = 0; e < g->entries; e++) {
-            const size_t group = d->Hq / d->Hkv;
+            const size_t group = attn_group(d);
             double sum = 0;
             for (size_t piece = 0; piece < pieces; piece++)
                 if (piece / g->chunks % d->Hkv == h / group)

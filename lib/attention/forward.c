@@ -363,7 +363,7 @@ static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, 
 static attn_status allocate_lanes(attn_forward *f, size_t slots, attn_arena *arena,
                                   attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
-    const size_t runs = d->L <= ATTN_FEW_QUERIES ? d->Hq / d->Hkv : 1;
+    const size_t runs = d->L <= ATTN_FEW_QUERIES ? attn_group(d) : 1;
     f->lanes = attn_arena_zeroed(arena, slots, sizeof *f->lanes);
     for (size_t s = 0; s < slots; s++)
         if (!f->lanes || !lane_init(f, &f->lanes[s], runs, arena))

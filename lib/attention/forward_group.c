@@ -75,7 +75,7 @@ static bool take_sums(attn_forward *f, attn_arena *arena) {
 static attn_partial partial_at(const attn_forward *f, size_t group, size_t part, size_t g) {
     const attn_attention_dims *d = &f->a->dims;
     const attn_kernels *k = f->a->kernels;
-    const size_t heads = d->Hq / d->Hkv;
+    const size_t heads = attn_group(d);
     char *at = f->sums + ((group * f->parts + part) * heads + g) * sums_bytes(d, k);
     char *sum =
         at + (d->L * k->acc_room(d->Ev) * k->elem + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
@@ -98,7 +98,7 @@ static attn_partial partial_of(const attn_block_work *w) {
 static attn_status begin_group(const attn_forward *f, size_t index, size_t from, size_t to,
                                attn_forward_lane *l, attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
-    const size_t heads = d->Hq / d->Hkv;
+    const size_t heads = attn_group(d);
     attn_status status = ATTN_OK;
     for (size_t g = 0; g < heads && status == ATTN_OK; g++) {
         attn_block_run *run = &l->runs[g];
@@ -123,7 +123,7 @@ static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_r
         atomic_store(&f->not_finite, 1);
         return ATTN_OK;
     }
-    for (size_t g = 0; g < a->dims.Hq / a->dims.Hkv && status == ATTN_OK; g++) {
+    for (size_t g = 0; g < attn_group(&a->dims) && status == ATTN_OK; g++) {
         if (attn_forward_may_overflow(a, l->runs[g].reach, key_reach, value_reach))
             l->runs[g].careful = UINT64_MAX;
         status = attn_forward_end(f, &l->runs[g], l, err);
@@ -138,7 +138,7 @@ static attn_status run_group(void *ctx, size_t index, size_t lane, attn_error *e
     attn_status status = begin_group(f, index, 0, f->a->dims.S, l, err);
     if (status != ATTN_OK)
         return status;
-    attn_block_stream(f->a, l->streams, f->a->dims.Hq / f->a->dims.Hkv, NULL);
+    attn_block_stream(f->a, l->streams, attn_group(&f->a->dims), NULL);
     return end_group(f, l, shared->key_reach, shared->value_reach, err);
 }
 
@@ -146,7 +146,7 @@ static attn_status run_part(void *ctx, size_t index, size_t lane, attn_error *er
     attn_forward *f = ctx;
     attn_forward_lane *l = &f->lanes[lane];
     const attn_attention_dims *d = &f->a->dims;
-    const size_t group = index / f->parts, part = index % f->parts, heads = d->Hq / d->Hkv;
+    const size_t group = index / f->parts, part = index % f->parts, heads = attn_group(d);
     const size_t keys = part_keys(d, f->a->kernels, f->parts), from = part * keys;
     attn_status status = begin_group(f, group, from, from + keys, l, err);
     if (status != ATTN_OK)
@@ -172,7 +172,7 @@ static attn_status join_parts(void *ctx, size_t index, size_t lane, attn_error *
         const double *reach = &f->reach[2 * (index * f->parts + part)];
         key_reach = fmax(key_reach, reach[0]);
         value_reach = fmax(value_reach, reach[1]);
-        for (size_t g = 0; g < d->Hq / d->Hkv; g++) {
+        for (size_t g = 0; g < attn_group(d); g++) {
             const attn_partial into = partial_of(&l->runs[g].work),
                                from = partial_at(f, index, part, g);
             if (part)
@@ -187,7 +187,7 @@ static attn_status join_parts(void *ctx, size_t index, size_t lane, attn_error *
 attn_status attn_forward_groups(attn_forward *f, attn_pool *pool, const attn_control *control,
                                 attn_arena *arena, attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
-    const size_t groups = d->L ? d->B * d->Hkv : 0;
+    const size_t groups = d->L && d->Hq ? d->B * d->Hkv : 0;
     if (f->parts == 1)
         return attn_pool_run(pool, groups, run_group, f, control, err);
     if (!take_sums(f, arena))

@@ -12,7 +12,7 @@ bool attn_forward_by_heads(const attn_attention_dims *d, const attn_kernels *k, 
     size_t bytes;
     if (d->L <= ATTN_FEW_QUERIES || (want & later) || weights_later)
         return false;
-    const double rows = (double)(d->Hq / d->Hkv) * (double)d->L;
+    const double rows = (double)(attn_group(d)) * (double)d->L;
     return 2 * rows * (double)d->S * (double)(d->score_width + d->Ev) <= ATTN_PIECE_OPERATIONS &&
            attn_pack_head_bytes(d, k, &bytes) && bytes <= CACHE;
 }
@@ -21,7 +21,7 @@ static attn_status run_head(void *ctx, size_t index, size_t lane, attn_error *er
     attn_forward *f = ctx;
     attn_forward_lane *l = &f->lanes[lane];
     const attn_attention_dims *d = &f->a->dims;
-    const size_t b = index / d->Hkv, hkv = index % d->Hkv, group = d->Hq / d->Hkv;
+    const size_t b = index / d->Hkv, hkv = index % d->Hkv, group = attn_group(d);
     attn_status status = ATTN_OK;
     if (!attn_pack_head(f->a, l->head, b, hkv, l->runs->work.source)) {
         atomic_store(&f->not_finite, 1);

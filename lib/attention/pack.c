@@ -127,7 +127,7 @@ bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size
 }
 
 static bool seen_by_any(const attn_attention *a, size_t b, size_t hkv, size_t j) {
-    const size_t group = a->dims.Hq / a->dims.Hkv;
+    const size_t group = attn_group(&a->dims);
     for (size_t h = hkv * group; h < (hkv + 1) * group; h++)
         for (size_t i = 0; i < a->dims.L; i++)
             if (visible(a, b, h, i, j))
