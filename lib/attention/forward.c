@@ -253,6 +253,7 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
     if (status == ATTN_OK && packed)
         run->careful |= careful_rows(a, packed, block, run->reach);
     run->work.key_reach = run->work.value_reach = 0;
+    run->work.maxima = run->maxima;
     if (attn_forward_keeps(f))
         run->stream.kept =
             run->kept ? run->kept
@@ -350,6 +351,7 @@ static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, 
         attn_block_work *w = &l->runs[g].work;
         if (!attn_block_work_init(w, k, rows, &a->dims, arena))
             return false;
+        l->runs[g].maxima = w->maxima;
         w->packed_key = l->runs->work.packed_key;
         w->packed_value = l->runs->work.packed_value;
         if (kept && !(l->runs[g].kept = attn_arena_take(arena, kept)))

@@ -15,6 +15,7 @@ typedef struct attn_block_run {
     uint64_t careful; /* rows that the table must not compute */
     double reach;     /* of its queries */
     void *kept;       /* [rows, S] what becomes weights, when that fits a cache; or NULL */
+    void *maxima;     /* the work's own; parts of the keys share those of the run */
 } attn_block_run;
 
 typedef struct attn_forward_lane {

@@ -236,6 +236,25 @@ static void test_nan(void **state) {
     trial_free(&clean), trial_free(&t);
 }
 
+/* What is not finite sends the run over packed keys, on the same lanes: several heads of a group at
+ * once, each with the maxima of its own tiles. */
+static void test_nan_any_pool(void **state) {
+    const shape s = {8, 1, 1, 60000, -1, false, false, false, 100};
+    trial one = make_trial(&s);
+    (void)state;
+    ((float *)one.in.key.data)[50 * E] = NAN;
+    run_well(&one, 1);
+    for (int n = 0; n < 5; n++) {
+        trial many = make_trial(&s);
+        ((float *)many.in.key.data)[50 * E] = NAN;
+        run_well(&many, 3);
+        assert_memory_equal(one.out.weights.data, many.out.weights.data,
+                            s.Hq * s.S * sizeof(float));
+        trial_free(&many);
+    }
+    trial_free(&one);
+}
+
 /* A score beyond a float table's reach in one part: the row is computed with care, in all of them.
  */
 static void test_wide(void **state) {
@@ -256,6 +275,7 @@ int main(void) {
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_any_pool),
         cmocka_unit_test(test_nan),
+        cmocka_unit_test(test_nan_any_pool),
         cmocka_unit_test(test_wide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
