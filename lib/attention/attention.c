@@ -1,4 +1,5 @@
 /* From inputs to the resolved operation: canonical views, compiled mask, scale, kernel table. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -62,7 +63,8 @@ static bool make_views(attn_attention *a, attn_arena *arena) {
     return true;
 }
 
-static attn_status check_numbers(const attn_inputs *in, attn_error *err) {
+static attn_status check_numbers(const attn_inputs *in, const attn_attention_dims *d,
+                                 attn_error *err) {
     if (isinf(in->scale))
         return attn_fail(err, ATTN_EARG, "scale", "expected a finite number");
     if (!isfinite(in->softcap) || in->softcap < 0)
@@ -71,6 +73,12 @@ static attn_status check_numbers(const attn_inputs *in, attn_error *err) {
     if (!(in->dropout_p >= 0 && in->dropout_p < 1))
         return attn_fail(err, ATTN_EARG, "dropout_p", "expected a probability in [0, 1), found %g",
                          in->dropout_p);
+    if (in->mask.fill != ATTN_FILL_HIDE && d->result != ATTN_F64 &&
+        fabs(in->mask.fill_value) > FLT_MAX)
+        return attn_fail(err, ATTN_EARG, "mask_fill/value",
+                         "expected a number that %s holds, found %g; for all of float64 send "
+                         "float64 inputs",
+                         attn_dtype_name(d->result), in->mask.fill_value);
     return ATTN_OK;
 }
 
@@ -109,7 +117,7 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     start(a, in);
     attn_status status = attn_attention_resolve(&a->in, &a->dims, &a->plan, err);
     if (status == ATTN_OK)
-        status = check_numbers(in, err);
+        status = check_numbers(in, &a->dims, err);
     if (status != ATTN_OK)
         return status;
     const attn_attention_dims *d = &a->dims;

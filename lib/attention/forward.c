@@ -21,12 +21,18 @@ static void *result_at(const attn_forward *f, const attn_tensor *t, size_t eleme
     return (char *)t->data + element * f->elem;
 }
 
-static void narrow(float *dst, const double *src, size_t n) {
-    for (size_t i = 0; i < n; i++)
+/* false: float does not hold all of them. */
+static bool narrow(float *dst, const double *src, size_t n) {
+    bool held = true;
+    for (size_t i = 0; i < n; i++) {
         dst[i] = (float)src[i];
+        held &= isfinite(dst[i]) || !isfinite(src[i]);
+    }
+    return held;
 }
 
-static void finish_output(const attn_forward *f, const attn_block *block, const double *sum,
+/* false: an output is beyond its type. */
+static bool finish_output(const attn_forward *f, const attn_block *block, const double *sum,
                           attn_block_work *w) {
     const attn_attention *a = f->a;
     const attn_kernels *k = w->kernels;
@@ -36,29 +42,36 @@ static void finish_output(const attn_forward *f, const attn_block *block, const 
     char *dst = (char *)f->out->output.data + at * (ptrdiff_t)elem;
     if (k->elem == elem) {
         k->divide(dst, (size_t)a->out_row, w->acc, block->rows, Ev, sum);
-        return;
+        return true;
     }
+    bool held = true;
     for (size_t r = 0; r < block->rows; r++, dst += a->out_row * (ptrdiff_t)elem)
         for (size_t e = 0; e < Ev; e += k->keys) {
             size_t n = Ev - e < k->keys ? Ev - e : k->keys;
             k->divide(w->line, n, (const char *)w->acc + r * room + e * k->elem, 1, n, &sum[r]);
-            narrow((float *)(void *)dst + e, w->line, n);
+            held &= narrow((float *)(void *)dst + e, w->line, n);
         }
+    return held;
 }
 
-static attn_status check_scores(const attn_attention *a, const attn_block *block, size_t r,
-                                double max, attn_error *err) {
+static attn_status overflows(const attn_attention *a, const attn_block *block, size_t r,
+                             const char *what, attn_error *err) {
     char where[96];
-    if (a->in.allow_nonfinite || max == -INFINITY || fabs(max) <= (is_f64(a) ? DBL_MAX : FLT_MAX))
-        return ATTN_OK;
     attn_element_path(a, 'q', block->b, block->h, block->i + r, 0, where);
     char *last = strrchr(where, '/');
     if (last)
         *last = 0;
     return attn_fail(err, ATTN_ENONFINITE, where,
-                     "the scores of this query overflow %s; scale the inputs down (or set "
+                     "the %s of this query overflow %s; scale the inputs down (or set "
                      "allow_nonfinite)",
-                     attn_dtype_name(a->dims.result));
+                     what, attn_dtype_name(a->dims.result));
+}
+
+static attn_status check_scores(const attn_attention *a, const attn_block *block, size_t r,
+                                double max, attn_error *err) {
+    if (a->in.allow_nonfinite || max == -INFINITY || fabs(max) <= (is_f64(a) ? DBL_MAX : FLT_MAX))
+        return ATTN_OK;
+    return overflows(a, block, r, "scores", err);
 }
 
 static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kernels *k) {
@@ -68,6 +81,22 @@ static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kerne
         ((double *)f->out->logsumexp.data)[row] = lse;
     else
         ((float *)f->out->logsumexp.data)[row] = (float)lse;
+}
+
+/* Does the mask let row i of the block see a key? */
+static bool sees_a_key(const attn_attention *a, const attn_block *block, size_t i) {
+    uint8_t keep[512];
+    size_t lo, hi;
+    if (attn_mask_fills(a->mask))
+        return a->dims.S > 0;
+    attn_mask_interval(a->mask, block->b, i, &lo, &hi);
+    for (size_t j = lo; j < hi; j += sizeof keep) {
+        const size_t n = hi - j < sizeof keep ? hi - j : sizeof keep;
+        attn_mask_keep(a->mask, block->b, block->h, i, j, n, keep);
+        if (memchr(keep, 1, n))
+            return true;
+    }
+    return false;
 }
 
 /* The statistics of rows whose pass w holds: which of them the table must not have computed, beside
@@ -82,7 +111,9 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
     memset(f->out->stats.kind + row, kind, block->rows);
     for (size_t r = 0; r < block->rows; r++) {
         const bool empty = max[r] == -INFINITY;
-        if (narrow_range && !empty && !(fabs(max[r]) < ATTN_WIDE))
+        const bool lost = empty ? sees_a_key(f->a, block, block->i + r) /* below all floats */
+                                : !(fabs(max[r]) < ATTN_WIDE);
+        if (narrow_range && lost)
             careful |= UINT64_C(1) << r;
         if (careful >> r & 1 || empty)
             sum[r] = 0;
@@ -102,8 +133,9 @@ static attn_status finish_rows(const attn_forward *f, const attn_block *block, u
     for (size_t r = 0; r < block->rows && status == ATTN_OK; r++)
         if (!(careful >> r & 1))
             status = check_scores(a, block, r, f->out->stats.max[row + r], err);
-    if (status == ATTN_OK && (f->want & ATTN_WANT_OUTPUT))
-        finish_output(f, block, f->out->stats.sum + row, w);
+    if (status == ATTN_OK && (f->want & ATTN_WANT_OUTPUT) &&
+        !finish_output(f, block, f->out->stats.sum + row, w) && !a->in.allow_nonfinite)
+        status = overflows(a, block, 0, "outputs", err); /* of a careful row, which comes alone */
     for (size_t r = 0; (f->want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
         finish_logsumexp(f, row + r, w->kernels);
     return status;
@@ -211,15 +243,23 @@ static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn
     return ATTN_OK;
 }
 
+/* A scale that would bring back what float has lost, or a cap that float does not hold. */
+static bool has_wide_numbers(const attn_attention *a) {
+    const double cap = a->in.softcap;
+    return fabs(a->scale) > ATTN_SPLIT_REACH || (cap != 0 && !(cap >= FLT_MIN && cap <= FLT_MAX));
+}
+
 /* Could a product or a sum of these magnitudes overflow float, or the table's parts of it? */
 bool attn_forward_may_overflow(const attn_attention *a, double query, double key, double value) {
     const double factor = fmax(1, fabs(a->scale));
     const double score = query * key * (double)a->dims.score_width * factor;
+    const double sum = (value + a->rule.value_reach) * (double)a->dims.S / (1 - a->in.dropout_p);
+    if (a->kernels->elem == sizeof(float) && has_wide_numbers(a))
+        return true;
     if (a->kernels->pack_query &&
         fmax(1, fmax(query, fmax(key, value))) * factor > ATTN_SPLIT_REACH)
         return true;
-    return a->kernels->elem == sizeof(float) &&
-           (score > FLT_MAX / 4 || value * (double)a->dims.S > FLT_MAX / 4);
+    return a->kernels->elem == sizeof(float) && (score > FLT_MAX / 4 || sum > FLT_MAX / 4);
 }
 
 /* Rows that the table must not compute: those that see something not finite, and all of them where

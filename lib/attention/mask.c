@@ -157,10 +157,10 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     and_patterns(m, b, i, j0, n, keep);
     for (size_t l = 0; l < m->bias_count; l++) {
         const attn_view *v = &m->bias[l].view;
-        float values[64];
+        double values[64]; /* a float would take its largest for infinities */
         for (size_t j = 0; j < n; j += 64) {
             size_t width = n - j < 64 ? n - j : 64;
-            attn_widen_f32(values, attn_view_at(v, b, h, i, j0 + j), v->dtype, v->col, width);
+            attn_widen_f64(values, attn_view_at(v, b, h, i, j0 + j), v->dtype, v->col, width);
             for (size_t k = 0; k < width; k++)
                 if (values[k] == -INFINITY)
                     keep[j + k] = 0;

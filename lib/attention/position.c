@@ -178,6 +178,8 @@ static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *er
     a->rule.reach = (int64_t)(a->rule.relative / 2);
     a->rule.keys = doubles(&p->key_table, arena);
     a->rule.values = p->value_table.rank ? doubles(&p->value_table, arena) : NULL;
+    for (size_t i = 0; a->rule.values && i < a->rule.relative * a->dims.Ev; i++)
+        a->rule.value_reach = fmax(a->rule.value_reach, fabs(a->rule.values[i]));
     return a->rule.keys && (a->rule.values || !p->value_table.rank) ? ATTN_OK : no_memory(err);
 }
 

@@ -13,6 +13,7 @@ typedef struct attn_position_rule {
     size_t relative;      /* SHAW: 2 reach + 1, else 0 */
     const double *keys;   /* SHAW: [relative, E] */
     const double *values; /* SHAW: [relative, Ev], or NULL */
+    double value_reach;   /* the largest magnitude of these */
 } attn_position_rule;
 
 /* Check and compile a->in.position into a->rule. */

@@ -106,6 +106,54 @@ def test_beyond_float32(table):
     assert problem["code"] == "nonfinite_value" and problem["pointer"] == "/query/0/1"
 
 
+X = [[1, 2], [0, 1]]
+TINY = [[1e-25, 0], [0, 1e-25]]
+# Numbers of the operation that float32 does not hold, though it holds what comes out.
+WIDE = {
+    "cap": ({"query": X, "softcap": 1e39}, [[0.8929582, 0.1070418], [0.66976155, 0.33023845]]),
+    "tiny cap": ({"query": X, "softcap": 1e-46}, [[0.5, 0.5]] * 2),
+    "scale": ({"query": TINY, "scale": 1e50}, [[0.73105858, 0.26894142], [0.26894142, 0.73105858]]),
+    "negative scale": ({"query": [[1e-30, 0], [0, 1e-30]], "scale": -1e60},
+                       [[0.26894142, 0.73105858], [0.73105858, 0.26894142]]),
+    "bias": ({"query": {"shape": [2, 1], "dtype": "float64", "data": [1, 2]},
+              "attn_mask": {"shape": [2, 2], "dtype": "float64", "data": [-1e300, -1e300, 0, 0]}},
+             [[0.5, 0.5], [0.119202922, 0.880797078]]),
+}
+
+
+@pytest.mark.parametrize("what", WIDE)
+def test_numbers_beyond_float32(table, what):
+    fields, weights = WIDE[what]
+    answer = ask(table, {**fields, "return": ["weights"], "explain": True})
+    np.testing.assert_allclose(answer["weights"], weights, rtol=1e-6)
+    assert answer["diagnostics"]["kept"] == 1
+
+
+# Answers that float32 does not hold are refused, and not taken for rows that see nothing.
+BEYOND = {
+    "fill": ({"query": X, "attn_mask": [[False] * 2, [True] * 2], "mask_fill": {"value": -1e39, "mode": "replace"}},
+             "/mask_fill/value"),
+    "terms": ({"query": [[1e20]], "key": [[0]], "value": [[1]], "score": "dot",
+               "position": {"kind": "shaw", "key_table": [[-1e20]]}}, "/query/0"),
+    "bias": ({"query": X, "attn_mask": {"shape": [1, 2], "dtype": "float64", "data": [-1e300, -1e300]}}, "/query/0"),
+    "outputs": ({"query": [[1], [1]], "key": [[0], [0]], "value": [[3e38], [3e38]],
+                 "position": {"kind": "shaw", "key_table": [[0]] * 3, "value_table": [[3e38]] * 3}}, "/query/0"),
+}
+
+
+@pytest.mark.parametrize("what", BEYOND)
+def test_answers_beyond_float32(table, what):
+    fields, pointer = BEYOND[what]
+    assert ask(table, fields, 422)["pointer"] == pointer
+
+
+def test_sums_within_float32(table):
+    """Each part overflows when it is summed before it is divided."""
+    tables = {"kind": "shaw", "key_table": [[0]] * 3, "value_table": [[3e38]] * 3}
+    answer = ask(table, {"query": [[1], [1]], "key": [[0], [0]], "value": [[0], [0]], "position": tables})
+    np.testing.assert_allclose(answer["output"], [[3e38], [3e38]], rtol=1e-6)
+
+
 @pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity"])
 def test_tokens_are_not_json(table, token):
     answer = table.post("/v1/attention", '{"query":[[1,%s]]}' % token)

@@ -51,6 +51,13 @@ def test_nothing_to_analyse(daemon, shape):
                for h in answer["heads"])
 
 
+@pytest.mark.parametrize("shape", [(0, 1, 2, 2), (1, 0, 1, 2, 2), (0, 1, 1, 2, 2)])
+@pytest.mark.parametrize("mask", [{"is_causal": True}, {"key_lengths": []}])
+def test_nothing_to_analyse_by_tokens(daemon, shape, mask):
+    body = {"weights": {"shape": list(shape), "data": []}, "labels": {"query": ["a", "b"], "key": ["a", "b"]}}
+    assert ask(daemon, {**body, **mask}, PATH)["heads"] == []
+
+
 # --- forms of the answer ---
 
 BODIES = [

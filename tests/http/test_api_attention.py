@@ -373,3 +373,17 @@ def test_precision(daemon):
 def test_precision_is_not_for_doubles(daemon):
     body = {"query": {"shape": [1, 1], "dtype": "float64", "data": [1]}, "precision": "bf16"}
     refused(daemon, body, "invalid_value", "/precision", "float64")
+
+
+@pytest.mark.parametrize("L", [0, 1, 8, 16, 17, 100])
+@pytest.mark.parametrize("kv_heads", [0, 2])
+def test_no_heads(daemon, L, kv_heads):
+    """Of no query head there is nothing to compute, whatever path would have taken it."""
+    key = {"shape": [1, kv_heads, 3, 4], "fill": "ones"}
+    body = {"query": {"shape": [1, 0, L, 4], "data": []}, "key": key, "value": key,
+            "return": ["output", "weights", "logsumexp", "gradients"],
+            "grad_output": {"shape": [1, 0, L, 4], "data": []}, "heatmap": {}, "analysis": ["entropy"]}
+    answer = ask(daemon, body)
+    assert (answer["output"], answer["weights"], answer["logsumexp"]) == ([[]], [[]], [[]])
+    assert answer["gradients"]["key"] == [[[[0] * 4] * 3] * kv_heads]
+    assert ask(daemon, {**body, "dry_run": True})["dry_run"]["cells"] == 0
