@@ -12,6 +12,7 @@
 #include "http/address.h"
 #include "http/daemon.h"
 #include "http/health.h"
+#include "mapped.h"
 #include "wire/document.h"
 #include "wire/fields.h"
 
@@ -258,6 +259,7 @@ static int serve(const srv_config *config, bool hello) {
         sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    srv_mapped_start();
     srv_app app = {0};
     int code = srv_app_open(&app, config);
     if (!code) {

@@ -28,9 +28,9 @@ struct entry {
     entry *next, *previous;
     size_t holds;
     bool listed;
-    void *image;
+    const void *image;
     size_t image_size;
-    bool mapped;
+    srv_mapped *mapped; /* the image's file; NULL: it is memory of ours */
     attn_arena *arena;
     int64_t touched_ns;
 };
@@ -60,10 +60,9 @@ static void entry_free(entry *e) {
     if (!e)
         return;
     attn_arena_free(e->arena);
-    if (e->mapped)
-        srv_runs_dir_unmap(e->image, e->image_size);
-    else
-        attn_free(e->image);
+    if (!e->mapped)
+        attn_free((void *)(uintptr_t)e->image);
+    srv_mapped_close(e->mapped);
     free(e);
 }
 
@@ -216,6 +215,15 @@ int64_t srv_runs_expiry(const srv_request *req) {
     return wall_ns() + req->app->config->runs_ttl_s * 1000000000;
 }
 
+static int map_file(const srv_runs *s, entry *e, const char *id) {
+    const int failed = srv_runs_dir_map(&s->dir, id, &e->mapped);
+    if (!failed) {
+        e->image = srv_mapped_data(e->mapped);
+        e->image_size = srv_mapped_size(e->mapped);
+    }
+    return failed;
+}
+
 /* A run over the image of e; the problem is the caller's to word. */
 static attn_status open_image(const srv_config *config, entry *e, attn_error *err) {
     attn_run *run;
@@ -270,7 +278,8 @@ static void *take_image(srv_runs *s, size_t size) {
 
 static attn_status store_in_memory(srv_runs *s, entry *e, const attn_run_image *image,
                                    attn_error *err) {
-    char *to = e->image = take_image(s, image->size);
+    char *to = take_image(s, image->size);
+    e->image = to;
     e->image_size = image->size;
     if (!to)
         return attn_fail(err, ATTN_ENOMEM, "store", "no memory left for the stored run");
@@ -288,9 +297,8 @@ static int store_in_dir(srv_request *req, srv_runs *s, entry *e, const attn_run_
     sweep_dir(s, image->size);
     int failed = srv_runs_dir_write(&s->dir, e->run.id, image);
     if (!failed)
-        failed = srv_runs_dir_map(&s->dir, e->run.id, &e->image, &e->image_size);
+        failed = map_file(s, e, e->run.id);
     attn_pool_enter(pool);
-    e->mapped = !failed;
     return failed;
 }
 
@@ -372,17 +380,18 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     entry *e = calloc(1, sizeof *e);
     attn_error err = {0};
-    int failed = e ? srv_runs_dir_map(&s->dir, id, &e->image, &e->image_size) : ENOMEM;
+    int failed = e ? map_file(s, e, id) : ENOMEM;
     if (failed) {
         free(e);
-        if (failed != ENOENT)
+        if (failed == ENODATA)
+            srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is empty", id);
+        else if (failed != ENOENT)
             srv_problem(req, SRV_MEMORY_BUDGET, NULL, "the run %s cannot be read: %s", id,
                         strerror(failed));
         else
             missing(req, id, srv_runs_dir_had(&s->dir, id));
         return NULL;
     }
-    e->mapped = true;
     memcpy(e->run.id, id, SRV_RUN_ID);
     if (open_image(s->config, e, &err)) {
         entry_free(e);
@@ -463,16 +472,30 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
     return run;
 }
 
+bool srv_run_is_whole(srv_request *req, const srv_run *run) {
+    const entry *e = (const entry *)(const void *)run;
+    if (!run || !e->mapped || !srv_mapped_is_hurt(e->mapped))
+        return true;
+    srv_problem(req, SRV_NOT_FOUND, NULL,
+                "the file of run %s was cut short, or cannot be read to its end", run->id);
+    return false;
+}
+
+/* A damaged file is opened anew by who asks next. */
 void srv_run_release(srv_request *req, const srv_run *run) {
     srv_runs *s = req->app->runs;
     entry *e = (entry *)(void *)(uintptr_t)run;
     if (!run)
         return;
+    entry *gone = NULL;
     pthread_mutex_lock(&s->lock);
-    const bool last = --e->holds == 0 && !e->listed;
+    e->holds--;
+    if (e->listed && e->mapped && srv_mapped_is_hurt(e->mapped))
+        drop(s, e);
+    else if (!e->listed && !e->holds)
+        gone = e;
     pthread_mutex_unlock(&s->lock);
-    if (last)
-        entry_free(e);
+    entry_free(gone);
 }
 
 void srv_run_discard(srv_request *req, const srv_run *run) {

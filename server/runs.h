@@ -33,6 +33,9 @@ void srv_runs_free(srv_runs *runs); /* no run may be held; NULL is fine */
 const srv_run *srv_run_store(srv_request *req, const attn_run_image *image);
 /* The run of this id, held until released. NULL: the problem 404 or 410 is set. */
 const srv_run *srv_run_hold(srv_request *req, const char *id);
+/* false: what was read of it since may be zeros, as its file was cut short; a problem is set. To be
+ * asked before an answer goes out. NULL is fine. */
+bool srv_run_is_whole(srv_request *req, const srv_run *run);
 void srv_run_release(srv_request *req, const srv_run *run); /* NULL is fine */
 /* Delete; holders keep what they have. */
 void srv_run_discard(srv_request *req, const srv_run *run);

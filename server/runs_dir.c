@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -96,7 +95,7 @@ int srv_runs_dir_write(const srv_runs_dir *dir, const char *id, const attn_run_i
     return failed;
 }
 
-int srv_runs_dir_map(const srv_runs_dir *dir, const char *id, void **data, size_t *size) {
+int srv_runs_dir_map(const srv_runs_dir *dir, const char *id, srv_mapped **out) {
     char name[NAME];
     struct stat s;
     name_of(name, id, RUN);
@@ -106,19 +105,11 @@ int srv_runs_dir_map(const srv_runs_dir *dir, const char *id, void **data, size_
     if (fstat(fd, &s))
         failed = errno;
     else if (!S_ISREG(s.st_mode) || s.st_size <= 0)
-        failed = EINVAL;
-    if (!failed) {
-        void *map = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        failed = map == MAP_FAILED ? errno : 0;
-        *data = map;
-        *size = (size_t)s.st_size;
-    }
+        failed = ENODATA;
+    if (!failed)
+        failed = srv_mapped_open(fd, (size_t)s.st_size, out);
     close(fd);
     return failed;
-}
-
-void srv_runs_dir_unmap(void *data, size_t size) {
-    munmap(data, size);
 }
 
 static bool exists(const srv_runs_dir *dir, const char *id, const char *suffix) {

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mapped.h"
+
 typedef struct srv_runs_dir {
     int fd;
 } srv_runs_dir;
@@ -18,9 +20,8 @@ int srv_runs_dir_open(srv_runs_dir *dir, const char *path);
 void srv_runs_dir_close(srv_runs_dir *dir);
 
 int srv_runs_dir_write(const srv_runs_dir *dir, const char *id, const attn_run_image *image);
-/* The file mapped for reading; ENOENT: there is none. */
-int srv_runs_dir_map(const srv_runs_dir *dir, const char *id, void **data, size_t *size);
-void srv_runs_dir_unmap(void *data, size_t size);
+/* The file mapped for reading; ENOENT: there is none. ENODATA: it is empty, or no file. */
+int srv_runs_dir_map(const srv_runs_dir *dir, const char *id, srv_mapped **out);
 bool srv_runs_dir_has(const srv_runs_dir *dir, const char *id);
 bool srv_runs_dir_had(const srv_runs_dir *dir, const char *id); /* was there one once? */
 /* It was used now. */

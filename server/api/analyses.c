@@ -146,6 +146,8 @@ static srv_outcome analyse(srv_analyses_call *call) {
 srv_outcome srv_analyses(srv_request *req) {
     srv_analyses_call call = {.req = req};
     srv_outcome outcome = analyse(&call);
+    if (srv_run_is_whole(req, call.run))
+        srv_run_is_whole(req, call.other_run);
     srv_run_release(req, call.run);
     srv_run_release(req, call.other_run);
     return outcome;

@@ -82,7 +82,7 @@ const srv_run *srv_run_begin(const srv_scope *scope, void *query, const srv_run_
 }
 
 srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered) {
-    if (answered)
+    if (answered && srv_run_is_whole(req, run))
         srv_run_keep(req, run);
     srv_run_release(req, run);
     return SRV_DONE;

@@ -168,6 +168,7 @@ srv_outcome srv_runs_what_if(srv_request *req) {
         else
             answer(&c);
     }
+    srv_run_is_whole(req, c.run);
     srv_run_release(req, c.run);
     return SRV_DONE;
 }

@@ -420,7 +420,7 @@ def test_broken_files_are_no_runs(start, tmp_path):
         name = f"{n:032x}"
         (tmp_path / f"{name}.safetensors").write_bytes(content)
         reply = daemon.get("/v1/runs/" + name)
-        assert reply.status_code in (404, 503), reply.text
+        assert reply.status_code == 404, reply.text
     (tmp_path / ("f" * 32 + ".safetensors")).write_bytes(whole)
     assert daemon.get("/v1/runs/" + "f" * 32).status_code == 200
 

@@ -160,3 +160,20 @@ def test_a_replica_dies_while_it_stores(start, proxy, tmp_path):
     assert not list(runs.glob("*.part"))  # swept by the stores that followed
     for file in runs.glob("*.safetensors"):
         assert look(url, file.name[:32], "")
+
+
+@pytest.mark.parametrize("size", [0, 100, "half"])
+@pytest.mark.parametrize("what", ["/weights?rows=0:2&cols=0:2", "/tiles?level=0", "/top-k?k=3", "/metrics"])
+def test_a_file_is_cut_short_while_it_is_open(start, tmp_path, what, size):
+    """Costs its own requests; the daemon, and the other runs, go on."""
+    daemon = start("--runs_dir", str(tmp_path), "--log", "off", "--ops_listen", "")
+    name, other = (daemon.post("/v1/attention", BODY).json()["run"]["id"] for _ in range(2))
+    before = daemon.get(f"/v1/runs/{other}{what}")
+    assert before.status_code == 200, before.text
+    file = tmp_path / f"{name}.safetensors"
+    os.truncate(file, file.stat().st_size // 2 if size == "half" else size)
+    for _ in range(2):
+        reply = daemon.get(f"/v1/runs/{name}{what}")
+        assert reply.status_code == 404 and name in reply.json()["error"]
+        assert "immutable" not in reply.headers.get("Cache-Control", "")
+    assert daemon.get(f"/v1/runs/{other}{what}").content == before.content
