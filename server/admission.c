@@ -40,10 +40,6 @@ void srv_admission_free(srv_admission *a) {
     free(a);
 }
 
-size_t srv_admission_bodies(const srv_admission *a) {
-    return a->bodies;
-}
-
 size_t srv_admission_spare(const srv_admission *a) {
     return a->spare;
 }

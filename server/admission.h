@@ -46,9 +46,7 @@ void srv_admission_close(srv_admission *a, srv_incoming *body);
 /* Free its memory. Any thread. */
 void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block);
 
-/* Most bytes of all bodies together, and what is kept free of them and of the work on request
- * threads. */
-size_t srv_admission_bodies(const srv_admission *a);
+/* Bytes that are kept free of bodies and of the work on request threads. */
 size_t srv_admission_spare(const srv_admission *a);
 
 /* Stage B: `bytes` more for this request's arena, at once: 413 when one request may not have so

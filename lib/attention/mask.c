@@ -4,9 +4,6 @@
 
 #include "attention/mask_private.h"
 
-const attn_mask_shape *attn_mask_dims(const attn_mask *m) {
-    return &m->shape;
-}
 size_t attn_mask_batches(const attn_mask *m) {
     return m->B;
 }

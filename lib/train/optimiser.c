@@ -1,6 +1,5 @@
 /* Adam, clipping, and how the learning rate goes up and down. */
 #include <math.h>
-#include <string.h>
 
 #include "attn/training.h"
 #include "kernels/pointwise.h"
@@ -36,15 +35,6 @@ static const char *const schedules[] = {"constant", "inverse-root", "cosine"};
 
 const char *attn_schedule_name(attn_schedule s) {
     return schedules[s];
-}
-
-bool attn_schedule_parse(const char *name, attn_schedule *out) {
-    for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++)
-        if (!strcmp(name, schedules[i])) {
-            *out = (attn_schedule)i;
-            return true;
-        }
-    return false;
 }
 
 double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t warmup,

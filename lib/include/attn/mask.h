@@ -89,7 +89,6 @@ typedef struct attn_mask attn_mask;
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err);
 
-const attn_mask_shape *attn_mask_dims(const attn_mask *m);
 size_t attn_mask_batches(const attn_mask *m);           /* B */
 int64_t attn_mask_offset(const attn_mask *m, size_t b); /* row i sits at key i + offset */
 bool attn_mask_is_plain(const attn_mask *m);            /* nothing hidden, nothing added */

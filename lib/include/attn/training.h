@@ -40,7 +40,6 @@ typedef enum attn_schedule {
 } attn_schedule;
 
 const char *attn_schedule_name(attn_schedule s); /* "constant", "inverse-root", "cosine" */
-bool attn_schedule_parse(const char *name, attn_schedule *out);
 /* All rise linearly over the first `warmup` steps: rate t / warmup. */
 double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t warmup,
                           uint64_t steps);
