@@ -54,7 +54,6 @@ typedef struct attn_backward {
     char *queries, *outs;                /* [B, Hq, blocks]: rows packed as values */
     char *dquery;                        /* [chunks, B, Hq, blocks]: accumulators */
     char *dkey, *dvalue;                 /* [B, Hkv, S, E or A], [B, Hkv, S, Ev] elements of k */
-    const int32_t *buckets;              /* T5: [2 reach + 1] the entry of a distance */
     size_t entries;                      /* of one head's table; 0 without */
     attn_back_sums *sums;                /* [pieces] */
     attn_back_lane *lanes;

@@ -29,16 +29,6 @@ static size_t entries_of(const attn_attention *a) {
     }
 }
 
-static const int32_t *t5_buckets(const attn_attention *a, attn_arena *arena) {
-    const attn_position *p = &a->in.position;
-    const int64_t reach = a->rule.reach;
-    int32_t *buckets = attn_arena_zeroed(arena, 2 * (size_t)reach + 1, sizeof *buckets);
-    for (int64_t d = -reach; buckets && d <= reach; d++)
-        buckets[d + reach] = (int32_t)attn_t5_bucket(
-            d, p->table.dims[0], p->max_distance ? p->max_distance : 128, p->unidirectional);
-    return buckets;
-}
-
 static bool sums_init(const attn_backward *g, attn_back_sums *s, attn_arena *arena) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t relative = g->a->rule.relative;
@@ -58,8 +48,6 @@ static bool sums_init(const attn_backward *g, attn_back_sums *s, attn_arena *are
 bool attn_back_tables_new(attn_backward *g, size_t pieces, attn_arena *arena) {
     g->entries = entries_of(g->a);
     g->sums = attn_arena_zeroed(arena, pieces, sizeof *g->sums);
-    if (g->a->in.position.kind == ATTN_POSITION_T5 && !(g->buckets = t5_buckets(g->a, arena)))
-        return false;
     for (size_t p = 0; g->sums && p < pieces; p++)
         if (!sums_init(g, &g->sums[p], arena))
             return false;
@@ -75,14 +63,18 @@ void attn_back_collect_biases(const attn_backward *g, const attn_block *block, s
         const char *dz = (const char *)l->grad + r * g->k->keys * g->k->elem;
         const int64_t first =
             (int64_t)j0 - (int64_t)(block->i + r) - attn_mask_offset(a->mask, block->b);
+        int64_t last = first - 1;
+        size_t at = 0;
         for (size_t j = 0; j < n; j++) {
             const int64_t distance = first + (int64_t)j;
-            const int64_t at = clip(distance, a->rule.reach) + a->rule.reach;
             const double z = attn_back_cell(g->k, dz, j);
-            if (a->rule.slopes)
+            if (a->rule.slopes) {
                 entries[0] -= z * (double)(distance < 0 ? -distance : distance);
-            else
-                entries[g->buckets ? g->buckets[at] : at] += z;
+                continue;
+            }
+            if (distance > last)
+                at = attn_position_entry(&a->rule, distance, &last);
+            entries[at] += z;
         }
     }
 }
@@ -165,7 +157,7 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
                                  attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
     const attn_position *p = &g->a->in.position;
-    const bool slopes = p->kind == ATTN_POSITION_ALIBI;
+    const bool slopes = p->kind == ATTN_POSITION_ALIBI, columns = p->kind == ATTN_POSITION_T5;
     attn_tensor *to = slopes ? &out->slopes : &out->table;
     attn_status status =
         attn_dense_zeros(slopes ? &p->slopes : &p->table, g->a->dims.result, arena, to, err);
@@ -176,7 +168,7 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
             for (size_t piece = 0; piece < pieces; piece++)
                 if (piece / g->chunks % d->Hkv == h / group)
                     sum += g->sums[piece].entries[h % group * g->entries + e];
-            attn_back_store(to, g->buckets ? e * d->Hq + h : h * g->entries + e, &sum, 1);
+            attn_back_store(to, columns ? e * d->Hq + h : h * g->entries + e, &sum, 1);
         }
     return status;
 }

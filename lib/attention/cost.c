@@ -41,6 +41,7 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
            add_product(bytes, areas, table, 1) && add_product(bytes, areas, careful, 1) &&
            add_product(bytes, slots, k->keys * widest, k->elem) &&
            add_product(bytes, slots, runs, kept) && add_product(bytes, slots, head, 1) &&
+           add_product(bytes, d->positions, sizeof(double), 1) &&
            add_product(bytes, slots, 4096, 1);
 }
 

@@ -86,23 +86,23 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
     return ATTN_OK;
 }
 
-/* A table [Hq, 2 reach + 1] whose values `value` gives. */
-static attn_status new_table(attn_attention *a, attn_arena *arena, int64_t reach,
-                             double (*value)(const attn_attention *, size_t, int64_t),
-                             attn_error *err) {
-    const size_t width = 2 * (size_t)reach + 1;
+/* A table [Hq, entries] as doubles; entry e of head h is element (h, e) of the position's table, or
+ * (e, h) when that has heads as columns. */
+static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entries,
+                             bool head_columns, attn_error *err) {
+    const attn_tensor *t = &a->in.position.table;
     size_t count;
     double *table = NULL;
-    if (attn_size_mul(a->dims.Hq, width, &count))
+    if (attn_size_mul(a->dims.Hq, entries, &count))
         table = attn_arena_zeroed(arena, count, sizeof *table);
     if (!table)
         return no_memory(err);
     for (size_t h = 0; h < a->dims.Hq; h++)
-        for (size_t d = 0; d < width; d++)
-            table[h * width + d] = value(a, h, (int64_t)d - reach);
+        for (size_t e = 0; e < entries; e++)
+            table[h * entries + e] = head_columns ? element(t, e, h) : element(t, h, e);
     a->rule.biases = true;
     a->rule.table = table;
-    a->rule.reach = reach;
+    a->rule.entries = entries;
     return ATTN_OK;
 }
 
@@ -110,15 +110,32 @@ static int64_t t5_distance(const attn_position *p) {
     return p->max_distance ? p->max_distance : 128;
 }
 
-static double t5_value(const attn_attention *a, size_t h, int64_t distance) {
+/* Where each bucket of distances up to 0 begins: they grow with the magnitude, up to the last at
+ * max_distance. Buckets that no distance falls into begin with the next. */
+static bool new_starts(attn_attention *a, size_t side, attn_arena *arena) {
     const attn_position *p = &a->in.position;
-    return element(&p->table,
-                   attn_t5_bucket(distance, p->table.dims[0], t5_distance(p), p->unidirectional),
-                   h);
-}
-
-static double relative_value(const attn_attention *a, size_t h, int64_t distance) {
-    return element(&a->in.position.table, h, (size_t)(distance + a->rule.reach));
+    const size_t buckets = p->table.dims[0];
+    const int64_t most = t5_distance(p);
+    int64_t *nearest = attn_arena_zeroed(arena, side, sizeof *nearest);
+    for (size_t s = 1; nearest && s < side; s++) {
+        int64_t below = nearest[s - 1] - 1, at = nearest[s - 1], step = 1;
+        while (attn_t5_bucket(-at, buckets, most, p->unidirectional) < s) {
+            below = at;
+            at = most - at < step ? most : at + step;
+            step *= 2;
+        }
+        while (at - below > 1) {
+            const int64_t middle = below + (at - below) / 2;
+            if (attn_t5_bucket(-middle, buckets, most, p->unidirectional) < s)
+                below = middle;
+            else
+                at = middle;
+        }
+        nearest[s] = at;
+    }
+    a->rule.nearest = nearest;
+    a->rule.side = side;
+    return nearest != NULL;
 }
 
 static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err) {
@@ -133,7 +150,7 @@ static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err)
                          "T5 positions need at least 2 buckets a side (found %zu in all) and a "
                          "max_distance beyond half of them, at most 1,048,576 (found %lld)",
                          buckets, (long long)t5_distance(p));
-    return new_table(a, arena, t5_distance(p), t5_value, err);
+    return new_starts(a, side, arena) ? new_table(a, arena, buckets, true, err) : no_memory(err);
 }
 
 static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error *err) {
@@ -144,7 +161,7 @@ static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error
     if (status != ATTN_OK)
         return status;
     a->rule.reach = (int64_t)(t->dims[1] / 2);
-    return new_table(a, arena, a->rule.reach, relative_value, err);
+    return new_table(a, arena, t->dims[1], false, err);
 }
 
 /* A dense copy of a matrix; NULL when out of memory. */
@@ -228,23 +245,78 @@ attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *
     return attn_fail(err, ATTN_EARG, "position/kind", "unknown kind of position");
 }
 
+size_t attn_position_doubles(const attn_position *p, size_t H) {
+    const attn_tensor *tables[] = {&p->table, &p->key_table, &p->value_table};
+    size_t all = H, n; /* slopes */
+    if (!attn_size_add(all, p->table.rank ? p->table.dims[0] : 0, &all))
+        return SIZE_MAX;
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        if (!attn_tensor_count(tables[t], &n) || !attn_size_add(all, n, &all))
+            return SIZE_MAX;
+    return all;
+}
+
+/* T5: the last bucket of this side that begins at or before the distance. */
+static size_t t5_entry(const attn_position_rule *rule, int64_t distance, int64_t *last) {
+    const bool ahead = distance > 0, both = rule->side < rule->entries;
+    const int64_t n = !ahead ? -distance : both ? distance : 0;
+    size_t low = 0, high = rule->side;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (rule->nearest[middle] <= n)
+            low = middle;
+        else
+            high = middle;
+    }
+    if (!ahead)
+        *last = -rule->nearest[low];
+    else
+        *last = both && high < rule->side ? rule->nearest[high] - 1 : INT64_MAX;
+    return low + (ahead && both ? rule->side : 0);
+}
+
+size_t attn_position_entry(const attn_position_rule *rule, int64_t distance, int64_t *last) {
+    if (rule->nearest)
+        return t5_entry(rule, distance, last);
+    *last = distance < -rule->reach ? -rule->reach : distance < rule->reach ? distance : INT64_MAX;
+    return distance < -rule->reach  ? 0
+           : distance > rule->reach ? rule->entries - 1
+                                    : (size_t)(distance + rule->reach);
+}
+
+void attn_position_biases(const attn_position_rule *rule, size_t h, int64_t first, size_t n,
+                          double *to) {
+    int64_t last = first - 1;
+    double bias = 0;
+    for (size_t j = 0; j < n; j++) {
+        const int64_t distance = first + (int64_t)j;
+        if (rule->slopes)
+            bias = -rule->slopes[h] * (double)(distance < 0 ? -distance : distance);
+        else if (distance > last)
+            bias = rule->table[h * rule->entries + attn_position_entry(rule, distance, &last)];
+        to[j] = bias;
+    }
+}
+
 double attn_position_bias_at(const attn_position_rule *rule, size_t h, int64_t distance) {
-    if (rule->slopes)
-        return -rule->slopes[h] * (double)(distance < 0 ? -distance : distance);
-    int64_t d = distance < -rule->reach  ? -rule->reach
-                : distance > rule->reach ? rule->reach
-                                         : distance;
-    return rule->table[h * (2 * (size_t)rule->reach + 1) + (size_t)(d + rule->reach)];
+    double bias;
+    attn_position_biases(rule, h, distance, 1, &bias);
+    return bias;
 }
 
 void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, size_t j0, size_t n,
                         size_t elem, const void *from, void *to) {
+    enum { AT_ONCE = 64 };
     const int64_t first = (int64_t)j0 - (int64_t)i - attn_mask_offset(a->mask, b);
+    double biases[AT_ONCE];
     for (size_t j = 0; j < n; j++) {
-        const double bias = attn_position_bias_at(&a->rule, h, first + (int64_t)j);
+        const size_t k = j % AT_ONCE;
+        if (k == 0)
+            attn_position_biases(&a->rule, h, first + (int64_t)j, n - j < AT_ONCE ? n - j : AT_ONCE,
+                                 biases);
         if (elem == sizeof(float))
-            ((float *)to)[j] = (from ? ((const float *)from)[j] : 0) + (float)bias;
+            ((float *)to)[j] = (from ? ((const float *)from)[j] : 0) + (float)biases[k];
         else
-            ((double *)to)[j] = (from ? ((const double *)from)[j] : 0) + bias;
+            ((double *)to)[j] = (from ? ((const double *)from)[j] : 0) + biases[k];
     }
 }

@@ -4,11 +4,14 @@
 
 #include <attn/attention.h>
 
-/* Compiled positions. Distances are clipped to [-reach, reach]. */
+/* Compiled positions. Distances are clipped to [-reach, reach], but T5's. */
 typedef struct attn_position_rule {
-    bool biases;          /* a bias by head and distance is added to every score */
-    const double *slopes; /* ALIBI: [Hq], and no table */
-    const double *table;  /* T5, RELATIVE: [Hq, 2 reach + 1] */
+    bool biases;            /* a bias by head and distance is added to every score */
+    const double *slopes;   /* ALIBI: [Hq], and no table */
+    const double *table;    /* T5, RELATIVE: [Hq, entries] */
+    size_t entries;         /* T5: buckets, RELATIVE: 2 reach + 1 */
+    const int64_t *nearest; /* T5: [side] the smallest magnitude of a distance in each bucket */
+    size_t side;            /* T5: buckets of distances up to 0 */
     int64_t reach;
     size_t relative;      /* SHAW: 2 reach + 1, else 0 */
     const double *keys;   /* SHAW: [relative, E] */
@@ -19,8 +22,16 @@ typedef struct attn_position_rule {
 /* Check and compile a->in.position into a->rule. */
 attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *err);
 
+/* Doubles that its tables take, from shapes alone; SIZE_MAX beyond what can be counted. */
+size_t attn_position_doubles(const attn_position *position, size_t H);
+
+/* The entry of a distance in a head's table; distances from there to *last have the same. */
+size_t attn_position_entry(const attn_position_rule *rule, int64_t distance, int64_t *last);
 /* The bias of one distance j - p for head h. */
 double attn_position_bias_at(const attn_position_rule *rule, size_t h, int64_t distance);
+/* to[d] = the bias of distance first + d for head h. */
+void attn_position_biases(const attn_position_rule *rule, size_t h, int64_t first, size_t n,
+                          double *to);
 
 /* In the following, elements are of `elem` bytes: 4 float, 8 double. */
 

@@ -32,20 +32,17 @@ void attn_learned(double *table, size_t length, size_t width, double std, uint64
 }
 
 attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
-                                size_t keys, int64_t offset, double *table, attn_error *err) {
+                                size_t keys, int64_t offset, attn_arena *arena, double *table,
+                                attn_error *err) {
     if (position->kind != ATTN_POSITION_ALIBI && position->kind != ATTN_POSITION_T5 &&
         position->kind != ATTN_POSITION_RELATIVE)
         return attn_fail(err, ATTN_EARG, "kind", "alibi, t5 and relative positions are biases");
-    attn_arena *arena = attn_arena_new(SIZE_MAX);
     attn_attention a = {.in = {.position = *position}, .dims = {.Hq = H}};
-    attn_status status = arena ? attn_position_new(&a, arena, err)
-                               : attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
+    attn_status status = attn_position_new(&a, arena, err);
     for (size_t h = 0; status == ATTN_OK && h < H; h++)
         for (size_t i = 0; i < queries; i++)
-            for (size_t j = 0; j < keys; j++)
-                table[(h * queries + i) * keys + j] =
-                    attn_position_bias_at(&a.rule, h, (int64_t)j - (int64_t)i - offset);
-    attn_arena_free(arena);
+            attn_position_biases(&a.rule, h, -(int64_t)i - offset, keys,
+                                 table + (h * queries + i) * keys);
     return status;
 }
 

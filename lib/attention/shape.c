@@ -245,6 +245,8 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
                     in->position.kind == ATTN_POSITION_ROTARY;
     if (in->position.kind == ATTN_POSITION_SHAW && in->position.key_table.rank)
         d->relative = in->position.key_table.dims[0];
+    if (in->position.kind != ATTN_POSITION_NONE)
+        d->positions = attn_position_doubles(&in->position, d->Hq);
     return ATTN_OK;
 }
 

@@ -37,8 +37,8 @@ static void fill_shaw(const srv_positions_call *call, double *table) {
 /* ALiBi's bias of distance 0 is minus zero, which reads badly. */
 static attn_status fill_bias(const srv_positions_call *call, size_t queries, size_t keys,
                              int64_t offset, double *table, attn_error *err) {
-    attn_status status =
-        attn_position_table(&call->position, call->heads, queries, keys, offset, table, err);
+    attn_status status = attn_position_table(&call->position, call->heads, queries, keys, offset,
+                                             call->req->arena, table, err);
     for (size_t i = 0; i < call->heads * queries * keys && !status; i++)
         table[i] += 0.0;
     return status;

@@ -132,7 +132,9 @@ static void test_errors(void **state) {
 static void test_tables(void **state) {
     double table[3 * 6], learned[4], bias[2 * 2 * 3], c[4], s[4];
     attn_error err = {ATTN_OK, "", ""};
+    attn_arena *arena = attn_arena_new(LIMIT);
     (void)state;
+    assert_non_null(arena);
     assert_int_equal(attn_sinusoidal(table, 3, 5, ATTN_ENCODING_HALVES, &err), ATTN_EARG);
     assert_int_equal(attn_sinusoidal(table, 3, 6, ATTN_ENCODING_INTERLEAVED, &err), ATTN_OK);
     assert_true(table[0] == 0 && table[1] == 1 && fabs(table[6] - sin(1.0)) < 1e-15);
@@ -142,14 +144,15 @@ static void test_tables(void **state) {
     attn_learned(learned, 2, 2, 0.02, 5);
     assert_true(learned[3] == 0.02 * attn_rng_normal(5, 3));
     attn_position p = {.kind = ATTN_POSITION_ALIBI};
-    assert_int_equal(attn_position_table(&p, 2, 2, 3, 1, bias, &err), ATTN_OK);
+    assert_int_equal(attn_position_table(&p, 2, 2, 3, 1, arena, bias, &err), ATTN_OK);
     assert_true(bias[0] == -1.0 / 16 && bias[1] == 0 && bias[11] == 0);
     p.kind = ATTN_POSITION_SHAW;
-    assert_int_equal(attn_position_table(&p, 2, 2, 3, 1, bias, &err), ATTN_EARG);
+    assert_int_equal(attn_position_table(&p, 2, 2, 3, 1, arena, bias, &err), ATTN_EARG);
     p = (attn_position){.kind = ATTN_POSITION_ROTARY, .dims = 4};
     attn_rotary_table(&p, 2, c, s);
     assert_true(c[0] == 1 && s[1] == 0 && fabs(c[2] - cos(1.0)) < 1e-15 &&
                 fabs(s[3] - sin(0.01)) < 1e-15);
+    attn_arena_free(arena);
 }
 
 int main(void) {

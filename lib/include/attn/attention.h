@@ -79,6 +79,7 @@ typedef struct attn_attention_dims {
         Ev;             /* E, Ek: widths of a query and a key, equal for dot forms */
     size_t score_width; /* width of the product that makes a score: E, or A */
     size_t relative;    /* rows of Shaw's tables, 0 without */
+    size_t positions;   /* numbers that the tables of positions hold, 0 without */
     bool transforms;    /* queries or keys are transformed before the product */
     attn_dtype result;  /* ATTN_F32, or ATTN_F64 with a float64 input */
     attn_precision precision;

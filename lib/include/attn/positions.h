@@ -8,6 +8,7 @@
 #define ATTN_POSITIONS_H
 
 #include "forms.h"
+#include "memory.h"
 #include "status.h"
 
 #ifdef __cplusplus
@@ -29,9 +30,11 @@ void attn_sinusoidal_row(double *row, double position, size_t width, attn_encodi
 /* table [length, width]: element n (row-major) = std * attn_rng_normal(seed, n). */
 void attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed);
 /* table [H, queries, keys]: the bias that ALiBi, T5 or relative positions add, row 0 at key
- * `offset`. ATTN_EARG for kinds that are no bias; errors as the operation's. */
+ * `offset`. ATTN_EARG for kinds that are no bias; errors as the operation's. The arena takes the
+ * bias of each head and bucket or distance. */
 attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
-                                size_t keys, int64_t offset, double *table, attn_error *err);
+                                size_t keys, int64_t offset, attn_arena *arena, double *table,
+                                attn_error *err);
 /* cosines and sines [length, dims / 2] of rotary positions 0 … length - 1; position->dims must be
  * set. */
 void attn_rotary_table(const attn_position *position, size_t length, double *cosines,
