@@ -73,13 +73,16 @@ static bool read_statistics(attn_backward *g, attn_arena *arena) {
 
 /* Something that is not finite and that a query sees has no gradient. */
 static attn_status check_finite(const attn_backward *g, const attn_packed *packed,
-                                attn_error *err) {
+                                const attn_control *control, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
     const attn_stats *s = &g->results->stats;
     if (!g->a->in.allow_nonfinite)
         return ATTN_OK;
     for (size_t r = 0; r < d->B * d->Hq * d->L; r++) {
         const size_t head = r / d->L;
+        attn_status status = attn_control_check(control, err);
+        if (status != ATTN_OK)
+            return status;
         if (isnan(s->max[r]) || s->max[r] == INFINITY ||
             (packed->any_bad && attn_sees_bad(g->a, packed, head / d->Hq, head % d->Hq, r % d->L)))
             return attn_fail(err, ATTN_ENONFINITE, "grad_output",
@@ -366,6 +369,6 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
         return no_memory(err);
     if (a->in.layout == ATTN_BLD)
         g.out.head = (ptrdiff_t)a->dims.Ev * g.out.col;
-    status = check_finite(&g, a->packed, err);
+    status = check_finite(&g, a->packed, control, err);
     return status == ATTN_OK ? run(&g, pool, control, arena, out, err) : status;
 }

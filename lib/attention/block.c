@@ -388,6 +388,8 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     if (streams[0].to && streams[0].to < hi)
         hi = streams[0].to;
     for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
+        if (streams[0].control && attn_control_check(streams[0].control, NULL) != ATTN_OK)
+            return;
         /* The part of the tile between lo and hi, from the beginning of a panel. */
         const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;
         const size_t n = (hi - tile < k->keys ? hi : tile + k->keys) - j;

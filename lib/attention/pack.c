@@ -109,30 +109,39 @@ bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t 
 
 /* --- NaN and infinity --- */
 
-static bool visible(const attn_attention *a, size_t b, size_t h, size_t i, size_t j) {
-    uint8_t keep;
-    if (attn_mask_fills(a->mask))
-        return true;
-    attn_mask_keep(a->mask, b, h, i, j, 1, &keep);
-    return keep;
+/* The first key before `end` that query row i of head (b, h) sees and that bad[] marks, or `end`.
+ */
+static size_t first_seen(const attn_attention *a, const uint8_t *bad, size_t b, size_t h, size_t i,
+                         size_t end) {
+    enum { AT_ONCE = 256 };
+    static const uint8_t none[AT_ONCE];
+    const bool all = attn_mask_fills(a->mask);
+    uint8_t keep[AT_ONCE];
+    size_t lo = 0, hi = end;
+    if (!all)
+        attn_mask_interval(a->mask, b, i, &lo, &hi);
+    if (hi > end)
+        hi = end;
+    for (size_t j = lo; j < hi; j += AT_ONCE) {
+        const size_t n = hi - j < AT_ONCE ? hi - j : AT_ONCE;
+        if (memcmp(bad + j, none, n) == 0)
+            continue;
+        if (!all)
+            attn_mask_keep(a->mask, b, h, i, j, n, keep);
+        for (size_t k = 0; k < n; k++)
+            if (bad[j + k] && (all || keep[k]))
+                return j + k;
+    }
+    return end;
+}
+
+static const uint8_t *bad_of(const attn_attention *a, const attn_packed *p, size_t b, size_t hkv) {
+    return p->bad + ((a->sets == 1 ? 0 : b) * a->dims.Hkv + hkv) * a->dims.S;
 }
 
 bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i) {
-    const size_t S = a->dims.S, set = a->sets == 1 ? 0 : b;
-    const uint8_t *bad = p->bad + (set * a->dims.Hkv + attn_kv_head(a, h)) * S;
-    for (size_t j = 0; j < S; j++)
-        if (bad[j] && visible(a, b, h, i, j))
-            return true;
-    return false;
-}
-
-static bool seen_by_any(const attn_attention *a, size_t b, size_t hkv, size_t j) {
-    const size_t group = attn_group(&a->dims);
-    for (size_t h = hkv * group; h < (hkv + 1) * group; h++)
-        for (size_t i = 0; i < a->dims.L; i++)
-            if (visible(a, b, h, i, j))
-                return true;
-    return false;
+    const size_t S = a->dims.S;
+    return first_seen(a, bad_of(a, p, b, attn_kv_head(a, h)), b, h, i, S) < S;
 }
 
 static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
@@ -159,17 +168,30 @@ static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, siz
                      "the score form's map of this key overflows float32");
 }
 
-/* The first visible key or value that is not finite, as an error. */
-static attn_status refuse_bad(const attn_attention *a, const attn_packed *p, attn_error *err) {
-    for (size_t b = 0; b < a->dims.B; b++)
-        for (size_t hkv = 0; hkv < a->dims.Hkv; hkv++) {
-            const size_t set = a->sets == 1 ? 0 : b;
-            const uint8_t *bad = p->bad + (set * a->dims.Hkv + hkv) * a->dims.S;
-            for (size_t j = 0; j < a->dims.S; j++)
-                if (bad[j] && seen_by_any(a, b, hkv, j))
-                    return report_bad(a, b, hkv, j, bad[j] & 1, err);
+/* The first key or value of a head that is not finite and that a query sees, as an error. */
+static attn_status refuse_bad_head(const attn_attention *a, const uint8_t *bad, size_t b,
+                                   size_t hkv, const attn_control *control, attn_error *err) {
+    const size_t S = a->dims.S, group = attn_group(&a->dims);
+    const size_t heads = attn_mask_same_heads(a->mask) && group ? 1 : group;
+    size_t first = S;
+    for (size_t h = hkv * group; h < hkv * group + heads; h++)
+        for (size_t i = 0; i < a->dims.L; i++) {
+            attn_status status = attn_control_check(control, err);
+            if (status != ATTN_OK)
+                return status;
+            first = first_seen(a, bad, b, h, i, first);
         }
-    return ATTN_OK;
+    return first < S ? report_bad(a, b, hkv, first, bad[first] & 1, err) : ATTN_OK;
+}
+
+static attn_status refuse_bad(const attn_attention *a, const attn_packed *p,
+                              const attn_control *control, attn_error *err) {
+    attn_status status = ATTN_OK;
+    for (size_t head = 0; head < a->dims.B * a->dims.Hkv && status == ATTN_OK; head++) {
+        const size_t b = head / a->dims.Hkv, hkv = head % a->dims.Hkv;
+        status = refuse_bad_head(a, bad_of(a, p, b, hkv), b, hkv, control, err);
+    }
+    return status;
 }
 
 /* --- all of it --- */
@@ -223,7 +245,7 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
     attn_status status =
         attn_pool_run(pool, a->sets * a->dims.Hkv * pk.chunks, pack_piece, &pk, control, err);
     if (status == ATTN_OK && pk.p->any_bad && !a->in.allow_nonfinite)
-        status = refuse_bad(a, pk.p, err);
+        status = refuse_bad(a, pk.p, control, err);
     if (status == ATTN_OK)
         *out = pk.p;
     return status;

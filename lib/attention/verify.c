@@ -7,19 +7,24 @@
 #include "attention/block.h"
 
 /* Output of one row in acc, its logsumexp in *lse. */
-static void recompute(const attn_attention *a, const attn_block *row, attn_block_work *w,
-                      double *lse) {
+static attn_status recompute(const attn_attention *a, const attn_block *row,
+                             const attn_control *control, attn_block_work *w, double *lse,
+                             attn_error *err) {
     const attn_kernels *k = w->kernels;
     size_t ld;
     const void *q = attn_query_rows(a, row->b, row->h, row->i, 1, k->elem, w->query, &ld);
     w->value_reach = 1e-38; /* about the smallest normal number */
-    const attn_stream stream = {.block = *row, .q = q, .ldq = ld, .w = w};
+    const attn_stream stream = {.block = *row, .q = q, .ldq = ld, .control = control, .w = w};
     attn_block_stream(a, &stream, 1, NULL);
+    attn_status status = attn_control_check(control, err);
+    if (status != ATTN_OK)
+        return status;
     double max, sum;
     k->statistics(w->max, w->sum, 1, &max, &sum);
     *lse = max == -INFINITY ? -INFINITY : k->logsumexp(max, sum);
     for (size_t e = 0; e < a->dims.Ev; e++)
         ((double *)w->acc)[e] = max == -INFINITY ? 0 : ((double *)w->acc)[e] / sum;
+    return ATTN_OK;
 }
 
 /* Element i of a result tensor. */
@@ -40,8 +45,8 @@ static double output_difference(const attn_attention *a, const attn_results *res
 }
 
 attn_status attn_attention_verify(const attn_attention *a, const attn_results *results, size_t n,
-                                  uint64_t seed, attn_arena *arena, attn_verification *out,
-                                  attn_error *err) {
+                                  uint64_t seed, const attn_control *control, attn_arena *arena,
+                                  attn_verification *out, attn_error *err) {
     const attn_attention_dims *d = &a->dims;
     const size_t rows = d->B * d->Hq * d->L;
     attn_verification v = {.rows = rows ? n : 0};
@@ -54,7 +59,9 @@ attn_status attn_attention_verify(const attn_attention *a, const attn_results *r
         const size_t at = (size_t)(attn_rng_bits(seed, r) % rows), head = at / d->L;
         attn_block row = {head / d->Hq, head % d->Hq, at % d->L, 1};
         double lse, got = -INFINITY;
-        recompute(a, &row, &w, &lse);
+        attn_status status = recompute(a, &row, control, &w, &lse, err);
+        if (status != ATTN_OK)
+            return status;
         if (results->stats.sum[at] != 0)
             got = results->stats.kind[at] == ATTN_ROW_CAREFUL
                       ? w.kernels->logsumexp(results->stats.max[at], results->stats.sum[at])

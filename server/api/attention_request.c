@@ -67,9 +67,9 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
                                             (attn_stage)call->body.score_stage, pool, &req->control,
                                             req->arena, &call->results, err);
     if (!status && call->body.verify)
-        status =
-            attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
-                                  (uint64_t)call->body.seed, req->arena, &call->verification, err);
+        status = attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
+                                       (uint64_t)call->body.seed, &req->control, req->arena,
+                                       &call->verification, err);
     if (!status && call->body.verify) {
         srv_meters_observe(req->app->meters, SRV_VERIFY_OUTPUT, call->verification.output_error);
         srv_meters_observe(req->app->meters, SRV_VERIFY_LOGSUMEXP,

@@ -86,8 +86,8 @@ static double run_once(const probe *p, attn_pool *pool) {
             !attn_attention_run(op, p->want, ATTN_STAGE_BIASED, pool, NULL, arena, &results,
                                 NULL) &&
             (!p->drawn || draw(op, &results, pool, arena)) &&
-            (!p->verified ||
-             !attn_attention_verify(op, &results, p->verified, 1, arena, &verification, NULL)))
+            (!p->verified || !attn_attention_verify(op, &results, p->verified, 1, NULL, arena,
+                                                    &verification, NULL)))
             seconds = (double)(attn_now_ns() - start) * 1e-9;
     }
     attn_arena_free(arena);

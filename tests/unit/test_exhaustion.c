@@ -119,7 +119,7 @@ static attn_status run_cells(attn_arena *arena, attn_pool *pool, double *sum, at
     if (!scratch)
         return ATTN_ENOMEM;
     status = attn_attention_cells(a, &out.stats, &part, ATTN_STAGE_PROBS, cells, 5, scratch, err);
-    status = status ? status : attn_attention_verify(a, &out, 3, 7, arena, &found, err);
+    status = status ? status : attn_attention_verify(a, &out, 3, 7, NULL, arena, &found, err);
     if (!status)
         *sum = sum_of(cells, 20) + found.output_error;
     return status;

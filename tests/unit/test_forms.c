@@ -365,41 +365,6 @@ static void test_known_positions(void **state) {
     assert_int_equal(attn_t5_bucket(-15, 32, 128, true), 15);
 }
 
-/* Every distance finds its own bucket, and no bucket of the other ones takes memory: nothing grows
- * with max_distance. */
-static void test_t5_buckets(void **state) {
-    static const int64_t most[] = {17, 18, 128, 1000, 1 << 20};
-    static const size_t buckets[] = {4, 6, 32};
-    enum { FURTHEST = 1200 };
-    (void)state;
-    for (size_t n = 0; n < sizeof most / sizeof *most; n++)
-        for (size_t c = 0; c < 2 * sizeof buckets / sizeof *buckets; c++) {
-            attn_arena *tables = attn_arena_new(1 << 16), *all = attn_arena_new(LIMIT);
-            trial t = {.arena = all};
-            attn_error err;
-            attn_position p = {.kind = ATTN_POSITION_T5,
-                               .max_distance = most[n],
-                               .unidirectional = c % 2,
-                               .table = NORMAL(&t, buckets[c / 2], 2)};
-            double *biases = attn_arena_zeroed(all, (4 * FURTHEST + 2), sizeof *biases);
-            assert_true(tables && biases);
-            for (int64_t from = -most[n]; from <= most[n]; from += most[n]) {
-                const int64_t first = from - FURTHEST;
-                assert_int_equal(
-                    attn_position_table(&p, 2, 1, 2 * FURTHEST + 1, -first, tables, biases, &err),
-                    ATTN_OK);
-                for (size_t d = 0; d < 4 * FURTHEST + 2; d++) {
-                    const size_t h = d / (2 * FURTHEST + 1), j = d % (2 * FURTHEST + 1);
-                    const size_t bucket = attn_t5_bucket(first + (int64_t)j, buckets[c / 2],
-                                                         most[n], p.unidirectional);
-                    assert_true(biases[d] == at(&p.table, bucket, h));
-                }
-            }
-            attn_arena_free(tables);
-            attn_arena_free(all);
-        }
-}
-
 static void test_position_errors(void **state) {
     trial t = begin(4, 5, 5);
     (void)state;
@@ -521,22 +486,22 @@ static void test_verify(void **state) {
     attn_verification v;
     attn_error err;
     run(&t);
-    assert_int_equal(attn_attention_verify(t.a, &t.out, 20, 1, t.arena, &v, &err), ATTN_OK);
+    assert_int_equal(attn_attention_verify(t.a, &t.out, 20, 1, NULL, t.arena, &v, &err), ATTN_OK);
     assert_true(v.rows == 20 && v.output_error < 1e-6 && v.logsumexp_error < 1e-5);
     for (size_t c = 0; c < t.B * t.Hq * t.L * t.Ev; c++)
         ((float *)t.out.output.data)[c] += 0.5f;
-    assert_int_equal(attn_attention_verify(t.a, &t.out, 20, 1, t.arena, &v, &err), ATTN_OK);
+    assert_int_equal(attn_attention_verify(t.a, &t.out, 20, 1, NULL, t.arena, &v, &err), ATTN_OK);
     assert_true(v.output_error > 0.05);
     attn_arena_free(t.arena);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scores),       cmocka_unit_test(test_score_errors),
-        cmocka_unit_test(test_positions),    cmocka_unit_test(test_known_positions),
-        cmocka_unit_test(test_t5_buckets),   cmocka_unit_test(test_position_errors),
-        cmocka_unit_test(test_rotary_cache), cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_patterns),     cmocka_unit_test(test_verify),
+        cmocka_unit_test(test_scores),          cmocka_unit_test(test_score_errors),
+        cmocka_unit_test(test_positions),       cmocka_unit_test(test_known_positions),
+        cmocka_unit_test(test_position_errors), cmocka_unit_test(test_rotary_cache),
+        cmocka_unit_test(test_dropout),         cmocka_unit_test(test_patterns),
+        cmocka_unit_test(test_verify),
     };
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }

@@ -155,12 +155,45 @@ static void test_tables(void **state) {
     attn_arena_free(arena);
 }
 
+/* Every distance finds its own bucket, and no bucket of the other ones takes memory: nothing grows
+ * with max_distance. */
+static void test_t5_buckets(void **state) {
+    static const int64_t most[] = {17, 18, 128, 1000, 1 << 20};
+    static const size_t buckets[] = {4, 6, 32};
+    enum { FURTHEST = 1200 };
+    (void)state;
+    for (size_t n = 0; n < sizeof most / sizeof *most; n++)
+        for (size_t c = 0; c < 2 * sizeof buckets / sizeof *buckets; c++) {
+            attn_arena *tables = attn_arena_new(1 << 16), *all = attn_arena_new(LIMIT);
+            attn_error err;
+            attn_position p = {.kind = ATTN_POSITION_T5,
+                               .max_distance = most[n],
+                               .unidirectional = c % 2,
+                               .table = NORMAL(all, n + 1, buckets[c / 2], 2)};
+            double *biases = attn_arena_zeroed(all, (4 * FURTHEST + 2), sizeof *biases);
+            assert_true(tables && biases);
+            for (int64_t from = -most[n]; from <= most[n]; from += most[n]) {
+                const int64_t first = from - FURTHEST;
+                assert_int_equal(
+                    attn_position_table(&p, 2, 1, 2 * FURTHEST + 1, -first, tables, biases, &err),
+                    ATTN_OK);
+                for (size_t d = 0; d < 4 * FURTHEST + 2; d++) {
+                    const size_t h = d / (2 * FURTHEST + 1), j = d % (2 * FURTHEST + 1);
+                    const size_t bucket = attn_t5_bucket(first + (int64_t)j, buckets[c / 2],
+                                                         most[n], p.unidirectional);
+                    assert_true(biases[d] == (double)((const float *)p.table.data)[2 * bucket + h]);
+                }
+            }
+            attn_arena_free(tables);
+            attn_arena_free(all);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_apply),
-        cmocka_unit_test(test_positions_are_added),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_apply),      cmocka_unit_test(test_positions_are_added),
+        cmocka_unit_test(test_errors),     cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_t5_buckets),
     };
     return cmocka_run_group_tests_name("projections", tests, NULL, NULL);
 }

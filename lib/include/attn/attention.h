@@ -129,8 +129,8 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
                                attn_error *err);
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
 const attn_mask *attn_attention_mask(const attn_attention *a);
-/* The table that computes, "ref", "avx2", "avx512", or with bf16 products "avx512_bf16". The name
- * and the precision make the bytes. */
+/* The table that computes, "ref", "avx2", "avx512", or with bf16 products "avx512_bf16" or "amx".
+ * The name and the precision make the bytes. */
 const char *attn_attention_kernel(const attn_attention *a);
 
 /* Statistics of each row [B, Hq, L]: enough to compute any weight later, exactly. `sum` is relative
@@ -163,14 +163,14 @@ typedef struct attn_range {
 
 /* The largest differences found when n random rows (attn_rng, `seed`) are computed again in double
  * from the inputs: of output (relative to the largest magnitude of value where that is finite) and
- * of logsumexp. Needs ATTN_WANT_OUTPUT in the run. */
+ * of logsumexp. Needs ATTN_WANT_OUTPUT in the run. ATTN_ECANCELED, ATTN_EDEADLINE. */
 typedef struct attn_verification {
     size_t rows;
     double output_error, logsumexp_error;
 } attn_verification;
 attn_status attn_attention_verify(const attn_attention *a, const attn_results *results, size_t n,
-                                  uint64_t seed, attn_arena *arena, attn_verification *out,
-                                  attn_error *err);
+                                  uint64_t seed, const attn_control *control, attn_arena *arena,
+                                  attn_verification *out, attn_error *err);
 
 /* Scratch for attn_attention_cells, one a thread. */
 typedef struct attn_cells_scratch attn_cells_scratch;
