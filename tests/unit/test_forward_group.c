@@ -272,10 +272,8 @@ static void test_wide(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_any_pool),
-        cmocka_unit_test(test_nan),
-        cmocka_unit_test(test_nan_any_pool),
+        cmocka_unit_test(test_parts), cmocka_unit_test(test_any_pool),
+        cmocka_unit_test(test_nan),   cmocka_unit_test(test_nan_any_pool),
         cmocka_unit_test(test_wide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
