@@ -1,51 +1,18 @@
 /* One table of open runs for both kinds of store. In memory the table is the store; with a
- * directory it is what this process has mapped, and the directory decides what exists. Least
- * recently used runs stand at the end of the list. A run that left the table is freed when nobody
- * holds it any more. */
-#include "runs.h"
-
+ * directory it is what this process has mapped, and the directory decides what exists. */
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
-#include "app.h"
-#include "runs_dir.h"
+#include "runs_table.h"
 
 enum {
-    REMEMBERED = 8192, /* ids that are known to be gone */
-    SWEEP_MS = 5000,   /* between looks at what has expired */
-    TOUCH_MS = 30000,  /* between marks of use in the directory */
-};
-
-typedef struct entry entry;
-struct entry {
-    srv_run run; /* first: holders have its address */
-    entry *next, *previous;
-    size_t holds;
-    bool listed;
-    const void *image;
-    size_t image_size;
-    srv_mapped *mapped; /* the image's file; NULL: it is memory of ours */
-    attn_arena *arena;
-    int64_t touched_ns;
-};
-
-struct srv_runs {
-    pthread_mutex_t lock;
-    const srv_config *config;
-    bool has_dir;
-    srv_runs_dir dir;
-    entry *first, *last;
-    size_t bytes, count;
-    char (*gone)[SRV_RUN_ID]; /* a ring */
-    size_t gone_count;
-    _Atomic int64_t next_sweep_ns;
-    srv_runs_state state;
+    SWEEP_MS = 5000,  /* between looks at what has expired */
+    TOUCH_MS = 30000, /* between marks of use in the directory */
 };
 
 static int64_t wall_ns(void) {
@@ -54,92 +21,7 @@ static int64_t wall_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* --- entries --- */
-
-static void entry_free(entry *e) {
-    if (!e)
-        return;
-    attn_arena_free(e->arena);
-    if (!e->mapped)
-        attn_free((void *)(uintptr_t)e->image);
-    srv_mapped_close(e->mapped);
-    free(e);
-}
-
-static void list_out(srv_runs *s, entry *e) {
-    *(e->previous ? &e->previous->next : &s->first) = e->next;
-    *(e->next ? &e->next->previous : &s->last) = e->previous;
-    e->next = e->previous = NULL;
-}
-
-static void list_front(srv_runs *s, entry *e) {
-    e->previous = NULL;
-    e->next = s->first;
-    *(s->first ? &s->first->previous : &s->last) = e;
-    s->first = e;
-}
-
-static entry *find(srv_runs *s, const char *id) {
-    entry *e = s->first;
-    while (e && memcmp(e->run.id, id, SRV_RUN_ID) != 0)
-        e = e->next;
-    return e;
-}
-
-/* Out of the table; freed now or by the last holder. */
-static void drop(srv_runs *s, entry *e) {
-    list_out(s, e);
-    s->bytes -= e->run.bytes;
-    s->count--;
-    e->listed = false;
-    if (!e->holds)
-        entry_free(e);
-}
-
-static void remember(srv_runs *s, const char *id) {
-    memcpy(s->gone[s->gone_count++ % REMEMBERED], id, SRV_RUN_ID);
-}
-
-static bool was_here(const srv_runs *s, const char *id) {
-    const size_t n = s->gone_count < REMEMBERED ? s->gone_count : REMEMBERED;
-    for (size_t i = 0; i < n; i++)
-        if (memcmp(s->gone[i], id, SRV_RUN_ID) == 0)
-            return true;
-    return false;
-}
-
-/* Room for `bytes` more, least recently used first. */
-static void make_room(srv_runs *s, size_t bytes) {
-    const size_t most = (size_t)s->config->runs_bytes;
-    while (s->last && (bytes > most || s->bytes > most - bytes)) {
-        if (!s->has_dir) {
-            remember(s, s->last->run.id);
-            s->state.evicted++;
-        }
-        drop(s, s->last);
-    }
-}
-
-static void add(srv_runs *s, entry *e) {
-    e->listed = true;
-    list_front(s, e);
-    s->bytes += e->run.bytes;
-    s->count++;
-}
-
 /* --- expiry --- */
-
-static void expire(srv_runs *s) {
-    const int64_t now = wall_ns();
-    for (entry *e = s->first, *next; e; e = next) {
-        next = e->next;
-        if (e->run.expires_ns > now)
-            continue;
-        remember(s, e->run.id);
-        s->state.expired += !s->has_dir; /* files are counted when they go */
-        drop(s, e);
-    }
-}
 
 static void sweep_dir(srv_runs *s, size_t coming) {
     const size_t most = (size_t)s->config->runs_bytes;
@@ -159,7 +41,7 @@ void srv_runs_tick(srv_runs *s) {
         return;
     atomic_store(&s->next_sweep_ns, now + (int64_t)SWEEP_MS * 1000000);
     pthread_mutex_lock(&s->lock);
-    expire(s);
+    srv_runs_expire(s, wall_ns());
     pthread_mutex_unlock(&s->lock);
     if (s->has_dir)
         sweep_dir(s, 0);
@@ -169,7 +51,7 @@ void srv_runs_tick(srv_runs *s) {
 
 int srv_runs_open(srv_runs **out, const srv_config *config) {
     srv_runs *s = calloc(1, sizeof *s);
-    char(*gone)[SRV_RUN_ID] = calloc(REMEMBERED, sizeof *gone);
+    char(*gone)[SRV_RUN_ID] = calloc(SRV_RUNS_REMEMBERED, sizeof *gone);
     if (!s || !gone) {
         fprintf(stderr, "attnd: cannot start: not enough memory\n");
         free(gone);
@@ -194,7 +76,7 @@ void srv_runs_free(srv_runs *s) {
     if (!s)
         return;
     while (s->first)
-        drop(s, s->first);
+        srv_runs_drop(s, s->first);
     srv_runs_dir_close(&s->dir);
     pthread_mutex_destroy(&s->lock);
     free(s->gone);
@@ -215,7 +97,7 @@ int64_t srv_runs_expiry(const srv_request *req) {
     return wall_ns() + req->app->config->runs_ttl_s * 1000000000;
 }
 
-static int map_file(const srv_runs *s, entry *e, const char *id) {
+static int map_file(const srv_runs *s, srv_runs_entry *e, const char *id) {
     const int failed = srv_runs_dir_map(&s->dir, id, &e->mapped);
     if (!failed) {
         e->image = srv_mapped_data(e->mapped);
@@ -225,7 +107,7 @@ static int map_file(const srv_runs *s, entry *e, const char *id) {
 }
 
 /* A run over the image of e; the problem is the caller's to word. */
-static attn_status open_image(const srv_config *config, entry *e, attn_error *err) {
+static attn_status open_image(const srv_config *config, srv_runs_entry *e, attn_error *err) {
     attn_run *run;
     e->arena = attn_arena_new((size_t)config->max_request_bytes);
     if (!e->arena)
@@ -262,21 +144,16 @@ static void *take_image(srv_runs *s, size_t size) {
     void *image = attn_alloc(size);
     while (!image) {
         pthread_mutex_lock(&s->lock);
-        entry *oldest = s->last;
-        if (oldest) {
-            remember(s, oldest->run.id);
-            s->state.evicted++;
-            drop(s, oldest);
-        }
+        const bool dropped = srv_runs_drop_oldest(s);
         pthread_mutex_unlock(&s->lock);
-        if (!oldest)
+        if (!dropped)
             break;
         image = attn_alloc(size);
     }
     return image;
 }
 
-static attn_status store_in_memory(srv_runs *s, entry *e, const attn_run_image *image,
+static attn_status store_in_memory(srv_runs *s, srv_runs_entry *e, const attn_run_image *image,
                                    attn_error *err) {
     char *to = take_image(s, image->size);
     e->image = to;
@@ -291,7 +168,8 @@ static attn_status store_in_memory(srv_runs *s, entry *e, const attn_run_image *
 }
 
 /* The disk may be slow: others compute meanwhile. */
-static int store_in_dir(srv_request *req, srv_runs *s, entry *e, const attn_run_image *image) {
+static int store_in_dir(srv_request *req, srv_runs *s, srv_runs_entry *e,
+                        const attn_run_image *image) {
     attn_pool *pool = srv_request_pool(req);
     attn_pool_leave(pool);
     sweep_dir(s, image->size);
@@ -302,11 +180,11 @@ static int store_in_dir(srv_request *req, srv_runs *s, entry *e, const attn_run_
     return failed;
 }
 
-static const srv_run *store_failed(srv_request *req, entry *e, const attn_error *err) {
+static const srv_run *store_failed(srv_request *req, srv_runs_entry *e, const attn_error *err) {
     srv_runs *s = req->app->runs;
     if (e->mapped)
         srv_runs_dir_remove(&s->dir, e->run.id);
-    entry_free(e);
+    srv_runs_entry_free(e);
     srv_problem_error(req, err);
     return NULL;
 }
@@ -317,7 +195,7 @@ const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
     attn_error err = {0};
     if (image->size > most)
         return too_large(req, image->size);
-    entry *e = calloc(1, sizeof *e);
+    srv_runs_entry *e = calloc(1, sizeof *e);
     if (!e || !new_id(e->run.id)) {
         free(e);
         srv_problem(req, SRV_MEMORY_BUDGET, "/store", "no memory for the stored run is left");
@@ -328,7 +206,7 @@ const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
     if (s->has_dir) {
         int failed = store_in_dir(req, s, e, image);
         if (failed) {
-            entry_free(e);
+            srv_runs_entry_free(e);
             srv_problem(req, SRV_MEMORY_BUDGET, "/store",
                         "the run cannot be written to runs_dir: %s", strerror(failed));
             return NULL;
@@ -340,13 +218,13 @@ const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
         const size_t bytes = e->run.bytes;
         if (e->mapped)
             srv_runs_dir_remove(&s->dir, e->run.id);
-        entry_free(e);
+        srv_runs_entry_free(e);
         return too_large(req, bytes);
     }
     e->holds = 1;
     pthread_mutex_lock(&s->lock);
-    make_room(s, e->run.bytes);
-    add(s, e);
+    srv_runs_make_room(s, e->run.bytes);
+    srv_runs_add(s, e);
     s->state.stored++;
     s->state.count++;
     s->state.bytes += e->image_size;
@@ -378,7 +256,7 @@ static const srv_run *missing(srv_request *req, const char *id, bool gone) {
 /* Open the file of a run that another process stored, or that this one has let go. */
 static const srv_run *hold_file(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
-    entry *e = calloc(1, sizeof *e);
+    srv_runs_entry *e = calloc(1, sizeof *e);
     attn_error err = {0};
     int failed = e ? map_file(s, e, id) : ENOMEM;
     if (failed) {
@@ -394,7 +272,7 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
     }
     memcpy(e->run.id, id, SRV_RUN_ID);
     if (open_image(s->config, e, &err)) {
-        entry_free(e);
+        srv_runs_entry_free(e);
         if (err.code == ATTN_ENOMEM)
             srv_problem_error(req, &err);
         else
@@ -403,45 +281,44 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
         return NULL;
     }
     if (e->run.expires_ns <= wall_ns()) {
-        entry_free(e);
+        srv_runs_entry_free(e);
         srv_runs_dir_remove(&s->dir, id);
         return missing(req, id, true);
     }
     e->holds = 1;
     pthread_mutex_lock(&s->lock);
-    entry *other = find(s, id); /* opened by another thread meanwhile */
+    srv_runs_entry *other = srv_runs_find(s, id); /* opened by another thread meanwhile */
     if (other) {
         other->holds++;
     } else {
-        make_room(s, e->run.bytes);
-        add(s, e);
+        srv_runs_make_room(s, e->run.bytes);
+        srv_runs_add(s, e);
     }
     pthread_mutex_unlock(&s->lock);
     if (!other)
         return &e->run;
-    entry_free(e);
+    srv_runs_entry_free(e);
     return &other->run;
 }
 
 /* The entry, held, when it is open and neither expired nor removed. */
-static entry *hold_open(srv_runs *s, const char *id, bool *gone) {
+static srv_runs_entry *hold_open(srv_runs *s, const char *id, bool *gone) {
     const bool removed = s->has_dir && !srv_runs_dir_has(&s->dir, id);
     bool expired = false;
     pthread_mutex_lock(&s->lock);
-    entry *e = find(s, id);
+    srv_runs_entry *e = srv_runs_find(s, id);
     if (e && (removed || e->run.expires_ns <= wall_ns())) {
         expired = !removed;
         s->state.expired += expired;
-        remember(s, id);
-        drop(s, e);
+        srv_runs_remember(s, id);
+        srv_runs_drop(s, e);
         e = NULL;
     }
     if (e) {
         e->holds++;
-        list_out(s, e);
-        list_front(s, e);
+        srv_runs_used(s, e);
     }
-    *gone = !e && was_here(s, id);
+    *gone = !e && srv_runs_knew(s, id);
     pthread_mutex_unlock(&s->lock);
     if (expired && s->has_dir)
         srv_runs_dir_remove(&s->dir, id);
@@ -454,12 +331,12 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
     if (!is_id(id))
         return missing(req, id, false);
     srv_runs_tick(s);
-    entry *e = hold_open(s, id, &gone);
+    srv_runs_entry *e = hold_open(s, id, &gone);
     if (!e && (gone || !s->has_dir))
         return missing(req, id, gone);
     const srv_run *run = e ? &e->run : hold_file(req, id);
     if (run && s->has_dir) {
-        entry *held = (entry *)(void *)(uintptr_t)run;
+        srv_runs_entry *held = (srv_runs_entry *)(void *)(uintptr_t)run;
         const int64_t now = attn_now_ns();
         pthread_mutex_lock(&s->lock);
         const bool touch =
@@ -473,7 +350,7 @@ const srv_run *srv_run_hold(srv_request *req, const char *id) {
 }
 
 bool srv_run_is_whole(srv_request *req, const srv_run *run) {
-    const entry *e = (const entry *)(const void *)run;
+    const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
     if (!run || !e->mapped || !srv_mapped_is_hurt(e->mapped))
         return true;
     srv_problem(req, SRV_NOT_FOUND, NULL,
@@ -484,18 +361,18 @@ bool srv_run_is_whole(srv_request *req, const srv_run *run) {
 /* A damaged file is opened anew by who asks next. */
 void srv_run_release(srv_request *req, const srv_run *run) {
     srv_runs *s = req->app->runs;
-    entry *e = (entry *)(void *)(uintptr_t)run;
+    srv_runs_entry *e = (srv_runs_entry *)(void *)(uintptr_t)run;
     if (!run)
         return;
-    entry *gone = NULL;
+    srv_runs_entry *gone = NULL;
     pthread_mutex_lock(&s->lock);
     e->holds--;
     if (e->listed && e->mapped && srv_mapped_is_hurt(e->mapped))
-        drop(s, e);
+        srv_runs_drop(s, e);
     else if (!e->listed && !e->holds)
         gone = e;
     pthread_mutex_unlock(&s->lock);
-    entry_free(gone);
+    srv_runs_entry_free(gone);
 }
 
 void srv_run_discard(srv_request *req, const srv_run *run) {
@@ -503,10 +380,10 @@ void srv_run_discard(srv_request *req, const srv_run *run) {
     if (s->has_dir)
         srv_runs_dir_remove(&s->dir, run->id);
     pthread_mutex_lock(&s->lock);
-    entry *e = find(s, run->id);
+    srv_runs_entry *e = srv_runs_find(s, run->id);
     if (e) {
-        remember(s, run->id);
-        drop(s, e);
+        srv_runs_remember(s, run->id);
+        srv_runs_drop(s, e);
     }
     pthread_mutex_unlock(&s->lock);
 }
