@@ -1,6 +1,7 @@
 /* Linear projections around attention. */
 #include <attn/projections.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "attention/add_positions.h"
@@ -236,11 +237,27 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
     return status;
 }
 
+static bool is_finite(const attn_tensor *t) {
+    size_t count;
+    bool finite = attn_tensor_count(t, &count);
+    for (size_t i = 0; finite && i < count; i++)
+        finite = t->dtype == ATTN_F64 ? isfinite(((const double *)t->data)[i])
+                                      : isfinite(((const float *)t->data)[i]);
+    return finite;
+}
+
 attn_status attn_projections_output(const attn_tensor *output, const attn_projections *p,
                                     attn_pool *pool, const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err) {
-    if (p->w_o.rank)
-        return multiply(output, &p->w_o, &p->b_o, pool, control, arena, out, err);
-    *out = *output;
-    return ATTN_OK;
+    if (!p->w_o.rank) {
+        *out = *output;
+        return ATTN_OK;
+    }
+    attn_status status = multiply(output, &p->w_o, &p->b_o, pool, control, arena, out, err);
+    if (status == ATTN_OK && !p->allow_nonfinite && !is_finite(out))
+        return attn_fail(err, ATTN_ENONFINITE, "projections/w_o",
+                         "the projected outputs overflow %s; scale the inputs down (or set "
+                         "allow_nonfinite)",
+                         attn_dtype_name(out->dtype));
+    return status;
 }

@@ -53,7 +53,8 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
 /* A row that is not finite after projections has no single element of the input to blame. */
 static bool refuse(srv_attention_call *call, attn_error *err) {
     char *last = strrchr(err->where, '/');
-    if (call->projections.num_heads && err->code == ATTN_ENONFINITE && last)
+    const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
+    if (call->projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
         *last = 0;
     srv_problem_error(call->req, err);
     return false;

@@ -148,6 +148,7 @@ bool srv_projections_read(const srv_scope *scope, const srv_projections_input *i
     out->num_heads = (size_t)in->num_heads;
     out->num_kv_heads = (size_t)in->num_kv_heads;
     out->add_positions = in->add_positions;
+    out->allow_nonfinite = any;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (!srv_parameter_read(&s, rows[i].name, rows[i].from, any, rows[i].to, parameters))
             return false;

@@ -387,3 +387,11 @@ def test_no_heads(daemon, L, kv_heads):
     assert (answer["output"], answer["weights"], answer["logsumexp"]) == ([[]], [[]], [[]])
     assert answer["gradients"]["key"] == [[[[0] * 4] * 3] * kv_heads]
     assert ask(daemon, {**body, "dry_run": True})["dry_run"]["cells"] == 0
+
+
+def test_projected_outputs_beyond_float32(daemon):
+    one = [[1, 0], [0, 1]]
+    body = {"query": [[1, 1]],
+            "projections": {"num_heads": 1, "w_q": one, "w_k": one, "w_v": [[1, 0], [0, 3e38]], "w_o": [[10, 10]]}}
+    refused(daemon, body, "nonfinite_value", "/projections/w_o")
+    assert ask(daemon, {**body, "allow_nonfinite": True})["output"] == [[None]]

@@ -26,6 +26,7 @@ typedef struct attn_projections {
     /* Add sinusoidal positions (interleaved) to query, key and value first: keys and values stand
      * at past + j, queries at i + query_offset. */
     bool add_positions;
+    bool allow_nonfinite; /* outputs beyond their type become infinities and are no error */
 } attn_projections;
 
 /* Shapes only: the inputs after projection, for attn_attention_shape and attn_attention_cost. Their
@@ -45,7 +46,7 @@ attn_status attn_projections_apply(const attn_inputs *in, const attn_projections
                                    attn_inputs *out, attn_error *err);
 
 /* The operation's output [.., L, Hq * Ev] times W_o^T + b_o into the arena; *out = *output without
- * W_o. */
+ * W_o. ATTN_ENONFINITE when one is beyond its type. */
 attn_status attn_projections_output(const attn_tensor *output, const attn_projections *p,
                                     attn_pool *pool, const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err);
