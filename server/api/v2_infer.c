@@ -5,9 +5,11 @@
 #include <time.h>
 
 #include "api/handlers.h"
+#include "api/route_fields.h"
 #include "api/v2_model.h"
 #include "app.h"
 #include "wire/infer.h"
+#include "wire/scan.h"
 
 static const srv_v2_output *find_output(const char *name) {
     for (const srv_v2_output *o = srv_v2_outputs; o->name; o++)
@@ -59,9 +61,76 @@ static bool no_memory(srv_request *req) {
     return false;
 }
 
+/* A form, and the model whose request it was made of. */
+typedef struct model_form {
+    srv_form form;
+    const srv_infer_model *model;
+    const char *const *types; /* of its tensors */
+} model_form;
+
+/* Does the tensor of this name, "score.w" at "/score/w", stand at `pointer` or around it; or
+ * `behind` it? */
+static bool is_at(const char *pointer, const char *name, bool behind) {
+    srv_path path = {.size = 0};
+    for (size_t n; n = strcspn(name, "."), srv_path_key(&path, name, n), name[n]; name += n + 1)
+        ;
+    size_t n = behind ? strlen(pointer) : path.size;
+    const char *end = behind ? path.text : pointer;
+    return strncmp(pointer, path.text, n) == 0 && strchr("/", end[n]);
+}
+
+static bool find_tensor(const model_form *form, const char *pointer, bool behind, srv_origin *out) {
+    const attn_named_tensor *t = form->form.tensors;
+    size_t i = 0, own = form->model->object ? strlen(form->model->object) : 0;
+    while (i < form->form.count && !is_at(pointer, t[i].name, behind))
+        i++;
+    if (i == form->form.count)
+        return false;
+    snprintf(out->pointer, sizeof out->pointer, "/inputs/%zu", i);
+    bool inside = own && strncmp(t[i].name, form->model->object, own) == 0 && t[i].name[own] == '.';
+    out->name = t[i].name + (inside ? own + 1 : 0);
+    out->type = form->types[i];
+    return true;
+}
+
+static const srv_field *row_of(const srv_field *fields, const char *step, size_t n) {
+    while (fields->name && (strlen(fields->name) != n || memcmp(fields->name, step, n) != 0))
+        fields++;
+    return fields->name ? fields : NULL;
+}
+
+/* From a place in the form to that of the input or parameter that came to stand there: parameters
+ * are texts, and have no places inside. */
+static void place(const srv_form *of, const char *pointer, srv_origin *out) {
+    const model_form *form = (const model_form *)(const void *)of;
+    const char *object = form->model->object, *step = pointer + 1;
+    const srv_field *fields = srv_attention_fields;
+    size_t n = *pointer ? strcspn(step, "/") : 0;
+    *out = (srv_origin){.name = NULL};
+    if (!*pointer || strncmp(pointer, "/inputs/", 8) == 0) {
+        snprintf(out->pointer, sizeof out->pointer, "%s", pointer);
+        return;
+    }
+    if (find_tensor(form, pointer, false, out))
+        return;
+    if (object && strlen(object) == n && memcmp(step, object, n) == 0) {
+        fields = form->model->own;
+        step += n + (step[n] == '/');
+        n = strcspn(step, "/");
+    }
+    const srv_field *row = row_of(fields, step, n);
+    if (!row && n > 0 && find_tensor(form, pointer, true, out))
+        return;
+    if (row && strcmp(row->name, "return") == 0)
+        snprintf(out->pointer, sizeof out->pointer, "/outputs");
+    else
+        snprintf(out->pointer, sizeof out->pointer, "/parameters%s%.*s", n ? "/" : "", (int)n,
+                 step);
+}
+
 /* {"return":[..],…the parameters,"projections":{…those of its own}} */
 static bool make_form(srv_request *req, const srv_infer_model *model, const srv_infer *in,
-                      const char *const *names, size_t count, srv_form *form) {
+                      const char *const *names, size_t count, model_form *out) {
     char items[256];
     list_items(names, count, items, sizeof items);
     char *text = attn_arena_take(req->arena, sizeof items + in->fields.size + in->own.size + 64);
@@ -79,7 +148,14 @@ static bool make_form(srv_request *req, const srv_infer_model *model, const srv_
         *p++ = '}';
     }
     memcpy(p, "}", 2);
-    *form = (srv_form){text, (size_t)(p + 1 - text), in->inputs, in->input_count, in->beyond};
+    *out = (model_form){{.text = text,
+                         .size = (size_t)(p + 1 - text),
+                         .tensors = in->inputs,
+                         .count = in->input_count,
+                         .beyond = in->beyond,
+                         .place = place},
+                        model,
+                        in->types};
     return true;
 }
 
@@ -109,7 +185,7 @@ static void hurry(srv_request *req, int64_t timeout_us) {
 static srv_outcome infer(srv_request *req, const srv_infer_model *model) {
     const char *names[SRV_INFER_OUTPUTS];
     srv_infer in;
-    srv_form form;
+    model_form form;
     srv_parts parts = {0};
     size_t count;
     int64_t start = attn_now_ns();
@@ -119,7 +195,7 @@ static srv_outcome infer(srv_request *req, const srv_infer_model *model) {
         return SRV_DONE;
     hurry(req, in.timeout_us);
     int64_t read = attn_now_ns() - start;
-    req->form = &form;
+    req->form = &form.form;
     req->parts = &parts;
     srv_outcome outcome = srv_attention(req);
     req->form = NULL;

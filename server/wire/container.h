@@ -21,12 +21,21 @@ typedef struct srv_beyond {
     const char *pointer, *text; /* where, NULL: none; and what to say */
 } srv_beyond;
 
+/* A place in a body, and what the body calls a tensor that is there, and its type; or NULL. */
+typedef struct srv_origin {
+    char pointer[512];
+    const char *name, *type;
+} srv_origin;
+
 struct srv_form {
     const char *text; /* one JSON object, NUL-terminated */
     size_t size;
     const attn_named_tensor *tensors;
     size_t count;
     srv_beyond beyond; /* of JSON that was read into the tensors */
+    /* Where in the body that the form was made of stands what `pointer` points at in the form;
+     * NULL: at the same place. */
+    void (*place)(const srv_form *form, const char *pointer, srv_origin *out);
 };
 
 struct srv_parts {

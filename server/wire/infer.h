@@ -6,6 +6,7 @@
 #include "wire/container.h"
 #include "wire/fields.h"
 
+#define SRV_INFER_INPUTS  64 /* more than any model has tensors */
 #define SRV_INFER_OUTPUTS 16
 
 typedef struct srv_infer_output {
@@ -23,6 +24,7 @@ typedef struct srv_infer {
     const char *id; /* to be repeated; NULL: none */
     attn_named_tensor *inputs;
     size_t input_count;
+    const char *types[SRV_INFER_INPUTS]; /* their datatypes */
     srv_infer_output outputs[SRV_INFER_OUTPUTS];
     size_t output_count; /* 0: all of the model */
     bool binary;         /* binary_data_output */

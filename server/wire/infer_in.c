@@ -14,75 +14,6 @@ bool srv_infer_lead(const char *text, size_t *out) {
     return true;
 }
 
-static bool put(srv_infer_reader *r, srv_infer_fields *f, const char *text, size_t n) {
-    if (n > f->room - f->size) {
-        size_t room = 2 * (f->room + n) + 256;
-        char *grown = attn_arena_take(r->s.req->arena, room);
-        if (!grown)
-            return srv_scan_memory(&r->s);
-        if (f->size)
-            memcpy(grown, f->text, f->size);
-        f->text = grown;
-        f->room = room;
-    }
-    memcpy(f->text + f->size, text, n);
-    f->size += n;
-    return true;
-}
-
-/* Which object of the request a parameter belongs to. */
-static srv_infer_fields *fields_of(srv_infer_reader *r, const srv_name *name) {
-    for (const srv_field *f = r->own; f && f->name; f++)
-        if (f->kind != SRV_TENSOR && srv_name_is(name, f->name))
-            return &r->out->own;
-    return &r->out->fields;
-}
-
-/* A parameter is a string, number or boolean; fields that are lists or objects come as strings of
- * JSON, "[2,0]". */
-static bool read_field(srv_infer_reader *r, srv_infer_fields *to, const srv_infer_member *m) {
-    const char *from = r->s.p, *text;
-    double number;
-    if (!put(r, to, ",", 1) || !put(r, to, m->text, m->text_size) || !put(r, to, ":", 1))
-        return false;
-    if (*from == '"') {
-        if (!srv_infer_text(r, &text))
-            return false;
-        if (*text == '[' || *text == '{')
-            return put(r, to, text, strlen(text));
-        return put(r, to, from, (size_t)(r->s.p - from));
-    }
-    const char *after = srv_read_f64(from, r->s.end, &number);
-    if (after)
-        r->s.p = after;
-    else if (!srv_scan_word(&r->s, "true") && !srv_scan_word(&r->s, "false"))
-        return srv_scan_is_value(from)
-                   ? srv_infer_refuse(r, SRV_TYPE, "expected a string, a number or a boolean")
-                   : srv_scan_expected(&r->s, "a string, a number or a boolean");
-    return put(r, to, from, (size_t)(r->s.p - from));
-}
-
-static const char *const parameters[] = {"timeout", "priority", "binary_data_output", NULL};
-
-static bool take_parameter(srv_infer_reader *r, const srv_infer_member *m, void *to) {
-    int64_t ignored;
-    (void)to;
-    if (strncmp(m->name.text, "triton_", 7) == 0)
-        return srv_infer_refuse(r, SRV_VALUE, "names that begin with \"triton_\" are reserved");
-    if (srv_name_is(&m->name, "return"))
-        return srv_infer_refuse(r, SRV_VALUE, "\"outputs\" says what to return");
-    switch (m->key) {
-    case 0:
-        return srv_infer_integer(r, 1, &r->out->timeout_us);
-    case 1:
-        return srv_infer_integer(r, 0, &ignored);
-    case 2:
-        return srv_infer_bool(r, &r->out->binary);
-    default:
-        return read_field(r, fields_of(r, &m->name), m);
-    }
-}
-
 static bool read_inputs(srv_infer_reader *r) {
     srv_infer *o = r->out;
     size_t room = 0;
@@ -102,7 +33,9 @@ static bool read_inputs(srv_infer_reader *r) {
             o->inputs = grown;
         }
         size_t mark = srv_path_index(&r->s.path, o->input_count);
-        if (!srv_infer_input(r, &o->inputs[o->input_count]))
+        if (o->input_count == SRV_INFER_INPUTS)
+            return srv_infer_refuse(r, SRV_VALUE, "there are no more than 64 inputs");
+        if (!srv_infer_input(r, &o->inputs[o->input_count], &o->types[o->input_count]))
             return false;
         for (size_t i = 0; i < o->input_count; i++)
             if (strcmp(o->inputs[i].name, o->inputs[o->input_count].name) == 0)
@@ -175,7 +108,7 @@ static bool take_member(srv_infer_reader *r, const srv_infer_member *m, void *to
     case 0:
         return srv_infer_text(r, &r->out->id);
     case 1:
-        return srv_infer_object(r, parameters, "an object", take_parameter, NULL);
+        return srv_infer_parameters(r);
     case 2:
         return read_inputs(r);
     case 3:

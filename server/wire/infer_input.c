@@ -110,7 +110,9 @@ static bool load_json(srv_infer_reader *r, input *in, attn_tensor *t) {
     bool same =
         t->rank == in->rank && memcmp(t->dims, in->dims, sizeof(size_t) * (size_t)t->rank) == 0;
     if (!same && (t->rank != 1 || count != in->count)) {
-        srv_problem(s->req, SRV_SHAPE, s->path.text, "expected %zu elements for shape %s, found %s",
+        srv_problem(s->req, SRV_SHAPE, s->path.text,
+                    "expected %zu elements, in one list or in lists of shape %s, found lists of "
+                    "shape %s",
                     in->count, attn_shape_text(in->dims, in->rank, shape, sizeof shape),
                     attn_shape_text(t->dims, t->rank, found, sizeof found));
         return false;
@@ -202,8 +204,11 @@ static bool take_member(srv_infer_reader *r, const srv_infer_member *m, void *to
     }
 }
 
-bool srv_infer_input(srv_infer_reader *r, attn_named_tensor *out) {
+bool srv_infer_input(srv_infer_reader *r, attn_named_tensor *out, const char **type) {
     input in = {.binary = -1};
-    return srv_infer_object(r, members, "an input, an object", take_member, &in) &&
-           finish_input(r, &in, out);
+    if (!srv_infer_object(r, members, "an input, an object", take_member, &in) ||
+        !finish_input(r, &in, out))
+        return false;
+    *type = in.type->name;
+    return true;
 }

@@ -39,7 +39,9 @@ bool srv_infer_bool(srv_infer_reader *r, bool *out);
 bool srv_infer_integer(srv_infer_reader *r, int64_t low, int64_t *out);
 /* Step over any value; its grammar is looked at when it is read. */
 bool srv_infer_skip_value(srv_infer_reader *r);
-/* One input, at its '{'. */
-bool srv_infer_input(srv_infer_reader *r, attn_named_tensor *out);
+/* The object of the request's parameters. */
+bool srv_infer_parameters(srv_infer_reader *r);
+/* One input, at its '{', and the name of its datatype. */
+bool srv_infer_input(srv_infer_reader *r, attn_named_tensor *out, const char **type);
 
 #endif

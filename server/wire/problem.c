@@ -16,6 +16,7 @@
 
 #include "admission.h"
 #include "request.h"
+#include "wire/container.h"
 #include "wire/escape.h"
 #include "wire/number.h"
 
@@ -117,11 +118,20 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     const problem_row *row = row_of(code);
     int status = req->only_400 && row->status == 422 ? 400 : row->status;
     char detail[TEXT_MOST];
+    srv_origin place = {.name = NULL};
     size_t lead = 0;
+    if (pointer && req->form && req->form->place) {
+        req->form->place(req->form, pointer, &place);
+        pointer = place.pointer;
+    }
     if (req->only_400 && pointer && *pointer) /* such clients show the text and nothing else */
-        lead = (size_t)snprintf(detail, sizeof detail, "%.200s: ", pointer);
+        lead = (size_t)snprintf(detail, sizeof detail,
+                                place.name ? "%.200s (%.80s): " : "%.200s: ", pointer, place.name);
     if (vsnprintf(detail + lead, sizeof detail - lead, format, args) < 0)
         memcpy(detail, "", 1);
+    lead = strlen(detail);
+    if (place.type && code == SRV_DTYPE) /* which is not always the one that it was read as */
+        snprintf(detail + lead, sizeof detail - lead, ", sent as %s", place.type);
     body b;
     b.p = b.text;
     put_member(&b, "type", "/problems/", row->name, TEXT_MOST);

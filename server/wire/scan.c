@@ -57,8 +57,12 @@ bool srv_scan_malformed(srv_scan *s, const char *at, const char *format, ...) {
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     place_of(s, at, &line, &column);
-    srv_problem(s->req, SRV_MALFORMED, s->path.text, "Line %zu, column %zu: %s", line, column,
-                text);
+    if (s->of)
+        srv_problem(s->req, SRV_VALUE, s->path.text, "Line %zu, column %zu of %s: %s", line, column,
+                    s->of, text);
+    else
+        srv_problem(s->req, SRV_MALFORMED, s->path.text, "Line %zu, column %zu: %s", line, column,
+                    text);
     return false;
 }
 
@@ -109,7 +113,7 @@ const char *srv_scan_found(const srv_scan *s, const char *at, char text[SRV_FOUN
     size_t n = word_length(at);
     int shown = (int)(n < 32 ? n : 32);
     if (at >= s->end)
-        return "the end of the body";
+        return s->of ? "its end" : "the end of the body";
     if (*at == '"')
         return "a string";
     if (*at == '[')

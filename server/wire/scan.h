@@ -24,6 +24,7 @@ void srv_path_back(srv_path *path, size_t mark);
 typedef struct srv_scan {
     srv_request *req;
     const char *start, *p, *end; /* the text; end: the byte after it, which is NUL */
+    const char *of;              /* what the text is called, NULL: the body */
     srv_path path;
     size_t depth, max_depth;
     srv_beyond beyond;

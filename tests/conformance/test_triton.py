@@ -306,7 +306,7 @@ def test_plain_requests(daemon):
     ({**with_data(), "inputz": 1}, b"", None, 400, "inputs"),
     (with_data(data=[1]), b"", None, 400, "expected 2 elements"),
     (with_data(data=[1, 2, 3]), b"", None, 400, "expected 2 elements"),
-    (with_data(data=[[1], [2]]), b"", None, 400, "expected 2 elements"),
+    (with_data(data=[[1], [2]]), b"", None, 400, "lists of shape [1, 2], found lists of shape [2, 1]"),
     (with_data(shape=[-1, 2]), b"", None, 400, "0 or more"),
     (with_data(shape=[2**40, 2**40]), b"", None, 400, "counted"),
     (with_data(shape=[2**33, 2]), b"", None, 413, "memory"),
@@ -321,6 +321,7 @@ def test_plain_requests(daemon):
     ({"inputs": [INPUT]}, b"", None, 400, "either data or"),
     (with_blob(data=[1, 2]), BLOB, None, 400, "either data or"),
     ({"inputs": with_data()["inputs"] * 2}, b"", None, 400, "already"),
+    ({"inputs": [{**INPUT, "name": f"x{i}", "data": [1, 2]} for i in range(65)]}, b"", None, 400, "64 inputs"),
     ({**with_data(), "outputs": [{"name": "output"}] * 2}, b"", None, 400, "twice"),
     ({**with_data(), "parameters": {"triton_x": 1}}, b"", None, 400, "reserved"),
     ({**with_data(), "parameters": {"scale": [1]}}, b"", None, 400, "boolean"),
@@ -342,6 +343,62 @@ def test_malformed(daemon, document, blobs, header, status, word):
     problem = reply.json()
     assert reply.status_code == problem["status"] == status, problem
     assert any(w in problem["error"] for w in word.split("|")), problem
+
+
+@pytest.mark.parametrize("text, word", [
+    ('[1,1],"is_causal":true', "Line 1, column 6 of this text: expected the end of this text, found ','"),
+    ('[1,1]}', "found '}'"),
+    ('{"a":1},"is_causal":true,"x":{}', "found ','"),
+    ("[2,0", "Line 1, column 5 of this text: expected ',' or ']', found its end"),
+    ("[1}", "expected ',' or ']', found '}'"),
+    ("[1,]", "expected a value"),
+    ('{"a" 1}', "expected ':'"),
+    ("{1:2}", "a field name"),
+    ("[01]", "found the number 01"),
+    ("[" * 40 + "]" * 40, "more than 32 deep"),
+    ('["\\x"]', "escape"),
+    ("", "expected a list"),
+])
+def test_a_parameter_is_one_value(daemon, text, word):
+    reply = post(daemon, {**with_data(), "parameters": {"window": text}})
+    assert reply.status_code == 400 and word in reply.json()["error"], reply.text
+    assert reply.json()["pointer"] == "/parameters/window"
+
+
+@pytest.mark.parametrize("model, inputs, parameters, pointer, word", [
+    (MODEL, {"query": [2, 2]}, {"window": "[2]"}, "/parameters/window", "two"),
+    (MODEL, {"query": [2, 2]}, {"is_casual": True}, "/parameters/is_casual", "is_causal"),
+    (MODEL, {"query": [2, 2]}, {"score": '{"kind":"none"}'}, "/parameters/score", "none"),
+    (MODEL, {"query": [2, 2]}, {"dry_run": True}, "/parameters/dry_run", "/v1/attention"),
+    (MODEL, {"query": [2]}, {}, "/inputs/0", "(query): expected"),
+    (MODEL, {"query": [2, 2], "foo": [2]}, {}, "/inputs/1", "foo"),
+    (MODEL, {"query": [2, 2], "a/b.c": [2]}, {}, "/inputs/1", "not a field"),
+    (MODEL, {"query": [2, 2], "value": [3, 2]}, {}, "/inputs/1", "key"),
+    (MODEL, {"query": [2, 2], "score.v": [2]}, {"score": "additive"}, "/parameters/score", "w_q|object"),
+    (MODEL, {"query": [2, 2]}, {"score_stage": "raw"}, "/parameters/score_stage", "scores"),
+    (HEADS, {"query": [2, 4], "w_q": [3, 3]}, {"num_heads": 2}, "/inputs/1", "(w_q): expected"),
+    (HEADS, {"query": [2, 4]}, {}, "/parameters", "num_heads"),
+    (HEADS, {"query": [2, 4]}, {"num_heads": 0}, "/parameters/num_heads", "1"),
+    (HEADS, {"query": [2, 4]}, {"num_heads": 2, "window": "[1]"}, "/parameters/window", "two"),
+    (MODEL, {"query": [2, 2]}, {"pad_id": 0}, "/parameters/pad_id", "token_ids"),
+])
+def test_pointers_lead_into_the_body(daemon, model, inputs, parameters, pointer, word):
+    body = {"inputs": [{"name": name, "shape": shape, "datatype": "FP32", "data": [0.5] * int(np.prod(shape))}
+                       for name, shape in inputs.items()], "parameters": parameters}
+    reply = post(daemon, body, path=f"/v2/models/{model}/infer")
+    problem = reply.json()
+    assert reply.status_code == 400 and problem["pointer"] == pointer, problem
+    assert problem["error"].startswith(pointer) and any(w in problem["error"] for w in word.split("|")), problem
+
+
+def test_outputs_that_cannot_be(daemon):
+    reply = post(daemon, {**with_data(), "outputs": [{"name": "weights_dropped"}]})
+    assert reply.status_code == 400 and reply.json()["pointer"] == "/outputs", reply.text
+
+
+def test_the_datatype_that_was_sent(daemon):
+    reply = post(daemon, with_data(datatype="INT8"))
+    assert reply.json()["pointer"] == "/inputs/0" and reply.json()["error"].endswith("sent as INT8"), reply.text
 
 
 def test_paths(daemon):
