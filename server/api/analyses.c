@@ -1,5 +1,7 @@
 /* POST /v1/analyses: measures and diagnoses of weights that the caller has; with two operands, how
  * they differ. */
+#include <math.h>
+
 #include "admission.h"
 #include "analyses_call.h"
 #include "app.h"
@@ -8,6 +10,7 @@
 
 /* Operations that the HTTP thread does itself: a fraction of a millisecond. */
 #define IN_PLACE_OPERATIONS 3e5
+#define OPERATIONS_OF_CELL  10.0
 
 static bool decode(srv_analyses_call *call) {
     srv_request *req = call->req;
@@ -28,6 +31,13 @@ static bool decode(srv_analyses_call *call) {
 static double cells_of(const srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+}
+
+/* Of the analysis; a row that is empty counts as one cell. */
+static double operations_of(const srv_analyses_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    return fmax(call->cost.operations,
+                OPERATIONS_OF_CELL * (double)d->B * (double)d->Hq * (double)d->L);
 }
 
 static bool within_limits(const srv_analyses_call *call) {
@@ -59,7 +69,7 @@ static srv_outcome predict(const srv_analyses_call *call) {
                    .fits = within_limits(call)};
     srv_dry_shape(&dry, "measures", 2, heads);
     dry.load.units[SRV_UNIT_REQUEST] = 1;
-    dry.load.units[SRV_UNIT_HEATMAP] = call->cost.operations / 10;
+    dry.load.units[SRV_UNIT_HEATMAP] = call->cost.operations / OPERATIONS_OF_CELL;
     dry.load.units[SRV_UNIT_NUMBER] = call->text / 16;
     dry.load.units[SRV_UNIT_BYTE] = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;
@@ -120,7 +130,7 @@ static srv_outcome analyse(srv_analyses_call *call) {
         return predict(call);
     if (!within_limits(call))
         return SRV_DONE;
-    if (req->in_place && (call->cost.operations > IN_PLACE_OPERATIONS || srv_draws(req)))
+    if (req->in_place && (operations_of(call) > IN_PLACE_OPERATIONS || srv_draws(req)))
         return SRV_DEFER;
     if (!srv_admission_work(req, (double)call->cost.work_bytes + (double)call->cost.result_bytes +
                                      call->text))

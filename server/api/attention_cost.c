@@ -1,4 +1,5 @@
 /* What a run will cost, from shapes alone: admission, explain and dry_run read the same bill. */
+#include <math.h>
 #include <string.h>
 
 #include "app.h"
@@ -15,6 +16,9 @@
 /* What tanh costs beside a multiply-add, and a row in double beside one of the table. */
 #define TANH_OPERATIONS   10.0
 #define DOUBLE_OPERATIONS 16.0
+/* What a score cell costs whatever its width: the exponential, and each of a table of positions and
+ * the random number of a dropped weight. */
+#define CELL_OPERATIONS 10.0
 
 typedef struct list {
     srv_result *rows;
@@ -73,6 +77,15 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
     if (want & ATTN_WANT_PRESENT)
         add_present(&l, call);
     return l.count;
+}
+
+/* Rows of queries and of keys; an axis of 0 counts as 1, as its brackets are written. */
+static double count_rows(const attn_attention_dims *d) {
+    double entries = 1;
+    for (int i = 0; i < d->batch_rank; i++)
+        entries *= fmax((double)d->batch[i], 1);
+    return entries * (fmax((double)d->Hq, 1) * fmax((double)d->L, 1) +
+                      fmax((double)d->Hkv, 1) * fmax((double)d->S, 1));
 }
 
 static bool fail(const srv_attention_call *call, const attn_error *err) {
@@ -160,6 +173,12 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
     return false;
 }
 
+static double cell_operations(const srv_attention_call *call) {
+    const attn_inputs *in = call->shaped;
+    return CELL_OPERATIONS * (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0)) +
+           TANH_OPERATIONS * (in->softcap > 0);
+}
+
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out) {
     const attn_attention_dims *d = &call->dims;
@@ -167,7 +186,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     srv_result rows[SRV_RESULTS];
     attn_cost cost;
     attn_error err = {0};
-    double tensors = 0, sides;
+    double tensors = 0;
     if (attn_attention_cost(d, computed, slots, &cost, &err))
         return fail(call, &err);
     size_t n = srv_attention_results(call, want, rows);
@@ -181,15 +200,15 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         srv_problem(call->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
         return false;
     }
-    sides = (double)d->B * ((double)d->Hq * (double)d->L + (double)d->Hkv * (double)d->S);
     bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * tensors +
-                TEXT_OF_ROWS * sides;
+                TEXT_OF_ROWS * count_rows(d);
     if (!add_projections(call, &bill) || !add_heatmap(call, slots, &bill) ||
         !add_gradients(call, slots, &bill) || !add_store(call, slots, &bill) ||
         !add_analysis(call, slots, &bill))
         return false;
     bill.placed = bill.operations + DOUBLE_OPERATIONS * 2 * (double)call->body.verify *
                                         (double)d->S * (double)(d->score_width + d->Ev);
+    bill.placed += cell_operations(call) * cost.cells;
     if (call->in.score.v.rank)
         bill.placed += TANH_OPERATIONS * cost.cells * (double)d->score_width;
     *out = bill;

@@ -1,4 +1,6 @@
 /* POST /v1/heatmaps: draws weights that the caller has. */
+#include <math.h>
+
 #include "admission.h"
 #include "app.h"
 #include "dry.h"
@@ -123,7 +125,9 @@ srv_outcome srv_heatmaps(srv_request *req) {
         return predict(&call);
     if (!within_limits(&call))
         return SRV_DONE;
-    if (req->in_place && (call.cost.cells > IN_PLACE_CELLS || srv_draws(req)))
+    const attn_attention_dims *d = &call.dims;
+    double rows = (double)d->B * (double)d->Hq * (double)d->L; /* which may be empty */
+    if (req->in_place && (fmax(call.cost.cells, rows) > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
     if (!srv_admission_work(req, (double)call.cost.work_bytes +
                                      (1 + TEXT_OF_HEATMAP) * (double)call.cost.result_bytes))

@@ -67,6 +67,16 @@ static bool align(srv_request *req, attn_tensor *t) {
     return true;
 }
 
+/* An axis of 0 counts as 1, as for tensors in JSON: the others bound loops over rows without
+ * elements. */
+static bool check_bound(srv_request *req, const attn_named_tensor *t) {
+    size_t bound = attn_dtype_size(t->tensor.dtype);
+    for (int i = 0; i < t->tensor.rank; i++)
+        if (!attn_size_mul(bound, t->tensor.dims[i] ? t->tensor.dims[i] : 1, &bound))
+            return out_of_memory(req);
+    return bound <= attn_arena_limit(req->arena) || out_of_memory(req);
+}
+
 bool srv_tensor_settle(srv_request *req, attn_named_tensor *t) {
     return check_booleans(req, t) && align(req, &t->tensor);
 }
@@ -82,7 +92,7 @@ bool srv_form_read(srv_request *req, srv_form *out) {
             out->text = file.metadata[i].text;
     out->size = strlen(out->text);
     for (size_t i = 0; i < file.count; i++)
-        if (!srv_tensor_settle(req, &file.tensors[i]))
+        if (!check_bound(req, &file.tensors[i]) || !srv_tensor_settle(req, &file.tensors[i]))
             return false;
     return true;
 }

@@ -16,7 +16,8 @@
 
 enum {
     FIRST_ROOM = 1024,
-    LIKELY = 12 /* bytes of a number */
+    LIKELY = 12,    /* bytes of a number */
+    LOOK = 64 << 10 /* bytes of text from one look at the deadline to the next: 0.1 ms */
 };
 
 /* A larger buffer; false leaves the writer as it was. */
@@ -32,6 +33,11 @@ static bool grow(srv_json *j, size_t room) {
 
 bool srv_json_room(srv_json *j, size_t more) {
     size_t need;
+    if (!j->failed && j->size >= j->look_at) {
+        attn_error err;
+        j->failed = attn_control_check(&j->req->control, &err) != ATTN_OK;
+        j->look_at = j->size + LOOK;
+    }
     if (!j->failed && more > j->room - j->size)
         j->failed = !attn_size_add(j->size, more, &need) || need > SIZE_MAX / 2 ||
                     (!grow(j, need > 2 * j->room ? need : 2 * j->room) && !grow(j, need));
@@ -55,7 +61,7 @@ static void open_value(srv_json *j) {
 
 void srv_json_begin(srv_json *j, srv_request *req) {
     bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
-    *j = (srv_json){.req = req, .decimals = -1, .parts = req->parts};
+    *j = (srv_json){.req = req, .decimals = -1, .parts = req->parts, .look_at = LOOK};
     if (!j->parts && binary)
         j->parts = attn_arena_zeroed(req->arena, 1, sizeof *j->parts);
     j->first[0] = true;
@@ -277,7 +283,12 @@ void srv_json_base64(srv_json *j, const void *bytes, size_t n) {
 }
 
 bool srv_json_end(srv_json *j) {
+    attn_error err;
     put(j, j->parts ? "\0" : "\n", 1);
+    if (j->failed && attn_control_check(&j->req->control, &err)) {
+        srv_problem_error(j->req, &err);
+        return false;
+    }
     if (j->failed) {
         srv_problem_limit(j->req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(j->req->arena),
                           "max_request_bytes",

@@ -19,7 +19,8 @@ typedef struct srv_json {
     srv_parts *parts; /* tensors that stand in objects only go there instead of into the text */
     const char *names[SRV_JSON_DEPTH + 1]; /* the last key at each depth */
     int lists;                             /* how many of the open brackets are lists */
-    size_t key_at;                         /* where the last key began, and the state before it */
+    size_t look_at; /* how long the text is when the request's deadline is looked at again */
+    size_t key_at;  /* where the last key began, and the state before it */
     bool key_first;
 } srv_json;
 
@@ -47,7 +48,8 @@ void srv_json_tensor(srv_json *j, const attn_tensor *t);
 void srv_json_floats(srv_json *j, const float *values, size_t n);
 void srv_json_base64(srv_json *j, const void *bytes, size_t n);
 /* Finish: a trailing newline, and the reply 200 application/json is set, or that of the container
- * which the client accepts; with req->parts the JSON that is left. false: a problem is set. */
+ * which the client accepts; with req->parts the JSON that is left. false: a problem is set: of
+ * memory, or of the deadline, which the writer looks at as the text grows. */
 bool srv_json_end(srv_json *j);
 
 #endif

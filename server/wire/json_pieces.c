@@ -114,7 +114,8 @@ bool srv_json_pieces(srv_json *j, const attn_tensor *t) {
         return false;
     w.to = j->data + j->size;
     atomic_init(&w.turn, 0);
-    bool ok = !attn_pool_run(pool, (w.count + PIECE - 1) / PIECE, put_piece, &w, NULL, NULL);
+    bool ok =
+        !attn_pool_run(pool, (w.count + PIECE - 1) / PIECE, put_piece, &w, &j->req->control, NULL);
     attn_arena_shrink(arena, w.scratch, 0);
     j->size += ok ? w.size : 0;
     return ok;

@@ -117,6 +117,14 @@ def test_what_does_not_fit_is_told_not_refused(start):
     refused(daemon, body, "too_large", None, "400", status=413)
 
 
+@pytest.mark.parametrize("shape", [[1, 1500000000, 0, 1], [2, 700000000, 0, 1]])
+def test_rows_without_numbers_are_text(daemon, shape):
+    """What is empty has brackets all the same, gigabytes of them."""
+    body = {"query": {"shape": shape, "data": []}, "return": ["output"]}
+    assert dry(daemon, body)["fits"] is False
+    refused(daemon, body, "too_large", None, status=413)
+
+
 # --- time ---
 
 def score(width, seed=7):

@@ -289,6 +289,26 @@ def test_health_answers_while_all_workers_are_busy(start):
             sock.close()
 
 
+WIDTHLESS = {"shape": [1000, 0], "data": []}
+
+
+@pytest.mark.parametrize("path, body, queued", [
+    ("/v1/attention", {"query": [[1, 0], [0, 1]]}, False),
+    ("/v1/attention", {"query": WIDTHLESS, "position": {"kind": "alibi"}, "softcap": 5, "dropout_p": 0.1, "seed": 1},
+     True),
+    ("/v1/attention", {"query": {"shape": [400, 0], "data": []}, "return": ["logsumexp"]}, False),
+    ("/v1/heatmaps", {"weights": [[1]]}, False),
+    ("/v1/heatmaps", {"weights": {"shape": [1000000, 0], "data": []}}, True),
+    ("/v1/analyses", {"weights": [[1]], "analysis": ["entropy"]}, False),
+    ("/v1/analyses", {"weights": {"shape": [1000000, 0], "data": []}}, True),
+])
+def test_what_has_no_width_is_work_all_the_same(start, path, body, queued):
+    """The thread that answers everybody does small work only: the others wait for a worker."""
+    daemon = start()
+    assert daemon.post(path, body).status_code == 200
+    assert (daemon.log(1, route=path)[0]["queue_ms"] > 0) == queued
+
+
 def test_abandoned_uploads_return_their_memory(start):
     daemon = start()
     for _ in range(200):

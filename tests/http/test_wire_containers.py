@@ -175,6 +175,7 @@ HEADER = '{"query":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}'
     (frame(b'{"query":{"dtype":"F32","shape":[1,3],"data_offsets":[0,8]}}', b"\0" * 8), 422, "needs 12 bytes"),
     (frame(b'{"query":{"dtype":"F32","shape":[-1,3],"data_offsets":[0,8]}}', b"\0" * 8), 400, "integer of 0"),
     (frame(b'{"query":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'), 422, "counted"),
+    (pack({"query": ("F32", (1, 2**40, 0, 1), b"")}), 413, "memory"),
     (frame(b'{"query":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}', b"\0" * 4), 422, "found none"),
     (frame(b'{"query":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}', b"\0"), 422, "F8_E4M3"),
     (frame(b'{"qu\xff":{}}'), 400, "UTF-8"),
@@ -192,6 +193,11 @@ def test_refused(daemon, body, status, word):
     reply = send(daemon, body)
     problem = reply.json()
     assert reply.status_code == status and word in problem["detail"], problem
+
+
+def test_empty_rows_are_bounded(daemon):
+    reply = send(daemon, pack({"weights": ("F32", (1, 2**40, 0), b"")}), path="/v1/heatmaps")
+    assert reply.status_code == 413 and reply.json()["code"] == "too_large", reply.text
 
 
 def test_negotiation(daemon):

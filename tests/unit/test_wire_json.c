@@ -352,6 +352,27 @@ static void test_problem_codes(void **state) {
     assert_int_equal(srv_code_status(SRV_DEADLINE), 504);
 }
 
+/* A long answer ends with the request's deadline, a short one is sent all the same; with width 0
+ * there are brackets and nothing else. */
+static void test_deadline(void **state) {
+    (void)state;
+    static float zeros[1 << 16];
+    const size_t shapes[][2] = {{1 << 16, 1}, {1, 1 << 16}, {1 << 17, 0}, {100, 10}};
+    for (size_t i = 0; i < 4; i++) {
+        srv_request req;
+        srv_json j;
+        wire_open(&req, "", 0, 8 << 20);
+        req.control.deadline_ns = attn_now_ns() - 1;
+        attn_tensor t = attn_tensor_dense(zeros, ATTN_F32, 2, shapes[i]);
+        srv_json_begin(&j, &req);
+        srv_json_tensor(&j, &t);
+        assert_int_equal(srv_json_end(&j), i == 3);
+        if (i < 3)
+            wire_problem(&req, 504, "deadline_exceeded", NULL, "deadline");
+        wire_close(&req);
+    }
+}
+
 static void test_library_errors(void **state) {
     (void)state;
     static const struct {
@@ -388,7 +409,7 @@ int main(void) {
         cmocka_unit_test(test_pieces),         cmocka_unit_test(test_reserve),
         cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_memory),
         cmocka_unit_test(test_problem_body),   cmocka_unit_test(test_problem_codes),
-        cmocka_unit_test(test_library_errors),
+        cmocka_unit_test(test_library_errors), cmocka_unit_test(test_deadline),
     };
     return cmocka_run_group_tests_name("wire_json", tests, NULL, NULL);
 }
