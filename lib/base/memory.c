@@ -24,11 +24,12 @@ typedef struct chunk {
     struct chunk *next;
     size_t size, used; /* of the bytes behind the header */
     size_t last;       /* where the newest block begins */
+    size_t number;     /* of the arena's chunks before it */
 } chunk;
 
 struct attn_arena {
-    chunk *first; /* the newest, where small requests go */
-    size_t limit, used, next_size;
+    chunk *first;                          /* the newest, where small requests go */
+    size_t limit, used, next_size, chunks; /* ever taken */
 };
 
 static void *(*take_hook)(size_t) = attn_block_take;
@@ -72,14 +73,14 @@ void attn_arena_free(attn_arena *arena) {
     attn_free(arena);
 }
 
-static chunk *chunk_new(size_t size) {
+static chunk *chunk_new(attn_arena *arena, size_t size) {
     size_t bytes;
     if (!attn_size_add(size, HEADER, &bytes))
         return NULL;
     chunk *c = attn_alloc(bytes);
     if (!c)
         return NULL;
-    *c = (chunk){.size = size};
+    *c = (chunk){.size = size, .number = arena->chunks++};
     POISON((char *)c + HEADER, size);
     return c;
 }
@@ -88,7 +89,7 @@ static chunk *chunk_new(size_t size) {
  * new newest one. */
 static chunk *chunk_for(attn_arena *arena, size_t size) {
     bool own = size > arena->next_size / 2;
-    chunk *c = chunk_new(own ? size : arena->next_size);
+    chunk *c = chunk_new(arena, own ? size : arena->next_size);
     if (!c)
         return NULL;
     if (own && arena->first) {
@@ -103,11 +104,17 @@ static chunk *chunk_for(attn_arena *arena, size_t size) {
     return c;
 }
 
+/* Where the next block of a chunk may begin; beyond its end when it is full. */
+static size_t chunk_next(const chunk *c, size_t align) {
+    return (c->used + align - 1) / align * align;
+}
+
 bool attn_arena_reserve(attn_arena *arena, size_t bytes) {
     chunk *c = arena->first;
-    if (c && c->size - c->used >= bytes)
+    const size_t at = c ? chunk_next(c, ATTN_ALIGN) : 0;
+    if (c && at <= c->size && c->size - at >= bytes)
         return true;
-    c = chunk_new(bytes);
+    c = chunk_new(arena, bytes);
     if (!c)
         return false;
     c->next = arena->first;
@@ -131,12 +138,37 @@ void attn_arena_reset(attn_arena *arena) {
         attn_arena_reserve(arena, size);
 }
 
+attn_arena_mark attn_arena_here(const attn_arena *arena) {
+    const chunk *c = arena->first;
+    return (attn_arena_mark){arena->used, arena->chunks, c ? c->used : 0, c ? c->last : 0};
+}
+
+void attn_arena_rewind(attn_arena *arena, const attn_arena_mark *mark) {
+    for (chunk **at = &arena->first; *at;) {
+        chunk *c = *at;
+        if (c->number < mark->chunks) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        UNPOISON((char *)c + HEADER, c->size);
+        attn_free(c);
+    }
+    chunk *c = arena->first; /* it was the first, and none of the others was added to since */
+    arena->used = mark->used;
+    if (!c)
+        return;
+    c->used = mark->chunk_used;
+    c->last = mark->chunk_last;
+    POISON((char *)c + HEADER + c->used, c->size - c->used);
+}
+
 static void *arena_place(attn_arena *arena, size_t size, size_t align) {
     size_t total;
     if (!attn_size_add(arena->used, size, &total) || total > arena->limit)
         return NULL;
     chunk *c = arena->first;
-    size_t at = c ? (c->used + align - 1) / align * align : 0;
+    size_t at = c ? chunk_next(c, align) : 0;
     if (!c || at > c->size || size > c->size - at) {
         c = chunk_for(arena, size);
         if (!c)

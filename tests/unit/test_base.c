@@ -92,6 +92,45 @@ static void test_arena_reserve(void **state) {
     attn_set_allocator(NULL, NULL);
 }
 
+/* What was taken before the mark stays as it is; the rest can be taken again, and no more. */
+static void test_arena_rewind(void **state) {
+    (void)state;
+    for (size_t before = 0; before < 3; before++) {
+        attn_arena *arena = attn_arena_new(1 << 20);
+        assert_non_null(arena);
+        char *kept = before ? attn_arena_take(arena, before * 9000) : NULL;
+        if (before)
+            memset(kept, 7, before * 9000);
+        const attn_arena_mark mark = attn_arena_here(arena);
+        for (int round = 0; round < 3; round++) {
+            for (size_t i = 0; i < 40; i++)
+                memset(attn_arena_take(arena, i * 640), round, i * 640);
+            assert_null(attn_arena_take(arena, 1 << 20));
+            attn_arena_rewind(arena, &mark);
+            assert_int_equal(attn_arena_used(arena), before * 9000);
+        }
+        for (size_t i = 0; i < before * 9000; i++)
+            assert_int_equal(kept[i], 7);
+        assert_non_null(attn_arena_take(arena, (1 << 20) - before * 9000));
+        attn_arena_free(arena);
+    }
+}
+
+/* The place before the next aligned block is no room. */
+static void test_arena_reserve_aligned(void **state) {
+    (void)state;
+    attn_set_allocator(counting_take, free);
+    attn_arena *arena = attn_arena_new(1 << 20);
+    assert_non_null(arena);
+    assert_non_null(attn_arena_small(arena, 16));
+    assert_true(attn_arena_reserve(arena, 16384 - 16));
+    const int before = takes;
+    assert_non_null(attn_arena_take(arena, 16384 - 16));
+    assert_int_equal(takes, before);
+    attn_arena_free(arena);
+    attn_set_allocator(NULL, NULL);
+}
+
 /* A second round after a reset takes nothing, however the first was made up, and the limit holds.
  */
 static void test_arena_reset(void **state) {
@@ -425,6 +464,8 @@ int main(void) {
         cmocka_unit_test(test_blocks_grow),
         cmocka_unit_test(test_blocks_are_kept),
         cmocka_unit_test(test_arena_reset),
+        cmocka_unit_test(test_arena_rewind),
+        cmocka_unit_test(test_arena_reserve_aligned),
         cmocka_unit_test(test_fail),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_arena),

@@ -67,8 +67,17 @@ void attn_arena_free(attn_arena *arena); /* frees all it handed out; NULL is fin
  * whose rounds need as much as the first takes nothing more. */
 void attn_arena_reset(attn_arena *arena);
 
-/* Take memory for blocks of `bytes` bytes in all now, so that they cannot fail for want of memory
- * later. The limit is not looked at: it counts what is handed out. false: there is no memory. */
+/* Where an arena stands, and back to there: all that it handed out since is freed. A mark is of use
+ * until the arena goes back beyond it or is reset. */
+typedef struct attn_arena_mark {
+    size_t used, chunks, chunk_used, chunk_last;
+} attn_arena_mark;
+attn_arena_mark attn_arena_here(const attn_arena *arena);
+void attn_arena_rewind(attn_arena *arena, const attn_arena_mark *mark);
+
+/* Take memory for blocks of `bytes` bytes in all now, each counted up to
+ * the next multiple of ATTN_ALIGN, so that they cannot fail for want of memory later. The limit is
+ * not looked at: it counts what is handed out. false: there is no memory. */
 bool attn_arena_reserve(attn_arena *arena, size_t bytes);
 /* ATTN_ALIGN-aligned memory, not zeroed; NULL when out of memory or beyond the limit. */
 void *attn_arena_take(attn_arena *arena, size_t size);
