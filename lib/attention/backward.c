@@ -38,7 +38,7 @@ static attn_status check_grad_output(const attn_attention *a, const attn_results
     if (t->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, "grad_output",
                          "expected floating-point numbers, found %s", attn_dtype_name(t->dtype));
-    if (a->plan.finish || (a->plan.query_map.rank && !a->plan.query_from) ||
+    if ((a->plan.query_map.rank && !a->plan.query_from) ||
         (a->plan.key_map.rank && !a->plan.key_from))
         return attn_fail(err, ATTN_EARG, "score", "this score form has no gradients");
     return ATTN_OK;
@@ -326,6 +326,7 @@ static bool all_finite(const attn_backward *g, const attn_gradients *out) {
 static attn_status run(attn_backward *g, attn_pool *pool, const attn_control *control,
                        attn_arena *arena, attn_gradients *out, attn_error *err) {
     attn_gradients gradients = {.score.kind = g->a->in.score.kind};
+    const attn_arena_mark before = attn_arena_here(arena);
     if (!read_statistics(g, arena))
         return no_memory(err);
     g->packed = g->scores == g->a->kernels ? g->a->packed : NULL;
@@ -345,6 +346,7 @@ static attn_status run(attn_backward *g, attn_pool *pool, const attn_control *co
                          "the gradients overflow %s; scale the inputs down",
                          attn_dtype_name(g->a->dims.result));
     g->careful = true;
+    attn_arena_rewind(arena, &before);
     return run(g, pool, control, arena, out, err);
 }
 

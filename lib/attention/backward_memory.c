@@ -90,33 +90,65 @@ static bool add(size_t *total, size_t a, size_t b, size_t c) {
            attn_size_add(*total, ATTN_ALIGN, total);
 }
 
-attn_status attn_gradients_cost(const attn_attention_dims *d, size_t bias_elements, size_t slots,
-                                attn_cost *out, attn_error *err) {
-    const attn_kernels *k = attn_kernels_of(ATTN_ISA_REF); /* its elements are the widest */
-    const attn_kernels *fast = attn_kernels_of(d->isa);
-    const attn_kernels *scores = attn_kernels_with(d->isa, d->precision, d->tanh_score);
-    const size_t E = d->score_width, rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S;
-    size_t blocks, tiles, chunks, each, part[LANE_PARTS], lane = 0, work, work_bytes = 0, pack = 0;
-    split(d, fast, &blocks, &tiles, &chunks, &each);
-    bool ok = lane_parts(d, fast, part) && attn_block_work_bytes(scores, fast->rows, d, &work) &&
-              attn_pack_bytes(d, scores, d->B, &pack) && attn_size_add(pack, work, &work_bytes);
+/* Bytes of the passes with table k, as attn_back_allocate and those who follow take them. */
+static bool pass_bytes(const attn_attention_dims *d, const attn_kernels *k,
+                       const attn_kernels *scores, size_t bias_elements, size_t slots,
+                       size_t *bytes) {
+    const size_t E = d->score_width, Ev = d->Ev, heads = d->B * d->Hq;
+    const size_t rows = heads * d->L, keys = d->B * d->Hkv * d->S;
+    size_t blocks, tiles, chunks, each, part[LANE_PARTS], lane;
+    split(d, k, &blocks, &tiles, &chunks, &each);
+    const size_t room = heads * blocks * k->rows * k->elem, pieces = d->B * d->Hkv * chunks;
+    const size_t tables = d->relative ? pieces : d->B * chunks;
+    *bytes = 0;
+    bool ok = lane_parts(d, k, part) && attn_block_work_bytes(scores, k->rows, d, &lane);
     for (int p = 0; ok && p < LANE_PARTS; p++)
         ok = attn_size_add(lane, part[p], &lane);
-    const size_t room = d->B * d->Hq * blocks * fast->rows * fast->elem;
-    ok = ok && attn_size_add(lane, work, &lane) && add(&work_bytes, slots, lane, 1) &&
-         add(&work_bytes, chunks + 1, room, fast->acc_room(E)) &&
-         add(&work_bytes, 1, room, fast->acc_room(d->Ev)) && add(&work_bytes, rows, 24, 1) &&
-         add(&work_bytes, rows, E, 2 * k->elem) && add(&work_bytes, keys, E + d->Ev, 2 * k->elem) &&
-         add(&work_bytes, bias_elements, sizeof(double), 1);
+    return ok &&
+           attn_size_add(lane, sizeof(attn_back_lane) + (d->relative + 1) * sizeof(double),
+                         &lane) &&
+           add(bytes, slots, lane, 1) && add(bytes, chunks + 1, room, k->acc_room(E)) &&
+           add(bytes, 1, room, k->acc_room(Ev)) && add(bytes, rows, 3, sizeof(double)) &&
+           add(bytes, keys, E + Ev, k->elem) && add(bytes, rows, E, k->elem) &&
+           add(bytes, pieces, sizeof(attn_back_sums), 1) &&
+           add(bytes, tables, d->positions, sizeof(double)) &&
+           (!d->tanh_score || add(bytes, pieces, E, sizeof(double))) &&
+           (!d->transforms || add(bytes, 2 * E + 1, 2, sizeof(double))) &&
+           (!d->maps ||
+            (add(bytes, rows, d->E, 2 * k->elem) && add(bytes, keys, d->Ek, 2 * k->elem) &&
+             add(bytes, d->maps, 2, k->elem))) &&
+           add(bytes, bias_elements, sizeof(double), 1) &&
+           add(bytes, d->B, ATTN_MASK_LAYERS + 8, sizeof(ptrdiff_t));
+}
+
+/* Packed operands, where the run kept none. */
+static bool pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t slots,
+                       size_t *bytes) {
+    const size_t E = d->score_width, widest = E > d->Ev ? E : d->Ev;
+    return attn_pack_bytes(d, k, d->B, bytes) && add(bytes, slots, k->keys * widest, k->elem) &&
+           add(bytes, slots, sizeof(void *), 1) && add(bytes, 1, sizeof(attn_packed), 1);
+}
+
+attn_status attn_gradients_cost(const attn_attention_dims *d, size_t bias_elements, size_t slots,
+                                attn_cost *out, attn_error *err) {
+    const attn_kernels *ref = attn_kernels_of(ATTN_ISA_REF);
+    const attn_kernels *k = attn_kernels_with(d->isa, d->precision, d->tanh_score);
+    const size_t elem = attn_dtype_size(d->result);
+    const size_t rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S;
     attn_cost c = {.cells = (double)rows * (double)d->S};
-    c.operations = c.cells * 2 * (3 * (double)E + 2 * (double)d->Ev);
-    c.result_bytes = 0;
-    ok = ok && add(&c.result_bytes, rows, d->E, attn_dtype_size(d->result)) &&
-         add(&c.result_bytes, keys, d->Ek + d->Ev, attn_dtype_size(d->result)) &&
-         add(&c.result_bytes, bias_elements, attn_dtype_size(d->result), 1);
+    c.operations = c.cells * 2 * (3 * (double)d->score_width + 2 * (double)d->Ev);
+    size_t fast, careful;
+    bool ok =
+        pass_bytes(d, attn_kernels_plain(k), k, bias_elements, slots, &fast) &&
+        pass_bytes(d, ref, ref, bias_elements, slots, &careful) &&
+        pack_bytes(d, k, slots, &c.work_bytes) &&
+        attn_size_add(c.work_bytes, fast > careful ? fast : careful, &c.work_bytes) &&
+        add(&c.result_bytes, rows, d->E, elem) && add(&c.result_bytes, keys, d->Ek + d->Ev, elem) &&
+        add(&c.result_bytes, bias_elements, elem, 1) &&
+        add(&c.result_bytes, d->positions, elem, 1) && add(&c.result_bytes, d->maps, elem, 1) &&
+        add(&c.result_bytes, 2 * d->score_width + d->Hq, elem, 1);
     if (!ok)
         return attn_fail(err, ATTN_ELIMIT, "grad_output", "more bytes than can be counted");
-    c.work_bytes = work_bytes;
     *out = c;
     return ATTN_OK;
 }

@@ -22,12 +22,20 @@ static bool result_bytes(const attn_attention_dims *d, unsigned want, size_t *by
             (add_product(bytes, keys, d->Ek, elem) && add_product(bytes, keys, d->Ev, elem)));
 }
 
+/* The operation itself, its offsets by batch entry, its sinks. */
+static size_t operation_bytes(const attn_attention_dims *d) {
+    enum { OFFSETS = 16 };
+    return sizeof(attn_attention) + sizeof(attn_mask) + d->B * OFFSETS * sizeof(ptrdiff_t) +
+           d->Hq * sizeof(double);
+}
+
 static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots, size_t *bytes) {
     const attn_kernels *k = attn_kernels_with(d->isa, d->precision, d->tanh_score);
     const size_t rows = d->L < k->rows ? d->L : k->rows, E = d->score_width,
                  widest = E > d->Ev ? E : d->Ev;
     const size_t runs = d->L <= ATTN_FEW_QUERIES ? attn_group(d) : 1;
-    const size_t areas = slots * (runs + (want & (ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES) ? 1 : 0));
+    const unsigned fills = ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
+    const size_t filled = (size_t)__builtin_popcount(want & fills);
     const size_t kept = want & ATTN_WANT_WEIGHTS ? attn_block_kept_bytes(k, rows, d) : 0;
     size_t table, careful, prepared, parts, head = 0;
     *bytes = 0;
@@ -38,11 +46,13 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
            attn_size_add(*bytes, parts, bytes) &&
            attn_block_work_bytes(k, rows ? rows : 1, d, &table) &&
            attn_block_work_bytes(attn_kernels_of(ATTN_ISA_REF), 1, d, &careful) &&
-           add_product(bytes, areas, table, 1) && add_product(bytes, areas, careful, 1) &&
+           add_product(bytes, slots, runs + filled, table) &&
+           add_product(bytes, slots, 1 + filled, careful) &&
+           add_product(bytes, slots, runs, sizeof(attn_block_run) + sizeof(attn_stream)) &&
            add_product(bytes, slots, k->keys * widest, k->elem) &&
            add_product(bytes, slots, runs, kept) && add_product(bytes, slots, head, 1) &&
            add_product(bytes, d->positions, sizeof(double), 1) &&
-           add_product(bytes, slots, 4096, 1);
+           add_product(bytes, slots, 4096, 1) && add_product(bytes, 1, operation_bytes(d), 1);
 }
 
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,

@@ -223,7 +223,7 @@ attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *
     const attn_position_kind kind = a->in.position.kind;
     const attn_score_plan *plan = &a->plan;
     if ((kind == ATTN_POSITION_SHAW || kind == ATTN_POSITION_ROTARY) &&
-        (plan->query_map.rank || plan->key_map.rank || plan->v.rank || plan->finish))
+        (plan->query_map.rank || plan->key_map.rank || plan->v.rank))
         return attn_fail(
             err, ATTN_EARG, "position/kind",
             "these positions are defined for the dot product of query and key; use the "

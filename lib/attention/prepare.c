@@ -104,8 +104,6 @@ static void transform_rows(const preparer *p, const side *s, const mapper *m, si
     }
     for (size_t r = 0; m->bias && r < n; r++)
         add_bias(k, to + r * p->width * k->elem, m->bias, p->width);
-    if (p->a->plan.finish)
-        p->a->plan.finish(to, n, p->width, k->elem);
 }
 
 /* Rows from first on turn by their positions, the cached ones before have turned already. */
@@ -183,14 +181,14 @@ attn_status attn_prepare(attn_attention *a, attn_arena *arena, attn_error *err) 
     preparer p = {a, arena, attn_kernels_plain(a->kernels), d->score_width};
     side q = {NULL, &a->query, 0, d->Hq, d->L, d->E, d->B, &plan->query_map, &plan->query_bias};
     side k = {&a->past_key, &a->key, d->past, d->Hkv, d->S, d->Ek, a->sets, &plan->key_map, &none};
-    const bool always = plan->finish || a->in.position.kind == ATTN_POSITION_ROTARY;
+    const bool rotary = a->in.position.kind == ATTN_POSITION_ROTARY;
     bool ok = read_weight(&p);
     a->score_query = a->query;
     a->score_key = a->key;
     a->score_past = d->past;
-    if (ok && (always || plan->query_map.rank))
+    if (ok && (rotary || plan->query_map.rank))
         ok = transform_side(&p, &q, true, &a->score_query);
-    if (ok && (always || plan->key_map.rank)) {
+    if (ok && (rotary || plan->key_map.rank)) {
         ok = transform_side(&p, &k, false, &a->score_key);
         a->score_past = 0;
     }

@@ -4,7 +4,7 @@
 
 #include <attn/attention.h>
 
-/* What a form wants done. Rows are first mapped, then finished, then scored tile by tile. */
+/* What a form wants done. Rows are first mapped, then scored tile by tile. */
 typedef struct attn_score_plan {
     size_t width;                   /* of mapped queries and keys */
     attn_tensor query_map, key_map; /* [width, Eq], [width, Ek]; rank 0 = rows as they are */
@@ -13,9 +13,6 @@ typedef struct attn_score_plan {
     /* Where gradients of the maps go: the parameters they were cut from, from which column on. */
     const attn_tensor *query_from, *key_from;
     size_t query_column, key_column;
-    /* Change n finished rows in place (elem 4: float, 8: double), or NULL. Each row alone, so that
-     * a score stays a function of its query and key. */
-    void (*finish)(void *rows, size_t n, size_t width, size_t elem);
 } attn_score_plan;
 
 typedef struct attn_score_form {

@@ -241,8 +241,13 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
         return status;
     d->score_width = plan->width;
     d->tanh_score = plan->v.rank != 0;
-    d->transforms = plan->query_map.rank || plan->key_map.rank || plan->finish ||
-                    in->position.kind == ATTN_POSITION_ROTARY;
+    d->transforms =
+        plan->query_map.rank || plan->key_map.rank || in->position.kind == ATTN_POSITION_ROTARY;
+    size_t query_map, key_map;
+    if (!attn_tensor_count(&plan->query_map, &query_map) ||
+        !attn_tensor_count(&plan->key_map, &key_map) ||
+        !attn_size_add(query_map, key_map, &d->maps))
+        return attn_fail(err, ATTN_ELIMIT, "score", "too many elements");
     if (in->position.kind == ATTN_POSITION_SHAW && in->position.key_table.rank)
         d->relative = in->position.key_table.dims[0];
     if (in->position.kind != ATTN_POSITION_NONE)

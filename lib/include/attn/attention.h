@@ -80,6 +80,7 @@ typedef struct attn_attention_dims {
     size_t score_width; /* width of the product that makes a score: E, or A */
     size_t relative;    /* rows of Shaw's tables, 0 without */
     size_t positions;   /* numbers that the tables of positions hold, 0 without */
+    size_t maps;        /* and the score form's maps of queries and keys */
     bool transforms;    /* queries or keys are transformed before the product */
     attn_dtype result;  /* ATTN_F32, or ATTN_F64 with a float64 input */
     attn_precision precision;
@@ -115,8 +116,8 @@ typedef struct attn_cost {
     size_t result_bytes;
 } attn_cost;
 
-/* Bytes and operations of a run over `slots` threads, from shapes alone. ATTN_ELIMIT on overflow.
- */
+/* Bytes and operations of a run over `slots` threads, from shapes alone, with what
+ * attn_attention_new takes but for masks: the arena hands out no more. ATTN_ELIMIT on overflow. */
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
 
