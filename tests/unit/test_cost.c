@@ -135,9 +135,9 @@ static void check_gradients(trial *t, attn_attention *a, const attn_results *out
     assert_true(attn_tensor_count(&grad, &count));
     for (size_t i = 0; i < count; i++)
         ((float *)grad.data)[i] *= scale;
-    assert_int_equal(attn_gradients_cost(attn_attention_dims_of(a), t->bias_elements, slots, &cost,
-                                         &err),
-                     ATTN_OK);
+    assert_int_equal(
+        attn_gradients_cost(attn_attention_dims_of(a), t->bias_elements, slots, &cost, &err),
+        ATTN_OK);
     const size_t before = attn_arena_used(arena);
     attn_status status =
         attn_attention_backward(a, out, &grad, pool, NULL, arena, &gradients, &err);
