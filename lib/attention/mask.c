@@ -196,10 +196,10 @@ static uint64_t visible_of_head(const attn_mask *m, size_t b, size_t h) {
 uint64_t attn_mask_visible(const attn_mask *m) {
     const size_t heads = m->same_heads ? 1 : m->shape.H, batches = m->same_batches ? 1 : m->B;
     uint64_t count = 0;
+    if (!m->B || !m->shape.H)
+        return 0;
     for (size_t b = 0; b < batches; b++)
         for (size_t h = 0; h < heads; h++)
             count += visible_of_head(m, b, h);
-    if (!m->B || !m->shape.H)
-        return 0;
     return count * (m->B / batches) * (m->shape.H / heads);
 }

@@ -364,9 +364,9 @@ static attn_status add_window(compiler *c, const attn_mask_layer *layer) {
     for (int side = 0; side < 2; side++)
         if (layer->window[side] < -1 || layer->window[side] > MOST_OFFSET)
             return attn_fail(c->err, ATTN_EARG, layer->where,
-                             "a window counts other keys to the left and right: 0 or more, or -1 "
-                             "for open; found [%" PRId64 ", %" PRId64 "]",
-                             layer->window[0], layer->window[1]);
+                             "a window counts other keys to the left and right: 0 to %" PRId64
+                             ", or -1 for open; found [%" PRId64 ", %" PRId64 "]",
+                             MOST_OFFSET, layer->window[0], layer->window[1]);
     if (layer->window[0] >= 0 && layer->window[0] < c->m->left)
         c->m->left = layer->window[0];
     if (layer->window[1] >= 0 && layer->window[1] < c->m->right)
@@ -389,7 +389,17 @@ static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
     return ATTN_OK;
 }
 
+/* Layers of these kinds read a tensor. */
+static bool has_values(attn_layer_kind kind) {
+    return kind == ATTN_LAYER_VALUES || kind == ATTN_LAYER_BIAS || kind == ATTN_LAYER_PADDING ||
+           kind == ATTN_LAYER_LENGTHS || kind == ATTN_LAYER_BITS || kind == ATTN_LAYER_TOKENS;
+}
+
 static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
+    const int rank = layer->values.rank;
+    if (has_values(layer->kind) && (rank < 1 || rank > ATTN_MAX_RANK))
+        return attn_fail(c->err, ATTN_ESHAPE, layer->where,
+                         "expected a tensor of rank 1 to %d, found rank %d", ATTN_MAX_RANK, rank);
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
         if (c->m->right > 0)
@@ -474,7 +484,10 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
         if (!attn_size_mul(c.m->B, shape->batch[a], &c.m->B))
             return attn_fail(err, ATTN_ELIMIT, "", "too many batch entries");
     for (size_t l = 0; l < spec->count; l++) {
-        attn_status status = add_layer(&c, &c.m->spec.layers[l]);
+        attn_mask_layer *layer = &c.m->spec.layers[l];
+        if (!layer->where)
+            layer->where = "mask";
+        attn_status status = add_layer(&c, layer);
         if (status != ATTN_OK)
             return status;
     }

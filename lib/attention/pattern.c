@@ -27,10 +27,12 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
         {"local", pattern->local, 0,
          pattern->kind == ATTN_PATTERN_STRIDED || pattern->kind == ATTN_PATTERN_GLOBAL},
     };
+    const long long most = 1LL << 40;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].used && (sizes[i].value < sizes[i].least || sizes[i].value > INT64_C(1) << 40))
-            return attn_fail(err, ATTN_EARG, where, "%s must be at least %lld, found %lld",
-                             sizes[i].name, (long long)sizes[i].least, (long long)sizes[i].value);
+        if (sizes[i].used && (sizes[i].value < sizes[i].least || sizes[i].value > most))
+            return attn_fail(err, ATTN_EARG, where, "%s must be between %lld and %lld, found %lld",
+                             sizes[i].name, (long long)sizes[i].least, most,
+                             (long long)sizes[i].value);
     return ATTN_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "attention/position.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "attention/attention_private.h"
 
@@ -35,6 +36,27 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
 }
 
+static double element(const attn_tensor *t, size_t i, size_t j) {
+    double x;
+    ptrdiff_t at = (ptrdiff_t)i * t->strides[0] + (t->rank > 1 ? (ptrdiff_t)j * t->strides[1] : 0);
+    attn_widen_f64(&x, (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype,
+                   1, 1);
+    return x;
+}
+
+static attn_status check_finite(const attn_tensor *t, const char *where, attn_error *err) {
+    for (size_t i = 0; i < t->dims[0]; i++)
+        for (size_t j = 0; j < (t->rank > 1 ? t->dims[1] : 1); j++)
+            if (!isfinite(element(t, i, j))) {
+                char path[96];
+                int used = snprintf(path, sizeof path, "%s/%zu", where, i);
+                if (t->rank > 1)
+                    snprintf(path + used, sizeof path - (size_t)used, "/%zu", j);
+                return attn_fail(err, ATTN_ENONFINITE, path, "expected finite numbers");
+            }
+    return ATTN_OK;
+}
+
 /* A finite parameter of the given rank whose dimension `axis` is `expected`. */
 static attn_status check_table(const attn_tensor *t, const char *where, int rank, int axis,
                                size_t expected, attn_error *err) {
@@ -48,7 +70,7 @@ static attn_status check_table(const attn_tensor *t, const char *where, int rank
                          have);
     if (t->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers");
-    return ATTN_OK;
+    return check_finite(t, where, err);
 }
 
 static attn_status odd_rows(const attn_tensor *t, const char *where, int axis, attn_error *err) {
@@ -57,14 +79,6 @@ static attn_status odd_rows(const attn_tensor *t, const char *where, int axis, a
     return attn_fail(err, ATTN_ESHAPE, where,
                      "a relative table holds 2m + 1 distances, an odd number; found %zu",
                      t->dims[axis]);
-}
-
-static double element(const attn_tensor *t, size_t i, size_t j) {
-    double x;
-    ptrdiff_t at = (ptrdiff_t)i * t->strides[0] + (t->rank > 1 ? (ptrdiff_t)j * t->strides[1] : 0);
-    attn_widen_f64(&x, (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype,
-                   1, 1);
-    return x;
 }
 
 static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *err) {

@@ -37,7 +37,7 @@ attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size
     for (int i = rank - 1; i >= 0; i--) {
         t.dims[i] = dims[i];
         t.strides[i] = stride;
-        stride *= (ptrdiff_t)dims[i];
+        stride = (ptrdiff_t)((size_t)stride * dims[i]); /* wraps where there is no element */
     }
     return t;
 }
@@ -56,7 +56,7 @@ bool attn_tensor_is_dense(const attn_tensor *t) {
     for (int i = t->rank - 1; i >= 0; i--) {
         if (t->dims[i] > 1 && t->strides[i] != stride)
             return false;
-        stride *= (ptrdiff_t)t->dims[i];
+        stride = (ptrdiff_t)((size_t)stride * t->dims[i]);
     }
     return true;
 }

@@ -344,6 +344,38 @@ static void test_empty_axes(void **state) {
     }
 }
 
+/* Masks that no request can send: no batch entry, no tensor, no name, sizes beyond any sequence. */
+static void test_odd_masks(void **state) {
+    attn_arena *arena = attn_arena_new(1 << 20);
+    const attn_layer_kind kinds[] = {ATTN_LAYER_VALUES,  ATTN_LAYER_BIAS, ATTN_LAYER_PADDING,
+                                     ATTN_LAYER_LENGTHS, ATTN_LAYER_BITS, ATTN_LAYER_TOKENS};
+    attn_mask_spec spec = {.count = 1};
+    attn_mask_shape shape = {.batch_rank = 1, .batch = {0}, .H = 2, .L = 3, .S = 4};
+    attn_mask *m;
+    attn_error err;
+    (void)state;
+    assert_non_null(arena);
+    spec.layers[0].kind = ATTN_LAYER_CAUSAL;
+    assert_int_equal(attn_mask_new(&spec, &shape, arena, &m, &err), ATTN_OK);
+    assert_int_equal(attn_mask_visible(m), 0);
+    shape.batch[0] = 1;
+    for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++) {
+        spec.layers[0].kind = kinds[n];
+        spec.layers[0].semantics = ATTN_SEM_KEEP;
+        assert_int_equal(attn_mask_new(&spec, &shape, arena, &m, &err), ATTN_ESHAPE);
+        assert_string_equal(err.where, "mask");
+    }
+    spec.layers[0] = (attn_mask_layer){.kind = ATTN_LAYER_WINDOW, .window = {INT64_C(1) << 41, 0}};
+    assert_int_equal(attn_mask_new(&spec, &shape, arena, &m, &err), ATTN_EARG);
+    assert_non_null(strstr(err.text, "1099511627776"));
+    spec.layers[0] =
+        (attn_mask_layer){.kind = ATTN_LAYER_PATTERN,
+                          .pattern = {.kind = ATTN_PATTERN_LOCAL, .radius = INT64_C(1) << 41}};
+    assert_int_equal(attn_mask_new(&spec, &shape, arena, &m, &err), ATTN_EARG);
+    assert_non_null(strstr(err.text, "1099511627776"));
+    attn_arena_free(arena);
+}
+
 /* The cost function bounds what a run takes from its arena, and is not far above it. */
 static void test_cost_bounds_memory(void **state) {
     (void)state;
@@ -376,6 +408,7 @@ int main(void) {
         cmocka_unit_test(test_weights_do_not_change_output),
         cmocka_unit_test(test_wide_rows),
         cmocka_unit_test(test_empty_axes),
+        cmocka_unit_test(test_odd_masks),
         cmocka_unit_test(test_cost_bounds_memory),
     };
     return cmocka_run_group_tests_name("attention", tests, NULL, NULL);

@@ -194,6 +194,9 @@ static void test_shapes(void **state) {
     attn_tensor t = attn_tensor_dense(NULL, ATTN_F32, 3, dims);
     assert_true(attn_tensor_count(&t, &n) && n == 0);
     assert_true(attn_tensor_is_dense(&t));
+    t = attn_tensor_dense(NULL, ATTN_F32, 3, (size_t[]){0, (size_t)1 << 40, (size_t)1 << 40});
+    assert_true(attn_tensor_is_dense(&t)); /* also where strides wrap (UBSan) */
+    t = attn_tensor_dense(NULL, ATTN_F32, 3, dims);
     t.dims[1] = 3;
     t.strides[0] = 0;
     assert_false(attn_tensor_is_dense(&t));

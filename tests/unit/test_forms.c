@@ -378,6 +378,12 @@ static void test_position_errors(void **state) {
     assert_int_equal(refused(&t, "position/key_table"), ATTN_EARG);
     t.in.position = (attn_position){.kind = ATTN_POSITION_T5, .table = NORMAL(&t, 3, t.Hq)};
     assert_int_equal(refused(&t, "position"), ATTN_EARG);
+    t.in.position = (attn_position){.kind = ATTN_POSITION_ALIBI, .slopes = NORMAL(&t, t.Hq)};
+    ((float *)t.in.position.slopes.data)[0] = NAN;
+    assert_int_equal(refused(&t, "position/slopes/0"), ATTN_ENONFINITE);
+    t.in.position = (attn_position){.kind = ATTN_POSITION_RELATIVE, .table = NORMAL(&t, t.Hq, 3)};
+    ((float *)t.in.position.table.data)[2] = INFINITY;
+    assert_int_equal(refused(&t, "position/table/0/2"), ATTN_ENONFINITE);
     attn_arena_free(t.arena);
 }
 

@@ -45,7 +45,7 @@ typedef enum attn_semantics {
 
 typedef struct attn_mask_layer {
     attn_layer_kind kind;
-    const char *where;  /* how errors name it: "attn_mask", "masks/1/values" */
+    const char *where;  /* how errors name it: "attn_mask", "masks/1/values"; NULL = "mask" */
     attn_tensor values; /* VALUES, BIAS, PADDING, LENGTHS, TOKENS, BITS */
     attn_semantics semantics;
     int64_t window[2];    /* WINDOW: left, right; -1 = open */
