@@ -26,12 +26,28 @@ static void shaw_row(const srv_positions_call *call, int64_t distance, double *t
     attn_widen_f64(to, from, t->dtype, 1, E);
 }
 
-static void fill_shaw(const srv_positions_call *call, double *table) {
+/* The deadline, once in so many rows of a table. */
+static attn_status look(const srv_positions_call *call, size_t row, attn_error *err) {
+    return row % 64 ? ATTN_OK : attn_control_check(&call->req->control, err);
+}
+
+static attn_status fill_shaw(const srv_positions_call *call, double *table, attn_error *err) {
     const size_t L = (size_t)call->body.length, E = call->position.key_table.dims[1];
-    for (size_t i = 0; i < L; i++)
-        for (size_t j = 0; j < call->keys; j++)
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; i < L && !status; i++)
+        for (size_t j = 0; j < call->keys && !(status = look(call, j, err)); j++)
             shaw_row(call, (int64_t)j - (int64_t)i - call->body.query_offset,
                      table + (i * call->keys + j) * E);
+    return status;
+}
+
+static attn_status fill_sinusoidal(const srv_positions_call *call, double *table, attn_error *err) {
+    const size_t length = (size_t)call->body.length, width = (size_t)call->body.width;
+    const attn_encoding_layout layout = (attn_encoding_layout)call->body.layout;
+    attn_status status = attn_sinusoidal(table, 0, width, layout, err); /* checks the width */
+    for (size_t p = 0; p < length && !status && !(status = look(call, p, err)); p++)
+        attn_sinusoidal_row(table + p * width, (double)p, width, layout);
+    return status;
 }
 
 /* ALiBi's bias of distance 0 is minus zero, which reads badly. */
@@ -53,7 +69,7 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
             return no_memory(err);
     switch ((srv_encoding_kind)body->kind) {
     case SRV_POSITIONS_SINUSOIDAL:
-        return attn_sinusoidal(tables[0], length, width, (attn_encoding_layout)body->layout, err);
+        return fill_sinusoidal(call, tables[0], err);
     case SRV_POSITIONS_LEARNED:
         attn_learned(tables[0], length, width, body->std, (uint64_t)body->seed);
         return ATTN_OK;
@@ -61,8 +77,7 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
         attn_rotary_table(&call->position, length, tables[0], tables[1]);
         return ATTN_OK;
     case SRV_POSITIONS_SHAW:
-        fill_shaw(call, tables[0]);
-        return ATTN_OK;
+        return fill_shaw(call, tables[0], err);
     case SRV_POSITIONS_ALIBI:
     case SRV_POSITIONS_T5:
     case SRV_POSITIONS_RELATIVE:

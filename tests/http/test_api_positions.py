@@ -132,3 +132,13 @@ def test_too_large(start):
     assert problem["limit"]["setting"] == "max_request_bytes"
     assert ask(daemon, body | {"length": 900, "width": 900, "dry_run": True}, PATH)["dry_run"]["fits"] is False
     assert len(made(daemon, **body, length=100, width=100)["table"]) == 100
+
+
+@pytest.mark.parametrize("body", [
+    {"kind": "sinusoidal", "length": 100000, "width": 64},
+    {"kind": "shaw", "length": 3000, "keys": 3000, "key_table": [[1], [2], [3]]},
+])
+@pytest.mark.parametrize("accept", ["application/json", "application/x-npy"])
+def test_the_deadline_ends_a_table(daemon, body, accept):
+    reply = daemon.post("/v1/positions", {**body, "timeout_ms": 1}, headers={"Accept": accept})
+    assert reply.status_code == 504 and reply.json()["code"] == "deadline_exceeded"
