@@ -1,5 +1,6 @@
 /* /v2, the Open Inference Protocol: server and model metadata, health, configuration, statistics
  * and the repository's index. Inference itself is in v2_infer.c. */
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
@@ -129,8 +130,23 @@ srv_outcome srv_v2_models(srv_request *req) {
     return end_now(&j);
 }
 
+typedef struct index_body {
+    uint64_t given;
+    bool ready;
+} index_body;
+
+static const srv_field index_fields[] = {
+    {.name = "ready", .kind = SRV_BOOL, .offset = offsetof(index_body, ready)},
+    {0},
+};
+
+/* All models are always ready, so that `ready` chooses nothing; but the body, where there is one,
+ * is of the protocol. */
 srv_outcome srv_v2_index(srv_request *req) {
     srv_json j;
+    index_body body = {.ready = false};
+    if (req->body_size > 0 && !srv_decode(req, index_fields, &body))
+        return SRV_DONE;
     srv_json_begin(&j, req);
     srv_json_array(&j);
     for (size_t i = 0; i < SRV_INFER_MODELS; i++) {

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "budget.h"
+#include "http/negotiate.h"
 #include "http/upload.h"
 
 enum { ZLIB = 15, GZIP = 15 + 16, LEVEL = 1, WORTH_IT = 1024, FREE_OUTPUT = 1 << 20 };
@@ -20,37 +21,27 @@ srv_coding srv_coding_of(const char *value) {
     return strcasecmp(value, "deflate") ? SRV_UNKNOWN_CODING : SRV_DEFLATE;
 }
 
-/* Is the weight behind a coding zero ("gzip;q=0", "q=0.0")? */
-static bool is_refused(const char *p, const char *end) {
-    const char *q = memchr(p, '=', (size_t)(end - p));
-    if (!q)
-        return false;
-    for (q++; q < end && (*q == '0' || *q == '.' || *q == ' '); q++)
-        ;
-    return q == end || *q < '1' || *q > '9';
-}
-
 srv_coding srv_coding_choose(const char *accept) {
-    bool taken[3] = {true, false, false}, named[3] = {false, false, false};
+    /* What is not named is not taken, but for identity: rather that than nothing. */
+    int weight[3] = {1, 0, 0};
+    bool named[3] = {false, false, false};
     for (const char *p = accept ? accept : ""; *p;) {
         p += strspn(p, " \t,");
         const char *end = p + strcspn(p, ",");
         size_t size = strcspn(p, "; \t,");
-        bool refused = is_refused(p, end);
         for (int i = 0; size && i < 3; i++) {
             static const char *const names[] = {"identity", "gzip", "deflate"};
             bool this_one = strlen(names[i]) == size && !strncasecmp(p, names[i], size);
             if (!this_one && (named[i] || size != 1 || *p != '*'))
                 continue;
-            taken[i] = !refused;
+            weight[i] = srv_accept_weight(p, end);
             named[i] = named[i] || this_one;
         }
         p = end;
     }
-    return taken[SRV_GZIP]       ? SRV_GZIP
-           : taken[SRV_DEFLATE]  ? SRV_DEFLATE
-           : taken[SRV_IDENTITY] ? SRV_IDENTITY
-                                 : SRV_UNKNOWN_CODING;
+    srv_coding best = weight[SRV_GZIP] >= weight[SRV_DEFLATE] ? SRV_GZIP : SRV_DEFLATE;
+    best = weight[SRV_IDENTITY] > weight[best] ? SRV_IDENTITY : best;
+    return weight[best] > 0 ? best : SRV_UNKNOWN_CODING;
 }
 
 /* What comes out of a body, in a block with room for alignment and a NUL. */

@@ -258,8 +258,21 @@ static void take_type(srv_exchange *x) {
     x->req.content_type = x->type;
 }
 
-void srv_guard(srv_exchange *x, const char *url, const char *method, const char *version) {
+/* The path of a target in absolute form, "http://host/path", which a server must take as well (RFC
+ * 9112, 3.2.2); its host is not looked at, like that of the header. */
+static const char *path_of(const char *target) {
+    size_t scheme = !strncasecmp(target, "http://", 7)    ? 7
+                    : !strncasecmp(target, "https://", 8) ? 8
+                                                          : 0;
+    if (!scheme)
+        return target;
+    const char *path = strchr(target + scheme, '/');
+    return path ? path : "/";
+}
+
+void srv_guard(srv_exchange *x, const char *target, const char *method, const char *version) {
     srv_request *req = &x->req;
+    const char *url = path_of(target);
     x->facts.line_end = version + strlen(version);
     MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, look_at, &x->facts);
     bool hidden = x->facts.hidden || version - x->target_end != 1;
@@ -292,7 +305,7 @@ void srv_guard(srv_exchange *x, const char *url, const char *method, const char 
         return;
     if (!strcmp(method, "OPTIONS") && (star || x->match.label < x->daemon->router->label_count)) {
         srv_reply_set(req, 204, NULL, "", 0);
-        srv_reply_header(req, "Allow", star ? "GET, HEAD, POST, OPTIONS" : x->match.allow);
+        srv_reply_header(req, "Allow", star ? "GET, HEAD, POST, DELETE, OPTIONS" : x->match.allow);
         refuse(x);
         return;
     }

@@ -83,8 +83,7 @@ static int weight_of(const char *text, size_t size) {
     return value > 1000 ? 1000 : value;
 }
 
-/* The weight of one range, "text/plain;q=0.5": the number behind q. */
-static int range_weight(const char *p, const char *end) {
+int srv_accept_weight(const char *p, const char *end) {
     while ((p = memchr(p, ';', (size_t)(end - p)))) {
         p++;
         while (p < end && (*p == ' ' || *p == '\t'))
@@ -108,7 +107,7 @@ unsigned srv_accept_choose(const char *accept, unsigned produces) {
         p += strspn(p, " \t,");
         const char *end = p + strcspn(p, ",");
         size_t size = strcspn(p, "; \t,");
-        int w = size ? range_weight(p, end) : 0;
+        int w = size ? srv_accept_weight(p, end) : 0;
         for (size_t i = 0; size && i < KNOWN; i++) {
             int how = size == 3 && !strncmp(p, "*/*", 3)                                        ? 0
                       : size == strlen(known[i].group) && !strncasecmp(p, known[i].group, size) ? 1

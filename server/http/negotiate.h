@@ -19,6 +19,8 @@ bool srv_type_is_utf8(const char *header);
 /* The one SRV_ACCEPT_* bit of `produces` that an Accept header ranks highest (ties: JSON); 0: none.
  * `accept` NULL: everything. */
 unsigned srv_accept_choose(const char *accept, unsigned produces);
+/* The weight of one choice, "text/plain;q=0.5", in thousandths: the number behind q, else 1000. */
+int srv_accept_weight(const char *p, const char *end);
 /* The types of `produces` for error texts: "application/json, text/plain or image/png". */
 const char *srv_accept_names(unsigned produces, char *text, size_t size);
 

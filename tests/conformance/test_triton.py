@@ -409,6 +409,9 @@ def test_paths(daemon):
     assert daemon.get("/v2/models/none/ready").status_code == 404
     assert daemon.post("/v2/repository/models/x/load", b"{}").json()["error"]
     assert daemon.get(f"/v2/models/{MODEL}/infer").status_code == 405
+    index = "/v2/repository/index"
+    assert daemon.post(index, b"").json() == daemon.post(index, b'{"ready":true}').json()
+    assert [daemon.post(index, body).status_code for body in (b"[1", b'{"ready"', b'{"reddy":true}')] == [422, 400, 422]
 
 
 # --- the ONNX cases ---

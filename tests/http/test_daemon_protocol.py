@@ -171,7 +171,8 @@ def test_options_lists_methods(daemon):
     assert reply.status_code == 204 and reply.headers["Allow"] == "POST, OPTIONS"
     reply = daemon.request("OPTIONS", "/v1/examples")
     assert reply.status_code == 204 and reply.headers["Allow"] == "GET, HEAD, OPTIONS"
-    assert status(daemon.raw(b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")) == 204
+    star = daemon.raw(b"OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert status(star) == 204 and b"\r\nAllow: GET, HEAD, POST, DELETE, OPTIONS\r\n" in star
 
 
 @pytest.mark.parametrize("method, path, allow", [
@@ -419,3 +420,13 @@ def test_connection_reset_mid_request_does_no_harm(daemon):
         sock.sendall(post(b'{"query":', "Content-Length: 500"))
         sock.close()
     assert daemon.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("target, code", [
+    (b"http://host/healthz", 200), (b"HTTPS://host:1/v1/examples?x=/", 200), (b"http://host", 200),
+    (b"http://host/none", 404), (b"ftp://host/healthz", 404), (b"//host/healthz", 404),
+])
+def test_absolute_targets(daemon, target, code):
+    """RFC 9112, 3.2.2: a server takes the form that proxies are sent."""
+    raw = daemon.raw(b"GET " + target + b" HTTP/1.1\r\nHost: host\r\nAccept: */*\r\nConnection: close\r\n\r\n")
+    assert status(raw) == code

@@ -80,6 +80,8 @@ def test_refused(daemon, body, coding, status, word):
 @pytest.mark.parametrize("accept, coding", [
     ("gzip", "gzip"), ("deflate", "deflate"), ("gzip, deflate", "gzip"), ("gzip;q=0, deflate", "deflate"),
     ("*", "gzip"), ("br", None), ("identity", None), ("", None), ("gzip;q=0", None), ("gzip;q=0.000", None),
+    ("gzip;q=0.1, identity;q=1", None), ("gzip;q=0.1", "gzip"), ("gzip;q=0.2, deflate;q=0.3", "deflate"),
+    ("*;q=0.5, gzip;q=0", "deflate"), ("identity;q=0.5, gzip;q=0.5", "gzip"),
 ])
 def test_answers(daemon, accept, coding):
     body = qkv(L=16, S=16, E=16)
