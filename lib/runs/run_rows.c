@@ -1,5 +1,6 @@
 /* Some rows of one head as an operation of their own: the run's inputs are cut down to what these
  * rows read, with masks and positions where they were. */
+#include <stdio.h>
 #include <string.h>
 
 #include "attention/attention_private.h"
@@ -146,9 +147,12 @@ static attn_status hide_keys(cutter *c, const int64_t *hide, size_t count, attn_
     if (!keys)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the hidden keys");
     for (size_t i = 0; i < count; i++) {
-        if (hide[i] < 0 || (uint64_t)hide[i] >= S)
-            return attn_fail(err, ATTN_EARG, "hide", "expected keys from 0 to %zu, found %lld",
+        if (hide[i] < 0 || (uint64_t)hide[i] >= S) {
+            char where[32];
+            snprintf(where, sizeof where, "hide/%zu", i);
+            return attn_fail(err, ATTN_EARG, where, "expected keys from 0 to %zu, found %lld",
                              S ? S - 1 : 0, (long long)hide[i]);
+        }
         keys[hide[i]] = 1;
     }
     spec->layers[spec->count++] =

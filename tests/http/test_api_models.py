@@ -227,6 +227,9 @@ def test_a_file_that_is_no_model(tmp_path):
     (tmp_path / "bad.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
     done = run_attnd("--port", "0", "--ops-listen", "", "--models-dir", str(tmp_path))
     assert done.returncode == 2 and "bad.safetensors" in done.stderr and "architecture" in done.stderr
+    (tmp_path / "bad.safetensors").write_bytes(b"\x02")
+    done = run_attnd("--port", "0", "--ops-listen", "", "--models-dir", str(tmp_path))
+    assert done.returncode == 2 and "bad.safetensors: expected 8 bytes" in done.stderr
     done = run_attnd("--port", "0", "--ops-listen", "", "--models-dir", str(tmp_path / "none"))
     assert done.returncode == 2 and "models_dir" in done.stderr
 
