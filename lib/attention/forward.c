@@ -111,9 +111,9 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
     memset(f->out->stats.kind + row, kind, block->rows);
     for (size_t r = 0; r < block->rows; r++) {
         const bool empty = max[r] == -INFINITY;
-        const bool lost = empty ? sees_a_key(f->a, block, block->i + r) /* below all floats */
-                                : !(fabs(max[r]) < ATTN_WIDE);
-        if (narrow_range && lost)
+        if (narrow_range && !(careful >> r & 1) &&
+            (empty ? sees_a_key(f->a, block, block->i + r) /* below all floats */
+                   : !(fabs(max[r]) < ATTN_WIDE)))
             careful |= UINT64_C(1) << r;
         if (careful >> r & 1 || empty)
             sum[r] = 0;

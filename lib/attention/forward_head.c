@@ -12,7 +12,7 @@ bool attn_forward_by_heads(const attn_attention_dims *d, const attn_kernels *k, 
     size_t bytes;
     if (d->L <= ATTN_FEW_QUERIES || (want & later) || weights_later)
         return false;
-    const double rows = (double)(attn_group(d)) * (double)d->L;
+    const double rows = (double)attn_group(d) * (double)d->L;
     return 2 * rows * (double)d->S * (double)(d->score_width + d->Ev) <= ATTN_PIECE_OPERATIONS &&
            attn_pack_head_bytes(d, k, &bytes) && bytes <= CACHE;
 }
