@@ -145,6 +145,7 @@ static const srv_field index_fields[] = {
 srv_outcome srv_v2_index(srv_request *req) {
     srv_json j;
     index_body body = {.ready = false};
+    req->only_400 = true;
     if (req->body_size > 0 && !srv_decode(req, index_fields, &body))
         return SRV_DONE;
     srv_json_begin(&j, req);
