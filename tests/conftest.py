@@ -2,13 +2,20 @@
 import pytest
 
 import tables
-from serving import service
+from serving import keep_to_one_processor, service
 
 start = service.start
 
 
 # What runs on emulated tables, too: they are slow, and what they share with others is tested there.
 ON_EMULATED = {"test_nan.py", "test_onnx.py"}
+LONGEST = "test_schemathesis.py"  # begun first, so that no process waits for it at the end
+
+
+def pytest_configure(config):
+    worker = getattr(config, "workerinput", {}).get("workerid")  # of several processes of tests
+    if worker:
+        keep_to_one_processor(int(worker.removeprefix("gw")))
 
 
 def pytest_collection_modifyitems(config, items):
@@ -18,6 +25,7 @@ def pytest_collection_modifyitems(config, items):
 
     config.hook.pytest_deselected(items=[item for item in items if left_out(item)])
     items[:] = [item for item in items if not left_out(item)]
+    items.sort(key=lambda item: item.path.name != LONGEST)
 
 
 @pytest.fixture(scope="session", params=tables.available() + tables.emulated())

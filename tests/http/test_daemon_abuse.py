@@ -65,7 +65,7 @@ def get(*lines, target=b"/healthz", version=b"HTTP/1.1"):
     ("many arguments", get(b"Host: x", b"Connection: close", target=b"/healthz?" + b"a=b&" * 140), 200),
     ("too many arguments", get(b"Host: x", target=b"/healthz?" + b"a=b&" * 1000), 414),
     ("far too many", get(b"Host: x", target=b"/healthz?" + b"a=b&" * 8000), 414),
-    ("absolute", get(b"Host: x", b"Connection: close", target=b"http://x/healthz"), 404),
+    ("absolute", get(b"Host: x", b"Connection: close", target=b"http://x/healthz"), 200),
     ("%00", get(b"Host: x", target=b"/healthz%00"), 400), ("%00 behind ?", get(b"Host: x", target=b"/healthz?a=%00"), 400),
     ("CONNECT", b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
     ("lower case", b"get /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405),
