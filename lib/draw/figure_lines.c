@@ -18,6 +18,8 @@
 #define AXIS_NAME  24.0
 #define MARKED     48  /* points of a curve that can still be marked */
 #define DENSE      3.0 /* points a pixel, beyond which only extremes of a pixel are drawn */
+#define PIECE      64  /* points of a path: one that crosses itself takes their square to draw */
+#define FILLS      8.0 /* widths of the plot: a line of that length has no dashes that can be told */
 #define NAME_MOST  220.0
 #define LINE_WIDTH 1.8
 
@@ -204,13 +206,37 @@ static void put_point(attn_svg *s, double x, double y, bool first) {
     attn_svg_number(s, y);
 }
 
-/* Points in order; of many within one pixel, the first, the least and the largest. */
-static void put_path(attn_svg *s, const line_plan *plan, const attn_figure_curve *c, double left,
-                     double top) {
+/* The line of a curve, in paths of PIECE points each. */
+typedef struct pen {
+    attn_svg *s; /* NULL: only measured */
+    bool down;
+    size_t points; /* of this path */
+    double x, y, length;
+} pen;
+
+static void move_pen(pen *p, double x, double y) {
+    if (p->down)
+        p->length += hypot(x - p->x, y - p->y);
+    if (p->s && p->points++ == PIECE) {
+        put(p->s, "\"/>\n<path");
+        attn_svg_at(p->s, "stroke-dashoffset", p->length - hypot(x - p->x, y - p->y));
+        put(p->s, " d=\"");
+        if (p->down)
+            put_point(p->s, p->x, p->y, true);
+        p->points = 0;
+    }
+    if (p->s)
+        put_point(p->s, x, y, !p->down);
+    p->down = true;
+    p->x = x;
+    p->y = y;
+}
+
+/* Points in order; of many within one pixel, the least and the largest. */
+static void move_along(pen *p, const line_plan *plan, const attn_figure_curve *c) {
     size_t bin = 1;
     if ((double)c->n > DENSE * plan->plot_w)
         bin = (size_t)((double)c->n / plan->plot_w);
-    bool open = false;
     for (size_t i = 0; i < c->n; i += bin) {
         size_t low = i, high = i, end = i + bin < c->n ? i + bin : c->n;
         bool broken = false;
@@ -219,17 +245,10 @@ static void put_path(attn_svg *s, const line_plan *plan, const attn_figure_curve
             low = c->y[k] < c->y[low] ? k : low;
             high = c->y[k] > c->y[high] ? k : high;
         }
-        if (broken) {
-            open = false;
-            continue;
-        }
-        size_t at[3] = {i, low < high ? low : high, low < high ? high : low};
-        for (size_t k = 0; k < (bin > 1 ? 3 : 1); k++) {
-            if (k > 0 && at[k] == at[k - 1])
-                continue;
-            put_point(s, px(plan, left, x_of(c, at[k])), py(plan, top, c->y[at[k]]), !open);
-            open = true;
-        }
+        p->down = p->down && !broken;
+        size_t at[2] = {low < high ? low : high, low < high ? high : low};
+        for (size_t k = 0; !broken && k < (at[0] == at[1] ? 1 : 2); k++)
+            move_pen(p, px(plan, 0, x_of(c, at[k])), py(plan, 0, c->y[at[k]]));
     }
 }
 
@@ -242,11 +261,11 @@ static void put_mark(attn_svg *s, size_t kind, double x, double y) {
     put(s, shapes[kind % 4]);
 }
 
-static void put_stroke(attn_svg *s, size_t kind) {
+static void put_stroke(attn_svg *s, size_t kind, bool whole) {
     static const char *const dashes[] = {NULL, "7 3", "2 2.6", "9 3 2 3"};
     put(s, " fill=\"none\" stroke-linejoin=\"round\"");
     attn_svg_stroke(s, attn_draw_curve_colour(s->theme, kind), LINE_WIDTH);
-    if (dashes[kind % 4])
+    if (dashes[kind % 4] && !whole)
         attn_text_add(s->t, " stroke-dasharray=\"%s\"", dashes[kind % 4]);
 }
 
@@ -254,16 +273,19 @@ static void put_stroke(attn_svg *s, size_t kind) {
 static void put_curve(attn_svg *s, const line_plan *plan, size_t k, size_t kind, double left,
                       double top) {
     const attn_figure_curve *c = &plan->data->items[k];
-    put(s, "<path class=\"curve\" clip-path=\"url(#plot)\"");
+    put(s, "<g class=\"curve\" clip-path=\"url(#plot)\"");
     attn_text_add(s->t, " transform=\"translate(");
     attn_svg_number(s, left);
     put(s, " ");
     attn_svg_number(s, top);
     put(s, ")\"");
-    put_stroke(s, kind);
-    put(s, " d=\"");
-    put_path(s, plan, c, 0, 0);
-    put(s, "\"/>\n");
+    pen line = {.s = NULL};
+    move_along(&line, plan, c);
+    put_stroke(s, kind, line.length > FILLS * plan->plot_w);
+    put(s, "><path d=\"");
+    line = (pen){.s = s};
+    move_along(&line, plan, c);
+    put(s, "\"/></g>\n");
     if (!plan->data->markers || c->n > MARKED)
         return;
     put(s, "<path class=\"marks\"");
@@ -281,7 +303,7 @@ static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text};
     const bool marked = plan->data->markers && plan->data->items[k].n <= MARKED;
     put(s, "<path");
-    put_stroke(s, kind);
+    put_stroke(s, kind, false);
     put(s, " d=\"");
     put_point(s, x, y, true);
     put(s, "h26\"/>\n"); /* SAMPLE */

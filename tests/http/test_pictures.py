@@ -345,9 +345,15 @@ def test_sinusoidal_map(daemon):
     assert {"position", "dimension", "value"} <= set(page.says())
 
 
-def path_points(element):
-    flat = list(map(float, NUMBER.findall(element.get("d"))))
-    return np.array(flat).reshape(-1, 2)
+def curves_of(element):
+    return element.findall(f".//{NS}g[@class='curve']")
+
+
+def path_points(curve):
+    """Of all paths of a curve: each begins where the one before ended."""
+    points = [np.array(list(map(float, NUMBER.findall(p.get("d"))))).reshape(-1, 2) for p in curve]
+    assert all((a[-1] == b[0]).all() for a, b in zip(points, points[1:]))
+    return np.concatenate([points[0], *(p[1:] for p in points[1:])])
 
 
 def test_curves_of_dimensions(daemon):
@@ -355,7 +361,7 @@ def test_curves_of_dimensions(daemon):
     curves = ask(daemon, body, POSITIONS)["curves"]
     page = picture(daemon, body | {"figure": {"per_panel": 2}}, POSITIONS)
     assert len(page.groups) == 2
-    paths = [p for g in page.groups for p in g.findall(f"{NS}path[@class='curve']")]
+    paths = [p for g in page.groups for p in curves_of(g)]
     for path, curve in zip(paths, curves, strict=True):
         points = path_points(path)
         assert len(points) == 100
@@ -389,7 +395,7 @@ def test_every_kind_of_positions(daemon, body, panels):
         for at, (red, _, blue) in panel.cells.items():
             if abs(values[at]) > 0.15 * top:
                 assert (blue > red) == (values[at] > 0)
-    assert len(picture(daemon, body | {"dims": [1, 0]}, POSITIONS).root.findall(f".//{NS}path[@class='curve']")) == 2
+    assert len(curves_of(picture(daemon, body | {"dims": [1, 0]}, POSITIONS).root)) == 2
 
 
 QUALITY = {"x": [10, 20, 30, 40, 50, 60], "values": [[35, 32, 28, 22, 16, 12], [38, 37, 36, 35, 34, 33]],
@@ -399,7 +405,7 @@ QUALITY = {"x": [10, 20, 30, 40, 50, 60], "values": [[35, 32, 28, 22, 16, 12], [
 
 def test_quality_against_length(daemon):
     page = picture(daemon, QUALITY, CURVES)
-    paths = page.root.findall(f".//{NS}path[@class='curve']")
+    paths = curves_of(page.root)
     for path, values in zip(paths, QUALITY["values"], strict=True):
         points = path_points(path)
         assert np.allclose(points[:, 0], np.linspace(0, 640, 6), atol=0.01)
@@ -415,15 +421,28 @@ def test_quality_against_length(daemon):
 
 def test_curves_with_gaps_and_many_points(daemon):
     page = picture(daemon, {"values": [1, 2, None, 4, 5]}, CURVES)
-    path = page.root.find(f".//{NS}path[@class='curve']").get("d")
+    path = curves_of(page.root)[0][0].get("d")
     assert path.count("M") == 2 and path.count("L") == 2
     values = np.array(normal(200_000))
     values[123_456] = 30  # a spike of one point is not lost
     svg = drawn(daemon, {"values": values.tolist()}, CURVES)
     assert len(svg) < 100_000
     page = Picture(svg)
-    y = path_points(page.root.find(f".//{NS}path[@class='curve']"))[:, 1]
+    y = path_points(curves_of(page.root)[0])[:, 1]
     assert y.min() < 0.01 * y.max() + 1
+
+
+def test_dashes_of_long_lines(daemon):
+    """They go on from one path to the next; a line that fills its plot has none that could be told."""
+    n = np.arange(500)
+    page = picture(daemon, {"values": [n.tolist(), (200 + 200 * np.sin(n / 80)).tolist(), (n % 2 * 499).tolist()]}, CURVES)
+    whole, wave, full = curves_of(page.root)
+    assert not whole.get("stroke-dasharray") and wave.get("stroke-dasharray") and not full.get("stroke-dasharray")
+    length = 0
+    for path in wave:
+        assert abs(float(path.get("stroke-dashoffset", 0)) - length) < 1
+        length += np.hypot(*np.diff(path_points([path]), axis=0).T).sum()
+    assert len(wave) == 8
 
 
 @pytest.mark.parametrize("body, code, pointer", [
