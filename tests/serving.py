@@ -22,9 +22,9 @@ FLOAT64 = 1e-13
 
 def keep_to_one_processor(which=0):
     """This process and its daemons: to wake up another processor for each request takes a virtual machine on a busy
-    host up to three times as long. The daemons' threads are as many as without."""
+    host up to three times as long. The daemons' workers are as many as without."""
     cores = sorted(os.sched_getaffinity(0))
-    os.environ.setdefault("ATTND_THREADS", str(len(cores)))
+    os.environ.setdefault("ATTND_WORKERS", str(len(cores)))
     os.sched_setaffinity(0, {cores[which % len(cores)]})
 
 

@@ -68,16 +68,9 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     return true;
 }
 
-static bool read_scale(const srv_scope *scope, const srv_union *scale, double *out) {
-    if (scale->is == SRV_U_BOOL && scale->boolean)
-        return srv_refuse(scope, SRV_VALUE, "scale",
-                          "scale must be a number or false (= 1), found true; leave it out for "
-                          "1/sqrt(E)");
-    if (scale->is == SRV_U_BOOL)
-        *out = 1;
-    else if (scale->is)
-        *out = scale->number;
-    return true;
+static void read_scale(const srv_union *scale, double *out) {
+    if (scale->is)
+        *out = scale->is == SRV_U_FALSE ? 1 : scale->number;
 }
 
 static bool read_masks(srv_attention_call *call, const srv_scope *scope) {
@@ -206,8 +199,8 @@ bool srv_attention_prepare(srv_attention_call *call) {
     if (!check_company(&scope) || !check_heads(&scope, body) || !read_items(call, &scope))
         return false;
     copy_tensors(&call->in, body);
-    if (!read_scale(&scope, &body->scale, &call->in.scale) || !read_masks(call, &scope) ||
-        !read_forms(call, &scope) || !read_shapes(call))
+    read_scale(&body->scale, &call->in.scale);
+    if (!read_masks(call, &scope) || !read_forms(call, &scope) || !read_shapes(call))
         return false;
     settle_weights(call, &scope);
     if (!srv_labels_check(&scope, &body->labels, call->dims.L, call->dims.S))

@@ -73,12 +73,12 @@ static void put_alternative(srv_json *j, const char *type) {
 static void put_union(srv_json *j, const srv_field *f, bool nullable) {
     srv_json_key(j, "anyOf");
     srv_json_array(j);
-    if (f->accepts & SRV_U_BOOL)
-        put_alternative(j, "boolean");
     if (f->accepts & SRV_U_NUMBER)
         put_alternative(j, "number");
     else if (f->accepts & SRV_U_INT)
         put_alternative(j, "integer");
+    if (f->accepts & SRV_U_FALSE)
+        srv_json_raw(j, "{\"const\":false}", 15);
     if (f->accepts & SRV_U_INTS)
         put_alternative(j, "array");
     if (f->accepts & SRV_U_STRING) {

@@ -262,16 +262,16 @@ static bool refuse_union(srv_decoder *d, const srv_field *f, const json_t *v) {
     char expected[400];
     const char *parts[3];
     size_t at = 0, count = 0, room = sizeof expected, names = 0;
-    if (f->accepts & SRV_U_BOOL)
-        parts[count++] = "true or false";
     if (f->accepts & (SRV_U_NUMBER | SRV_U_INT))
         parts[count++] = f->accepts & SRV_U_NUMBER ? "a number" : "an integer";
+    if (f->accepts & SRV_U_FALSE)
+        parts[count++] = "false";
     if (f->accepts & SRV_U_INTS)
         parts[count++] = "a list of integers";
     if (f->accepts & SRV_U_STRING)
         names = count_choices(f->choices);
     for (size_t i = 0; i < count + names && at < room; i++) {
-        bool last = i > 0 && i + 1 == count + names, comma = i > 1 || (f->accepts & SRV_U_BOOL);
+        bool last = i > 0 && i + 1 == count + names, comma = i > 1;
         const char *between = last ? (comma ? ", or " : " or ") : ", ";
         at += i < count
                   ? (size_t)snprintf(expected + at, room - at, "%s%s", i ? between : "", parts[i])
@@ -284,9 +284,8 @@ static bool refuse_union(srv_decoder *d, const srv_field *f, const json_t *v) {
 
 static bool decode_union(srv_decoder *d, const srv_field *f, const json_t *v, srv_union *out) {
     srv_union u = {0};
-    if (json_is_boolean(v) && (f->accepts & SRV_U_BOOL)) {
-        u.is = SRV_U_BOOL;
-        u.boolean = json_is_true(v);
+    if (json_is_false(v) && (f->accepts & SRV_U_FALSE)) {
+        u.is = SRV_U_FALSE;
     } else if ((f->accepts & SRV_U_INT) && integer_of(v, &u.integer)) {
         u.is = SRV_U_INT;
         u.number = (double)u.integer;

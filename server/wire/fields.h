@@ -57,7 +57,7 @@ enum {
 enum { SRV_B_BEYOND = 1 };
 /* accepts, for unions. */
 enum {
-    SRV_U_BOOL = 1,
+    SRV_U_FALSE = 1, /* but not true */
     SRV_U_NUMBER = 2,
     SRV_U_INT = 4,    /* integral numbers only (with SRV_U_NUMBER: any number) */
     SRV_U_STRING = 8, /* one of choices */
@@ -81,9 +81,8 @@ typedef struct srv_objects {
     size_t count;
 } srv_objects;
 typedef struct srv_union {
-    unsigned is; /* 0 = absent, else the one SRV_U_* bit that was found (an integral number is INT
-                    when SRV_U_INT is accepted, else NUMBER) */
-    bool boolean;
+    unsigned is;   /* 0 = absent, else the one SRV_U_* bit that was found (an integral number is INT
+                      when SRV_U_INT is accepted, else NUMBER) */
     double number; /* set for INT too */
     int64_t integer;
     int choice; /* STRING: index into choices */

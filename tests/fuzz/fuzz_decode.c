@@ -52,7 +52,7 @@ static const srv_field fields[] = {
     {.name = "offset",
      .kind = SRV_UNION,
      .offset = offsetof(input, offset),
-     .accepts = SRV_U_BOOL | SRV_U_INT | SRV_U_NUMBER | SRV_U_INTS | SRV_U_STRING,
+     .accepts = SRV_U_FALSE | SRV_U_INT | SRV_U_NUMBER | SRV_U_INTS | SRV_U_STRING,
      .choices = choices},
     {.name = "ints", .kind = SRV_INTS, .offset = offsetof(input, ints)},
     {.name = "words", .kind = SRV_STRINGS, .offset = offsetof(input, words)},

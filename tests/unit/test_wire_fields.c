@@ -95,7 +95,7 @@ static const srv_field fields[] = {
      .init = init_point, .max = 5},
     {ROW(SRV_UNION, "offset", offset), .accepts = SRV_U_INT | SRV_U_INTS | SRV_U_STRING,
      .choices = stops},
-    {ROW(SRV_UNION, "either", window), .accepts = SRV_U_BOOL | SRV_U_NUMBER},
+    {ROW(SRV_UNION, "either", window), .accepts = SRV_U_FALSE | SRV_U_NUMBER},
     {ROW(SRV_OBJECT, "form", form), .accepts = SRV_O_NAME, .fields = shape_fields},
     {0},
 };
@@ -184,7 +184,7 @@ static void test_kinds(void **state) {
     assert_int_equal(points[1].given, 3);
     assert_memory_equal(points[1].values.data, ((float[]){2, 3}), 8);
     assert_int_equal(in.offset.is, SRV_U_STRING);
-    assert_int_equal(in.window.is, SRV_U_BOOL);
+    assert_int_equal(in.window.is, SRV_U_FALSE);
     wire_close(&req);
     accept(&req, &in, "{\"query\":[1],\"parts\":\"window\",\"offset\":[1,2],\"either\":2}");
     assert_int_equal(in.parts, 4);
@@ -233,8 +233,10 @@ static void test_refused_values(void **state) {
     refuse_member("\"offset\":1.5", 422, "wrong_type", "/offset", "an integer");
     refuse_member("\"offset\":\"start\"", 422, "invalid_value", "/offset", "\"end\"");
     refuse_member("\"offset\":true", 422, "wrong_type", "/offset", "true");
+    refuse_member("\"either\":true", 422, "wrong_type", "/either",
+                  "expected a number or false, found true");
     refuse_member("\"either\":\"x\"", 422, "wrong_type", "/either",
-                  "expected true or false, or a number, found \"x\"");
+                  "expected a number or false, found \"x\"");
     refuse_member("\"offset\":{}", 422, "wrong_type", "/offset",
                   "expected an integer, a list of integers, or \"end\", found an object");
     refuse("{}", 422, "invalid_value", "", "\"query\" is required");
