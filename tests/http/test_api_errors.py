@@ -21,7 +21,7 @@ GOOD = qkv()
     ({"is_causal": "yes"}, "wrong_type", "/is_causal", []),
     ({"softcap": -1}, "invalid_value", "/softcap", ["-1"]),
     ({"softcap": "30"}, "wrong_type", "/softcap", []),
-    ({"scale": True}, "invalid_value", "/scale", ["false"]),
+    ({"scale": True}, "wrong_type", "/scale", ["false"]),
     ({"scale": "auto"}, "wrong_type", "/scale", []),
     ({"precision": "fp16"}, "invalid_value", "/precision", ["bf16"]),
     ({"precision": "bf16", "grad_output": [[1]]}, "invalid_value", "/precision", ["fp32"]),
