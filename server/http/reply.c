@@ -192,8 +192,8 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, free_response);
     if (!response)
         return NULL;
-    /* Behind a HEAD the library ends the chunks of the body that it leaves out, where the next reply
-     * is to stand: without chunks it closes the connection. */
+    /* Behind a HEAD the library ends the chunks of the body that it leaves out, where the next
+     * reply is to stand: without chunks it closes the connection. */
     if (!strcmp(x->req.method, "HEAD"))
         MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
     srv_stream_start(x->req.reply.stream, resume_stream, x);
