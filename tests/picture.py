@@ -142,3 +142,14 @@ class Picture:
     def outside(self):
         """Texts whose anchor is not inside of the page."""
         return [t.says for t in self.texts if not (0 <= t.x <= self.width and 0 <= t.y <= self.height)]
+
+
+def curves_of(element):
+    return element.findall(f".//{NS}g[@class='curve']")
+
+
+def path_points(curve):
+    """Of all paths of a curve: each begins where the one before ended."""
+    points = [np.array(list(map(float, NUMBER.findall(p.get("d"))))).reshape(-1, 2) for p in curve]
+    assert all((a[-1] == b[0]).all() for a, b in zip(points, points[1:]))
+    return np.concatenate([points[0], *(p[1:] for p in points[1:])])

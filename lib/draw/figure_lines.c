@@ -215,11 +215,10 @@ typedef struct pen {
 } pen;
 
 static void move_pen(pen *p, double x, double y) {
-    if (p->down)
-        p->length += hypot(x - p->x, y - p->y);
+    const double step = p->down ? hypot(x - p->x, y - p->y) : 0;
     if (p->s && p->points++ == PIECE) {
         put(p->s, "\"/>\n<path");
-        attn_svg_at(p->s, "stroke-dashoffset", p->length - hypot(x - p->x, y - p->y));
+        attn_svg_at(p->s, "stroke-dashoffset", p->length);
         put(p->s, " d=\"");
         if (p->down)
             put_point(p->s, p->x, p->y, true);
@@ -227,6 +226,7 @@ static void move_pen(pen *p, double x, double y) {
     }
     if (p->s)
         put_point(p->s, x, y, !p->down);
+    p->length += step;
     p->down = true;
     p->x = x;
     p->y = y;

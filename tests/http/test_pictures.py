@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from api_client import ask, normal, qkv, refused
 from conftest import ROOT
-from picture import NS, NUMBER, Picture, contrast, luminance
+from picture import NS, Picture, contrast, curves_of, luminance
 
 SVG, PNG, CSV, NPY = ({"Accept": t} for t in ("image/svg+xml", "image/png", "text/csv", "application/x-npy"))
 HEATMAPS, MASKS, POSITIONS, CURVES = "/v1/heatmaps", "/v1/masks", "/v1/positions", "/v1/curves"
+QUALITY = {"x": [10, 20, 30, 40, 50, 60], "values": [[35, 32, 28, 22, 16, 12], [38, 37, 36, 35, 34, 33]],
+           "names": ["without attention", "with attention"],
+           "figure": {"title": "Quality", "x_label": "length", "y_label": "BLEU"}}
 
 
 def drawn(daemon, body, path="/v1/attention", headers=SVG):
@@ -303,7 +306,7 @@ def test_not_a_number(daemon):
     assert swatch[0].get("fill") == "#%02x%02x%02x" % panel.cells[0, 0] and "not a number" in page.says()
 
 
-# --- masks, positions, curves ---
+# --- masks, positions ---
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_causal_mask(daemon, theme):
@@ -345,35 +348,6 @@ def test_sinusoidal_map(daemon):
     assert {"position", "dimension", "value"} <= set(page.says())
 
 
-def curves_of(element):
-    return element.findall(f".//{NS}g[@class='curve']")
-
-
-def path_points(curve):
-    """Of all paths of a curve: each begins where the one before ended."""
-    points = [np.array(list(map(float, NUMBER.findall(p.get("d"))))).reshape(-1, 2) for p in curve]
-    assert all((a[-1] == b[0]).all() for a, b in zip(points, points[1:]))
-    return np.concatenate([points[0], *(p[1:] for p in points[1:])])
-
-
-def test_curves_of_dimensions(daemon):
-    body = {"kind": "sinusoidal", "length": 100, "width": 64, "dims": [0, 1, 20, 21]}
-    curves = ask(daemon, body, POSITIONS)["curves"]
-    page = picture(daemon, body | {"figure": {"per_panel": 2}}, POSITIONS)
-    assert len(page.groups) == 2
-    paths = [p for g in page.groups for p in curves_of(g)]
-    for path, curve in zip(paths, curves, strict=True):
-        points = path_points(path)
-        assert len(points) == 100
-        x, y = points[:, 0], points[:, 1]
-        assert np.allclose(np.diff(x), (x[-1] - x[0]) / 99, atol=0.02)
-        expected = (1 - np.array(curve["values"])) / 2 * 210  # of a panel from 1 down to -1
-        assert np.abs(y - expected).max() < 0.02
-    assert len({(p.get("stroke"), p.get("stroke-dasharray")) for p in paths[:2]}) == 2
-    assert {"dimension 0 (sine)", "dimension 1 (cosine)", "dimension 20 (sine)", "position"} <= set(page.says())
-    readable(page)
-
-
 @pytest.mark.parametrize("body, panels", [
     ({"kind": "alibi", "length": 5, "heads": 4}, 4), ({"kind": "rotary", "length": 5, "width": 8}, 2),
     ({"kind": "learned", "length": 5, "width": 3, "seed": 1}, 1),
@@ -396,61 +370,6 @@ def test_every_kind_of_positions(daemon, body, panels):
             if abs(values[at]) > 0.15 * top:
                 assert (blue > red) == (values[at] > 0)
     assert len(curves_of(picture(daemon, body | {"dims": [1, 0]}, POSITIONS).root)) == 2
-
-
-QUALITY = {"x": [10, 20, 30, 40, 50, 60], "values": [[35, 32, 28, 22, 16, 12], [38, 37, 36, 35, 34, 33]],
-           "names": ["without attention", "with attention"],
-           "figure": {"title": "Quality", "x_label": "length", "y_label": "BLEU"}}
-
-
-def test_quality_against_length(daemon):
-    page = picture(daemon, QUALITY, CURVES)
-    paths = curves_of(page.root)
-    for path, values in zip(paths, QUALITY["values"], strict=True):
-        points = path_points(path)
-        assert np.allclose(points[:, 0], np.linspace(0, 640, 6), atol=0.01)
-        assert np.allclose(points[:, 1], (40 - np.array(values)) / 40 * 320, atol=0.01)  # 0 … 40
-    assert len({p.get("stroke") for p in paths}) == len({p.get("stroke-dasharray") for p in paths}) == 2
-    for colour in (p.get("stroke") for p in paths):
-        assert contrast(tuple(int(colour[i:i + 2], 16) for i in (1, 3, 5)), page.ground) >= 3
-    assert {*QUALITY["names"], "Quality", "length", "BLEU", "0", "40", "10", "60"} <= set(page.says())
-    readable(page)
-    assert ask(daemon, QUALITY, CURVES)["curves"][0] == {
-        "name": "without attention", "range": [12, 35], "values": QUALITY["values"][0]}
-
-
-def test_curves_with_gaps_and_many_points(daemon):
-    page = picture(daemon, {"values": [1, 2, None, 4, 5]}, CURVES)
-    path = curves_of(page.root)[0][0].get("d")
-    assert path.count("M") == 2 and path.count("L") == 2
-    values = np.array(normal(200_000))
-    values[123_456] = 30  # a spike of one point is not lost
-    svg = drawn(daemon, {"values": values.tolist()}, CURVES)
-    assert len(svg) < 100_000
-    page = Picture(svg)
-    y = path_points(curves_of(page.root)[0])[:, 1]
-    assert y.min() < 0.01 * y.max() + 1
-
-
-def test_dashes_of_long_lines(daemon):
-    """They go on from one path to the next; a line that fills its plot has none that could be told."""
-    n = np.arange(500)
-    page = picture(daemon, {"values": [n.tolist(), (200 + 200 * np.sin(n / 80)).tolist(), (n % 2 * 499).tolist()]}, CURVES)
-    whole, wave, full = curves_of(page.root)
-    assert not whole.get("stroke-dasharray") and wave.get("stroke-dasharray") and not full.get("stroke-dasharray")
-    length = 0
-    for path in wave:
-        assert abs(float(path.get("stroke-dashoffset", 0)) - length) < 1
-        length += np.hypot(*np.diff(path_points([path]), axis=0).T).sum()
-    assert len(wave) == 8
-
-
-@pytest.mark.parametrize("body, code, pointer", [
-    ({"values": []}, "shape_mismatch", "/values"), ({"values": [[[1]]]}, "shape_mismatch", "/values"),
-    ({"values": [1, 2], "x": [1]}, "shape_mismatch", "/x"), ({"values": [1], "names": ["a", "b"]}, "shape_mismatch", "/names"),
-    ({"values": [1], "titles": ["a", "b"]}, "shape_mismatch", "/titles"), ({"value": [1]}, "unknown_field", "/value")])
-def test_curves_refused(daemon, body, code, pointer):
-    refused(daemon, body, code, pointer, path=CURVES)
 
 
 # --- media types ---
