@@ -31,7 +31,6 @@ size_t srv_v2_index_of(const srv_infer_model *model) {
 const srv_infer_model *srv_v2_find(srv_request *req) {
     const char *name = req->params[0], *version = req->params[1];
     const srv_infer_model *model = srv_infer_models, *end = model + SRV_INFER_MODELS;
-    req->only_400 = true;
     while (model < end && strcmp(name, model->name) != 0)
         model++;
     if (model == end)
@@ -145,7 +144,6 @@ static const srv_field index_fields[] = {
 srv_outcome srv_v2_index(srv_request *req) {
     srv_json j;
     index_body body = {.ready = false};
-    req->only_400 = true;
     if (req->body_size > 0 && !srv_decode(req, index_fields, &body))
         return SRV_DONE;
     srv_json_begin(&j, req);

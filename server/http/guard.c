@@ -291,6 +291,7 @@ void srv_guard(srv_exchange *x, const char *target, const char *method, const ch
     srv_router_find(x->daemon->router, method, closed ? "" : url, x->params, &x->match);
     req->params[0] = x->match.params[0];
     req->params[1] = x->match.params[1];
+    req->only_400 = !strncmp(url, "/v2/", 4);
     check_framing(x, version);
     if (x->refused)
         return;
