@@ -1,10 +1,8 @@
 """Fixtures of all Python tests but tests/http, which has its own."""
-import os
-
 import pytest
 
 import tables
-from serving import keep_to_one_processor, service
+from serving import service
 
 start = service.start
 
@@ -12,12 +10,6 @@ start = service.start
 # What runs on emulated tables, too: they are slow, and what they share with others is tested there.
 ON_EMULATED = {"test_nan.py", "test_onnx.py"}
 LONGEST = "test_schemathesis.py"  # begun first, so that no process waits for it at the end
-
-
-def pytest_configure(config):
-    worker = getattr(config, "workerinput", {}).get("workerid")  # of several processes of tests
-    if worker and "ATTND_TEST_PINNED" in os.environ:
-        keep_to_one_processor(int(worker.removeprefix("gw")))
 
 
 def pytest_collection_modifyitems(config, items):

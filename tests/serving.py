@@ -1,7 +1,6 @@
 """How Python tests reach the daemon, and how answers are compared with the oracle."""
 import importlib.util
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -18,14 +17,6 @@ _spec.loader.exec_module(service)
 # Per unit of magnitude, for float32 results of well-conditioned inputs against float64.
 FLOAT32 = 4e-6
 FLOAT64 = 1e-13
-
-
-def keep_to_one_processor(which=0):
-    """This process and its daemons: to wake up another processor for each request takes a virtual machine on a busy
-    host up to three times as long. The daemons' workers are as many as without."""
-    cores = sorted(os.sched_getaffinity(0))
-    os.environ.setdefault("ATTND_WORKERS", str(len(cores)))
-    os.sched_setaffinity(0, {cores[which % len(cores)]})
 
 
 def ask(daemon, body, status=200, path="/v1/attention"):
