@@ -10,7 +10,10 @@ ifeq ($(origin CC),default)
 CC       := gcc
 endif
 PYTHON   ?= python3
-OPT      ?= -O3
+# Structures of some hundred bytes are cleared and copied by the C library, which is done before the
+# processor has begun with the "rep stos" that gcc would put in place.
+BY_CALL  := -mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noalign
+OPT      ?= -O3 $(shell $(CC) $(BY_CALL) -E -x c /dev/null >/dev/null 2>&1 && echo $(BY_CALL))
 SANITIZE ?=
 
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror
