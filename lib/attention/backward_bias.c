@@ -104,7 +104,7 @@ attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, const attn
         const attn_mask_part *part = &m->bias[p];
         if (part->layer->kind == ATTN_LAYER_BIAS)
             status = back_bias(g, part, pool, control, arena,
-                               &out->bias[part->layer - m->spec.layers], err);
+                               &out->bias[part->layer - m->layers], err);
     }
     return status;
 }

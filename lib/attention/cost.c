@@ -25,7 +25,7 @@ static bool result_bytes(const attn_attention_dims *d, unsigned want, size_t *by
 /* The operation itself, its offsets by batch entry, its sinks. */
 static size_t operation_bytes(const attn_attention_dims *d) {
     enum { OFFSETS = 16 };
-    return sizeof(attn_attention) + sizeof(attn_mask) + d->B * OFFSETS * sizeof(ptrdiff_t) +
+    return sizeof(attn_attention) + ATTN_MASK_BYTES + d->B * OFFSETS * sizeof(ptrdiff_t) +
            d->Hq * sizeof(double);
 }
 

@@ -11,7 +11,7 @@ int64_t attn_mask_offset(const attn_mask *m, size_t b) {
     return m->offset[b];
 }
 bool attn_mask_fills(const attn_mask *m) {
-    return m->spec.fill != ATTN_FILL_HIDE;
+    return m->fill != ATTN_FILL_HIDE;
 }
 bool attn_mask_same_heads(const attn_mask *m) {
     return m->same_heads;
@@ -137,8 +137,8 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     edit->hi = within(hi, j0, n);
     edit->bias = edit_bias(m, b, h, i, j0, n, elem, bias);
     edit->keep = edit_keep(m, b, h, i, j0, n, keep);
-    edit->fill = (int)m->spec.fill;
-    edit->fill_value = m->spec.fill_value;
+    edit->fill = (int)m->fill;
+    edit->fill_value = m->fill_value;
 }
 
 void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,

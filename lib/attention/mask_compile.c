@@ -433,9 +433,8 @@ static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
 
 /* --- offsets --- */
 
-static attn_status set_offsets(compiler *c) {
+static attn_status set_offsets(compiler *c, const attn_mask_spec *spec) {
     attn_mask *m = c->m;
-    const attn_mask_spec *spec = &m->spec;
     size_t bytes;
     if (spec->offset == ATTN_OFFSET_GIVEN && spec->offset_count != 1 && spec->offset_count != m->B)
         return attn_fail(c->err, ATTN_ESHAPE, "query_offset",
@@ -463,35 +462,53 @@ static attn_status set_offsets(compiler *c) {
     return ATTN_OK;
 }
 
+/* The layers, and places for what they become. */
+static bool take_lists(attn_mask *m, const attn_mask_spec *spec, attn_arena *arena) {
+    const size_t n = spec->count;
+    char *at = n ? attn_arena_take(arena, n * ATTN_MASK_LAYER_BYTES) : NULL;
+    if (!at)
+        return n == 0;
+    m->layer_count = n;
+    m->layers = memcpy(at, spec->layers, n * sizeof *m->layers);
+    m->keep = (attn_mask_part *)(void *)(m->layers + n);
+    m->bias = m->keep + n;
+    m->patterns = (const attn_pattern **)(void *)(m->bias + n);
+    return true;
+}
+
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err) {
-    const size_t lists = offsetof(attn_mask, keep_count);
     compiler c = {attn_arena_take(arena, sizeof *c.m), arena, err};
     if (!c.m)
         return no_memory(&c);
-    attn_mask_spec_copy(&c.m->spec, spec);
-    memset((char *)c.m + lists, 0, sizeof *c.m - lists);
-    c.m->shape = *shape;
-    c.m->B = 1;
-    c.m->left = c.m->right = INT64_MAX;
-    c.m->same_heads = c.m->same_batches = true;
     if (spec->count > ATTN_MASK_LAYERS)
         return attn_fail(err, ATTN_ELIMIT, "", "at most %d masks can be combined",
                          ATTN_MASK_LAYERS);
     if (spec->fill != ATTN_FILL_HIDE && !isfinite(spec->fill_value))
         return attn_fail(err, ATTN_EARG, "mask_fill/value", "the fill is a finite number");
+    *c.m = (attn_mask){.stated_offset = spec->offset,
+                       .fill = spec->fill,
+                       .fill_value = spec->fill_value,
+                       .shape = *shape,
+                       .B = 1,
+                       .left = INT64_MAX,
+                       .right = INT64_MAX,
+                       .same_heads = true,
+                       .same_batches = true};
+    if (!take_lists(c.m, spec, arena))
+        return no_memory(&c);
     for (int a = 0; a < shape->batch_rank; a++)
         if (!attn_size_mul(c.m->B, shape->batch[a], &c.m->B))
             return attn_fail(err, ATTN_ELIMIT, "", "too many batch entries");
     for (size_t l = 0; l < spec->count; l++) {
-        attn_mask_layer *layer = &c.m->spec.layers[l];
+        attn_mask_layer *layer = &c.m->layers[l];
         if (!layer->where)
             layer->where = "mask";
         attn_status status = add_layer(&c, layer);
         if (status != ATTN_OK)
             return status;
     }
-    attn_status status = set_offsets(&c);
+    attn_status status = set_offsets(&c, spec);
     if (status == ATTN_OK)
         *out = c.m;
     return status;

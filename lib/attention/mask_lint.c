@@ -126,7 +126,7 @@ static void check_triangle(linter *l, const attn_mask_layer *layer, const attn_m
 /* is_causal beside more keys than queries, with nothing said about where the queries stand. */
 static void check_causal(linter *l, const attn_mask_layer *layer) {
     const attn_mask_shape *s = &l->m->shape;
-    if (l->m->spec.offset != ATTN_OFFSET_DEFAULT || s->past || s->S <= s->L)
+    if (l->m->stated_offset != ATTN_OFFSET_DEFAULT || s->past || s->S <= s->L)
         return;
     attn_mask_text t = {.used = 0};
     attn_mask_say(
@@ -374,18 +374,18 @@ static void check_rows(linter *l) {
 
 static void check_fill(linter *l) {
     const attn_mask *m = l->m;
-    if (!attn_mask_fills(m) || m->spec.fill_value <= FILL_LEAKS || attn_mask_is_plain(m))
+    if (!attn_mask_fills(m) || m->fill_value <= FILL_LEAKS || attn_mask_is_plain(m))
         return;
     attn_mask_text t = {.used = 0};
     attn_mask_say(&t,
                   "a fill of %g is not far below the scores: masked keys, padding too, still "
                   "receive mass. -1e9 is what other codes use",
-                  m->spec.fill_value);
+                  m->fill_value);
     warn(l, "fill_leaks", "mask_fill", &t);
 }
 
 static void check_layer(linter *l, size_t i) {
-    const attn_mask_layer *layer = &l->m->spec.layers[i];
+    const attn_mask_layer *layer = &l->m->layers[i];
     const attn_mask_part *part = attn_mask_part_of(l->m, i);
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
@@ -413,13 +413,13 @@ attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings 
                            attn_error *err) {
     linter l = {.m = m, .arena = arena};
     const bool cells = m->B && m->shape.H && m->shape.L && m->shape.S;
-    if (!cells || !m->spec.count) {
+    if (!cells || !m->layer_count) {
         *out = (attn_warnings){0};
         return ATTN_OK;
     }
     l.found.items = attn_arena_small(arena, WARNINGS * sizeof *l.found.items);
     l.failed = !l.found.items;
-    for (size_t i = 0; i < m->spec.count && !l.failed; i++)
+    for (size_t i = 0; i < m->layer_count && !l.failed; i++)
         check_layer(&l, i);
     if (!l.failed)
         check_fill(&l);

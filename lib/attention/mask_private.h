@@ -3,7 +3,6 @@
 #define ATTN_MASK_PRIVATE_H
 
 #include <attn/mask.h>
-#include <string.h>
 
 #include "attention/pattern.h"
 #include "attention/view.h"
@@ -17,13 +16,14 @@ typedef struct attn_mask_part {
 } attn_mask_part;
 
 struct attn_mask {
-    /* Lists that begin as they are in memory, for they are large and mostly empty. */
-    attn_mask_spec spec;
-    attn_mask_part keep[ATTN_MASK_LAYERS]; /* bytes, 1 = visible */
-    attn_mask_part bias[ATTN_MASK_LAYERS]; /* numbers; -infinity hides */
-    const attn_pattern *patterns[ATTN_MASK_LAYERS];
-    /* And what begins as zeroes. */
-    size_t keep_count, bias_count, pattern_count;
+    attn_mask_layer *layers; /* those of the spec */
+    attn_mask_part *keep;    /* bytes, 1 = visible */
+    attn_mask_part *bias;    /* numbers; -infinity hides */
+    const attn_pattern **patterns;
+    size_t layer_count, keep_count, bias_count, pattern_count;
+    attn_offset stated_offset;
+    attn_fill fill;
+    double fill_value;
     attn_mask_shape shape;
     size_t B;
     const int64_t *offset;  /* [B]: row i sits at key position i + offset */
@@ -32,13 +32,12 @@ struct attn_mask {
     bool same_heads, same_batches;
 };
 
-/* A spec without the places for layers that are not taken: two thirds of all inputs. */
-static inline void attn_mask_spec_copy(attn_mask_spec *to, const attn_mask_spec *from) {
-    const size_t count = from->count < ATTN_MASK_LAYERS ? from->count : ATTN_MASK_LAYERS;
-    const size_t rest = offsetof(attn_mask_spec, count);
-    memcpy(to->layers, from->layers, count * sizeof *from->layers);
-    memcpy((char *)to + rest, (const char *)from + rest, sizeof *to - rest);
-}
+/* Bytes that each layer takes in the lists, and the most that a mask without its tensors takes. */
+enum {
+    ATTN_MASK_LAYER_BYTES =
+        sizeof(attn_mask_layer) + 2 * sizeof(attn_mask_part) + sizeof(const attn_pattern *),
+    ATTN_MASK_BYTES = sizeof(attn_mask) + ATTN_MASK_LAYERS * ATTN_MASK_LAYER_BYTES
+};
 
 /* What happens to cells j0 … j0 + n - 1 of row i: fills edit's bias, keep, lo, hi, fill (not scale
  * and softcap). `bias` points at n elements of elem bytes (4 float, 8 double) and `keep` at n bytes

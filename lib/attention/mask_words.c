@@ -22,7 +22,7 @@ void attn_mask_say(attn_mask_text *t, const char *format, ...) {
 }
 
 const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i) {
-    const attn_mask_layer *layer = &m->spec.layers[i];
+    const attn_mask_layer *layer = &m->layers[i];
     for (size_t k = 0; k < m->keep_count; k++)
         if (m->keep[k].layer == layer)
             return &m->keep[k];
@@ -183,7 +183,7 @@ static void say_pattern(attn_mask_text *t, const attn_pattern *p) {
 }
 
 static void say_layer(attn_mask_text *t, const attn_mask *m, size_t i) {
-    const attn_mask_layer *layer = &m->spec.layers[i];
+    const attn_mask_layer *layer = &m->layers[i];
     const attn_mask_part *part = attn_mask_part_of(m, i);
     switch (layer->kind) {
     case ATTN_LAYER_CAUSAL:
@@ -221,17 +221,17 @@ static void say_layer(attn_mask_text *t, const attn_mask *m, size_t i) {
 
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena) {
     attn_mask_text t = {.used = 0};
-    if (!m->spec.count)
+    if (!m->layer_count)
         attn_mask_say(&t, "none: every query sees every key");
-    for (size_t i = 0; i < m->spec.count; i++) {
+    for (size_t i = 0; i < m->layer_count; i++) {
         attn_mask_say(&t, "%s", i ? "; " : "");
         say_layer(&t, m, i);
     }
     if (attn_mask_fills(m))
         attn_mask_say(&t, "; %s %g instead of hiding them",
-                      m->spec.fill == ATTN_FILL_ADD ? "masked scores are lowered by adding"
+                      m->fill == ATTN_FILL_ADD ? "masked scores are lowered by adding"
                                                     : "masked scores are replaced by",
-                      m->spec.fill_value);
+                      m->fill_value);
     const char *text = attn_arena_text(arena, t.text, t.used);
     return text ? text : "";
 }

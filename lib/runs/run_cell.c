@@ -74,7 +74,7 @@ static attn_status explain_stages(const attn_run *run, const attn_range *at,
 
 /* Does a layer alone hide the key? */
 static bool layer_hides(const attn_mask *m, size_t layer, const attn_range *at, int64_t distance) {
-    const attn_mask_layer *l = &m->spec.layers[layer];
+    const attn_mask_layer *l = &m->layers[layer];
     const attn_mask_part *part = attn_mask_part_of(m, layer);
     const int64_t key = (int64_t)at->col;
     switch (l->kind) {
@@ -99,9 +99,9 @@ static void explain_mask(const attn_run *run, const attn_range *at, attn_run_cel
     attn_mask_additive(a->mask, at->batch, at->head, at->row, at->col, 1, &out->mask_bias);
     out->filled = !keep && attn_mask_fills(a->mask);
     out->visible = keep || out->filled;
-    for (size_t i = 0; i < a->mask->spec.count && !keep; i++)
+    for (size_t i = 0; i < a->mask->layer_count && !keep; i++)
         if (layer_hides(a->mask, i, at, out->distance))
-            out->hidden_by[out->hidden_count++] = a->mask->spec.layers[i].where;
+            out->hidden_by[out->hidden_count++] = a->mask->layers[i].where;
     if (a->rule.biases)
         out->position_bias = attn_position_bias_at(&a->rule, at->head, out->distance);
 }
