@@ -4,36 +4,38 @@
 /* Sizes of the work area's parts, in the order of attn_block_work; the last holds `keep`. */
 enum { PARTS = 16 };
 
+/* No machine holds rows of such widths; below, nothing here overflows. */
+#define WIDEST ((size_t)1 << 40)
+
 /* bytes[p], rounded up to ATTN_ALIGN, and their sum. */
 static bool part_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
                        size_t bytes[PARTS], size_t *total) {
-    const size_t E = d->score_width, Ev = d->Ev, widest = E > Ev ? E : Ev, room = k->acc_room(Ev);
-    const size_t factors[PARTS][2] = {
-        {rows, E * k->elem},
-        {rows, k->keys * k->elem},
-        {rows, room * k->elem},
-        {rows, k->elem},
-        {rows, k->lanes * k->elem},
-        {rows, k->elem},
-        {widest, k->keys * k->elem},
-        {k->key_room(E), k->elem},
-        {k->value_room(Ev), k->elem},
-        {k->keys, k->elem},
-        {k->keys, k->elem},
-        {rows, d->relative * k->elem},
-        {rows, d->relative * k->elem},
-        {k->pack_query ? k->query_room(rows, E) : 0, k->elem},
-        {rows, attn_block_maxima(k, d->S) * k->elem},
-        {k->keys, 1},
+    const size_t E = d->score_width, Ev = d->Ev, widest = E > Ev ? E : Ev;
+    if (widest >= WIDEST || d->S >= WIDEST || d->relative >= WIDEST)
+        return false;
+    const size_t elem = k->elem;
+    const size_t sizes[PARTS] = {
+        rows * E * elem,
+        rows * k->keys * elem,
+        rows * k->acc_room(Ev) * elem,
+        rows * elem,
+        rows * k->lanes * elem,
+        rows * elem,
+        widest * k->keys * elem,
+        k->key_room(E) * elem,
+        k->value_room(Ev) * elem,
+        k->keys * elem,
+        k->keys * elem,
+        rows * d->relative * elem,
+        rows * d->relative * elem,
+        (k->pack_query ? k->query_room(rows, E) : 0) * elem,
+        rows * attn_block_maxima(k, d->S) * elem,
+        k->keys,
     };
     *total = 0;
     for (int p = 0; p < PARTS; p++) {
-        size_t n;
-        if (!attn_size_mul(factors[p][0], factors[p][1], &n) || n > SIZE_MAX - ATTN_ALIGN)
-            return false;
-        bytes[p] = (n + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
-        if (!attn_size_add(*total, bytes[p], total))
-            return false;
+        bytes[p] = (sizes[p] + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+        *total += bytes[p];
     }
     return true;
 }

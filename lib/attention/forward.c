@@ -379,13 +379,18 @@ static attn_status allocate_results(const attn_attention *a, unsigned want, attn
 /* Without packed keys the group's heads share the first one's packed tile. */
 static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, attn_arena *arena) {
     const attn_attention *a = f->a;
-    const attn_kernels *k = a->kernels;
+    const attn_kernels *k = a->kernels, *ref = attn_kernels_of(ATTN_ISA_REF);
     const size_t rows = a->dims.L < k->rows ? a->dims.L : k->rows;
     const size_t kept =
         attn_forward_keeps(f) && f->parts == 1 ? attn_block_kept_bytes(k, rows, &a->dims) : 0;
+    size_t table, careful, head = 0;
     l->runs = attn_arena_zeroed(arena, runs, sizeof *l->runs);
     l->streams = attn_arena_zeroed(arena, runs, sizeof *l->streams);
-    if (!l->runs || !l->streams)
+    /* What is large comes in one piece, as taking one has its cost. */
+    if (!l->runs || !l->streams || !attn_block_work_bytes(k, rows, &a->dims, &table) ||
+        !attn_block_work_bytes(ref, 1, &a->dims, &careful) ||
+        (f->by_heads && !attn_pack_head_bytes(&a->dims, k, &head)) ||
+        !attn_arena_reserve(arena, runs * (table + kept) + careful + head))
         return false;
     for (size_t g = 0; g < runs; g++) {
         attn_block_work *w = &l->runs[g].work;
@@ -399,7 +404,7 @@ static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, 
     }
     if (f->by_heads && !(l->head = attn_pack_head_new(a, arena)))
         return false;
-    return attn_block_work_init(&l->careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena);
+    return attn_block_work_init(&l->careful, ref, 1, &a->dims, arena);
 }
 
 static attn_status allocate_lanes(attn_forward *f, size_t slots, attn_arena *arena,

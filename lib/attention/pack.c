@@ -16,27 +16,51 @@ typedef struct packer {
     size_t chunks; /* pieces a head */
 } packer;
 
-static bool packed_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t sets,
-                         size_t tiles, size_t *keys, size_t *values, size_t *reach, size_t *bad) {
-    size_t heads, all;
-    return attn_size_mul(sets, d->Hkv, &heads) && attn_size_mul(heads, tiles, &all) &&
-           attn_size_mul(all, k->key_room(d->score_width) * k->elem, keys) &&
-           attn_size_mul(all, k->value_room(d->Ev) * k->elem, values) &&
-           attn_size_mul(all, sizeof(double), reach) && attn_size_mul(heads, d->S, bad);
+/* The packed operands of so many heads in one piece of memory. */
+typedef struct room {
+    size_t tiles, key_bytes, value_bytes;                /* of a head; of one of them */
+    size_t keys, values, key_reach, value_reach, bad;    /* where they begin */
+    size_t bytes;
+} room;
+
+/* `count` things of `size` bytes begin at *at, behind what there is. */
+static bool append(room *r, size_t count, size_t size, size_t *at) {
+    size_t bytes;
+    *at = r->bytes;
+    if (!attn_size_mul(count, size, &bytes) || !attn_size_add(bytes, ATTN_ALIGN - 1, &bytes))
+        return false;
+    return attn_size_add(r->bytes, bytes / ATTN_ALIGN * ATTN_ALIGN, &r->bytes);
+}
+
+static bool room_for(const attn_attention_dims *d, const attn_kernels *k, size_t heads, room *r) {
+    size_t packed, tiles;
+    *r = (room){.tiles = d->S / k->keys + (d->S % k->keys != 0),
+                .key_bytes = k->key_room(d->score_width) * k->elem,
+                .value_bytes = k->value_room(d->Ev) * k->elem};
+    return attn_size_mul(heads, r->tiles, &tiles) && append(r, 1, sizeof(attn_packed), &packed) &&
+           append(r, tiles, r->key_bytes, &r->keys) &&
+           append(r, tiles, r->value_bytes, &r->values) &&
+           append(r, tiles, sizeof(double), &r->key_reach) &&
+           append(r, tiles, sizeof(double), &r->value_reach) &&
+           append(r, heads, d->S, &r->bad);
 }
 
 bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t sets,
                      size_t *bytes) {
-    size_t keys, values, reach, bad, tiles = d->S / k->keys + (d->S % k->keys != 0);
-    return packed_bytes(d, k, sets, tiles, &keys, &values, &reach, &bad) &&
-           attn_size_add(keys, values, bytes) && attn_size_add(*bytes, 2 * reach, bytes) &&
-           attn_size_add(*bytes, bad, bytes) && attn_size_add(*bytes, 5 * ATTN_ALIGN, bytes);
+    size_t heads;
+    room r;
+    if (!attn_size_mul(sets, d->Hkv, &heads) || !room_for(d, k, heads, &r))
+        return false;
+    *bytes = r.bytes;
+    return true;
 }
 
 bool attn_pack_head_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes) {
-    attn_attention_dims one = *d;
-    one.Hkv = 1;
-    return attn_pack_bytes(&one, k, 1, bytes);
+    room r;
+    if (!room_for(d, k, 1, &r))
+        return false;
+    *bytes = r.bytes;
+    return true;
 }
 
 /* Rows that are not finite get `mark` in bad[] and become zeros, for which all rows are first
@@ -196,31 +220,25 @@ static attn_status refuse_bad(const attn_attention *a, const attn_packed *p,
 
 /* --- all of it --- */
 
-static attn_packed *allocate(const attn_attention *a, const attn_attention_dims *d, size_t sets,
-                             attn_arena *arena) {
-    const attn_kernels *k = a->kernels;
-    attn_packed *p = attn_arena_small(arena, sizeof *p);
-    size_t keys, values, reach, bad;
-    if (!p)
-        return NULL;
-    *p = (attn_packed){.kernels = k,
-                       .tiles = d->S / k->keys + (d->S % k->keys != 0),
-                       .key_bytes = k->key_room(d->score_width) * k->elem,
-                       .value_bytes = k->value_room(d->Ev) * k->elem};
-    if (!packed_bytes(d, k, sets, p->tiles, &keys, &values, &reach, &bad))
-        return NULL;
-    p->keys = attn_arena_take(arena, keys);
-    p->values = attn_arena_take(arena, values);
-    p->key_reach = attn_arena_take(arena, reach);
-    p->value_reach = attn_arena_take(arena, reach);
-    p->bad = attn_arena_take(arena, bad);
-    return p->keys && p->values && p->key_reach && p->value_reach && p->bad ? p : NULL;
+static attn_packed *allocate(const attn_attention *a, size_t heads, attn_arena *arena) {
+    room r;
+    char *at = room_for(&a->dims, a->kernels, heads, &r) ? attn_arena_take(arena, r.bytes) : NULL;
+    attn_packed *p = (attn_packed *)(void *)at;
+    if (p)
+        *p = (attn_packed){.kernels = a->kernels,
+                           .tiles = r.tiles,
+                           .key_bytes = r.key_bytes,
+                           .value_bytes = r.value_bytes,
+                           .keys = at + r.keys,
+                           .values = at + r.values,
+                           .key_reach = (double *)(void *)(at + r.key_reach),
+                           .value_reach = (double *)(void *)(at + r.value_reach),
+                           .bad = (uint8_t *)at + r.bad};
+    return p;
 }
 
 attn_packed *attn_pack_head_new(const attn_attention *a, attn_arena *arena) {
-    attn_attention_dims one = a->dims;
-    one.Hkv = 1;
-    attn_packed *p = allocate(a, &one, 1, arena);
+    attn_packed *p = allocate(a, 1, arena);
     if (p)
         p->one_head = true;
     return p;
@@ -231,11 +249,10 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
     const attn_kernels *k = a->kernels;
     const size_t slots = attn_pool_slots(pool);
     const size_t E = a->dims.score_width, widest = E > a->dims.Ev ? E : a->dims.Ev;
-    packer pk = {
-        .a = a,
-        .p = allocate(a, &a->dims, a->sets, arena),
-        .lanes = attn_arena_take(arena, slots * sizeof(void *)),
-    };
+    size_t heads = 0;
+    packer pk = {.a = a, .lanes = attn_arena_take(arena, slots * sizeof(void *))};
+    if (attn_size_mul(a->sets, a->dims.Hkv, &heads))
+        pk.p = allocate(a, heads, arena);
     if (!pk.p || !pk.lanes)
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
     for (size_t s = 0; s < slots; s++)
@@ -243,7 +260,7 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
     pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
     attn_status status =
-        attn_pool_run(pool, a->sets * a->dims.Hkv * pk.chunks, pack_piece, &pk, control, err);
+        attn_pool_run(pool, heads * pk.chunks, pack_piece, &pk, control, err);
     if (status == ATTN_OK && pk.p->any_bad && !a->in.allow_nonfinite)
         status = refuse_bad(a, pk.p, control, err);
     if (status == ATTN_OK)
