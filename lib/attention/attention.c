@@ -100,7 +100,8 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
     return ATTN_OK;
 }
 
-/* Zeroes with the inputs, without the places for masks that are not taken: two thirds of them. */
+/* The inputs, without the places for masks that are not taken: two thirds of them; and zeroes where
+ * attn_attention_resolve does not write. */
 static void start(attn_attention *a, const attn_inputs *in) {
     const attn_mask_spec *mask = &in->mask;
     const size_t layers = mask->count < ATTN_MASK_LAYERS ? mask->count : ATTN_MASK_LAYERS;
@@ -108,7 +109,7 @@ static void start(attn_attention *a, const attn_inputs *in) {
     const size_t after = offsetof(attn_inputs, mask.count);
     memcpy(&a->in, in, before);
     memcpy((char *)&a->in + after, (const char *)in + after, sizeof *in - after);
-    memset((char *)a + sizeof *in, 0, sizeof *a - sizeof *in);
+    memset(&a->kernels, 0, sizeof *a - offsetof(attn_attention, kernels));
 }
 
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,

@@ -11,17 +11,17 @@
 #include "kernels/kernels.h"
 
 struct attn_attention {
-    attn_inputs in; /* first: without the places for masks that are not taken */
+    attn_inputs in; /* without the places for masks that are not taken */
     attn_attention_dims dims;
-    const attn_kernels *kernels;
+    attn_score_plan plan;
+    const attn_kernels *kernels; /* from here on zeroes at first */
     attn_mask *mask;
     double scale;
     attn_view query;                  /* [B, Hq, L, E] */
     attn_view key, value;             /* [B, Hkv, S - past, …] */
     attn_view past_key, past_value;   /* [B, Hkv, past, …] */
     attn_view score_query, score_key; /* what the product reads: as sent, or transformed */
-    size_t score_past; /* cached keys that are read from past_key; 0 when transformed */
-    attn_score_plan plan;
+    size_t score_past;          /* cached keys that are read from past_key; 0 when transformed */
     const void *score_v;        /* plan.v as table elements, or NULL */
     const double *score_v_wide; /* and as double */
     attn_position_rule rule;
@@ -34,8 +34,9 @@ struct attn_attention {
 /* How a row was computed: attn_stats.kind. */
 enum { ATTN_ROW_TABLE = 0, ATTN_ROW_CAREFUL = 1 };
 
-/* attn_attention_shape, and what the score form wants done; its plan points into `in`. */
-attn_status attn_attention_resolve(const attn_inputs *in, attn_attention_dims *out,
+/* attn_attention_shape, and what the score form wants done; its plan points into `in`. On failure
+ * both are undefined. */
+attn_status attn_attention_resolve(const attn_inputs *in, attn_attention_dims *dims,
                                    attn_score_plan *plan, attn_error *err);
 
 /* A view [B, H, rows, width] of a tensor in a layout; batch axes of size 1 have stride 0. The head

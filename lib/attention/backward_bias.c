@@ -103,8 +103,8 @@ attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, const attn
     for (size_t p = 0; p < m->bias_count && status == ATTN_OK; p++) {
         const attn_mask_part *part = &m->bias[p];
         if (part->layer->kind == ATTN_LAYER_BIAS)
-            status = back_bias(g, part, pool, control, arena,
-                               &out->bias[part->layer - m->layers], err);
+            status =
+                back_bias(g, part, pool, control, arena, &out->bias[part->layer - m->layers], err);
     }
     return status;
 }

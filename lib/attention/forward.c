@@ -130,7 +130,8 @@ static attn_status finish_rows(const attn_forward *f, const attn_block *block, u
     const attn_attention *a = f->a;
     const size_t row = attn_row_index(a, block->b, block->h, block->i);
     attn_status status = ATTN_OK;
-    for (size_t r = 0; r < block->rows && status == ATTN_OK; r++)
+    const bool wide = w->kernels->elem == sizeof(double); /* else below ATTN_WIDE */
+    for (size_t r = 0; wide && r < block->rows && status == ATTN_OK; r++)
         if (!(careful >> r & 1))
             status = check_scores(a, block, r, f->out->stats.max[row + r], err);
     if (status == ATTN_OK && (f->want & ATTN_WANT_OUTPUT) &&
@@ -358,10 +359,10 @@ static attn_status allocate_results(const attn_attention *a, unsigned want, attn
     const attn_attention_dims *d = &a->dims;
     const size_t rows = d->B * d->Hq * d->L;
     *out = (attn_results){.hidden_rows = 0};
-    out->stats.max = attn_arena_zeroed(arena, rows, sizeof(double));
-    out->stats.sum = attn_arena_zeroed(arena, rows, sizeof(double));
-    out->stats.kind = attn_arena_zeroed(arena, rows, 1);
-    bool ok = out->stats.max && out->stats.sum && out->stats.kind;
+    double *stats = attn_arena_zeroed(arena, rows, 2 * sizeof(double) + 1);
+    bool ok = stats != NULL;
+    if (ok)
+        out->stats = (attn_stats){stats, stats + rows, (uint8_t *)(stats + 2 * rows)};
     if (want & ATTN_WANT_OUTPUT)
         ok = ok && allocate_tensor(arena, d->result, d->output_rank, d->output, &out->output);
     if (want & ATTN_WANT_WEIGHTS)

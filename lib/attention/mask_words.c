@@ -230,7 +230,7 @@ const char *attn_mask_words(const attn_mask *m, attn_arena *arena) {
     if (attn_mask_fills(m))
         attn_mask_say(&t, "; %s %g instead of hiding them",
                       m->fill == ATTN_FILL_ADD ? "masked scores are lowered by adding"
-                                                    : "masked scores are replaced by",
+                                               : "masked scores are replaced by",
                       m->fill_value);
     const char *text = attn_arena_text(arena, t.text, t.used);
     return text ? text : "";

@@ -18,8 +18,8 @@ typedef struct packer {
 
 /* The packed operands of so many heads in one piece of memory. */
 typedef struct room {
-    size_t tiles, key_bytes, value_bytes;                /* of a head; of one of them */
-    size_t keys, values, key_reach, value_reach, bad;    /* where they begin */
+    size_t tiles, key_bytes, value_bytes;             /* of a head; of one of them */
+    size_t keys, values, key_reach, value_reach, bad; /* where they begin */
     size_t bytes;
 } room;
 
@@ -41,8 +41,7 @@ static bool room_for(const attn_attention_dims *d, const attn_kernels *k, size_t
            append(r, tiles, r->key_bytes, &r->keys) &&
            append(r, tiles, r->value_bytes, &r->values) &&
            append(r, tiles, sizeof(double), &r->key_reach) &&
-           append(r, tiles, sizeof(double), &r->value_reach) &&
-           append(r, heads, d->S, &r->bad);
+           append(r, tiles, sizeof(double), &r->value_reach) && append(r, heads, d->S, &r->bad);
 }
 
 bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t sets,
@@ -259,8 +258,7 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
         if (!(pk.lanes[s] = attn_arena_take(arena, k->keys * widest * k->elem)))
             return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
     pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
-    attn_status status =
-        attn_pool_run(pool, heads * pk.chunks, pack_piece, &pk, control, err);
+    attn_status status = attn_pool_run(pool, heads * pk.chunks, pack_piece, &pk, control, err);
     if (status == ATTN_OK && pk.p->any_bad && !a->in.allow_nonfinite)
         status = refuse_bad(a, pk.p, control, err);
     if (status == ATTN_OK)

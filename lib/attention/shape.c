@@ -255,14 +255,13 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
     return ATTN_OK;
 }
 
-attn_status attn_attention_resolve(const attn_inputs *in, attn_attention_dims *out,
+attn_status attn_attention_resolve(const attn_inputs *in, attn_attention_dims *d,
                                    attn_score_plan *plan, attn_error *err) {
     const attn_tensor *key = in->key.rank ? &in->key : &in->query;
     const attn_tensor *value = in->value.rank ? &in->value : key;
     const size_t kv_heads = in->num_kv_heads ? in->num_kv_heads : in->num_heads;
     operand q = {"query", &in->query, 0, 0, 0, 0}, k = {"key", key, 0, 0, 0, 0},
             v = {"value", value, 0, 0, 0, 0};
-    attn_attention_dims d = {.result = ATTN_F32};
     attn_status status;
     if (in->value.rank && !in->key.rank)
         return attn_fail(err, ATTN_EARG, "key", "value was given without key");
@@ -274,34 +273,39 @@ attn_status attn_attention_resolve(const attn_inputs *in, attn_attention_dims *o
         (status = split(&k, in->layout, kv_heads, err)) != ATTN_OK ||
         (status = split(&v, in->layout, kv_heads, err)) != ATTN_OK)
         return status;
-    d.batch_rank = q.batch_rank;
-    for (int a = 0; a < d.batch_rank; a++)
-        d.batch[a] = in->query.dims[a];
-    d.Hq = q.heads, d.Hkv = k.heads, d.L = q.rows;
-    d.E = q.width, d.Ek = k.width, d.Ev = v.width;
-    if ((status = merge_batch(&d, &k, err)) != ATTN_OK ||
-        (status = merge_batch(&d, &v, err)) != ATTN_OK ||
-        (status = resolve_score(in, &d, plan, err)) != ATTN_OK ||
-        (status = expect("value", "the number of heads", v.heads, d.Hkv, "as key has", err)) !=
+    *d = (attn_attention_dims){.batch_rank = q.batch_rank,
+                               .Hq = q.heads,
+                               .Hkv = k.heads,
+                               .L = q.rows,
+                               .E = q.width,
+                               .Ek = k.width,
+                               .Ev = v.width};
+    for (int a = 0; a < d->batch_rank; a++)
+        d->batch[a] = in->query.dims[a];
+    if ((status = merge_batch(d, &k, err)) != ATTN_OK ||
+        (status = merge_batch(d, &v, err)) != ATTN_OK ||
+        (status = resolve_score(in, d, plan, err)) != ATTN_OK ||
+        (status = expect("value", "the number of heads", v.heads, d->Hkv, "as key has", err)) !=
             ATTN_OK ||
         (status = expect("value", "the number of keys", v.rows, k.rows, "as key has", err)) !=
             ATTN_OK ||
-        (status = check_heads(in, &d, err)) != ATTN_OK ||
-        (status = resolve_past(in, &d, err)) != ATTN_OK)
+        (status = check_heads(in, d, err)) != ATTN_OK ||
+        (status = resolve_past(in, d, err)) != ATTN_OK)
         return status;
-    if (!attn_size_add(d.past, k.rows, &d.S))
+    if (!attn_size_add(d->past, k.rows, &d->S))
         return attn_fail(err, ATTN_ELIMIT, "past_key", "too long");
-    if (in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64)
-        d.result = ATTN_F64;
-    status = resolve_kernels(in, &d, err);
-    if (status == ATTN_OK)
-        status = fill_results(in, &d, err);
-    if (status == ATTN_OK)
-        *out = d;
-    return status;
+    const bool wide =
+        in->query.dtype == ATTN_F64 || key->dtype == ATTN_F64 || value->dtype == ATTN_F64;
+    d->result = wide ? ATTN_F64 : ATTN_F32;
+    status = resolve_kernels(in, d, err);
+    return status == ATTN_OK ? fill_results(in, d, err) : status;
 }
 
 attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err) {
+    attn_attention_dims dims;
     attn_score_plan plan;
-    return attn_attention_resolve(in, out, &plan, err);
+    attn_status status = attn_attention_resolve(in, &dims, &plan, err);
+    if (status == ATTN_OK)
+        *out = dims;
+    return status;
 }
