@@ -59,16 +59,23 @@ INLINE double lane_reach(vf most) {
     return (double)reach;
 }
 
+/* Are the `ahead` rows behind row j of a tile's n of use soon? A whole tile has others behind it. */
+INLINE bool worth_fetching(size_t j, size_t ahead, size_t n) {
+    return n == KEYS || j + ahead < n;
+}
+
 /* Up to LANES rows of the source become LANES columns of a panel, LANES rows of it at a time;
  * missing rows become zeros. Memory is read in an order that no processor foresees, so the LANES
  * rows that follow are fetched meanwhile. */
-INLINE vf pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E, vf most) {
+INLINE vf pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E,
+                       const bool fetch, vf most) {
     for (size_t e = 0; e < E; e += LANES) {
         const size_t width = E - e < LANES ? E - e : LANES;
         vf row[LANES], column[LANES];
         for (size_t j = 0; j < LANES; j++) {
             row[j] = j < n ? vload_n(from + j * ld + e, width) : vset(0.0f);
-            __builtin_prefetch(from + (j + LANES) * ld + e);
+            if (fetch)
+                __builtin_prefetch(from + (j + LANES) * ld + e);
             most = vlarger_bits(most, vabs(row[j]));
         }
         transpose(row, column);
@@ -80,9 +87,13 @@ INLINE vf pack_columns(float *to, const float *from, size_t ld, size_t n, size_t
 
 static double NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E) {
     vf most = vset(0.0f);
-    for (size_t j = 0; j < n; j += LANES)
-        most = pack_columns((float *)dst + j / PW * PW * E + j % PW, (const float *)src + j * ld,
-                            ld, n - j < LANES ? n - j : LANES, E, most);
+    for (size_t j = 0; j < n; j += LANES) {
+        float *to = (float *)dst + j / PW * PW * E + j % PW;
+        const float *from = (const float *)src + j * ld;
+        const size_t rows = n - j < LANES ? n - j : LANES;
+        most = worth_fetching(j, LANES, n) ? pack_columns(to, from, ld, rows, E, true, most)
+                                           : pack_columns(to, from, ld, rows, E, false, most);
+    }
     return lane_reach(most);
 }
 
@@ -97,7 +108,8 @@ static double NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n
         for (size_t j = 0; j < n; j++, to += PW, from += ld)
             for (size_t c = 0; c < PW; c += LANES) {
                 const vf x = c < width ? vload_n(from + c, width - c) : vset(0.0f);
-                __builtin_prefetch(from + AHEAD * ld + c);
+                if (worth_fetching(j, AHEAD, n))
+                    __builtin_prefetch(from + AHEAD * ld + c);
                 most = vlarger_bits(most, vabs(x));
                 vstore(to + c, x);
             }
