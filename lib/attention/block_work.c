@@ -1,49 +1,47 @@
 /* The work area of a block: one piece of memory for queries, a tile of scores, sums, maxima. */
 #include "attention/block.h"
 
-/* Sizes of the work area's parts, in the order of attn_block_work; the last holds `keep`. */
-enum { PARTS = 16 };
-
 /* No machine holds rows of such widths; below, nothing here overflows. */
 #define WIDEST ((size_t)1 << 40)
 
-/* bytes[p], rounded up to ATTN_ALIGN, and their sum. */
-static bool part_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
-                       size_t bytes[PARTS], size_t *total) {
-    const size_t E = d->score_width, Ev = d->Ev, widest = E > Ev ? E : Ev;
-    if (widest >= WIDEST || d->S >= WIDEST || d->relative >= WIDEST)
-        return false;
-    const size_t elem = k->elem;
-    const size_t sizes[PARTS] = {
-        rows * E * elem,
-        rows * k->keys * elem,
-        rows * k->acc_room(Ev) * elem,
-        rows * elem,
-        rows * k->lanes * elem,
-        rows * elem,
-        widest * k->keys * elem,
-        k->key_room(E) * elem,
-        k->value_room(Ev) * elem,
-        k->keys * elem,
-        k->keys * elem,
-        rows * d->relative * elem,
-        rows * d->relative * elem,
-        (k->pack_query ? k->query_room(rows, E) : 0) * elem,
-        rows * attn_block_maxima(k, d->S) * elem,
-        k->keys,
-    };
-    *total = 0;
-    for (int p = 0; p < PARTS; p++) {
-        bytes[p] = (sizes[p] + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
-        *total += bytes[p];
-    }
-    return true;
+/* The next part, of so many bytes. */
+static void *part(char *area, size_t *used, size_t bytes) {
+    void *at = area ? area + *used : NULL;
+    *used += (bytes + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    return at;
+}
+
+size_t attn_block_work_place(attn_block_work *w, const attn_kernels *k, size_t rows,
+                             const attn_attention_dims *d, char *area) {
+    const size_t E = d->score_width, Ev = d->Ev, elem = k->elem, keys = k->keys * elem;
+    size_t used = 0;
+    *w = (attn_block_work){.kernels = k, .most_rows = rows};
+    w->query = part(area, &used, rows * E * elem);
+    w->tile = part(area, &used, rows * keys);
+    w->acc = part(area, &used, rows * k->acc_room(Ev) * elem);
+    w->max = part(area, &used, rows * elem);
+    w->sum = part(area, &used, rows * k->lanes * elem);
+    w->factor = part(area, &used, rows * elem);
+    w->source = part(area, &used, (E > Ev ? E : Ev) * keys);
+    w->packed_key = part(area, &used, k->key_room(E) * elem);
+    w->packed_value = part(area, &used, k->value_room(Ev) * elem);
+    w->bias = part(area, &used, keys);
+    w->line = part(area, &used, keys);
+    w->terms = part(area, &used, rows * d->relative * elem);
+    w->term_sums = part(area, &used, rows * d->relative * elem);
+    w->packed_query = part(area, &used, (k->pack_query ? k->query_room(rows, E) : 0) * elem);
+    w->maxima = part(area, &used, rows * attn_block_maxima(k, d->S) * elem);
+    w->keep = part(area, &used, k->keys);
+    return used;
 }
 
 bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
                            size_t *bytes) {
-    size_t part[PARTS];
-    return part_bytes(k, rows, d, part, bytes);
+    attn_block_work w;
+    if (d->score_width >= WIDEST || d->Ev >= WIDEST || d->S >= WIDEST || d->relative >= WIDEST)
+        return false;
+    *bytes = attn_block_work_place(&w, k, rows, d, NULL);
+    return true;
 }
 
 size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d) {
@@ -52,25 +50,14 @@ size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_atte
     if (!attn_size_mul(rows * k->elem, d->S, &n) || n > CACHE)
         return 0;
     const bool fits = attn_size_mul(d->B * d->Hq * d->L * k->elem, d->S, &all) && all <= CACHE;
-    return fits ? 0 : n;
+    return fits ? 0 : (n + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
 }
 
 bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,
                           const attn_attention_dims *d, attn_arena *arena) {
-    size_t part[PARTS], total;
-    if (!part_bytes(k, rows, d, part, &total))
-        return false;
-    char *at = attn_arena_take(arena, total);
-    if (!at)
-        return false;
-    *w = (attn_block_work){.kernels = k, .most_rows = rows};
-    void **const places[] = {&w->query,  &w->tile,   &w->acc,        &w->max,          &w->sum,
-                             &w->factor, &w->source, &w->packed_key, &w->packed_value, &w->bias,
-                             &w->line,   &w->terms,  &w->term_sums,  &w->packed_query, &w->maxima};
-    for (int p = 0; p < PARTS - 1; p++) {
-        *places[p] = at;
-        at += part[p];
-    }
-    w->keep = (uint8_t *)at;
-    return true;
+    size_t bytes;
+    char *area = attn_block_work_bytes(k, rows, d, &bytes) ? attn_arena_take(arena, bytes) : NULL;
+    if (area)
+        attn_block_work_place(w, k, rows, d, area);
+    return area != NULL;
 }

@@ -378,34 +378,42 @@ static attn_status allocate_results(const attn_attention *a, unsigned want, attn
 }
 
 /* Without packed keys the group's heads share the first one's packed tile. */
+static void place_runs(const attn_attention *a, size_t rows, size_t kept, char *area,
+                       attn_block_run *runs, size_t count) {
+    for (size_t g = 0; g < count; g++) {
+        attn_block_work *w = &runs[g].work;
+        area += attn_block_work_place(w, a->kernels, rows, &a->dims, area);
+        w->packed_key = runs->work.packed_key;
+        w->packed_value = runs->work.packed_value;
+        runs[g].maxima = w->maxima;
+        runs[g].kept = kept ? area : NULL;
+        area += kept;
+    }
+}
+
+/* What is large is taken from the system in one piece, as each has its cost. */
 static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, attn_arena *arena) {
     const attn_attention *a = f->a;
+    const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = a->kernels, *ref = attn_kernels_of(ATTN_ISA_REF);
-    const size_t rows = a->dims.L < k->rows ? a->dims.L : k->rows;
+    const size_t rows = d->L < k->rows ? d->L : k->rows;
     const size_t kept =
-        attn_forward_keeps(f) && f->parts == 1 ? attn_block_kept_bytes(k, rows, &a->dims) : 0;
-    size_t table, careful, head = 0;
-    l->runs = attn_arena_zeroed(arena, runs, sizeof *l->runs);
-    l->streams = attn_arena_zeroed(arena, runs, sizeof *l->streams);
-    /* What is large comes in one piece, as taking one has its cost. */
-    if (!l->runs || !l->streams || !attn_block_work_bytes(k, rows, &a->dims, &table) ||
-        !attn_block_work_bytes(ref, 1, &a->dims, &careful) ||
-        (f->by_heads && !attn_pack_head_bytes(&a->dims, k, &head)) ||
-        !attn_arena_reserve(arena, runs * (table + kept) + careful + head))
+        attn_forward_keeps(f) && f->parts == 1 ? attn_block_kept_bytes(k, rows, d) : 0;
+    size_t table, careful, bytes, head = 0;
+    l->runs = attn_arena_zeroed(arena, runs, sizeof *l->runs + sizeof *l->streams);
+    if (!l->runs || !attn_block_work_bytes(k, rows, d, &table) ||
+        !attn_block_work_bytes(ref, 1, d, &careful) || !attn_size_mul(runs, table + kept, &bytes) ||
+        !attn_size_add(bytes, careful, &bytes) ||
+        (f->by_heads && !attn_pack_head_bytes(d, k, &head)) ||
+        !attn_arena_reserve(arena, bytes + head))
         return false;
-    for (size_t g = 0; g < runs; g++) {
-        attn_block_work *w = &l->runs[g].work;
-        if (!attn_block_work_init(w, k, rows, &a->dims, arena))
-            return false;
-        l->runs[g].maxima = w->maxima;
-        w->packed_key = l->runs->work.packed_key;
-        w->packed_value = l->runs->work.packed_value;
-        if (kept && !(l->runs[g].kept = attn_arena_take(arena, kept)))
-            return false;
-    }
-    if (f->by_heads && !(l->head = attn_pack_head_new(a, arena)))
+    char *area = attn_arena_take(arena, bytes);
+    if (!area || (f->by_heads && !(l->head = attn_pack_head_new(a, arena))))
         return false;
-    return attn_block_work_init(&l->careful, ref, 1, &a->dims, arena);
+    l->streams = (attn_stream *)(l->runs + runs);
+    area += attn_block_work_place(&l->careful, ref, 1, d, area);
+    place_runs(a, rows, kept, area, l->runs, runs);
+    return true;
 }
 
 static attn_status allocate_lanes(attn_forward *f, size_t slots, attn_arena *arena,

@@ -59,7 +59,8 @@ INLINE double lane_reach(vf most) {
     return (double)reach;
 }
 
-/* Are the `ahead` rows behind row j of a tile's n of use soon? A whole tile has others behind it. */
+/* Are the `ahead` rows behind row j of a tile's n of use soon? A whole tile has others behind it.
+ */
 INLINE bool worth_fetching(size_t j, size_t ahead, size_t n) {
     return n == KEYS || j + ahead < n;
 }
