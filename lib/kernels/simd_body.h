@@ -49,14 +49,8 @@ static size_t NAME(k_value_room)(size_t Ev) {
 
 /* A running reach, from its lanes' largest magnitudes by bit pattern: NaN stands above infinity. */
 INLINE double lane_reach(vf most) {
-    float lanes[LANES], reach = 0;
-    vstore_n(lanes, most, LANES);
-    for (size_t i = 0; i < LANES; i++) {
-        if (!(lanes[i] < INFINITY))
-            return (double)INFINITY;
-        reach = lanes[i] > reach ? lanes[i] : reach;
-    }
-    return (double)reach;
+    const vf above = vset(INFINITY);
+    return (double)vhmax(vselect(vless(most, above), most, above));
 }
 
 /* Are the `ahead` rows behind row j of a tile's n of use soon? A whole tile has others behind it.
@@ -100,20 +94,29 @@ static double NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, 
 
 enum { AHEAD = 16 }; /* rows of values that are fetched meanwhile */
 
+/* A row of a panel of values, and the one `ahead` of it if it is to be fetched. */
+INLINE vf pack_row(float *to, const float *from, const size_t width, size_t ahead, bool fetch,
+                   vf most) {
+    for (size_t c = 0; c < PW; c += LANES) {
+        const vf x = c < width ? vload_n(from + c, width - c) : vset(0.0f);
+        if (fetch)
+            __builtin_prefetch(from + ahead + c);
+        most = vlarger_bits(most, vabs(x));
+        vstore(to + c, x);
+    }
+    return most;
+}
+
 static double NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev) {
     float *to = dst;
     vf most = vset(0.0f);
     for (size_t panel = 0; panel < Ev; panel += PW) {
         const float *from = (const float *)src + panel;
-        const size_t width = Ev - panel < PW ? Ev - panel : PW;
-        for (size_t j = 0; j < n; j++, to += PW, from += ld)
-            for (size_t c = 0; c < PW; c += LANES) {
-                const vf x = c < width ? vload_n(from + c, width - c) : vset(0.0f);
-                if (worth_fetching(j, AHEAD, n))
-                    __builtin_prefetch(from + AHEAD * ld + c);
-                most = vlarger_bits(most, vabs(x));
-                vstore(to + c, x);
-            }
+        for (size_t j = 0; j < n; j++, to += PW, from += ld) {
+            const bool fetch = worth_fetching(j, AHEAD, n);
+            most = Ev - panel >= PW ? pack_row(to, from, PW, AHEAD * ld, fetch, most)
+                                    : pack_row(to, from, Ev - panel, AHEAD * ld, fetch, most);
+        }
     }
     return lane_reach(most);
 }
@@ -121,8 +124,11 @@ static double NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n
 static double NAME(k_reach)(const void *src, size_t n) {
     const float *x = src;
     vf most = vset(0.0f);
-    for (size_t i = 0; i < n; i += LANES)
-        most = vlarger_bits(most, vabs(vload_n(x + i, n - i < LANES ? n - i : LANES)));
+    size_t i = 0;
+    for (; n - i >= LANES; i += LANES)
+        most = vlarger_bits(most, vabs(vload_n(x + i, LANES)));
+    if (i < n)
+        most = vlarger_bits(most, vabs(vload_n(x + i, n - i)));
     return lane_reach(most);
 }
 

@@ -40,7 +40,10 @@ static void NAME(k_divide)(void *dst, size_t ld, const void *acc, size_t rows, s
             memset(to, 0, n * sizeof *to);
             continue;
         }
-        for (size_t i = 0; i < n; i += LANES)
+        size_t i = 0;
+        for (; n - i >= LANES; i += LANES)
+            vstore_n(to + i, quotient(vload(from + i), l, inverse), LANES);
+        if (i < n)
             vstore_n(to + i, quotient(vload(from + i), l, inverse), n - i);
     }
 }
