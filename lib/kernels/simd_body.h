@@ -365,24 +365,27 @@ INLINE float row_maximum(const float *p, size_t n) {
     return vhmax(most);
 }
 
-/* Two passes over the rows, because the second is a long chain of operations that only overlaps
- * with its neighbours when nothing waits for a maximum in between. */
+/* Exponentials by themselves, because they are a long chain of operations that only overlaps with
+ * its neighbours when nothing waits for a maximum in between. */
 OUT_OF_LINE void softmax_rows(float *p, size_t rows, size_t n, float *m, float *l, float *fall) {
-    int empty[ATTN_MOST_ROWS]; /* tables of tiles give more than ROWS */
-    for (size_t r = 0; r < rows; r++) {
-        const float block = row_maximum(p + r * KEYS, n), old = m[r];
-        empty[r] = block == -INFINITY;
-        m[r] = block > old ? block : old;
-        vstore_n(fall + r,
-                 vscale(vset(1.0f), vsub(row_exponent(vset(old)), row_exponent(vset(m[r])))), 1);
+    _Alignas(64) float most[ATTN_MOST_ROWS]; /* tables of tiles give more than ROWS */
+    _Alignas(64) float exponent[ATTN_MOST_ROWS];
+    for (size_t r = 0; r < rows; r++)
+        most[r] = row_maximum(p + r * KEYS, n);
+    for (size_t r = 0; r < rows; r += LANES) {
+        const vf old = vload_n(m + r, rows - r), now = vmax(vload(most + r), old);
+        const vf shift = row_exponent(now);
+        vstore_n(m + r, now, rows - r);
+        vstore_n(fall + r, vscale(vset(1.0f), vsub(row_exponent(old), shift)), rows - r);
+        vstore(exponent + r, shift);
     }
     for (size_t r = 0; r < rows; r++) {
         float *row = p + r * KEYS;
-        if (empty[r]) {
+        if (most[r] == -INFINITY) {
             memset(row, 0, n * sizeof *row);
             continue;
         }
-        const vf shift = row_exponent(vset(m[r]));
+        const vf shift = vset(exponent[r]);
         vf part = vset(0.0f);
         for (size_t j = 0; j < n; j += LANES) {
             vf e = numerator(vload(row + j), shift);
