@@ -48,11 +48,9 @@ static attn_status split_bld(operand *o, size_t heads, attn_error *err) {
     return ATTN_OK;
 }
 
+/* Of a tensor that was checked. */
 static attn_status split(operand *o, attn_layout layout, size_t heads, attn_error *err) {
     const attn_tensor *t = o->t;
-    attn_status status = check_tensor(o->name, t, err);
-    if (status != ATTN_OK)
-        return status;
     const int r = t->rank;
     if (layout == ATTN_BLD)
         return split_bld(o, heads, err);
@@ -179,17 +177,18 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     for (int a = 0; a < d->batch_rank; a++)
         if (!attn_size_mul(d->B, d->batch[a], &d->B))
             return attn_fail(err, ATTN_ELIMIT, "query", "too many batch entries");
-    memcpy(d->weights, d->batch, sizeof d->batch);
-    d->weights_rank = d->batch_rank;
-    if (d->has_heads)
-        d->weights[d->weights_rank++] = d->Hq;
-    d->weights[d->weights_rank++] = d->L;
-    d->rows_rank = d->weights_rank;
-    memcpy(d->rows, d->weights, sizeof d->rows);
-    d->weights[d->weights_rank++] = d->S;
-    memcpy(d->output, q->dims, sizeof d->output);
-    memcpy(d->output, d->batch, (size_t)d->batch_rank * sizeof *d->output);
+    for (int r = 0; r < q->rank; r++)
+        d->output[r] = r < d->batch_rank ? d->batch[r] : q->dims[r];
     d->output_rank = q->rank;
+    int n = 0;
+    for (; n < d->batch_rank; n++)
+        d->weights[n] = d->rows[n] = d->batch[n];
+    if (d->has_heads)
+        d->weights[n] = d->rows[n] = d->Hq, n++;
+    d->weights[n] = d->rows[n] = d->L, n++;
+    d->rows_rank = n;
+    d->weights[n++] = d->S;
+    d->weights_rank = n;
     if (in->layout == ATTN_BLD) {
         if (!attn_size_mul(d->Hq, d->Ev, &d->output[q->rank - 1]))
             return attn_fail(err, ATTN_ELIMIT, "value", "too wide");
@@ -265,7 +264,8 @@ attn_status attn_attention_resolve(const attn_inputs *in, attn_attention_dims *d
     attn_status status;
     if (in->value.rank && !in->key.rank)
         return attn_fail(err, ATTN_EARG, "key", "value was given without key");
-    if ((status = split(&q, in->layout, in->num_heads, err)) != ATTN_OK ||
+    if ((status = check_tensor(q.name, q.t, err)) != ATTN_OK ||
+        (status = split(&q, in->layout, in->num_heads, err)) != ATTN_OK ||
         (status = check_tensor(k.name, key, err)) != ATTN_OK ||
         (status = check_tensor(v.name, value, err)) != ATTN_OK ||
         (status = same_rank(&q, &k, err)) != ATTN_OK ||

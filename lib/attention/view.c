@@ -10,7 +10,9 @@ const ptrdiff_t *attn_view_batches(attn_arena *arena, const size_t *batch, int r
     if (!attn_size_mul(B, sizeof(ptrdiff_t), &bytes))
         return NULL;
     ptrdiff_t *offsets = attn_arena_take(arena, bytes);
-    for (size_t b = 0; offsets && b < B; b++) {
+    if (offsets && B)
+        offsets[0] = 0;
+    for (size_t b = 1; offsets && b < B; b++) {
         size_t rest = b;
         offsets[b] = 0;
         for (int a = rank - 1; a >= 0; a--) {

@@ -49,7 +49,8 @@ struct attn_pool {
 
 /* How many enter() the current thread has open: attn_pool_run inside uses the slot that is held. */
 static _Thread_local int held;
-static _Thread_local int64_t turn_ns; /* when it got its slot */
+static _Thread_local int64_t turn_ns; /* when it got its slot, or, if nobody waited, since when others
+                                       * have been seen to wait; 0: nobody */
 
 int64_t attn_now_ns(void) {
     struct timespec t;
@@ -72,7 +73,7 @@ attn_status attn_control_check(const attn_control *control, attn_error *err) {
 static void slot_take(attn_pool *pool) {
     if (pool->free_slots && !pool->first) {
         pool->free_slots--;
-        turn_ns = attn_now_ns();
+        turn_ns = 0;
         return;
     }
     waiter self = {.granted = false};
@@ -101,6 +102,16 @@ static void slot_give(attn_pool *pool) {
     pool->free_slots++;
     if (pool->ring && pool->idle_helpers)
         pthread_cond_signal(&pool->work);
+}
+
+/* Has the thread had its slot for a turn, while others wait? */
+static bool turn_is_over(const attn_pool *pool) {
+    if (!pool->first)
+        return false;
+    const int64_t now = attn_now_ns();
+    if (!turn_ns)
+        turn_ns = now;
+    return now - turn_ns >= TURN_NS;
 }
 
 /* --- the ring; the lock is held --- */
@@ -286,7 +297,7 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
         pthread_cond_signal(&pool->work);
     while (r.claimed < r.pieces) {
         run_one(pool, &r);
-        if (pool->first && r.claimed < r.pieces && attn_now_ns() - turn_ns >= TURN_NS) {
+        if (r.claimed < r.pieces && turn_is_over(pool)) {
             slot_give(pool);
             slot_take(pool);
         }
