@@ -37,10 +37,9 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
     const unsigned fills = ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
     const size_t filled = (size_t)__builtin_popcount(want & fills);
     const size_t kept = want & ATTN_WANT_WEIGHTS ? attn_block_kept_bytes(k, rows, d) : 0;
-    size_t table, careful, prepared, parts, head = 0;
+    const size_t head = attn_forward_head_bytes(d, k, want);
+    size_t table, careful, prepared, parts;
     *bytes = 0;
-    if (attn_forward_by_heads(d, k, want) && !attn_pack_head_bytes(d, k, &head))
-        return false;
     return attn_forward_parts_bytes(d, k, &parts) && attn_pack_bytes(d, k, d->B, bytes) &&
            attn_prepare_bytes(d, k, &prepared) && attn_size_add(*bytes, prepared, bytes) &&
            attn_size_add(*bytes, parts, bytes) &&

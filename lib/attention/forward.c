@@ -399,16 +399,14 @@ static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, 
     const size_t rows = d->L < k->rows ? d->L : k->rows;
     const size_t kept =
         attn_forward_keeps(f) && f->parts == 1 ? attn_block_kept_bytes(k, rows, d) : 0;
-    size_t table, careful, bytes, head = 0;
+    size_t table, careful, bytes;
     l->runs = attn_arena_zeroed(arena, runs, sizeof *l->runs + sizeof *l->streams);
     if (!l->runs || !attn_block_work_bytes(k, rows, d, &table) ||
         !attn_block_work_bytes(ref, 1, d, &careful) || !attn_size_mul(runs, table + kept, &bytes) ||
-        !attn_size_add(bytes, careful, &bytes) ||
-        (f->by_heads && !attn_pack_head_bytes(d, k, &head)) ||
-        !attn_arena_reserve(arena, bytes + head))
+        !attn_size_add(bytes, careful, &bytes) || !attn_arena_reserve(arena, bytes + f->head_bytes))
         return false;
     char *area = attn_arena_take(arena, bytes);
-    if (!area || (f->by_heads && !(l->head = attn_pack_head_new(a, arena))))
+    if (!area || (f->head_bytes && !(l->head = attn_pack_head_new(a, arena))))
         return false;
     l->streams = (attn_stream *)(l->runs + runs);
     area += attn_block_work_place(&l->careful, ref, 1, d, area);
@@ -440,7 +438,7 @@ static attn_status run_rows(attn_forward *f, attn_pool *pool, const attn_control
     attn_status status = f->lanes ? ATTN_OK : allocate_lanes(f, attn_pool_slots(pool), arena, err);
     if (status == ATTN_OK && f->packed)
         status = attn_pool_run(pool, d->B * d->Hq * f->pieces_a_head, run_piece, f, control, err);
-    else if (status == ATTN_OK && f->by_heads)
+    else if (status == ATTN_OK && f->head_bytes)
         status = attn_forward_heads(f, pool, control, err);
     else if (status == ATTN_OK)
         status = attn_forward_groups(f, pool, control, arena, err);
@@ -469,10 +467,11 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
                       .want = want,
                       .out = &results,
                       .elem = attn_dtype_size(a->dims.result),
-                      .by_heads =
-                          a->sets == a->dims.B && attn_forward_by_heads(&a->dims, a->kernels, want),
+                      .head_bytes = a->sets == a->dims.B
+                                        ? attn_forward_head_bytes(&a->dims, a->kernels, want)
+                                        : 0,
                       .parts = attn_forward_parts(&a->dims)};
-    const bool pieces_pack = f.by_heads || a->dims.L <= ATTN_FEW_QUERIES;
+    const bool pieces_pack = f.head_bytes || a->dims.L <= ATTN_FEW_QUERIES;
     if (status == ATTN_OK && pieces_pack)
         status = run_rows(&f, pool, control, arena, err);
     if (status == ATTN_OK && (!pieces_pack || f.not_finite))

@@ -39,7 +39,7 @@ typedef struct attn_forward {
     size_t row_blocks, blocks_a_piece, pieces_a_head;
     _Atomic size_t hidden_rows;
     _Atomic int not_finite; /* without packed keys: something is not finite, so they are needed */
-    bool by_heads;          /* a piece packs a head and takes all of its rows */
+    size_t head_bytes;      /* where a piece packs a head and takes all of its rows; else 0 */
     size_t parts;           /* of the keys of a group */
     char *sums;             /* [B, Hkv, parts, group]: sums of each part */
     char *maxima;           /* [B, Hq]: running maxima of each tile, for settle; or NULL */
@@ -62,8 +62,9 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
 attn_status attn_forward_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,
                                 const attn_packed *packed, attn_forward_lane *l, attn_error *err);
 
-/* Is all of a head one piece's work? Of the shapes alone, and of what may follow the run. */
-bool attn_forward_by_heads(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
+/* Bytes of a head's packed operands where all of it is one piece's work, else 0: of the shapes
+ * alone, and of what may follow the run. */
+size_t attn_forward_head_bytes(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
 /* All heads, over the pool. */
 attn_status attn_forward_heads(attn_forward *f, attn_pool *pool, const attn_control *control,
                                attn_error *err);

@@ -5,16 +5,19 @@
 
 #include "attention/forward.h"
 
-bool attn_forward_by_heads(const attn_attention_dims *d, const attn_kernels *k, unsigned want) {
+size_t attn_forward_head_bytes(const attn_attention_dims *d, const attn_kernels *k, unsigned want) {
     enum { CACHE = 1 << 20 };
     const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
     const bool weights_later = (want & ATTN_WANT_WEIGHTS) && k->elem != attn_dtype_size(d->result);
     size_t bytes;
     if (d->L <= ATTN_FEW_QUERIES || (want & later) || weights_later)
-        return false;
+        return 0;
     const double rows = (double)attn_group(d) * (double)d->L;
-    return 2 * rows * (double)d->S * (double)(d->score_width + d->Ev) <= ATTN_PIECE_OPERATIONS &&
-           attn_pack_head_bytes(d, k, &bytes) && bytes <= CACHE;
+    const double operations = 2 * rows * (double)d->S * (double)(d->score_width + d->Ev);
+    return operations <= ATTN_PIECE_OPERATIONS && attn_pack_head_bytes(d, k, &bytes) &&
+                   bytes <= CACHE
+               ? bytes
+               : 0;
 }
 
 static attn_status run_head(void *ctx, size_t index, size_t lane, attn_error *err) {

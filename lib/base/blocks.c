@@ -39,6 +39,7 @@ enum { HOLEY = 1 << 20 };
 /* In front of every block. */
 typedef struct block {
     size_t size;                 /* usable bytes behind it */
+    size_t class;                /* of such blocks, or CLASSES when they are not kept */
     void *heap;                  /* what the C library gave, NULL when it is mapped */
     int64_t since_ns;            /* while kept: when it was freed */
     struct block *newer, *older; /* while kept: of all */
@@ -100,12 +101,12 @@ static void take_out(block *b) {
     kept.bytes -= b->size;
 }
 
-static void put_in(block *b, size_t class) {
-    b->next = kept.classes[class];
-    b->link = &kept.classes[class];
+static void put_in(block *b) {
+    b->link = &kept.classes[b->class];
+    b->next = *b->link;
     if (b->next)
         b->next->link = &b->next;
-    kept.classes[class] = b;
+    *b->link = b;
     b->newer = NULL;
     b->since_ns = about_now();
     b->older = kept.newest;
@@ -166,13 +167,15 @@ static block *take_heap(size_t bytes) {
     return b;
 }
 
-static block *block_new(size_t size) {
+static block *block_new(size_t size, size_t class) {
     const size_t bytes = ATTN_ALIGN + size;
     const bool mapped = size >= MAPPED_LEAST;
     block *b = mapped ? map(bytes) : take_heap(bytes);
-    if (b)
-        b->size = size;
-    if (b && mapped)
+    if (!b)
+        return NULL;
+    b->size = size;
+    b->class = class;
+    if (mapped)
         b->heap = NULL;
     return b;
 }
@@ -249,7 +252,7 @@ void *attn_block_take(size_t size) {
     }
     free_all(out);
     if (!b)
-        b = block_new(rounded);
+        b = block_new(rounded, class);
     if (!b)
         forget(rounded);
     return b ? (char *)b + ATTN_ALIGN : NULL;
@@ -272,6 +275,7 @@ void *attn_block_grow(void *p, size_t size) {
     if (!b)
         return NULL;
     b->size = rounded;
+    b->class = class;
     pthread_mutex_lock(&kept.mutex);
     kept.used += rounded - old;
     block *out = shrink(room_beside(kept.used));
@@ -284,20 +288,18 @@ void attn_block_give(void *p) {
     if (!p)
         return;
     block *b = (block *)(void *)((char *)p - ATTN_ALIGN);
-    if (!is_kept(b->size)) {
+    if (b->class == CLASSES) {
         forget(b->size);
         block_free(b);
         return;
     }
-    size_t size;
-    const size_t class = class_of(b->size, &size);
     pthread_mutex_lock(&kept.mutex);
     kept.used -= b->size;
     const size_t room = room_beside(kept.used);
     const bool fits = b->size <= room;
     block *out = fits ? shrink(room - b->size) : NULL;
     if (fits)
-        put_in(b, class);
+        put_in(b);
     pthread_mutex_unlock(&kept.mutex);
     free_all(out);
     if (!fits)

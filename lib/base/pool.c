@@ -49,8 +49,8 @@ struct attn_pool {
 
 /* How many enter() the current thread has open: attn_pool_run inside uses the slot that is held. */
 static _Thread_local int held;
-static _Thread_local int64_t turn_ns; /* when it got its slot, or, if nobody waited, since when others
-                                       * have been seen to wait; 0: nobody */
+static _Thread_local int64_t turn_ns; /* when it got its slot, or, if nobody waited, since when
+                                       * others have been seen to wait; 0: nobody */
 
 int64_t attn_now_ns(void) {
     struct timespec t;
