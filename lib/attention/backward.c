@@ -122,6 +122,26 @@ static double row_dot(const attn_backward *g, const attn_block *block, size_t r,
     return sum;
 }
 
+/* Block `index` of rows: its queries packed, but for what is not finite. */
+static void pack_queries(attn_backward *g, size_t index, const attn_block *block,
+                         attn_back_lane *l) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const size_t E = a->dims.score_width;
+    char *values = g->queries.values + index * g->queries.value_bytes;
+    size_t ld;
+    const void *q =
+        attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, &ld);
+    if (!isfinite(k->pack_value(values, q, ld, block->rows, E))) {
+        q = attn_back_clean(k, q, &ld, block->rows, E, l->work.query);
+        k->pack_value(values, q, ld, block->rows, E);
+        atomic_store(&g->bad_queries, 1);
+    }
+    if (g->scores->pack_query)
+        g->scores->pack_query(g->queries.queries + index * g->queries.query_bytes, q, ld,
+                              block->rows, E);
+}
+
 /* Piece: one block of rows. Its queries and output gradients packed, its dots. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
@@ -133,18 +153,12 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     const attn_block block = {head / d->Hq, head % d->Hq, i,
                               d->L - i < k->rows ? d->L - i : k->rows};
     size_t ld;
-    char *queries = g->queries + index * attn_back_query_room(g) * k->elem;
-    const void *q =
-        attn_query_rows(a, block.b, block.h, i, block.rows, k->elem, l->work.query, &ld);
-    if (!isfinite(k->pack_value(queries, q, ld, block.rows, d->score_width))) {
-        q = attn_back_clean(k, q, &ld, block.rows, d->score_width, l->work.query);
-        k->pack_value(queries, q, ld, block.rows, d->score_width);
-        atomic_store(&g->bad_queries, 1);
-    }
+    pack_queries(g, index, &block, l);
     const char *out = attn_view_rows(NULL, 0, &g->out, block.b, block.h, i, block.rows, d->Ev,
                                      k->elem, l->out, &ld);
-    const double reach = k->pack_value(g->outs + index * attn_back_out_room(g) * k->elem, out, ld,
-                                       block.rows, d->Ev);
+    const double reach =
+        k->pack_value(g->outs.values + index * g->outs.value_bytes, out, ld, block.rows, d->Ev);
+    g->reach[index] = reach;
     for (size_t r = 0; r < block.rows; r++) {
         const char *row = out + r * ld * k->elem;
         if (!isfinite(reach) && !isfinite(k->reach(row, d->Ev)))
@@ -152,6 +166,9 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
                              "row %zu of head %zu is not finite", i + r, block.h);
         g->dot[attn_row_index(a, block.b, block.h, i + r)] = row_dot(g, &block, r, row);
     }
+    if (g->scores->pack_query && reach <= ATTN_SPLIT_REACH)
+        g->scores->pack_query(g->outs.queries + index * g->outs.query_bytes, out, ld, block.rows,
+                              d->Ev);
     return ATTN_OK;
 }
 
@@ -184,9 +201,12 @@ static void back_block(const attn_backward *g, const attn_block *block, size_t j
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
-    const size_t at = (block->b * d->Hq + block->h) * g->blocks + block->i / k->rows;
-    const size_t all = d->B * d->Hq * g->blocks, E = d->score_width;
-    char *dquery = g->dquery + (chunk * all + at) * attn_back_query_room(g) * k->elem;
+    const size_t at = attn_back_block(g, block);
+    const size_t E = d->score_width, hkv = attn_kv_head(a, block->h);
+    const size_t query =
+        chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);
+    const size_t key = (block->b * d->Hkv + hkv) * d->S + j0;
+    char *dquery = g->dquery + query * k->acc_room(E) * k->elem;
     const bool only_scales = a->in.softcap == 0 && !g->entries;
     size_t ldq;
     const void *q = attn_back_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
@@ -196,60 +216,70 @@ static void back_block(const attn_backward *g, const attn_block *block, size_t j
         attn_back_edit(g, block, n, l);
     if (a->rule.relative)
         attn_back_collect_shaw(g, block, j0, n, q, ldq, dquery, k->acc_room(E), l, sums);
-    k->accumulate_back(l->dvalue, l->dropped, block->rows, n,
-                       g->outs + at * attn_back_out_room(g) * k->elem, d->Ev);
+    k->accumulate_back(g->dvalue + key * k->acc_room(d->Ev) * k->elem, l->dropped, block->rows, n,
+                       g->outs.values + at * g->outs.value_bytes, d->Ev);
     if (a->score_v) {
         back_tanh(g, block, j0, n, q, ldq, dquery, l, sums);
         return;
     }
     k->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
-    k->accumulate_back(l->dkey, l->grad, block->rows, n,
-                       g->queries + at * attn_back_query_room(g) * k->elem, E);
+    k->accumulate_back(g->dkey + key * k->acc_room(E) * k->elem, l->grad, block->rows, n,
+                       g->queries.values + at * g->queries.value_bytes, E);
 }
 
-/* A tile's sums over queries -> rows of dkey and dvalue. */
-static void finish_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0, size_t n,
-                        attn_back_lane *l) {
-    const attn_attention_dims *d = &g->a->dims;
+/* n rows of accumulators of this width, from `first` on, are zero. */
+static void clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
+    const size_t bytes = k->acc_room(width) * k->elem;
+    memset(acc + first * bytes, 0, n * bytes);
+}
+
+/* A tile's sums over queries that score_tanh_back made -> rows of dkey. */
+static void turn_tanh(const attn_backward *g, size_t row, size_t n, const attn_back_lane *l) {
     const attn_kernels *k = g->k;
-    const size_t E = d->score_width, row = (b * d->Hkv + hkv) * d->S + j0;
-    for (size_t j = 0; j < n; j++) {
-        char *dk = g->dkey + (row + j) * E * k->elem;
-        memcpy(g->dvalue + (row + j) * d->Ev * k->elem,
-               (char *)l->dvalue + j * k->acc_room(d->Ev) * k->elem, d->Ev * k->elem);
-        if (!g->a->score_v)
-            memcpy(dk, (char *)l->dkey + j * k->acc_room(E) * k->elem, E * k->elem);
-        for (size_t e = 0; g->a->score_v && e < E; e++)
-            memcpy(dk + e * k->elem, (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
-    }
+    const size_t A = g->a->dims.score_width;
+    for (size_t j = 0; j < n; j++)
+        for (size_t e = 0; e < A; e++)
+            memcpy(g->dkey + ((row + j) * k->acc_room(A) + e) * k->elem,
+                   (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
 }
 
-/* Piece: a chunk of tiles of one key/value head, against all queries of its group. */
-static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    const attn_backward *g = ctx;
+/* Tile t of a key/value head against all queries of its group. */
+static void back_tile(const attn_backward *g, size_t piece, size_t t, attn_back_lane *l) {
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
-    attn_back_lane *l = &g->lanes[lane];
-    const size_t chunk = index % g->chunks, head = index / g->chunks, group = attn_group(d);
-    const size_t b = head / d->Hkv, hkv = head % d->Hkv, end = (chunk + 1) * g->tiles_a_chunk;
-    (void)err;
-    for (size_t t = chunk * g->tiles_a_chunk; t < end && t < g->tiles; t++) {
-        const size_t j0 = t * k->keys, n = d->S - j0 < k->keys ? d->S - j0 : k->keys;
-        attn_back_load_tile(g, b, hkv, j0, n, l);
-        memset(l->dkey, 0, k->keys * k->acc_room(d->score_width) * k->elem);
-        memset(l->dvalue, 0, k->keys * k->acc_room(d->Ev) * k->elem);
-        if (a->score_v)
-            memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
-        for (size_t h = hkv * group; h < (hkv + 1) * group; h++)
-            for (size_t i = 0; i < d->L; i += k->rows) {
-                const attn_block block = {b, h, i, d->L - i < k->rows ? d->L - i : k->rows};
-                if (attn_back_meets(a, &block, j0, n))
-                    back_block(g, &block, j0, n, chunk, l, &g->sums[index]);
-            }
-        finish_tile(g, b, hkv, j0, n, l);
-    }
-    return ATTN_OK;
+    const size_t head = piece / g->chunks, b = head / d->Hkv, hkv = head % d->Hkv;
+    const size_t j0 = t * k->keys, n = d->S - j0 < k->keys ? d->S - j0 : k->keys;
+    const size_t group = attn_group(d), row = head * d->S + j0;
+    attn_back_load_tile(g, b, hkv, j0, n, l);
+    clear(k, g->dkey, row, n, d->score_width);
+    clear(k, g->dvalue, row, n, d->Ev);
+    if (a->score_v)
+        memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
+    for (size_t h = hkv * group; h < (hkv + 1) * group; h++)
+        for (size_t i = 0; i < d->L; i += k->rows) {
+            const attn_block block = {b, h, i, d->L - i < k->rows ? d->L - i : k->rows};
+            if (attn_back_meets(a, &block, j0, n))
+                back_block(g, &block, j0, n, piece % g->chunks, l, &g->sums[piece]);
+        }
+    if (a->score_v)
+        turn_tanh(g, row, n, l);
+}
+
+/* Piece: a chunk of tiles of one key/value head. One that is alone with its queries begins them:
+ * they are still in the cache. */
+static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    attn_backward *g = ctx;
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t chunk = index % g->chunks, end = (chunk + 1) * g->tiles_a_chunk;
+    const size_t heads = attn_group(d), first = index / g->chunks * heads;
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; g->chunks == 1 && i < heads * g->blocks && status == ATTN_OK; i++)
+        status = begin_piece(g, first * g->blocks + i, lane, err);
+    clear(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L, d->score_width);
+    for (size_t t = chunk * g->tiles_a_chunk; t < end && t < g->tiles && status == ATTN_OK; t++)
+        back_tile(g, index, t, &g->lanes[lane]);
+    return status;
 }
 
 /* --- all of it --- */
@@ -281,8 +311,9 @@ static attn_status run_passes(attn_backward *g, attn_pool *pool, const attn_cont
                               attn_arena *arena, attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t pieces = d->B * d->Hkv * g->chunks;
-    attn_status status =
-        attn_pool_run(pool, d->B * d->Hq * g->blocks, begin_piece, g, control, err);
+    attn_status status = ATTN_OK;
+    if (g->chunks > 1)
+        status = attn_pool_run(pool, d->B * d->Hq * g->blocks, begin_piece, g, control, err);
     if (status == ATTN_OK)
         status = attn_pool_run(pool, pieces, back_piece, g, control, err);
     if (status == ATTN_OK)

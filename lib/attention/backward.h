@@ -16,19 +16,19 @@
 /* Scratch of a lane; tiles are [rows, keys]. */
 typedef struct attn_back_lane {
     attn_block_work work;
-    void *out;           /* [rows, Ev] grad_output's rows */
-    void *weights;       /* tile */
-    void *dropped;       /* tile: weights that dropout leaves; = weights without */
-    void *grad;          /* tile: gradients of weights, then of scores */
-    void *capped;        /* tile: scores after the softcap; NULL without */
-    void *source;        /* [keys, widest] */
-    void *key_values;    /* a tile's keys packed as values */
-    void *value_keys;    /* a tile's values packed as keys */
-    void *dkey, *dvalue; /* accumulators [keys, acc_room] */
-    void *dkey_tanh;     /* [A, keys]; learned scores with tanh only */
-    void *ones;          /* [rows] */
-    uint8_t *keep;       /* [keys] */
-    double *terms;       /* [relative] */
+    void *out;                    /* [rows, Ev] grad_output's rows */
+    void *weights;                /* tile */
+    void *dropped;                /* tile: weights that dropout leaves; = weights without */
+    void *grad;                   /* tile: gradients of weights, then of scores */
+    void *capped;                 /* tile: scores after the softcap; NULL without */
+    void *source;                 /* [keys, widest] */
+    void *key_values;             /* a tile's keys packed as values */
+    const attn_kernels *products; /* dO . V: g->scores, or g->k where tiles would lose digits */
+    void *value_keys;             /* a tile's values packed as its keys */
+    void *dkey_tanh;              /* [A, keys]; learned scores with tanh only */
+    void *ones;                   /* [rows] */
+    uint8_t *keep;                /* [keys] */
+    double *terms;                /* [relative] */
 } attn_back_lane;
 
 /* Sums by distance that one piece of the main pass makes, for all heads of its group. */
@@ -37,6 +37,13 @@ typedef struct attn_back_sums {
     double *keys, *values; /* SHAW: [relative, E], [relative, Ev] */
     double *v;             /* [A] */
 } attn_back_sums;
+
+/* Rows of all blocks [B, Hq, blocks], packed: as values of k, and as queries of the table that
+ * multiplies them by keys (by values), where it packs those. */
+typedef struct attn_back_rows {
+    char *values, *queries;
+    size_t value_bytes, query_bytes; /* of one block */
+} attn_back_rows;
 
 typedef struct attn_backward {
     attn_attention *a;
@@ -51,11 +58,12 @@ typedef struct attn_backward {
     double *max, *sum, *dot;             /* [B, Hq, L]: statistics as k reads them, and dO . O */
     size_t blocks;                       /* of rows, a head */
     size_t tiles, chunks, tiles_a_chunk; /* of keys, a head: a chunk is a piece */
-    char *queries, *outs;                /* [B, Hq, blocks]: rows packed as values */
-    char *dquery;                        /* [chunks, B, Hq, blocks]: accumulators */
-    char *dkey, *dvalue;                 /* [B, Hkv, S, E or A], [B, Hkv, S, Ev] elements of k */
-    size_t entries;                      /* of one head's table; 0 without */
-    attn_back_sums *sums;                /* [pieces] */
+    attn_back_rows queries, outs;        /* outs: grad_output's */
+    double *reach;                       /* [B, Hq, blocks] of grad_output's rows */
+    char *dquery;         /* accumulators [chunks, B, Hq, L, acc_room(E or A)], elements of k */
+    char *dkey, *dvalue;  /* [B, Hkv, S, acc_room(E or A)], [B, Hkv, S, acc_room(Ev)] */
+    size_t entries;       /* of one head's table; 0 without */
+    attn_back_sums *sums; /* [pieces] */
     attn_back_lane *lanes;
 } attn_backward;
 
@@ -67,9 +75,10 @@ static inline double attn_back_cell(const attn_kernels *k, const void *row, size
 /* Splits and memory of the passes with g->k, for this many lanes; false when out of memory. */
 bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena);
 
-/* Elements of the accumulators and packed rows of one block. */
-size_t attn_back_query_room(const attn_backward *g);
-size_t attn_back_out_room(const attn_backward *g);
+/* Of all blocks of rows, which one this is. */
+static inline size_t attn_back_block(const attn_backward *g, const attn_block *block) {
+    return (block->b * g->a->dims.Hq + block->h) * g->blocks + block->i / g->k->rows;
+}
 
 /* Rows with what is not finite replaced by zeros (then in scratch [n, width]). */
 const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld, size_t n,

@@ -30,6 +30,7 @@ typedef struct side {
     char *grads;
     size_t width; /* of grads */
     bool alone; /* each element of the caller's tensor comes from one of these, and is not zeroed */
+    bool here;  /* the caller's tensor is these rows */
 } side;
 
 /* to += from, n elements of k. */
@@ -42,29 +43,21 @@ static void add_row(const attn_kernels *k, void *to, const void *from, size_t n)
             ((double *)to)[e] += ((const double *)from)[e];
 }
 
-/* The chunks' accumulators as rows. */
-static char *query_rows(const attn_backward *g, attn_arena *arena) {
+/* Accumulators of n rows as rows without a gap, in place. */
+static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) {
+    const size_t room = k->acc_room(width) * k->elem, bytes = width * k->elem;
+    for (size_t r = 1; room != bytes && r < n; r++)
+        memmove(acc + r * bytes, acc + r * room, bytes);
+    return acc;
+}
+
+/* The chunks of queries' accumulators are added up in the first one's place. */
+static char *query_rows(const attn_backward *g) {
     const attn_attention_dims *d = &g->a->dims;
-    const attn_kernels *k = g->k;
-    const size_t E = d->score_width, room = k->acc_room(E), heads = d->B * d->Hq;
-    const size_t block_bytes = attn_back_query_room(g) * k->elem, bytes = E * k->elem;
-    size_t count;
-    if (!attn_size_mul(heads * d->L, bytes, &count))
-        return NULL;
-    char *rows = attn_arena_take(arena, count);
-    for (size_t row = 0; rows && row < heads * d->L; row++) {
-        const size_t head = row / d->L, i = row % d->L;
-        for (size_t c = 0; c < g->chunks; c++) {
-            const char *acc = g->dquery +
-                              ((c * heads + head) * g->blocks + i / k->rows) * block_bytes +
-                              i % k->rows * room * k->elem;
-            if (c == 0)
-                memcpy(rows + row * bytes, acc, bytes);
-            else
-                add_row(k, rows + row * bytes, acc, E);
-        }
-    }
-    return rows;
+    const size_t rows = d->B * d->Hq * d->L, n = rows * g->k->acc_room(d->score_width);
+    for (size_t c = 1; c < g->chunks; c++)
+        add_row(g->k, g->dquery, g->dquery + c * n * g->k->elem, n);
+    return close_up(g->k, g->dquery, rows, d->score_width);
 }
 
 /* The transpose of a turn is the turn back. */
@@ -196,9 +189,11 @@ static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const
     s->alone = !shared && has_elements_of(g->k, out) && attn_tensor_count(out, &count) &&
                attn_size_mul(d->B * s->heads * rows, width, &here) && here == count &&
                attn_size_mul(count, g->k->elem, &bytes);
+    s->here =
+        s->alone && rows == s->rows && g->a->in.layout == ATTN_BHLE && !(s->map && s->map->rank);
     if (!s->alone)
         return attn_dense_zeros(like, d->result, arena, out, err);
-    out->data = attn_arena_take(arena, bytes);
+    out->data = s->here ? s->grads : attn_arena_take(arena, bytes);
     return out->data ? ATTN_OK : no_memory(err);
 }
 
@@ -207,6 +202,8 @@ static attn_status fold(const attn_backward *g, const side *s, size_t first, siz
                         attn_layout layout, attn_tensor *to, attn_arena *arena, attn_error *err) {
     const attn_attention *a = g->a;
     attn_view view;
+    if (s->here)
+        return ATTN_OK;
     if (!attn_layout_view(a, to, layout, arena, &view))
         return no_memory(err);
     if (layout == ATTN_BLD)
@@ -261,7 +258,7 @@ attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradi
               .from = p->query_from,
               .column = p->query_column,
               .query = true,
-              .grads = query_rows(g, arena),
+              .grads = query_rows(g),
               .width = d->score_width};
     side k = {.past = &a->past_key,
               .view = &a->key,
@@ -272,15 +269,16 @@ attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradi
               .map = &p->key_map,
               .from = p->key_from,
               .column = p->key_column,
-              .grads = g->dkey,
+              .grads = close_up(g->k, g->dkey, d->B * d->Hkv * d->S, d->score_width),
               .width = d->score_width};
-    side v = {.heads = d->Hkv, .rows = d->S, .grads = g->dvalue, .width = d->Ev};
+    side v = {.heads = d->Hkv,
+              .rows = d->S,
+              .grads = close_up(g->k, g->dvalue, d->B * d->Hkv * d->S, d->Ev),
+              .width = d->Ev};
     attn_tensor *key = in->key.rank ? &out->key : &out->query;
     attn_tensor *value = in->value.rank ? &out->value : key;
     const size_t sent = d->S - d->past;
-    attn_status status =
-        q.grads ? open_sums(g, &q, d->L, &in->query, !in->key.rank, arena, &out->query, err)
-                : no_memory(err);
+    attn_status status = open_sums(g, &q, d->L, &in->query, !in->key.rank, arena, &out->query, err);
     if (status == ATTN_OK && in->key.rank)
         status = open_sums(g, &k, sent, &in->key, !in->value.rank, arena, &out->key, err);
     if (status == ATTN_OK && in->value.rank)

@@ -3,12 +3,11 @@
 
 enum { PIECES = 8 }; /* wanted where heads alone are fewer */
 
-size_t attn_back_query_room(const attn_backward *g) {
-    return g->k->rows * g->k->acc_room(g->a->dims.score_width);
-}
-
-size_t attn_back_out_room(const attn_backward *g) {
-    return g->k->rows * g->k->acc_room(g->a->dims.Ev);
+static attn_back_rows rows_bytes(const attn_kernels *k, const attn_kernels *scores, size_t width) {
+    return (attn_back_rows){
+        .value_bytes = k->rows * k->acc_room(width) * k->elem,
+        .query_bytes = scores->query_room ? scores->query_room(k->rows, width) * k->elem : 0,
+    };
 }
 
 /* Splits of an operation, from shapes alone. */
@@ -24,21 +23,15 @@ static void split(const attn_attention_dims *d, const attn_kernels *k, size_t *b
     *chunks = *tiles ? (*tiles + *tiles_a_chunk - 1) / *tiles_a_chunk : 1;
 }
 
-enum { LANE_PARTS = 9 };
+enum { LANE_PARTS = 7 };
 
 /* Bytes of a lane's own areas; false on overflow. */
 static bool lane_parts(const attn_attention_dims *d, const attn_kernels *k,
-                       size_t bytes[LANE_PARTS]) {
+                       const attn_kernels *scores, size_t bytes[LANE_PARTS]) {
     const size_t E = d->score_width, Ev = d->Ev, widest = E > Ev ? E : Ev;
     const size_t factors[LANE_PARTS][2] = {
-        {k->rows, Ev},
-        {4 * k->rows, k->keys},
-        {k->keys, widest},
-        {1, k->value_room(E)},
-        {1, k->key_room(Ev)},
-        {k->keys, k->acc_room(E)},
-        {k->keys, k->acc_room(Ev)},
-        {E, k->keys},
+        {k->rows, Ev},          {4 * k->rows, k->keys},    {k->keys, widest},
+        {1, k->value_room(E)},  {1, scores->key_room(Ev)}, {E, k->keys},
         {1, k->rows + k->keys},
     };
     for (int p = 0; p < LANE_PARTS; p++) {
@@ -57,7 +50,8 @@ static bool lane_init(const attn_backward *g, attn_back_lane *l, attn_arena *are
     const size_t tile = k->rows * k->keys * k->elem;
     size_t bytes[LANE_PARTS];
     char *part[LANE_PARTS];
-    if (!lane_parts(d, k, bytes) || !attn_block_work_init(&l->work, g->scores, k->rows, d, arena))
+    if (!lane_parts(d, k, g->scores, bytes) ||
+        !attn_block_work_init(&l->work, g->scores, k->rows, d, arena))
         return false;
     for (int p = 0; p < LANE_PARTS; p++)
         if (!(part[p] = attn_arena_take(arena, bytes[p])))
@@ -70,11 +64,9 @@ static bool lane_init(const attn_backward *g, attn_back_lane *l, attn_arena *are
     l->source = part[2];
     l->key_values = part[3];
     l->value_keys = part[4];
-    l->dkey = part[5];
-    l->dvalue = part[6];
-    l->dkey_tanh = part[7];
-    l->ones = part[8];
-    l->keep = (uint8_t *)(part[8] + k->rows * k->elem);
+    l->dkey_tanh = part[5];
+    l->ones = part[6];
+    l->keep = (uint8_t *)(part[6] + k->rows * k->elem);
     l->terms = attn_arena_zeroed(arena, d->relative + 1, sizeof(double));
     for (size_t r = 0; r < k->rows; r++)
         if (k->elem == sizeof(float))
@@ -98,18 +90,22 @@ static bool pass_bytes(const attn_attention_dims *d, const attn_kernels *k,
     const size_t rows = heads * d->L, keys = d->B * d->Hkv * d->S;
     size_t blocks, tiles, chunks, each, part[LANE_PARTS], lane;
     split(d, k, &blocks, &tiles, &chunks, &each);
-    const size_t room = heads * blocks * k->rows * k->elem, pieces = d->B * d->Hkv * chunks;
+    const attn_back_rows query = rows_bytes(k, scores, E), out = rows_bytes(k, scores, Ev);
+    const size_t pieces = d->B * d->Hkv * chunks;
     const size_t tables = d->relative ? pieces : d->B * chunks;
     *bytes = 0;
-    bool ok = lane_parts(d, k, part) && attn_block_work_bytes(scores, k->rows, d, &lane);
+    bool ok = lane_parts(d, k, scores, part) && attn_block_work_bytes(scores, k->rows, d, &lane);
     for (int p = 0; ok && p < LANE_PARTS; p++)
         ok = attn_size_add(lane, part[p], &lane);
     return ok &&
            attn_size_add(lane, sizeof(attn_back_lane) + (d->relative + 1) * sizeof(double),
                          &lane) &&
-           add(bytes, slots, lane, 1) && add(bytes, chunks + 1, room, k->acc_room(E)) &&
-           add(bytes, 1, room, k->acc_room(Ev)) && add(bytes, rows, 3, sizeof(double)) &&
-           add(bytes, keys, E + Ev, k->elem) && add(bytes, rows, E, k->elem) &&
+           add(bytes, slots, lane, 1) &&
+           add(bytes, heads * blocks, query.value_bytes + query.query_bytes, 1) &&
+           add(bytes, heads * blocks, out.value_bytes + out.query_bytes + sizeof(double), 1) &&
+           add(bytes, rows, 3, sizeof(double)) &&
+           add(bytes, chunks * rows, k->acc_room(E), k->elem) &&
+           add(bytes, keys, k->acc_room(E) + k->acc_room(Ev), k->elem) &&
            add(bytes, pieces, sizeof(attn_back_sums), 1) &&
            add(bytes, tables, d->positions, sizeof(double)) &&
            (!d->tanh_score || add(bytes, pieces, E, sizeof(double))) &&
@@ -158,23 +154,31 @@ static void *take(attn_arena *arena, size_t count, size_t size) {
     return attn_size_mul(count, size, &bytes) ? attn_arena_take(arena, bytes) : NULL;
 }
 
+static bool take_rows(const attn_backward *g, size_t width, size_t blocks, attn_arena *arena,
+                      attn_back_rows *rows) {
+    *rows = rows_bytes(g->k, g->scores, width);
+    rows->values = take(arena, blocks, rows->value_bytes);
+    rows->queries = take(arena, blocks, rows->query_bytes);
+    return rows->values && rows->queries;
+}
+
 bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena) {
     const attn_attention_dims *d = &g->a->dims;
     const attn_kernels *k = g->k;
     const size_t heads = d->B * d->Hq, rows = heads * d->L, elem = k->elem;
-    size_t blocks, room, keys;
+    size_t blocks, keys;
     split(d, k, &g->blocks, &g->tiles, &g->chunks, &g->tiles_a_chunk);
-    if (!attn_size_mul(heads, g->blocks, &blocks) || !attn_size_mul(blocks, elem, &room) ||
-        !attn_size_mul(d->B * d->Hkv, d->S, &keys))
+    if (!attn_size_mul(heads, g->blocks, &blocks) || !attn_size_mul(d->B * d->Hkv, d->S, &keys))
         return false;
     g->dot = attn_arena_zeroed(arena, rows, sizeof(double));
-    g->queries = take(arena, room, attn_back_query_room(g));
-    g->outs = take(arena, room, attn_back_out_room(g));
-    g->dquery = attn_arena_zeroed(arena, g->chunks * room, attn_back_query_room(g));
-    g->dkey = take(arena, keys * elem, d->score_width);
-    g->dvalue = take(arena, keys * elem, d->Ev);
+    g->reach = take(arena, blocks, sizeof *g->reach);
+    g->dquery = take(arena, g->chunks * rows * elem, k->acc_room(d->score_width));
+    g->dkey = take(arena, keys * elem, k->acc_room(d->score_width));
+    g->dvalue = take(arena, keys * elem, k->acc_room(d->Ev));
     g->lanes = attn_arena_zeroed(arena, slots, sizeof *g->lanes);
-    if (!g->dot || !g->queries || !g->outs || !g->dquery || !g->dkey || !g->dvalue || !g->lanes)
+    if (!g->dot || !g->reach || !g->dquery || !g->dkey || !g->dvalue || !g->lanes ||
+        !take_rows(g, d->score_width, blocks, arena, &g->queries) ||
+        !take_rows(g, d->Ev, blocks, arena, &g->outs))
         return false;
     for (size_t s = 0; s < slots; s++)
         if (!lane_init(g, &g->lanes[s], arena))

@@ -28,6 +28,15 @@ const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld,
     return scratch;
 }
 
+/* Which table multiplies the output gradients of a group of heads by their values. */
+static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv) {
+    const size_t group = attn_group(&g->a->dims), first = (b * g->a->dims.Hkv + hkv) * group;
+    double reach = 0;
+    for (size_t i = first * g->blocks; i < (first + group) * g->blocks; i++)
+        reach = fmax(reach, g->reach[i]);
+    return reach > ATTN_SPLIT_REACH || reach < 1 / ATTN_SPLIT_REACH ? g->k : g->scores;
+}
+
 void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0, size_t n,
                          attn_back_lane *l) {
     const attn_attention *a = g->a;
@@ -35,13 +44,14 @@ void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0
     const size_t E = a->dims.score_width, Ev = a->dims.Ev;
     size_t ld;
     const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
+    l->products = products(g, b, hkv);
     if (g->bad_keys)
         rows = attn_back_clean(k, rows, &ld, n, E, l->source);
     k->pack_value(l->key_values, rows, ld, n, E);
     rows = attn_value_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
     if (g->bad_keys)
         rows = attn_back_clean(k, rows, &ld, n, Ev, l->source);
-    k->pack_key(l->value_keys, rows, ld, n, Ev);
+    l->products->pack_key(l->value_keys, rows, ld, n, Ev);
 }
 
 bool attn_back_meets(const attn_attention *a, const attn_block *block, size_t j0, size_t n) {
@@ -113,6 +123,7 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     const size_t first = attn_row_index(a, block->b, block->h, block->i);
+    const size_t at = attn_back_block(g, block);
     size_t ldo;
     const void *q =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, ldq);
@@ -120,7 +131,8 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
         q = attn_back_clean(k, q, ldq, block->rows, a->dims.score_width, l->work.query);
     const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
                                      a->dims.Ev, k->elem, l->out, &ldo);
-    attn_block_begin(a, block, q, *ldq, &l->work);
+    l->work.packed_query = g->queries.queries + at * g->queries.query_bytes;
+    attn_block_terms(a, block, q, *ldq, &l->work);
     if (!g->packed)
         attn_block_load_keys(a, block->b, attn_kv_head(a, block->h), j0, n, &l->work);
     attn_block_scores(a, block, g->packed, j0, n, q, *ldq, true, &l->work);
@@ -128,7 +140,9 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
         cap(g, block, j0, n, l);
     for (size_t r = 0; r < block->rows && !attn_block_is_edited(a, n, &l->work); r++)
         attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, &l->work);
-    k->score(l->grad, out, ldo, block->rows, l->value_keys, n, a->dims.Ev, 1);
+    l->products->score(l->grad,
+                       l->products->pack_query ? g->outs.queries + at * g->outs.query_bytes : out,
+                       ldo, block->rows, l->value_keys, n, a->dims.Ev, 1);
     for (size_t r = 0; r < block->rows; r++) {
         if (a->rule.values)
             add_value_terms(g, block, j0, n, r, (const char *)out + r * ldo * k->elem, l);

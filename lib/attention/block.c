@@ -38,9 +38,8 @@ double attn_block_pack_queries(const attn_attention *a, const attn_block *block,
     return w->kernels->pack_query(w->packed_query, q, ldq, block->rows, a->dims.score_width);
 }
 
-/* SHAW's terms of the queries. */
-static void make_terms(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
-                       attn_block_work *w) {
+void attn_block_terms(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
+                      attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     for (size_t r = 0; a->rule.relative && r < block->rows; r++)
         attn_shaw_terms(a, (const char *)q + r * ldq * k->elem, k->elem,
@@ -51,7 +50,7 @@ void attn_block_begin(const attn_attention *a, const attn_block *block, const vo
                       attn_block_work *w) {
     if (w->kernels->pack_query)
         attn_block_pack_queries(a, block, q, ldq, w);
-    make_terms(a, block, q, ldq, w);
+    attn_block_terms(a, block, q, ldq, w);
 }
 
 void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
@@ -178,7 +177,7 @@ static void start(const attn_attention *a, const attn_stream *s) {
     for (size_t r = 0; r < block->rows; r++)
         set(w->max, r, -INFINITY, k);
     if (s->query_packed)
-        make_terms(a, block, s->q, s->ldq, w);
+        attn_block_terms(a, block, s->q, s->ldq, w);
     else
         attn_block_begin(a, block, s->q, s->ldq, w);
     if (a->sinks && !s->from)

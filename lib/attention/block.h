@@ -69,7 +69,9 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
 
-/* The part of it for tables that pack queries: the queries' reach. */
+/* Its parts: SHAW's terms; for tables that pack queries, those, and their reach. */
+void attn_block_terms(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
+                      attn_block_work *w);
 double attn_block_pack_queries(const attn_attention *a, const attn_block *block, const void *q,
                                size_t ldq, attn_block_work *w);
 

@@ -418,6 +418,33 @@ static void test_wide_scores(void **state) {
     attn_arena_free(t.arena);
 }
 
+/* Gradients are proportional to grad_output, also where tiles could not hold its parts. */
+static void test_far_grad_output(void **state) {
+    (void)state;
+    for (int power = -100; power <= 100; power += 200) {
+        trial t = begin(1, 8, 8);
+        t.in = attn_attention_defaults();
+        t.in.query = NORMAL(&t, 2, 70, 40), t.in.key = NORMAL(&t, 2, 150, 40);
+        t.in.value = NORMAL(&t, 2, 150, 40);
+        attn_gradients near = backward(&t, NULL);
+        float *grad = t.grad_output.data;
+        for (size_t i = 0; i < (size_t)2 * 70 * 40; i++)
+            grad[i] = ldexpf(grad[i], power);
+        attn_gradients far = backward(&t, NULL);
+        slots a = slots_of(&t.in, &near), b = slots_of(&t.in, &far);
+        for (size_t s = 0; s < a.count; s++) {
+            size_t count;
+            assert_true(attn_tensor_count(a.grads[s], &count));
+            for (size_t i = 0; i < count; i++) {
+                const float want = ((const float *)a.grads[s]->data)[i];
+                const float got = ((const float *)b.grads[s]->data)[i];
+                assert_true(fabsf(ldexpf(got, -power) - want) <= 1e-5f);
+            }
+        }
+        attn_arena_free(t.arena);
+    }
+}
+
 static void test_refusals(void **state) {
     (void)state;
     trial t = begin(1, 8, 8);
@@ -453,6 +480,7 @@ int main(void) {
         cmocka_unit_test(test_same_bytes_for_any_pool),
         cmocka_unit_test(test_hidden_nan),
         cmocka_unit_test(test_wide_scores),
+        cmocka_unit_test(test_far_grad_output),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests_name("gradients", tests, NULL, NULL);
