@@ -83,7 +83,7 @@ static inline size_t attn_group(const attn_attention_dims *d) {
 
 /* Query head h uses this key/value head. */
 static inline size_t attn_kv_head(const attn_attention *a, size_t h) {
-    return h / attn_group(&a->dims);
+    return a->dims.Hq == a->dims.Hkv ? h : h / attn_group(&a->dims);
 }
 
 static inline size_t attn_row_index(const attn_attention *a, size_t b, size_t h, size_t i) {

@@ -6,7 +6,7 @@
 
 /* The next part, of so many bytes. */
 static void *part(char *area, size_t *used, size_t bytes) {
-    void *at = area ? area + *used : NULL;
+    void *at = (void *)((uintptr_t)area + *used);
     *used += (bytes + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
     return at;
 }

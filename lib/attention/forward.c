@@ -189,8 +189,9 @@ static void finish_weights(const attn_forward *f, const attn_block_run *run) {
 static attn_status careful_row(attn_forward *f, const attn_block *block, size_t r,
                                attn_forward_lane *l, attn_error *err) {
     const attn_attention *a = f->a;
-    attn_block_work *w = &l->careful;
+    attn_block_work work, *w = &work;
     attn_block one = {block->b, block->h, block->i + r, 1};
+    attn_block_work_place(w, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, l->careful);
     size_t ld;
     const void *q = attn_query_rows(a, one.b, one.h, one.i, 1, w->kernels->elem, w->query, &ld);
     const attn_stream stream = {.block = one, .q = q, .ldq = ld, .w = w};
@@ -409,8 +410,8 @@ static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, 
     if (!area || (f->head_bytes && !(l->head = attn_pack_head_new(a, arena))))
         return false;
     l->streams = (attn_stream *)(l->runs + runs);
-    area += attn_block_work_place(&l->careful, ref, 1, d, area);
-    place_runs(a, rows, kept, area, l->runs, runs);
+    l->careful = area;
+    place_runs(a, rows, kept, area + careful, l->runs, runs);
     return true;
 }
 

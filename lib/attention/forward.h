@@ -21,7 +21,7 @@ typedef struct attn_block_run {
 typedef struct attn_forward_lane {
     attn_block_run *runs; /* one; without packed keys one a head of a group */
     attn_stream *streams;
-    attn_block_work careful;
+    void *careful;     /* memory for the work area of one row that `ref` computes */
     attn_packed *head; /* where pieces pack for themselves: of the head under way */
 } attn_forward_lane;
 
