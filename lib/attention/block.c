@@ -171,7 +171,8 @@ static void start(const attn_attention *a, const attn_stream *s) {
     const attn_block *block = &s->block;
     attn_block_work *w = s->w;
     const attn_kernels *k = w->kernels;
-    memset(w->acc, 0, block->rows * k->acc_room(a->dims.Ev) * k->elem);
+    if (k->plain || a->sinks) /* else the first factor is 0 and drops what is there */
+        memset(w->acc, 0, block->rows * k->acc_room(a->dims.Ev) * k->elem);
     memset(w->sum, 0, block->rows * k->lanes * k->elem);
     memset(w->term_sums, 0, block->rows * a->rule.relative * k->elem);
     for (size_t r = 0; r < block->rows; r++)

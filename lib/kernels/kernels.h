@@ -166,7 +166,8 @@ struct attn_kernels {
      * factor[rows] out. A row without a visible cell so far leaves undefined partial sums that a
      * factor of 0 drops. */
     void (*softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor);
-    /* Of the packed tile's `packed` rows, `first` … `first` + n - 1 meet the tile's n columns. */
+    /* Of the packed tile's `packed` rows, `first` … `first` + n - 1 meet the tile's n columns. Sums
+     * that a factor of 0 drops may be anything, but finite in a table with `plain`. */
     void (*accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
                        size_t first, size_t n, size_t packed, size_t Ev, const void *factor);
 

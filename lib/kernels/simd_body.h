@@ -176,6 +176,11 @@ INLINE void score_rows(const int mr, const int nv, float *tile, const float *q, 
  * others' order. */
 enum { CHAIN = 32 };
 
+/* What a factor of 0 drops may be anything. */
+INLINE void go_on(float *acc, float factor, vf sum) {
+    vstore(acc, factor == 0 ? sum : vfma(vload(acc), vset(factor), sum));
+}
+
 INLINE void accumulate_rows(const int mr, const int nv, float *acc_to, size_t lda, const float *p,
                             const float *panel, size_t first, size_t n, const float *factor) {
     vf total[MR][NV];
@@ -192,10 +197,8 @@ INLINE void accumulate_rows(const int mr, const int nv, float *acc_to, size_t ld
                 total[r][v] = vadd(total[r][v], acc[r][v]);
     }
     for (int r = 0; r < mr; r++)
-        for (int v = 0; v < nv; v++) {
-            float *to = acc_to + (size_t)r * lda + (size_t)v * LANES;
-            vstore(to, vfma(vload(to), vset(factor[r]), total[r][v]));
-        }
+        for (int v = 0; v < nv; v++)
+            go_on(acc_to + (size_t)r * lda + (size_t)v * LANES, factor[r], total[r][v]);
 }
 
 /* Call rows(mr, nv, …) with constants for what is left of the rows and the panel. */

@@ -104,10 +104,8 @@ INLINE vf few_values(const int nr, const bool whole, void *const *acc_to, const 
                 total[r][v] = vadd(total[r][v], acc[r][v]);
     }
     for (int r = 0; r < nr; r++)
-        for (size_t v = 0; v < NV; v++) {
-            float *to = (float *)acc_to[r] + v * LANES;
-            vstore(to, vfma(vload(to), vset(*(const float *)factor[r]), total[r][v]));
-        }
+        for (size_t v = 0; v < NV; v++)
+            go_on((float *)acc_to[r] + v * LANES, *(const float *)factor[r], total[r][v]);
     return most;
 }
 

@@ -203,7 +203,8 @@ static pass pass_new(const attn_kernels *k, size_t rows, size_t Ev) {
         else
             ((double *)p.max)[r] = -INFINITY;
     memset(p.sum, 0, rows * k->lanes * k->elem);
-    memset(p.acc, 0, rows * k->acc_room(Ev) * k->elem);
+    memset(p.acc, k->plain ? 0 : 0xff,
+           rows * k->acc_room(Ev) * k->elem); /* NaN, which is dropped */
     return p;
 }
 
@@ -335,6 +336,10 @@ static void few_round(const attn_kernels *k, uint64_t seed) {
     }
     for (size_t i = 0; i < rows * room; i++)
         acc[i] = few_acc[i] = (float)attn_rng_normal(seed + 4, i);
+    for (size_t i = 0; pick(seed, 5, 2) && i < room; i++) {
+        factor[0] = 0;
+        acc[i] = few_acc[i] = NAN;
+    }
     const double reach = k->pack_key(keys, x.f.data, ld, n, E);
     k->score(tile, q.f.data, E, rows, keys, n, E, 0.3);
     assert_true(k->score_few(to, query, rows, x.f.data, ld, n, E, 0.3) == reach);
@@ -345,6 +350,7 @@ static void few_round(const attn_kernels *k, uint64_t seed) {
     assert_true(k->accumulate_few(sums, weights, rows, x.f.data, ld, n, E, factors) == reach);
     for (size_t r = 0; r < rows; r++)
         assert_memory_equal(sums[r], acc + r * room, E * sizeof(float));
+    assert_true(isfinite(acc[0]));
     attn_free(packed), attn_free(keys), attn_free(tile), attn_free(acc);
     numbers_free(&q), numbers_free(&x);
 }
