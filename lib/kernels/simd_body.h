@@ -94,30 +94,31 @@ static double NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, 
 
 enum { AHEAD = 16 }; /* rows of values that are fetched meanwhile */
 
-/* A row of a panel of values, and the one `ahead` of it if it is to be fetched. */
-INLINE vf pack_row(float *to, const float *from, const size_t width, size_t ahead, bool fetch,
-                   vf most) {
-    for (size_t c = 0; c < PW; c += LANES) {
-        const vf x = c < width ? vload_n(from + c, width - c) : vset(0.0f);
-        if (fetch)
-            __builtin_prefetch(from + ahead + c);
-        most = vlarger_bits(most, vabs(x));
-        vstore(to + c, x);
+/* `width` columns of n values become a panel of PW. */
+INLINE vf pack_panel(float *to, const float *from, size_t ld, size_t n, const size_t width,
+                     vf most) {
+    for (size_t j = 0; j < n; j++, to += PW, from += ld) {
+        const bool fetch = worth_fetching(j, AHEAD, n);
+        for (size_t c = 0; c < PW; c += LANES) {
+            const vf x = c < width ? vload_n(from + c, width - c) : vset(0.0f);
+            if (fetch)
+                __builtin_prefetch(from + AHEAD * ld + c);
+            most = vlarger_bits(most, vabs(x));
+            vstore(to + c, x);
+        }
     }
     return most;
 }
 
 static double NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev) {
     float *to = dst;
+    const float *from = src;
     vf most = vset(0.0f);
-    for (size_t panel = 0; panel < Ev; panel += PW) {
-        const float *from = (const float *)src + panel;
-        for (size_t j = 0; j < n; j++, to += PW, from += ld) {
-            const bool fetch = worth_fetching(j, AHEAD, n);
-            most = Ev - panel >= PW ? pack_row(to, from, PW, AHEAD * ld, fetch, most)
-                                    : pack_row(to, from, Ev - panel, AHEAD * ld, fetch, most);
-        }
-    }
+    size_t panel = 0;
+    for (; Ev - panel >= PW; panel += PW, to += n * PW)
+        most = pack_panel(to, from + panel, ld, n, PW, most);
+    if (panel < Ev)
+        most = pack_panel(to, from + panel, ld, n, Ev - panel, most);
     return lane_reach(most);
 }
 
