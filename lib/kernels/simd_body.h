@@ -59,36 +59,41 @@ INLINE bool worth_fetching(size_t j, size_t ahead, size_t n) {
     return n == KEYS || j + ahead < n;
 }
 
-/* Up to LANES rows of the source become LANES columns of a panel, LANES rows of it at a time;
- * missing rows become zeros. Memory is read in an order that no processor foresees, so the LANES
- * rows that follow are fetched meanwhile. */
-INLINE vf pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E,
-                       const bool fetch, vf most) {
-    for (size_t e = 0; e < E; e += LANES) {
-        const size_t width = E - e < LANES ? E - e : LANES;
-        vf row[LANES], column[LANES];
-        for (size_t j = 0; j < LANES; j++) {
-            row[j] = j < n ? vload_n(from + j * ld + e, width) : vset(0.0f);
-            if (fetch)
-                __builtin_prefetch(from + (j + LANES) * ld + e);
-            most = vlarger_bits(most, vabs(row[j]));
-        }
-        transpose(row, column);
-        for (size_t k = 0; k < width; k++)
-            vstore(to + (e + k) * PW, column[k]);
+/* n rows of the source, `width` of each, become columns of a panel; missing rows become zeros.
+ * Memory is read in an order that no processor foresees, so the LANES rows that follow are fetched
+ * meanwhile. */
+INLINE vf pack_block(float *to, const float *from, size_t ld, const size_t n, const size_t width,
+                     bool fetch, vf most) {
+    vf row[LANES], column[LANES];
+    for (size_t j = 0; j < LANES; j++) {
+        row[j] = j < n ? vload_n(from + j * ld, width) : vset(0.0f);
+        if (fetch)
+            __builtin_prefetch(from + (j + LANES) * ld);
+        most = vlarger_bits(most, vabs(row[j]));
     }
+    transpose(row, column);
+    for (size_t k = 0; k < width; k++)
+        vstore(to + k * PW, column[k]);
+    return most;
+}
+
+/* Up to LANES rows become columns, LANES elements of each at a time. */
+INLINE vf pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E, bool fetch,
+                       vf most) {
+    size_t e = 0;
+    for (; n >= LANES && E - e >= LANES; e += LANES)
+        most = pack_block(to + e * PW, from + e, ld, LANES, LANES, fetch, most);
+    for (; e < E; e += LANES)
+        most = pack_block(to + e * PW, from + e, ld, n, E - e < LANES ? E - e : LANES, fetch, most);
     return most;
 }
 
 static double NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E) {
     vf most = vset(0.0f);
-    for (size_t j = 0; j < n; j += LANES) {
-        float *to = (float *)dst + j / PW * PW * E + j % PW;
-        const float *from = (const float *)src + j * ld;
-        const size_t rows = n - j < LANES ? n - j : LANES;
-        most = worth_fetching(j, LANES, n) ? pack_columns(to, from, ld, rows, E, true, most)
-                                           : pack_columns(to, from, ld, rows, E, false, most);
-    }
+    for (size_t j = 0; j < n; j += LANES)
+        most =
+            pack_columns((float *)dst + j / PW * PW * E + j % PW, (const float *)src + j * ld, ld,
+                         n - j < LANES ? n - j : LANES, E, worth_fetching(j, LANES, n), most);
     return lane_reach(most);
 }
 
