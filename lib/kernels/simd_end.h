@@ -1,26 +1,32 @@
 /* The ends of rows of the float kernels, for simd_body.h, whose vocabulary they use: statistics,
  * and sums and numerators divided by the sum of the row. Contract: kernels.h. */
 
-/* LANES rows at once; each sum is one chain in double, lane after lane. */
+/* Sums of up to LANES rows at once, each one chain in double, lane after lane. */
+INLINE void total_rows(const float *sum, const size_t n, double *total) {
+    vf row[LANES], column[LANES];
+    double chain[LANES] = {0};
+    for (size_t i = 0; i < LANES; i++)
+        row[i] = i < n ? vload(sum + i * LANES) : vset(0.0f);
+    transpose(row, column);
+    for (size_t c = 0; c < LANES; c++) {
+        _Alignas(64) float lane[LANES];
+        vstore(lane, column[c]);
+        for (size_t i = 0; i < LANES; i++)
+            chain[i] += (double)lane[i];
+    }
+    memcpy(total, chain, n * sizeof *chain);
+}
+
 static void NAME(k_statistics)(const void *max, const void *sum, size_t rows, double *most,
                                double *total) {
-    for (size_t r = 0; r < rows; r++)
-        most[r] = (double)((const float *)max)[r];
-    for (size_t r = 0; r < rows; r += LANES) {
-        const size_t n = rows - r < LANES ? rows - r : LANES;
-        vf row[LANES], column[LANES];
-        double chain[LANES] = {0};
-        for (size_t i = 0; i < LANES; i++)
-            row[i] = i < n ? vload((const float *)sum + (r + i) * LANES) : vset(0.0f);
-        transpose(row, column);
-        for (size_t c = 0; c < LANES; c++) {
-            _Alignas(64) float lane[LANES];
-            vstore(lane, column[c]);
-            for (size_t i = 0; i < LANES; i++)
-                chain[i] += (double)lane[i];
-        }
-        memcpy(total + r, chain, n * sizeof *chain);
-    }
+    const float *sums = sum;
+    size_t r = 0;
+    for (size_t i = 0; i < rows; i++)
+        most[i] = (double)((const float *)max)[i];
+    for (; rows - r >= LANES; r += LANES)
+        total_rows(sums + r * LANES, LANES, total + r);
+    if (r < rows)
+        total_rows(sums + r * LANES, rows - r, total + r);
 }
 
 /* e / l, within 1 ulp; inverse = 1 / l. */
