@@ -124,6 +124,11 @@ attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out
     attn_status status = bytes ? read_into(&file, bytes, size, gradients, err)
                                : attn_fail(err, file.arena ? ATTN_EARG : ATTN_ENOMEM, path,
                                            "cannot be read: %s", strerror(errno ? errno : ENOMEM));
+    if (status && bytes) {
+        const attn_error inner = *err;
+        attn_fail(err, inner.code, path, "%s%s%s", inner.where, *inner.where ? ": " : "",
+                  inner.text);
+    }
     if (status)
         srv_model_close(&file);
     else

@@ -22,7 +22,8 @@ bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out);
 
 /* A model from a file, or from bytes that outlive it; `gradients`: to be trained further. Tensors
  * named "training.…" are not its own. Errors: ATTN_EARG (cannot be read, no model), those of the
- * container, of the vocabularies, of attn_model_new and attn_parameters_load. */
+ * container, of the vocabularies, of attn_model_new and attn_parameters_load; a file's are at its
+ * path. */
 attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, attn_error *err);
 attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_model_file *out,
                            attn_error *err);

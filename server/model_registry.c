@@ -144,8 +144,7 @@ static int add_file(srv_models *m, const char *name, const char *id) {
     if (!status)
         status = adopt(&e->model, &file, &err);
     if (status) {
-        fprintf(stderr, "attnd: cannot use the model %s: %s%s%s\n", path, err.where,
-                err.where[0] ? ": " : "", err.text);
+        fprintf(stderr, "attnd: cannot use the model %s: %s\n", path, err.text);
         entry_free(e);
         return status == ATTN_ENOMEM ? SRV_EXIT_RESOURCES : SRV_EXIT_USAGE;
     }

@@ -136,4 +136,4 @@ def test_what_is_no_model(tmp_path):
     (tmp_path / "m").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
     for path in (tmp_path / "m", tmp_path / "none"):
         done = subprocess.run([BINARY, "score", "--model", str(path)], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 1 and done.stderr.startswith("attnd score: ")
+        assert done.returncode == 1 and done.stderr.startswith(f"attnd score: {path}: "), done.stderr
