@@ -122,13 +122,12 @@ static double row_dot(const attn_backward *g, const attn_block *block, size_t r,
     return sum;
 }
 
-/* Block `index` of rows: its queries packed, but for what is not finite. */
-static void pack_queries(attn_backward *g, size_t index, const attn_block *block,
-                         attn_back_lane *l) {
+/* A block's queries packed, but for what is not finite. */
+static void pack_queries(attn_backward *g, size_t at, const attn_block *block, attn_back_lane *l) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     const size_t E = a->dims.score_width;
-    char *values = g->queries.values + index * g->queries.value_bytes;
+    char *values = g->queries.values + at * g->queries.value_bytes;
     size_t ld;
     const void *q =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, &ld);
@@ -138,8 +137,8 @@ static void pack_queries(attn_backward *g, size_t index, const attn_block *block
         atomic_store(&g->bad_queries, 1);
     }
     if (g->scores->pack_query)
-        g->scores->pack_query(g->queries.queries + index * g->queries.query_bytes, q, ld,
-                              block->rows, E);
+        g->scores->pack_query(g->queries.queries + at * g->queries.query_bytes, q, ld, block->rows,
+                              E);
 }
 
 /* Piece: one block of rows. Its queries and output gradients packed, its dots. */
@@ -152,13 +151,14 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     const size_t head = index / g->blocks, i = index % g->blocks * k->rows;
     const attn_block block = {head / d->Hq, head % d->Hq, i,
                               d->L - i < k->rows ? d->L - i : k->rows};
+    const size_t at = attn_back_place(g, &block, l);
     size_t ld;
-    pack_queries(g, index, &block, l);
+    pack_queries(g, at, &block, l);
     const char *out = attn_view_rows(NULL, 0, &g->out, block.b, block.h, i, block.rows, d->Ev,
                                      k->elem, l->out, &ld);
     const double reach =
-        k->pack_value(g->outs.values + index * g->outs.value_bytes, out, ld, block.rows, d->Ev);
-    g->reach[index] = reach;
+        k->pack_value(g->outs.values + at * g->outs.value_bytes, out, ld, block.rows, d->Ev);
+    g->reach[at] = reach;
     for (size_t r = 0; r < block.rows; r++) {
         const char *row = out + r * ld * k->elem;
         if (!isfinite(reach) && !isfinite(k->reach(row, d->Ev)))
@@ -167,7 +167,7 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
         g->dot[attn_row_index(a, block.b, block.h, i + r)] = row_dot(g, &block, r, row);
     }
     if (g->scores->pack_query && reach <= ATTN_SPLIT_REACH)
-        g->scores->pack_query(g->outs.queries + index * g->outs.query_bytes, out, ld, block.rows,
+        g->scores->pack_query(g->outs.queries + at * g->outs.query_bytes, out, ld, block.rows,
                               d->Ev);
     return ATTN_OK;
 }
@@ -201,7 +201,7 @@ static void back_block(const attn_backward *g, const attn_block *block, size_t j
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
-    const size_t at = attn_back_block(g, block);
+    const size_t at = attn_back_place(g, block, l);
     const size_t E = d->score_width, hkv = attn_kv_head(a, block->h);
     const size_t query =
         chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);

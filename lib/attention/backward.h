@@ -38,8 +38,8 @@ typedef struct attn_back_sums {
     double *v;             /* [A] */
 } attn_back_sums;
 
-/* Rows of all blocks [B, Hq, blocks], packed: as values of k, and as queries of the table that
- * multiplies them by keys (by values), where it packs those. */
+/* Rows of blocks [homes, Hq / Hkv, blocks], packed: as values of k, and as queries of the table
+ * that multiplies them by keys (by values), where it packs those. */
 typedef struct attn_back_rows {
     char *values, *queries;
     size_t value_bytes, query_bytes; /* of one block */
@@ -59,7 +59,9 @@ typedef struct attn_backward {
     size_t blocks;                       /* of rows, a head */
     size_t tiles, chunks, tiles_a_chunk; /* of keys, a head: a chunk is a piece */
     attn_back_rows queries, outs;        /* outs: grad_output's */
-    double *reach;                       /* [B, Hq, blocks] of grad_output's rows */
+    double *reach;                       /* [homes, Hq / Hkv, blocks] of grad_output's rows */
+    bool lane_homes;      /* a home is a lane's: for its piece's key/value head; else there are
+                           * [B, Hkv] */
     char *dquery;         /* accumulators [chunks, B, Hq, L, acc_room(E or A)], elements of k */
     char *dkey, *dvalue;  /* [B, Hkv, S, acc_room(E or A)], [B, Hkv, S, acc_room(Ev)] */
     size_t entries;       /* of one head's table; 0 without */
@@ -75,9 +77,14 @@ static inline double attn_back_cell(const attn_kernels *k, const void *row, size
 /* Splits and memory of the passes with g->k, for this many lanes; false when out of memory. */
 bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena);
 
-/* Of all blocks of rows, which one this is. */
-static inline size_t attn_back_block(const attn_backward *g, const attn_block *block) {
-    return (block->b * g->a->dims.Hq + block->h) * g->blocks + block->i / g->k->rows;
+/* Where a block's rows are packed. */
+static inline size_t attn_back_place(const attn_backward *g, const attn_block *block,
+                                     const attn_back_lane *l) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t group = attn_group(d);
+    const size_t home =
+        g->lane_homes ? (size_t)(l - g->lanes) : block->b * d->Hkv + block->h / group;
+    return (home * group + block->h % group) * g->blocks + block->i / g->k->rows;
 }
 
 /* Rows with what is not finite replaced by zeros (then in scratch [n, width]). */

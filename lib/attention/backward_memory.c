@@ -23,6 +23,19 @@ static void split(const attn_attention_dims *d, const attn_kernels *k, size_t *b
     *chunks = *tiles ? (*tiles + *tiles_a_chunk - 1) / *tiles_a_chunk : 1;
 }
 
+/* A piece that is alone with its queries may pack them where its lane did before, unless biases are
+ * looked at once more. */
+static bool lane_homes(const attn_attention_dims *d, size_t chunks, size_t slots, bool biases) {
+    return chunks == 1 && d->S > 0 && slots < d->B * d->Hkv && !biases;
+}
+
+static bool has_biases(const attn_mask *m) {
+    for (size_t p = 0; p < m->bias_count; p++)
+        if (m->bias[p].layer->kind == ATTN_LAYER_BIAS)
+            return true;
+    return false;
+}
+
 enum { LANE_PARTS = 7 };
 
 /* Bytes of a lane's own areas; false on overflow. */
@@ -93,6 +106,8 @@ static bool pass_bytes(const attn_attention_dims *d, const attn_kernels *k,
     const attn_back_rows query = rows_bytes(k, scores, E), out = rows_bytes(k, scores, Ev);
     const size_t pieces = d->B * d->Hkv * chunks;
     const size_t tables = d->relative ? pieces : d->B * chunks;
+    const bool in_lanes = lane_homes(d, chunks, slots, bias_elements > 0);
+    const size_t places = (in_lanes ? slots * attn_group(d) : heads) * blocks;
     *bytes = 0;
     bool ok = lane_parts(d, k, scores, part) && attn_block_work_bytes(scores, k->rows, d, &lane);
     for (int p = 0; ok && p < LANE_PARTS; p++)
@@ -101,8 +116,8 @@ static bool pass_bytes(const attn_attention_dims *d, const attn_kernels *k,
            attn_size_add(lane, sizeof(attn_back_lane) + (d->relative + 1) * sizeof(double),
                          &lane) &&
            add(bytes, slots, lane, 1) &&
-           add(bytes, heads * blocks, query.value_bytes + query.query_bytes, 1) &&
-           add(bytes, heads * blocks, out.value_bytes + out.query_bytes + sizeof(double), 1) &&
+           add(bytes, places, query.value_bytes + query.query_bytes, 1) &&
+           add(bytes, places, out.value_bytes + out.query_bytes + sizeof(double), 1) &&
            add(bytes, rows, 3, sizeof(double)) &&
            add(bytes, chunks * rows, k->acc_room(E), k->elem) &&
            add(bytes, keys, k->acc_room(E) + k->acc_room(Ev), k->elem) &&
@@ -168,7 +183,9 @@ bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena) {
     const size_t heads = d->B * d->Hq, rows = heads * d->L, elem = k->elem;
     size_t blocks, keys;
     split(d, k, &g->blocks, &g->tiles, &g->chunks, &g->tiles_a_chunk);
-    if (!attn_size_mul(heads, g->blocks, &blocks) || !attn_size_mul(d->B * d->Hkv, d->S, &keys))
+    g->lane_homes = lane_homes(d, g->chunks, slots, has_biases(g->a->mask));
+    if (!attn_size_mul(g->lane_homes ? slots * attn_group(d) : heads, g->blocks, &blocks) ||
+        !attn_size_mul(d->B * d->Hkv, d->S, &keys))
         return false;
     g->dot = attn_arena_zeroed(arena, rows, sizeof(double));
     g->reach = take(arena, blocks, sizeof *g->reach);

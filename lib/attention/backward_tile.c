@@ -29,11 +29,13 @@ const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld,
 }
 
 /* Which table multiplies the output gradients of a group of heads by their values. */
-static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv) {
-    const size_t group = attn_group(&g->a->dims), first = (b * g->a->dims.Hkv + hkv) * group;
+static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv,
+                                    const attn_back_lane *l) {
+    const size_t group = attn_group(&g->a->dims);
+    const double *reaches = g->reach + attn_back_place(g, &(attn_block){b, hkv * group, 0, 0}, l);
     double reach = 0;
-    for (size_t i = first * g->blocks; i < (first + group) * g->blocks; i++)
-        reach = fmax(reach, g->reach[i]);
+    for (size_t i = 0; i < group * g->blocks; i++)
+        reach = fmax(reach, reaches[i]);
     return reach > ATTN_SPLIT_REACH || reach < 1 / ATTN_SPLIT_REACH ? g->k : g->scores;
 }
 
@@ -44,7 +46,7 @@ void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0
     const size_t E = a->dims.score_width, Ev = a->dims.Ev;
     size_t ld;
     const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
-    l->products = products(g, b, hkv);
+    l->products = products(g, b, hkv, l);
     if (g->bad_keys)
         rows = attn_back_clean(k, rows, &ld, n, E, l->source);
     k->pack_value(l->key_values, rows, ld, n, E);
@@ -123,7 +125,7 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     const size_t first = attn_row_index(a, block->b, block->h, block->i);
-    const size_t at = attn_back_block(g, block);
+    const size_t at = attn_back_place(g, block, l);
     size_t ldo;
     const void *q =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, ldq);
