@@ -222,7 +222,7 @@ static void back_block(const attn_backward *g, const attn_block *block, size_t j
         back_tanh(g, block, j0, n, q, ldq, dquery, l, sums);
         return;
     }
-    k->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
+    l->products->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
     k->accumulate_back(g->dkey + key * k->acc_room(E) * k->elem, l->grad, block->rows, n,
                        g->queries.values + at * g->queries.value_bytes, E);
 }

@@ -23,7 +23,8 @@ typedef struct attn_back_lane {
     void *capped;                 /* tile: scores after the softcap; NULL without */
     void *source;                 /* [keys, widest] */
     void *key_values;             /* a tile's keys packed as values */
-    const attn_kernels *products; /* dO . V: g->scores, or g->k where tiles would lose digits */
+    const attn_kernels *products; /* dO . V and dS . K: g->scores, or g->k where tiles would lose
+                                   * digits */
     void *value_keys;             /* a tile's values packed as its keys */
     void *dkey_tanh;              /* [A, keys]; learned scores with tanh only */
     void *ones;                   /* [rows] */

@@ -38,13 +38,18 @@ static bool has_biases(const attn_mask *m) {
 
 enum { LANE_PARTS = 7 };
 
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
 /* Bytes of a lane's own areas; false on overflow. */
 static bool lane_parts(const attn_attention_dims *d, const attn_kernels *k,
                        const attn_kernels *scores, size_t bytes[LANE_PARTS]) {
     const size_t E = d->score_width, Ev = d->Ev, widest = E > Ev ? E : Ev;
+    const size_t key_room = larger(k->value_room(E), scores->value_room(E));
     const size_t factors[LANE_PARTS][2] = {
         {k->rows, Ev},          {4 * k->rows, k->keys},    {k->keys, widest},
-        {1, k->value_room(E)},  {1, scores->key_room(Ev)}, {E, k->keys},
+        {1, key_room},          {1, scores->key_room(Ev)}, {E, k->keys},
         {1, k->rows + k->keys},
     };
     for (int p = 0; p < LANE_PARTS; p++) {

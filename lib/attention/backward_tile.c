@@ -28,7 +28,8 @@ const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld,
     return scratch;
 }
 
-/* Which table multiplies the output gradients of a group of heads by their values. */
+/* Which table multiplies the output gradients of a group of heads by its values, and gradients of
+ * scores by its keys. */
 static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv,
                                     const attn_back_lane *l) {
     const size_t group = attn_group(&g->a->dims);
@@ -49,7 +50,7 @@ void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0
     l->products = products(g, b, hkv, l);
     if (g->bad_keys)
         rows = attn_back_clean(k, rows, &ld, n, E, l->source);
-    k->pack_value(l->key_values, rows, ld, n, E);
+    l->products->pack_value(l->key_values, rows, ld, n, E);
     rows = attn_value_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
     if (g->bad_keys)
         rows = attn_back_clean(k, rows, &ld, n, Ev, l->source);
