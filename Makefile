@@ -13,7 +13,8 @@ PYTHON   ?= python3
 # Structures of some hundred bytes are cleared and copied by the C library, which is done before the
 # processor has begun with the "rep stos" that gcc would put in place.
 BY_CALL  := -mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noalign
-OPT      ?= -O3 $(shell $(CC) $(BY_CALL) -E -x c /dev/null >/dev/null 2>&1 && echo $(BY_CALL))
+BY_CALL  := $(shell $(CC) $(BY_CALL) -E -x c /dev/null >/dev/null 2>&1 && echo $(BY_CALL))
+OPT      ?= -O3 $(BY_CALL)
 SANITIZE ?=
 
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werror

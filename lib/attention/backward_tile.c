@@ -33,6 +33,8 @@ const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld,
 static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv,
                                     const attn_back_lane *l) {
     const size_t group = attn_group(&g->a->dims);
+    if (!group)
+        return g->k;
     const double *reaches = g->reach + attn_back_place(g, &(attn_block){b, hkv * group, 0, 0}, l);
     double reach = 0;
     for (size_t i = 0; i < group * g->blocks; i++)

@@ -79,9 +79,9 @@ static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0
 
 static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                              size_t elem, void *scratch) {
-    const attn_view *v = &m->bias[0].view;
     if (!m->bias_count)
         return NULL;
+    const attn_view *v = &m->bias[0].view;
     if (m->bias_count == 1 && v->col == 1 && v->dtype == (elem == 4 ? ATTN_F32 : ATTN_F64))
         return attn_view_at(v, b, h, i, j0);
     sum_bias(m, b, h, i, j0, n, elem, scratch);

@@ -366,20 +366,33 @@ static void test_self_attention(void **state) {
     }
 }
 
+static void check_same_bytes(trial *t, attn_pool *pool) {
+    attn_gradients one = backward(t, NULL), many = backward(t, pool);
+    slots a = slots_of(&t->in, &one), b = slots_of(&t->in, &many);
+    for (size_t i = 0; i < a.count; i++) {
+        size_t count;
+        assert_true(attn_tensor_count(a.grads[i], &count));
+        assert_memory_equal(a.grads[i]->data, b.grads[i]->data, count * sizeof(float));
+    }
+    attn_arena_free(t->arena);
+}
+
 static void test_same_bytes_for_any_pool(void **state) {
     attn_pool *pool = attn_pool_new(3);
     (void)state;
     assert_non_null(pool);
     for (uint64_t seed = 3; seed < 12; seed += 3) {
         trial t = begin(seed, 24, 24);
-        attn_gradients one = backward(&t, NULL), many = backward(&t, pool);
-        slots a = slots_of(&t.in, &one), b = slots_of(&t.in, &many);
-        for (size_t i = 0; i < a.count; i++) {
-            size_t count;
-            assert_true(attn_tensor_count(a.grads[i], &count));
-            assert_memory_equal(a.grads[i]->data, b.grads[i]->data, count * sizeof(float));
-        }
-        attn_arena_free(t.arena);
+        check_same_bytes(&t, pool);
+    }
+    for (uint64_t seed = 12; seed < 18; seed++) { /* more heads than threads */
+        trial t = begin(seed, 24, 24);
+        t.in = attn_attention_defaults();
+        t.grad_output = (attn_tensor){0};
+        t.in.query = NORMAL(&t, 2, 10, 110, 24);
+        t.in.key = NORMAL(&t, 2, 5, 150, 24), t.in.value = NORMAL(&t, 2, 5, 150, 33);
+        add_edits(&t, 2, 10, 110, 150);
+        check_same_bytes(&t, pool);
     }
     attn_pool_free(pool);
 }
