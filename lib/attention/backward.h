@@ -82,10 +82,9 @@ bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena);
 static inline size_t attn_back_place(const attn_backward *g, const attn_block *block,
                                      const attn_back_lane *l) {
     const attn_attention_dims *d = &g->a->dims;
-    const size_t group = attn_group(d);
-    const size_t home =
-        g->lane_homes ? (size_t)(l - g->lanes) : block->b * d->Hkv + block->h / group;
-    return (home * group + block->h % group) * g->blocks + block->i / g->k->rows;
+    const size_t group = attn_group(d), hkv = attn_kv_head(g->a, block->h);
+    const size_t home = g->lane_homes ? (size_t)(l - g->lanes) : block->b * d->Hkv + hkv;
+    return (home * group + block->h - hkv * group) * g->blocks + block->i / g->k->rows;
 }
 
 /* Rows with what is not finite replaced by zeros (then in scratch [n, width]). */
