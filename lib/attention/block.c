@@ -380,13 +380,16 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     const size_t hkv = attn_kv_head(a, first->h);
     size_t lo, hi, pass_lo, pass_hi;
     for (size_t s = 0; s < count; s++)
-        start(a, &streams[s]);
+        if (!streams[s].goes_on)
+            start(a, &streams[s]);
     passable(a, streams, packed, &pass_lo, &pass_hi);
     attn_block_interval(a, first, &lo, &hi);
     if (lo < streams[0].from)
         lo = streams[0].from;
     if (streams[0].to && streams[0].to < hi)
         hi = streams[0].to;
+    if (hi < pass_hi)
+        pass_hi = hi;
     for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
         if (streams[0].control && attn_control_check(streams[0].control, NULL) != ATTN_OK)
             return;

@@ -103,13 +103,14 @@ typedef struct attn_stream {
     bool query_packed;  /* w holds q as attn_block_pack_queries leaves it */
     double query_reach; /* then */
     size_t from, to;    /* keys of this pass, `from` at a tile's beginning; to 0: all keys */
+    bool goes_on;       /* w holds what the keys before left there */
     void *kept; /* where what becomes weights goes, row-major [rows, S] of the table's elements:
                  * numerators if the table can settle them, else edited scores; or NULL */
     const attn_control *control; /* of the first: when to stop before the end; NULL: never */
     attn_block_work *w;
 } attn_stream;
 
-/* The whole pass: leaves acc, max, sum of each block in its work area. The blocks differ in their
+/* The pass: leaves acc, max, sum of each block in its work area. The blocks differ in their
  * heads alone, which share one key/value head. packed NULL: each tile is packed once for all of
  * them, into the first one's area, which the others' packed_key and packed_value must point to.
  * A control that says stop leaves nothing of use: who gives one asks it afterwards. */

@@ -317,21 +317,6 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
     return status;
 }
 
-attn_status attn_forward_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,
-                                const attn_packed *packed, attn_forward_lane *l, attn_error *err) {
-    const size_t L = f->a->dims.L, rows = f->a->kernels->rows;
-    attn_status status = ATTN_OK;
-    for (size_t n = first; n < last && status == ATTN_OK; n++) {
-        const attn_block block = {b, h, n * rows, L - n * rows < rows ? L - n * rows : rows};
-        status = attn_forward_begin(f, &block, packed, l->runs, err);
-        if (status != ATTN_OK)
-            break;
-        attn_block_stream(f->a, &l->runs->stream, 1, packed);
-        status = attn_forward_end(f, l->runs, l, err);
-    }
-    return status;
-}
-
 static attn_status run_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_forward *f = ctx;
     const size_t head = index / f->pieces_a_head, Hq = f->a->dims.Hq;
@@ -418,7 +403,7 @@ static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, 
 static attn_status allocate_lanes(attn_forward *f, size_t slots, attn_arena *arena,
                                   attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
-    const size_t runs = d->L <= ATTN_FEW_QUERIES ? attn_group(d) : 1;
+    const size_t runs = attn_forward_runs(d, f->a->kernels, f->want);
     f->lanes = attn_arena_zeroed(arena, slots, sizeof *f->lanes);
     for (size_t s = 0; s < slots; s++)
         if (!f->lanes || !lane_init(f, &f->lanes[s], runs, arena))
@@ -432,7 +417,13 @@ static attn_status run_rows(attn_forward *f, attn_pool *pool, const attn_control
     const size_t rows = f->a->kernels->rows;
     const double block = 2.0 * (double)rows * (double)d->S * (double)(d->score_width + d->Ev) + 1;
     f->row_blocks = (d->L + rows - 1) / rows;
+    f->part = attn_forward_part(f->a, f->want);
+    f->abreast = attn_forward_abreast(d, f->a->kernels, f->want);
+    while (f->abreast > 1 && d->B * d->Hq * f->row_blocks < 2 * f->abreast * attn_pool_slots(pool))
+        f->abreast /= 2;
     f->blocks_a_piece = block < ATTN_PIECE_OPERATIONS ? (size_t)(ATTN_PIECE_OPERATIONS / block) : 1;
+    if (f->blocks_a_piece < f->abreast)
+        f->blocks_a_piece = f->abreast;
     if (f->blocks_a_piece > f->row_blocks)
         f->blocks_a_piece = f->row_blocks ? f->row_blocks : 1;
     f->pieces_a_head = (f->row_blocks + f->blocks_a_piece - 1) / f->blocks_a_piece;

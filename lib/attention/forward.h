@@ -1,6 +1,7 @@
 /* The run: what its files share.
  *
- *   forward.c         blocks of rows over packed keys and values; the end of every row
+ *   forward.c         the run; the beginning and the end of every row
+ *   forward_blocks.c  blocks of rows over packed keys and values
  *   forward_head.c    all rows of a head by one piece, which packs for itself
  *   forward_group.c   few rows over keys and values as they lie, in parts of the keys */
 #ifndef ATTN_FORWARD_H
@@ -19,7 +20,7 @@ typedef struct attn_block_run {
 } attn_block_run;
 
 typedef struct attn_forward_lane {
-    attn_block_run *runs; /* one; without packed keys one a head of a group */
+    attn_block_run *runs; /* of blocks abreast; without packed keys one a head of a group */
     attn_stream *streams;
     void *careful;     /* memory for the work area of one row that `ref` computes */
     attn_packed *head; /* where pieces pack for themselves: of the head under way */
@@ -37,6 +38,7 @@ typedef struct attn_forward {
     attn_results *out;
     size_t elem; /* bytes of a result's element */
     size_t row_blocks, blocks_a_piece, pieces_a_head;
+    size_t abreast, part; /* blocks that go so over packed keys, so many of them after the other */
     _Atomic size_t hidden_rows;
     _Atomic int not_finite; /* without packed keys: something is not finite, so they are needed */
     size_t head_bytes;      /* where a piece packs a head and takes all of its rows; else 0 */
@@ -57,6 +59,16 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
                                const attn_packed *packed, attn_block_run *run, attn_error *err);
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err);
+
+/* How many blocks of rows go abreast over packed keys, and how many of these at a time. The first
+ * is the most, and of the shapes alone. */
+size_t attn_forward_abreast(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
+size_t attn_forward_part(const attn_attention *a, unsigned want);
+/* How many runs a lane has. */
+static inline size_t attn_forward_runs(const attn_attention_dims *d, const attn_kernels *k,
+                                       unsigned want) {
+    return d->L <= ATTN_FEW_QUERIES ? attn_group(d) : attn_forward_abreast(d, k, want);
+}
 
 /* Blocks first … last - 1 of the rows of head (b, h), over packed keys and values. */
 attn_status attn_forward_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,

@@ -25,6 +25,7 @@ typedef struct srv_exchange srv_exchange;
 typedef struct srv_turns {
     pthread_mutex_t lock;
     srv_exchange *holder;       /* NULL: nobody's, for now */
+    size_t left;                /* of the holder's bytes that lay in the kernel when it was asked */
     srv_exchange *first, *last; /* suspended, by `after` */
     bool ended;
 } srv_turns;

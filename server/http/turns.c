@@ -22,9 +22,9 @@ static bool takes_turns(const srv_exchange *x) {
            f->length > (uint64_t)x->req.app->config->in_place_bytes && f->length <= BODY_MOST;
 }
 
-static bool has_bytes(const srv_exchange *x) {
+static size_t bytes_of(const srv_exchange *x) {
     int bytes = 0;
-    return !ioctl(x->link->fd, FIONREAD, &bytes) && bytes > 0;
+    return !ioctl(x->link->fd, FIONREAD, &bytes) && bytes > 0 ? (size_t)bytes : 0;
 }
 
 /* As many requests wait as the workers will run next. */
@@ -32,9 +32,17 @@ static bool is_backed_up(const srv_daemon *d) {
     return srv_queue_waiting(d->app->queue) >= (size_t)d->app->config->workers;
 }
 
-/* Does the holder still read? Under the lock. */
-static bool is_held(const srv_turns *t) {
-    return t->holder && has_bytes(t->holder);
+/* Under the lock. */
+static void hold(srv_turns *t, srv_exchange *x) {
+    t->holder = x;
+    t->left = 0;
+}
+
+/* Does the holder still read? The kernel is asked once for all that lies there. Under the lock. */
+static bool is_held(srv_turns *t) {
+    if (t->holder && !t->left)
+        t->left = bytes_of(t->holder);
+    return t->left > 0;
 }
 
 /* Those who may go on, by `after`, out of the list: up to the first that has bytes, which is the
@@ -50,7 +58,7 @@ static srv_exchange *admit(srv_daemon *d) {
         x->after = NULL;
         *end = x;
         end = &x->after;
-        t->holder = x;
+        hold(t, x);
     }
     return out;
 }
@@ -58,7 +66,8 @@ static srv_exchange *admit(srv_daemon *d) {
 /* Under the lock. */
 static srv_exchange *admit_all(srv_turns *t) {
     srv_exchange *all = t->first;
-    t->first = t->holder = NULL;
+    t->first = NULL;
+    hold(t, NULL);
     return all;
 }
 
@@ -85,15 +94,17 @@ static void wait_turn(srv_daemon *d, srv_exchange *x) {
     resume(next);
 }
 
-void srv_turn_taken(srv_exchange *x) {
+void srv_turn_taken(srv_exchange *x, size_t size) {
     srv_daemon *d = x->daemon;
     srv_turns *t = &d->turns;
     srv_exchange *next = NULL;
     if (!takes_turns(x) || x->bytes_in >= x->facts.length)
         return; /* complete: srv_turn_over follows once the request is in the queue */
     pthread_mutex_lock(&t->lock);
-    if (t->holder != x && !t->first && !is_held(t) && !is_backed_up(d))
-        t->holder = x;
+    if (t->holder == x)
+        t->left -= size < t->left ? size : t->left;
+    else if (!t->first && !is_held(t) && !is_backed_up(d))
+        hold(t, x);
     const bool waits = t->holder != x && !t->ended;
     if (!waits)
         next = admit(d);
@@ -110,7 +121,7 @@ void srv_turn_over(srv_exchange *x) {
         return;
     pthread_mutex_lock(&t->lock);
     if (t->holder == x) {
-        t->holder = NULL;
+        hold(t, NULL);
         next = admit(x->daemon);
     }
     pthread_mutex_unlock(&t->lock);

@@ -7,9 +7,9 @@
 
 #include "http/exchange.h"
 
-/* A piece of x's body was taken: x goes on, or is suspended until its turn comes. On the HTTP
- * thread, in the library's callback. */
-void srv_turn_taken(srv_exchange *x);
+/* A piece of x's body, of `size` bytes, was taken: x goes on, or is suspended until its turn comes.
+ * On the HTTP thread, in the library's callback. */
+void srv_turn_taken(srv_exchange *x, size_t size);
 /* x reads no further: its body is complete or refused, or its connection closes. On the HTTP
  * thread. */
 void srv_turn_over(srv_exchange *x);

@@ -137,6 +137,6 @@ bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
     memcpy(body + x->req.body_size, data, size);
     x->req.body_size += size;
     body[x->req.body_size] = 0;
-    srv_turn_taken(x);
+    srv_turn_taken(x, size);
     return true;
 }

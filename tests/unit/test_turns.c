@@ -86,12 +86,12 @@ static void read_piece(size_t i, bool more_behind) {
     if (more_behind)
         arrive(i);
     clients[i].bytes_in += 1000;
-    srv_turn_taken(&clients[i]);
+    srv_turn_taken(&clients[i], 1000);
 }
 
 static void finish_body(size_t i) {
     clients[i].bytes_in = BODY;
-    srv_turn_taken(&clients[i]);
+    srv_turn_taken(&clients[i], 1000);
     srv_turn_over(&clients[i]);
 }
 
