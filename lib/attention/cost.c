@@ -33,7 +33,7 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
     const attn_kernels *k = attn_kernels_with(d->isa, d->precision, d->tanh_score);
     const size_t rows = d->L < k->rows ? d->L : k->rows, E = d->score_width,
                  widest = E > d->Ev ? E : d->Ev;
-    const size_t runs = attn_forward_runs(d, k, want);
+    const size_t runs = d->L <= ATTN_FEW_QUERIES ? attn_group(d) : attn_forward_abreast(d, k, want);
     const unsigned fills = ATTN_WANT_WEIGHTS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
     const size_t filled = (size_t)__builtin_popcount(want & fills);
     const size_t kept = want & ATTN_WANT_WEIGHTS ? attn_block_kept_bytes(k, rows, d) : 0;

@@ -403,7 +403,7 @@ static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, 
 static attn_status allocate_lanes(attn_forward *f, size_t slots, attn_arena *arena,
                                   attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
-    const size_t runs = attn_forward_runs(d, f->a->kernels, f->want);
+    const size_t runs = d->L <= ATTN_FEW_QUERIES ? attn_group(d) : f->abreast;
     f->lanes = attn_arena_zeroed(arena, slots, sizeof *f->lanes);
     for (size_t s = 0; s < slots; s++)
         if (!f->lanes || !lane_init(f, &f->lanes[s], runs, arena))
@@ -417,10 +417,10 @@ static attn_status run_rows(attn_forward *f, attn_pool *pool, const attn_control
     const size_t rows = f->a->kernels->rows;
     const double block = 2.0 * (double)rows * (double)d->S * (double)(d->score_width + d->Ev) + 1;
     f->row_blocks = (d->L + rows - 1) / rows;
-    f->part = attn_forward_part(f->a, f->want);
     f->abreast = attn_forward_abreast(d, f->a->kernels, f->want);
     while (f->abreast > 1 && d->B * d->Hq * f->row_blocks < 2 * f->abreast * attn_pool_slots(pool))
-        f->abreast /= 2;
+        f->abreast /= 2; /* every slot is to have work */
+    f->part = f->abreast > 1 ? attn_forward_part(f->a) : d->S;
     f->blocks_a_piece = block < ATTN_PIECE_OPERATIONS ? (size_t)(ATTN_PIECE_OPERATIONS / block) : 1;
     if (f->blocks_a_piece < f->abreast)
         f->blocks_a_piece = f->abreast;

@@ -38,7 +38,7 @@ typedef struct attn_forward {
     attn_results *out;
     size_t elem; /* bytes of a result's element */
     size_t row_blocks, blocks_a_piece, pieces_a_head;
-    size_t abreast, part; /* blocks that go so over packed keys, so many of them after the other */
+    size_t abreast, part; /* blocks that go so over packed keys; keys at a time */
     _Atomic size_t hidden_rows;
     _Atomic int not_finite; /* without packed keys: something is not finite, so they are needed */
     size_t head_bytes;      /* where a piece packs a head and takes all of its rows; else 0 */
@@ -60,15 +60,10 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err);
 
-/* How many blocks of rows go abreast over packed keys, and how many of these at a time. The first
- * is the most, and of the shapes alone. */
+/* How many blocks of rows go abreast over packed keys at most: of the shapes alone. */
 size_t attn_forward_abreast(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
-size_t attn_forward_part(const attn_attention *a, unsigned want);
-/* How many runs a lane has. */
-static inline size_t attn_forward_runs(const attn_attention_dims *d, const attn_kernels *k,
-                                       unsigned want) {
-    return d->L <= ATTN_FEW_QUERIES ? attn_group(d) : attn_forward_abreast(d, k, want);
-}
+/* How many keys at a time, where blocks go abreast. */
+size_t attn_forward_part(const attn_attention *a);
 
 /* Blocks first … last - 1 of the rows of head (b, h), over packed keys and values. */
 attn_status attn_forward_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,

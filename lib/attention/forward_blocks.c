@@ -11,35 +11,28 @@
 
 enum { ABREAST = 4, FITS = 3 << 19, PART = 5 << 18 };
 
-static size_t tiles_of(const attn_attention_dims *d, const attn_kernels *k) {
-    return d->S / k->keys + (d->S % k->keys != 0);
-}
-
 /* Of a packed tile of keys and values. */
 static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
     return (k->key_room(d->score_width) + k->value_room(d->Ev)) * k->elem;
 }
 
-/* Weights of the blocks abreast would take more of the cache than is gained. */
-static bool is_long(const attn_attention_dims *d, const attn_kernels *k, unsigned want) {
-    size_t bytes;
-    return d->L > ATTN_FEW_QUERIES && !(want & ATTN_WANT_WEIGHTS) &&
-           !(attn_size_mul(tiles_of(d, k), tile_bytes(d, k), &bytes) && bytes <= FITS);
-}
-
+/* With weights: one after the other, as those of the blocks would take more of the cache than is
+ * gained. */
 size_t attn_forward_abreast(const attn_attention_dims *d, const attn_kernels *k, unsigned want) {
-    const size_t blocks = (d->L + k->rows - 1) / k->rows;
-    if (!is_long(d, k, want))
+    size_t bytes;
+    if (d->L <= k->rows || want & ATTN_WANT_WEIGHTS ||
+        (attn_size_mul(d->S, tile_bytes(d, k), &bytes) && bytes <= FITS * k->keys))
         return 1;
+    const size_t blocks = (d->L + k->rows - 1) / k->rows;
     return blocks < ABREAST ? blocks : ABREAST;
 }
 
-size_t attn_forward_part(const attn_attention *a, unsigned want) {
+size_t attn_forward_part(const attn_attention *a) {
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = a->kernels;
-    if (!is_long(d, k, want) || a->rule.values) /* whose ends are no tiles */
+    if (a->rule.values) /* whose sums over positions end with the pass */
         return d->S;
-    const size_t tiles = tiles_of(d, k), bytes = tile_bytes(d, k);
+    const size_t tiles = (d->S + k->keys - 1) / k->keys, bytes = tile_bytes(d, k);
     const size_t most = bytes < PART ? PART / bytes : 1, parts = (tiles + most - 1) / most;
     return (tiles + parts - 1) / parts * k->keys;
 }

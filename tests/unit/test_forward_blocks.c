@@ -48,8 +48,8 @@ static attn_inputs make_inputs(const shape *s, attn_arena *arena) {
     if (s->causal)
         m->layers[m->count++] = (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
     if (s->windowed)
-        m->layers[m->count++] = (attn_mask_layer){
-            .kind = ATTN_LAYER_WINDOW, .where = "window", .window = {900, 1000}};
+        m->layers[m->count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_WINDOW, .where = "window", .window = {900, 1000}};
     if (s->causal || s->windowed)
         m->offset = ATTN_OFFSET_END;
     if (s->biased)
