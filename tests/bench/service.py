@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The daemon beside FastAPI + PyTorch + orjson (service_peer.py) and a bare libmicrohttpd server that swallows the same
 bodies and answers as many bytes (echo.c): one core for the server, one for the load (wrk), turn by turn, medians and
-ratios. Then where the time of one request goes. Run by `make bench-service`; --json FILE keeps the numbers.
+ratios; "best" is the best turn of each side, as other guests change a machine's speed within seconds. Then where the time of one request goes. Run by `make bench-service`; --json FILE keeps the numbers.
 """
 import argparse
 import json
@@ -57,6 +57,9 @@ class Measured:
 
     def medians(self):
         return statistics.median(self.rate), statistics.median(self.cpu_ms)
+
+    def best(self):
+        return max(self.rate)
 
 
 def forms(dims):
@@ -198,12 +201,19 @@ def row(case, name, results, bytes_in, bytes_out):
     made = {"request": case.name, "side": name, "bytes_in": bytes_in, "bytes_out": bytes_out, "rate": rate,
             "cpu_ms": cpu_ms, "cpu_beside_peer": results["peer"].medians()[1] / cpu_ms,
             "beside_peer": rate / results["peer"].medians()[0],
-            "beside_echo": rate / results["echo"].medians()[0], "must": None, "goal": None}
+            "beside_echo": rate / results["echo"].medians()[0], "must": None, "goal": None,
+            "best_beside_peer": results[name].best() / results["peer"].best(),
+            "best_beside_echo": results[name].best() / results["echo"].best()}
     if name == "JSON":
-        made.update(must=case.must, goal=case.goal, met=made["beside_" + case.beside] >= case.must)
+        judge(made, case.beside, case.must, case.goal)
     elif name in ("safetensors", "Open Inference") and case.binary_must:
-        made.update(must=case.binary_must, met=made["beside_peer"] >= case.binary_must)
+        judge(made, "peer", case.binary_must, None)
     return made
+
+
+def judge(made, beside, must, goal):
+    made.update(must=must, goal=goal, met=made[f"beside_{beside}"] >= must,
+                met_at_best=made[f"best_beside_{beside}"] >= must)
 
 
 def account(case, turns, cores):
@@ -244,13 +254,15 @@ def show_rates(rows):
     def verdict(r):
         if r["must"] is None:
             return ""
-        return f"{r['must']:g}x" + (f", goal {r['goal']:g}x" if r["goal"] else "") + ("" if r["met"] else "  MISSED")
+        missed = "" if r["met"] else "  MISSED, at best met" if r["met_at_best"] else "  MISSED"
+        return f"{r['must']:g}x" + (f", goal {r['goal']:g}x" if r["goal"] else "") + missed
     show(rows, [("request", lambda r: r["request"]), ("side", lambda r: r["side"]),
                 ("bytes in", lambda r: str(r["bytes_in"])), ("bytes out", lambda r: str(r["bytes_out"])),
                 ("requests/s", lambda r: f"{r['rate']:.1f}" if r["rate"] < 1000 else f"{r['rate']:.0f}"),
                 ("CPU ms", lambda r: f"{r['cpu_ms']:.3f}"), ("/ peer", lambda r: f"{r['beside_peer']:.2f}x"),
                 ("by CPU", lambda r: f"{r['cpu_beside_peer']:.2f}x"),
-                ("/ echo", lambda r: f"{r['beside_echo']:.3f}x"), ("must", verdict)])
+                ("/ echo", lambda r: f"{r['beside_echo']:.3f}x"), ("best / peer", lambda r: f"{r['best_beside_peer']:.2f}x"),
+                ("/ echo", lambda r: f"{r['best_beside_echo']:.3f}x"), ("must", verdict)])
 
 
 def show_account(rows):
@@ -264,8 +276,8 @@ def show_account(rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=4)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=1)
+    parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--case", action="append", help="only these, by name")
     parser.add_argument("--account-turns", type=int, default=200)
     parser.add_argument("--json", type=Path, help="write the numbers here, too")
