@@ -418,8 +418,10 @@ static attn_status run_rows(attn_forward *f, attn_pool *pool, const attn_control
     const double block = 2.0 * (double)rows * (double)d->S * (double)(d->score_width + d->Ev) + 1;
     f->row_blocks = (d->L + rows - 1) / rows;
     f->abreast = attn_forward_abreast(d, f->a->kernels, f->want);
-    while (f->abreast > 1 && d->B * d->Hq * f->row_blocks < 2 * f->abreast * attn_pool_slots(pool))
-        f->abreast /= 2; /* every slot is to have work */
+    while (f->abreast > 1 &&
+           ((double)f->abreast * block > 4 * ATTN_PIECE_OPERATIONS ||
+            d->B * d->Hq * f->row_blocks < 2 * f->abreast * attn_pool_slots(pool)))
+        f->abreast /= 2; /* pieces stay short, and every slot has work */
     f->part = f->abreast > 1 ? attn_forward_part(f->a) : d->S;
     f->blocks_a_piece = block < ATTN_PIECE_OPERATIONS ? (size_t)(ATTN_PIECE_OPERATIONS / block) : 1;
     if (f->blocks_a_piece < f->abreast)

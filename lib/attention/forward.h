@@ -27,7 +27,7 @@ typedef struct attn_forward_lane {
 } attn_forward_lane;
 
 /* A piece of work is at most so much where it is more than one block: about a millisecond of a fast
- * table. */
+ * table; four times that where blocks go abreast. */
 #define ATTN_PIECE_OPERATIONS 1e8
 
 typedef struct attn_forward {
