@@ -411,16 +411,15 @@ static attn_status allocate_lanes(attn_forward *f, size_t slots, attn_arena *are
     return ATTN_OK;
 }
 
-static attn_status run_rows(attn_forward *f, attn_pool *pool, const attn_control *control,
-                            attn_arena *arena, attn_error *err) {
+/* Which blocks of rows are one piece's work, and how many of them go abreast. */
+static void plan_pieces(attn_forward *f, size_t slots) {
     const attn_attention_dims *d = &f->a->dims;
     const size_t rows = f->a->kernels->rows;
     const double block = 2.0 * (double)rows * (double)d->S * (double)(d->score_width + d->Ev) + 1;
     f->row_blocks = (d->L + rows - 1) / rows;
     f->abreast = attn_forward_abreast(d, f->a->kernels, f->want);
-    while (f->abreast > 1 &&
-           ((double)f->abreast * block > 4 * ATTN_PIECE_OPERATIONS ||
-            d->B * d->Hq * f->row_blocks < 2 * f->abreast * attn_pool_slots(pool)))
+    while (f->abreast > 1 && ((double)f->abreast * block > 4 * ATTN_PIECE_OPERATIONS ||
+                              d->B * d->Hq * f->row_blocks < 2 * f->abreast * slots))
         f->abreast /= 2; /* pieces stay short, and every slot has work */
     f->part = f->abreast > 1 ? attn_forward_part(f->a) : d->S;
     f->blocks_a_piece = block < ATTN_PIECE_OPERATIONS ? (size_t)(ATTN_PIECE_OPERATIONS / block) : 1;
@@ -429,6 +428,12 @@ static attn_status run_rows(attn_forward *f, attn_pool *pool, const attn_control
     if (f->blocks_a_piece > f->row_blocks)
         f->blocks_a_piece = f->row_blocks ? f->row_blocks : 1;
     f->pieces_a_head = (f->row_blocks + f->blocks_a_piece - 1) / f->blocks_a_piece;
+}
+
+static attn_status run_rows(attn_forward *f, attn_pool *pool, const attn_control *control,
+                            attn_arena *arena, attn_error *err) {
+    const attn_attention_dims *d = &f->a->dims;
+    plan_pieces(f, attn_pool_slots(pool));
     attn_status status = f->lanes ? ATTN_OK : allocate_lanes(f, attn_pool_slots(pool), arena, err);
     if (status == ATTN_OK && f->packed)
         status = attn_pool_run(pool, d->B * d->Hq * f->pieces_a_head, run_piece, f, control, err);
