@@ -208,6 +208,8 @@ def main():
     os.sched_setaffinity(0, sorted(everything)[: options.threads])  # the driver inherits it
     torch.set_num_threads(options.threads)
     best = tables.available()[-1]
+    if options.isa == best:
+        options.isa = None  # asked for by name it computes even what it would leave to another
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     print(f"{model or platform.processor()}, {options.threads} thread(s), kernels {options.isa or best}; milliseconds of "
           f"{options.turns} turns; ratio: PyTorch / attn")
