@@ -65,8 +65,7 @@ CASES = {
     "H1 L16 D64": Case(square(1, 16, 64), OUTPUT, FLOATS, FLOATS, microseconds=2),
 }
 AVX2 = 1.0, 1.2  # of each row where both sides have AVX2 and no more
-LONG = Case((1, 1, 1, 65536, 65536, 64, 64, 0), OUTPUT, FLOATS, FLOATS)
-HALF = LONG._replace(shape=(1, 1, 1, 32768, 32768, 64, 64, 0))
+LONG, HALF = (Case(square(1, length, 64), OUTPUT, FLOATS, FLOATS) for length in (65536, 32768))
 
 
 def ours(case, threads, seconds, isa):
@@ -182,14 +181,16 @@ def growth(options):
 
 
 def asked(options, best):
-    """What this table is asked: by name the case and its bounds. avx512 beside tiles: outputs alone."""
+    """What this table is asked: by name the case and its bounds. Beside a better one: avx512 its outputs, avx2 all but
+    reduced products."""
     table = options.isa or best
     for name, case in CASES.items():
-        plain = case.want == OUTPUT and case.precision == "fp32"
-        if (not options.only or options.only in name) and (table == best or plain or (table == "avx2" and
-                                                                                    case.precision == "fp32")):
-            bounds = AVX2 if table == "avx2" else case.tiles if table == "amx" else case.floats
-            yield name, case._replace(microseconds=case.microseconds if table == best else 0), *bounds
+        if options.only and options.only not in name:
+            continue
+        if table != best and (case.precision != "fp32" or (table == "avx512" and case.want != OUTPUT)):
+            continue
+        bounds = AVX2 if table == "avx2" else case.tiles if table == "amx" else case.floats
+        yield name, case._replace(microseconds=case.microseconds if table == best else 0), *bounds
 
 
 def main():

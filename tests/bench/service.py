@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The daemon beside FastAPI + PyTorch + orjson (service_peer.py) and a bare libmicrohttpd server that swallows the same
 bodies and answers as many bytes (echo.c): one core for the server, one for the load (wrk), turn by turn, medians and
-ratios; "best" is the best turn of each side, as other guests change a machine's speed within seconds. Then where the time of one request goes. Run by `make bench-service`; --json FILE keeps the numbers.
+ratios; "best" is the best turn of each side, as other guests change a machine's speed within seconds. Then where the
+time of one request goes. Run by `make bench-service`; --json FILE keeps the numbers.
 """
 import argparse
 import json
