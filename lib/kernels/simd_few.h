@@ -7,7 +7,7 @@
  *   PW columns of the values:   acc[r][v] += tile[r][key] * value[key][v]
  *
  * Registers: 16 of the transposition and FEW accumulators; FEW_VALUES x NV accumulators and NV of
- * the value.
+ * the value, or for one row WIDE of both, as so many chains keep the units busy.
  *
  * Meanwhile the same number of rows behind them is fetched, from PLACES (keys: LANES) in turns:
  *
@@ -16,7 +16,8 @@
  * since a processor that fetches ahead by itself follows one page at a time: alone, and read in
  * order, memory gave two thirds of that. */
 
-enum { FEW = 8, FEW_VALUES = 4, PLACES = 16 };
+enum { FEW = 8, FEW_VALUES = 4, WIDE = 8, PLACES = 16 };
+enum { LINE = 16 }; /* floats of a cache's line, the unit of fetching */
 
 /* The LANES rows, ld apart, that are fetched beside LANES keys. */
 typedef struct few_ahead {
@@ -31,7 +32,8 @@ INLINE vf few_columns(const int nr, const void *const *q, size_t e, const float 
     vf row[LANES], column[LANES];
     for (size_t j = 0; j < LANES; j++) {
         row[j] = j < n ? vload_n(keys + j * ld, width) : vset(0.0f);
-        __builtin_prefetch(next.rows + j * next.ld + e, 0, 2);
+        if (e % LINE == 0)
+            __builtin_prefetch(next.rows + j * next.ld + e, 0, 2);
         most = vlarger_bits(most, vabs(row[j]));
     }
     transpose(row, column);
@@ -85,56 +87,61 @@ static double NAME(k_score_few)(void *const *tile, const void *const *q, size_t 
 }
 
 /* nr rows over columns [0, width) of the values, in chains as accumulate_rows adds them. */
-INLINE vf few_values(const int nr, const bool whole, void *const *acc_to, const void *const *tile,
-                     const float *values, size_t ld, size_t n, size_t width,
-                     const void *const *factor, vf most) {
-    vf total[FEW_VALUES][NV];
+INLINE vf few_values(const int nr, const int nv, const bool whole, void *const *acc_to,
+                     const void *const *tile, const float *values, size_t ld, size_t n,
+                     size_t width, const void *const *factor, vf most) {
+    vf total[FEW_VALUES][WIDE];
     for (int r = 0; r < nr; r++)
-        for (int v = 0; v < NV; v++)
+        for (int v = 0; v < nv; v++)
             total[r][v] = vset(0.0f);
     for (size_t d = 0, end; d < n; d = end) {
-        vf acc[FEW_VALUES][NV];
+        vf acc[FEW_VALUES][WIDE];
         end = n - d < CHAIN ? n : d + CHAIN;
         for (int r = 0; r < nr; r++)
-            for (int v = 0; v < NV; v++)
+            for (int v = 0; v < nv; v++)
                 acc[r][v] = vset(0.0f);
         for (size_t j = d; j < end; j++) {
             const float *from = values + j * ld,
                         *next = values + (n + j % PLACES * (n / PLACES) + j / PLACES) * ld;
-            vf x[NV];
-            for (size_t v = 0; v < NV; v++) {
+            vf x[WIDE];
+            for (size_t v = 0; v < (size_t)nv; v++) {
                 x[v] = whole               ? vload_n(from + v * LANES, LANES)
                        : v * LANES < width ? vload_n(from + v * LANES, width - v * LANES)
                                            : vset(0.0f);
-                __builtin_prefetch(next + v * LANES, 0, 2);
+                if (v * LANES % LINE == 0)
+                    __builtin_prefetch(next + v * LANES, 0, 2);
                 most = vlarger_bits(most, vabs(x[v]));
             }
             for (int r = 0; r < nr; r++) {
                 const vf p = vset(((const float *)tile[r])[j]);
-                for (int v = 0; v < NV; v++)
+                for (int v = 0; v < nv; v++)
                     acc[r][v] = vfma(p, x[v], acc[r][v]);
             }
         }
         for (int r = 0; r < nr; r++)
-            for (int v = 0; v < NV; v++)
+            for (int v = 0; v < nv; v++)
                 total[r][v] = vadd(total[r][v], acc[r][v]);
     }
     for (int r = 0; r < nr; r++)
-        for (size_t v = 0; v < NV; v++)
+        for (size_t v = 0; v < (size_t)nv; v++)
             go_on((float *)acc_to[r] + v * LANES, *(const float *)factor[r], total[r][v]);
     return most;
 }
 
 INLINE vf few_panels(const int nr, void *const *acc, const void *const *tile, const float *values,
                      size_t ld, size_t n, size_t Ev, const void *const *factor, vf most) {
-    for (size_t c = 0; c < Ev; c += PW) {
+    size_t width;
+    for (size_t c = 0; c < Ev; c += width) {
         void *to[FEW_VALUES];
         for (int r = 0; r < nr; r++)
             to[r] = (float *)acc[r] + c;
-        if (Ev - c >= PW)
-            most = few_values(nr, true, to, tile, values + c, ld, n, PW, factor, most);
+        width = nr == 1 && Ev - c >= WIDE * LANES ? WIDE * LANES : PW;
+        if (width > PW)
+            most = few_values(nr, WIDE, true, to, tile, values + c, ld, n, width, factor, most);
+        else if (Ev - c >= PW)
+            most = few_values(nr, NV, true, to, tile, values + c, ld, n, PW, factor, most);
         else
-            most = few_values(nr, false, to, tile, values + c, ld, n, Ev - c, factor, most);
+            most = few_values(nr, NV, false, to, tile, values + c, ld, n, Ev - c, factor, most);
     }
     return most;
 }
