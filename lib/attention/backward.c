@@ -141,6 +141,14 @@ static void pack_queries(attn_backward *g, size_t at, const attn_block *block, a
                               E);
 }
 
+/* Block `index` of all heads' blocks of rows. */
+static attn_block block_at(const attn_backward *g, size_t index) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t head = index / g->blocks, i = index % g->blocks * g->k->rows;
+    return (attn_block){head / d->Hq, head % d->Hq, i,
+                        d->L - i < g->k->rows ? d->L - i : g->k->rows};
+}
+
 /* Piece: one block of rows. Its queries and output gradients packed, its dots. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
@@ -148,13 +156,11 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
     attn_back_lane *l = &g->lanes[lane];
-    const size_t head = index / g->blocks, i = index % g->blocks * k->rows;
-    const attn_block block = {head / d->Hq, head % d->Hq, i,
-                              d->L - i < k->rows ? d->L - i : k->rows};
+    const attn_block block = block_at(g, index);
     const size_t at = attn_back_place(g, &block, l);
     size_t ld;
     pack_queries(g, at, &block, l);
-    const char *out = attn_view_rows(NULL, 0, &g->out, block.b, block.h, i, block.rows, d->Ev,
+    const char *out = attn_view_rows(NULL, 0, &g->out, block.b, block.h, block.i, block.rows, d->Ev,
                                      k->elem, l->out, &ld);
     const double reach =
         k->pack_value(g->outs.values + at * g->outs.value_bytes, out, ld, block.rows, d->Ev);
@@ -163,8 +169,8 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
         const char *row = out + r * ld * k->elem;
         if (!isfinite(reach) && !isfinite(k->reach(row, d->Ev)))
             return attn_fail(err, ATTN_ENONFINITE, "grad_output",
-                             "row %zu of head %zu is not finite", i + r, block.h);
-        g->dot[attn_row_index(a, block.b, block.h, i + r)] = row_dot(g, &block, r, row);
+                             "row %zu of head %zu is not finite", block.i + r, block.h);
+        g->dot[attn_row_index(a, block.b, block.h, block.i + r)] = row_dot(g, &block, r, row);
     }
     if (g->scores->pack_query && reach <= ATTN_SPLIT_REACH)
         g->scores->pack_query(g->outs.queries + at * g->outs.query_bytes, out, ld, block.rows,
@@ -196,17 +202,34 @@ static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0
     k->score_tanh_back(&back, l->grad, block->rows, n);
 }
 
+/* n rows of accumulators of this width, from `first` on, are zero. */
+static void clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
+    const size_t bytes = k->acc_room(width) * k->elem;
+    memset(acc + first * bytes, 0, n * bytes);
+}
+
+/* A block's sums of dquery in a chunk, cleared when they are first asked for. */
+static char *query_sums(const attn_backward *g, size_t chunk, const attn_block *block) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t head = (chunk * d->B + block->b) * d->Hq + block->h;
+    const size_t row = head * d->L + block->i;
+    uint8_t *begun = g->begun + head * g->blocks + block->i / g->k->rows;
+    if (!*begun)
+        clear(g->k, g->dquery, row, block->rows, d->score_width);
+    *begun = true;
+    return g->dquery + row * g->k->acc_room(d->score_width) * g->k->elem;
+}
+
+/* begins: dkey and dvalue of the tile hold no sums yet. */
 static void back_block(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                       size_t chunk, attn_back_lane *l, attn_back_sums *sums) {
+                       size_t chunk, bool begins, attn_back_lane *l, attn_back_sums *sums) {
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
     const size_t at = attn_back_place(g, block, l);
     const size_t E = d->score_width, hkv = attn_kv_head(a, block->h);
-    const size_t query =
-        chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);
     const size_t key = (block->b * d->Hkv + hkv) * d->S + j0;
-    char *dquery = g->dquery + query * k->acc_room(E) * k->elem;
+    char *dquery = query_sums(g, chunk, block);
     const bool only_scales = a->in.softcap == 0 && !g->entries;
     size_t ldq;
     const void *q = attn_back_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
@@ -216,21 +239,15 @@ static void back_block(const attn_backward *g, const attn_block *block, size_t j
         attn_back_edit(g, block, n, l);
     if (a->rule.relative)
         attn_back_collect_shaw(g, block, j0, n, q, ldq, dquery, k->acc_room(E), l, sums);
-    k->accumulate_back(g->dvalue + key * k->acc_room(d->Ev) * k->elem, l->dropped, block->rows, n,
-                       g->outs.values + at * g->outs.value_bytes, d->Ev);
+    k->accumulate_back(g->dvalue + key * k->acc_room(d->Ev) * k->elem, begins, l->dropped,
+                       block->rows, n, g->outs.values + at * g->outs.value_bytes, d->Ev);
     if (a->score_v) {
         back_tanh(g, block, j0, n, q, ldq, dquery, l, sums);
         return;
     }
     l->products->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
-    k->accumulate_back(g->dkey + key * k->acc_room(E) * k->elem, l->grad, block->rows, n,
+    k->accumulate_back(g->dkey + key * k->acc_room(E) * k->elem, begins, l->grad, block->rows, n,
                        g->queries.values + at * g->queries.value_bytes, E);
-}
-
-/* n rows of accumulators of this width, from `first` on, are zero. */
-static void clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
-    const size_t bytes = k->acc_room(width) * k->elem;
-    memset(acc + first * bytes, 0, n * bytes);
 }
 
 /* A tile's sums over queries that score_tanh_back made -> rows of dkey. */
@@ -248,20 +265,24 @@ static void back_tile(const attn_backward *g, size_t piece, size_t t, attn_back_
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
-    const size_t head = piece / g->chunks, b = head / d->Hkv, hkv = head % d->Hkv;
+    const size_t head = piece / g->chunks, blocks = attn_group(d) * g->blocks;
     const size_t j0 = t * k->keys, n = d->S - j0 < k->keys ? d->S - j0 : k->keys;
-    const size_t group = attn_group(d), row = head * d->S + j0;
-    attn_back_load_tile(g, b, hkv, j0, n, l);
-    clear(k, g->dkey, row, n, d->score_width);
-    clear(k, g->dvalue, row, n, d->Ev);
+    const size_t row = head * d->S + j0;
+    bool begins = true;
+    attn_back_load_tile(g, head / d->Hkv, head % d->Hkv, j0, n, l);
     if (a->score_v)
         memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
-    for (size_t h = hkv * group; h < (hkv + 1) * group; h++)
-        for (size_t i = 0; i < d->L; i += k->rows) {
-            const attn_block block = {b, h, i, d->L - i < k->rows ? d->L - i : k->rows};
-            if (attn_back_meets(a, &block, j0, n))
-                back_block(g, &block, j0, n, piece % g->chunks, l, &g->sums[piece]);
+    for (size_t i = 0; i < blocks; i++) {
+        const attn_block block = block_at(g, head * blocks + i);
+        if (attn_back_meets(a, &block, j0, n)) {
+            back_block(g, &block, j0, n, piece % g->chunks, begins, l, &g->sums[piece]);
+            begins = false;
         }
+    }
+    if (begins) {
+        clear(k, g->dkey, row, n, d->score_width);
+        clear(k, g->dvalue, row, n, d->Ev);
+    }
     if (a->score_v)
         turn_tanh(g, row, n, l);
 }
@@ -272,13 +293,16 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
     attn_backward *g = ctx;
     const attn_attention_dims *d = &g->a->dims;
     const size_t chunk = index % g->chunks, end = (chunk + 1) * g->tiles_a_chunk;
-    const size_t heads = attn_group(d), first = index / g->chunks * heads;
+    const size_t blocks = attn_group(d) * g->blocks, first = index / g->chunks * blocks;
     attn_status status = ATTN_OK;
-    for (size_t i = 0; g->chunks == 1 && i < heads * g->blocks && status == ATTN_OK; i++)
-        status = begin_piece(g, first * g->blocks + i, lane, err);
-    clear(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L, d->score_width);
+    for (size_t i = 0; g->chunks == 1 && i < blocks && status == ATTN_OK; i++)
+        status = begin_piece(g, first + i, lane, err);
     for (size_t t = chunk * g->tiles_a_chunk; t < end && t < g->tiles && status == ATTN_OK; t++)
         back_tile(g, index, t, &g->lanes[lane]);
+    for (size_t i = 0; i < blocks; i++) {
+        const attn_block block = block_at(g, first + i);
+        query_sums(g, chunk, &block);
+    }
     return status;
 }
 

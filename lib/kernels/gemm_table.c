@@ -82,12 +82,11 @@ static void many_rows(const part *p) {
 static void rows_back(const part *p, size_t i, size_t rows, const float *columns) {
     _Alignas(ATTN_ALIGN) float a[SHORT * COLS], sums[COLS * COLS];
     const size_t room = p->k->acc_room(p->n);
-    memset(sums, 0, rows * room * sizeof *sums);
     for (size_t at = 0; at < p->depth; at += SHORT) {
         const size_t terms = least(p->depth - at, SHORT);
         for (size_t t = 0; t < terms; t++)
             memcpy(a + t * COLS, p->a + (at + t) * p->dims->lda + i, rows * sizeof *a);
-        p->k->accumulate_back(sums, a, terms, rows, columns + at * room, p->n);
+        p->k->accumulate_back(sums, at == 0, a, terms, rows, columns + at * room, p->n);
     }
     for (size_t r = 0; r < rows; r++)
         add_row(p, p->c + (i + r) * p->dims->ldc, sums + r * room);

@@ -199,9 +199,10 @@ struct attn_kernels {
     double (*logsumexp)(double max, double sum);
 
     /* Gradients. acc[j] += sum over the tile's rows r of tile[r][j] * row r of `packed`, which
-     * pack_value packed from `rows` rows; acc [n, acc_room(width)]. */
-    void (*accumulate_back)(void *acc, const void *tile, size_t rows, size_t n, const void *packed,
-                            size_t width);
+     * pack_value packed from `rows` rows; acc [n, acc_room(width)], which is not read where
+     * `begins`. */
+    void (*accumulate_back)(void *acc, bool begins, const void *tile, size_t rows, size_t n,
+                            const void *packed, size_t width);
     /* Tiles: weights of edited scores; dz, gradients of weights, becomes weights * (dz - dot), 0
      * where the weight is 0, times the scale. */
     void (*weight_back)(void *weights, void *dz, const void *scores, size_t rows, size_t n,

@@ -172,8 +172,10 @@ static double k_logsumexp_ref(double max, double sum) {
 
 /* --- gradients --- */
 
-static void k_accumulate_back_ref(void *acc, const void *tile, size_t rows, size_t n,
+static void k_accumulate_back_ref(void *acc, bool begins, const void *tile, size_t rows, size_t n,
                                   const void *packed, size_t width) {
+    if (begins)
+        memset(acc, 0, n * width * sizeof(double));
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < n; j++) {
             const double p = ((const double *)tile)[r * KEYS + j];

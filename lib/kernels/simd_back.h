@@ -11,26 +11,26 @@
  *
  * A tile has 48 rows, so that its columns, 512 bytes apart, stay in the first cache. */
 
-INLINE void accumulate_back_rows(const int mr, const int nv, float *to, size_t ld,
+INLINE void accumulate_back_rows(const int mr, const int nv, float *to, bool begins, size_t ld,
                                  const float *tile, const float *panel, size_t rows) {
     vf acc[MR][NV];
     product(mr, nv, tile, 1, KEYS, panel, rows, acc);
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++) {
             float *cell = to + (size_t)r * ld + (size_t)v * LANES;
-            vstore(cell, vadd(vload(cell), acc[r][v]));
+            vstore(cell, begins ? acc[r][v] : vadd(vload(cell), acc[r][v]));
         }
 }
 
-INLINE void accumulate_back_panel(const int nv, float *acc, size_t ld, const float *tile, size_t n,
-                                  const float *panel, size_t rows) {
-#define CALL(mr, nv_) accumulate_back_rows(mr, nv_, acc + j * ld, ld, tile + j, panel, rows)
+INLINE void accumulate_back_panel(const int nv, float *acc, bool begins, size_t ld,
+                                  const float *tile, size_t n, const float *panel, size_t rows) {
+#define CALL(mr, nv_) accumulate_back_rows(mr, nv_, acc + j * ld, begins, ld, tile + j, panel, rows)
     for (size_t j = 0; j < n; j += MR)
         EACH_ROWS(CALL, n - j, nv)
 #undef CALL
 }
 
-static void NAME(k_accumulate_back)(void *acc, const void *tile, size_t rows, size_t n,
+static void NAME(k_accumulate_back)(void *acc, bool begins, const void *tile, size_t rows, size_t n,
                                     const void *packed, size_t width) {
     const size_t ld = NAME(k_acc_room)(width);
     for (size_t c = 0; c < width; c += PW) {
@@ -38,17 +38,17 @@ static void NAME(k_accumulate_back)(void *acc, const void *tile, size_t rows, si
         const float *panel = (const float *)packed + c * rows;
         switch (panel_vectors(width - c)) {
         case 1:
-            accumulate_back_panel(1, to, ld, tile, n, panel, rows);
+            accumulate_back_panel(1, to, begins, ld, tile, n, panel, rows);
             break;
         case 2:
-            accumulate_back_panel(2, to, ld, tile, n, panel, rows);
+            accumulate_back_panel(2, to, begins, ld, tile, n, panel, rows);
             break;
 #if NV > 2
         case 3:
-            accumulate_back_panel(3, to, ld, tile, n, panel, rows);
+            accumulate_back_panel(3, to, begins, ld, tile, n, panel, rows);
             break;
         default:
-            accumulate_back_panel(4, to, ld, tile, n, panel, rows);
+            accumulate_back_panel(4, to, begins, ld, tile, n, panel, rows);
 #endif
         }
     }

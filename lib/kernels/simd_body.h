@@ -147,6 +147,7 @@ INLINE void product(const int mr, const int nv, const float *a, size_t row, size
     for (int r = 0; r < mr; r++)
         for (int v = 0; v < nv; v++)
             acc[r][v] = vset(0.0f);
+#pragma GCC unroll 4
     for (size_t d = 0; d < depth; d++) {
         vf column[NV];
         for (int v = 0; v < nv; v++)
