@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,6 +33,9 @@ enum { KEPT_MOST = 320 << 20, MAPPED_LEAST = 1 << 18 };
  * others. Classes are eighths of a power of two: at most 1/8 of a block is slack. One more than
  * eight for each of 18 powers, and one of the next: 160 MiB are the most that is kept of one. */
 enum { BLOCK_LEAST = 1 << 10, LEAST_BITS = 10, CLASSES = 8 * 18 + 2 };
+
+/* Larger blocks grow by mapping more even where a kept one is large enough: no copy takes long. */
+enum { COPIED_MOST = 2 << 20 };
 
 /* So many bytes freed in the heaps are worth a walk through them. */
 enum { HOLEY = 1 << 20 };
@@ -218,6 +222,29 @@ static size_t room_beside(size_t used) {
     return room < kept.most ? room : kept.most;
 }
 
+/* A kept block of this class and size, in use from now on; NULL: none is kept. */
+static block *reuse(size_t class, size_t size) {
+    if (class == CLASSES)
+        return NULL;
+    pthread_mutex_lock(&kept.mutex);
+    block *b = kept.classes[class];
+    if (b) {
+        take_out(b);
+        kept.used += size;
+    }
+    pthread_mutex_unlock(&kept.mutex);
+    return b;
+}
+
+/* So many bytes more are in use; kept blocks make room. */
+static void count(size_t more) {
+    pthread_mutex_lock(&kept.mutex);
+    kept.used += more;
+    block *out = shrink(room_beside(kept.used));
+    pthread_mutex_unlock(&kept.mutex);
+    free_all(out);
+}
+
 /* A block of this size is no longer in use. */
 static void forget(size_t size) {
     if (size < BLOCK_LEAST)
@@ -236,23 +263,16 @@ static size_t round_up(size_t size, size_t *class) {
 }
 
 void *attn_block_take(size_t size) {
-    block *b = NULL, *out = NULL;
     size_t class;
     if (size > SIZE_MAX / 2)
         return NULL;
     const size_t rounded = round_up(size, &class);
-    if (rounded >= BLOCK_LEAST) {
-        pthread_mutex_lock(&kept.mutex);
-        b = class < CLASSES ? kept.classes[class] : NULL;
-        if (b)
-            take_out(b);
-        kept.used += rounded;
-        out = shrink(room_beside(kept.used));
-        pthread_mutex_unlock(&kept.mutex);
-    }
-    free_all(out);
-    if (!b)
-        b = block_new(rounded, class);
+    block *b = reuse(class, rounded);
+    if (b)
+        return (char *)b + ATTN_ALIGN;
+    if (rounded >= BLOCK_LEAST)
+        count(rounded);
+    b = block_new(rounded, class);
     if (!b)
         forget(rounded);
     return b ? (char *)b + ATTN_ALIGN : NULL;
@@ -271,16 +291,18 @@ void *attn_block_grow(void *p, size_t size) {
     const size_t old = b->size, rounded = round_up(size, &class);
     if (rounded <= old)
         return p;
+    block *ready = old <= COPIED_MOST ? reuse(class, rounded) : NULL;
+    if (ready) {
+        memcpy((char *)ready + ATTN_ALIGN, p, old);
+        attn_block_give(p);
+        return (char *)ready + ATTN_ALIGN;
+    }
     b = map_larger(b, whole_pages(old), whole_pages(rounded));
     if (!b)
         return NULL;
     b->size = rounded;
     b->class = class;
-    pthread_mutex_lock(&kept.mutex);
-    kept.used += rounded - old;
-    block *out = shrink(room_beside(kept.used));
-    pthread_mutex_unlock(&kept.mutex);
-    free_all(out);
+    count(rounded - old);
     return (char *)b + ATTN_ALIGN;
 }
 

@@ -1,6 +1,7 @@
 /* A body goes into one buffer that grows with what has come, sixteenfold, and beyond 16 MiB at once
  * to Content-Length: an announced length costs little before its bytes are here. Chunked ones grow
- * by doubling. Large buffers grow without a copy, which would keep the HTTP thread for long.
+ * by doubling. Large buffers grow without a copy, which would keep the HTTP thread for long; up to
+ * 2 MiB go into a kept block, whose pages are there.
  * Admission says whether there is memory.
  * Whoever sends much has a place in the queue promised, so that it is not refused for want of one
  * when all of it is here. */

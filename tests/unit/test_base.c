@@ -350,7 +350,6 @@ static void test_pool_many_callers(void **state) {
     attn_pool_free(c.pool);
 }
 
-/* A freed block serves the next request of about its size, unless a sanitizer watches. */
 /* The largest block that is kept, given back and taken twice over: its class is the last one. */
 static void test_the_largest_kept_block(void **state) {
     (void)state;
@@ -406,6 +405,29 @@ static void test_blocks_grow(void **state) {
     attn_block_trim(0);
 }
 
+/* What is in a block of at most 2 MiB goes into a kept one; pages of a larger one move. */
+static void test_blocks_grow_into_kept_ones(void **state) {
+    (void)state;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    const size_t room = 5000000;
+    for (size_t first = 1 << 20; first <= 4 << 20; first *= 4) {
+        char *kept = attn_block_take(room);
+        uint32_t *p = attn_block_take(first);
+        const size_t count = first / sizeof *p;
+        attn_block_give(kept);
+        for (size_t i = 0; i < count; i++)
+            p[i] = (uint32_t)(i * 2654435761u);
+        uint32_t *grown = attn_block_grow(p, room);
+        assert_non_null(grown);
+        assert_int_equal((char *)grown == kept, first <= 2 << 20);
+        assert_numbers(grown, count);
+        attn_block_give(grown);
+        attn_block_trim(0);
+    }
+#endif
+}
+
+/* A freed block serves the next request of about its size, unless a sanitizer watches. */
 static void test_blocks_are_kept(void **state) {
     (void)state;
     attn_block_trim(0);
@@ -465,6 +487,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_largest_kept_block),
         cmocka_unit_test(test_blocks_grow),
+        cmocka_unit_test(test_blocks_grow_into_kept_ones),
         cmocka_unit_test(test_blocks_are_kept),
         cmocka_unit_test(test_arena_reset),
         cmocka_unit_test(test_arena_rewind),
