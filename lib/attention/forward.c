@@ -411,6 +411,9 @@ static attn_status allocate_lanes(attn_forward *f, size_t slots, attn_arena *are
     return ATTN_OK;
 }
 
+/* Of a piece whose blocks go abreast, at most: 20 to 60 ms of float arithmetic. */
+#define ABREAST_OPERATIONS (50 * ATTN_PIECE_OPERATIONS)
+
 /* Which blocks of rows are one piece's work, and how many of them go abreast. */
 static void plan_pieces(attn_forward *f, size_t slots) {
     const attn_attention_dims *d = &f->a->dims;
@@ -418,7 +421,7 @@ static void plan_pieces(attn_forward *f, size_t slots) {
     const double block = 2.0 * (double)rows * (double)d->S * (double)(d->score_width + d->Ev) + 1;
     f->row_blocks = (d->L + rows - 1) / rows;
     f->abreast = attn_forward_abreast(d, f->a->kernels, f->want);
-    while (f->abreast > 1 && ((double)f->abreast * block > 4 * ATTN_PIECE_OPERATIONS ||
+    while (f->abreast > 1 && ((double)f->abreast * block > ABREAST_OPERATIONS ||
                               d->B * d->Hq * f->row_blocks < 2 * f->abreast * slots))
         f->abreast /= 2; /* pieces stay short, and every slot has work */
     f->part = f->abreast > 1 ? attn_forward_part(f->a) : d->S;

@@ -17,10 +17,10 @@ static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
 }
 
 /* With weights: one after the other, as those of the blocks would take more of the cache than is
- * gained. */
+ * gained. `ref` and scores with a tanh wait for their arithmetic, not for the cache. */
 size_t attn_forward_abreast(const attn_attention_dims *d, const attn_kernels *k, unsigned want) {
     size_t bytes;
-    if (d->L <= k->rows || want & ATTN_WANT_WEIGHTS ||
+    if (k->isa == ATTN_ISA_REF || d->tanh_score || d->L <= k->rows || want & ATTN_WANT_WEIGHTS ||
         (attn_size_mul(d->S, tile_bytes(d, k), &bytes) && bytes <= FITS * k->keys))
         return 1;
     const size_t blocks = (d->L + k->rows - 1) / k->rows;
