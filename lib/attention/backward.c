@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "attention/dense.h"
+#include "kernels/pointwise.h"
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
@@ -92,19 +93,6 @@ static attn_status check_finite(const attn_backward *g, const attn_packed *packe
     return ATTN_OK;
 }
 
-/* In eight sums, so that one addition need not wait for the one before. */
-static double dot(const float *x, const float *y, size_t n) {
-    double sums[8] = {0};
-    size_t e = 0;
-    for (; e + 8 <= n; e += 8)
-        for (size_t i = 0; i < 8; i++)
-            sums[i] += (double)x[e + i] * (double)y[e + i];
-    for (size_t i = 0; e < n; i++, e++)
-        sums[i] += (double)x[e] * (double)y[e];
-    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
-           ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-
 /* dO . O of one row. */
 static double row_dot(const attn_backward *g, const attn_block *block, size_t r, const void *out) {
     const attn_attention *a = g->a;
@@ -115,7 +103,7 @@ static double row_dot(const attn_backward *g, const attn_block *block, size_t r,
     const float *single = (const float *)o->data + base;
     double sum = 0;
     if (o->dtype == ATTN_F32 && g->k->elem == sizeof(float))
-        return dot(single, out, Ev);
+        return attn_pointwise_current()->dot(single, out, Ev);
     for (size_t e = 0; e < Ev; e++)
         sum += ((const double *)out)[e] *
                (o->dtype == ATTN_F32 ? (double)single[e] : ((const double *)o->data)[base + e]);

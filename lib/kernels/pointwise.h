@@ -54,7 +54,7 @@ typedef struct attn_pointwise {
     void (*add)(float *y, const float *x, size_t n);                 /* y += x */
     void (*add_scaled)(float *y, const float *x, float a, size_t n); /* y += a x */
     void (*scale)(float *x, float a, size_t n);
-    double (*squares)(const float *x, size_t n); /* sum of x^2 */
+    double (*dot)(const float *x, const float *y, size_t n); /* in double; x == y is fine */
     void (*adam)(float *values, const float *gradients, float *first, float *second, size_t n,
                  const attn_adam_row *step);
     /* y [rows, N], ldy apart, += x [rows, K], ldx apart, times a matrix [K, N] in panels of

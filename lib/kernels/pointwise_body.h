@@ -251,14 +251,14 @@ static void NAME(p_scale)(float *x, float a, size_t n) {
         x[i] *= a;
 }
 
-static double NAME(p_squares)(const float *x, size_t n) {
+static double NAME(p_dot)(const float *x, const float *y, size_t n) {
     double lanes[POINTWISE_LANES] = {0};
     size_t i = 0;
     for (; i + POINTWISE_LANES <= n; i += POINTWISE_LANES)
         for (size_t l = 0; l < POINTWISE_LANES; l++)
-            lanes[l] += (double)x[i + l] * (double)x[i + l];
+            lanes[l] += (double)x[i + l] * (double)y[i + l];
     for (size_t l = 0; i < n; i++, l++)
-        lanes[l] += (double)x[i] * (double)x[i];
+        lanes[l] += (double)x[i] * (double)y[i];
     for (size_t half = POINTWISE_LANES / 2; half; half /= 2)
         for (size_t l = 0; l < half; l++)
             lanes[l] += lanes[l + half];
@@ -358,7 +358,7 @@ const attn_pointwise NAME(attn_pointwise) = {
     .add = NAME(p_add),
     .add_scaled = NAME(p_add_scaled),
     .scale = NAME(p_scale),
-    .squares = NAME(p_squares),
+    .dot = NAME(p_dot),
     .adam = NAME(p_adam),
     .product = NAME(p_product),
 };

@@ -24,7 +24,7 @@ void attn_adam_step(float *values, const float *gradients, float *first, float *
 }
 
 double attn_clip_gradients(float *gradients, size_t n, double most) {
-    const double norm = sqrt(attn_pointwise_current()->squares(gradients, n));
+    const double norm = sqrt(attn_pointwise_current()->dot(gradients, gradients, n));
     const double scale = most / (norm + 1e-6);
     if (most > 0 && scale < 1)
         attn_pointwise_current()->scale(gradients, (float)scale, n);
