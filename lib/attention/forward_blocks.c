@@ -9,7 +9,8 @@
  *   block 3       4        8       12 */
 #include "attention/forward.h"
 
-enum { ABREAST = 4, FITS = 3 << 19, PART = 5 << 18 };
+/* PART: bytes of packed keys and values that stay in the second cache beside all else. */
+enum { ABREAST = 4, PART = 5 << 18 };
 
 /* Of a packed tile of keys and values. */
 static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
@@ -21,7 +22,7 @@ static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
 size_t attn_forward_abreast(const attn_attention_dims *d, const attn_kernels *k, unsigned want) {
     size_t bytes;
     if (k->isa == ATTN_ISA_REF || d->tanh_score || d->L <= k->rows || want & ATTN_WANT_WEIGHTS ||
-        (attn_size_mul(d->S, tile_bytes(d, k), &bytes) && bytes <= FITS * k->keys))
+        (attn_size_mul(d->S, tile_bytes(d, k), &bytes) && bytes <= PART * k->keys))
         return 1;
     const size_t blocks = (d->L + k->rows - 1) / k->rows;
     return blocks < ABREAST ? blocks : ABREAST;
