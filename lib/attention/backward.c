@@ -196,18 +196,6 @@ static void clear(const attn_kernels *k, char *acc, size_t first, size_t n, size
     memset(acc + first * bytes, 0, n * bytes);
 }
 
-/* A block's sums of dquery in a chunk, cleared when they are first asked for. */
-static char *query_sums(const attn_backward *g, size_t chunk, const attn_block *block) {
-    const attn_attention_dims *d = &g->a->dims;
-    const size_t head = (chunk * d->B + block->b) * d->Hq + block->h;
-    const size_t row = head * d->L + block->i;
-    uint8_t *begun = g->begun + head * g->blocks + block->i / g->k->rows;
-    if (!*begun)
-        clear(g->k, g->dquery, row, block->rows, d->score_width);
-    *begun = true;
-    return g->dquery + row * g->k->acc_room(d->score_width) * g->k->elem;
-}
-
 /* begins: dkey and dvalue of the tile hold no sums yet. */
 static void back_block(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                        size_t chunk, bool begins, attn_back_lane *l, attn_back_sums *sums) {
@@ -216,8 +204,10 @@ static void back_block(const attn_backward *g, const attn_block *block, size_t j
     const attn_kernels *k = g->k;
     const size_t at = attn_back_place(g, block, l);
     const size_t E = d->score_width, hkv = attn_kv_head(a, block->h);
+    const size_t query =
+        chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);
     const size_t key = (block->b * d->Hkv + hkv) * d->S + j0;
-    char *dquery = query_sums(g, chunk, block);
+    char *dquery = g->dquery + query * k->acc_room(E) * k->elem;
     const bool only_scales = a->in.softcap == 0 && !g->entries;
     size_t ldq;
     const void *q = attn_back_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
@@ -281,16 +271,13 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
     attn_backward *g = ctx;
     const attn_attention_dims *d = &g->a->dims;
     const size_t chunk = index % g->chunks, end = (chunk + 1) * g->tiles_a_chunk;
-    const size_t blocks = attn_group(d) * g->blocks, first = index / g->chunks * blocks;
+    const size_t heads = attn_group(d), first = index / g->chunks * heads;
     attn_status status = ATTN_OK;
-    for (size_t i = 0; g->chunks == 1 && i < blocks && status == ATTN_OK; i++)
-        status = begin_piece(g, first + i, lane, err);
+    for (size_t i = 0; g->chunks == 1 && i < heads * g->blocks && status == ATTN_OK; i++)
+        status = begin_piece(g, first * g->blocks + i, lane, err);
+    clear(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L, d->score_width);
     for (size_t t = chunk * g->tiles_a_chunk; t < end && t < g->tiles && status == ATTN_OK; t++)
         back_tile(g, index, t, &g->lanes[lane]);
-    for (size_t i = 0; i < blocks; i++) {
-        const attn_block block = block_at(g, first + i);
-        query_sums(g, chunk, &block);
-    }
     return status;
 }
 

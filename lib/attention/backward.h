@@ -64,7 +64,6 @@ typedef struct attn_backward {
     bool lane_homes;      /* a home is a lane's: for its piece's key/value head; else there are
                            * [B, Hkv] */
     char *dquery;         /* accumulators [chunks, B, Hq, L, acc_room(E or A)], elements of k */
-    uint8_t *begun;       /* [chunks, B, Hq, blocks]: is the block's part of dquery initialized? */
     char *dkey, *dvalue;  /* [B, Hkv, S, acc_room(E or A)], [B, Hkv, S, acc_room(Ev)] */
     size_t entries;       /* of one head's table; 0 without */
     attn_back_sums *sums; /* [pieces] */

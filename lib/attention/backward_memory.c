@@ -125,7 +125,6 @@ static bool pass_bytes(const attn_attention_dims *d, const attn_kernels *k,
            add(bytes, places, out.value_bytes + out.query_bytes + sizeof(double), 1) &&
            add(bytes, rows, 3, sizeof(double)) &&
            add(bytes, chunks * rows, k->acc_room(E), k->elem) &&
-           add(bytes, chunks * heads, blocks, 1) &&
            add(bytes, keys, k->acc_room(E) + k->acc_room(Ev), k->elem) &&
            add(bytes, pieces, sizeof(attn_back_sums), 1) &&
            add(bytes, tables, d->positions, sizeof(double)) &&
@@ -196,11 +195,10 @@ bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena) {
     g->dot = attn_arena_zeroed(arena, rows, sizeof(double));
     g->reach = take(arena, blocks, sizeof *g->reach);
     g->dquery = take(arena, g->chunks * rows * elem, k->acc_room(d->score_width));
-    g->begun = attn_arena_zeroed(arena, g->chunks * heads, g->blocks);
     g->dkey = take(arena, keys * elem, k->acc_room(d->score_width));
     g->dvalue = take(arena, keys * elem, k->acc_room(d->Ev));
     g->lanes = attn_arena_zeroed(arena, slots, sizeof *g->lanes);
-    if (!g->dot || !g->reach || !g->dquery || !g->begun || !g->dkey || !g->dvalue || !g->lanes ||
+    if (!g->dot || !g->reach || !g->dquery || !g->dkey || !g->dvalue || !g->lanes ||
         !take_rows(g, d->score_width, blocks, arena, &g->queries) ||
         !take_rows(g, d->Ev, blocks, arena, &g->outs))
         return false;
