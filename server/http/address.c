@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,12 @@ static void widen(srv_address *a) {
     a->size = sizeof all;
 }
 
+/* Nothing is lost on the loopback, and it has no rate to find out: what paces its packets (BBR)
+ * only sets a timer for each of them. Connections take over what the listening socket has. */
+static void leave_unpaced(int fd) {
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof "reno" - 1);
+}
+
 static int listen_on(srv_address *a, int *out) {
     int yes = 1, only = !a->every;
     int fd = socket(a->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -116,6 +123,8 @@ static int listen_on(srv_address *a, int *out) {
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
     if (a->storage.ss_family != AF_UNIX)
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (a->storage.ss_family != AF_UNIX && srv_address_is_local(a))
+        leave_unpaced(fd);
     if (bind(fd, (struct sockaddr *)&a->storage, a->size) || listen(fd, SOMAXCONN)) {
         int failed = errno;
         close(fd);

@@ -2,6 +2,8 @@
  * response holds the exchange's second reference until it is freed. Only a short one that waits for
  * a round is copied: the next request then works in the same memory, which is in the processor's
  * caches, instead of every connection in its own. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <strings.h>
 
@@ -203,8 +205,17 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
     return response;
 }
 
+/* The library sends the header of a body in pieces by itself, a packet that wakes the client for
+ * nothing: held back, it leaves with the body, and what then is less than a packet leaves at the
+ * end. */
+static void hold_back(const srv_exchange *x, int on) {
+    if (x->link->tcp && x->link->plain && x->req.reply.pieces)
+        (void)setsockopt(x->link->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+}
+
 void srv_reply_end(srv_exchange *x) {
     srv_stream *stream = x->req.reply.stream;
+    hold_back(x, 0);
     if (!stream)
         return;
     pthread_mutex_lock(&x->daemon->lock);
@@ -295,6 +306,7 @@ enum MHD_Result srv_exchange_send(srv_exchange *x) {
     if (!response)
         srv_problem(&x->req, SRV_MEMORY_BUDGET, NULL, "there was no memory to send the answer");
     set_deadline(x);
+    hold_back(x, response != NULL);
     x->phase = SRV_SENT;
     enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)x->req.reply.status,
                                                 response ? response : shortage);

@@ -402,6 +402,18 @@ def test_cors_preflight(start):
     assert other.status_code == 204 and "Access-Control-Allow-Methods" not in other.headers
 
 
+def test_a_body_in_pieces_leaves_with_its_header(daemon):
+    accept = "Accept: application/vnd.safetensors"
+    request = post(TINY.encode(), f"Content-Length: {len(TINY)}", "Content-Type: application/json", accept)
+    with daemon.connect() as sock:
+        packets = []
+        for _ in range(21):
+            sock.sendall(request)
+            assert status(read_one(sock)) == 200
+            packets.append(struct.unpack_from("I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160), 152)[0])
+    assert packets[-1] - packets[0] == 20  # of data; the library pushes a connection's first header out
+
+
 # --- the operations port ---
 
 def test_operations_port_serves_status_only(daemon):
