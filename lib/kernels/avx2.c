@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/kernels.h"
+#include "kernels/bf16.h"
 
 #define NAME(x)  x##_avx2
 #define ISA      ATTN_ISA_AVX2

@@ -91,7 +91,8 @@ const attn_pointwise *attn_pointwise_of(attn_isa isa) {
 
 /* Tables made from plain ones when the first is asked for. */
 static struct {
-    attn_kernels fast_ref, bf16_ref, bf16_avx2, bf16_avx512, pairs_avx512;
+    attn_kernels fast_ref, fast_avx2, fast_avx512;
+    attn_kernels bf16_ref, bf16_avx2, bf16_avx512, pairs_avx512;
     attn_kernels amx[ATTN_PRECISION_COUNT];
 } made;
 
@@ -102,6 +103,38 @@ static attn_kernels copy(const attn_kernels *base, attn_isa isa, const char *nam
     return k;
 }
 
+static void make_tables_avx2(void) {
+    made.fast_avx2 = made.bf16_avx2 = attn_kernels_avx2;
+    made.fast_avx2.precision = ATTN_PRECISION_FAST;
+    attn_kernels_round_avx2(&made.bf16_avx2);
+    attn_kernels_coarse_avx2(&made.fast_avx2);
+    attn_kernels_coarse_avx2(&made.bf16_avx2);
+}
+
+static void make_tables_avx512(void) {
+    made.fast_avx512 = made.bf16_avx512 = attn_kernels_avx512;
+    made.fast_avx512.precision = ATTN_PRECISION_FAST;
+    attn_kernels_round_avx512(&made.bf16_avx512);
+    attn_kernels_coarse_avx512(&made.fast_avx512);
+    attn_kernels_coarse_avx512(&made.bf16_avx512);
+    if (has_avx512bf16()) {
+        made.pairs_avx512 = copy(&attn_kernels_avx512, ATTN_ISA_AVX512, "avx512_bf16");
+        attn_kernels_tiles_avx512bf16(&made.pairs_avx512, ATTN_PRECISION_BF16);
+        attn_kernels_coarse_avx512(&made.pairs_avx512);
+    }
+}
+
+static void make_table_amx(attn_precision precision) {
+    attn_kernels *k = &made.amx[precision];
+    const bool native = attn_processor_tiles() == ATTN_TILES_NATIVE;
+    *k = copy(attn_kernels_vector(), ATTN_ISA_AMX, attn_isa_name(ATTN_ISA_AMX));
+    (native ? attn_kernels_tiles_amx : attn_kernels_tiles_plain)(k, precision);
+    if (native)
+        attn_kernels_pass_amx(k);
+    if (precision != ATTN_PRECISION_FP32)
+        (has_avx512() ? attn_kernels_coarse_avx512 : attn_kernels_coarse_avx2)(k);
+}
+
 /* What makes a table is compiled for the table's instruction set: only where the processor has it.
  */
 static void make_tables(void) {
@@ -109,30 +142,16 @@ static void make_tables(void) {
     made.fast_ref = made.bf16_ref = attn_kernels_ref;
     attn_kernels_round_ref(&made.fast_ref, ATTN_PRECISION_FAST);
     attn_kernels_round_ref(&made.bf16_ref, ATTN_PRECISION_BF16);
-    if (has_avx2()) {
-        made.bf16_avx2 = attn_kernels_avx2;
-        attn_kernels_round_avx2(&made.bf16_avx2);
-    }
-    if (has_avx512()) {
-        made.bf16_avx512 = attn_kernels_avx512;
-        attn_kernels_round_avx512(&made.bf16_avx512);
-    }
-    if (has_avx512bf16()) {
-        made.pairs_avx512 = copy(&attn_kernels_avx512, ATTN_ISA_AVX512, "avx512_bf16");
-        attn_kernels_tiles_avx512bf16(&made.pairs_avx512, ATTN_PRECISION_BF16);
-    }
-    for (int p = 0; attn_kernels_vector() && p < ATTN_PRECISION_COUNT; p++) {
-        made.amx[p] = copy(attn_kernels_vector(), ATTN_ISA_AMX, attn_isa_name(ATTN_ISA_AMX));
-        if (attn_processor_tiles() != ATTN_TILES_NATIVE) {
-            attn_kernels_tiles_plain(&made.amx[p], (attn_precision)p);
-            continue;
-        }
-        attn_kernels_tiles_amx(&made.amx[p], (attn_precision)p);
-        attn_kernels_pass_amx(&made.amx[p]);
-    }
+    if (has_avx2())
+        make_tables_avx2();
+    if (has_avx512())
+        make_tables_avx512();
+    for (int p = 0; attn_kernels_vector() && p < ATTN_PRECISION_COUNT; p++)
+        make_table_amx((attn_precision)p);
 }
 
-/* For `fast`, three products of pairs take longer than one of floats, but on AMX. */
+/* For `fast`, three products of pairs take longer than one of floats, but on AMX: elsewhere its
+ * exponentials alone are faster. */
 const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bool tanh_score) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_tables);
@@ -140,10 +159,12 @@ const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bo
         return &made.amx[precision];
     if (isa == ATTN_ISA_AMX)
         isa = attn_kernels_vector()->isa;
-    if (isa == ATTN_ISA_REF && precision == ATTN_PRECISION_FAST)
-        return &made.fast_ref;
-    if (precision != ATTN_PRECISION_BF16)
+    if (precision == ATTN_PRECISION_FP32)
         return attn_kernels_of(isa);
+    if (precision == ATTN_PRECISION_FAST)
+        return isa == ATTN_ISA_REF    ? &made.fast_ref
+               : isa == ATTN_ISA_AVX2 ? &made.fast_avx2
+                                      : &made.fast_avx512;
     if (isa == ATTN_ISA_AVX512)
         return has_avx512bf16() && !tanh_score ? &made.pairs_avx512 : &made.bf16_avx512;
     return isa == ATTN_ISA_AVX2 ? &made.bf16_avx2 : &made.bf16_ref;

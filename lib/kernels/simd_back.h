@@ -66,7 +66,7 @@ OUT_OF_LINE void weight_back_rows(float *weights, float *dz, const float *scores
         const vf inverse = vset(1 / (float)back->sum[r]), dot = vset((float)back->dot[r]);
         const vf shift = row_exponent(vset((float)back->max[r]));
         for (size_t j = 0; j < n; j += LANES) {
-            const vf p = vmul(numerator(vload(scores + j), shift), inverse);
+            const vf p = vmul(numerator(false, vload(scores + j), shift), inverse);
             const vf x = vmul(p, vsub(vload(dz + j), dot));
             vstore(weights + j, p);
             vstore(dz + j, vselect(vless(zero, p), vmul(x, scale), zero));

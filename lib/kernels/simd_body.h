@@ -30,7 +30,7 @@ INLINE vf tanh_lanes(vf x) {
     q = vfma(q, z, vset(0.1333112754f));
     q = vfma(q, z, vset(-0.3333326053f));
     vf small = vfma(vmul(q, z), x, x);
-    vf e = numerator(vadd(a, a), vset(0.0f));
+    vf e = numerator(false, vadd(a, a), vset(0.0f));
     vf large = vsub(vset(1.0f), vdiv(vset(2.0f), vadd(e, vset(1.0f))));
     return vselect(vless(a, vset(0.625f)), small, vcopysign(large, x));
 }
@@ -377,7 +377,8 @@ INLINE float row_maximum(const float *p, size_t n) {
 
 /* Exponentials by themselves, because they are a long chain of operations that only overlaps with
  * its neighbours when nothing waits for a maximum in between. */
-OUT_OF_LINE void softmax_rows(float *p, size_t rows, size_t n, float *m, float *l, float *fall) {
+OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n, float *m,
+                              float *l, float *fall) {
     _Alignas(64) float most[ATTN_MOST_ROWS]; /* tables of tiles give more than ROWS */
     _Alignas(64) float exponent[ATTN_MOST_ROWS];
     for (size_t r = 0; r < rows; r++)
@@ -398,7 +399,7 @@ OUT_OF_LINE void softmax_rows(float *p, size_t rows, size_t n, float *m, float *
         const vf shift = vset(exponent[r]);
         vf part = vset(0.0f);
         for (size_t j = 0; j < n; j += LANES) {
-            vf e = numerator(vload(row + j), shift);
+            vf e = numerator(coarse, vload(row + j), shift);
             vstore(row + j, e);
             part = vadd(part, e);
         }
@@ -407,7 +408,11 @@ OUT_OF_LINE void softmax_rows(float *p, size_t rows, size_t n, float *m, float *
 }
 
 static void NAME(k_softmax)(void *tile, size_t rows, size_t n, void *max, void *sum, void *factor) {
-    FLUSHED(softmax_rows(tile, rows, n, max, sum, factor));
+    FLUSHED(softmax_rows(false, tile, rows, n, max, sum, factor));
+}
+static void NAME(k_softmax_coarse)(void *tile, size_t rows, size_t n, void *max, void *sum,
+                                   void *factor) {
+    FLUSHED(softmax_rows(true, tile, rows, n, max, sum, factor));
 }
 
 static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, size_t rows,
@@ -475,3 +480,8 @@ const attn_kernels NAME(attn_kernels) = {
     .edit_back = NAME(k_edit_back),
     .score_tanh_back = NAME(k_score_tanh_back),
 };
+
+void NAME(attn_kernels_coarse)(attn_kernels *k) {
+    k->softmax = NAME(k_softmax_coarse);
+    k->weights = NAME(k_weights_coarse);
+}

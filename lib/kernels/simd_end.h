@@ -54,17 +54,22 @@ static void NAME(k_divide)(void *dst, size_t ld, const void *acc, size_t rows, s
     }
 }
 
-OUT_OF_LINE void weight_row(float *dst, const float *scores, size_t n, float max, float sum) {
+OUT_OF_LINE void weight_row(const bool coarse, float *dst, const float *scores, size_t n, float max,
+                            float sum) {
     const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset(max));
     for (size_t j = 0; j < n; j += LANES) {
         const size_t left = n - j < LANES ? n - j : LANES;
-        const vf e = numerator(vload_n(scores + j, left), shift);
+        const vf e = numerator(coarse, vload_n(scores + j, left), shift);
         vstore_n(dst + j, quotient(e, l, inverse), left);
     }
 }
 
 static void NAME(k_weights)(void *dst, const void *scores, size_t n, double max, double sum) {
-    FLUSHED(weight_row(dst, scores, n, (float)max, (float)sum));
+    FLUSHED(weight_row(false, dst, scores, n, (float)max, (float)sum));
+}
+static void NAME(k_weights_coarse)(void *dst, const void *scores, size_t n, double max,
+                                   double sum) {
+    FLUSHED(weight_row(true, dst, scores, n, (float)max, (float)sum));
 }
 
 /* n cells of one tile. */

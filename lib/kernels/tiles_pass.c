@@ -44,9 +44,9 @@ typedef struct pass {
 /* --- vectors --- */
 
 /* 16 cells. */
-INLINE vf cells(const bool mild, const float *from, vf shift, const pass *w) {
-    return mild ? numerator_of(vload(from), w->hi, w->lo, shift)
-                : numerator(vmul(vload(from), w->scale), shift);
+INLINE vf cells(const bool coarse, const bool mild, const float *from, vf shift, const pass *w) {
+    return mild ? numerator_of(coarse, vload(from), w->hi, w->lo, shift)
+                : numerator(coarse, vmul(vload(from), w->scale), shift);
 }
 
 /* Into parts, as split() does; numerators are normal numbers or 0, which the instruction rounds
@@ -69,7 +69,9 @@ INLINE void portion(const int parts, const bool mild, pass *w) {
     const item *n = w->now;
     const float *from = n->scores + r * KEYS + s * ATTN_TILE_DEPTH;
     const vf shift = vset(n->shift[r]);
-    const vf x[2] = {cells(mild, from, shift, w), cells(mild, from + LANES, shift, w)};
+    const bool coarse = parts < MOST_PARTS;
+    const vf x[2] = {cells(coarse, mild, from, shift, w),
+                     cells(coarse, mild, from + LANES, shift, w)};
     w->part = vadd(vadd(s ? w->part : vset(0.0f), x[0]), x[1]);
     if (w->p->kept) {
         float *to = (float *)w->p->kept + (n->first + r) * w->p->ld_kept + n->tile * KEYS +

@@ -23,11 +23,12 @@ typedef enum attn_isa {
 
 /* How exactly products are computed (lib/kernels/bf16.h has the arithmetic).
  *   fp32  as float32 would be: errors as measured beside PyTorch's float32
- *   fast  for a faster product where the processor has one: errors up to 2e-5 of the value range
- *         for scores of normal size (|score| <= 16), growing in proportion beyond
+ *   fast  for a faster product where the processor has one, and exponentials to 2^-18: errors up
+ *         to 2e-5 of the value range for scores of normal size (|score| <= 16), growing in
+ *         proportion beyond
  *   bf16  queries, keys, values and the weights that meet the values are rounded to bfloat16
- * (nearest, ties to even); products are summed in float32; the weights answered, their sums and the
- *         logsumexp are not rounded */
+ *         (nearest, ties to even), products are summed in float32; the weights answered, their
+ *         sums and the logsumexp are not rounded, but their exponentials are those of fast */
 typedef enum attn_precision {
     ATTN_PRECISION_FP32 = 0,
     ATTN_PRECISION_FAST,
