@@ -39,7 +39,8 @@ void attn_kernels_round_ref(attn_kernels *k, attn_precision precision);
 void attn_kernels_round_avx2(attn_kernels *k);   /* ATTN_PRECISION_BF16 */
 void attn_kernels_round_avx512(attn_kernels *k); /* ATTN_PRECISION_BF16 */
 
-/* A table of `fast` or `bf16` gets exponentials that are off by 2^-18.4, in fewer steps. */
+/* ATTN_PRECISION_FAST: exponentials that are off by 2^-18.4, in fewer steps. bf16's stay: what they
+ * are off by can turn a rounding, which is 2^-9. */
 void attn_kernels_coarse_avx2(attn_kernels *k);
 void attn_kernels_coarse_avx512(attn_kernels *k);
 

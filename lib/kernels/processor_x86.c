@@ -105,22 +105,17 @@ static attn_kernels copy(const attn_kernels *base, attn_isa isa, const char *nam
 
 static void make_tables_avx2(void) {
     made.fast_avx2 = made.bf16_avx2 = attn_kernels_avx2;
-    made.fast_avx2.precision = ATTN_PRECISION_FAST;
-    attn_kernels_round_avx2(&made.bf16_avx2);
     attn_kernels_coarse_avx2(&made.fast_avx2);
-    attn_kernels_coarse_avx2(&made.bf16_avx2);
+    attn_kernels_round_avx2(&made.bf16_avx2);
 }
 
 static void make_tables_avx512(void) {
     made.fast_avx512 = made.bf16_avx512 = attn_kernels_avx512;
-    made.fast_avx512.precision = ATTN_PRECISION_FAST;
-    attn_kernels_round_avx512(&made.bf16_avx512);
     attn_kernels_coarse_avx512(&made.fast_avx512);
-    attn_kernels_coarse_avx512(&made.bf16_avx512);
+    attn_kernels_round_avx512(&made.bf16_avx512);
     if (has_avx512bf16()) {
         made.pairs_avx512 = copy(&attn_kernels_avx512, ATTN_ISA_AVX512, "avx512_bf16");
         attn_kernels_tiles_avx512bf16(&made.pairs_avx512, ATTN_PRECISION_BF16);
-        attn_kernels_coarse_avx512(&made.pairs_avx512);
     }
 }
 
@@ -131,7 +126,7 @@ static void make_table_amx(attn_precision precision) {
     (native ? attn_kernels_tiles_amx : attn_kernels_tiles_plain)(k, precision);
     if (native)
         attn_kernels_pass_amx(k);
-    if (precision != ATTN_PRECISION_FP32)
+    if (precision == ATTN_PRECISION_FAST)
         (has_avx512() ? attn_kernels_coarse_avx512 : attn_kernels_coarse_avx2)(k);
 }
 

@@ -482,6 +482,7 @@ const attn_kernels NAME(attn_kernels) = {
 };
 
 void NAME(attn_kernels_coarse)(attn_kernels *k) {
+    k->precision = ATTN_PRECISION_FAST;
     k->softmax = NAME(k_softmax_coarse);
     k->weights = NAME(k_weights_coarse);
 }

@@ -52,7 +52,7 @@ INLINE vf numerator_of(const bool coarse, vf s, vf hi, vf lo, vf m) {
 }
 
 /* e^s 2^-m: exact but for the rounding of 2^f, which depends on s alone, and 0 below the normal
- * range where FLUSHED. Coarse for precisions whose products are further off than that. */
+ * range where FLUSHED. Coarse for `fast`, whose products are further off than that. */
 INLINE vf numerator(const bool coarse, vf s, vf m) {
     return numerator_of(coarse, vmax(s, vset(LOWEST)), vset(LOG2E_HI), vset(LOG2E_LO), m);
 }

@@ -69,7 +69,7 @@ INLINE void portion(const int parts, const bool mild, pass *w) {
     const item *n = w->now;
     const float *from = n->scores + r * KEYS + s * ATTN_TILE_DEPTH;
     const vf shift = vset(n->shift[r]);
-    const bool coarse = parts < MOST_PARTS;
+    const bool coarse = parts == 2;
     const vf x[2] = {cells(coarse, mild, from, shift, w),
                      cells(coarse, mild, from + LANES, shift, w)};
     w->part = vadd(vadd(s ? w->part : vset(0.0f), x[0]), x[1]);

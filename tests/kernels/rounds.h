@@ -1,5 +1,5 @@
-/* What the tests of kernels share: random numbers flush against a page that must not be touched, and
- * a turn for each table. A table that the processor lacks is said, not passed over silently. */
+/* What the tests of kernels share: random numbers flush against a page that must not be touched,
+ * and a turn for each table. A table that the processor lacks is said, not passed over silently. */
 #ifndef TESTS_ROUNDS_H
 #define TESTS_ROUNDS_H
 

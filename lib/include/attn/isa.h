@@ -28,7 +28,7 @@ typedef enum attn_isa {
  *         proportion beyond
  *   bf16  queries, keys, values and the weights that meet the values are rounded to bfloat16
  *         (nearest, ties to even), products are summed in float32; the weights answered, their
- *         sums and the logsumexp are not rounded, but their exponentials are those of fast */
+ *         sums and the logsumexp are not rounded */
 typedef enum attn_precision {
     ATTN_PRECISION_FP32 = 0,
     ATTN_PRECISION_FAST,
