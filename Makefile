@@ -27,7 +27,7 @@ PKGL      = $(shell pkg-config --libs $(1) 2>/dev/null)
 
 # What only an x86-64 can compile, and what stands for it on other processors.
 X86_SRC   := $(wildcard $(addprefix lib/kernels/,*avx*.c tiles_*.c round_float.c processor_x86.c) \
-               $(addprefix server/wire/singles_,*avx*.c read.c wide.c) tests/kernels/test_tiles.c)
+               $(addprefix server/wire/singles_,*avx*.c read.c wide.c) tests/kernels/test_tiles*.c)
 OTHER_SRC := lib/kernels/processor_other.c server/wire/singles_other.c
 UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),$(X86_SRC))
 
