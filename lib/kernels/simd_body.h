@@ -375,6 +375,18 @@ INLINE float row_maximum(const float *p, size_t n) {
     return vhmax(most);
 }
 
+/* In place; the result is their lanes' sums. */
+INLINE vf row_numerators(const bool coarse, float *row, const size_t n, vf shift) {
+    vf sum = vset(0.0f);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < n; j += LANES) {
+        const vf e = numerator(coarse, vload(row + j), shift);
+        vstore(row + j, e);
+        sum = vadd(sum, e);
+    }
+    return sum;
+}
+
 /* Exponentials by themselves, because they are a long chain of operations that only overlaps with
  * its neighbours when nothing waits for a maximum in between. */
 OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n, float *m,
@@ -397,12 +409,8 @@ OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n
             continue;
         }
         const vf shift = vset(exponent[r]);
-        vf part = vset(0.0f);
-        for (size_t j = 0; j < n; j += LANES) {
-            vf e = numerator(coarse, vload(row + j), shift);
-            vstore(row + j, e);
-            part = vadd(part, e);
-        }
+        const vf part = n == KEYS ? row_numerators(coarse, row, KEYS, shift)
+                                  : row_numerators(coarse, row, n, shift);
         vstore(l + r * LANES, vfma(vload(l + r * LANES), vset(fall[r]), part));
     }
 }
