@@ -19,7 +19,7 @@
 #define NAME(x)  x##_avx2
 #define ISA      ATTN_ISA_AVX2
 #define ISA_NAME "avx2"
-enum { LANES = 8, MR = 6, ROWS = 48, KEYS = 128 };
+enum { LANES = 8, MR = 6, ROWS = 48, KEYS = 128, KEY_PLACES = 8 };
 #define NV 2
 
 typedef __m256 vf;

@@ -19,7 +19,7 @@
 #define NAME(x)  x##_avx512
 #define ISA      ATTN_ISA_AVX512
 #define ISA_NAME "avx512"
-enum { MR = 6, ROWS = 48, KEYS = 128 };
+enum { MR = 6, ROWS = 48, KEYS = 128, KEY_PLACES = 4 };
 #define NV 4
 
 #include "kernels/simd_avx512.h"

@@ -1,7 +1,7 @@
 /* The float kernels, written once for any vector width. An instruction set's .c file defines the
  * vocabulary (vf: a vector of LANES floats, vm: a mask of lanes, v…: operations), the sizes
- * (LANES, NV vectors a panel, MR rows of registers, ROWS, KEYS) and a suffix NAME(x), then includes
- * this file and fills its table. Contract: kernels.h; what each must equal: ref.c.
+ * (LANES, NV vectors a panel, MR rows of registers, ROWS, KEYS, KEY_PLACES) and a suffix NAME(x),
+ * then includes this file and fills its table. Contract: kernels.h; what each must equal: ref.c.
  *
  * Data layout, PW = LANES * NV columns a panel:
  *
