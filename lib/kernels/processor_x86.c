@@ -91,9 +91,8 @@ const attn_pointwise *attn_pointwise_of(attn_isa isa) {
 
 /* Tables made from plain ones when the first is asked for. */
 static struct {
-    attn_kernels fast_ref, fast_avx2, fast_avx512;
-    attn_kernels bf16_ref, bf16_avx2, bf16_avx512, pairs_avx512;
-    attn_kernels amx[ATTN_PRECISION_COUNT];
+    attn_kernels fast[ATTN_ISA_AMX], bf16[ATTN_ISA_AMX]; /* by instruction set */
+    attn_kernels pairs, amx[ATTN_PRECISION_COUNT];
 } made;
 
 static attn_kernels copy(const attn_kernels *base, attn_isa isa, const char *name) {
@@ -104,39 +103,40 @@ static attn_kernels copy(const attn_kernels *base, attn_isa isa, const char *nam
 }
 
 static void make_tables_avx2(void) {
-    made.fast_avx2 = made.bf16_avx2 = attn_kernels_avx2;
-    attn_kernels_coarse_avx2(&made.fast_avx2);
-    attn_kernels_round_avx2(&made.bf16_avx2);
+    made.fast[ATTN_ISA_AVX2] = made.bf16[ATTN_ISA_AVX2] = attn_kernels_avx2;
+    attn_kernels_coarse_avx2(&made.fast[ATTN_ISA_AVX2]);
+    attn_kernels_round_avx2(&made.bf16[ATTN_ISA_AVX2]);
 }
 
 static void make_tables_avx512(void) {
-    made.fast_avx512 = made.bf16_avx512 = attn_kernels_avx512;
-    attn_kernels_coarse_avx512(&made.fast_avx512);
-    attn_kernels_round_avx512(&made.bf16_avx512);
+    made.fast[ATTN_ISA_AVX512] = made.bf16[ATTN_ISA_AVX512] = attn_kernels_avx512;
+    attn_kernels_coarse_avx512(&made.fast[ATTN_ISA_AVX512]);
+    attn_kernels_round_avx512(&made.bf16[ATTN_ISA_AVX512]);
     if (has_avx512bf16()) {
-        made.pairs_avx512 = copy(&attn_kernels_avx512, ATTN_ISA_AVX512, "avx512_bf16");
-        attn_kernels_tiles_avx512bf16(&made.pairs_avx512, ATTN_PRECISION_BF16);
+        made.pairs = copy(&attn_kernels_avx512, ATTN_ISA_AVX512, "avx512_bf16");
+        attn_kernels_tiles_avx512bf16(&made.pairs, ATTN_PRECISION_BF16);
     }
 }
 
 static void make_table_amx(attn_precision precision) {
+    const attn_kernels *base = attn_kernels_vector();
     attn_kernels *k = &made.amx[precision];
     const bool native = attn_processor_tiles() == ATTN_TILES_NATIVE;
-    *k = copy(attn_kernels_vector(), ATTN_ISA_AMX, attn_isa_name(ATTN_ISA_AMX));
+    if (precision == ATTN_PRECISION_FAST)
+        base = &made.fast[base->isa];
+    *k = copy(base, ATTN_ISA_AMX, attn_isa_name(ATTN_ISA_AMX));
     (native ? attn_kernels_tiles_amx : attn_kernels_tiles_plain)(k, precision);
     if (native)
         attn_kernels_pass_amx(k);
-    if (precision == ATTN_PRECISION_FAST)
-        (has_avx512() ? attn_kernels_coarse_avx512 : attn_kernels_coarse_avx2)(k);
 }
 
 /* What makes a table is compiled for the table's instruction set: only where the processor has it.
  */
 static void make_tables(void) {
     __builtin_cpu_init();
-    made.fast_ref = made.bf16_ref = attn_kernels_ref;
-    attn_kernels_round_ref(&made.fast_ref, ATTN_PRECISION_FAST);
-    attn_kernels_round_ref(&made.bf16_ref, ATTN_PRECISION_BF16);
+    made.fast[ATTN_ISA_REF] = made.bf16[ATTN_ISA_REF] = attn_kernels_ref;
+    attn_kernels_round_ref(&made.fast[ATTN_ISA_REF], ATTN_PRECISION_FAST);
+    attn_kernels_round_ref(&made.bf16[ATTN_ISA_REF], ATTN_PRECISION_BF16);
     if (has_avx2())
         make_tables_avx2();
     if (has_avx512())
@@ -157,10 +157,7 @@ const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bo
     if (precision == ATTN_PRECISION_FP32)
         return attn_kernels_of(isa);
     if (precision == ATTN_PRECISION_FAST)
-        return isa == ATTN_ISA_REF    ? &made.fast_ref
-               : isa == ATTN_ISA_AVX2 ? &made.fast_avx2
-                                      : &made.fast_avx512;
-    if (isa == ATTN_ISA_AVX512)
-        return has_avx512bf16() && !tanh_score ? &made.pairs_avx512 : &made.bf16_avx512;
-    return isa == ATTN_ISA_AVX2 ? &made.bf16_avx2 : &made.bf16_ref;
+        return &made.fast[isa];
+    const bool pairs = isa == ATTN_ISA_AVX512 && has_avx512bf16() && !tanh_score;
+    return pairs ? &made.pairs : &made.bf16[isa];
 }

@@ -306,7 +306,8 @@ enum MHD_Result srv_exchange_send(srv_exchange *x) {
     if (!response)
         srv_problem(&x->req, SRV_MEMORY_BUDGET, NULL, "there was no memory to send the answer");
     set_deadline(x);
-    hold_back(x, response != NULL);
+    if (response)
+        hold_back(x, 1);
     x->phase = SRV_SENT;
     enum MHD_Result queued = MHD_queue_response(x->connection, (unsigned)x->req.reply.status,
                                                 response ? response : shortage);

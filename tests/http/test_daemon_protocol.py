@@ -410,8 +410,9 @@ def test_a_body_in_pieces_leaves_with_its_header(daemon):
         for _ in range(21):
             sock.sendall(request)
             assert status(read_one(sock)) == 200
-            packets.append(struct.unpack_from("I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160), 152)[0])
-    assert packets[-1] - packets[0] == 20  # of data; the library pushes a connection's first header out
+            info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)
+            packets.append(struct.unpack_from("I", info, 152)[0])  # tcpi_data_segs_in
+    assert packets[-1] - packets[0] == 20  # the library pushes a connection's first header out
 
 
 # --- the operations port ---

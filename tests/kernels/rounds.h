@@ -81,9 +81,9 @@ static inline void *tile_of(const attn_kernels *k, size_t rows) {
     return p;
 }
 
-/* How far off the weight of a score may be: exponentials of `fast` are coarse (simd_exp.h). */
-static inline double weight_error(const attn_kernels *k, double score) {
-    return k->precision == ATTN_PRECISION_FP32 ? 4e-7 : 3.3e-6 + 1.4e-8 * fabs(score);
+/* How much further off the weight of a score may be where exponentials are coarse (simd_exp.h). */
+static inline double coarse_error(const attn_kernels *k, double score) {
+    return k->precision == ATTN_PRECISION_FP32 ? 0 : 2.9e-6 + 1.4e-8 * fabs(score);
 }
 
 static inline void near(double got, double want, double scale, double tolerance) {
