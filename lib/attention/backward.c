@@ -10,20 +10,148 @@
 #include "attention/backward.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "attention/dense.h"
-#include "kernels/pointwise.h"
+
+/* --- the main pass --- */
+
+static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                      const void *q, size_t ldq, char *dquery, attn_back_lane *l,
+                      attn_back_sums *sums) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const void *keys = l->work.packed_key;
+    if (g->packed)
+        keys = g->packed->keys + g->packed->key_bytes * attn_packed_tile(a, g->packed, block->b,
+                                                                         attn_kv_head(a, block->h),
+                                                                         j0 / k->keys);
+    const attn_tanh_back back = {.q = q,
+                                 .packed_key = keys,
+                                 .v = k == a->kernels ? a->score_v : a->score_v_wide,
+                                 .ldq = ldq,
+                                 .width = a->dims.score_width,
+                                 .dq = dquery,
+                                 .lddq = k->acc_room(a->dims.score_width),
+                                 .dkey = l->dkey_tanh,
+                                 .dv = sums->v};
+    k->score_tanh_back(&back, l->grad, block->rows, n);
+}
+
+void attn_back_clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
+    const size_t bytes = k->acc_room(width) * k->elem;
+    memset(acc + first * bytes, 0, n * bytes);
+}
+
+void attn_back_block(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                     size_t chunk, bool begins, attn_back_lane *l, attn_back_sums *sums) {
+    const attn_attention *a = g->a;
+    const attn_attention_dims *d = &a->dims;
+    const attn_kernels *k = g->k;
+    const size_t at = attn_back_place(g, block, l);
+    const size_t E = d->score_width, hkv = attn_kv_head(a, block->h);
+    const size_t query =
+        chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);
+    const size_t key = (block->b * d->Hkv + hkv) * d->S + j0;
+    char *dquery = g->dquery + query * k->acc_room(E) * k->elem;
+    const bool only_scales = a->in.softcap == 0 && !g->entries;
+    size_t ldq;
+    const void *q = attn_back_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
+    if (g->entries)
+        attn_back_collect_biases(g, block, j0, n, l, sums);
+    if (!only_scales)
+        attn_back_edit(g, block, n, l);
+    if (a->rule.relative)
+        attn_back_collect_shaw(g, block, j0, n, q, ldq, dquery, k->acc_room(E), l, sums);
+    k->accumulate_back(g->dvalue + key * k->acc_room(d->Ev) * k->elem, begins, l->dropped,
+                       block->rows, n, g->outs.values + at * g->outs.value_bytes, d->Ev);
+    if (a->score_v) {
+        back_tanh(g, block, j0, n, q, ldq, dquery, l, sums);
+        return;
+    }
+    l->products->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
+    k->accumulate_back(g->dkey + key * k->acc_room(E) * k->elem, begins, l->grad, block->rows, n,
+                       g->queries.values + at * g->queries.value_bytes, E);
+}
+
+/* A tile's sums over queries that score_tanh_back made -> rows of dkey. */
+static void turn_tanh(const attn_backward *g, size_t row, size_t n, const attn_back_lane *l) {
+    const attn_kernels *k = g->k;
+    const size_t A = g->a->dims.score_width;
+    for (size_t j = 0; j < n; j++)
+        for (size_t e = 0; e < A; e++)
+            memcpy(g->dkey + ((row + j) * k->acc_room(A) + e) * k->elem,
+                   (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
+}
+
+/* Tile t of a key/value head against all queries of its group. */
+static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, attn_back_lane *l,
+                             attn_error *err) {
+    const attn_attention *a = g->a;
+    const attn_attention_dims *d = &a->dims;
+    const attn_kernels *k = g->k;
+    const size_t head = piece / g->chunks, blocks = attn_group(d) * g->blocks;
+    const size_t j0 = t * k->keys, n = d->S - j0 < k->keys ? d->S - j0 : k->keys;
+    const size_t row = head * d->S + j0;
+    bool begins = true;
+    attn_status status = ATTN_OK;
+    attn_back_load_tile(g, head / d->Hkv, head % d->Hkv, j0, n, l);
+    if (a->score_v)
+        memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
+    for (size_t i = 0; i < blocks && status == ATTN_OK; i++) {
+        const attn_block block = attn_back_block_at(g, head * blocks + i);
+        status = attn_control_check(g->control, err);
+        if (status == ATTN_OK && attn_back_meets(a, &block, j0, n)) {
+            attn_back_block(g, &block, j0, n, piece % g->chunks, begins, l, &g->sums[piece]);
+            begins = false;
+        }
+    }
+    if (begins) {
+        attn_back_clear(k, g->dkey, row, n, d->score_width);
+        attn_back_clear(k, g->dvalue, row, n, d->Ev);
+    }
+    if (a->score_v)
+        turn_tanh(g, row, n, l);
+    return status;
+}
+
+/* Piece: one block of rows. */
+static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    attn_backward *g = ctx;
+    const attn_block block = attn_back_block_at(g, index);
+    attn_status status = attn_control_check(g->control, err);
+    if (status == ATTN_OK)
+        status = attn_back_pack(g, &block, &g->lanes[lane], err);
+    if (status == ATTN_OK)
+        attn_back_dots(g, &block, &g->lanes[lane]);
+    return status;
+}
+
+/* Piece: a chunk of tiles of one key/value head. One that is alone with its queries begins them:
+ * they are still in the cache. */
+static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    attn_backward *g = ctx;
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t chunk = index % g->chunks, end = (chunk + 1) * g->tiles_a_chunk;
+    const size_t heads = attn_group(d), first = index / g->chunks * heads;
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; g->chunks == 1 && i < heads * g->blocks && status == ATTN_OK; i++)
+        status = begin_piece(g, first * g->blocks + i, lane, err);
+    attn_back_clear(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L,
+                    d->score_width);
+    for (size_t t = chunk * g->tiles_a_chunk; t < end && t < g->tiles && status == ATTN_OK; t++)
+        status = back_tile(g, index, t, &g->lanes[lane], err);
+    return status;
+}
+
+/* --- all of it --- */
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
-/* --- what is known before the passes --- */
-
-static attn_status check_grad_output(const attn_attention *a, const attn_results *results,
-                                     const attn_tensor *t, attn_error *err) {
+attn_status attn_back_check(const attn_attention *a, const attn_results *results,
+                            const attn_tensor *t, attn_error *err) {
     const attn_tensor *o = &results->output;
     char want[128], have[128];
     if (!o->rank)
@@ -43,6 +171,15 @@ static attn_status check_grad_output(const attn_attention *a, const attn_results
         (a->plan.key_map.rank && !a->plan.key_from))
         return attn_fail(err, ATTN_EARG, "score", "this score form has no gradients");
     return ATTN_OK;
+}
+
+bool attn_back_view(attn_backward *g, const attn_tensor *grad_output, attn_arena *arena) {
+    const attn_attention *a = g->a;
+    if (!attn_layout_view(a, grad_output, a->in.layout, arena, &g->out))
+        return false;
+    if (a->in.layout == ATTN_BLD)
+        g->out.head = (ptrdiff_t)a->dims.Ev * g->out.col;
+    return true;
 }
 
 /* Statistics as the table of the way back reads them: its own, or logsumexp and 1 for `ref`. */
@@ -93,196 +230,6 @@ static attn_status check_finite(const attn_backward *g, const attn_packed *packe
     return ATTN_OK;
 }
 
-/* dO . O of one row. */
-static double row_dot(const attn_backward *g, const attn_block *block, size_t r, const void *out) {
-    const attn_attention *a = g->a;
-    const attn_tensor *o = &g->results->output;
-    const size_t Ev = a->dims.Ev, base = block->b * a->dims.Hq * a->dims.L * Ev +
-                                         block->h * (size_t)a->out_head +
-                                         (block->i + r) * (size_t)a->out_row;
-    const float *single = (const float *)o->data + base;
-    double sum = 0;
-    if (o->dtype == ATTN_F32 && g->k->elem == sizeof(float))
-        return attn_pointwise_current()->dot(single, out, Ev);
-    for (size_t e = 0; e < Ev; e++)
-        sum += ((const double *)out)[e] *
-               (o->dtype == ATTN_F32 ? (double)single[e] : ((const double *)o->data)[base + e]);
-    return sum;
-}
-
-/* A block's queries packed, but for what is not finite. */
-static void pack_queries(attn_backward *g, size_t at, const attn_block *block, attn_back_lane *l) {
-    const attn_attention *a = g->a;
-    const attn_kernels *k = g->k;
-    const size_t E = a->dims.score_width;
-    char *values = g->queries.values + at * g->queries.value_bytes;
-    size_t ld;
-    const void *q =
-        attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, &ld);
-    if (!isfinite(k->pack_value(values, q, ld, block->rows, E))) {
-        q = attn_back_clean(k, q, &ld, block->rows, E, l->work.query);
-        k->pack_value(values, q, ld, block->rows, E);
-        atomic_store(&g->bad_queries, 1);
-    }
-    if (g->scores->pack_query)
-        g->scores->pack_query(g->queries.queries + at * g->queries.query_bytes, q, ld, block->rows,
-                              E);
-}
-
-/* Block `index` of all heads' blocks of rows. */
-static attn_block block_at(const attn_backward *g, size_t index) {
-    const attn_attention_dims *d = &g->a->dims;
-    const size_t head = index / g->blocks, i = index % g->blocks * g->k->rows;
-    return (attn_block){head / d->Hq, head % d->Hq, i,
-                        d->L - i < g->k->rows ? d->L - i : g->k->rows};
-}
-
-/* Piece: one block of rows. Its queries and output gradients packed, its dots. */
-static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    attn_backward *g = ctx;
-    const attn_attention *a = g->a;
-    const attn_attention_dims *d = &a->dims;
-    const attn_kernels *k = g->k;
-    attn_back_lane *l = &g->lanes[lane];
-    const attn_block block = block_at(g, index);
-    const size_t at = attn_back_place(g, &block, l);
-    size_t ld;
-    pack_queries(g, at, &block, l);
-    const char *out = attn_view_rows(NULL, 0, &g->out, block.b, block.h, block.i, block.rows, d->Ev,
-                                     k->elem, l->out, &ld);
-    const double reach =
-        k->pack_value(g->outs.values + at * g->outs.value_bytes, out, ld, block.rows, d->Ev);
-    g->reach[at] = reach;
-    for (size_t r = 0; r < block.rows; r++) {
-        const char *row = out + r * ld * k->elem;
-        if (!isfinite(reach) && !isfinite(k->reach(row, d->Ev)))
-            return attn_fail(err, ATTN_ENONFINITE, "grad_output",
-                             "row %zu of head %zu is not finite", block.i + r, block.h);
-        g->dot[attn_row_index(a, block.b, block.h, block.i + r)] = row_dot(g, &block, r, row);
-    }
-    if (g->scores->pack_query && reach <= ATTN_SPLIT_REACH)
-        g->scores->pack_query(g->outs.queries + at * g->outs.query_bytes, out, ld, block.rows,
-                              d->Ev);
-    return ATTN_OK;
-}
-
-/* --- the main pass --- */
-
-static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                      const void *q, size_t ldq, char *dquery, attn_back_lane *l,
-                      attn_back_sums *sums) {
-    const attn_attention *a = g->a;
-    const attn_kernels *k = g->k;
-    const void *keys = l->work.packed_key;
-    if (g->packed)
-        keys = g->packed->keys + g->packed->key_bytes * attn_packed_tile(a, g->packed, block->b,
-                                                                         attn_kv_head(a, block->h),
-                                                                         j0 / k->keys);
-    const attn_tanh_back back = {.q = q,
-                                 .packed_key = keys,
-                                 .v = k == a->kernels ? a->score_v : a->score_v_wide,
-                                 .ldq = ldq,
-                                 .width = a->dims.score_width,
-                                 .dq = dquery,
-                                 .lddq = k->acc_room(a->dims.score_width),
-                                 .dkey = l->dkey_tanh,
-                                 .dv = sums->v};
-    k->score_tanh_back(&back, l->grad, block->rows, n);
-}
-
-/* n rows of accumulators of this width, from `first` on, are zero. */
-static void clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
-    const size_t bytes = k->acc_room(width) * k->elem;
-    memset(acc + first * bytes, 0, n * bytes);
-}
-
-/* begins: dkey and dvalue of the tile hold no sums yet. */
-static void back_block(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                       size_t chunk, bool begins, attn_back_lane *l, attn_back_sums *sums) {
-    const attn_attention *a = g->a;
-    const attn_attention_dims *d = &a->dims;
-    const attn_kernels *k = g->k;
-    const size_t at = attn_back_place(g, block, l);
-    const size_t E = d->score_width, hkv = attn_kv_head(a, block->h);
-    const size_t query =
-        chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);
-    const size_t key = (block->b * d->Hkv + hkv) * d->S + j0;
-    char *dquery = g->dquery + query * k->acc_room(E) * k->elem;
-    const bool only_scales = a->in.softcap == 0 && !g->entries;
-    size_t ldq;
-    const void *q = attn_back_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
-    if (g->entries)
-        attn_back_collect_biases(g, block, j0, n, l, sums);
-    if (!only_scales)
-        attn_back_edit(g, block, n, l);
-    if (a->rule.relative)
-        attn_back_collect_shaw(g, block, j0, n, q, ldq, dquery, k->acc_room(E), l, sums);
-    k->accumulate_back(g->dvalue + key * k->acc_room(d->Ev) * k->elem, begins, l->dropped,
-                       block->rows, n, g->outs.values + at * g->outs.value_bytes, d->Ev);
-    if (a->score_v) {
-        back_tanh(g, block, j0, n, q, ldq, dquery, l, sums);
-        return;
-    }
-    l->products->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
-    k->accumulate_back(g->dkey + key * k->acc_room(E) * k->elem, begins, l->grad, block->rows, n,
-                       g->queries.values + at * g->queries.value_bytes, E);
-}
-
-/* A tile's sums over queries that score_tanh_back made -> rows of dkey. */
-static void turn_tanh(const attn_backward *g, size_t row, size_t n, const attn_back_lane *l) {
-    const attn_kernels *k = g->k;
-    const size_t A = g->a->dims.score_width;
-    for (size_t j = 0; j < n; j++)
-        for (size_t e = 0; e < A; e++)
-            memcpy(g->dkey + ((row + j) * k->acc_room(A) + e) * k->elem,
-                   (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
-}
-
-/* Tile t of a key/value head against all queries of its group. */
-static void back_tile(const attn_backward *g, size_t piece, size_t t, attn_back_lane *l) {
-    const attn_attention *a = g->a;
-    const attn_attention_dims *d = &a->dims;
-    const attn_kernels *k = g->k;
-    const size_t head = piece / g->chunks, blocks = attn_group(d) * g->blocks;
-    const size_t j0 = t * k->keys, n = d->S - j0 < k->keys ? d->S - j0 : k->keys;
-    const size_t row = head * d->S + j0;
-    bool begins = true;
-    attn_back_load_tile(g, head / d->Hkv, head % d->Hkv, j0, n, l);
-    if (a->score_v)
-        memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
-    for (size_t i = 0; i < blocks; i++) {
-        const attn_block block = block_at(g, head * blocks + i);
-        if (attn_back_meets(a, &block, j0, n)) {
-            back_block(g, &block, j0, n, piece % g->chunks, begins, l, &g->sums[piece]);
-            begins = false;
-        }
-    }
-    if (begins) {
-        clear(k, g->dkey, row, n, d->score_width);
-        clear(k, g->dvalue, row, n, d->Ev);
-    }
-    if (a->score_v)
-        turn_tanh(g, row, n, l);
-}
-
-/* Piece: a chunk of tiles of one key/value head. One that is alone with its queries begins them:
- * they are still in the cache. */
-static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
-    attn_backward *g = ctx;
-    const attn_attention_dims *d = &g->a->dims;
-    const size_t chunk = index % g->chunks, end = (chunk + 1) * g->tiles_a_chunk;
-    const size_t heads = attn_group(d), first = index / g->chunks * heads;
-    attn_status status = ATTN_OK;
-    for (size_t i = 0; g->chunks == 1 && i < heads * g->blocks && status == ATTN_OK; i++)
-        status = begin_piece(g, first * g->blocks + i, lane, err);
-    clear(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L, d->score_width);
-    for (size_t t = chunk * g->tiles_a_chunk; t < end && t < g->tiles && status == ATTN_OK; t++)
-        back_tile(g, index, t, &g->lanes[lane]);
-    return status;
-}
-
-/* --- all of it --- */
-
 /* The sinks' weight times what it would have liked to be: -dot, summed over rows. */
 static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
                               attn_error *err) {
@@ -306,17 +253,10 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
     return status;
 }
 
-static attn_status run_passes(attn_backward *g, attn_pool *pool, const attn_control *control,
-                              attn_arena *arena, attn_gradients *out, attn_error *err) {
-    const attn_attention_dims *d = &g->a->dims;
-    const size_t pieces = d->B * d->Hkv * g->chunks;
-    attn_status status = ATTN_OK;
-    if (g->chunks > 1)
-        status = attn_pool_run(pool, d->B * d->Hq * g->blocks, begin_piece, g, control, err);
-    if (status == ATTN_OK)
-        status = attn_pool_run(pool, pieces, back_piece, g, control, err);
-    if (status == ATTN_OK)
-        status = attn_back_tables_finish(g, pieces, arena, out, err);
+attn_status attn_back_finish(attn_backward *g, attn_pool *pool, const attn_control *control,
+                             attn_arena *arena, attn_gradients *out, attn_error *err) {
+    const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->chunks;
+    attn_status status = attn_back_tables_finish(g, pieces, arena, out, err);
     if (status == ATTN_OK)
         status = back_sinks(g, arena, out, err);
     if (status == ATTN_OK)
@@ -326,8 +266,20 @@ static attn_status run_passes(attn_backward *g, attn_pool *pool, const attn_cont
     return status;
 }
 
+static attn_status run_passes(attn_backward *g, attn_pool *pool, const attn_control *control,
+                              attn_arena *arena, attn_gradients *out, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t pieces = d->B * d->Hkv * g->chunks;
+    attn_status status = ATTN_OK;
+    if (g->chunks > 1)
+        status = attn_pool_run(pool, d->B * d->Hq * g->blocks, begin_piece, g, control, err);
+    if (status == ATTN_OK)
+        status = attn_pool_run(pool, pieces, back_piece, g, control, err);
+    return status == ATTN_OK ? attn_back_finish(g, pool, control, arena, out, err) : status;
+}
+
 /* All gradients in one list, for what is true of each. */
-static bool all_finite(const attn_backward *g, const attn_gradients *out) {
+bool attn_back_all_finite(const attn_backward *g, const attn_gradients *out) {
     const attn_tensor *fixed[] = {
         &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,
         &out->sinks,   &out->score.w_q, &out->score.w_k, &out->score.b,   &out->score.v,
@@ -367,7 +319,7 @@ static attn_status run(attn_backward *g, attn_pool *pool, const attn_control *co
         status = run_passes(g, pool, control, arena, &gradients, err);
     if (status != ATTN_OK)
         return status;
-    if (all_finite(g, &gradients)) {
+    if (attn_back_all_finite(g, &gradients)) {
         *out = gradients;
         return ATTN_OK;
     }
@@ -384,9 +336,9 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
                                     const attn_tensor *grad_output, attn_pool *pool,
                                     const attn_control *control, attn_arena *arena,
                                     attn_gradients *out, attn_error *err) {
-    attn_backward g = {.a = a, .results = results};
+    attn_backward g = {.a = a, .results = results, .control = control};
     attn_packed *packed = NULL;
-    attn_status status = check_grad_output(a, results, grad_output, err);
+    attn_status status = attn_back_check(a, results, grad_output, err);
     if (status == ATTN_OK && a->dims.precision != ATTN_PRECISION_FP32)
         status = attn_fail(err, ATTN_EUNSUPPORTED, "precision",
                            "gradients are computed in fp32 alone, found %s",
@@ -397,10 +349,8 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
         return status;
     if (packed)
         a->packed = packed;
-    if (!attn_layout_view(a, grad_output, a->in.layout, arena, &g.out))
+    if (!attn_back_view(&g, grad_output, arena))
         return no_memory(err);
-    if (a->in.layout == ATTN_BLD)
-        g.out.head = (ptrdiff_t)a->dims.Ev * g.out.col;
     status = check_finite(&g, a->packed, control, err);
     return status == ATTN_OK ? run(&g, pool, control, arena, out, err) : status;
 }

@@ -1,6 +1,8 @@
 /* The pass back: what its files share.
  *
  *   backward.c         the passes over blocks and tiles, in pieces
+ *   backward_begin.c   rows of queries and output gradients, packed, before the passes
+ *   backward_head.c    the run and the way back of a head by one piece
  *   backward_memory.c  sizes, costs, what is taken before the passes
  *   backward_tile.c    one tile: weights again, gradients of its scores
  *   backward_tables.c  positions: gradients by distance, Shaw's tables
@@ -12,6 +14,9 @@
 #include <attn/gradients.h>
 
 #include "attention/block.h"
+
+/* Of a head that is one piece's work. */
+enum { ATTN_BACK_MOST_TILES = 64 };
 
 /* Scratch of a lane; tiles are [rows, keys]. */
 typedef struct attn_back_lane {
@@ -26,6 +31,11 @@ typedef struct attn_back_lane {
     const attn_kernels *products; /* dO . V and dS . K: g->scores, or g->k where tiles would lose
                                    * digits */
     void *value_keys;             /* a tile's values packed as its keys */
+    attn_packed *head;            /* where a piece is a head: what its run reads, */
+    char *tiles;                  /* [tiles] key_values and value_keys of each tile, */
+    size_t tile_bytes, key_bytes; /* of both, of the first */
+    void *kept;                   /* [rows, S] numerators of the block under way, and */
+    const void *maxima;           /* [rows, attn_block_maxima]; or NULL: they are made again */
     void *dkey_tanh;              /* [A, keys]; learned scores with tanh only */
     void *ones;                   /* [rows] */
     uint8_t *keep;                /* [keys] */
@@ -49,7 +59,8 @@ typedef struct attn_back_rows {
 typedef struct attn_backward {
     attn_attention *a;
     const attn_results *results;
-    bool careful;          /* compute with ref whatever the rows say */
+    const attn_control *control; /* pieces ask it between blocks; NULL: never */
+    bool careful;                /* compute with ref whatever the rows say */
     const attn_kernels *k; /* a->kernels without tiles, or ref when a row was computed with care */
     const attn_kernels *scores; /* computes scores again: a->kernels, or ref as well */
     const attn_packed *packed;  /* of scores, or NULL */
@@ -86,6 +97,42 @@ static inline size_t attn_back_place(const attn_backward *g, const attn_block *b
     const size_t home = g->lane_homes ? (size_t)(l - g->lanes) : block->b * d->Hkv + hkv;
     return (home * group + block->h - hkv * group) * g->blocks + block->i / g->k->rows;
 }
+
+/* Block `index` of all heads' blocks of rows. */
+static inline attn_block attn_back_block_at(const attn_backward *g, size_t index) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t head = index / g->blocks, i = index % g->blocks * g->k->rows;
+    return (attn_block){head / d->Hq, head % d->Hq, i,
+                        d->L - i < g->k->rows ? d->L - i : g->k->rows};
+}
+
+/* Does grad_output fit the results, and has the operation gradients? */
+attn_status attn_back_check(const attn_attention *a, const attn_results *results,
+                            const attn_tensor *grad_output, attn_error *err);
+/* g->out of grad_output; false when out of memory. */
+bool attn_back_view(attn_backward *g, const attn_tensor *grad_output, attn_arena *arena);
+/* A block's queries and output gradients packed. ATTN_ENONFINITE: of the latter. */
+attn_status attn_back_pack(attn_backward *g, const attn_block *block, attn_back_lane *l,
+                           attn_error *err);
+/* dO . O of its rows. */
+void attn_back_dots(attn_backward *g, const attn_block *block, attn_back_lane *l);
+/* Gradients of a block and a tile added to the sums of dquery, dkey and dvalue. begins: those of
+ * the tile hold none yet. After attn_back_load_tile. */
+void attn_back_block(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                     size_t chunk, bool begins, attn_back_lane *l, attn_back_sums *sums);
+/* n rows of accumulators of this width, from `first` on, are zero. */
+void attn_back_clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width);
+/* What follows the passes: from sums to gradients; are those finite? */
+attn_status attn_back_finish(attn_backward *g, attn_pool *pool, const attn_control *control,
+                             attn_arena *arena, attn_gradients *out, attn_error *err);
+bool attn_back_all_finite(const attn_backward *g, const attn_gradients *out);
+
+/* May pieces be whole heads, of which each makes the run and takes it back? Of the shapes alone. */
+bool attn_back_by_heads(const attn_attention_dims *d, const attn_kernels *k);
+/* What lanes have for it, after attn_back_allocate. */
+bool attn_back_allocate_heads(attn_backward *g, size_t slots, attn_arena *arena);
+/* Is a tensor of biases among the mask's layers? */
+bool attn_back_has_biases(const attn_mask *m);
 
 /* Rows with what is not finite replaced by zeros (then in scratch [n, width]). */
 const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld, size_t n,

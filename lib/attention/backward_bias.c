@@ -50,6 +50,24 @@ static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t
     }
 }
 
+/* Rows [i0, i1) of a head against the keys of a tile. */
+static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, size_t j, size_t n,
+                            attn_back_lane *l, attn_error *err) {
+    const attn_backward *g = s->g;
+    const size_t rows = g->k->rows;
+    attn_status status = ATTN_OK;
+    for (size_t i = i0 / rows; i < g->blocks && i * rows < i1 && status == ATTN_OK; i++) {
+        const attn_block block = attn_back_block_at(g, head * g->blocks + i);
+        size_t ldq;
+        status = attn_control_check(g->control, err);
+        if (status != ATTN_OK || !attn_back_meets(g->a, &block, j, n))
+            continue;
+        attn_back_tile(g, &block, j, n, 1, l, &ldq);
+        add_tile(s, &block, j, n, l);
+    }
+    return status;
+}
+
 static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     const biases *s = ctx;
     const attn_backward *g = s->g;
@@ -59,22 +77,14 @@ static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *
     const size_t row_part = index / s->key_parts, key_part = index % s->key_parts;
     const size_t i0 = row_part * k->rows, i1 = s->row_parts > 1 ? i0 + k->rows : d->L;
     const size_t j0 = key_part * k->keys, j1 = s->key_parts > 1 ? j0 + k->keys : d->S;
-    (void)err;
-    for (size_t b = 0; b < d->B; b++)
-        for (size_t h = 0; h < d->Hq; h++)
-            for (size_t j = j0; j < j1 && j < d->S; j += k->keys) {
-                const size_t n = d->S - j < k->keys ? d->S - j : k->keys;
-                attn_back_load_tile(g, b, attn_kv_head(g->a, h), j, n, l);
-                for (size_t i = i0; i < i1 && i < d->L; i += k->rows) {
-                    const attn_block block = {b, h, i, d->L - i < k->rows ? d->L - i : k->rows};
-                    size_t ldq;
-                    if (!attn_back_meets(g->a, &block, j, n))
-                        continue;
-                    attn_back_tile(g, &block, j, n, 1, l, &ldq);
-                    add_tile(s, &block, j, n, l);
-                }
-            }
-    return ATTN_OK;
+    attn_status status = ATTN_OK;
+    for (size_t head = 0; head < d->B * d->Hq; head++)
+        for (size_t j = j0; j < j1 && j < d->S && status == ATTN_OK; j += k->keys) {
+            const size_t n = d->S - j < k->keys ? d->S - j : k->keys;
+            attn_back_load_tile(g, head / d->Hq, attn_kv_head(g->a, head % d->Hq), j, n, l);
+            status = add_rows(s, head, i0, i1, j, n, l, err);
+        }
+    return status;
 }
 
 static attn_status back_bias(const attn_backward *g, const attn_mask_part *part, attn_pool *pool,

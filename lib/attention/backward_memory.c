@@ -29,14 +29,14 @@ static bool lane_homes(const attn_attention_dims *d, size_t chunks, size_t slots
     return chunks == 1 && d->S > 0 && slots < d->B * d->Hkv && !biases;
 }
 
-static bool has_biases(const attn_mask *m) {
+bool attn_back_has_biases(const attn_mask *m) {
     for (size_t p = 0; p < m->bias_count; p++)
         if (m->bias[p].layer->kind == ATTN_LAYER_BIAS)
             return true;
     return false;
 }
 
-enum { LANE_PARTS = 7 };
+enum { LANE_KEY_VALUES = 3, LANE_VALUE_KEYS = 4, LANE_PARTS = 7 };
 
 static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
@@ -80,8 +80,8 @@ static bool lane_init(const attn_backward *g, attn_back_lane *l, attn_arena *are
     l->capped = part[1] + 2 * tile;
     l->dropped = g->a->in.dropout_p > 0 ? part[1] + 3 * tile : l->weights;
     l->source = part[2];
-    l->key_values = part[3];
-    l->value_keys = part[4];
+    l->key_values = part[LANE_KEY_VALUES];
+    l->value_keys = part[LANE_VALUE_KEYS];
     l->dkey_tanh = part[5];
     l->ones = part[6];
     l->keep = (uint8_t *)(part[6] + k->rows * k->elem);
@@ -137,6 +137,51 @@ static bool pass_bytes(const attn_attention_dims *d, const attn_kernels *k,
            add(bytes, d->B, ATTN_MASK_LAYERS + 8, sizeof(ptrdiff_t));
 }
 
+/* Of a lane where a piece is a head: its tiles and the numerators of a block of rows. */
+static bool head_parts(const attn_attention_dims *d, const attn_kernels *k, size_t *tiles,
+                       size_t *kept) {
+    size_t part[LANE_PARTS], count = d->S / k->keys + 1;
+    return lane_parts(d, attn_kernels_plain(k), k, part) &&
+           attn_size_mul(count, part[LANE_KEY_VALUES] + part[LANE_VALUE_KEYS], tiles) &&
+           attn_size_mul(k->rows * k->elem, d->S, kept);
+}
+
+bool attn_back_by_heads(const attn_attention_dims *d, const attn_kernels *k) {
+    size_t blocks, tiles, chunks, each;
+    split(d, attn_kernels_plain(k), &blocks, &tiles, &chunks, &each);
+    return k->settle && d->precision == ATTN_PRECISION_FP32 && !d->tanh_score && !d->relative &&
+           chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 && tiles <= ATTN_BACK_MOST_TILES;
+}
+
+bool attn_back_allocate_heads(attn_backward *g, size_t slots, attn_arena *arena) {
+    const attn_attention_dims *d = &g->a->dims;
+    size_t part[LANE_PARTS], tiles, kept;
+    if (!lane_parts(d, g->k, g->scores, part) || !head_parts(d, g->scores, &tiles, &kept))
+        return false;
+    for (size_t s = 0; s < slots; s++) {
+        attn_back_lane *l = &g->lanes[s];
+        l->head = attn_pack_head_new(g->a, arena);
+        l->tiles = attn_arena_take(arena, tiles);
+        l->kept = attn_arena_take(arena, kept);
+        l->key_bytes = part[LANE_KEY_VALUES];
+        l->tile_bytes = l->key_bytes + part[LANE_VALUE_KEYS];
+        if (!l->head || !l->tiles || !l->kept)
+            return false;
+    }
+    return true;
+}
+
+/* What that takes. */
+static bool head_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t slots,
+                       size_t *bytes) {
+    size_t tiles, kept, packed;
+    if (!attn_back_by_heads(d, k))
+        return true;
+    return head_parts(d, k, &tiles, &kept) && attn_pack_head_bytes(d, k, &packed) &&
+           add(bytes, slots, packed, 1) && add(bytes, slots, tiles, 1) &&
+           add(bytes, slots, kept, 1);
+}
+
 /* Packed operands, where the run kept none. */
 static bool pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t slots,
                        size_t *bytes) {
@@ -157,7 +202,7 @@ attn_status attn_gradients_cost(const attn_attention_dims *d, size_t bias_elemen
     bool ok =
         pass_bytes(d, attn_kernels_plain(k), k, bias_elements, slots, &fast) &&
         pass_bytes(d, ref, ref, bias_elements, slots, &careful) &&
-        pack_bytes(d, k, slots, &c.work_bytes) &&
+        pack_bytes(d, k, slots, &c.work_bytes) && head_bytes(d, k, slots, &c.work_bytes) &&
         attn_size_add(c.work_bytes, fast > careful ? fast : careful, &c.work_bytes) &&
         add(&c.result_bytes, rows, d->E, elem) && add(&c.result_bytes, keys, d->Ek + d->Ev, elem) &&
         add(&c.result_bytes, bias_elements, elem, 1) &&
@@ -188,7 +233,7 @@ bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena) {
     const size_t heads = d->B * d->Hq, rows = heads * d->L, elem = k->elem;
     size_t blocks, keys;
     split(d, k, &g->blocks, &g->tiles, &g->chunks, &g->tiles_a_chunk);
-    g->lane_homes = lane_homes(d, g->chunks, slots, has_biases(g->a->mask));
+    g->lane_homes = lane_homes(d, g->chunks, slots, attn_back_has_biases(g->a->mask));
     if (!attn_size_mul(g->lane_homes ? slots * attn_group(d) : heads, g->blocks, &blocks) ||
         !attn_size_mul(d->B * d->Hkv, d->S, &keys))
         return false;

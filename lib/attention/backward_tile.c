@@ -1,5 +1,5 @@
-/* One tile on the way back: its weights again, from the row maximum and sum, then the gradients of
- * its scores. */
+/* One tile on the way back: its weights again, from the row maximum and sum or from what the run
+ * just kept, then the gradients of its scores. */
 #include <math.h>
 #include <string.h>
 
@@ -123,6 +123,22 @@ static void drop_replaced(const attn_backward *g, const attn_block *block, size_
     }
 }
 
+/* Edited scores of the block against the tile, into l->work.tile. */
+static void score_again(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                        const void *q, size_t ldq, attn_back_lane *l) {
+    const attn_attention *a = g->a;
+    l->work.packed_query =
+        g->queries.queries + attn_back_place(g, block, l) * g->queries.query_bytes;
+    attn_block_terms(a, block, q, ldq, &l->work);
+    if (!g->packed)
+        attn_block_load_keys(a, block->b, attn_kv_head(a, block->h), j0, n, &l->work);
+    attn_block_scores(a, block, g->packed, j0, n, q, ldq, true, &l->work);
+    if (a->in.softcap != 0)
+        cap(g, block, j0, n, l);
+    for (size_t r = 0; r < block->rows && !attn_block_is_edited(a, n, &l->work); r++)
+        attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, &l->work);
+}
+
 const void *attn_back_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                            double scale, attn_back_lane *l, size_t *ldq) {
     const attn_attention *a = g->a;
@@ -136,15 +152,8 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
         q = attn_back_clean(k, q, ldq, block->rows, a->dims.score_width, l->work.query);
     const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
                                      a->dims.Ev, k->elem, l->out, &ldo);
-    l->work.packed_query = g->queries.queries + at * g->queries.query_bytes;
-    attn_block_terms(a, block, q, *ldq, &l->work);
-    if (!g->packed)
-        attn_block_load_keys(a, block->b, attn_kv_head(a, block->h), j0, n, &l->work);
-    attn_block_scores(a, block, g->packed, j0, n, q, *ldq, true, &l->work);
-    if (a->in.softcap != 0)
-        cap(g, block, j0, n, l);
-    for (size_t r = 0; r < block->rows && !attn_block_is_edited(a, n, &l->work); r++)
-        attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, &l->work);
+    if (!l->kept)
+        score_again(g, block, j0, n, q, *ldq, l);
     l->products->score(l->grad,
                        l->products->pack_query ? g->outs.queries + at * g->outs.query_bytes : out,
                        ldo, block->rows, l->value_keys, n, a->dims.Ev, 1);
@@ -154,7 +163,14 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
         if (a->in.dropout_p > 0)
             attn_drop_row(a, first + r, j0, n, k->elem, row_of(l->grad, r, k->keys, k->elem));
     }
-    const attn_weight_back back = {g->max + first, g->sum + first, g->dot + first, scale};
+    attn_weight_back back = {
+        .max = g->max + first, .sum = g->sum + first, .dot = g->dot + first, .scale = scale};
+    if (l->kept) {
+        back.kept = (const char *)l->kept + j0 * k->elem;
+        back.maxima = (const char *)l->maxima + j0 / k->keys * k->elem;
+        back.ld_kept = a->dims.S;
+        back.ld_maxima = attn_block_maxima(k, a->dims.S);
+    }
     k->weight_back(l->weights, l->grad, l->work.tile, block->rows, n, &back);
     if (a->in.dropout_p > 0)
         fill_dropped(g, block, j0, n, l);

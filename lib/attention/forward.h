@@ -1,6 +1,7 @@
 /* The run: what its files share.
  *
- *   forward.c         the run; the beginning and the end of every row
+ *   forward.c         the run, its results and lanes
+ *   forward_rows.c    the beginning and the end of every row
  *   forward_blocks.c  blocks of rows over packed keys and values
  *   forward_head.c    all rows of a head by one piece, which packs for itself
  *   forward_group.c   few rows over keys and values as they lie, in parts of the keys */
@@ -47,6 +48,13 @@ typedef struct attn_forward {
     char *maxima;           /* [B, Hq]: running maxima of each tile, for settle; or NULL */
     double *reach;          /* [B, Hkv, parts, 2]: of keys and values */
 } attn_forward;
+
+/* Results, plan and lanes for so many slots. */
+attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned want, size_t slots,
+                              attn_arena *arena, attn_results *out, attn_error *err);
+/* What results hold beside rows, once these are there. */
+attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *pool,
+                                const attn_control *control, attn_arena *arena, attn_error *err);
 
 /* The pass leaves what weights are made of when their elements are the table's. */
 bool attn_forward_keeps(const attn_forward *f);

@@ -90,6 +90,10 @@ typedef struct attn_edit_back {
 typedef struct attn_weight_back {
     const double *max, *sum, *dot;
     double scale; /* of the gradients, rounded before; 1: none */
+    /* The tile's numerators, [rows, ld_kept], and its maxima, [rows, ld_maxima], as softmax left
+     * them, to be taken instead of scores by a table that can settle them; or NULL. */
+    const void *kept, *maxima;
+    size_t ld_kept, ld_maxima;
 } attn_weight_back;
 
 /* The way back through score_tanh. All sums are added to. */
@@ -203,8 +207,8 @@ struct attn_kernels {
      * `begins`. */
     void (*accumulate_back)(void *acc, bool begins, const void *tile, size_t rows, size_t n,
                             const void *packed, size_t width);
-    /* Tiles: weights of edited scores; dz, gradients of weights, becomes weights * (dz - dot), 0
-     * where the weight is 0, times the scale. */
+    /* Tiles: weights of edited scores, or of what was kept; dz, gradients of weights, becomes
+     * weights * (dz - dot), 0 where the weight is 0, times the scale. */
     void (*weight_back)(void *weights, void *dz, const void *scores, size_t rows, size_t n,
                         const attn_weight_back *back);
     void (*edit_back)(void *ds, size_t n, const attn_edit_back *edit); /* in place */

@@ -54,10 +54,26 @@ static void NAME(k_accumulate_back)(void *acc, bool begins, const void *tile, si
     }
 }
 
+/* dz of n cells of one row. Their weights: numerators of scores above `shift`, or kept numerators
+ * times `fall`, times the inverse of the sum. */
+INLINE void weight_back_row(const bool kept, float *weights, float *dz, const float *from, size_t n,
+                            vf shift, vf fall, vf inverse, vf dot, vf scale) {
+    const vf zero = vset(0.0f);
+    for (size_t j = 0; j < n; j += LANES) {
+        const vf e =
+            kept ? vmul(vload_n(from + j, n - j), fall) : numerator(false, vload(from + j), shift);
+        const vf p = vmul(e, inverse);
+        const vf x = vmul(p, vsub(vload(dz + j), dot));
+        vstore(weights + j, p);
+        vstore(dz + j, vselect(vless(zero, p), vmul(x, scale), zero));
+    }
+}
+
 OUT_OF_LINE void weight_back_rows(float *weights, float *dz, const float *scores, size_t rows,
                                   size_t n, const attn_weight_back *back) {
-    const vf zero = vset(0.0f), scale = vset((float)back->scale);
-    for (size_t r = 0; r < rows; r++, weights += KEYS, dz += KEYS, scores += KEYS) {
+    const vf scale = vset((float)back->scale);
+    const float *kept = back->kept, *maxima = back->maxima;
+    for (size_t r = 0; r < rows; r++, weights += KEYS, dz += KEYS) {
         if (back->sum[r] == 0) {
             memset(weights, 0, n * sizeof *weights);
             memset(dz, 0, n * sizeof *dz);
@@ -65,12 +81,14 @@ OUT_OF_LINE void weight_back_rows(float *weights, float *dz, const float *scores
         }
         const vf inverse = vset(1 / (float)back->sum[r]), dot = vset((float)back->dot[r]);
         const vf shift = row_exponent(vset((float)back->max[r]));
-        for (size_t j = 0; j < n; j += LANES) {
-            const vf p = vmul(numerator(false, vload(scores + j), shift), inverse);
-            const vf x = vmul(p, vsub(vload(dz + j), dot));
-            vstore(weights + j, p);
-            vstore(dz + j, vselect(vless(zero, p), vmul(x, scale), zero));
+        if (!kept) {
+            weight_back_row(false, weights, dz, scores + r * KEYS, n, shift, shift, inverse, dot,
+                            scale);
+            continue;
         }
+        const vf then = row_exponent(vset(maxima[r * back->ld_maxima]));
+        weight_back_row(true, weights, dz, kept + r * back->ld_kept, n, shift,
+                        vscale(vset(1.0f), vsub(then, shift)), inverse, dot, scale);
     }
 }
 

@@ -333,11 +333,9 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
     in.dropout_p = 0;
     const attn_tensor wanted = sequences(grad, s->B, L, H * S);
     attn_status status = attn_attention_new(&in, pass->arena, &operation, err);
-    if (status ||
-        (status = attn_attention_run(operation, ATTN_WANT_OUTPUT | ATTN_WANT_CELLS, ATTN_STAGE_RAW,
-                                     pass->pool, pass->control, pass->arena, &results, err)) ||
-        (status = attn_attention_backward(operation, &results, &wanted, pass->pool, pass->control,
-                                          pass->arena, &g, err)))
+    if (status || (status = attn_attention_run_backward(operation, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW,
+                                                        &wanted, pass->pool, pass->control,
+                                                        pass->arena, &results, &g, err)))
         return status;
     g.value.rank = 0; /* the identity is not learned */
     parameters_back(a, &g);

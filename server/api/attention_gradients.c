@@ -30,28 +30,40 @@ bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost 
     return false;
 }
 
+static attn_status new_gradients(srv_attention_call *call, attn_error *err) {
+    call->gradients = attn_arena_zeroed(call->req->arena, 1, sizeof *call->gradients);
+    return call->gradients ? ATTN_OK
+                           : attn_fail(err, ATTN_ENOMEM, "", "no memory left for the gradients");
+}
+
+attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    attn_status status = new_gradients(call, err);
+    return status ? status
+                  : attn_attention_run_backward(
+                        call->op, srv_attention_computes(call), (attn_stage)call->body.score_stage,
+                        &call->body.grad_output, srv_request_pool(req), &req->control, req->arena,
+                        &call->results, &call->gradients->inputs, err);
+}
+
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err) {
     srv_request *req = call->req;
     const attn_projections *p = &call->projections;
-    attn_tensor grad = call->body.grad_output;
+    attn_tensor grad;
     attn_results results = call->results;
     attn_gradients inner;
-    attn_status status = ATTN_OK;
-    srv_gradients *g = call->gradients = attn_arena_zeroed(req->arena, 1, sizeof *g);
-    if (!g)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the gradients");
-    if (p->num_heads)
+    attn_status status = new_gradients(call, err);
+    srv_gradients *g = call->gradients;
+    results.output = *heads;
+    if (!status)
         status = attn_projections_output_backward(heads, p, &call->body.grad_output, req->arena,
                                                   &grad, &g->projections, err);
-    results.output = *heads;
     if (!status)
         status = attn_attention_backward(call->op, &results, &grad, srv_request_pool(req),
                                          &req->control, req->arena, &inner, err);
-    if (!status && p->num_heads)
-        return attn_projections_backward(&call->in, p, &inner, req->arena, &g->inputs,
-                                         &g->projections, err);
     if (!status)
-        g->inputs = inner;
+        status = attn_projections_backward(&call->in, p, &inner, req->arena, &g->inputs,
+                                           &g->projections, err);
     return status;
 }
 

@@ -63,10 +63,13 @@ static bool refuse(srv_attention_call *call, attn_error *err) {
 static attn_status run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_pool *pool = srv_request_pool(req);
+    const bool projects = call->projections.num_heads > 0;
     attn_tensor heads;
-    attn_status status = attn_attention_run(call->op, srv_attention_computes(call),
-                                            (attn_stage)call->body.score_stage, pool, &req->control,
-                                            req->arena, &call->results, err);
+    attn_status status = call->backward && !projects
+                             ? srv_gradients_with_run(call, err)
+                             : attn_attention_run(call->op, srv_attention_computes(call),
+                                                  (attn_stage)call->body.score_stage, pool,
+                                                  &req->control, req->arena, &call->results, err);
     if (!status && call->body.verify)
         status = attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
                                        (uint64_t)call->body.seed, &req->control, req->arena,
@@ -77,10 +80,10 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
                            call->verification.logsumexp_error);
     }
     heads = call->results.output;
-    if (!status && call->projections.num_heads && (call->want & ATTN_WANT_OUTPUT))
+    if (!status && projects && (call->want & ATTN_WANT_OUTPUT))
         status = attn_projections_output(&heads, &call->projections, pool, &req->control,
                                          req->arena, &call->results.output, err);
-    if (!status && call->backward)
+    if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
     return status ? status : srv_attention_padding(call, err);
 }

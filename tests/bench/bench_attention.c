@@ -67,14 +67,16 @@ static void run_once(const attn_inputs *in, const attn_tensor *grad_output, cons
     attn_attention *a;
     attn_results results;
     attn_gradients gradients;
-    const unsigned want =
-        (unsigned)o->want % GRADIENTS | (o->want >= GRADIENTS ? (unsigned)ATTN_WANT_CELLS : 0u);
     attn_arena *arena = attn_arena_new((size_t)16 << 30);
-    if (!arena || attn_attention_new(in, arena, &a, &err) != ATTN_OK ||
-        attn_attention_run(a, want, ATTN_STAGE_PROBS, pool, NULL, arena, &results, &err) !=
-            ATTN_OK ||
-        (o->want >= GRADIENTS && attn_attention_backward(a, &results, grad_output, pool, NULL,
-                                                         arena, &gradients, &err) != ATTN_OK)) {
+    attn_status status = arena ? attn_attention_new(in, arena, &a, &err) : ATTN_ENOMEM;
+    if (status == ATTN_OK && o->want < GRADIENTS)
+        status = attn_attention_run(a, (unsigned)o->want, ATTN_STAGE_PROBS, pool, NULL, arena,
+                                    &results, &err);
+    else if (status == ATTN_OK)
+        status =
+            attn_attention_run_backward(a, (unsigned)o->want % GRADIENTS, ATTN_STAGE_PROBS,
+                                        grad_output, pool, NULL, arena, &results, &gradients, &err);
+    if (status != ATTN_OK) {
         fprintf(stderr, "bench_attention: %s: %s\n", err.where, err.text);
         exit(1);
     }

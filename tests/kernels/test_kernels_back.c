@@ -27,7 +27,7 @@ static void back_round(const attn_kernels *k, uint64_t seed) {
         max[r] = most, dot[r] = attn_rng_normal(seed + 6, r);
         sum[r] = pick(seed + 7, r, 5) ? part : 0;
     }
-    const attn_weight_back back = {max, sum, dot, 0.375};
+    const attn_weight_back back = {.max = max, .sum = sum, .dot = dot, .scale = 0.375};
     k->weight_back(weights, dz, tile, rows, n, &back);
     const double exponent = rint(3.5 * 0x1.715476p+0), turn = exp2(exponent);
     for (size_t r = 0; r < rows; r++)

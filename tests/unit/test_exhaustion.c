@@ -74,7 +74,7 @@ static double sum_of(const float *x, size_t n) {
     return sum;
 }
 
-enum { H = 2, L = 40, S = 50, E = 8 };
+enum { H = 8, L = 40, S = 50, E = 8 };
 static float q[H * L * E], k[H * S * E], v[H * S * E];
 
 static attn_inputs inputs(void) {
@@ -141,6 +141,21 @@ static attn_status run_gradients(attn_arena *arena, attn_pool *pool, double *sum
     return status;
 }
 
+static attn_status run_with_gradients(attn_arena *arena, attn_pool *pool, double *sum,
+                                      attn_error *err) {
+    attn_inputs in = inputs();
+    attn_attention *a;
+    attn_results out;
+    attn_gradients grads;
+    attn_status status = attn_attention_new(&in, arena, &a, err);
+    status = status ? status
+                    : attn_attention_run_backward(a, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, &in.query,
+                                                  pool, NULL, arena, &out, &grads, err);
+    if (!status)
+        *sum = sum_of(out.output.data, H * L * E) + sum_of(grads.key.data, H * S * E);
+    return status;
+}
+
 static attn_status run_heatmap(attn_arena *arena, attn_pool *pool, double *sum, attn_error *err) {
     matrix m = matrix_new(1, H, L, S, 0.2, 5);
     attn_weight_source source = source_of(&m);
@@ -194,13 +209,14 @@ static int fill(void **state) {
 TEST(attention)
 TEST(cells)
 TEST(gradients)
+TEST(with_gradients)
 TEST(heatmap)
 TEST(files)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention), cmocka_unit_test(test_cells),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_heatmap),
-        cmocka_unit_test(test_files)};
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_with_gradients),
+        cmocka_unit_test(test_heatmap),   cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, fill, NULL);
 }

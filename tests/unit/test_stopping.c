@@ -94,11 +94,32 @@ static void test_hidden_by_bytes(void **state) {
     attn_arena_free(t.arena);
 }
 
+/* A piece of the way back that is all of it. */
+static void test_gradients(void **state) {
+    trial t = make_trial(100000, 100, 1);
+    attn_gradients gradients;
+    int64_t took[2];
+    (void)state;
+    assert_int_equal(run(&t, 100 * second), ATTN_OK);
+    for (int stopped = 0; stopped < 2; stopped++) {
+        const int64_t start = attn_now_ns();
+        const attn_control control = {.deadline_ns =
+                                          stopped ? start + took[0] / 50 : start + 100 * second};
+        assert_int_equal(attn_attention_backward(t.a, &t.out, &t.out.output, NULL, &control,
+                                                 t.arena, &gradients, &t.err),
+                         stopped ? ATTN_EDEADLINE : ATTN_OK);
+        took[stopped] = attn_now_ns() - start;
+    }
+    assert_true(took[1] < took[0] / 2);
+    attn_arena_free(t.arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_verification),
         cmocka_unit_test(test_hidden_by_length),
         cmocka_unit_test(test_hidden_by_bytes),
+        cmocka_unit_test(test_gradients),
     };
     return cmocka_run_group_tests_name("stopping", tests, NULL, NULL);
 }

@@ -47,6 +47,16 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
                                     const attn_control *control, attn_arena *arena,
                                     attn_gradients *out, attn_error *err);
 
+/* The run and the way back at once, where grad_output is known before: the same bytes as from
+ * attn_attention_run and attn_attention_backward, in less time where a piece of work is a whole
+ * head, as weights are made once then. `want` holds ATTN_WANT_OUTPUT. Bytes, errors and thread
+ * rules are those of the two. */
+attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_stage stage,
+                                        const attn_tensor *grad_output, attn_pool *pool,
+                                        const attn_control *control, attn_arena *arena,
+                                        attn_results *results, attn_gradients *out,
+                                        attn_error *err);
+
 /* Gradients of the projections, each of the shape of its tensor; rank 0 where there is none. */
 typedef struct attn_projection_gradients {
     attn_tensor w_q, b_q, w_k, b_k, w_v, b_v, w_o, b_o;

@@ -1,0 +1,317 @@
+/* Rows of the run: their beginning, and their end in output, weights and statistics.
+ *
+ * A float table computes rows with finite inputs, no danger of overflow and |maximum| < ATTN_WIDE.
+ * All others are "careful": `ref` computes them in double from the unpacked inputs. */
+#include <float.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "attention/cells.h"
+#include "attention/forward.h"
+
+/* --- finishing a row --- */
+
+static bool is_f64(const attn_attention *a) {
+    return a->dims.result == ATTN_F64;
+}
+
+static void *result_at(const attn_forward *f, const attn_tensor *t, size_t element) {
+    return (char *)t->data + element * f->elem;
+}
+
+/* false: float does not hold all of them. */
+static bool narrow(float *dst, const double *src, size_t n) {
+    bool held = true;
+    for (size_t i = 0; i < n; i++) {
+        dst[i] = (float)src[i];
+        held &= isfinite(dst[i]) || !isfinite(src[i]);
+    }
+    return held;
+}
+
+/* false: an output is beyond its type. */
+static bool finish_output(const attn_forward *f, const attn_block *block, const double *sum,
+                          attn_block_work *w) {
+    const attn_attention *a = f->a;
+    const attn_kernels *k = w->kernels;
+    const size_t Ev = a->dims.Ev, elem = f->elem, room = k->acc_room(Ev) * k->elem;
+    const ptrdiff_t at = (ptrdiff_t)(block->b * a->dims.Hq * a->dims.L * Ev) +
+                         (ptrdiff_t)block->h * a->out_head + (ptrdiff_t)block->i * a->out_row;
+    char *dst = (char *)f->out->output.data + at * (ptrdiff_t)elem;
+    if (k->elem == elem) {
+        k->divide(dst, (size_t)a->out_row, w->acc, block->rows, Ev, sum);
+        return true;
+    }
+    bool held = true;
+    for (size_t r = 0; r < block->rows; r++, dst += a->out_row * (ptrdiff_t)elem)
+        for (size_t e = 0; e < Ev; e += k->keys) {
+            size_t n = Ev - e < k->keys ? Ev - e : k->keys;
+            k->divide(w->line, n, (const char *)w->acc + r * room + e * k->elem, 1, n, &sum[r]);
+            held &= narrow((float *)(void *)dst + e, w->line, n);
+        }
+    return held;
+}
+
+static attn_status overflows(const attn_attention *a, const attn_block *block, size_t r,
+                             const char *what, attn_error *err) {
+    char where[96];
+    attn_element_path(a, 'q', block->b, block->h, block->i + r, 0, where);
+    char *last = strrchr(where, '/');
+    if (last)
+        *last = 0;
+    return attn_fail(err, ATTN_ENONFINITE, where,
+                     "the %s of this query overflow %s; scale the inputs down (or set "
+                     "allow_nonfinite)",
+                     what, attn_dtype_name(a->dims.result));
+}
+
+static attn_status check_scores(const attn_attention *a, const attn_block *block, size_t r,
+                                double max, attn_error *err) {
+    if (a->in.allow_nonfinite || max == -INFINITY || fabs(max) <= (is_f64(a) ? DBL_MAX : FLT_MAX))
+        return ATTN_OK;
+    return overflows(a, block, r, "scores", err);
+}
+
+static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kernels *k) {
+    const double max = f->out->stats.max[row], sum = f->out->stats.sum[row];
+    const double lse = sum == 0 ? -INFINITY : k->logsumexp(max, sum);
+    if (is_f64(f->a))
+        ((double *)f->out->logsumexp.data)[row] = lse;
+    else
+        ((float *)f->out->logsumexp.data)[row] = (float)lse;
+}
+
+/* Does the mask let row i of the block see a key? */
+static bool sees_a_key(const attn_attention *a, const attn_block *block, size_t i) {
+    uint8_t keep[512];
+    size_t lo, hi;
+    if (attn_mask_fills(a->mask))
+        return a->dims.S > 0;
+    attn_mask_interval(a->mask, block->b, i, &lo, &hi);
+    for (size_t j = lo; j < hi; j += sizeof keep) {
+        const size_t n = hi - j < sizeof keep ? hi - j : sizeof keep;
+        attn_mask_keep(a->mask, block->b, block->h, i, j, n, keep);
+        if (memchr(keep, 1, n))
+            return true;
+    }
+    return false;
+}
+
+/* The statistics of rows whose pass w holds: which of them the table must not have computed, beside
+ * those of `careful`. Theirs are left as those of hidden rows. */
+static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint8_t kind,
+                                  uint64_t careful, const attn_block_work *w) {
+    const size_t row = attn_row_index(f->a, block->b, block->h, block->i);
+    double *max = f->out->stats.max + row, *sum = f->out->stats.sum + row;
+    const bool narrow_range = w->kernels->elem == sizeof(float);
+    size_t hidden = 0;
+    w->kernels->statistics(w->max, w->sum, block->rows, max, sum);
+    memset(f->out->stats.kind + row, kind, block->rows);
+    for (size_t r = 0; r < block->rows; r++) {
+        const bool empty = max[r] == -INFINITY;
+        if (narrow_range && !(careful >> r & 1) &&
+            (empty ? sees_a_key(f->a, block, block->i + r) /* below all floats */
+                   : !(fabs(max[r]) < ATTN_WIDE)))
+            careful |= UINT64_C(1) << r;
+        if (careful >> r & 1 || empty)
+            sum[r] = 0;
+        hidden += empty && !(careful >> r & 1);
+    }
+    if (hidden)
+        atomic_fetch_add(&f->hidden_rows, hidden);
+    return careful;
+}
+
+/* Output and logsumexp of rows whose statistics are there, but for those of `careful`. */
+static attn_status finish_rows(const attn_forward *f, const attn_block *block, uint64_t careful,
+                               attn_block_work *w, attn_error *err) {
+    const attn_attention *a = f->a;
+    const size_t row = attn_row_index(a, block->b, block->h, block->i);
+    attn_status status = ATTN_OK;
+    const bool wide = w->kernels->elem == sizeof(double); /* else below ATTN_WIDE */
+    for (size_t r = 0; wide && r < block->rows && status == ATTN_OK; r++)
+        if (!(careful >> r & 1))
+            status = check_scores(a, block, r, f->out->stats.max[row + r], err);
+    if (status == ATTN_OK && (f->want & ATTN_WANT_OUTPUT) &&
+        !finish_output(f, block, f->out->stats.sum + row, w) && !a->in.allow_nonfinite)
+        status = overflows(a, block, 0, "outputs", err); /* of a careful row, which comes alone */
+    for (size_t r = 0; (f->want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
+        finish_logsumexp(f, row + r, w->kernels);
+    return status;
+}
+
+/* Results of this size are out of the caches before anybody reads them. */
+enum { PAST_CACHES = 8 << 20 };
+
+/* What the pass kept of the block becomes its weights. */
+static void finish_weights(const attn_forward *f, const attn_block_run *run) {
+    const attn_attention *a = f->a;
+    const attn_block *block = &run->stream.block;
+    const attn_kernels *k = a->kernels;
+    const size_t S = a->dims.S, elem = k->elem;
+    const size_t row = attn_row_index(a, block->b, block->h, block->i);
+    const double *max = f->out->stats.max + row, *sum = f->out->stats.sum + row;
+    const bool open = attn_mask_fills(a->mask) || attn_mask_is_open(a->mask);
+    const char *kept = run->stream.kept;
+    char *w = result_at(f, &f->out->weights, row * S);
+    size_t from[ATTN_MOST_ROWS], to[ATTN_MOST_ROWS];
+    for (size_t r = 0; r < block->rows && !open; r++)
+        attn_mask_interval(a->mask, block->b, block->i + r, &from[r], &to[r]);
+    if (k->settle) {
+        const attn_settle how = {
+            .rows = block->rows,
+            .n = S,
+            .from = open ? NULL : from,
+            .to = open ? NULL : to,
+            .maxima = run->work.maxima,
+            .ld_maxima = attn_block_maxima(k, S),
+            .max = max,
+            .sum = sum,
+            .past_caches = a->dims.B * a->dims.Hq * a->dims.L * S * elem > PAST_CACHES,
+        };
+        k->settle(w, kept, &how);
+        return;
+    }
+    for (size_t r = 0; r < block->rows; r++, w += S * elem, kept += S * elem) {
+        const size_t lo = open ? 0 : from[r], hi = open ? S : to[r];
+        memset(w, 0, (sum[r] == 0 ? S : lo) * elem);
+        if (sum[r] == 0)
+            continue;
+        k->weights(w + lo * elem, kept + lo * elem, hi - lo, max[r], sum[r]);
+        memset(w + hi * elem, 0, (S - hi) * elem);
+    }
+}
+
+/* --- careful rows --- */
+
+static attn_status careful_row(attn_forward *f, const attn_block *block, size_t r,
+                               attn_forward_lane *l, attn_error *err) {
+    const attn_attention *a = f->a;
+    attn_block_work work, *w = &work;
+    attn_block one = {block->b, block->h, block->i + r, 1};
+    attn_block_work_place(w, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, l->careful);
+    size_t ld;
+    const void *q = attn_query_rows(a, one.b, one.h, one.i, 1, w->kernels->elem, w->query, &ld);
+    const attn_stream stream = {.block = one, .q = q, .ldq = ld, .w = w};
+    attn_block_stream(a, &stream, 1, NULL);
+    finish_statistics(f, &one, ATTN_ROW_CAREFUL, 0, w);
+    return finish_rows(f, &one, 0, w, err);
+}
+
+/* Queries as the table reads them. Rows that are not finite are zeroed and marked careful, or
+ * refused when they see a key. Gives the largest magnitude of the others. */
+static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn_error *err) {
+    const attn_attention *a = f->a;
+    const attn_block *block = &run->stream.block;
+    attn_block_work *w = &run->work;
+    const attn_kernels *k = w->kernels;
+    const size_t E = a->dims.score_width;
+    size_t ld;
+    const void *q =
+        attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, &ld);
+    run->careful = 0;
+    run->stream.q = q;
+    run->stream.ldq = ld;
+    if (k->pack_query)
+        run->reach = attn_block_pack_queries(a, block, q, ld, w);
+    else
+        run->reach = ld == E ? k->reach(q, block->rows * E) : INFINITY;
+    run->stream.query_packed = k->pack_query && isfinite(run->reach);
+    run->stream.query_reach = run->reach;
+    if (isfinite(run->reach))
+        return ATTN_OK;
+    run->reach = 0;
+    for (size_t r = 0; r < block->rows; r++) {
+        double x = k->reach((const char *)q + r * ld * k->elem, E);
+        if (isfinite(x)) {
+            run->reach = fmax(run->reach, x);
+            continue;
+        }
+        attn_status status = attn_refuse_query(a, block->b, block->h, block->i + r, err);
+        if (status != ATTN_OK)
+            return status;
+        run->careful |= UINT64_C(1) << r;
+        if (run->stream.q != w->query) {
+            for (size_t c = 0; c < block->rows; c++)
+                memcpy((char *)w->query + c * E * k->elem, (const char *)q + c * ld * k->elem,
+                       E * k->elem);
+            run->stream.q = w->query;
+            run->stream.ldq = E;
+        }
+        memset((char *)w->query + r * E * k->elem, 0, E * k->elem);
+    }
+    return ATTN_OK;
+}
+
+/* A scale that would bring back what float has lost, or a cap that float does not hold. */
+static bool has_wide_numbers(const attn_attention *a) {
+    const double cap = a->in.softcap;
+    return fabs(a->scale) > ATTN_SPLIT_REACH || (cap != 0 && !(cap >= FLT_MIN && cap <= FLT_MAX));
+}
+
+/* Could a product or a sum of these magnitudes overflow float, or the table's parts of it? */
+bool attn_forward_may_overflow(const attn_attention *a, double query, double key, double value) {
+    const double factor = fmax(1, fabs(a->scale));
+    const double score = query * key * (double)a->dims.score_width * factor;
+    const double sum = (value + a->rule.value_reach) * (double)a->dims.S / (1 - a->in.dropout_p);
+    if (a->kernels->elem == sizeof(float) && has_wide_numbers(a))
+        return true;
+    if (a->kernels->pack_query &&
+        fmax(1, fmax(query, fmax(key, value))) * factor > ATTN_SPLIT_REACH)
+        return true;
+    return a->kernels->elem == sizeof(float) && (score > FLT_MAX / 4 || sum > FLT_MAX / 4);
+}
+
+/* Rows that the table must not compute: those that see something not finite, and all of them where
+ * float could overflow. */
+static uint64_t careful_rows(const attn_attention *a, const attn_packed *p, const attn_block *block,
+                             double reach) {
+    const size_t first = attn_packed_tile(a, p, block->b, attn_kv_head(a, block->h), 0);
+    uint64_t careful = 0;
+    double key = 0, value = 0;
+    if (p->any_bad)
+        for (size_t r = 0; r < block->rows; r++)
+            if (attn_sees_bad(a, p, block->b, block->h, block->i + r))
+                careful |= UINT64_C(1) << r;
+    for (size_t t = 0; t < p->tiles; t++) {
+        key = fmax(key, p->key_reach[first + t]);
+        value = fmax(value, p->value_reach[first + t]);
+    }
+    return attn_forward_may_overflow(a, reach, key, value) ? UINT64_MAX : careful;
+}
+
+/* The pass leaves what weights are made of when their elements are the table's. */
+bool attn_forward_keeps(const attn_forward *f) {
+    return (f->want & ATTN_WANT_WEIGHTS) && f->a->kernels->elem == f->elem;
+}
+
+attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
+                               const attn_packed *packed, attn_block_run *run, attn_error *err) {
+    const attn_attention *a = f->a;
+    run->stream = (attn_stream){.block = *block, .w = &run->work};
+    attn_status status = load_queries(f, run, err);
+    if (status == ATTN_OK && packed)
+        run->careful |= careful_rows(a, packed, block, run->reach);
+    run->work.key_reach = run->work.value_reach = 0;
+    run->work.maxima = run->maxima;
+    if (attn_forward_keeps(f))
+        run->stream.kept =
+            run->kept ? run->kept
+                      : result_at(f, &f->out->weights,
+                                  attn_row_index(a, block->b, block->h, block->i) * a->dims.S);
+    return status;
+}
+
+attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
+                             attn_error *err) {
+    const attn_block *block = &run->stream.block;
+    const uint64_t careful = finish_statistics(f, block, ATTN_ROW_TABLE, run->careful, &run->work);
+    attn_status status = finish_rows(f, block, careful, &run->work, err);
+    if (status == ATTN_OK && attn_forward_keeps(f))
+        finish_weights(f, run);
+    for (size_t r = 0; careful && r < block->rows && status == ATTN_OK; r++)
+        if (careful >> r & 1)
+            status = careful_row(f, block, r, l, err);
+    return status;
+}
