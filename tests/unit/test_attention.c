@@ -11,6 +11,7 @@
 
 #include <attn/attn.h>
 
+#include "unit/normal_tensor.h"
 #include "unit/trials.h"
 
 enum { CASES = 150, LIMIT = 1 << 28 };
@@ -28,15 +29,6 @@ typedef struct trial {
     unsigned want;
 } trial;
 
-static attn_tensor normal(attn_arena *arena, size_t B, size_t H, size_t n, size_t w,
-                          uint64_t seed) {
-    size_t dims[] = {B, H, n, w}, count = B * H * n * w;
-    float *data = attn_arena_zeroed(arena, count, sizeof *data);
-    assert_non_null(data);
-    attn_rng_fill_normal(data, count, seed, 0);
-    return attn_tensor_dense(data, ATTN_F32, 4, dims);
-}
-
 static void add_masks(trial *t, uint64_t seed) {
     attn_mask_spec *m = &t->in.mask;
     if (pick(seed, 20, 3) == 0)
@@ -47,7 +39,7 @@ static void add_masks(trial *t, uint64_t seed) {
             .where = "window",
             .window = {(int64_t)pick(seed, 22, 6) - 1, (int64_t)pick(seed, 23, 6) - 1}};
     if (pick(seed, 24, 3) == 0) {
-        attn_tensor v = normal(t->arena, 1, t->Hq, t->L, t->S, seed + 7);
+        attn_tensor v = NORMAL_TENSOR(t->arena, seed + 7, 1, t->Hq, t->L, t->S);
         m->layers[m->count++] =
             (attn_mask_layer){.kind = ATTN_LAYER_BIAS, .where = "attn_bias", .values = v};
     }
@@ -77,9 +69,9 @@ static trial make_trial(uint64_t seed, double gain) {
     t.L = 1 + pick(seed, 4, 70), t.S = 1 + pick(seed, 5, 300), t.E = 1 + pick(seed, 6, 80);
     t.Ev = 1 + pick(seed, 7, 80);
     t.in = attn_attention_defaults();
-    t.in.query = normal(t.arena, t.B, t.Hq, t.L, t.E, seed);
-    t.in.key = normal(t.arena, t.B, t.Hkv, t.S, t.E, seed + 1);
-    t.in.value = normal(t.arena, t.B, t.Hkv, t.S, t.Ev, seed + 2);
+    t.in.query = NORMAL_TENSOR(t.arena, seed, t.B, t.Hq, t.L, t.E);
+    t.in.key = NORMAL_TENSOR(t.arena, seed + 1, t.B, t.Hkv, t.S, t.E);
+    t.in.value = NORMAL_TENSOR(t.arena, seed + 2, t.B, t.Hkv, t.S, t.Ev);
     for (size_t i = 0; i < t.B * t.Hq * t.L * t.E; i++)
         ((float *)t.in.query.data)[i] *= (float)gain;
     t.want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;

@@ -12,7 +12,8 @@
 #include <attn/attn.h>
 
 #include "attention/attention_private.h"
-#include "trials.h"
+#include "unit/normal_tensor.h"
+#include "unit/trials.h"
 
 enum { LIMIT = 1 << 29, TRIALS = 120 };
 
@@ -29,22 +30,7 @@ static size_t pick(trial *t, size_t n) {
     return (size_t)(attn_rng_bits(t->seed, t->next++) % n);
 }
 
-static attn_tensor normal(trial *t, double scale, int rank, const size_t *dims) {
-    attn_tensor x = attn_tensor_dense(NULL, ATTN_F32, rank, dims);
-    size_t count;
-    assert_true(attn_tensor_count(&x, &count));
-    float *data = attn_arena_zeroed(t->arena, count, sizeof *data);
-    assert_non_null(data);
-    attn_rng_fill_normal(data, count, t->seed * 1000 + t->next++, 0);
-    for (size_t i = 0; i < count; i++)
-        data[i] *= (float)scale;
-    x.data = data;
-    return x;
-}
-
-#define NORMAL(t, scale, ...)                                                                      \
-    normal(t, scale, (int)(sizeof((const size_t[]){__VA_ARGS__}) / sizeof(size_t)),                \
-           (const size_t[]){__VA_ARGS__})
+#define NORMAL(t, ...) NORMAL_TENSOR((t)->arena, (t)->seed * 1000 + (t)->next++, __VA_ARGS__)
 
 static void add_layer(trial *t, attn_mask_layer layer) {
     t->in.mask.layers[t->in.mask.count++] = layer;
@@ -56,22 +42,22 @@ static void add_edits(trial *t, size_t Hq, size_t L, size_t S) {
     if (pick(t, 3) == 0)
         add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"});
     if (pick(t, 4) == 0)
-        add_layer(t, (attn_mask_layer){
-                         .kind = ATTN_LAYER_WINDOW, .where = "window", .window = {40, 7}});
+        add_layer(
+            t, (attn_mask_layer){.kind = ATTN_LAYER_WINDOW, .where = "window", .window = {40, 7}});
     if (pick(t, 8) == 0) {
         add_layer(t, (attn_mask_layer){.kind = ATTN_LAYER_BIAS,
                                        .where = "attn_bias",
-                                       .values = NORMAL(t, 1, Hq, L, S)});
+                                       .values = NORMAL(t, Hq, L, S)});
         t->bias_elements = Hq * L * S;
     }
     t->in.position.kind = kinds[pick(t, 4)];
     t->in.position.rotary = ATTN_ROTARY_HALVES;
     if (t->in.position.kind == ATTN_POSITION_ALIBI && pick(t, 2))
-        t->in.position.slopes = NORMAL(t, 0.1, Hq);
+        t->in.position.slopes = NORMAL(t, Hq);
     if (pick(t, 8) == 0)
         t->in.softcap = 1.5;
     if (pick(t, 3) == 0)
-        t->in.sinks = NORMAL(t, 1, Hq);
+        t->in.sinks = NORMAL(t, Hq);
     if (pick(t, 4) == 0) {
         t->in.dropout_p = 0.3;
         t->in.dropout_seed = t->seed;
@@ -115,14 +101,15 @@ static trial make(uint64_t seed) {
                                      ATTN_WANT_OUTPUT | ATTN_WANT_SCORES};
     trial t = {.arena = attn_arena_new(LIMIT), .seed = seed, .in = attn_attention_defaults()};
     assert_non_null(t.arena);
-    const size_t B = 1 + pick(&t, 3), Hkv = (8 + B - 1) / B + pick(&t, 2), Hq = Hkv * (1 + pick(&t, 2));
+    const size_t B = 1 + pick(&t, 3), Hkv = (8 + B - 1) / B + pick(&t, 2),
+                 Hq = Hkv * (1 + pick(&t, 2));
     const size_t L = 1 + pick(&t, 160), S = 1 + pick(&t, seed % 4 ? 300 : 1000);
     const size_t E = 2 + 2 * pick(&t, 36), Ev = 1 + pick(&t, 70);
     t.want = wants[pick(&t, 5)];
-    t.in.query = NORMAL(&t, 1, B, Hq, L, E);
-    t.in.key = NORMAL(&t, 1, pick(&t, 6) ? B : 1, Hkv, S, E);
-    t.in.value = NORMAL(&t, 1, B, Hkv, S, Ev);
-    t.grad_output = NORMAL(&t, 1, B, Hq, L, Ev);
+    t.in.query = NORMAL(&t, B, Hq, L, E);
+    t.in.key = NORMAL(&t, pick(&t, 6) ? B : 1, Hkv, S, E);
+    t.in.value = NORMAL(&t, B, Hkv, S, Ev);
+    t.grad_output = NORMAL(&t, B, Hq, L, Ev);
     add_edits(&t, Hq, L, S);
     spoil(&t);
     return t;
@@ -142,7 +129,8 @@ static found apart(const trial *t) {
     attn_attention *a;
     if (attn_attention_new(&t->in, f.arena, &a, &f.err))
         fail_msg("trial %llu: %s: %s", (unsigned long long)t->seed, f.err.where, f.err.text);
-    f.status = attn_attention_run(a, t->want, ATTN_STAGE_RAW, NULL, NULL, f.arena, &f.results, &f.err);
+    f.status =
+        attn_attention_run(a, t->want, ATTN_STAGE_RAW, NULL, NULL, f.arena, &f.results, &f.err);
     if (!f.status)
         f.status = attn_attention_backward(a, &f.results, &t->grad_output, NULL, NULL, f.arena,
                                            &f.gradients, &f.err);

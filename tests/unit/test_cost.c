@@ -11,6 +11,7 @@
 
 #include <attn/attn.h>
 
+#include "unit/normal_tensor.h"
 #include "unit/trials.h"
 
 enum { TRIALS = 60, LIMIT = 1 << 28, MOST_SLOTS = 3 };
@@ -27,17 +28,10 @@ static size_t pick(trial *t, size_t n) {
 }
 
 static attn_tensor normal(trial *t, int rank, const size_t *dims) {
-    attn_tensor x = attn_tensor_dense(NULL, ATTN_F32, rank, dims);
-    size_t count;
-    assert_true(attn_tensor_count(&x, &count));
-    assert_non_null(x.data = attn_arena_zeroed(t->inputs, count, sizeof(float)));
-    attn_rng_fill_normal(x.data, count, t->seed * 1000 + t->next++, 0);
-    return x;
+    return normal_tensor(t->inputs, t->seed * 1000 + t->next++, rank, dims);
 }
 
-#define DIMS(...)      ((const size_t[]){__VA_ARGS__})
-#define RANK(...)      (sizeof(DIMS(__VA_ARGS__)) / sizeof(size_t))
-#define NORMAL(t, ...) normal(t, (int)RANK(__VA_ARGS__), DIMS(__VA_ARGS__))
+#define NORMAL(t, ...) normal(t, RANK(__VA_ARGS__), DIMS(__VA_ARGS__))
 
 static attn_tensor doubled(trial *t, attn_tensor x) {
     size_t count;

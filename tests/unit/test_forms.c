@@ -11,6 +11,7 @@
 
 #include <attn/attn.h>
 
+#include "unit/normal_tensor.h"
 #include "unit/trials.h"
 
 enum { MOST = 256, TRIALS = 25, LIMIT = 1 << 28 };
@@ -28,19 +29,7 @@ static size_t pick(uint64_t seed, uint64_t at, size_t n) {
     return (size_t)(attn_rng_bits(seed, at) % n);
 }
 
-static attn_tensor normal(trial *t, int rank, const size_t *dims) {
-    size_t count = 1;
-    for (int a = 0; a < rank; a++)
-        count *= dims[a];
-    float *data = attn_arena_zeroed(t->arena, count, sizeof *data);
-    assert_non_null(data);
-    attn_rng_fill_normal(data, count, ++t->seed, 0);
-    return attn_tensor_dense(data, ATTN_F32, rank, dims);
-}
-
-#define DIMS(...)      ((const size_t[]){__VA_ARGS__})
-#define RANK(...)      (sizeof(DIMS(__VA_ARGS__)) / sizeof(size_t))
-#define NORMAL(t, ...) normal(t, (int)RANK(__VA_ARGS__), DIMS(__VA_ARGS__))
+#define NORMAL(t, ...) NORMAL_TENSOR((t)->arena, ++(t)->seed, __VA_ARGS__)
 
 static double at(const attn_tensor *x, size_t i, size_t j) {
     return (double)((const float *)x->data)[i * (x->rank > 1 ? x->dims[1] : 1) + j];

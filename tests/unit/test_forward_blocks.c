@@ -12,6 +12,8 @@
 
 #include <attn/attn.h>
 
+#include "unit/normal_tensor.h"
+
 enum { LIMIT = 1 << 28 };
 static const unsigned alone = ATTN_WANT_OUTPUT | ATTN_WANT_LOGSUMEXP,
                       beside = ATTN_WANT_OUTPUT | ATTN_WANT_LOGSUMEXP | ATTN_WANT_WEIGHTS;
@@ -31,20 +33,12 @@ static const shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static attn_tensor normal(attn_arena *arena, size_t H, size_t n, size_t w, uint64_t seed) {
-    size_t dims[] = {1, H, n, w};
-    float *data = attn_arena_take(arena, H * n * w * sizeof *data);
-    assert_non_null(data);
-    attn_rng_fill_normal(data, H * n * w, seed, 0);
-    return attn_tensor_dense(data, ATTN_F32, 4, dims);
-}
-
 static attn_inputs make_inputs(const shape *s, attn_arena *arena) {
     attn_inputs in = attn_attention_defaults();
     attn_mask_spec *m = &in.mask;
-    in.query = normal(arena, s->Hq, s->L, s->E, 1);
-    in.key = normal(arena, s->Hkv, s->S, s->E, 2);
-    in.value = normal(arena, s->Hkv, s->S, s->Ev, 3);
+    in.query = NORMAL_TENSOR(arena, 1, 1, s->Hq, s->L, s->E);
+    in.key = NORMAL_TENSOR(arena, 2, 1, s->Hkv, s->S, s->E);
+    in.value = NORMAL_TENSOR(arena, 3, 1, s->Hkv, s->S, s->Ev);
     if (s->causal)
         m->layers[m->count++] = (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
     if (s->windowed)
@@ -53,11 +47,12 @@ static attn_inputs make_inputs(const shape *s, attn_arena *arena) {
     if (s->causal || s->windowed)
         m->offset = ATTN_OFFSET_END;
     if (s->biased)
-        m->layers[m->count++] = (attn_mask_layer){.kind = ATTN_LAYER_BIAS,
-                                                  .where = "attn_bias",
-                                                  .values = normal(arena, 1, s->L, s->S, 4)};
+        m->layers[m->count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_BIAS,
+                              .where = "attn_bias",
+                              .values = NORMAL_TENSOR(arena, 4, 1, 1, s->L, s->S)};
     if (s->sinks) {
-        in.sinks = normal(arena, 1, 1, 1, 5);
+        in.sinks = NORMAL_TENSOR(arena, 5, 1, 1, 1, 1);
         in.sinks.rank = 1;
     }
     if (s->dropped) {

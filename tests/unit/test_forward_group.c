@@ -11,6 +11,8 @@
 
 #include <attn/attn.h>
 
+#include "unit/normal_tensor.h"
+
 enum { E = 24, EV = 20, LIMIT = 1 << 28, SMALL = 1 << 18 };
 static const unsigned wanted = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
 
@@ -36,14 +38,6 @@ typedef struct trial {
     attn_results out;
 } trial;
 
-static attn_tensor normal(attn_arena *arena, size_t H, size_t n, size_t w, uint64_t seed) {
-    size_t dims[] = {1, H, n, w};
-    float *data = attn_arena_zeroed(arena, H * n * w, sizeof *data);
-    assert_non_null(data);
-    attn_rng_fill_normal(data, H * n * w, seed, 0);
-    return attn_tensor_dense(data, ATTN_F32, 4, dims);
-}
-
 static void add_masks(trial *t, const shape *s) {
     attn_mask_spec *m = &t->in.mask;
     if (s->window >= 0) {
@@ -52,9 +46,10 @@ static void add_masks(trial *t, const shape *s) {
             .kind = ATTN_LAYER_WINDOW, .where = "window", .window = {s->window, 0}};
     }
     if (s->biased)
-        m->layers[m->count++] = (attn_mask_layer){.kind = ATTN_LAYER_BIAS,
-                                                  .where = "bias",
-                                                  .values = normal(t->inputs, 1, s->L, s->S, 5)};
+        m->layers[m->count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_BIAS,
+                              .where = "bias",
+                              .values = NORMAL_TENSOR(t->inputs, 5, 1, 1, s->L, s->S)};
     if (s->hidden) {
         uint8_t *keep = attn_arena_take(t->inputs, s->S);
         assert_non_null(keep);
@@ -70,9 +65,9 @@ static void add_masks(trial *t, const shape *s) {
 static trial make_trial(const shape *s) {
     trial t = {.inputs = attn_arena_new(LIMIT), .in = attn_attention_defaults()};
     assert_non_null(t.inputs);
-    t.in.query = normal(t.inputs, s->Hq, s->L, E, 1);
-    t.in.key = normal(t.inputs, s->Hkv, s->S, E, 2);
-    t.in.value = normal(t.inputs, s->Hkv, s->S, EV, 3);
+    t.in.query = NORMAL_TENSOR(t.inputs, 1, 1, s->Hq, s->L, E);
+    t.in.key = NORMAL_TENSOR(t.inputs, 2, 1, s->Hkv, s->S, E);
+    t.in.value = NORMAL_TENSOR(t.inputs, 3, 1, s->Hkv, s->S, EV);
     for (size_t i = 0; i < s->Hq * s->L * E; i++)
         ((float *)t.in.query.data)[i] *= 4;
     if (s->capped)

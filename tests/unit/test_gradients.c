@@ -12,6 +12,8 @@
 
 #include <attn/attn.h>
 
+#include "unit/normal_tensor.h"
+
 enum { LIMIT = 1 << 29, SLOTS = 20 };
 
 /* An operation whose tensors are all of one type, from the same numbers. */
@@ -27,21 +29,15 @@ static size_t pick(uint64_t seed, uint64_t at, size_t n) {
 }
 
 static attn_tensor normal(trial *t, double scale, int rank, const size_t *dims) {
-    attn_tensor x = attn_tensor_dense(NULL, ATTN_F32, rank, dims);
+    const attn_tensor x = normal_tensor(t->arena, t->seed * 1000 + t->next++, rank, dims);
     size_t count;
     assert_true(attn_tensor_count(&x, &count));
-    float *data = attn_arena_zeroed(t->arena, count, sizeof *data);
-    assert_non_null(data);
-    attn_rng_fill_normal(data, count, t->seed * 1000 + t->next++, 0);
     for (size_t i = 0; i < count; i++)
-        data[i] *= (float)scale;
-    x.data = data;
+        ((float *)x.data)[i] *= (float)scale;
     return x;
 }
 
-#define DIMS(...)      ((const size_t[]){__VA_ARGS__})
-#define RANK(...)      (sizeof(DIMS(__VA_ARGS__)) / sizeof(size_t))
-#define NORMAL(t, ...) normal(t, 1, (int)RANK(__VA_ARGS__), DIMS(__VA_ARGS__))
+#define NORMAL(t, ...) normal(t, 1, RANK(__VA_ARGS__), DIMS(__VA_ARGS__))
 
 static attn_tensor doubled(attn_arena *arena, const attn_tensor *x) {
     attn_tensor y = attn_tensor_dense(NULL, ATTN_F64, x->rank, x->dims);

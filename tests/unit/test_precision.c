@@ -12,6 +12,7 @@
 #include <attn/attn.h>
 
 #include "kernels/bf16.h"
+#include "unit/normal_tensor.h"
 #include "unit/trials.h"
 
 enum { CASES = 40, LIMIT = 1 << 28 };
@@ -28,14 +29,6 @@ typedef struct trial {
     size_t H, L, S, E, Ev;
 } trial;
 
-static attn_tensor normal(attn_arena *arena, size_t H, size_t n, size_t w, uint64_t seed) {
-    size_t dims[] = {1, H, n, w};
-    float *data = attn_arena_zeroed(arena, H * n * w, sizeof *data);
-    assert_non_null(data);
-    attn_rng_fill_normal(data, H * n * w, seed, 0);
-    return attn_tensor_dense(data, ATTN_F32, 4, dims);
-}
-
 static trial make(uint64_t seed, attn_precision precision) {
     trial t = {.arena = attn_arena_new(LIMIT), .in = attn_attention_defaults()};
     assert_non_null(t.arena);
@@ -43,17 +36,18 @@ static trial make(uint64_t seed, attn_precision precision) {
     t.H = 2, t.L = 1 + pick(seed, 1, 70), t.S = 1 + pick(seed, 2, 300);
     t.E = 1 + pick(seed, 3, 100), t.Ev = 1 + pick(seed, 4, 100);
     t.in.precision = precision;
-    t.in.query = normal(t.arena, t.H, t.L, t.E, seed);
-    t.in.key = normal(t.arena, 1 + pick(seed, 5, 2), t.S, t.E, seed + 1);
-    t.in.value = normal(t.arena, t.in.key.dims[1], t.S, t.Ev, seed + 2);
+    t.in.query = NORMAL_TENSOR(t.arena, seed, 1, t.H, t.L, t.E);
+    t.in.key = NORMAL_TENSOR(t.arena, seed + 1, 1, 1 + pick(seed, 5, 2), t.S, t.E);
+    t.in.value = NORMAL_TENSOR(t.arena, seed + 2, 1, t.in.key.dims[1], t.S, t.Ev);
     if (pick(seed, 6, 2))
         t.in.softcap = 3;
     if (pick(seed, 7, 2))
         m->layers[m->count++] = (attn_mask_layer){.kind = ATTN_LAYER_CAUSAL, .where = "is_causal"};
     if (pick(seed, 8, 2))
-        m->layers[m->count++] = (attn_mask_layer){.kind = ATTN_LAYER_BIAS,
-                                                  .where = "attn_bias",
-                                                  .values = normal(t.arena, t.H, t.L, t.S, seed)};
+        m->layers[m->count++] =
+            (attn_mask_layer){.kind = ATTN_LAYER_BIAS,
+                              .where = "attn_bias",
+                              .values = NORMAL_TENSOR(t.arena, seed, 1, t.H, t.L, t.S)};
     return t;
 }
 
@@ -156,7 +150,7 @@ static void test_definition(void **state) {
 /* --- learned scores: v . tanh(W_q q + W_k k) --- */
 
 static attn_tensor matrix(attn_arena *arena, int rank, size_t rows, size_t cols, uint64_t seed) {
-    attn_tensor t = normal(arena, 1, rows, cols, seed);
+    attn_tensor t = NORMAL_TENSOR(arena, seed, 1, 1, rows, cols);
     for (size_t i = 0; i < rows * cols; i++)
         ((float *)t.data)[i] *= 0.3f;
     return attn_tensor_dense(t.data, ATTN_F32, rank, (size_t[]){rows, cols});

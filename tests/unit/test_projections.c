@@ -10,21 +10,9 @@
 
 #include <attn/attn.h>
 
+#include "unit/normal_tensor.h"
+
 enum { LIMIT = 1 << 28 };
-
-static attn_tensor normal(attn_arena *arena, uint64_t seed, int rank, const size_t *dims) {
-    size_t count = 1;
-    for (int a = 0; a < rank; a++)
-        count *= dims[a];
-    float *data = attn_arena_zeroed(arena, count, sizeof *data);
-    assert_non_null(data);
-    attn_rng_fill_normal(data, count, seed, 0);
-    return attn_tensor_dense(data, ATTN_F32, rank, dims);
-}
-
-#define DIMS(...) ((const size_t[]){__VA_ARGS__})
-#define NORMAL(arena, seed, ...)                                                                   \
-    normal(arena, seed, (int)(sizeof(DIMS(__VA_ARGS__)) / sizeof(size_t)), DIMS(__VA_ARGS__))
 
 static double at(const attn_tensor *t, size_t i) {
     return (double)((const float *)t->data)[i];
@@ -55,14 +43,14 @@ static void test_apply(void **state) {
     size_t parameters;
     attn_cost cost;
     (void)state;
-    in.query = NORMAL(arena, 1, 2, 300, 6);
-    in.key = NORMAL(arena, 2, 2, 5, 7);
-    attn_projections p = {.w_q = NORMAL(arena, 3, 8, 6),
-                          .b_q = NORMAL(arena, 4, 8),
-                          .w_k = NORMAL(arena, 5, 8, 7),
-                          .w_v = NORMAL(arena, 6, 12, 7),
-                          .w_o = NORMAL(arena, 7, 3, 12),
-                          .b_o = NORMAL(arena, 8, 3),
+    in.query = NORMAL_TENSOR(arena, 1, 2, 300, 6);
+    in.key = NORMAL_TENSOR(arena, 2, 2, 5, 7);
+    attn_projections p = {.w_q = NORMAL_TENSOR(arena, 3, 8, 6),
+                          .b_q = NORMAL_TENSOR(arena, 4, 8),
+                          .w_k = NORMAL_TENSOR(arena, 5, 8, 7),
+                          .w_v = NORMAL_TENSOR(arena, 6, 12, 7),
+                          .w_o = NORMAL_TENSOR(arena, 7, 3, 12),
+                          .b_o = NORMAL_TENSOR(arena, 8, 3),
                           .num_heads = 4};
     const attn_tensor none = {.rank = 0};
     assert_int_equal(attn_projections_cost(&in, &p, &cost, &err), ATTN_OK);
@@ -75,7 +63,7 @@ static void test_apply(void **state) {
     attn_attention_dims dims;
     assert_int_equal(attn_attention_shape(&out, &dims, &err), ATTN_OK);
     assert_true(dims.E == 2 && dims.Ev == 3 && dims.Hq == 4 && dims.L == 300 && dims.S == 5);
-    attn_tensor fake = NORMAL(arena, 9, 2, 300, 12);
+    attn_tensor fake = NORMAL_TENSOR(arena, 9, 2, 300, 12);
     assert_int_equal(attn_projections_output(&fake, &p, pool, NULL, arena, &y, &err), ATTN_OK);
     check_product(&fake, &p.w_o, &p.b_o, &y);
     assert_true(attn_arena_used(arena) - before <= cost.work_bytes + 600 * 12 * sizeof(float));
@@ -91,7 +79,7 @@ static void test_positions_are_added(void **state) {
     attn_inputs in = attn_attention_defaults(), out;
     double table[5 * 4];
     (void)state;
-    in.query = NORMAL(arena, 1, 2, 5, 4);
+    in.query = NORMAL_TENSOR(arena, 1, 2, 5, 4);
     attn_projections p = {.num_heads = 2, .add_positions = true};
     assert_int_equal(attn_projections_apply(&in, &p, NULL, NULL, arena, &out, &err), ATTN_OK);
     assert_int_equal(attn_sinusoidal(table, 5, 4, ATTN_ENCODING_INTERLEAVED, &err), ATTN_OK);
@@ -113,16 +101,16 @@ static void test_errors(void **state) {
     attn_arena *arena = attn_arena_new(LIMIT);
     attn_inputs in = attn_attention_defaults();
     (void)state;
-    in.query = NORMAL(arena, 1, 2, 5, 6);
+    in.query = NORMAL_TENSOR(arena, 1, 2, 5, 6);
     expect_error(&in, &(attn_projections){.num_heads = 0}, "projections/num_heads");
     expect_error(&in, &(attn_projections){.num_heads = 4}, "query");
-    expect_error(&in, &(attn_projections){.num_heads = 4, .w_q = NORMAL(arena, 2, 6, 6)},
+    expect_error(&in, &(attn_projections){.num_heads = 4, .w_q = NORMAL_TENSOR(arena, 2, 6, 6)},
                  "projections/w_q");
-    expect_error(&in, &(attn_projections){.num_heads = 2, .w_q = NORMAL(arena, 2, 6, 5)},
+    expect_error(&in, &(attn_projections){.num_heads = 2, .w_q = NORMAL_TENSOR(arena, 2, 6, 5)},
                  "projections/w_q");
-    expect_error(&in, &(attn_projections){.num_heads = 2, .b_k = NORMAL(arena, 2, 6)},
+    expect_error(&in, &(attn_projections){.num_heads = 2, .b_k = NORMAL_TENSOR(arena, 2, 6)},
                  "projections/b_k");
-    expect_error(&in, &(attn_projections){.num_heads = 2, .w_o = NORMAL(arena, 2, 6, 5)},
+    expect_error(&in, &(attn_projections){.num_heads = 2, .w_o = NORMAL_TENSOR(arena, 2, 6, 5)},
                  "projections/w_o");
     in.layout = ATTN_BLHE;
     expect_error(&in, &(attn_projections){.num_heads = 2}, "layout");
@@ -169,7 +157,7 @@ static void test_t5_buckets(void **state) {
             attn_position p = {.kind = ATTN_POSITION_T5,
                                .max_distance = most[n],
                                .unidirectional = c % 2,
-                               .table = NORMAL(all, n + 1, buckets[c / 2], 2)};
+                               .table = NORMAL_TENSOR(all, n + 1, buckets[c / 2], 2)};
             double *biases = attn_arena_zeroed(all, (4 * FURTHEST + 2), sizeof *biases);
             assert_true(tables && biases);
             for (int64_t from = -most[n]; from <= most[n]; from += most[n]) {
