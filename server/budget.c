@@ -27,7 +27,7 @@ static void *take(size_t size) {
         refusals++;
         return NULL;
     }
-    rounded = (rounded + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    rounded = attn_align_up(rounded);
     if (own)
         return take_own(rounded);
     size_t before = atomic_fetch_add_explicit(&used, rounded, memory_order_relaxed);

@@ -54,10 +54,9 @@ static bool lane_parts(const attn_attention_dims *d, const attn_kernels *k,
     };
     for (int p = 0; p < LANE_PARTS; p++) {
         if (!attn_size_mul(factors[p][0], factors[p][1], &bytes[p]) ||
-            !attn_size_mul(bytes[p], k->elem, &bytes[p]) ||
-            !attn_size_add(bytes[p], ATTN_ALIGN, &bytes[p]))
+            !attn_size_mul(bytes[p], k->elem, &bytes[p]) || bytes[p] > SIZE_MAX - ATTN_ALIGN)
             return false;
-        bytes[p] = bytes[p] / ATTN_ALIGN * ATTN_ALIGN;
+        bytes[p] = attn_align_up(bytes[p]);
     }
     return true;
 }

@@ -7,7 +7,7 @@
 /* The next part, of so many bytes. */
 static void *part(char *area, size_t *used, size_t bytes) {
     void *at = (void *)((uintptr_t)area + *used);
-    *used += (bytes + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    *used += attn_align_up(bytes);
     return at;
 }
 
@@ -50,7 +50,7 @@ size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_atte
     if (!attn_size_mul(rows * k->elem, d->S, &n) || n > CACHE)
         return 0;
     const bool fits = attn_size_mul(d->B * d->Hq * d->L * k->elem, d->S, &all) && all <= CACHE;
-    return fits ? 0 : (n + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    return fits ? 0 : attn_align_up(n);
 }
 
 bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,

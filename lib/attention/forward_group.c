@@ -35,7 +35,7 @@ static size_t part_keys(const attn_attention_dims *d, const attn_kernels *k, siz
 /* Bytes of one block's sums. */
 static size_t sums_bytes(const attn_attention_dims *d, const attn_kernels *k) {
     const size_t elements = d->L * (1 + k->lanes + k->acc_room(d->Ev));
-    return (elements * k->elem + 3 * ATTN_ALIGN) / ATTN_ALIGN * ATTN_ALIGN;
+    return attn_align_up(elements * k->elem) + 2 * ATTN_ALIGN;
 }
 
 static size_t maxima_bytes(const attn_attention_dims *d, const attn_kernels *k) {
@@ -77,8 +77,7 @@ static attn_partial partial_at(const attn_forward *f, size_t group, size_t part,
     const attn_kernels *k = f->a->kernels;
     const size_t heads = attn_group(d);
     char *at = f->sums + ((group * f->parts + part) * heads + g) * sums_bytes(d, k);
-    char *sum =
-        at + (d->L * k->acc_room(d->Ev) * k->elem + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    char *sum = at + attn_align_up(d->L * k->acc_room(d->Ev) * k->elem);
     return (attn_partial){.acc = at, .sum = sum, .max = sum + d->L * k->lanes * k->elem};
 }
 

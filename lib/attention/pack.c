@@ -27,9 +27,8 @@ typedef struct room {
 static bool append(room *r, size_t count, size_t size, size_t *at) {
     size_t bytes;
     *at = r->bytes;
-    if (!attn_size_mul(count, size, &bytes) || !attn_size_add(bytes, ATTN_ALIGN - 1, &bytes))
-        return false;
-    return attn_size_add(r->bytes, bytes / ATTN_ALIGN * ATTN_ALIGN, &r->bytes);
+    return attn_size_mul(count, size, &bytes) && bytes <= SIZE_MAX - ATTN_ALIGN &&
+           attn_size_add(r->bytes, attn_align_up(bytes), &r->bytes);
 }
 
 static bool room_for(const attn_attention_dims *d, const attn_kernels *k, size_t heads, room *r) {

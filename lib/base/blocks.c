@@ -256,8 +256,7 @@ static void forget(size_t size) {
 
 /* Bytes of a block for so many; *class: of such blocks, or CLASSES when they are not kept. */
 static size_t round_up(size_t size, size_t *class) {
-    size_t rounded = size ? size : 1;
-    rounded = (rounded + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    size_t rounded = attn_align_up(size ? size : 1);
     *class = is_kept(rounded) ? class_of(rounded, &rounded) : CLASSES;
     return rounded;
 }

@@ -16,6 +16,11 @@ extern "C" {
 
 #define ATTN_ALIGN 64 /* alignment of every block, bytes: one cache line, one zmm register */
 
+/* The next multiple of ATTN_ALIGN, for up to SIZE_MAX - ATTN_ALIGN bytes. */
+static inline size_t attn_align_up(size_t bytes) {
+    return (bytes + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+}
+
 /* Replace the allocator. `take(size)` returns ATTN_ALIGN-aligned memory or NULL, `give(p)` frees
  * it. NULL, NULL restores attn_block_take and attn_block_give. Call before any other thread uses
  * the library. */
