@@ -39,23 +39,38 @@ static unsigned item_of(attn_measure m) {
     return items[m];
 }
 
-/* Asked for, and what it needs was sent. */
-static bool shown(const srv_analysis *an, attn_measure m) {
-    if (!(an->items & item_of(m)))
-        return false;
-    switch (item_of(m)) {
+/* What an item needs that is not there; NULL: nothing. */
+static const char *lacks(const srv_analysis *an, unsigned item) {
+    switch (item) {
     case SRV_AN_DUPLICATE:
     case SRV_AN_INDUCTION:
-        return an->options.query_tokens != NULL;
+        return an->options.query_tokens ? NULL : "a label of each key, or ids (POST /v1/analyses)";
     case SRV_AN_STRUCTURE:
-        return an->options.query_kinds != NULL;
+        return an->options.query_kinds ? NULL
+                                       : "a label of each key, or classes (POST /v1/analyses)";
+    case SRV_AN_CLASSES:
+        return an->options.class_count ? NULL
+                                       : "labels with punctuation or special tokens among them, or "
+                                         "classes (POST /v1/analyses)";
     case SRV_AN_BLOCKS:
-        return an->options.segment_count > 0;
+        return an->options.segment_count ? NULL : "segments (POST /v1/analyses)";
     case SRV_AN_SCORES:
-        return an->source.has_logits;
+        return an->source.has_logits ? NULL : "query and key, or a stored run: weights have none";
+    case SRV_AN_PAIRS:
+        return an->pairs ? NULL : "two heads";
     default:
-        return true;
+        return NULL;
     }
+}
+
+/* Asked for by itself, but not computed. */
+static bool left_out(const srv_analysis *an, unsigned item) {
+    return !(an->items & SRV_AN_ALL) && (an->items & item) && lacks(an, item);
+}
+
+/* Asked for, and what it needs was sent. */
+static bool shown(const srv_analysis *an, attn_measure m) {
+    return (an->items & item_of(m)) && !lacks(an, item_of(m));
 }
 
 /* Measures that uniform attention has no value of. */
@@ -255,9 +270,9 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
     };
     const bool uses[] = {true,
                          true,
-                         (an->items & SRV_AN_CLASSES) && an->options.class_count,
+                         (an->items & SRV_AN_CLASSES) && !lacks(an, SRV_AN_CLASSES),
                          (an->items & SRV_AN_RECEIVED) != 0,
-                         (an->items & SRV_AN_BLOCKS) && an->options.segment_count,
+                         (an->items & SRV_AN_BLOCKS) && !lacks(an, SRV_AN_BLOCKS),
                          (an->items & SRV_AN_PAIRS) && an->pairs,
                          (an->items & SRV_AN_PAIRS) && an->pairs,
                          (an->items & SRV_AN_PAIRS) && an->pairs};
@@ -270,6 +285,23 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
         if (uses[i])
             write_entry(j, &others[i]);
     srv_json_object_end(j);
+}
+
+static void write_left_out(srv_json *j, const srv_analysis *an) {
+    bool any = false;
+    for (unsigned i = 0; 1u << i < SRV_AN_ALL; i++) {
+        if (!left_out(an, 1u << i))
+            continue;
+        if (!any) {
+            srv_json_key(j, "left_out");
+            srv_json_object(j);
+        }
+        any = true;
+        srv_json_key(j, srv_analysis_items[i]);
+        srv_json_string(j, lacks(an, 1u << i));
+    }
+    if (any)
+        srv_json_object_end(j);
 }
 
 void srv_analysis_members(srv_json *j, const srv_analysis *an) {
@@ -287,6 +319,7 @@ void srv_analysis_members(srv_json *j, const srv_analysis *an) {
             write_diagnosis(j, an, &an->diagnoses.items[i]);
         srv_json_array_end(j);
     }
+    write_left_out(j, an);
     write_legend(j, an);
     srv_json_key(j, "caveat");
     srv_json_string(j, attn_analysis_caveat());
@@ -330,5 +363,9 @@ void srv_analysis_text(attn_text *t, const srv_analysis *an) {
                       an->pairs[b].mean_centered);
     for (size_t i = 0; (an->items & SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
         attn_text_add(t, "\n%s: %s\n", an->diagnoses.items[i].code, an->diagnoses.items[i].text);
+    for (unsigned i = 0; 1u << i < SRV_AN_ALL; i++)
+        if (left_out(an, 1u << i))
+            attn_text_add(t, "\n%s is left out: it needs %s\n", srv_analysis_items[i],
+                          lacks(an, 1u << i));
     attn_text_add(t, "\n%s\n", attn_analysis_caveat());
 }

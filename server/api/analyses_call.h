@@ -27,10 +27,10 @@ enum {
     SRV_AN_PATTERNS = 1 << 13,
     SRV_AN_PAIRS = 1 << 14,
     SRV_AN_DIAGNOSES = 1 << 15,
-    SRV_AN_ALL = 1 << 16,
+    SRV_AN_ALL = 1 << 16, /* whatever can be computed; SRV_AN_EVERY is set with it */
     SRV_AN_ROLLOUT = 1 << 17,
     SRV_AN_GRADIENT = 1 << 18,
-    SRV_AN_EVERY = SRV_AN_ALL - 1, /* what "all" stands for */
+    SRV_AN_EVERY = SRV_AN_ALL - 1,
 };
 
 extern const char *const srv_analysis_items[];     /* all of them */
@@ -61,7 +61,7 @@ bool srv_analysis_words(srv_analysis *an);
 /* Bytes of the answer's text, and what the work takes. false: a problem is set. */
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
-/* Members of an object that is open: heads, pairs, diagnoses, legend, caveat. */
+/* Members of an object that is open: heads, pairs, diagnoses, left_out, legend, caveat. */
 void srv_analysis_members(srv_json *j, const srv_analysis *an);
 void srv_analysis_text(attn_text *t, const srv_analysis *an);
 /* The keys layer (where there is one), batch and head. */

@@ -389,7 +389,7 @@ bool srv_analyses_prepare(srv_analyses_call *call) {
     an->S = d->S;
     an->mask = call->mask;
     an->labels = &call->labels;
-    an->items = srv_given(&scope, "analysis") ? body->items : SRV_AN_EVERY;
+    an->items = srv_given(&scope, "analysis") ? body->items : SRV_AN_ALL;
     if (an->items & SRV_AN_ALL)
         an->items |= SRV_AN_EVERY;
     an->options = attn_measure_defaults();

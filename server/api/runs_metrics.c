@@ -47,7 +47,7 @@ static srv_analysis analysis_of(srv_request *req, const attn_run *run, const que
                        .labels = labels,
                        .options = attn_measure_defaults()};
     if (an.items == 0 || (an.items & SRV_AN_ALL))
-        an.items |= SRV_AN_EVERY;
+        an.items |= SRV_AN_ALL | SRV_AN_EVERY;
     an.options.radius = (size_t)q->radius;
     an.options.top_keys = (size_t)q->top_keys;
     return an;

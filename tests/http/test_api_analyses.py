@@ -103,6 +103,20 @@ def test_items_that_are_asked_for(daemon):
     assert analysed(daemon, p, analysis=[])["heads"][0]["measures"] == {}
 
 
+@pytest.mark.parametrize("fields, missing", [
+    ({}, {"duplicate", "induction", "structure", "blocks", "scores", "classes", "pairs"}),
+    ({"labels": {"key": list("ab,aba")}}, {"blocks", "scores", "pairs"}),
+    ({"ids": {"key": [1, 2, 3, 1, 2, 1]}, "segments": {"key": [0, 0, 0, 1, 1, 1]}, "classes": [{"name": "c", "keys": [2]}]},
+     {"scores", "pairs"})])
+def test_items_without_what_they_need(daemon, document, fields, missing):  # noqa: F811
+    names = ["entropy", "duplicate", "induction", "structure", "blocks", "scores", "classes", "pairs"]
+    answer = analysed(daemon, weights(1, 6, 6), analysis=names, **fields)
+    schema(document, "Analyses").validate(answer)
+    assert set(answer["left_out"]) == missing and all(answer["left_out"].values())
+    text = daemon.post(PATH, {"weights": weights(1, 6, 6).tolist(), "analysis": names} | fields, headers=TEXT).text
+    assert {line.split()[0] for line in text.splitlines() if "is left out: it needs" in line} == missing
+
+
 def test_text(daemon):
     text = daemon.post(PATH, {"weights": chapter().tolist(), "labels": {"key": SENTENCE}, "heatmap": {}},
                        headers=TEXT).text
