@@ -2,6 +2,13 @@
 #ifndef NORMAL_TENSOR_H
 #define NORMAL_TENSOR_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include <attn/attn.h>
 
 #define DIMS(...) ((const size_t[]){__VA_ARGS__})
