@@ -103,7 +103,7 @@ static attn_status allocate_lanes(attn_forward *f, size_t slots, attn_arena *are
 static void plan_pieces(attn_forward *f, size_t slots) {
     const attn_attention_dims *d = &f->a->dims;
     const size_t rows = f->a->kernels->rows;
-    const double block = 2.0 * (double)rows * (double)d->S * (double)(d->score_width + d->Ev) + 1;
+    const double block = attn_forward_operations(d, (double)rows) + 1;
     f->row_blocks = (d->L + rows - 1) / rows;
     f->abreast = attn_forward_abreast(d, f->a->kernels, f->want);
     while (f->abreast > 1 && ((double)f->abreast * block > ABREAST_OPERATIONS ||

@@ -31,6 +31,12 @@ typedef struct attn_forward_lane {
  * table; four times that where blocks go abreast. */
 #define ATTN_PIECE_OPERATIONS 1e8
 
+/* Of so many rows and all keys; a cell's exponential and edits count as CELL_OPERATIONS. */
+static inline double attn_forward_operations(const attn_attention_dims *d, double rows) {
+    enum { CELL_OPERATIONS = 16 };
+    return 2 * rows * (double)d->S * (double)(d->score_width + d->Ev + CELL_OPERATIONS);
+}
+
 typedef struct attn_forward {
     const attn_attention *a;
     const attn_packed *packed; /* of all heads; NULL: each piece packs for itself */

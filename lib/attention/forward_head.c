@@ -13,9 +13,8 @@ size_t attn_forward_head_bytes(const attn_attention_dims *d, const attn_kernels 
     if (d->L <= ATTN_FEW_QUERIES || (want & later) || weights_later)
         return 0;
     const double rows = (double)attn_group(d) * (double)d->L;
-    const double operations = 2 * rows * (double)d->S * (double)(d->score_width + d->Ev);
-    return operations <= ATTN_PIECE_OPERATIONS && attn_pack_head_bytes(d, k, &bytes) &&
-                   bytes <= CACHE
+    return attn_forward_operations(d, rows) <= ATTN_PIECE_OPERATIONS &&
+                   attn_pack_head_bytes(d, k, &bytes) && bytes <= CACHE
                ? bytes
                : 0;
 }

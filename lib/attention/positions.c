@@ -14,42 +14,55 @@ void attn_sinusoidal_row(double *row, double position, size_t width, attn_encodi
     }
 }
 
+/* Row `row` is next, of `width` numbers: is there time? The clock is asked once in about a thousand
+ * numbers. */
+static attn_status look(size_t row, size_t width, const attn_control *control, attn_error *err) {
+    const size_t rows = width < 1024 ? 1024 / (width + 1) + 1 : 1;
+    return row % rows ? ATTN_OK : attn_control_check(control, err);
+}
+
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
-                            attn_error *err) {
+                            const attn_control *control, attn_error *err) {
+    attn_status status = ATTN_OK;
     if (width % 2)
         return attn_fail(err, ATTN_EARG, "width",
                          "sinusoidal positions need an even width (pairs of sine and cosine), "
                          "found %zu",
                          width);
-    for (size_t p = 0; p < length; p++)
+    for (size_t p = 0; p < length && !(status = look(p, width, control, err)); p++)
         attn_sinusoidal_row(table + p * width, (double)p, width, layout);
-    return ATTN_OK;
+    return status;
 }
 
-void attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed) {
-    for (size_t n = 0; n < length * width; n++)
-        table[n] = std * attn_rng_normal(seed, n);
+attn_status attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed,
+                         const attn_control *control, attn_error *err) {
+    attn_status status = ATTN_OK;
+    for (size_t p = 0; p < length && !(status = look(p, width, control, err)); p++)
+        for (size_t n = p * width; n < (p + 1) * width; n++)
+            table[n] = std * attn_rng_normal(seed, n);
+    return status;
 }
 
 attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
-                                size_t keys, int64_t offset, attn_arena *arena, double *table,
-                                attn_error *err) {
+                                size_t keys, int64_t offset, const attn_control *control,
+                                attn_arena *arena, double *table, attn_error *err) {
     if (position->kind != ATTN_POSITION_ALIBI && position->kind != ATTN_POSITION_T5 &&
         position->kind != ATTN_POSITION_RELATIVE)
         return attn_fail(err, ATTN_EARG, "kind", "alibi, t5 and relative positions are biases");
     attn_attention a = {.in = {.position = *position}, .dims = {.Hq = H}};
     attn_status status = attn_position_new(&a, arena, err);
-    for (size_t h = 0; status == ATTN_OK && h < H; h++)
-        for (size_t i = 0; i < queries; i++)
-            attn_position_biases(&a.rule, h, -(int64_t)i - offset, keys,
-                                 table + (h * queries + i) * keys);
+    for (size_t r = 0; !status && r < H * queries && !(status = look(r, keys, control, err)); r++)
+        attn_position_biases(&a.rule, r / queries, -(int64_t)(r % queries) - offset, keys,
+                             table + r * keys);
     return status;
 }
 
-void attn_rotary_table(const attn_position *position, size_t length, double *cosines,
-                       double *sines) {
+attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
+                              double *sines, const attn_control *control, attn_error *err) {
     const size_t pairs = (size_t)position->dims / 2;
-    for (size_t p = 0; p < length; p++)
+    attn_status status = ATTN_OK;
+    for (size_t p = 0; p < length && !(status = look(p, 2 * pairs, control, err)); p++)
         attn_rotary_angles(position, (size_t)position->dims, (double)p, cosines + p * pairs,
                            sines + p * pairs);
+    return status;
 }

@@ -72,8 +72,9 @@ static bool open_setup(attn_lab *lab, setup *s) {
     s->relative = draw_normal(lab, 5, 2 * REACH + 1, 1);
     s->shaw = draw_normal(lab, 6, (2 * REACH + 1) * D, 0.5);
     s->sinusoids = attn_lab_take(lab, N * D, sizeof *s->sinusoids);
-    return !lab->status && attn_lab_ok(lab, attn_sinusoidal(s->sinusoids, N, D,
-                                                            ATTN_ENCODING_INTERLEAVED, lab->err));
+    return !lab->status &&
+           attn_lab_ok(lab, attn_sinusoidal(s->sinusoids, N, D, ATTN_ENCODING_INTERLEAVED,
+                                            lab->hooks->control, lab->err));
 }
 
 /* y [N, D] = x W^T */

@@ -44,8 +44,9 @@ static bool make_sinusoids(attn_lab *lab, attn_tagger *t) {
     const size_t n = t->longest * t->width;
     double *table = attn_lab_take(lab, n, sizeof *table);
     float *single = attn_lab_take(lab, n, sizeof *single);
-    if (lab->status || !attn_lab_ok(lab, attn_sinusoidal(table, t->longest, t->width,
-                                                         ATTN_ENCODING_INTERLEAVED, lab->err)))
+    if (lab->status ||
+        !attn_lab_ok(lab, attn_sinusoidal(table, t->longest, t->width, ATTN_ENCODING_INTERLEAVED,
+                                          lab->hooks->control, lab->err)))
         return false;
     for (size_t i = 0; i < n; i++)
         single[i] = (float)table[i];

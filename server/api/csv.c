@@ -6,60 +6,69 @@
 
 #include "wire/number.h"
 
-static void comma(attn_text *t, bool first) {
-    if (!first)
-        attn_text_add(t, ",");
+enum { FIELDS_A_LOOK = 4096 }; /* between two looks at the clock */
+
+srv_csv srv_csv_begin(srv_request *req) {
+    return (srv_csv){.req = req, .text = {.arena = req->arena}};
 }
 
-void srv_csv_text(attn_text *t, bool first, const char *text) {
-    comma(t, first);
+static void begin_field(srv_csv *t, bool first) {
+    if (++t->fields % FIELDS_A_LOOK == 0 && !t->text.failed)
+        t->text.failed = attn_control_check(&t->req->control, &t->err) != ATTN_OK;
+    if (!first)
+        attn_text_add(&t->text, ",");
+}
+
+void srv_csv_text(srv_csv *t, bool first, const char *text) {
+    begin_field(t, first);
     if (!strpbrk(text, ",\"\r\n") && text[0] != ' ') {
-        attn_text_add(t, "%s", text);
+        attn_text_add(&t->text, "%s", text);
         return;
     }
-    attn_text_add(t, "\"");
+    attn_text_add(&t->text, "\"");
     for (const char *p = text; *p;) {
         size_t n = strcspn(p, "\"");
-        attn_text_add(t, "%.*s%s", (int)n, p, p[n] ? "\"\"" : "");
+        attn_text_add(&t->text, "%.*s%s", (int)n, p, p[n] ? "\"\"" : "");
         p += n + (p[n] != 0);
     }
-    attn_text_add(t, "\"");
+    attn_text_add(&t->text, "\"");
 }
 
-void srv_csv_number(attn_text *t, bool first, double value, bool single, int decimals) {
+void srv_csv_number(srv_csv *t, bool first, double value, bool single, int decimals) {
     char text[SRV_NUMBER_TEXT];
-    comma(t, first);
+    begin_field(t, first);
     if (!isfinite(value))
         return;
     char *end = decimals >= 0 ? srv_write_decimals(text, value, decimals)
                 : single      ? srv_write_f32(text, (float)value)
                               : srv_write_f64(text, value);
-    attn_text_add(t, "%.*s", (int)(end - text), text);
+    attn_text_add(&t->text, "%.*s", (int)(end - text), text);
 }
 
-void srv_csv_index(attn_text *t, bool first, size_t value) {
-    comma(t, first);
-    attn_text_add(t, "%zu", value);
+void srv_csv_index(srv_csv *t, bool first, size_t value) {
+    begin_field(t, first);
+    attn_text_add(&t->text, "%zu", value);
 }
 
-void srv_csv_line(attn_text *t) {
-    attn_text_add(t, "\r\n");
+void srv_csv_line(srv_csv *t) {
+    attn_text_add(&t->text, "\r\n");
 }
 
-void srv_csv_end(srv_request *req, const attn_text *t) {
-    if (t->failed) {
-        attn_error err;
-        attn_fail(&err, ATTN_ENOMEM, "",
-                  "the answer as CSV needs more memory than a request may use");
-        srv_problem_error(req, &err);
+void srv_csv_end(const srv_csv *t) {
+    attn_error err = t->err;
+    if (!t->text.failed) {
+        srv_reply_set(t->req, 200, "text/csv; charset=utf-8; header=present",
+                      t->text.data ? t->text.data : "", t->text.size);
         return;
     }
-    srv_reply_set(req, 200, "text/csv; charset=utf-8; header=present", t->data ? t->data : "",
-                  t->size);
+    if (!err.code)
+        attn_fail(&err, ATTN_ENOMEM, "",
+                  "the answer as CSV needs more memory than a request may use");
+    srv_problem_error(t->req, &err);
 }
 
 /* The label of the first row or key that a cell covers, else its index. */
-static void put_name(attn_text *t, const srv_strings *names, const attn_heatmap *map, int axis,
+static void put_name(srv_csv *t, const srv_strings *names, const attn_heatmap *map, int axis,
                      size_t cell) {
     const size_t at = map->origin[axis] + cell * map->step[axis];
     if (at < names->count)
@@ -68,11 +77,11 @@ static void put_name(attn_text *t, const srv_strings *names, const attn_heatmap 
         srv_csv_index(t, false, at);
 }
 
-static void put_cells(attn_text *t, const srv_heat_answer *a, const attn_heatmap *map) {
+static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *map) {
     const float *cells = map->max ? map->max : map->mean;
     const size_t apart = a->maps->layer_batches;
     size_t run = 0;
-    for (size_t r = 0; r < map->shape[0] && !t->failed; r++) {
+    for (size_t r = 0; r < map->shape[0] && !t->text.failed; r++) {
         if (apart)
             srv_csv_index(t, true, map->batch / apart);
         srv_csv_index(t, !apart, apart ? map->batch % apart : map->batch);
@@ -98,7 +107,7 @@ static void put_cells(attn_text *t, const srv_heat_answer *a, const attn_heatmap
 }
 
 void srv_heat_csv(srv_request *req, const srv_heat_answer *a) {
-    attn_text t = {.arena = req->arena};
+    srv_csv t = srv_csv_begin(req);
     if (a->maps->layer_batches)
         srv_csv_text(&t, true, "layer");
     srv_csv_text(&t, a->maps->layer_batches == 0, "batch");
@@ -109,5 +118,5 @@ void srv_heat_csv(srv_request *req, const srv_heat_answer *a) {
     srv_csv_line(&t);
     for (size_t i = 0; i < a->maps->count; i++)
         put_cells(&t, a, &a->maps->items[i]);
-    srv_csv_end(req, &t);
+    srv_csv_end(&t);
 }

@@ -4,14 +4,24 @@
 
 #include "heat_reply.h"
 
+/* A table that is being written. `text.failed`: memory ran out or time did, and the rest may be
+ * left out. */
+typedef struct srv_csv {
+    srv_request *req;
+    attn_text text;
+    size_t fields;
+    attn_error err; /* why, if not for want of memory */
+} srv_csv;
+
+srv_csv srv_csv_begin(srv_request *req);
 /* One field, with what separates it from the field before; quoted where it must be. */
-void srv_csv_text(attn_text *t, bool first, const char *text);
+void srv_csv_text(srv_csv *t, bool first, const char *text);
 /* A number, rounded when decimals is not negative; nothing where it is not finite. */
-void srv_csv_number(attn_text *t, bool first, double value, bool single, int decimals);
-void srv_csv_index(attn_text *t, bool first, size_t value);
-void srv_csv_line(attn_text *t);
-/* The reply 200 text/csv, or a problem when memory ran out. */
-void srv_csv_end(srv_request *req, const attn_text *t);
+void srv_csv_number(srv_csv *t, bool first, double value, bool single, int decimals);
+void srv_csv_index(srv_csv *t, bool first, size_t value);
+void srv_csv_line(srv_csv *t);
+/* The reply 200 text/csv, or a problem when memory or time ran out. */
+void srv_csv_end(const srv_csv *t);
 
 /* Cells of heatmaps, one line a row of cells: layer (where there are
  * layers), batch, head, query, then a column a key; hidden ones

@@ -173,7 +173,7 @@ static void draw(curves_call *call) {
 
 static void answer_csv(const curves_call *call) {
     const int decimals = (int)call->body.decimals;
-    attn_text t = {.arena = call->req->arena};
+    srv_csv t = srv_csv_begin(call->req);
     srv_csv_text(&t, true, "x");
     for (size_t i = 0; i < call->count; i++)
         if (name_of(call, i))
@@ -181,7 +181,7 @@ static void answer_csv(const curves_call *call) {
         else
             srv_csv_index(&t, false, i);
     srv_csv_line(&t);
-    for (size_t n = 0; n < call->points && !t.failed; n++) {
+    for (size_t n = 0; n < call->points && !t.text.failed; n++) {
         srv_csv_number(&t, true, call->x ? call->x[n] : (double)n, call->body.x.dtype == ATTN_F32,
                        decimals);
         for (size_t i = 0; i < call->count; i++)
@@ -189,7 +189,7 @@ static void answer_csv(const curves_call *call) {
                            call->body.values.dtype == ATTN_F32, decimals);
         srv_csv_line(&t);
     }
-    srv_csv_end(call->req, &t);
+    srv_csv_end(&t);
 }
 
 static void write_range(srv_json *j, const double *values, size_t n) {

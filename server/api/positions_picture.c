@@ -130,13 +130,13 @@ void srv_positions_picture(srv_positions_call *call) {
 
 /* --- CSV --- */
 
-static void csv_curves(const srv_positions_call *call, attn_text *t) {
+static void csv_curves(const srv_positions_call *call, srv_csv *t) {
     const size_t n = call->curves[0].values.dims[0];
     srv_csv_text(t, true, call->distances > 0 ? "distance" : "position");
     for (size_t i = 0; i < call->curve_count; i++)
         srv_csv_index(t, false, call->curves[i].dim);
     srv_csv_line(t);
-    for (size_t x = 0; x < n; x++) {
+    for (size_t x = 0; x < n && !t->text.failed; x++) {
         srv_csv_number(t, true, (double)(call->distances > 0 ? call->first : 0) + (double)x, false,
                        -1);
         for (size_t i = 0; i < call->curve_count; i++)
@@ -147,12 +147,12 @@ static void csv_curves(const srv_positions_call *call, attn_text *t) {
 }
 
 /* One line for each index of the axes in front of the last. */
-static void csv_table(const srv_positions_call *call, size_t which, attn_text *t) {
+static void csv_table(const srv_positions_call *call, size_t which, srv_csv *t) {
     const attn_tensor *table = &call->tables[which];
     const size_t cols = table->dims[table->rank - 1];
     const size_t inner = table->rank == 3 ? table->dims[1] : 1;
     const double *from = table->data;
-    for (size_t r = 0; r < table->dims[0] * inner && !t->failed; r++) {
+    for (size_t r = 0; r < table->dims[0] * inner && !t->text.failed; r++) {
         if (call->names[1])
             srv_csv_text(t, true, call->names[which]);
         srv_csv_index(t, !call->names[1], r / inner);
@@ -167,7 +167,7 @@ static void csv_table(const srv_positions_call *call, size_t which, attn_text *t
 void srv_positions_csv(srv_positions_call *call) {
     const attn_tensor *table = &call->tables[0];
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
-    attn_text t = {.arena = call->req->arena};
+    srv_csv t = srv_csv_begin(call->req);
     if (call->curve_count > 0) {
         csv_curves(call, &t);
     } else {
@@ -183,5 +183,5 @@ void srv_positions_csv(srv_positions_call *call) {
             if (call->names[i])
                 csv_table(call, i, &t);
     }
-    srv_csv_end(call->req, &t);
+    srv_csv_end(&t);
 }

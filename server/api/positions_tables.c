@@ -4,12 +4,11 @@
 
 #include "positions_call.h"
 
+/* Not zeroed, which would take its time before anybody looks at the clock. */
 static double *take(srv_positions_call *call, attn_tensor *t) {
-    size_t count;
-    t->data = attn_tensor_count(t, &count)
-                  ? attn_arena_zeroed(call->req->arena, count, sizeof(double))
-                  : NULL;
-    return t->data;
+    size_t bytes;
+    const bool fits = attn_tensor_count(t, &bytes) && attn_size_mul(bytes, sizeof(double), &bytes);
+    return t->data = fits ? attn_arena_take(call->req->arena, bytes) : NULL;
 }
 
 static attn_status no_memory(attn_error *err) {
@@ -41,20 +40,11 @@ static attn_status fill_shaw(const srv_positions_call *call, double *table, attn
     return status;
 }
 
-static attn_status fill_sinusoidal(const srv_positions_call *call, double *table, attn_error *err) {
-    const size_t length = (size_t)call->body.length, width = (size_t)call->body.width;
-    const attn_encoding_layout layout = (attn_encoding_layout)call->body.layout;
-    attn_status status = attn_sinusoidal(table, 0, width, layout, err); /* checks the width */
-    for (size_t p = 0; p < length && !status && !(status = look(call, p, err)); p++)
-        attn_sinusoidal_row(table + p * width, (double)p, width, layout);
-    return status;
-}
-
 /* ALiBi's bias of distance 0 is minus zero, which reads badly. */
 static attn_status fill_bias(const srv_positions_call *call, size_t queries, size_t keys,
                              int64_t offset, double *table, attn_error *err) {
     attn_status status = attn_position_table(&call->position, call->heads, queries, keys, offset,
-                                             call->req->arena, table, err);
+                                             &call->req->control, call->req->arena, table, err);
     for (size_t i = 0; i < call->heads * queries * keys && !status; i++)
         table[i] += 0.0;
     return status;
@@ -62,6 +52,7 @@ static attn_status fill_bias(const srv_positions_call *call, size_t queries, siz
 
 static attn_status fill(srv_positions_call *call, attn_error *err) {
     const srv_positions_body *body = &call->body;
+    const attn_control *control = &call->req->control;
     const size_t length = (size_t)body->length, width = (size_t)body->width;
     double *tables[SRV_TABLES] = {NULL};
     for (size_t i = 0; i < SRV_TABLES; i++)
@@ -69,13 +60,13 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
             return no_memory(err);
     switch ((srv_encoding_kind)body->kind) {
     case SRV_POSITIONS_SINUSOIDAL:
-        return fill_sinusoidal(call, tables[0], err);
+        return attn_sinusoidal(tables[0], length, width, (attn_encoding_layout)body->layout,
+                               control, err);
     case SRV_POSITIONS_LEARNED:
-        attn_learned(tables[0], length, width, body->std, (uint64_t)body->seed);
-        return ATTN_OK;
+        return attn_learned(tables[0], length, width, body->std, (uint64_t)body->seed, control,
+                            err);
     case SRV_POSITIONS_ROTARY:
-        attn_rotary_table(&call->position, length, tables[0], tables[1]);
-        return ATTN_OK;
+        return attn_rotary_table(&call->position, length, tables[0], tables[1], control, err);
     case SRV_POSITIONS_SHAW:
         return fill_shaw(call, tables[0], err);
     case SRV_POSITIONS_ALIBI:

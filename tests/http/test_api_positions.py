@@ -137,8 +137,11 @@ def test_too_large(start):
 @pytest.mark.parametrize("body", [
     {"kind": "sinusoidal", "length": 100000, "width": 64},
     {"kind": "shaw", "length": 3000, "keys": 3000, "key_table": [[1], [2], [3]]},
+    {"kind": "learned", "length": 8000, "width": 64, "seed": 1},
+    {"kind": "rotary", "length": 100000, "width": 64},
+    {"kind": "alibi", "length": 1500, "heads": 3},
 ])
-@pytest.mark.parametrize("accept", ["application/json", "application/x-npy"])
+@pytest.mark.parametrize("accept", ["application/json", "application/x-npy", "text/csv"])
 def test_the_deadline_ends_a_table(daemon, body, accept):
     reply = daemon.post("/v1/positions", {**body, "timeout_ms": 1}, headers={"Accept": accept})
     assert reply.status_code == 504 and reply.json()["code"] == "deadline_exceeded"

@@ -83,3 +83,8 @@ def test_dashes_behind_a_gap(daemon):
     ({"values": [1], "titles": ["a", "b"]}, "shape_mismatch", "/titles"), ({"value": [1]}, "unknown_field", "/value")])
 def test_curves_refused(daemon, body, code, pointer):
     refused(daemon, body, code, pointer, path=CURVES)
+
+
+def test_the_deadline_ends_a_csv(daemon):
+    reply = daemon.post(CURVES, {"values": [[0.123] * 300000], "timeout_ms": 1}, headers={"Accept": "text/csv"})
+    assert reply.status_code == 504 and reply.json()["code"] == "deadline_exceeded"

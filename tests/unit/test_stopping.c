@@ -94,6 +94,17 @@ static void test_hidden_by_bytes(void **state) {
     attn_arena_free(t.arena);
 }
 
+/* Cells of no width are cells. */
+static void test_empty_vectors(void **state) {
+    trial t = make_trial(100000, 100000, 1);
+    (void)state;
+    t.in.query.dims[1] = t.in.key.dims[1] = 0;
+    const int64_t start = attn_now_ns();
+    assert_int_equal(run(&t, second / 20), ATTN_EDEADLINE);
+    assert_true(attn_now_ns() - start < second / 2);
+    attn_arena_free(t.arena);
+}
+
 /* A piece of the way back that is all of it. */
 static void test_gradients(void **state) {
     trial t = make_trial(100000, 100, 1);
@@ -116,9 +127,8 @@ static void test_gradients(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_verification),
-        cmocka_unit_test(test_hidden_by_length),
-        cmocka_unit_test(test_hidden_by_bytes),
+        cmocka_unit_test(test_verification),    cmocka_unit_test(test_hidden_by_length),
+        cmocka_unit_test(test_hidden_by_bytes), cmocka_unit_test(test_empty_vectors),
         cmocka_unit_test(test_gradients),
     };
     return cmocka_run_group_tests_name("stopping", tests, NULL, NULL);

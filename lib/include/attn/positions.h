@@ -9,6 +9,7 @@
 
 #include "forms.h"
 #include "memory.h"
+#include "pool.h"
 #include "status.h"
 
 #ifdef __cplusplus
@@ -21,24 +22,27 @@ typedef enum attn_encoding_layout {
     ATTN_ENCODING_HALVES
 } attn_encoding_layout;
 
+/* All tables: ATTN_ECANCELED, ATTN_EDEADLINE as `control` says (NULL: never). */
+
 /* table [length, width], float64, row = position; width must be even, else ATTN_EARG at "width". */
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
-                            attn_error *err);
+                            const attn_control *control, attn_error *err);
 /* One row [width] of it, at any position, also a negative one; an odd width's last column is not
  * set. */
 void attn_sinusoidal_row(double *row, double position, size_t width, attn_encoding_layout layout);
 /* table [length, width]: element n (row-major) = std * attn_rng_normal(seed, n). */
-void attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed);
+attn_status attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed,
+                         const attn_control *control, attn_error *err);
 /* table [H, queries, keys]: the bias that ALiBi, T5 or relative positions add, row 0 at key
  * `offset`. ATTN_EARG for kinds that are no bias; errors as the operation's. The arena takes the
  * bias of each head and bucket or distance. */
 attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
-                                size_t keys, int64_t offset, attn_arena *arena, double *table,
-                                attn_error *err);
+                                size_t keys, int64_t offset, const attn_control *control,
+                                attn_arena *arena, double *table, attn_error *err);
 /* cosines and sines [length, dims / 2] of rotary positions 0 … length - 1; position->dims must be
  * set. */
-void attn_rotary_table(const attn_position *position, size_t length, double *cosines,
-                       double *sines);
+attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
+                              double *sines, const attn_control *control, attn_error *err);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus
