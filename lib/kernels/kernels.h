@@ -27,7 +27,7 @@
  *     numerator of a cell is 2^f 2^(n - M), M = rint(max * log2(e)): 2^f depends on the score
  *     alone, and a later, larger M only rescales by a power of two. So no partial sum depends on
  *     how the maximum grew. It holds while |max| < ATTN_WIDE; other rows are computed by `ref`
- *     (attention/forward.c).
+ *     (attention/forward_rows.c).
  *
  *  3. Partial sums of a row are added in one order, fixed by `keys` and `lanes` (and by the parts
  *     that a long row of few queries is taken in, attention/forward_group.c).
