@@ -158,12 +158,14 @@ static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err)
     if (status != ATTN_OK)
         return status;
     const size_t buckets = p->table.dims[0], side = p->unidirectional ? buckets : buckets / 2;
-    if (side < 2 || (!p->unidirectional && buckets % 2) || t5_distance(p) <= (int64_t)(side / 2) ||
-        t5_distance(p) > 1 << 20)
-        return attn_fail(err, ATTN_EARG, "position",
-                         "T5 positions need at least 2 buckets a side (found %zu in all) and a "
-                         "max_distance beyond half of them, at most 1,048,576 (found %lld)",
-                         buckets, (long long)t5_distance(p));
+    if (side < 2 || (!p->unidirectional && buckets % 2))
+        return attn_fail(err, ATTN_EARG, "position/table",
+                         "T5 positions need at least 2 buckets a side, found %zu in all", buckets);
+    if (t5_distance(p) <= (int64_t)(side / 2) || t5_distance(p) > 1 << 20)
+        return attn_fail(err, ATTN_EARG, "position/max_distance",
+                         "expected a distance beyond half of the %zu buckets a side and at most "
+                         "1,048,576, found %lld",
+                         side, (long long)t5_distance(p));
     return new_starts(a, side, arena) ? new_table(a, arena, buckets, true, err) : no_memory(err);
 }
 

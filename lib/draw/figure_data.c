@@ -44,7 +44,7 @@ static attn_status read_panel(attn_heat_plan *plan, const attn_figure_heat *data
     const attn_heatmap *map = &data->maps[i], *first = &data->maps[0];
     attn_panel *panel = &plan->panels[i];
     if (memcmp(map->shape, first->shape, sizeof map->shape) != 0)
-        return attn_fail(err, ATTN_ESHAPE, "heatmap",
+        return attn_fail(err, ATTN_ESHAPE, "",
                          "all panels of a figure have one grid: expected %zu x %zu, found %zu x "
                          "%zu at panel %zu",
                          first->shape[0], first->shape[1], map->shape[0], map->shape[1], i);

@@ -16,7 +16,7 @@ static void put(attn_svg *s, const char *text) {
 static attn_status check(const attn_figure_heat *data, const attn_figure_options *o,
                          attn_error *err) {
     if (data->count == 0 || data->maps[0].shape[0] == 0 || data->maps[0].shape[1] == 0)
-        return attn_fail(err, ATTN_ESHAPE, "heatmap",
+        return attn_fail(err, ATTN_ESHAPE, "",
                          "a figure needs at least one cell, found %zu panels of %zu x %zu",
                          data->count, data->count ? data->maps[0].shape[0] : 0,
                          data->count ? data->maps[0].shape[1] : 0);

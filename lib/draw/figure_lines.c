@@ -373,7 +373,7 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
     line_plan plan = {.data = data, .options = options, .arena = svg->arena};
     attn_svg s = {svg, options->theme};
     if (data->count == 0 || data->panels == 0)
-        return attn_fail(err, ATTN_ESHAPE, "curves", "a figure needs at least one curve");
+        return attn_fail(err, ATTN_ESHAPE, "", "a figure needs at least one curve");
     attn_status status = lay_out(&plan, err);
     if (status)
         return status;

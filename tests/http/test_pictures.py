@@ -433,3 +433,9 @@ def test_csv_and_npy_are_the_cells(daemon):
     assert [[float(v) for v in row[1:]] for row in rows[1:]] == want
     rows = list(csv.reader(drawn(daemon, QUALITY, CURVES, CSV).decode().splitlines()))
     assert rows[0] == ["x", *QUALITY["names"]] and rows[1] == ["10", "35", "38"]
+
+
+@pytest.mark.parametrize("accept", ["image/svg+xml", "image/png"])
+def test_a_picture_of_no_cells_is_refused(daemon, accept):
+    reply = daemon.post("/v1/attention", {"query": {"shape": [0, 4], "data": []}}, headers={"Accept": accept})
+    assert reply.status_code == 422 and "at least one cell" in reply.json()["detail"] and "pointer" not in reply.json()
