@@ -396,6 +396,7 @@ def test_figure_is_checked_for_every_type(daemon, figure, code, pointer):
 
 
 def test_nothing_to_draw(daemon):
+    refused_picture(daemon, {"query": {"shape": [0, 4], "data": []}}, "shape_mismatch", None)
     refused_picture(daemon, {"shape": [0, 4], "masks": []}, "shape_mismatch", "/shape", MASKS)
     refused_picture(daemon, {"kind": "learned", "length": 0, "width": 2, "seed": 1}, "shape_mismatch", "/length", POSITIONS)
 
@@ -433,9 +434,3 @@ def test_csv_and_npy_are_the_cells(daemon):
     assert [[float(v) for v in row[1:]] for row in rows[1:]] == want
     rows = list(csv.reader(drawn(daemon, QUALITY, CURVES, CSV).decode().splitlines()))
     assert rows[0] == ["x", *QUALITY["names"]] and rows[1] == ["10", "35", "38"]
-
-
-@pytest.mark.parametrize("accept", ["image/svg+xml", "image/png"])
-def test_a_picture_of_no_cells_is_refused(daemon, accept):
-    reply = daemon.post("/v1/attention", {"query": {"shape": [0, 4], "data": []}}, headers={"Accept": accept})
-    assert reply.status_code == 422 and "at least one cell" in reply.json()["detail"] and "pointer" not in reply.json()
