@@ -63,6 +63,8 @@ struct srv_request {
     const char *content_type;  /* lower case, without parameters; "" if absent */
     const char *if_none_match; /* the header, or NULL */
     const char *last_event_id; /* Last-Event-ID, or NULL */
+    const char *host;          /* Host, or NULL */
+    bool secure;               /* it came by TLS */
     const char *infer_header;  /* Inference-Header-Content-Length, or NULL */
     unsigned accept;
     const char *body; /* NUL-terminated after size bytes */

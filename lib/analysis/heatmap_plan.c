@@ -92,7 +92,7 @@ static attn_status choose_maps(attn_heatmap_plan *p, size_t B, attn_error *err) 
     if (!attn_size_mul(batches, p->maps_a_batch, &p->maps) || p->maps > most)
         return attn_fail(err, ATTN_ELIMIT, "heads",
                          "%zu batch entries x %zu heads are more than %zu heatmaps: choose some "
-                         "heads, take their mean or raise max_cells",
+                         "of either (batch, heads), take the mean of the heads or raise max_cells",
                          batches, p->maps_a_batch, most);
     return ATTN_OK;
 }

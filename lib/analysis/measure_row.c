@@ -8,6 +8,7 @@
 #include "analysis/sums.h"
 
 #define SATURATED 0.99
+#define ROUNDED   1e-6 /* what a row of float32 may lack of 1 without a sink */
 
 static void add(attn_mean *m, double value) {
     m->sum += value;
@@ -109,7 +110,7 @@ void attn_analysis_add_line(const attn_measure_work *w, size_t batch, const attn
     add(&sums->participation,
         line->mass * line->mass / attn_dot(line->p + line->from, line->p + line->from, n));
     add(&sums->confidence, top);
-    add(&sums->sink_logit, 1 - line->mass);
+    add(&sums->sink_logit, 1 - line->mass > ROUNDED ? 1 - line->mass : 0);
     if (line->seen > 1) {
         add(&sums->normalized, line->entropy / log((double)line->seen));
         add(&sums->saturated, share >= SATURATED);

@@ -117,7 +117,7 @@ void attn_block_scores(const attn_attention *a, const attn_block *block, const a
 void attn_block_edit(const attn_attention *a, const attn_block *block, size_t row, size_t j0,
                      size_t n, attn_stage stage, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
-    attn_edit edit = {.scale = 1, .lo = 0, .hi = n};
+    attn_edit edit = {.scale = 1, .lo = 0, .hi = n, .wide = a->dims.result == ATTN_F64};
     if (stage >= ATTN_STAGE_BIASED)
         attn_mask_edit(a->mask, block->b, block->h, block->i + row, j0, n, k->elem, w->bias,
                        w->keep, &edit);

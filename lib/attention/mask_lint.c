@@ -87,13 +87,15 @@ static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
 }
 
 static void warn_upper(linter *l, const attn_mask_layer *layer, bool strict) {
+    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* its marks would have to be kept */
     attn_mask_text t = {.used = 0};
     if (strict)
-        attn_mask_say(&t,
-                      "query i sees only keys behind it: torch.triu(…, diagonal=1) marks what a "
-                      "causal mask hides, so %s",
-                      layer->values.dtype == ATTN_BOOL ? "invert it (here true = attend)"
-                                                       : "say mask_semantics \"hide\"");
+        attn_mask_say(&t, "query i sees only keys behind it: torch.%s, so %s",
+                      kept ? "tril marks what a causal mask keeps"
+                           : "triu(…, diagonal=1) marks what a causal mask hides",
+                      kept                               ? "say mask_semantics \"keep\""
+                      : layer->values.dtype == ATTN_BOOL ? "invert it (here true = attend)"
+                                                         : "say mask_semantics \"hide\"");
     else
         attn_mask_say(&t, "query i sees the keys from i on: the transpose of a causal mask, which "
                           "lets it see keys 0 to i");

@@ -62,6 +62,7 @@ typedef struct attn_edit {
     size_t lo, hi;       /* cells outside [lo, hi) are hidden */
     int fill;            /* ATTN_EDIT_…: what hiding means */
     double fill_value;
+    bool wide; /* ATTN_EDIT_ADD is an addition in double: `ref` alone, for float64 inputs */
 } attn_edit;
 
 /* How the numerators of rows become weights. */

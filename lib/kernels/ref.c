@@ -62,11 +62,12 @@ static void k_score_tanh_ref(void *tile, const void *q, size_t ldq, size_t rows,
         }
 }
 
-/* A hidden cell under a finite fill: `add` is one float32 addition in every table. */
+/* A hidden cell under a finite fill: `add` is one float32 addition in every table, unless the
+ * inputs are wider. */
 static double hide(double s, const attn_edit *edit) {
     switch (edit->fill) {
     case ATTN_EDIT_ADD:
-        return (double)((float)s + (float)edit->fill_value);
+        return edit->wide ? s + edit->fill_value : (double)((float)s + (float)edit->fill_value);
     case ATTN_EDIT_REPLACE:
         return edit->fill_value;
     default:

@@ -20,8 +20,8 @@ void attn_run_level_shape(const attn_run *run, size_t level, size_t shape[2]) {
 
 static attn_status outside(attn_error *err, const char *where, const char *what, size_t found,
                            size_t count) {
-    return attn_fail(err, ATTN_EARG, where, "there are %zu %s, counted from 0; found %zu", count,
-                     what, found);
+    return attn_fail(err, ATTN_EARG, where, "expected one of %zu %s, counted from 0; found %zu",
+                     count, what, found);
 }
 
 static size_t tiles_along(size_t cells) {

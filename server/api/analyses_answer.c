@@ -352,15 +352,22 @@ static void text_of_head(attn_text *t, const srv_analysis *an, size_t i) {
                       h->class_mass[c], h->class_uniform[c]);
 }
 
+/* Means that are not known are left out: uniform heads have nothing without the mask's share. */
+static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances *d) {
+    attn_text_add(t, "pairs of heads, batch %zu: mean Jensen-Shannon distance %.4g", batch,
+                  d->mean_js);
+    if (!isnan(d->mean_cosine))
+        attn_text_add(t, ", cosine %.4g", d->mean_cosine);
+    if (!isnan(d->mean_centered))
+        attn_text_add(t, ", without the mask's share %.4g", d->mean_centered);
+    attn_text_add(t, "\n");
+}
+
 void srv_analysis_text(attn_text *t, const srv_analysis *an) {
     for (size_t i = 0; i < an->measures.count; i++)
         text_of_head(t, an, i);
     for (size_t b = 0; (an->items & SRV_AN_PAIRS) && an->pairs && b < an->B; b++)
-        attn_text_add(t,
-                      "pairs of heads, batch %zu: mean Jensen-Shannon distance %.4g, cosine %.4g, "
-                      "without the mask's share %.4g\n",
-                      b, an->pairs[b].mean_js, an->pairs[b].mean_cosine,
-                      an->pairs[b].mean_centered);
+        text_of_pairs(t, b, &an->pairs[b]);
     for (size_t i = 0; (an->items & SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
         attn_text_add(t, "\n%s: %s\n", an->diagnoses.items[i].code, an->diagnoses.items[i].text);
     for (unsigned i = 0; 1u << i < SRV_AN_ALL; i++)

@@ -3,6 +3,7 @@
 
 #include "analyses_call.h"
 #include "runs_call.h"
+#include "weights_lint.h"
 
 const char *const srv_view_names[SRV_VIEWS] = {"weights", "difference: weights - other", "rollout",
                                                "gradient x attention"};
@@ -99,7 +100,13 @@ static attn_status attribute(srv_analyses_call *call, const attn_weight_source *
     if (!status)
         status = attn_head_sums(&product, pool, &req->control, req->arena, &call->gradient, err);
     bool mean = call->heat.heads == ATTN_HEADS_MEAN;
-    return status ? status : draw(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err);
+    if (!status)
+        status = draw(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err);
+    const attn_heatmaps *maps = &call->maps[SRV_VIEW_GRADIENT];
+    for (size_t i = 0; !status && i < maps->count; i++) /* its rows are no distributions */
+        for (size_t r = 0; r < maps->items[i].shape[0]; r++)
+            maps->items[i].row_entropy[r] = NAN;
+    return status;
 }
 
 static attn_status roll(srv_analyses_call *call, const attn_weight_source *source, attn_pool *pool,
@@ -139,6 +146,15 @@ static attn_status look_for_mask(srv_analyses_call *call, attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
 }
 
+static attn_status look_at_weights(srv_analyses_call *call, attn_error *err) {
+    const srv_weights_lint first = {call->req,   "weights", &call->body.weights,
+                                    &call->dims, NULL,      &call->warnings};
+    const srv_weights_lint second = {call->req,         "other", &call->body.other,
+                                     &call->other_dims, NULL,    &call->warnings};
+    attn_status status = call->run ? ATTN_OK : srv_weights_look(&first, err);
+    return status || !call->compares || call->other_run ? status : srv_weights_look(&second, err);
+}
+
 attn_status srv_analyses_compute(srv_analyses_call *call, attn_error *err) {
     srv_request *req = call->req;
     srv_analysis *an = &call->analysis;
@@ -150,6 +166,8 @@ attn_status srv_analyses_compute(srv_analyses_call *call, attn_error *err) {
         status = attn_mask_lint(call->mask, req->arena, &call->warnings, err);
     if (!status)
         status = look_for_mask(call, err);
+    if (!status)
+        status = look_at_weights(call, err);
     an->mask_warnings = &call->warnings;
     if (!status)
         status = open_operand(call, call->run, &call->body.weights, &call->dims, lanes, &an->source,

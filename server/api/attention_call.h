@@ -3,6 +3,7 @@
 #define SRV_ATTENTION_CALL_H
 
 #include "analyses_call.h"
+#include "dry.h"
 #include "form_input.h"
 #include "heat_reply.h"
 #include "mask_input.h"
@@ -125,6 +126,10 @@ void srv_run_write(srv_json *j, const srv_run *run);
  * before W_o. */
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err);
+/* Bytes of their tensors. */
+size_t srv_gradients_bytes(const srv_attention_call *call);
+/* false: a problem is set. */
+bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry);
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
 /* The run and its gradients, where no projection comes between them. */
 attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);

@@ -149,10 +149,13 @@ static bool add_gradients(const srv_attention_call *call, size_t slots, srv_atte
         return true;
     if (!srv_gradients_cost(call, slots, &back, &err))
         return fail(call, &err);
+    const size_t tensors = srv_gradients_bytes(call);
+    const size_t rest = back.result_bytes > tensors ? back.result_bytes - tensors : 0;
     bill->operations += back.operations;
     bill->text += TEXT_OF_ROUNDED * (double)back.result_bytes;
     if (attn_size_add(bill->work_bytes, back.work_bytes, &bill->work_bytes) &&
-        attn_size_add(bill->result_bytes, back.result_bytes, &bill->result_bytes))
+        attn_size_add(bill->work_bytes, rest, &bill->work_bytes) &&
+        attn_size_add(bill->result_bytes, tensors, &bill->result_bytes))
         return true;
     srv_problem(call->req, SRV_TOO_LARGE, "/grad_output", "its size is beyond what can be counted");
     return false;

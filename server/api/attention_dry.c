@@ -185,6 +185,8 @@ static bool shapes(const srv_attention_call *call, srv_dry *dry) {
     size_t n = srv_attention_results(call, always | call->want, rows);
     for (size_t i = 0; i < n; i++)
         srv_dry_shape(dry, rows[i].name, rows[i].rank, rows[i].dims);
+    if (call->backward && !srv_gradients_shapes(call, dry))
+        return false;
     if (!call->heatmap)
         return true;
     if (attn_heatmap_shape(&call->heat, d->B, d->Hq, d->L, d->S, &maps[0], maps + 1, &err)) {

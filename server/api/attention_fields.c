@@ -73,9 +73,12 @@ const srv_field srv_attention_fields[] = {
     {.name = "position",
      .kind = SRV_OBJECT,
      .offset = AT(position),
+     .accepts = SRV_O_NAME,
      .fields = srv_position_fields,
      .init = srv_position_init,
-     .doc = "How positions enter: query i sits at i + query_offset, key j at j."},
+     .doc =
+         "How positions enter: query i sits at i + query_offset, key j at j. A name, or an object "
+         "with the parameters of the kind."},
     {.name = "projections",
      .kind = SRV_OBJECT,
      .offset = AT(projections),

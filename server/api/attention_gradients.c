@@ -78,9 +78,9 @@ typedef struct named {
 enum { NAMED = 24 };
 
 /* All there are, in the order of answers. */
-static size_t list(const srv_attention_call *call, named rows[NAMED]) {
-    const attn_gradients *g = &call->gradients->inputs;
-    const attn_projection_gradients *p = &call->gradients->projections;
+static size_t list(const srv_attention_call *call, const srv_gradients *all_of, named rows[NAMED]) {
+    const attn_gradients *g = &all_of->inputs;
+    const attn_projection_gradients *p = &all_of->projections;
     const attn_mask_spec *mask = &call->in.mask;
     const named all[NAMED] = {
         {NULL, "query", &g->query},
@@ -121,9 +121,67 @@ static size_t list(const srv_attention_call *call, named rows[NAMED]) {
     return n;
 }
 
+/* Tensors of the gradients' shapes: those that were sent. */
+static srv_gradients shaped_like(const srv_attention_call *call) {
+    const attn_inputs *in = &call->in;
+    const attn_position *at = &in->position;
+    const attn_projections *p = &call->projections;
+    srv_gradients g = {.inputs = {.query = in->query,
+                                  .key = in->key,
+                                  .value = in->value,
+                                  .past_key = in->past_key,
+                                  .past_value = in->past_value,
+                                  .sinks = in->sinks,
+                                  .score = in->score,
+                                  .slopes = at->slopes,
+                                  .table = at->table,
+                                  .key_table = at->key_table,
+                                  .value_table = at->value_table}};
+    for (size_t l = 0; l < in->mask.count; l++)
+        g.inputs.bias[l] = in->mask.layers[l].values;
+    if (p->num_heads)
+        g.projections = (attn_projection_gradients){p->w_q, p->b_q, p->w_k, p->b_k,
+                                                    p->w_v, p->b_v, p->w_o, p->b_o};
+    return g;
+}
+
+size_t srv_gradients_bytes(const srv_attention_call *call) {
+    const srv_gradients like = shaped_like(call);
+    named rows[NAMED];
+    size_t bytes = 0;
+    for (size_t i = list(call, &like, rows); i-- > 0;) {
+        size_t count = 0;
+        attn_tensor_count(rows[i].t, &count); /* of what was sent */
+        bytes += count * attn_dtype_size(call->dims.result);
+    }
+    return bytes;
+}
+
+static const char *path_of(const named *row, attn_arena *arena) {
+    char name[64];
+    const int n = snprintf(name, sizeof name, "gradients/%s%s%s", row->object ? row->object : "",
+                           row->object ? "/" : "", row->name);
+    return attn_arena_text(arena, name, (size_t)n);
+}
+
+bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry) {
+    const srv_gradients like = shaped_like(call);
+    named rows[NAMED];
+    const size_t n = list(call, &like, rows);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = path_of(&rows[i], call->req->arena);
+        if (!name) {
+            srv_problem(call->req, SRV_TOO_LARGE, NULL, "no memory is left for the shapes");
+            return false;
+        }
+        srv_dry_shape(dry, name, rows[i].t->rank, rows[i].t->dims);
+    }
+    return true;
+}
+
 void srv_gradients_write(srv_json *j, const srv_attention_call *call) {
     named rows[NAMED];
-    const size_t n = list(call, rows);
+    const size_t n = list(call, call->gradients, rows);
     srv_json_key(j, "gradients");
     srv_json_object(j);
     for (size_t i = 0; i < n; i++) {
@@ -142,11 +200,9 @@ void srv_gradients_write(srv_json *j, const srv_attention_call *call) {
 
 void srv_gradients_text(attn_text *t, const srv_attention_call *call) {
     named rows[NAMED];
-    const size_t n = list(call, rows);
-    char name[64];
+    const size_t n = list(call, call->gradients, rows);
     for (size_t i = 0; i < n; i++) {
-        snprintf(name, sizeof name, "gradients/%s%s%s", rows[i].object ? rows[i].object : "",
-                 rows[i].object ? "/" : "", rows[i].name);
-        srv_plain_tensor(t, name, rows[i].t, (int)call->body.decimals);
+        const char *name = path_of(&rows[i], call->req->arena);
+        srv_plain_tensor(t, name ? name : rows[i].name, rows[i].t, (int)call->body.decimals);
     }
 }

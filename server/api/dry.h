@@ -6,7 +6,7 @@
 #include "predict.h"
 #include "request.h"
 
-#define SRV_DRY_SHAPES 10
+#define SRV_DRY_SHAPES 40
 
 typedef struct srv_shape {
     const char *name;

@@ -6,6 +6,7 @@
 #include "dry.h"
 #include "handlers.h"
 #include "heatmaps_call.h"
+#include "weights_lint.h"
 
 /* Weights that the HTTP thread looks at itself: about half a millisecond. */
 #define IN_PLACE_CELLS 16384
@@ -71,7 +72,9 @@ static bool draw(srv_heatmaps_call *call) {
     const attn_weight_source source = {
         .batches = d->B, .heads = d->Hq, .rows = d->L, .cols = d->S, .fetch = fetch, .ctx = call};
     attn_error err = {0};
-    attn_status status = srv_heatmaps_lint(call, &err);
+    const srv_weights_lint lint = {req, "weights",          &call->body.weights,
+                                   d,   &call->body.labels, &call->warnings};
+    attn_status status = srv_weights_look(&lint, &err);
     if (!status)
         status = attn_heatmap_build(&source, &call->options, req->app->pool, &req->control,
                                     req->arena, &call->maps, &err);

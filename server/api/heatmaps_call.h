@@ -28,7 +28,5 @@ typedef struct srv_heatmaps_call {
 
 /* Body -> dims, options and cost (heatmaps_input.c). false: a problem is set. */
 bool srv_heatmaps_prepare(srv_heatmaps_call *call);
-/* What is odd about the weights -> warnings (heatmaps_lint.c). */
-attn_status srv_heatmaps_lint(srv_heatmaps_call *call, attn_error *err);
 
 #endif

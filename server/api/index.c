@@ -1,19 +1,35 @@
 /* GET /: what there is, for programs (JSON) and for a terminal (text). */
+#include <string.h>
+
 #include "examples.h"
 #include "handlers.h"
 #include "plain.h"
 #include "route.h"
 
-#define FIRST_REQUEST                                                                              \
-    "curl localhost:8080/v1/attention -d '{\"query\":[[1,0,0],[0,1,0]],\"key\":[[1,2,3],[4,5,6]]," \
-    "\"value\":[[0,1,0],[1,0,1]],\"is_causal\":true}'"
+/* What the client calls this service, if a shell takes that as it is; else where it is by default.
+ */
+static const char *address_of(const srv_request *req) {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:";
+    const char *host = req->host;
+    return host && *host && !host[strspn(host, safe)] ? host : "localhost:8080";
+}
+
+static const char *first_request(const srv_request *req) {
+    attn_text t = {.arena = req->arena};
+    attn_text_add(
+        &t,
+        "curl %s%s/v1/attention -d '{\"query\":[[1,0,0],[0,1,0]],\"key\":[[1,2,3],[4,5,6]],"
+        "\"value\":[[0,1,0],[1,0,1]],\"is_causal\":true}'",
+        req->secure ? "https://" : "", address_of(req));
+    return t.failed ? "" : t.data;
+}
 
 static void index_text(srv_request *req) {
     attn_text t = srv_plain_begin(req);
     attn_text_add(&t, "attnd %s: attention outputs, exact weights and heatmaps over HTTP\n\n",
                   attn_version());
     attn_text_add(&t, "Try:\n  %s\n  (with -H 'Accept: text/plain' the answer is for reading)\n\n",
-                  FIRST_REQUEST);
+                  first_request(req));
     attn_text_add(&t, "Routes:\n");
     for (const srv_route *r = srv_routes; r->method; r++)
         if (srv_route_is_listed(r))
@@ -53,7 +69,7 @@ srv_outcome srv_index(srv_request *req) {
     srv_json_key(&j, "openapi");
     srv_json_string(&j, "/openapi.json");
     srv_json_key(&j, "try");
-    srv_json_string(&j, FIRST_REQUEST);
+    srv_json_string(&j, first_request(req));
     srv_json_key(&j, "routes");
     srv_json_array(&j);
     for (const srv_route *r = srv_routes; r->method; r++)

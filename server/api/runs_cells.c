@@ -6,6 +6,7 @@
 #include "plain.h"
 #include "route_fields.h"
 #include "runs_call.h"
+#include "wire/number.h"
 
 typedef struct query {
     uint64_t given;
@@ -61,8 +62,11 @@ static const char *words(srv_request *req, const srv_run *run, const attn_run_ce
 }
 
 static void put_real(srv_json *j, const char *name, double value, bool wide) {
+    char text[SRV_NUMBER_TEXT];
     srv_json_key(j, name);
-    if (wide)
+    if (wide && j->decimals >= 0 && isfinite(value))
+        srv_json_raw(j, text, (size_t)(srv_write_decimals(text, value, j->decimals) - text));
+    else if (wide)
         srv_json_real(j, value);
     else
         srv_json_float(j, (float)value);

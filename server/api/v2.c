@@ -24,6 +24,10 @@ const srv_infer_model srv_infer_models[SRV_INFER_MODELS] = {
     {"multi_head_attention", "projections", srv_projections_fields, true},
 };
 
+bool srv_v2_takes(const char *input) {
+    return strcmp(input, "grad_output") != 0;
+}
+
 size_t srv_v2_index_of(const srv_infer_model *model) {
     return (size_t)(model - srv_infer_models);
 }
@@ -204,7 +208,7 @@ static void put_tensors(srv_json *j, const srv_infer_model *model, bool config) 
     srv_json_key(j, config ? "input" : "inputs");
     srv_json_array(j);
     for (const srv_field *f = srv_attention_fields; f->name; f++)
-        if (f->kind == SRV_TENSOR)
+        if (f->kind == SRV_TENSOR && srv_v2_takes(f->name))
             put_input(j, f, input_rank(f, model), config);
     for (const srv_field *f = model->own; f && f->name; f++)
         if (f->kind == SRV_TENSOR)

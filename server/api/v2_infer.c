@@ -159,6 +159,20 @@ static bool make_form(srv_request *req, const srv_infer_model *model, const srv_
     return true;
 }
 
+static bool check_inputs(srv_request *req, const srv_infer *in) {
+    char pointer[32];
+    for (size_t i = 0; i < in->input_count; i++) {
+        if (srv_v2_takes(in->inputs[i].name))
+            continue;
+        snprintf(pointer, sizeof pointer, "/inputs/%zu", i);
+        srv_problem(req, SRV_BAD_REQUEST, pointer,
+                    "\"%s\" is no input here: POST /v1/attention answers gradients",
+                    in->inputs[i].name);
+        return false;
+    }
+    return true;
+}
+
 /* Inputs of the model's own are tensors of its object: "w_q" becomes "projections.w_q". */
 static bool place_inputs(srv_request *req, const srv_infer_model *model, srv_infer *in) {
     for (size_t i = 0; i < in->input_count; i++)
@@ -190,8 +204,8 @@ static srv_outcome infer(srv_request *req, const srv_infer_model *model) {
     size_t count;
     int64_t start = attn_now_ns();
     if (!srv_infer_read(req, (size_t)req->app->config->max_json_depth, model->own, &in) ||
-        !choose_outputs(req, &in, names, &count) || !place_inputs(req, model, &in) ||
-        !make_form(req, model, &in, names, count, &form))
+        !choose_outputs(req, &in, names, &count) || !check_inputs(req, &in) ||
+        !place_inputs(req, model, &in) || !make_form(req, model, &in, names, count, &form))
         return SRV_DONE;
     hurry(req, in.timeout_us);
     int64_t read = attn_now_ns() - start;

@@ -27,6 +27,8 @@ typedef struct srv_infer_model {
 
 extern const srv_infer_model srv_infer_models[SRV_INFER_MODELS];
 
+/* Is this field of /v1/attention an input? Gradients have no names among the outputs. */
+bool srv_v2_takes(const char *input);
 /* The model (and version, when there is one) of the path; NULL: a problem is set. */
 const srv_infer_model *srv_v2_find(srv_request *req);
 /* Its place among the models. */

@@ -93,7 +93,7 @@ typedef struct srv_facts {
     const char *accept, *type, *id, *trace, *expect, *length_text, *transfer, *encoding,
         *infer_header, *last_event_id;
     const char *accept_encoding;
-    const char *authorization;
+    const char *authorization, *host;
     unsigned authorizations;
     unsigned hosts, lengths, transfers, traces;
     bool bad_name; /* a header name that is no token */

@@ -70,7 +70,7 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
     if (!is_token(key, key_size))
         f->bad_name = true;
     else if (is(key, key_size, "Host"))
-        f->hosts++, f->bad_host = f->bad_host || !is_host(value);
+        f->host = value, f->hosts++, f->bad_host = f->bad_host || !is_host(value);
     else if (is(key, key_size, "Accept"))
         f->accept = f->accept ? f->accept : value;
     else if (is(key, key_size, "Content-Type"))
@@ -285,6 +285,8 @@ void srv_guard(srv_exchange *x, const char *target, const char *method, const ch
     take_encoding(x);
     req->infer_header = x->facts.infer_header;
     req->last_event_id = x->facts.last_event_id;
+    req->host = x->facts.host;
+    req->secure = !x->link->plain;
     bool star = !strcmp(method, "OPTIONS") && !strcmp(url, "*");
     /* The ops port has a few rows of the same table. */
     bool closed = x->daemon->is_ops && !is_status_path(url);

@@ -120,9 +120,10 @@ static bool reply_npy(srv_request *req, const srv_parts *parts) {
     if (parts->count != 1 || strcmp(parts->rest, "{}") != 0) {
         srv_problem(
             req, SRV_NOT_ACCEPTABLE, NULL,
-            "an .npy file holds one tensor and nothing else; this answer has %zu tensors%s: "
-            "name one in \"return\", or accept " SRV_SAFETENSORS,
-            parts->count, strcmp(parts->rest, "{}") ? " and other parts" : "");
+            "an .npy file holds one tensor and nothing else; this answer has %zu tensor%s%s: "
+            "ask for one alone, or accept " SRV_SAFETENSORS,
+            parts->count, parts->count == 1 ? "" : "s",
+            strcmp(parts->rest, "{}") ? " and other parts" : "");
         return false;
     }
     if (!attn_npy_header(&parts->tensors[0].tensor, req->arena, &header, &size, &err))

@@ -17,11 +17,24 @@ static bool decode_value(srv_decoder *d, const srv_field *f, const json_t *v, vo
 static bool decode_object(srv_decoder *d, const srv_field *fields, const json_t *object,
                           uint64_t given, void *out);
 
+/* An object, with the first of its fields, so that nobody has to look them up. */
+static const char *expected_object(const srv_field *f, char *text, size_t size) {
+    enum { SHOWN = 4 };
+    size_t n = (size_t)snprintf(text, size, "%s",
+                                f->accepts & SRV_O_NAME ? "a name or an object" : "an object");
+    for (int i = 0; i < SHOWN && f->fields[i].name && n < size; i++)
+        n += (size_t)snprintf(text + n, size - n, "%s\"%s\"", i ? ", " : " with ",
+                              f->fields[i].name);
+    if (n < size && f->fields[SHOWN - 1].name && f->fields[SHOWN].name)
+        snprintf(text + n, size - n, ", …");
+    return text;
+}
+
 static bool decode_nested(srv_decoder *d, const srv_field *f, const json_t *v, void *out) {
+    char text[256];
     bool name = f->kind == SRV_OBJECT && (f->accepts & SRV_O_NAME) && json_is_string(v);
     if (!name && !json_is_object(v))
-        return srv_field_refuse(d, SRV_TYPE, v,
-                                f->accepts & SRV_O_NAME ? "a name or an object" : "an object");
+        return srv_field_refuse(d, SRV_TYPE, v, expected_object(f, text, sizeof text));
     if (f->init)
         f->init(out);
     if (!name)

@@ -2,6 +2,7 @@
  * value is spelled as JSON, the decoder whether it may be. */
 #include "wire/query.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,21 @@ static const srv_field *find(const srv_field *fields, const char *name, const sr
     return NULL;
 }
 
+/* Objects have no value of their own: their members are parameters. false: a problem is set. */
+static bool check_object(srv_request *req, const srv_field *fields, const char *name) {
+    char pointer[72];
+    for (const srv_field *f = fields; f->name; f++) {
+        if (f->kind != SRV_OBJECT || strcmp(f->name, name) != 0)
+            continue;
+        snprintf(pointer, sizeof pointer, "/%.64s", name);
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.64s\" is no parameter by itself: its fields are, such as %s=", name,
+                    f->fields->name);
+        return false;
+    }
+    return true;
+}
+
 /* The number of pairs; SIZE_MAX: a problem is set. */
 static size_t split(srv_request *req, const srv_field *fields, pair pairs[MOST_PAIRS]) {
     size_t n = 0;
@@ -50,6 +66,8 @@ static size_t split(srv_request *req, const srv_field *fields, pair pairs[MOST_P
                             "the query parameter \"%.64s\" is there twice", name);
                 return SIZE_MAX;
             }
+        if (!check_object(req, fields, name))
+            return SIZE_MAX;
         pairs[n] = (pair){.name = name, .value = srv_query(req, name)};
         pairs[n].field = find(fields, name, &pairs[n].object);
         n += pairs[n].value != NULL;

@@ -239,6 +239,21 @@ def test_refusals(daemon, body, code, pointer, words):
     refused(daemon, body, code, pointer, *words, path=PATH)
 
 
+def test_products_with_gradients_have_no_entropy(daemon):
+    body = {"weights": [[1, 0], [0.2, 0.8]], "grad_output": [[1, 0], [0, 1]], "value": [[1, 2], [3, 4]],
+            "analysis": ["gradient"]}
+    for heads in ("all", "mean"):
+        (shown,) = ask(daemon, body | {"heatmap": {"heads": heads}}, PATH)["gradient"]["heatmap"]["heads"]
+        assert shown["row_entropy"] == [None, None] and shown["max"][1] == pytest.approx([0.4, 3.2], rel=1e-6)
+
+
+def test_sums_of_floats_are_no_sink(daemon):
+    for seed in range(20):
+        body = {"query": {"shape": [9, 4], "random": "normal", "seed": seed}, "return": [], "analysis": ["sink"]}
+        (head,) = ask(daemon, body)["analysis"]["heads"]
+        assert head["measures"]["sink_logit_mass"] == 0
+
+
 def test_attention_has_no_rollout(daemon):
     refused(daemon, {"query": [[1]], "analysis": ["rollout"]}, "invalid_value", "/analysis/0")
 

@@ -183,8 +183,23 @@ def test_weights_that_look_causal(daemon):
     answer = analysed(daemon, p)
     assert [w["code"] for w in answer["warnings"]] == ["looks_causal"]
     assert "warnings" not in analysed(daemon, p, is_causal=True)
-    p[0, 1] = 0.1
+    p[0, :2] = 0.9, 0.1
     assert "warnings" not in analysed(daemon, p)
+
+
+def test_weights_that_are_none(daemon):
+    """As /v1/heatmaps says of the same."""
+    odd, fine = [[-1, 2], [2, 3]], [[0.5, 0.5], [0.2, 0.8]]
+    answer = ask(daemon, {"weights": fine, "other": odd}, "/v1/analyses")
+    assert {(w["code"], w["where"]) for w in answer["warnings"]} == {("weight_range", "other"), ("row_sums", "other")}
+    assert [w["code"] for w in analysed(daemon, odd)["warnings"]] == ["row_sums", "weight_range"]
+
+
+def test_a_triangle_that_should_be_kept(daemon):
+    body = {"query": [[1, 0], [0, 1]], "attn_mask": [[1, 0], [1, 1]]}
+    (found_in,) = [w for w in ask(daemon, body | {"mask_semantics": "hide"})["warnings"] if w["code"] == "mask_not_causal"]
+    assert found_in["text"].endswith('say mask_semantics "keep"')
+    assert "warnings" not in ask(daemon, body | {"mask_semantics": "keep"})
 
 
 def test_memory_of_the_full_matrix(start):

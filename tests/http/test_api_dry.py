@@ -58,6 +58,29 @@ BODIES = {
 }
 
 
+GRADIENTS = {name: body for name, body in BODIES.items() if name not in ("nothing", "float64")} | {
+    "bias": {"query": numbers(2, 3, 4), "attn_bias": numbers(3, 3), "sinks": numbers(2)} | {"query": numbers(1, 2, 3, 4)},
+    "alibi": {"query": numbers(1, 2, 3, 4), "position": {"kind": "alibi", "slopes": numbers(2)}},
+    "shaw": {"query": numbers(3, 4), "position": {"kind": "shaw", "key_table": numbers(5, 4), "value_table": numbers(5, 4)}},
+    "many heads": {"query": numbers(1, 8, 20, 4)},
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_are_counted(daemon, name):
+    body = GRADIENTS[name] | {"return": ["output"]}
+    body["grad_output"] = {"shape": dry(daemon, body)["shapes"]["output"], "random": "normal", "seed": 1}
+    said = dry(daemon, body | {"return": ["gradients"]})
+    answer = ask(daemon, body | {"return": ["gradients"]})
+    tensors = {}
+    for key, value in answer["gradients"].items():
+        tensors |= {f"gradients/{key}/{k}": array(v) for k, v in value.items()} if isinstance(value, dict) else {
+            f"gradients/{key}": array(value)}
+    assert {k: v for k, v in said["shapes"].items() if k.startswith("gradients/")} == {
+        k: list(v.shape) for k, v in tensors.items()}
+    assert said["bytes"]["result"] == 4 * sum(v.size for v in tensors.values())
+
+
 @pytest.mark.parametrize("name", BODIES)
 def test_shapes_and_bytes_are_those_of_the_run(start, name):
     """With one worker explain and dry_run speak of the same threads, so of the same scratch."""

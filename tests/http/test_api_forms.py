@@ -48,6 +48,11 @@ def test_forms(daemon, extra):
     like_oracle(daemon, X | extra)
 
 
+def test_a_name_is_a_form_without_parameters(daemon):
+    for field, name in (("position", "alibi"), ("score", "dot")):
+        assert ask(daemon, X | {field: name}) == ask(daemon, X | {field: {"kind": name}})
+
+
 def test_null_is_absent(daemon):
     assert ask(daemon, X | dict.fromkeys(("score", "position", "projections", "pattern", "verify"))) == ask(daemon, X)
 
@@ -120,7 +125,7 @@ def test_verify_looks_at_the_rows_of_the_seed(daemon):
     ({"score": {"kind": "general", "ww": [1]}}, "unknown_field", "/score/ww", ["w"]),
     ({"score": "additive"}, "invalid_value", "/score/w_q", []),
     ({"score": {"kind": "general", "w": [[1, 2], [3]]}}, "shape_mismatch", "/score/w/1", []),
-    ({"position": "alibi"}, "wrong_type", "/position", ["an object"]),
+    ({"position": 3}, "wrong_type", "/position", ['a name or an object with "kind"']),
     ({"position": {"kind": "alibi", "table": [[1]]}}, "invalid_value", "/position/table", ["slopes"]),
     ({"position": {"kind": "t5", "table": ONES, "base": 2}}, "invalid_value", "/position/base", []),
     ({"position": {"kind": "rotary", "layout": "pairs"}}, "invalid_value", "/position/layout", ["halves"]),

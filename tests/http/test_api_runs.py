@@ -298,6 +298,7 @@ def test_what_if_refuses(daemon):
     ("/tiles?level=9", 422, "/level", "2 levels"), ("/tiles?y=1", 422, "/y", "1 rows of tiles"),
     ("/tiles?encoding=f16", 422, "/encoding", "u8"), ("/cells?q=1", 422, "", "\"k\" is required"),
     ("/cells?q=60&k=0", 422, "/q", "60"), ("/top-k?k=0", 422, "/k", "1"), ("/heatmap?heads=9", 422, "/heatmap/heads/0", "9"),
+    ("/heatmap?figure=x", 422, "/figure", "title="),
 ], ids=str)
 def test_refusals(daemon, what, status, pointer, words):
     run = Stored(daemon, MASKED)
@@ -305,6 +306,12 @@ def test_refusals(daemon, what, status, pointer, words):
     problem = reply.json()
     assert reply.status_code == status and problem.get("pointer") == pointer, problem
     assert words in problem["detail"]
+
+
+def test_every_number_of_a_cell_is_rounded(daemon):
+    text = Stored(daemon, MASKED).get("/cells?q=3&k=1&decimals=2").text
+    numbers = re.findall(r"-?\d+\.(\d+)", text.split('"words"')[0])
+    assert numbers and all(len(digits) <= 2 for digits in numbers), text
 
 
 def test_unknown_ids(daemon):

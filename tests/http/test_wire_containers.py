@@ -254,6 +254,14 @@ def test_nothing_stands_behind_the_data_of_an_input(daemon, behind):
     assert reply.status_code == 400 and reply.json()["code"] == "malformed_json", reply.text
 
 
+def test_gradients_are_not_of_the_open_inference_protocol(daemon):
+    model = "/v2/models/scaled_dot_product_attention"
+    assert "grad_output" not in daemon.get(model).text and "grad_output" not in daemon.get(model + "/config").text
+    inputs = [{"name": n, "shape": [1, 2], "datatype": "FP32", "data": [1, 2]} for n in ("query", "grad_output")]
+    reply = daemon.post(model + "/infer", {"inputs": inputs})
+    assert reply.status_code == 400 and reply.json()["pointer"] == "/inputs/1" and "/v1/attention" in reply.text
+
+
 def test_the_bound_beside_tensors_is_a_setting(start):
     body = {"query": [[1, 2]], "labels": {"query": ["x" * 5000]}}
     daemon = start("--max-envelope-bytes", "4096")

@@ -1,9 +1,10 @@
-/* What is odd about weights that a caller sends: legal to draw, but probably not meant. */
+#include "weights_lint.h"
+
 #include <math.h>
 #include <stdio.h>
 
-#include "heatmaps_call.h"
 #include "padding.h"
+#include "plain.h"
 
 #define SUM_SLACK   0.01 /* weights are often rounded to two decimals */
 #define RANGE_SLACK 1e-6
@@ -44,52 +45,53 @@ static void look(findings *f, size_t i, const double *row, size_t S) {
 }
 
 /* [0]: heads with odd sums, [1]: heads with odd weights. */
-static bool tell(srv_heatmaps_call *call, const findings *f, size_t b, size_t h, size_t told[2]) {
-    attn_arena *arena = call->req->arena;
+static bool tell(const srv_weights_lint *l, const findings *f, size_t b, size_t h, size_t told[2]) {
+    attn_arena *arena = l->req->arena;
     char which[64] = "";
     bool ok = true;
-    if (call->dims.B > 1 || call->dims.Hq > 1)
+    if (l->dims->B > 1 || l->dims->Hq > 1)
         snprintf(which, sizeof which, "batch entry %zu, head %zu: ", b, h);
     if (f->sums > 0 && told[0]++ < TOLD)
-        ok = srv_warnings_add(&call->warnings, arena, "row_sums", "weights",
+        ok = srv_warnings_add(l->warnings, arena, "row_sums", l->where,
                               "%s%zu row%s of %zu do%s not sum to 1; row %zu sums to %.6g", which,
-                              f->sums, f->sums == 1 ? "" : "s", call->dims.L,
+                              f->sums, f->sums == 1 ? "" : "s", l->dims->L,
                               f->sums == 1 ? "es" : "", f->row, f->sum);
     if (ok && f->outside > 0 && told[1]++ < TOLD)
-        ok = srv_warnings_add(&call->warnings, arena, "weight_range", "weights",
+        ok = srv_warnings_add(l->warnings, arena, "weight_range", l->where,
                               "%s%zu weight%s negative or above 1, such as %.6g at [%zu, %zu]",
                               which, f->outside, f->outside == 1 ? " is" : "s are", f->value,
                               f->at_row, f->at_key);
     return ok;
 }
 
-static bool tell_rest(srv_heatmaps_call *call, const size_t told[2]) {
+static bool tell_rest(const srv_weights_lint *l, const size_t told[2]) {
     static const char *const codes[] = {"row_sums", "weight_range"};
     bool ok = true;
     for (size_t i = 0; i < 2; i++)
         if (ok && told[i] > TOLD)
-            ok = srv_warnings_add(&call->warnings, call->req->arena, codes[i], "weights",
+            ok = srv_warnings_add(l->warnings, l->req->arena, codes[i], l->where,
                                   "so it is in %zu more head%s", told[i] - TOLD,
                                   told[i] - TOLD == 1 ? "" : "s");
     return ok;
 }
 
-attn_status srv_heatmaps_lint(srv_heatmaps_call *call, attn_error *err) {
-    const attn_attention_dims *d = &call->dims;
-    const attn_tensor *w = &call->body.weights;
+attn_status srv_weights_look(const srv_weights_lint *l, attn_error *err) {
+    static const srv_labels none;
+    const attn_attention_dims *d = l->dims;
+    const attn_tensor *w = l->weights;
     const char *from = w->data;
     size_t told[2] = {0, 0};
-    attn_arena *arena = call->req->arena;
+    attn_arena *arena = l->req->arena;
     double *row = attn_arena_zeroed(arena, d->S, sizeof *row);
     double *padded = attn_arena_zeroed(arena, d->S, sizeof *padded);
     srv_padding p;
-    bool ok =
-        row && padded &&
-        srv_padding_begin(&p, arena, &call->body.labels, d->B > 1 || d->Hq > 1, &call->warnings);
+    bool ok = row && padded &&
+              srv_padding_begin(&p, arena, l->labels ? l->labels : &none, d->B > 1 || d->Hq > 1,
+                                l->warnings);
     for (size_t n = 0; ok && n < d->B * d->Hq; n++) {
         findings f = {0};
         for (size_t i = 0; i < d->L; i++, from += d->S * attn_dtype_size(w->dtype)) {
-            attn_status status = attn_control_check(&call->req->control, err);
+            attn_status status = attn_control_check(&l->req->control, err);
             if (status)
                 return status;
             attn_widen_f64(row, from, w->dtype, 1, d->S);
@@ -99,10 +101,9 @@ attn_status srv_heatmaps_lint(srv_heatmaps_call *call, attn_error *err) {
             if (p.key_count > 0 && srv_padding_looks(&p, i))
                 srv_padding_row(&p, i, padded);
         }
-        ok = tell(call, &f, n / d->Hq, n % d->Hq, told) &&
-             srv_padding_head(&p, n / d->Hq, n % d->Hq);
+        ok = tell(l, &f, n / d->Hq, n % d->Hq, told) && srv_padding_head(&p, n / d->Hq, n % d->Hq);
     }
-    if (ok && tell_rest(call, told) && srv_padding_end(&p))
+    if (ok && tell_rest(l, told) && srv_padding_end(&p))
         return ATTN_OK;
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
 }
