@@ -366,7 +366,10 @@ static void test_position_errors(void **state) {
     t.in.position = (attn_position){.kind = ATTN_POSITION_SHAW};
     assert_int_equal(refused(&t, "position/key_table"), ATTN_EARG);
     t.in.position = (attn_position){.kind = ATTN_POSITION_T5, .table = NORMAL(&t, 3, t.Hq)};
-    assert_int_equal(refused(&t, "position"), ATTN_EARG);
+    assert_int_equal(refused(&t, "position/table"), ATTN_EARG);
+    t.in.position =
+        (attn_position){.kind = ATTN_POSITION_T5, .table = NORMAL(&t, 8, t.Hq), .max_distance = 2};
+    assert_int_equal(refused(&t, "position/max_distance"), ATTN_EARG);
     t.in.position = (attn_position){.kind = ATTN_POSITION_ALIBI, .slopes = NORMAL(&t, t.Hq)};
     ((float *)t.in.position.slopes.data)[0] = NAN;
     assert_int_equal(refused(&t, "position/slopes/0"), ATTN_ENONFINITE);
