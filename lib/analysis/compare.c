@@ -213,6 +213,11 @@ static bool take_lane(const plan *p, attn_arena *arena, lane *l) {
            l->order && l->from && l->to;
 }
 
+static void *take_many(attn_arena *arena, size_t count, size_t size) {
+    size_t bytes;
+    return attn_size_mul(count, size, &bytes) ? attn_arena_take(arena, bytes) : NULL;
+}
+
 static bool take_work(work *w, size_t slots, attn_arena *arena) {
     const plan *p = w->plan;
     w->lanes = attn_arena_zeroed(arena, slots, sizeof *w->lanes);
@@ -223,12 +228,24 @@ static bool take_work(work *w, size_t slots, attn_arena *arena) {
         if (!take_lane(p, arena, &w->lanes[i]))
             return false;
     for (size_t i = 0; i <= p->wave; i++) {
-        w->parts[i].pairs = attn_arena_zeroed(arena, p->pairs, sizeof(pair_sums));
-        w->parts[i].heads = attn_arena_zeroed(arena, p->heads, sizeof(head_sums));
+        w->parts[i].pairs = take_many(arena, p->pairs, sizeof(pair_sums));
+        w->parts[i].heads = take_many(arena, p->heads, sizeof(head_sums));
         if (!w->parts[i].pairs || !w->parts[i].heads)
             return false;
     }
     return true;
+}
+
+/* Sums of many heads are gigabytes: the clock is looked at between parts. */
+static attn_status clear_work(const work *w, const attn_control *control, attn_error *err) {
+    const plan *p = w->plan;
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; i <= p->wave && !status; i++) {
+        memset(w->parts[i].pairs, 0, p->pairs * sizeof *w->parts[i].pairs);
+        memset(w->parts[i].heads, 0, p->heads * sizeof *w->parts[i].heads);
+        status = attn_control_check(control, err);
+    }
+    return status;
 }
 
 static void merge(const plan *p, part *to, part *from) {
@@ -334,7 +351,7 @@ attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_
     work w = {.plan = &p};
     attn_head_distances *all = attn_arena_zeroed(arena, a->batches, sizeof *all);
     bool ok = all && take_work(&w, attn_pool_slots(pool), arena);
-    attn_status status = ATTN_OK;
+    attn_status status = ok ? clear_work(&w, control, err) : ATTN_OK;
     for (size_t i = 0; ok && !status && i < a->batches; i++) {
         p.a.batch = p.b.batch = i;
         all[i] =

@@ -170,7 +170,7 @@ attn_status attn_heatmap_build(const attn_weight_source *source,
                                             source->cols, slots, &plan, err);
     if (status)
         return status;
-    attn_heatmap_work work = {.plan = &plan, .source = source};
+    attn_heatmap_work work = {.plan = &plan, .source = source, .control = control};
     if (!take_lanes(&work, slots, arena) || !take_parts(&work, arena) || !take_maps(&work, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu heatmaps of %zu x %zu cells",
                          plan.maps, plan.shape[0], plan.shape[1]);

@@ -174,7 +174,9 @@ attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane_ind
         lane->cells[c] = empty_cell;
     for (size_t at = from; at < to; at += p->block) {
         size_t rows = to - at < p->block ? to - at : p->block;
-        attn_status status = load_rows(w, map, lane_index, p->row0 + at, rows, err);
+        attn_status status = attn_control_check(w->control, err);
+        if (!status)
+            status = load_rows(w, map, lane_index, p->row0 + at, rows, err);
         for (size_t i = at; !status && i < at + rows; i++) {
             status = take_row(w, map, i, i - at, lane, &entropy, err);
             size_t r = i / p->step[0];

@@ -60,6 +60,7 @@ typedef struct attn_heatmap_part {
 typedef struct attn_heatmap_work {
     const attn_heatmap_plan *plan;
     const attn_weight_source *source;
+    const attn_control *control; /* asked within pieces */
     attn_heatmap *maps;
     attn_heatmap_lane *lanes;
     attn_heatmap_part *parts; /* [maps, pieces] */

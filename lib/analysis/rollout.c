@@ -22,6 +22,7 @@ typedef struct rollout {
     const attn_weight_source *inner;
     size_t layers, batches, chunk;
     lane *lanes;
+    const attn_control *control;
 } rollout;
 
 /* Rows of N(mean_h A + I). */
@@ -57,7 +58,9 @@ static attn_status through(const rollout *r, const lane *l, size_t lane_index, s
     memset(l->y, 0, rows * S * sizeof *l->y);
     for (size_t j0 = 0; j0 < S; j0 += LAYER_ROWS) {
         size_t n = S - j0 < LAYER_ROWS ? S - j0 : LAYER_ROWS;
-        attn_status status = load_layer(r, l, lane_index, batch, j0, n, err);
+        attn_status status = attn_control_check(r->control, err);
+        if (!status)
+            status = load_layer(r, l, lane_index, batch, j0, n, err);
         if (status)
             return status;
         for (size_t i = 0; i < rows; i++)
@@ -111,7 +114,8 @@ static bool take_lane(const rollout *r, attn_arena *arena, lane *l) {
 }
 
 attn_status attn_rollout_source(const attn_weight_source *source, size_t layers, size_t lanes,
-                                attn_arena *arena, attn_weight_source *out, attn_error *err) {
+                                const attn_control *control, attn_arena *arena,
+                                attn_weight_source *out, attn_error *err) {
     if (source->rows != source->cols)
         return attn_fail(err, ATTN_ESHAPE, "weights",
                          "rollout multiplies layers: expected as many queries as keys, found %zu "
@@ -125,9 +129,12 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
     if (ok) {
         size_t chunk = CHUNK_BYTES / sizeof(double) / (source->cols | 1);
         chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk;
-        *r = (rollout){source, layers, source->batches / layers,
+        *r = (rollout){source,
+                       layers,
+                       source->batches / layers,
                        chunk > source->rows ? source->rows | 1 : chunk,
-                       attn_arena_zeroed(arena, lanes, sizeof *r->lanes)};
+                       attn_arena_zeroed(arena, lanes, sizeof *r->lanes),
+                       control};
         ok = r->lanes != NULL;
     }
     for (size_t i = 0; ok && i < lanes; i++)

@@ -176,7 +176,7 @@ static attn_status run_heads(attn_attention *a, unsigned want, attn_stage stage,
                              attn_gradients *out, attn_error *err) {
     heads t = {.g = {.a = a, .control = control}};
     const size_t slots = attn_pool_slots(pool);
-    attn_status status = attn_forward_open(&t.f, a, want, slots, arena, results, err);
+    attn_status status = attn_forward_open(&t.f, a, want, slots, control, arena, results, err);
     if (status == ATTN_OK)
         status = open_heads(&t, results, grad_output, slots, arena, err);
     if (status == ATTN_OK)
@@ -184,7 +184,7 @@ static attn_status run_heads(attn_attention *a, unsigned want, attn_stage stage,
     if (status == ATTN_OK && t.apart)
         return ATTN_ENONFINITE;
     if (status == ATTN_OK)
-        status = attn_forward_finish(&t.f, stage, pool, control, arena, err);
+        status = attn_forward_finish(&t.f, stage, pool, arena, err);
     if (status == ATTN_OK)
         status = attn_back_finish(&t.g, pool, control, arena, out, err);
     return status == ATTN_OK && !attn_back_all_finite(&t.g, out) ? ATTN_ENONFINITE : status;

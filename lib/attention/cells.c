@@ -28,6 +28,7 @@ typedef struct request {
     char *dst;
     float *logits; /* also the biased scores as float [rows, cols]; or NULL */
     size_t ld;
+    const attn_control *control; /* NULL: none */
 } request;
 
 /* n elements of a table's row as elements of the result. */
@@ -120,31 +121,33 @@ static attn_status compute(const request *q, attn_cells_scratch *scratch, bool c
     attn_status status = check_range(q, err);
     if (status != ATTN_OK)
         return status;
-    for (size_t i = 0; i < range->rows && !careful_only; i += scratch->work.most_rows) {
+    for (size_t i = 0; i < range->rows && !careful_only && !status; i += scratch->work.most_rows) {
         const size_t left = range->rows - i;
         attn_block block = {range->batch, range->head, range->row + i,
                             left < scratch->work.most_rows ? left : scratch->work.most_rows};
         compute_block(q, &block, a->packed, ATTN_ROW_TABLE, &scratch->work);
+        status = attn_control_check(q->control, err);
     }
-    for (size_t i = 0; i < range->rows && q->stats; i++) {
+    for (size_t i = 0; i < range->rows && q->stats && !status; i++) {
         attn_block block = {range->batch, range->head, range->row + i, 1};
         if (q->stats->kind[attn_row_index(a, block.b, block.h, block.i)] == ATTN_ROW_CAREFUL)
             compute_block(q, &block, NULL, ATTN_ROW_CAREFUL, &scratch->careful);
+        status = attn_control_check(q->control, err);
     }
-    return ATTN_OK;
+    return status;
 }
 
 attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stats,
                                  const attn_range *range, attn_stage stage, void *dst, size_t ld,
                                  attn_cells_scratch *scratch, attn_error *err) {
-    request q = {a, stats, range, stage, dst, NULL, ld};
+    request q = {a, stats, range, stage, dst, NULL, ld, NULL};
     return compute(&q, scratch, false, err);
 }
 
 attn_status attn_cells_with_logits(const attn_attention *a, const attn_stats *stats,
                                    const attn_range *range, void *weights, float *logits,
                                    attn_cells_scratch *scratch, attn_error *err) {
-    request q = {a, stats, range, ATTN_STAGE_PROBS, weights, logits, range->cols};
+    request q = {a, stats, range, ATTN_STAGE_PROBS, weights, logits, range->cols, NULL};
     return compute(&q, scratch, false, err);
 }
 
@@ -184,7 +187,7 @@ attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, at
                             bool careful_only, attn_pool *pool, const attn_control *control,
                             attn_arena *arena, attn_tensor *out, attn_error *err) {
     const size_t slots = attn_pool_slots(pool), rows = a->kernels->rows;
-    filler f = {.q = {.a = a, .stats = stats, .stage = stage},
+    filler f = {.q = {.a = a, .stats = stats, .stage = stage, .control = control},
                 .out = out,
                 .careful_only = careful_only,
                 .rows = rows,

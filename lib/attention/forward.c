@@ -119,9 +119,11 @@ static void plan_pieces(attn_forward *f, size_t slots) {
 }
 
 attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned want, size_t slots,
-                              attn_arena *arena, attn_results *out, attn_error *err) {
+                              const attn_control *control, attn_arena *arena, attn_results *out,
+                              attn_error *err) {
     *f = (attn_forward){.a = a,
                         .want = want,
+                        .control = control,
                         .out = out,
                         .elem = attn_dtype_size(a->dims.result),
                         .head_bytes = a->sets == a->dims.B
@@ -135,31 +137,31 @@ attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned
     return allocate_lanes(f, slots, arena, err);
 }
 
-static attn_status run_rows(attn_forward *f, attn_pool *pool, const attn_control *control,
-                            attn_arena *arena, attn_error *err) {
+static attn_status run_rows(attn_forward *f, attn_pool *pool, attn_arena *arena, attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
     if (f->packed)
-        return attn_pool_run(pool, d->B * d->Hq * f->pieces_a_head, run_piece, f, control, err);
+        return attn_pool_run(pool, d->B * d->Hq * f->pieces_a_head, run_piece, f, f->control, err);
     if (f->head_bytes)
-        return attn_forward_heads(f, pool, control, err);
-    return attn_forward_groups(f, pool, control, arena, err);
+        return attn_forward_heads(f, pool, err);
+    return attn_forward_groups(f, pool, arena, err);
 }
 
 /* The run over packed keys and values. */
 static attn_status run_packed(attn_attention *a, attn_forward *f, attn_pool *pool,
-                              const attn_control *control, attn_arena *arena, attn_error *err) {
+                              attn_arena *arena, attn_error *err) {
     attn_packed *packed;
-    attn_status status = attn_pack(a, pool, control, arena, &packed, err);
+    attn_status status = attn_pack(a, pool, f->control, arena, &packed, err);
     if (status != ATTN_OK)
         return status;
     a->packed = f->packed = packed;
     f->hidden_rows = 0;
-    return run_rows(f, pool, control, arena, err);
+    return run_rows(f, pool, arena, err);
 }
 
 attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *pool,
-                                const attn_control *control, attn_arena *arena, attn_error *err) {
+                                attn_arena *arena, attn_error *err) {
     const attn_attention *a = f->a;
+    const attn_control *control = f->control;
     attn_results *out = f->out;
     attn_status status = ATTN_OK;
     out->hidden_rows = f->hidden_rows;
@@ -186,14 +188,14 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
     attn_results results;
     attn_forward f;
     attn_status status =
-        attn_forward_open(&f, a, want, attn_pool_slots(pool), arena, &results, err);
+        attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, &results, err);
     const bool pieces_pack = f.head_bytes || a->dims.L <= ATTN_FEW_QUERIES;
     if (status == ATTN_OK && pieces_pack)
-        status = run_rows(&f, pool, control, arena, err);
+        status = run_rows(&f, pool, arena, err);
     if (status == ATTN_OK && (!pieces_pack || f.not_finite))
-        status = run_packed(a, &f, pool, control, arena, err);
+        status = run_packed(a, &f, pool, arena, err);
     if (status == ATTN_OK)
-        status = attn_forward_finish(&f, stage, pool, control, arena, err);
+        status = attn_forward_finish(&f, stage, pool, arena, err);
     if (status == ATTN_OK)
         *out = results;
     return status;

@@ -42,6 +42,7 @@ typedef struct attn_forward {
     const attn_packed *packed; /* of all heads; NULL: each piece packs for itself */
     attn_forward_lane *lanes;
     unsigned want;
+    const attn_control *control; /* asked between rows that `ref` computes, too */
     attn_results *out;
     size_t elem; /* bytes of a result's element */
     size_t row_blocks, blocks_a_piece, pieces_a_head;
@@ -57,10 +58,11 @@ typedef struct attn_forward {
 
 /* Results, plan and lanes for so many slots. */
 attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned want, size_t slots,
-                              attn_arena *arena, attn_results *out, attn_error *err);
+                              const attn_control *control, attn_arena *arena, attn_results *out,
+                              attn_error *err);
 /* What results hold beside rows, once these are there. */
 attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *pool,
-                                const attn_control *control, attn_arena *arena, attn_error *err);
+                                attn_arena *arena, attn_error *err);
 
 /* The pass leaves what weights are made of when their elements are the table's. */
 bool attn_forward_keeps(const attn_forward *f);
@@ -87,15 +89,14 @@ attn_status attn_forward_blocks(attn_forward *f, size_t b, size_t h, size_t firs
  * alone, and of what may follow the run. */
 size_t attn_forward_head_bytes(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
 /* All heads, over the pool. */
-attn_status attn_forward_heads(attn_forward *f, attn_pool *pool, const attn_control *control,
-                               attn_error *err);
+attn_status attn_forward_heads(attn_forward *f, attn_pool *pool, attn_error *err);
 
 /* In how many parts a group's keys are taken: of the shapes alone. */
 size_t attn_forward_parts(const attn_attention_dims *d);
 /* Bytes for the sums of parts; false on overflow. */
 bool attn_forward_parts_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
 /* All groups, over the pool. */
-attn_status attn_forward_groups(attn_forward *f, attn_pool *pool, const attn_control *control,
-                                attn_arena *arena, attn_error *err);
+attn_status attn_forward_groups(attn_forward *f, attn_pool *pool, attn_arena *arena,
+                                attn_error *err);
 
 #endif

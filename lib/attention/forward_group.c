@@ -183,14 +183,14 @@ static attn_status join_parts(void *ctx, size_t index, size_t lane, attn_error *
     return status == ATTN_OK ? end_group(f, l, key_reach, value_reach, err) : status;
 }
 
-attn_status attn_forward_groups(attn_forward *f, attn_pool *pool, const attn_control *control,
-                                attn_arena *arena, attn_error *err) {
+attn_status attn_forward_groups(attn_forward *f, attn_pool *pool, attn_arena *arena,
+                                attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
     const size_t groups = d->L && d->Hq ? d->B * d->Hkv : 0;
     if (f->parts == 1)
-        return attn_pool_run(pool, groups, run_group, f, control, err);
+        return attn_pool_run(pool, groups, run_group, f, f->control, err);
     if (!take_sums(f, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for sums of parts");
-    attn_status status = attn_pool_run(pool, groups * f->parts, run_part, f, control, err);
-    return status == ATTN_OK ? attn_pool_run(pool, groups, join_parts, f, control, err) : status;
+    attn_status status = attn_pool_run(pool, groups * f->parts, run_part, f, f->control, err);
+    return status == ATTN_OK ? attn_pool_run(pool, groups, join_parts, f, f->control, err) : status;
 }

@@ -34,7 +34,6 @@ static attn_status run_head(void *ctx, size_t index, size_t lane, attn_error *er
     return status;
 }
 
-attn_status attn_forward_heads(attn_forward *f, attn_pool *pool, const attn_control *control,
-                               attn_error *err) {
-    return attn_pool_run(pool, f->a->dims.B * f->a->dims.Hkv, run_head, f, control, err);
+attn_status attn_forward_heads(attn_forward *f, attn_pool *pool, attn_error *err) {
+    return attn_pool_run(pool, f->a->dims.B * f->a->dims.Hkv, run_head, f, f->control, err);
 }

@@ -193,8 +193,11 @@ static attn_status careful_row(attn_forward *f, const attn_block *block, size_t 
     attn_block_work_place(w, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, l->careful);
     size_t ld;
     const void *q = attn_query_rows(a, one.b, one.h, one.i, 1, w->kernels->elem, w->query, &ld);
-    const attn_stream stream = {.block = one, .q = q, .ldq = ld, .w = w};
+    const attn_stream stream = {.block = one, .q = q, .ldq = ld, .control = f->control, .w = w};
     attn_block_stream(a, &stream, 1, NULL);
+    attn_status status = attn_control_check(f->control, err);
+    if (status != ATTN_OK)
+        return status;
     finish_statistics(f, &one, ATTN_ROW_CAREFUL, 0, w);
     return finish_rows(f, &one, 0, w, err);
 }

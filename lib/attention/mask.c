@@ -172,34 +172,39 @@ void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t
         sum_bias(m, b, h, i, j0, n, sizeof *add, add);
 }
 
-/* Visible cells of one head. */
-static uint64_t visible_of_head(const attn_mask *m, size_t b, size_t h) {
+/* Visible cells of one head, added to *count. */
+static attn_status visible_of_head(const attn_mask *m, size_t b, size_t h,
+                                   const attn_control *control, uint64_t *count, attn_error *err) {
     uint8_t keep[512];
-    uint64_t count = 0;
+    const bool cells = attn_mask_hides_cells(m);
     for (size_t i = 0; i < m->shape.L; i++) {
         size_t lo, hi;
+        attn_status status = cells || i % 1024 == 0 ? attn_control_check(control, err) : ATTN_OK;
+        if (status != ATTN_OK)
+            return status;
         attn_mask_interval(m, b, i, &lo, &hi);
-        if (!attn_mask_hides_cells(m)) {
-            count += hi - lo;
+        if (!cells) {
+            *count += hi - lo;
             continue;
         }
         for (size_t j = lo; j < hi; j += sizeof keep) {
             size_t n = hi - j < sizeof keep ? hi - j : sizeof keep;
             attn_mask_keep(m, b, h, i, j, n, keep);
             for (size_t k = 0; k < n; k++)
-                count += keep[k];
+                *count += keep[k];
         }
     }
-    return count;
+    return ATTN_OK;
 }
 
-uint64_t attn_mask_visible(const attn_mask *m) {
+attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, uint64_t *out,
+                              attn_error *err) {
     const size_t heads = m->same_heads ? 1 : m->shape.H, batches = m->same_batches ? 1 : m->B;
     uint64_t count = 0;
-    if (!m->B || !m->shape.H)
-        return 0;
-    for (size_t b = 0; b < batches; b++)
-        for (size_t h = 0; h < heads; h++)
-            count += visible_of_head(m, b, h);
-    return count * (m->B / batches) * (m->shape.H / heads);
+    attn_status status = ATTN_OK;
+    for (size_t n = 0; n < batches * heads && status == ATTN_OK; n++)
+        status = visible_of_head(m, n / heads, n % heads, control, &count, err);
+    if (status == ATTN_OK)
+        *out = count ? count * (m->B / batches) * (m->shape.H / heads) : 0;
+    return status;
 }

@@ -104,8 +104,11 @@ static bool measure(attn_lab *lab, const attn_inputs *in, double *ms, double *ke
         *ms = fmin(*ms, 1e3 * (attn_lab_clock(lab) - began));
     }
     const attn_attention_dims *d = attn_attention_dims_of(run);
-    *kept = (double)attn_mask_visible(attn_attention_mask(run)) /
-            ((double)d->Hq * (double)d->L * (double)d->S);
+    uint64_t visible = 0;
+    if (!attn_lab_ok(lab, attn_mask_visible(attn_attention_mask(run), lab->hooks->control, &visible,
+                                            lab->err)))
+        return false;
+    *kept = (double)visible / ((double)d->Hq * (double)d->L * (double)d->S);
     if (!attn_lab_ok(lab, attn_attention_cost(d, ATTN_WANT_OUTPUT,
                                               attn_pool_slots(lab->hooks->pool), &cost, lab->err)))
         return false;

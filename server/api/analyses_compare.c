@@ -112,8 +112,8 @@ static attn_status attribute(srv_analyses_call *call, const attn_weight_source *
 static attn_status roll(srv_analyses_call *call, const attn_weight_source *source, attn_pool *pool,
                         size_t lanes, attn_error *err) {
     attn_weight_source rollout;
-    attn_status status =
-        attn_rollout_source(source, call->analysis.layers, lanes, call->req->arena, &rollout, err);
+    attn_status status = attn_rollout_source(source, call->analysis.layers, lanes,
+                                             &call->req->control, call->req->arena, &rollout, err);
     return status ? status : draw(call, SRV_VIEW_ROLLOUT, &rollout, pool, err);
 }
 

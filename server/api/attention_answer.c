@@ -68,7 +68,7 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     srv_json_key(j, "mask");
     srv_json_string(j, attn_mask_words(mask, call->req->arena));
     srv_json_key(j, "kept");
-    srv_json_real(j, srv_mask_kept(mask, bill.cells));
+    srv_json_real(j, call->kept);
     write_offsets(j, mask);
     write_dims(j, &call->dims);
     srv_json_key(j, "score");

@@ -84,6 +84,7 @@ typedef struct srv_attention_call {
     attn_attention *op;
     attn_results results;
     attn_heatmaps maps;
+    double kept;   /* share of the cells that are visible, where it is to be explained */
     bool analyses; /* asked for */
     srv_analysis analysis;
     attn_warnings warnings;

@@ -103,6 +103,11 @@ static bool compute(srv_attention_call *call) {
         status = run(call, &err);
     if (status)
         return refuse(call, &err);
+    const attn_attention_dims *d = &call->dims;
+    const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+    if (call->body.explain &&
+        !srv_mask_kept(req, attn_attention_mask(call->op), cells, &call->kept))
+        return false;
     if (call->heatmap && draw(call, &err)) {
         srv_heat_problem(req, &err);
         return false;

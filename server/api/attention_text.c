@@ -13,8 +13,7 @@ static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
         return;
     }
     attn_text_add(t, "mask: %s\n", attn_mask_words(mask, call->req->arena));
-    attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * srv_mask_kept(mask, bill.cells),
-                  bill.cells);
+    attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, bill.cells);
     attn_text_add(t, "score: %s, %zu parameters\n", attn_score_name(call->in.score.kind),
                   call->parameters);
     attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,

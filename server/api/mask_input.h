@@ -96,7 +96,7 @@ bool srv_mask_add(const srv_scope *scope, attn_mask_spec *spec, const attn_mask_
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec);
 /* query_offset; `offset` must outlive the spec. */
 void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec);
-/* Which share of `cells` is visible; 1 of none. */
-double srv_mask_kept(const attn_mask *mask, double cells);
+/* Which share of `cells` is visible; 1 of none. false: time ran out, a problem is set. */
+bool srv_mask_kept(srv_request *req, const attn_mask *mask, double cells, double *kept);
 
 #endif

@@ -94,7 +94,8 @@ srv_outcome srv_masks(srv_request *req) {
     if (req->in_place && (call.bound > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
     int64_t start = attn_now_ns();
-    bool ok = srv_masks_admit(&call) && compile(&call);
+    bool ok = srv_masks_admit(&call) && compile(&call) &&
+              (srv_draws(req) || srv_mask_kept(req, call.mask, call.cells, &call.kept));
     int64_t compiled = attn_now_ns();
     req->compute_ns = compiled - start;
     if (!ok)

@@ -252,7 +252,7 @@ void srv_masks_json(srv_masks_call *call) {
     else if (!write_runs(&j, call))
         return;
     srv_json_key(&j, "kept");
-    srv_json_real(&j, srv_mask_kept(call->mask, call->cells));
+    srv_json_real(&j, call->kept);
     srv_json_key(&j, "words");
     srv_json_string(&j, attn_mask_words(call->mask, call->req->arena));
     if (call->body.labels.given) {
@@ -303,8 +303,7 @@ void srv_masks_text(srv_masks_call *call) {
         say_left_out(&t, call);
     attn_text_add(&t, "shape: %s\n", attn_shape_text(call->dims, call->rank, shape, sizeof shape));
     attn_text_add(&t, "mask: %s\n", attn_mask_words(call->mask, call->req->arena));
-    attn_text_add(&t, "kept: %.4g %% of %.6g cells\n", 100 * srv_mask_kept(call->mask, call->cells),
-                  call->cells);
+    attn_text_add(&t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, call->cells);
     srv_warnings_text(&t, &call->warnings);
     srv_plain_end(call->req, &t);
 }

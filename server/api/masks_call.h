@@ -38,6 +38,7 @@ typedef struct srv_masks_call {
     size_t dims[ATTN_MAX_RANK]; /* the weights' shape */
     int rank;
     size_t B;
+    double kept;         /* share of the cells that are visible */
     double cells, bound; /* bound: the cells, or what it takes to say that there are none */
     attn_mask *mask;
     attn_warnings warnings;

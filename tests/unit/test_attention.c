@@ -349,7 +349,9 @@ static void test_odd_masks(void **state) {
     assert_non_null(arena);
     spec.layers[0].kind = ATTN_LAYER_CAUSAL;
     assert_int_equal(attn_mask_new(&spec, &shape, arena, &m, &err), ATTN_OK);
-    assert_int_equal(attn_mask_visible(m), 0);
+    uint64_t visible = 1;
+    assert_int_equal(attn_mask_visible(m, NULL, &visible, &err), ATTN_OK);
+    assert_int_equal(visible, 0);
     shape.batch[0] = 1;
     for (size_t n = 0; n < sizeof kinds / sizeof *kinds; n++) {
         spec.layers[0].kind = kinds[n];

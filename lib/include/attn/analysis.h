@@ -200,9 +200,11 @@ attn_status attn_difference_source(const attn_weight_source *a, const attn_weigh
 /* Rollout over the first axis, layers: batches = layers * B in, B out, one head.
  *   R_0 = I,  R_l = N(mean_h A_l + I) R_{l-1},  N divides each row by its sum
  * (= 0.5 mean_h A_l + 0.5 I where rows sum to 1). Abnar and Zuidema 2020. ATTN_ESHAPE unless
- * L = S and layers divides the batches. Row i costs layers * (H + 1) * S^2 operations. */
+ * L = S and layers divides the batches. Row i costs layers * (H + 1) * S^2 operations; `control`
+ * (NULL: none) is asked meanwhile. */
 attn_status attn_rollout_source(const attn_weight_source *source, size_t layers, size_t lanes,
-                                attn_arena *arena, attn_weight_source *out, attn_error *err);
+                                const attn_control *control, attn_arena *arena,
+                                attn_weight_source *out, attn_error *err);
 /* Gradient x attention: with O = A V, dF/dA_ij = dO_i . v_j, exactly. grad_output [B, H, L, Ev] and
  * value [B, Hkv, S, Ev] are dense float32 or float64 of the source's sizes (ATTN_ESHAPE).
  *   ATTN_GRADIENT           dA

@@ -12,6 +12,7 @@
 
 #include "forms.h"
 #include "memory.h"
+#include "pool.h"
 #include "status.h"
 #include "tensor.h"
 
@@ -103,8 +104,10 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
 /* The sum of the additive parts (finite ones; -infinity where one hides), 0 where there is none. */
 void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                         double *add);
-/* Number of visible cells of all B x H x L x S; with heads shared where the layers are. */
-uint64_t attn_mask_visible(const attn_mask *m);
+/* Number of visible cells of all B x H x L x S; heads and batch entries that share their layers are
+ * counted once. ATTN_ECANCELED, ATTN_EDEADLINE as `control` says (NULL: never). */
+attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, uint64_t *out,
+                              attn_error *err);
 
 /* Does head h share its visibility with head 0 (no layer has a head axis)? Batch entries likewise?
  */
