@@ -222,7 +222,8 @@ static attn_status check_finite(const attn_backward *g, const attn_packed *packe
         if (status != ATTN_OK)
             return status;
         if (isnan(s->max[r]) || s->max[r] == INFINITY ||
-            (packed->any_bad && attn_sees_bad(g->a, packed, head / d->Hq, head % d->Hq, r % d->L)))
+            (packed->any_bad &&
+             attn_sees_bad(g->a, packed, head / d->Hq, head % d->Hq, r % d->L, ATTN_NOT_FINITE)))
             return attn_fail(err, ATTN_ENONFINITE, "grad_output",
                              "row %zu of head %zu sees NaN or infinity: it has no gradients",
                              r % d->L, head % d->Hq);

@@ -134,9 +134,9 @@ bool attn_back_allocate_heads(attn_backward *g, size_t slots, attn_arena *arena)
 /* Is a tensor of biases among the mask's layers? */
 bool attn_back_has_biases(const attn_mask *m);
 
-/* Rows with what is not finite replaced by zeros (then in scratch [n, width]). */
-const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld, size_t n,
-                            size_t width, void *scratch);
+/* Rows with those beyond a magnitude replaced by zeros (then in scratch [n, width]). */
+const void *attn_back_clean(const attn_kernels *k, double most, const void *rows, size_t *ld,
+                            size_t n, size_t width, void *scratch);
 
 /* Keys and values of tile j0 … packed for gradients, by head (b, hkv). */
 void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0, size_t n,

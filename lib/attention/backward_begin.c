@@ -1,5 +1,6 @@
 /* What the passes back begin with: rows of queries and of output gradients, packed, and their dots
  * with the output. */
+#include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 
@@ -16,7 +17,7 @@ static void pack_queries(attn_backward *g, size_t at, const attn_block *block, a
     const void *q =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, &ld);
     if (!isfinite(k->pack_value(values, q, ld, block->rows, E))) {
-        q = attn_back_clean(k, q, &ld, block->rows, E, l->work.query);
+        q = attn_back_clean(k, DBL_MAX, q, &ld, block->rows, E, l->work.query);
         k->pack_value(values, q, ld, block->rows, E);
         atomic_store(&g->bad_queries, 1);
     }

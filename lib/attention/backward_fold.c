@@ -1,5 +1,6 @@
 /* From canonical rows to the caller's tensors: chunks are added up, rotary positions turned back,
  * score maps applied backwards, broadcast axes summed. */
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -97,7 +98,7 @@ static char *source_rows(const attn_backward *g, const side *s, attn_arena *aren
             size_t ld;
             const void *row = attn_view_rows(s->past, s->past_rows, s->view, head / s->heads,
                                              head % s->heads, i, 1, s->width_in, k->elem, to, &ld);
-            row = attn_back_clean(k, row, &ld, 1, s->width_in, to);
+            row = attn_back_clean(k, DBL_MAX, row, &ld, 1, s->width_in, to);
             if (row != to)
                 memcpy(to, row, bytes);
         }

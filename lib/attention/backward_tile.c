@@ -1,5 +1,6 @@
 /* One tile on the way back: its weights again, from the row maximum and sum or from what the run
  * just kept, then the gradients of its scores. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -9,17 +10,17 @@ static void *row_of(void *base, size_t row, size_t width, size_t elem) {
     return (char *)base + row * width * elem;
 }
 
-const void *attn_back_clean(const attn_kernels *k, const void *rows, size_t *ld, size_t n,
-                            size_t width, void *scratch) {
+const void *attn_back_clean(const attn_kernels *k, double most, const void *rows, size_t *ld,
+                            size_t n, size_t width, void *scratch) {
     const size_t bytes = width * k->elem;
     bool finite = true;
     for (size_t r = 0; r < n && finite; r++)
-        finite = isfinite(k->reach((const char *)rows + r * *ld * k->elem, width));
+        finite = k->reach((const char *)rows + r * *ld * k->elem, width) <= most;
     if (finite)
         return rows;
     for (size_t r = 0; r < n; r++) {
         const char *from = (const char *)rows + r * *ld * k->elem;
-        if (!isfinite(k->reach(from, width)))
+        if (!(k->reach(from, width) <= most))
             memset((char *)scratch + r * bytes, 0, bytes);
         else
             memmove((char *)scratch + r * bytes, from, bytes);
@@ -47,15 +48,17 @@ void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     const size_t E = a->dims.score_width, Ev = a->dims.Ev;
+    const double most =
+        attn_packed_most(g->k == attn_kernels_plain(a->kernels) ? a->kernels : g->k);
     size_t ld;
     const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
     l->products = products(g, b, hkv, l);
     if (g->bad_keys)
-        rows = attn_back_clean(k, rows, &ld, n, E, l->source);
+        rows = attn_back_clean(k, most, rows, &ld, n, E, l->source);
     l->products->pack_value(l->key_values, rows, ld, n, E);
     rows = attn_value_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
     if (g->bad_keys)
-        rows = attn_back_clean(k, rows, &ld, n, Ev, l->source);
+        rows = attn_back_clean(k, most, rows, &ld, n, Ev, l->source);
     l->products->pack_key(l->value_keys, rows, ld, n, Ev);
 }
 
@@ -149,7 +152,7 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
     const void *q =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, ldq);
     if (g->bad_queries)
-        q = attn_back_clean(k, q, ldq, block->rows, a->dims.score_width, l->work.query);
+        q = attn_back_clean(k, DBL_MAX, q, ldq, block->rows, a->dims.score_width, l->work.query);
     const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
                                      a->dims.Ev, k->elem, l->out, &ldo);
     if (!l->kept)

@@ -4,15 +4,25 @@
 
 #include "attention/attention_private.h"
 
-/* Packed operands of all key/value heads: tile t of (set, hkv). Non-finite rows are packed as zeros
- * and marked; a row of queries that sees one is computed by attn_block_careful instead. */
+/* What is wrong with a key and its value, bits of attn_packed.bad. */
+enum {
+    ATTN_BAD_KEY = 1,
+    ATTN_BAD_VALUE = 2,
+    ATTN_NOT_FINITE = 3,
+    ATTN_TOO_LARGE = 4,
+    ATTN_BAD = 7
+};
+
+/* Packed operands of all key/value heads: tile t of (set, hkv). Rows that are not finite or too
+ * large for the table are packed as zeros and marked; a row of queries that sees one is computed by
+ * `ref` instead, and one that does not is as if they were not there. */
 typedef struct attn_packed {
     const attn_kernels *kernels;
     size_t tiles;                    /* tiles a head */
     size_t key_bytes, value_bytes;   /* of one tile */
     char *keys, *values;             /* [sets, Hkv, tiles] */
     double *key_reach, *value_reach; /* [sets, Hkv, tiles] largest magnitude */
-    uint8_t *bad;                    /* [sets, Hkv, S] 1: key, 2: value is not finite */
+    uint8_t *bad;                    /* [sets, Hkv, S] */
     _Atomic int any_bad;
     bool one_head; /* there is but one at a time */
 } attn_packed;
@@ -136,7 +146,11 @@ bool attn_pack_head_bytes(const attn_attention_dims *dims, const attn_kernels *k
 /* Pack those of a head there, by way of scratch [keys, max(score width, Ev)]; false: not all of
  * them are finite. */
 bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv, void *scratch);
-/* Does query row i of head (b, h) see a key or value that is not finite? */
-bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i);
+/* Does query row i of head (b, h) see a key or value with one of these marks? */
+bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i,
+                   unsigned marks);
+/* The largest magnitude of a key or value that is packed as it is: beyond, its products could
+ * overflow whatever the other operand is like. */
+double attn_packed_most(const attn_kernels *k);
 
 #endif

@@ -118,7 +118,8 @@ static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_r
                              double value_reach, attn_error *err) {
     const attn_attention *a = f->a;
     attn_status status = ATTN_OK;
-    if (!(isfinite(key_reach) && isfinite(value_reach))) {
+    const double most = attn_packed_most(a->kernels);
+    if (!(key_reach <= most && value_reach <= most)) {
         atomic_store(&f->not_finite, 1);
         return ATTN_OK;
     }

@@ -275,7 +275,7 @@ static uint64_t careful_rows(const attn_attention *a, const attn_packed *p, cons
     double key = 0, value = 0;
     if (p->any_bad)
         for (size_t r = 0; r < block->rows; r++)
-            if (attn_sees_bad(a, p, block->b, block->h, block->i + r))
+            if (attn_sees_bad(a, p, block->b, block->h, block->i + r, ATTN_BAD))
                 careful |= UINT64_C(1) << r;
     for (size_t t = 0; t < p->tiles; t++) {
         key = fmax(key, p->key_reach[first + t]);

@@ -1,7 +1,8 @@
 /* Keys and values of all heads packed once and shared by all query blocks, over the pool; what is
- * not finite is packed as zeros and marked, so that hidden NaN cannot leak through 0 x NaN. Or
+ * not finite or too large is packed as zeros and marked, so that what is hidden cannot leak. Or
  * those of one head after the other into the same memory, by the piece that takes all of its rows.
  */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -61,20 +62,32 @@ bool attn_pack_head_bytes(const attn_attention_dims *d, const attn_kernels *k, s
     return true;
 }
 
-/* Rows that are not finite get `mark` in bad[] and become zeros, for which all rows are first
- * copied to scratch. */
+double attn_packed_most(const attn_kernels *k) {
+    return k->pack_query ? ATTN_SPLIT_REACH / 256 : k->elem == sizeof(double) ? DBL_MAX : 0x1p96;
+}
+
+/* Rows that are not finite get `mark` in bad[], too large ones theirs. They become zeros, for which
+ * all rows are first copied to scratch. */
 static void clean(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width,
                   uint8_t *bad, uint8_t mark, char *scratch) {
     for (size_t j = 0; j < n; j++) {
         const char *row = (const char *)rows + j * ld * k->elem;
         char *to = scratch + j * width * k->elem;
-        if (isfinite(k->reach(row, width))) {
+        const double reach = k->reach(row, width);
+        if (reach <= attn_packed_most(k)) {
             memmove(to, row, width * k->elem);
             continue;
         }
         memset(to, 0, width * k->elem);
-        bad[j] |= mark;
+        bad[j] |= isfinite(reach) ? ATTN_TOO_LARGE : mark;
     }
+}
+
+static bool any_marks(const uint8_t *bad, size_t n) {
+    for (size_t j = 0; j < n; j++)
+        if (bad[j])
+            return true;
+    return false;
 }
 
 static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, void *scratch) {
@@ -83,23 +96,24 @@ static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, voi
     const attn_kernels *k = p->kernels;
     const size_t S = a->dims.S, j0 = tile * k->keys, n = S - j0 < k->keys ? S - j0 : k->keys;
     const size_t at = attn_packed_tile(a, p, set, hkv, tile), E = a->dims.score_width;
+    const double most = attn_packed_most(k);
     char *keys = p->keys + at * p->key_bytes, *values = p->values + at * p->value_bytes;
     uint8_t *bad = p->bad + (set * a->dims.Hkv + hkv) * S + j0;
     size_t ld;
     memset(bad, 0, n);
     const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
     p->key_reach[at] = k->pack_key(keys, rows, ld, n, E);
-    if (!isfinite(p->key_reach[at])) {
-        clean(k, rows, ld, n, E, bad, 1, scratch);
+    if (!(p->key_reach[at] <= most)) {
+        clean(k, rows, ld, n, E, bad, ATTN_BAD_KEY, scratch);
         p->key_reach[at] = k->pack_key(keys, scratch, E, n, E);
     }
     rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
     p->value_reach[at] = k->pack_value(values, rows, ld, n, a->dims.Ev);
-    if (!isfinite(p->value_reach[at])) {
-        clean(k, rows, ld, n, a->dims.Ev, bad, 2, scratch);
+    if (!(p->value_reach[at] <= most)) {
+        clean(k, rows, ld, n, a->dims.Ev, bad, ATTN_BAD_VALUE, scratch);
         p->value_reach[at] = k->pack_value(values, scratch, a->dims.Ev, n, a->dims.Ev);
     }
-    if (memchr(bad, 1, n) || memchr(bad, 2, n) || memchr(bad, 3, n))
+    if (any_marks(bad, n))
         atomic_store(&p->any_bad, 1);
 }
 
@@ -123,7 +137,7 @@ bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t 
         p->key_reach[t] = k->pack_key(p->keys + t * p->key_bytes, rows, ld, n, a->dims.score_width);
         rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
         p->value_reach[t] = k->pack_value(p->values + t * p->value_bytes, rows, ld, n, a->dims.Ev);
-        if (!isfinite(p->key_reach[t]) || !isfinite(p->value_reach[t]))
+        if (!(p->key_reach[t] <= attn_packed_most(k) && p->value_reach[t] <= attn_packed_most(k)))
             return false;
     }
     return true;
@@ -131,10 +145,10 @@ bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t 
 
 /* --- NaN and infinity --- */
 
-/* The first key before `end` that query row i of head (b, h) sees and that bad[] marks, or `end`.
- */
-static size_t first_seen(const attn_attention *a, const uint8_t *bad, size_t b, size_t h, size_t i,
-                         size_t end) {
+/* The first key before `end` that query row i of head (b, h) sees and that has one of the marks, or
+ * `end`. */
+static size_t first_seen(const attn_attention *a, const uint8_t *bad, unsigned marks, size_t b,
+                         size_t h, size_t i, size_t end) {
     enum { AT_ONCE = 256 };
     static const uint8_t none[AT_ONCE];
     const bool all = attn_mask_fills(a->mask);
@@ -151,7 +165,7 @@ static size_t first_seen(const attn_attention *a, const uint8_t *bad, size_t b, 
         if (!all)
             attn_mask_keep(a->mask, b, h, i, j, n, keep);
         for (size_t k = 0; k < n; k++)
-            if (bad[j + k] && (all || keep[k]))
+            if ((bad[j + k] & marks) && (all || keep[k]))
                 return j + k;
     }
     return end;
@@ -161,9 +175,10 @@ static const uint8_t *bad_of(const attn_attention *a, const attn_packed *p, size
     return p->bad + ((a->sets == 1 ? 0 : b) * a->dims.Hkv + hkv) * a->dims.S;
 }
 
-bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i) {
+bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i,
+                   unsigned marks) {
     const size_t S = a->dims.S;
-    return first_seen(a, bad_of(a, p, b, attn_kv_head(a, h)), b, h, i, S) < S;
+    return first_seen(a, bad_of(a, p, b, attn_kv_head(a, h)), marks, b, h, i, S) < S;
 }
 
 static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
@@ -201,9 +216,9 @@ static attn_status refuse_bad_head(const attn_attention *a, const uint8_t *bad, 
             attn_status status = attn_control_check(control, err);
             if (status != ATTN_OK)
                 return status;
-            first = first_seen(a, bad, b, h, i, first);
+            first = first_seen(a, bad, ATTN_NOT_FINITE, b, h, i, first);
         }
-    return first < S ? report_bad(a, b, hkv, first, bad[first] & 1, err) : ATTN_OK;
+    return first < S ? report_bad(a, b, hkv, first, bad[first] & ATTN_BAD_KEY, err) : ATTN_OK;
 }
 
 static attn_status refuse_bad(const attn_attention *a, const attn_packed *p,

@@ -1,10 +1,12 @@
 """POST /v1/attention: every field and every item of `return`, against the oracle."""
 import base64
 import json
+import time
 
 import numpy as np
 import pytest
 from api_client import array, ask, attention, close, like_oracle, normal, qkv, refused, tensors
+from conftest import PATIENCE
 
 CAUSAL = {"query": [[1, 0, 0], [0, 1, 0]], "key": [[1, 2, 3], [4, 5, 6]], "value": [[0, 1, 0], [1, 0, 1]],
           "is_causal": True}
@@ -351,6 +353,30 @@ def test_timeout(daemon):
     reply = daemon.post("/v1/attention", body)
     assert (reply.status_code, reply.json()["code"]) == (504, "deadline_exceeded")
     assert ask(daemon, CAUSAL | {"timeout_ms": 60000}) == ask(daemon, CAUSAL)
+
+
+def numbers(*shape):
+    return {"shape": list(shape), "random": "normal", "seed": 1}
+
+
+FAR = {"query": numbers(2048, 4096), "scale": 1e30}  # rows that are computed in double
+
+
+@pytest.mark.parametrize("path, accept, body", [
+    ("/v1/attention", "*/*", {"query": numbers(100000, 1), "pattern": {"kind": "global", "keys": 1, "local": 1},
+                              "return": ["output"], "explain": True}),
+    ("/v1/attention", "*/*", FAR | {"return": ["output"]}), ("/v1/attention", "*/*", FAR | {"return": [], "heatmap": {}}),
+    ("/v1/attention", "*/*", FAR | {"return": ["gradients"], "grad_output": numbers(2048, 4096)}),
+    ("/v1/masks", "text/plain", {"shape": [100000, 100000], "masks": [
+        {"kind": "pattern", "pattern": {"kind": "strided", "stride": 2, "local": 0}}]}),
+    ("/v1/analyses", "*/*", {"weights": {"shape": [400, 1, 1, 512, 512], "random": "uniform", "seed": 1},
+                             "analysis": ["rollout"]}),
+], ids=["explain", "double", "double heatmap", "double gradients", "masks", "rollout"])
+def test_deadlines_are_heard_in_the_middle(daemon, path, accept, body):
+    """Each takes 4 to 20 seconds on a fast machine."""
+    began = time.monotonic()
+    reply = daemon.post(path, body | {"timeout_ms": 500}, headers={"Accept": accept})
+    assert reply.status_code == 504 and time.monotonic() - began < 1 + PATIENCE / 30, reply.text[:300]
 
 
 def test_precision(daemon):
