@@ -34,7 +34,10 @@ void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_tex
     }
     if (!srv_admission_work(req, (double)size))
         return;
-    if (attn_figure_png(svg, scale, req->arena, &png, &size, &err))
+    /* What librsvg has begun it ends, in up to some seconds. */
+    if (attn_control_check(&req->control, &err))
+        srv_problem_error(req, &err);
+    else if (attn_figure_png(svg, scale, req->arena, &png, &size, &err))
         srv_figure_problem(req, &err);
     else
         srv_reply_set(req, 200, "image/png", png, size);
