@@ -211,14 +211,14 @@ static bool read_statistics(attn_backward *g, attn_arena *arena) {
 
 /* Something that is not finite and that a query sees has no gradient. */
 static attn_status check_finite(const attn_backward *g, const attn_packed *packed,
-                                const attn_control *control, attn_error *err) {
+                                attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
     const attn_stats *s = &g->results->stats;
     if (!g->a->in.allow_nonfinite)
         return ATTN_OK;
     for (size_t r = 0; r < d->B * d->Hq * d->L; r++) {
         const size_t head = r / d->L;
-        attn_status status = attn_control_check(control, err);
+        attn_status status = attn_control_check(g->control, err);
         if (status != ATTN_OK)
             return status;
         if (isnan(s->max[r]) || s->max[r] == INFINITY ||
@@ -254,29 +254,29 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
     return status;
 }
 
-attn_status attn_back_finish(attn_backward *g, attn_pool *pool, const attn_control *control,
-                             attn_arena *arena, attn_gradients *out, attn_error *err) {
+attn_status attn_back_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
+                             attn_gradients *out, attn_error *err) {
     const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->chunks;
     attn_status status = attn_back_tables_finish(g, pieces, arena, out, err);
     if (status == ATTN_OK)
         status = back_sinks(g, arena, out, err);
     if (status == ATTN_OK)
-        status = attn_back_biases(g, pool, control, arena, out, err);
+        status = attn_back_biases(g, pool, arena, out, err);
     if (status == ATTN_OK)
         status = attn_back_fold(g, arena, out, err);
     return status;
 }
 
-static attn_status run_passes(attn_backward *g, attn_pool *pool, const attn_control *control,
-                              attn_arena *arena, attn_gradients *out, attn_error *err) {
+static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *arena,
+                              attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t pieces = d->B * d->Hkv * g->chunks;
     attn_status status = ATTN_OK;
     if (g->chunks > 1)
-        status = attn_pool_run(pool, d->B * d->Hq * g->blocks, begin_piece, g, control, err);
+        status = attn_pool_run(pool, d->B * d->Hq * g->blocks, begin_piece, g, g->control, err);
     if (status == ATTN_OK)
-        status = attn_pool_run(pool, pieces, back_piece, g, control, err);
-    return status == ATTN_OK ? attn_back_finish(g, pool, control, arena, out, err) : status;
+        status = attn_pool_run(pool, pieces, back_piece, g, g->control, err);
+    return status == ATTN_OK ? attn_back_finish(g, pool, arena, out, err) : status;
 }
 
 /* All gradients in one list, for what is true of each. */
@@ -306,8 +306,8 @@ bool attn_back_all_finite(const attn_backward *g, const attn_gradients *out) {
 }
 
 /* The passes with the statistics of one table; `ref` again in double where float overflowed. */
-static attn_status run(attn_backward *g, attn_pool *pool, const attn_control *control,
-                       attn_arena *arena, attn_gradients *out, attn_error *err) {
+static attn_status run(attn_backward *g, attn_pool *pool, attn_arena *arena, attn_gradients *out,
+                       attn_error *err) {
     attn_gradients gradients = {.score.kind = g->a->in.score.kind};
     const attn_arena_mark before = attn_arena_here(arena);
     if (!read_statistics(g, arena))
@@ -317,7 +317,7 @@ static attn_status run(attn_backward *g, attn_pool *pool, const attn_control *co
     attn_status status =
         attn_back_allocate(g, attn_pool_slots(pool), arena) ? ATTN_OK : no_memory(err);
     if (status == ATTN_OK)
-        status = run_passes(g, pool, control, arena, &gradients, err);
+        status = run_passes(g, pool, arena, &gradients, err);
     if (status != ATTN_OK)
         return status;
     if (attn_back_all_finite(g, &gradients)) {
@@ -330,7 +330,7 @@ static attn_status run(attn_backward *g, attn_pool *pool, const attn_control *co
                          attn_dtype_name(g->a->dims.result));
     g->careful = true;
     attn_arena_rewind(arena, &before);
-    return run(g, pool, control, arena, out, err);
+    return run(g, pool, arena, out, err);
 }
 
 attn_status attn_attention_backward(attn_attention *a, const attn_results *results,
@@ -352,6 +352,6 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
         a->packed = packed;
     if (!attn_back_view(&g, grad_output, arena))
         return no_memory(err);
-    status = check_finite(&g, a->packed, control, err);
-    return status == ATTN_OK ? run(&g, pool, control, arena, out, err) : status;
+    status = check_finite(&g, a->packed, err);
+    return status == ATTN_OK ? run(&g, pool, arena, out, err) : status;
 }

@@ -123,8 +123,8 @@ void attn_back_block(const attn_backward *g, const attn_block *block, size_t j0,
 /* n rows of accumulators of this width, from `first` on, are zero. */
 void attn_back_clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width);
 /* What follows the passes: from sums to gradients; are those finite? */
-attn_status attn_back_finish(attn_backward *g, attn_pool *pool, const attn_control *control,
-                             attn_arena *arena, attn_gradients *out, attn_error *err);
+attn_status attn_back_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
+                             attn_gradients *out, attn_error *err);
 bool attn_back_all_finite(const attn_backward *g, const attn_gradients *out);
 
 /* May pieces be whole heads, of which each makes the run and takes it back? Of the shapes alone. */
@@ -167,8 +167,8 @@ attn_status attn_back_tables_finish(const attn_backward *g, size_t pieces, attn_
 
 /* --- the rest --- */
 
-attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, const attn_control *control,
-                             attn_arena *arena, attn_gradients *out, attn_error *err);
+attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
+                             attn_gradients *out, attn_error *err);
 attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradients *out,
                            attn_error *err);
 

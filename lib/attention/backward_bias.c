@@ -88,8 +88,7 @@ static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *
 }
 
 static attn_status back_bias(const attn_backward *g, const attn_mask_part *part, attn_pool *pool,
-                             const attn_control *control, attn_arena *arena, attn_tensor *out,
-                             attn_error *err) {
+                             attn_arena *arena, attn_tensor *out, attn_error *err) {
     biases s = {.g = g, .part = part};
     size_t count;
     attn_status status = attn_dense_zeros(&part->layer->values, g->a->dims.result, arena, out, err);
@@ -100,21 +99,20 @@ static attn_status back_bias(const attn_backward *g, const attn_mask_part *part,
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
     s.row_parts = s.row && g->blocks ? g->blocks : 1;
     s.key_parts = s.col && g->tiles ? g->tiles : 1;
-    status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, control, err);
+    status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err);
     if (status == ATTN_OK)
         attn_back_store(out, 0, s.sums, count);
     return status;
 }
 
-attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, const attn_control *control,
-                             attn_arena *arena, attn_gradients *out, attn_error *err) {
+attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
+                             attn_gradients *out, attn_error *err) {
     const attn_mask *m = g->a->mask;
     attn_status status = ATTN_OK;
     for (size_t p = 0; p < m->bias_count && status == ATTN_OK; p++) {
         const attn_mask_part *part = &m->bias[p];
         if (part->layer->kind == ATTN_LAYER_BIAS)
-            status =
-                back_bias(g, part, pool, control, arena, &out->bias[part->layer - m->layers], err);
+            status = back_bias(g, part, pool, arena, &out->bias[part->layer - m->layers], err);
     }
     return status;
 }

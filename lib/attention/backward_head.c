@@ -186,7 +186,7 @@ static attn_status run_heads(attn_attention *a, unsigned want, attn_stage stage,
     if (status == ATTN_OK)
         status = attn_forward_finish(&t.f, stage, pool, arena, err);
     if (status == ATTN_OK)
-        status = attn_back_finish(&t.g, pool, control, arena, out, err);
+        status = attn_back_finish(&t.g, pool, arena, out, err);
     return status == ATTN_OK && !attn_back_all_finite(&t.g, out) ? ATTN_ENONFINITE : status;
 }
 
