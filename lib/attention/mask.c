@@ -202,9 +202,11 @@ attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, u
     const size_t heads = m->same_heads ? 1 : m->shape.H, batches = m->same_batches ? 1 : m->B;
     uint64_t count = 0;
     attn_status status = ATTN_OK;
+    *out = 0;
+    if (!m->B || !m->shape.H)
+        return ATTN_OK;
     for (size_t n = 0; n < batches * heads && status == ATTN_OK; n++)
         status = visible_of_head(m, n / heads, n % heads, control, &count, err);
-    if (status == ATTN_OK)
-        *out = count ? count * (m->B / batches) * (m->shape.H / heads) : 0;
+    *out = count * (m->B / batches) * (m->shape.H / heads);
     return status;
 }

@@ -22,10 +22,11 @@ static const char *expected_object(const srv_field *f, char *text, size_t size) 
     enum { SHOWN = 4 };
     size_t n = (size_t)snprintf(text, size, "%s",
                                 f->accepts & SRV_O_NAME ? "a name or an object" : "an object");
-    for (int i = 0; i < SHOWN && f->fields[i].name && n < size; i++)
-        n += (size_t)snprintf(text + n, size - n, "%s\"%s\"", i ? ", " : " with ",
-                              f->fields[i].name);
-    if (n < size && f->fields[SHOWN - 1].name && f->fields[SHOWN].name)
+    const srv_field *field = f->fields;
+    for (; field->name && field < f->fields + SHOWN && n < size; field++)
+        n += (size_t)snprintf(text + n, size - n, "%s\"%s\"", field == f->fields ? " with " : ", ",
+                              field->name);
+    if (n < size && field->name)
         snprintf(text + n, size - n, ", …");
     return text;
 }
