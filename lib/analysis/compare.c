@@ -236,19 +236,23 @@ static bool take_work(work *w, size_t slots, attn_arena *arena) {
     return true;
 }
 
+static void clear(const plan *p, part *sums) {
+    memset(sums->pairs, 0, p->pairs * sizeof *sums->pairs);
+    memset(sums->heads, 0, p->heads * sizeof *sums->heads);
+}
+
 /* Sums of many heads are gigabytes: the clock is looked at between parts. */
 static attn_status clear_work(const work *w, const attn_control *control, attn_error *err) {
     const plan *p = w->plan;
     attn_status status = ATTN_OK;
     for (size_t i = 0; i <= p->wave && !status; i++) {
-        memset(w->parts[i].pairs, 0, p->pairs * sizeof *w->parts[i].pairs);
-        memset(w->parts[i].heads, 0, p->heads * sizeof *w->parts[i].heads);
+        clear(p, &w->parts[i]);
         status = attn_control_check(control, err);
     }
     return status;
 }
 
-static void merge(const plan *p, part *to, part *from) {
+static void merge(const plan *p, part *to, const part *from) {
     for (size_t i = 0; i < p->pairs; i++) {
         to->pairs[i].js += from->pairs[i].js;
         to->pairs[i].dot += from->pairs[i].dot;
@@ -259,8 +263,6 @@ static void merge(const plan *p, part *to, part *from) {
         to->heads[h].square += from->heads[h].square;
         to->heads[h].centered += from->heads[h].centered;
     }
-    memset(from->pairs, 0, p->pairs * sizeof *from->pairs);
-    memset(from->heads, 0, p->heads * sizeof *from->heads);
 }
 
 static double over(double dot, double a, double b) {
@@ -326,12 +328,13 @@ static attn_status measure(work *w, attn_pool *pool, const attn_control *control
     for (w->first = 0; !status && w->first < p->pieces; w->first += p->wave) {
         size_t count = p->pieces - w->first < p->wave ? p->pieces - w->first : p->wave;
         status = attn_pool_run(pool, count, piece, w, control, err);
-        for (size_t i = 0; !status && i < count; i++)
+        for (size_t i = 0; !status && i < count; i++) {
             merge(p, all, &w->parts[i]);
+            clear(p, &w->parts[i]);
+        }
     }
     finish(p, all, out);
-    memset(all->pairs, 0, p->pairs * sizeof *all->pairs);
-    memset(all->heads, 0, p->heads * sizeof *all->heads);
+    clear(p, all);
     return status;
 }
 

@@ -48,8 +48,7 @@ void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     const size_t E = a->dims.score_width, Ev = a->dims.Ev;
-    const double most =
-        attn_packed_most(g->k == attn_kernels_plain(a->kernels) ? a->kernels : g->k);
+    const double most = attn_packed_most(g->scores);
     size_t ld;
     const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
     l->products = products(g, b, hkv, l);

@@ -68,9 +68,13 @@ static bool left_out(const srv_analysis *an, unsigned item) {
     return !(an->items & SRV_AN_ALL) && (an->items & item) && lacks(an, item);
 }
 
-/* Asked for, and what it needs was sent. */
+/* Asked for, and what it needs is there. */
+static bool has(const srv_analysis *an, unsigned item) {
+    return (an->items & item) && !lacks(an, item);
+}
+
 static bool shown(const srv_analysis *an, attn_measure m) {
-    return (an->items & item_of(m)) && !lacks(an, item_of(m));
+    return has(an, item_of(m));
 }
 
 /* Measures that uniform attention has no value of. */
@@ -182,11 +186,11 @@ static void write_head(srv_json *j, const srv_analysis *an, size_t i) {
         write_pattern(j, &an->patterns[i]);
     write_measures(j, an, "measures", h->values, false);
     write_measures(j, an, "uniform", h->uniform, true);
-    if ((an->items & SRV_AN_CLASSES) && an->options.class_count)
+    if (has(an, SRV_AN_CLASSES))
         write_classes(j, an, h);
-    if (an->items & SRV_AN_RECEIVED)
+    if (has(an, SRV_AN_RECEIVED))
         write_top(j, an, h);
-    if ((an->items & SRV_AN_BLOCKS) && G)
+    if (has(an, SRV_AN_BLOCKS))
         write_square(j, "blocks", h->blocks, G, G);
     srv_json_object_end(j);
 }
@@ -270,12 +274,12 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
     };
     const bool uses[] = {true,
                          true,
-                         (an->items & SRV_AN_CLASSES) && !lacks(an, SRV_AN_CLASSES),
-                         (an->items & SRV_AN_RECEIVED) != 0,
-                         (an->items & SRV_AN_BLOCKS) && !lacks(an, SRV_AN_BLOCKS),
-                         (an->items & SRV_AN_PAIRS) && an->pairs,
-                         (an->items & SRV_AN_PAIRS) && an->pairs,
-                         (an->items & SRV_AN_PAIRS) && an->pairs};
+                         has(an, SRV_AN_CLASSES),
+                         has(an, SRV_AN_RECEIVED),
+                         has(an, SRV_AN_BLOCKS),
+                         has(an, SRV_AN_PAIRS),
+                         has(an, SRV_AN_PAIRS),
+                         has(an, SRV_AN_PAIRS)};
     srv_json_key(j, "legend");
     srv_json_object(j);
     for (attn_measure m = 0; m < ATTN_MEASURES; m++)
@@ -310,9 +314,9 @@ void srv_analysis_members(srv_json *j, const srv_analysis *an) {
     for (size_t i = 0; i < an->measures.count; i++)
         write_head(j, an, i);
     srv_json_array_end(j);
-    if ((an->items & SRV_AN_PAIRS) && an->pairs)
+    if (has(an, SRV_AN_PAIRS))
         write_pairs(j, an);
-    if (an->items & SRV_AN_DIAGNOSES) {
+    if (has(an, SRV_AN_DIAGNOSES)) {
         srv_json_key(j, "diagnoses");
         srv_json_array(j);
         for (size_t i = 0; i < an->diagnoses.count; i++)
@@ -347,7 +351,7 @@ static void text_of_head(attn_text *t, const srv_analysis *an, size_t i) {
             attn_text_add(t, "   uniform %10.4g", h->uniform[m]);
         attn_text_add(t, "\n");
     }
-    for (size_t c = 0; (an->items & SRV_AN_CLASSES) && c < an->options.class_count; c++)
+    for (size_t c = 0; has(an, SRV_AN_CLASSES) && c < an->options.class_count; c++)
         attn_text_add(t, "  on %-15s %10.4g   uniform %10.4g\n", an->options.classes[c].name,
                       h->class_mass[c], h->class_uniform[c]);
 }
@@ -366,9 +370,9 @@ static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances 
 void srv_analysis_text(attn_text *t, const srv_analysis *an) {
     for (size_t i = 0; i < an->measures.count; i++)
         text_of_head(t, an, i);
-    for (size_t b = 0; (an->items & SRV_AN_PAIRS) && an->pairs && b < an->B; b++)
+    for (size_t b = 0; has(an, SRV_AN_PAIRS) && b < an->B; b++)
         text_of_pairs(t, b, &an->pairs[b]);
-    for (size_t i = 0; (an->items & SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
+    for (size_t i = 0; has(an, SRV_AN_DIAGNOSES) && i < an->diagnoses.count; i++)
         attn_text_add(t, "\n%s: %s\n", an->diagnoses.items[i].code, an->diagnoses.items[i].text);
     for (unsigned i = 0; 1u << i < SRV_AN_ALL; i++)
         if (left_out(an, 1u << i))

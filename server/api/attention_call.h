@@ -123,14 +123,14 @@ bool srv_attention_store(srv_attention_call *call);
 void srv_attention_settle(srv_attention_call *call);
 /* The answer's `run`. */
 void srv_run_write(srv_json *j, const srv_run *run);
-/* Gradients (attention_gradients.c) of a run with projections; `heads`: the operation's output
- * before W_o. */
+/* Gradients (attention_gradients.c). */
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err);
 /* Bytes of their tensors. */
 size_t srv_gradients_bytes(const srv_attention_call *call);
 /* false: a problem is set. */
 bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry);
+/* After a run with projections; `heads`: the operation's output before W_o. */
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
 /* The run and its gradients, where no projection comes between them. */
 attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);
