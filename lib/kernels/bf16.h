@@ -39,8 +39,8 @@ void attn_kernels_round_ref(attn_kernels *k, attn_precision precision);
 void attn_kernels_round_avx2(attn_kernels *k);   /* ATTN_PRECISION_BF16 */
 void attn_kernels_round_avx512(attn_kernels *k); /* ATTN_PRECISION_BF16 */
 
-/* ATTN_PRECISION_FAST: exponentials that are off by 2^-18.4, in fewer steps. bf16's stay: what they
- * are off by can turn a rounding, which is 2^-9. */
+/* ATTN_PRECISION_FAST: exponentials that are off by 2^-18.4, in fewer steps, and sums in one chain
+ * each. bf16's exponentials stay: what they are off by can turn a rounding, which is 2^-9. */
 void attn_kernels_coarse_avx2(attn_kernels *k);
 void attn_kernels_coarse_avx512(attn_kernels *k);
 

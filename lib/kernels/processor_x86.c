@@ -146,7 +146,7 @@ static void make_tables(void) {
 }
 
 /* For `fast`, three products of pairs take longer than one of floats, but on AMX: elsewhere its
- * exponentials alone are faster. */
+ * exponentials and its sums alone are faster. */
 const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bool tanh_score) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_tables);

@@ -1,5 +1,5 @@
-/* Exponentials of float kernels, split exactly in a power of two and the rest (kernels.h), for a
- * unit that has the vocabulary of simd_body.h. */
+/* Exponentials and tanh of float kernels, split exactly in a power of two and the rest (kernels.h),
+ * for a unit that has the vocabulary of simd_body.h. */
 #include "kernels/flush.h"
 
 /* log2(e) in two parts: s * HI - n is exact in a fused multiply-add, LO carries the rest. */
@@ -55,4 +55,18 @@ INLINE vf numerator_of(const bool coarse, vf s, vf hi, vf lo, vf m) {
  * range where FLUSHED. Coarse for `fast`, whose products are further off than that. */
 INLINE vf numerator(const bool coarse, vf s, vf m) {
     return numerator_of(coarse, vmax(s, vset(LOWEST)), vset(LOG2E_HI), vset(LOG2E_LO), m);
+}
+
+/* tanh: odd minimax polynomial below 0.625, 1 - 2 / (e^2x + 1) above; within 2 ulp. */
+INLINE vf tanh_lanes(vf x) {
+    vf z = vmul(x, x), a = vmin(vabs(x), vset(20.0f));
+    vf q = vset(-0.005659989f);
+    q = vfma(q, z, vset(0.02059098841f));
+    q = vfma(q, z, vset(-0.05372106802f));
+    q = vfma(q, z, vset(0.1333112754f));
+    q = vfma(q, z, vset(-0.3333326053f));
+    vf small = vfma(vmul(q, z), x, x);
+    vf e = numerator(false, vadd(a, a), vset(0.0f));
+    vf large = vsub(vset(1.0f), vdiv(vset(2.0f), vadd(e, vset(1.0f))));
+    return vselect(vless(a, vset(0.625f)), small, vcopysign(large, x));
 }

@@ -59,26 +59,26 @@ INLINE vf few_chain(const int nr, const void *const *q, size_t e, size_t end, co
     return most;
 }
 
-INLINE vf few_rows(const int nr, void *const *tile, const void *const *q, const float *keys,
-                   size_t ld, size_t n, size_t E, vf scale, vf most) {
-    const size_t half = second_chain(E);
+INLINE vf few_rows(const bool coarse, const int nr, void *const *tile, const void *const *q,
+                   const float *keys, size_t ld, size_t n, size_t E, vf scale, vf most) {
+    const size_t half = second_chain(coarse, E);
     for (size_t j = 0; j < n; j += LANES) {
         vf one[FEW], two[FEW];
         const few_ahead next = {keys + (n + j / KEY_PLACES) * ld, ld, n / KEY_PLACES * ld};
         most = few_chain(nr, q, 0, half, keys + j * ld, ld, n - j, next, one, most);
-        most = few_chain(nr, q, half, E, keys + j * ld, ld, n - j, next, two, most);
+        if (!coarse)
+            most = few_chain(nr, q, half, E, keys + j * ld, ld, n - j, next, two, most);
         for (int r = 0; r < nr; r++)
-            vstore((float *)tile[r] + j, vmul(vadd(one[r], two[r]), scale));
+            vstore((float *)tile[r] + j, vmul(coarse ? one[r] : vadd(one[r], two[r]), scale));
     }
     return most;
 }
 
-static double NAME(k_score_few)(void *const *tile, const void *const *q, size_t rows,
-                                const void *keys, size_t ld, size_t n, size_t E, double factor) {
-    const vf scale = vset((float)factor);
+INLINE double few_scores(const bool coarse, void *const *tile, const void *const *q, size_t rows,
+                         const void *keys, size_t ld, size_t n, size_t E, vf scale) {
     vf most = vset(0.0f);
     size_t r = 0;
-#define CALL(nr) most = few_rows(nr, tile + r, q + r, keys, ld, n, E, scale, most)
+#define CALL(nr) most = few_rows(coarse, nr, tile + r, q + r, keys, ld, n, E, scale, most)
     for (; rows - r >= 8; r += 8)
         CALL(8);
     for (; rows - r >= 4; r += 4)
@@ -89,38 +89,55 @@ static double NAME(k_score_few)(void *const *tile, const void *const *q, size_t 
     return lane_reach(most);
 }
 
-/* nr rows over columns [0, width) of the values, in chains as accumulate_rows adds them. */
-INLINE vf few_values(const int nr, const int nv, const bool whole, void *const *acc_to,
-                     const void *const *tile, const float *values, size_t ld, size_t n,
-                     size_t width, const void *const *factor, vf most) {
-    vf total[FEW_VALUES][WIDE];
+static double NAME(k_score_few)(void *const *tile, const void *const *q, size_t rows,
+                                const void *keys, size_t ld, size_t n, size_t E, double scale) {
+    return few_scores(false, tile, q, rows, keys, ld, n, E, vset((float)scale));
+}
+static double NAME(k_score_few_coarse)(void *const *tile, const void *const *q, size_t rows,
+                                       const void *keys, size_t ld, size_t n, size_t E,
+                                       double scale) {
+    return few_scores(true, tile, q, rows, keys, ld, n, E, vset((float)scale));
+}
+
+/* acc[r] of nr rows: the chain over values [from, end) of n, columns [0, width). */
+INLINE vf few_value_chain(const int nr, const int nv, const bool whole, const void *const *tile,
+                          const float *values, size_t ld, size_t from, size_t end, size_t n,
+                          size_t width, vf acc[FEW_VALUES][WIDE], vf most) {
     for (int r = 0; r < nr; r++)
         for (int v = 0; v < nv; v++)
-            total[r][v] = vset(0.0f);
-    for (size_t d = 0, end; d < n; d = end) {
+            acc[r][v] = vset(0.0f);
+    for (size_t j = from; j < end; j++) {
+        const float *now = values + j * ld,
+                    *next = values + (n + j % PLACES * (n / PLACES) + j / PLACES) * ld;
+        vf x[WIDE];
+        for (size_t v = 0; v < (size_t)nv; v++) {
+            x[v] = whole               ? vload_n(now + v * LANES, LANES)
+                   : v * LANES < width ? vload_n(now + v * LANES, width - v * LANES)
+                                       : vset(0.0f);
+            if (v * LANES % LINE == 0)
+                __builtin_prefetch(next + v * LANES, 0, 2);
+            most = vlarger_bits(most, vabs(x[v]));
+        }
+        for (int r = 0; r < nr; r++) {
+            const vf p = vset(((const float *)tile[r])[j]);
+            for (int v = 0; v < nv; v++)
+                acc[r][v] = vfma(p, x[v], acc[r][v]);
+        }
+    }
+    return most;
+}
+
+/* nr rows over columns [0, width) of the values, in chains as accumulate_rows adds them. */
+INLINE vf few_values(const bool coarse, const int nr, const int nv, const bool whole,
+                     void *const *acc_to, const void *const *tile, const float *values, size_t ld,
+                     size_t n, size_t width, const void *const *factor, vf most) {
+    vf total[FEW_VALUES][WIDE];
+    size_t end = coarse || n < CHAIN ? n : CHAIN;
+    most = few_value_chain(nr, nv, whole, tile, values, ld, 0, end, n, width, total, most);
+    for (size_t d = end; !coarse && d < n; d = end) {
         vf acc[FEW_VALUES][WIDE];
         end = n - d < CHAIN ? n : d + CHAIN;
-        for (int r = 0; r < nr; r++)
-            for (int v = 0; v < nv; v++)
-                acc[r][v] = vset(0.0f);
-        for (size_t j = d; j < end; j++) {
-            const float *from = values + j * ld,
-                        *next = values + (n + j % PLACES * (n / PLACES) + j / PLACES) * ld;
-            vf x[WIDE];
-            for (size_t v = 0; v < (size_t)nv; v++) {
-                x[v] = whole               ? vload_n(from + v * LANES, LANES)
-                       : v * LANES < width ? vload_n(from + v * LANES, width - v * LANES)
-                                           : vset(0.0f);
-                if (v * LANES % LINE == 0)
-                    __builtin_prefetch(next + v * LANES, 0, 2);
-                most = vlarger_bits(most, vabs(x[v]));
-            }
-            for (int r = 0; r < nr; r++) {
-                const vf p = vset(((const float *)tile[r])[j]);
-                for (int v = 0; v < nv; v++)
-                    acc[r][v] = vfma(p, x[v], acc[r][v]);
-            }
-        }
+        most = few_value_chain(nr, nv, whole, tile, values, ld, d, end, n, width, acc, most);
         for (int r = 0; r < nr; r++)
             for (int v = 0; v < nv; v++)
                 total[r][v] = vadd(total[r][v], acc[r][v]);
@@ -131,8 +148,9 @@ INLINE vf few_values(const int nr, const int nv, const bool whole, void *const *
     return most;
 }
 
-INLINE vf few_panels(const int nr, void *const *acc, const void *const *tile, const float *values,
-                     size_t ld, size_t n, size_t Ev, const void *const *factor, vf most) {
+INLINE vf few_panels(const bool coarse, const int nr, void *const *acc, const void *const *tile,
+                     const float *values, size_t ld, size_t n, size_t Ev, const void *const *factor,
+                     vf most) {
     size_t width;
     for (size_t c = 0; c < Ev; c += width) {
         void *to[FEW_VALUES];
@@ -140,25 +158,39 @@ INLINE vf few_panels(const int nr, void *const *acc, const void *const *tile, co
             to[r] = (float *)acc[r] + c;
         width = nr == 1 && Ev - c >= WIDE * LANES ? WIDE * LANES : PW;
         if (width > PW)
-            most = few_values(nr, WIDE, true, to, tile, values + c, ld, n, width, factor, most);
+            most = few_values(coarse, nr, WIDE, true, to, tile, values + c, ld, n, width, factor,
+                              most);
         else if (Ev - c >= PW)
-            most = few_values(nr, NV, true, to, tile, values + c, ld, n, PW, factor, most);
+            most = few_values(coarse, nr, NV, true, to, tile, values + c, ld, n, PW, factor, most);
         else
-            most = few_values(nr, NV, false, to, tile, values + c, ld, n, Ev - c, factor, most);
+            most = few_values(coarse, nr, NV, false, to, tile, values + c, ld, n, Ev - c, factor,
+                              most);
     }
     return most;
 }
 
-static double NAME(k_accumulate_few)(void *const *acc, const void *const *tile, size_t rows,
-                                     const void *values, size_t ld, size_t n, size_t Ev,
-                                     const void *const *factor) {
+INLINE double few_sums(const bool coarse, void *const *acc, const void *const *tile, size_t rows,
+                       const void *values, size_t ld, size_t n, size_t Ev,
+                       const void *const *factor) {
     vf most = vset(0.0f);
     size_t r = 0;
-#define CALL(nr) most = few_panels(nr, acc + r, tile + r, values, ld, n, Ev, factor + r, most)
+#define CALL(nr)                                                                                   \
+    most = few_panels(coarse, nr, acc + r, tile + r, values, ld, n, Ev, factor + r, most)
     for (; rows - r >= FEW_VALUES; r += FEW_VALUES)
         CALL(FEW_VALUES);
     for (; r < rows; r++)
         CALL(1);
 #undef CALL
     return lane_reach(most);
+}
+
+static double NAME(k_accumulate_few)(void *const *acc, const void *const *tile, size_t rows,
+                                     const void *values, size_t ld, size_t n, size_t Ev,
+                                     const void *const *factor) {
+    return few_sums(false, acc, tile, rows, values, ld, n, Ev, factor);
+}
+static double NAME(k_accumulate_few_coarse)(void *const *acc, const void *const *tile, size_t rows,
+                                            const void *values, size_t ld, size_t n, size_t Ev,
+                                            const void *const *factor) {
+    return few_sums(true, acc, tile, rows, values, ld, n, Ev, factor);
 }

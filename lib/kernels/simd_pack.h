@@ -1,0 +1,103 @@
+/* Packing for the float kernels, for simd_body.h, whose vocabulary and layout it uses: keys by
+ * transposition in registers, values row by row. Contract: kernels.h. */
+
+static size_t NAME(k_key_room)(size_t E) {
+    return KEYS * E;
+}
+static size_t NAME(k_acc_room)(size_t Ev) {
+    return (Ev + PW - 1) / PW * PW;
+}
+static size_t NAME(k_value_room)(size_t Ev) {
+    return KEYS * NAME(k_acc_room)(Ev);
+}
+
+/* A running reach, from its lanes' largest magnitudes by bit pattern: NaN stands above infinity. */
+INLINE double lane_reach(vf most) {
+    const vf above = vset(INFINITY);
+    return (double)vhmax(vselect(vless(most, above), most, above));
+}
+
+/* Are the `ahead` rows behind row j of a tile's n of use soon? A whole tile has others behind it.
+ */
+INLINE bool worth_fetching(size_t j, size_t ahead, size_t n) {
+    return n == KEYS || j + ahead < n;
+}
+
+/* n rows of the source, `width` of each, become columns of a panel; missing rows become zeros.
+ * Memory is read in an order that no processor foresees, so the LANES rows that follow are fetched
+ * meanwhile. */
+INLINE vf pack_block(float *to, const float *from, size_t ld, const size_t n, const size_t width,
+                     bool fetch, vf most) {
+    vf row[LANES], column[LANES];
+    for (size_t j = 0; j < LANES; j++) {
+        row[j] = j < n ? vload_n(from + j * ld, width) : vset(0.0f);
+        if (fetch)
+            __builtin_prefetch(from + (j + LANES) * ld);
+        most = vlarger_bits(most, vabs(row[j]));
+    }
+    transpose(row, column);
+    for (size_t k = 0; k < width; k++)
+        vstore(to + k * PW, column[k]);
+    return most;
+}
+
+/* Up to LANES rows become columns, LANES elements of each at a time. */
+INLINE vf pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E, bool fetch,
+                       vf most) {
+    size_t e = 0;
+    for (; n >= LANES && E - e >= LANES; e += LANES)
+        most = pack_block(to + e * PW, from + e, ld, LANES, LANES, fetch, most);
+    for (; e < E; e += LANES)
+        most = pack_block(to + e * PW, from + e, ld, n, E - e < LANES ? E - e : LANES, fetch, most);
+    return most;
+}
+
+static double NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, size_t E) {
+    vf most = vset(0.0f);
+    for (size_t j = 0; j < n; j += LANES)
+        most =
+            pack_columns((float *)dst + j / PW * PW * E + j % PW, (const float *)src + j * ld, ld,
+                         n - j < LANES ? n - j : LANES, E, worth_fetching(j, LANES, n), most);
+    return lane_reach(most);
+}
+
+enum { AHEAD = 16 }; /* rows of values that are fetched meanwhile */
+
+/* `width` columns of n values become a panel of PW. */
+INLINE vf pack_panel(float *to, const float *from, size_t ld, size_t n, const size_t width,
+                     vf most) {
+    for (size_t j = 0; j < n; j++, to += PW, from += ld) {
+        const bool fetch = worth_fetching(j, AHEAD, n);
+        for (size_t c = 0; c < PW; c += LANES) {
+            const vf x = c < width ? vload_n(from + c, width - c) : vset(0.0f);
+            if (fetch)
+                __builtin_prefetch(from + AHEAD * ld + c);
+            most = vlarger_bits(most, vabs(x));
+            vstore(to + c, x);
+        }
+    }
+    return most;
+}
+
+static double NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n, size_t Ev) {
+    float *to = dst;
+    const float *from = src;
+    vf most = vset(0.0f);
+    size_t panel = 0;
+    for (; Ev - panel >= PW; panel += PW, to += n * PW)
+        most = pack_panel(to, from + panel, ld, n, PW, most);
+    if (panel < Ev)
+        most = pack_panel(to, from + panel, ld, n, Ev - panel, most);
+    return lane_reach(most);
+}
+
+static double NAME(k_reach)(const void *src, size_t n) {
+    const float *x = src;
+    vf most = vset(0.0f);
+    size_t i = 0;
+    for (; n - i >= LANES; i += LANES)
+        most = vlarger_bits(most, vabs(vload_n(x + i, LANES)));
+    if (i < n)
+        most = vlarger_bits(most, vabs(vload_n(x + i, n - i)));
+    return lane_reach(most);
+}
