@@ -73,6 +73,7 @@ struct srv_request {
     atomic_int cancel;
     const srv_form *form; /* decode this instead of the body (wire/container.h); or NULL */
     srv_parts *parts;     /* the JSON writer puts tensors here; or NULL */
+    bool hurried;         /* the deadline is the request's own, nearer than request_timeout_ms */
     bool only_400;        /* what is 422 elsewhere is 400 here (/v2) */
     bool in_place;        /* runs on the HTTP thread: small work only, else return SRV_DEFER */
     /* Of a request on a request thread: its reply, a stream, is server/http's from now on, and so

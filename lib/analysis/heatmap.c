@@ -67,7 +67,8 @@ static bool take_parts(attn_heatmap_work *w, attn_arena *arena) {
     if (!w->parts || !received || !w->run_counts || (p->edge_room && !w->edge_counts))
         return false;
     for (size_t i = 0; i < count; i++)
-        w->parts[i] = (attn_heatmap_part){received + i * C, INFINITY, -INFINITY};
+        w->parts[i] =
+            (attn_heatmap_part){received + i * C, {INFINITY, -INFINITY}, {INFINITY, -INFINITY}};
     return true;
 }
 
@@ -96,6 +97,7 @@ static bool take_maps(attn_heatmap_work *w, attn_arena *arena) {
             .shape = {R, C},
             .origin = {p->row0, p->col0},
             .step = {p->step[0], p->step[1]},
+            .signed_values = p->options->signed_values,
             .max = max ? max + i * R * C : NULL,
             .mean = mean ? mean + i * R * C : NULL,
             .row_entropy = entropy + i * R,
@@ -107,6 +109,20 @@ static bool take_maps(attn_heatmap_work *w, attn_arena *arena) {
     return w->runs && (!p->edge_room || w->edges);
 }
 
+static void widen(float range[2], const float by[2]) {
+    range[0] = by[0] < range[0] ? by[0] : range[0];
+    range[1] = by[1] > range[1] ? by[1] : range[1];
+}
+
+/* A range of nothing is [0, 0]. */
+static void finish_range(float out[2], const float found[2], bool signed_values) {
+    const bool any = found[0] <= found[1];
+    const float low = any ? found[0] : 0, high = any ? found[1] : 0;
+    const float most = fmaxf(fabsf(low), fabsf(high));
+    out[0] = signed_values && most > 0 ? -most : signed_values ? 0 : low;
+    out[1] = signed_values ? most : high;
+}
+
 /* Sums and ranges of a heatmap from those of its pieces, in their order. */
 static void merge_parts(const attn_heatmap_work *w, size_t map) {
     const attn_heatmap_plan *p = w->plan;
@@ -115,20 +131,15 @@ static void merge_parts(const attn_heatmap_work *w, size_t map) {
     for (size_t i = 1; i < p->pieces; i++) {
         for (size_t c = 0; c < p->shape[1]; c++)
             all->received[c] += all[i].received[c];
-        all->low = all[i].low < all->low ? all[i].low : all->low;
-        all->high = all[i].high > all->high ? all[i].high : all->high;
+        widen(all->range, all[i].range);
+        widen(all->mean, all[i].mean);
     }
     for (size_t c = 0; p->pieces && c < p->shape[1]; c++)
         m->received[c] = (float)all->received[c];
-    if (p->pieces && all->low <= all->high) {
-        m->range[0] = all->low;
-        m->range[1] = all->high;
-    }
-    if (p->options->signed_values) {
-        float most = fmaxf(fabsf(m->range[0]), fabsf(m->range[1]));
-        m->range[0] = -most;
-        m->range[1] = most;
-    }
+    if (!p->pieces)
+        return;
+    finish_range(m->range, all->range, m->signed_values);
+    finish_range(m->mean_range, all->mean, m->signed_values);
 }
 
 /* Closes the gaps that rows with few runs or edges left, in place: targets never pass their source.

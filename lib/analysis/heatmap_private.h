@@ -53,8 +53,8 @@ typedef struct attn_heatmap_lane {
 
 /* What a piece leaves behind for the merge in piece order. */
 typedef struct attn_heatmap_part {
-    double *received; /* [C] */
-    float low, high;  /* of the visible cells; low > high when there are none */
+    double *received;        /* [C] */
+    float range[2], mean[2]; /* of the visible cells; [0] > [1] when there are none */
 } attn_heatmap_part;
 
 typedef struct attn_heatmap_work {

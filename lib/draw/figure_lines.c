@@ -252,6 +252,13 @@ static void move_along(pen *p, const line_plan *plan, const attn_figure_curve *c
     }
 }
 
+/* Is the curve too long for dashes? */
+static bool is_whole(const line_plan *plan, size_t k) {
+    pen line = {.s = NULL};
+    move_along(&line, plan, &plan->data->items[k]);
+    return line.length > FILLS * plan->plot_w;
+}
+
 /* Circle, square, triangle, diamond. */
 static void put_mark(attn_svg *s, size_t kind, double x, double y) {
     static const char *const shapes[] = {"m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z",
@@ -279,11 +286,9 @@ static void put_curve(attn_svg *s, const line_plan *plan, size_t k, size_t kind,
     put(s, " ");
     attn_svg_number(s, top);
     put(s, ")\"");
-    pen line = {.s = NULL};
-    move_along(&line, plan, c);
-    put_stroke(s, kind, line.length > FILLS * plan->plot_w);
+    put_stroke(s, kind, is_whole(plan, k));
     put(s, "><path d=\"");
-    line = (pen){.s = s};
+    pen line = {.s = s};
     move_along(&line, plan, c);
     put(s, "\"/></g>\n");
     if (!plan->data->markers || c->n > MARKED)
@@ -303,7 +308,7 @@ static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text};
     const bool marked = plan->data->markers && plan->data->items[k].n <= MARKED;
     put(s, "<path");
-    put_stroke(s, kind, false);
+    put_stroke(s, kind, is_whole(plan, k));
     put(s, " d=\"");
     put_point(s, x, y, true);
     put(s, "h26\"/>\n"); /* SAMPLE */

@@ -69,8 +69,7 @@ static srv_outcome predict(const srv_analyses_call *call) {
                    .fits = within_limits(call)};
     srv_dry_shape(&dry, "measures", 2, heads);
     dry.load.units[SRV_UNIT_REQUEST] = 1;
-    dry.load.units[SRV_UNIT_HEATMAP] = call->cost.operations / OPERATIONS_OF_CELL;
-    dry.load.units[SRV_UNIT_NUMBER] = call->text / 16;
+    srv_analysis_load(&call->cost, call->text, &dry.load);
     dry.load.units[SRV_UNIT_BYTE] = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;
     return srv_dry_reply(call->req, &dry);

@@ -10,8 +10,6 @@
 #include "route_fields.h"
 #include "runs.h"
 
-#define SRV_WEIGHTS_UNASKED 65536 /* largest weights that are answered without being asked for */
-
 /* Items of `return`: the library's ATTN_WANT_* bits, then ours. */
 enum { SRV_WANT_HEATMAP = 64, SRV_WANT_GRADIENTS = 128, SRV_WANT_LIBRARY = 63 };
 

@@ -104,11 +104,12 @@ static void load_cells(const srv_attention_call *call, double visited, double ce
     double *u = load->units;
     const bool edits = has_values(&call->in.mask) || call->in.softcap > 0 ||
                        (position != ATTN_POSITION_NONE && position != ATTN_POSITION_ROTARY);
-    /* Matrices that are filled after the run compute their scores again, all of them. */
-    double again = ((want & ATTN_WANT_SCORES) ? 1 : 0) +
-                   ((want & ATTN_WANT_WEIGHTS_DROPPED) ? 1 : 0) + (call->heatmap ? 1 : 0);
-    const double overview = stored_cells(call);
-    double scored = visited + again * cells + overview;
+    /* Matrices that are filled after the run compute their scores again: scores themselves all of
+     * them, weights those that are seen. */
+    const double seen = cells > 0 ? visited / cells : 0, overview = stored_cells(call) * seen;
+    const double scored = visited + ((want & ATTN_WANT_SCORES) ? cells : 0) +
+                          ((want & ATTN_WANT_WEIGHTS_DROPPED) ? visited : 0) +
+                          (call->heatmap ? visited : 0) + (call->analyses ? visited : 0) + overview;
     u[cell] += scored;
     u[product] += visited * Ev + (learned ? 0 : scored * A);
     u[SRV_UNIT_TANH] += learned ? scored * A : 0;
@@ -119,8 +120,7 @@ static void load_cells(const srv_attention_call *call, double visited, double ce
         u[SRV_UNIT_WEIGHT] += cells;
     if (call->in.dropout_p > 0)
         u[SRV_UNIT_NORMAL] += 0.2 * (visited + ((want & ATTN_WANT_WEIGHTS_DROPPED) ? cells : 0));
-    u[SRV_UNIT_WEIGHT] += overview;
-    u[SRV_UNIT_HEATMAP] += overview + (call->heatmap ? cells : 0);
+    u[SRV_UNIT_HEATMAP] += call->heatmap ? cells : 0;
     u[SRV_UNIT_CHECK] += (double)call->body.verify * (double)d->S * (A + Ev);
     if (call->backward) { /* scores and weights again, then the products of three gradients */
         u[cell] += 2 * visited;
@@ -174,6 +174,17 @@ static void load_answer(const srv_attention_call *call, const srv_dry *dry, srv_
             load->units[SRV_UNIT_SHARE] += (double)dry->shapes[i].dims[0] *
                                            (double)dry->shapes[i].dims[1] *
                                            (double)dry->shapes[i].dims[2];
+}
+
+static bool load_analysis(const srv_attention_call *call, srv_load *load) {
+    attn_cost cost;
+    double text;
+    if (!call->analyses)
+        return true;
+    if (!srv_analysis_cost(&call->analysis, 1, &cost, &text))
+        return false;
+    srv_analysis_load(&cost, text, load);
+    return true;
 }
 
 static bool shapes(const srv_attention_call *call, srv_dry *dry) {
@@ -248,6 +259,8 @@ srv_outcome srv_attention_dry(srv_attention_call *call) {
     load_cells(call, visited, bill.cells, &dry.load);
     load_rows(call, &bill, &dry.load);
     load_answer(call, &dry, &dry.load);
+    if (!load_analysis(call, &dry.load))
+        return SRV_DONE;
     double head = bill.operations / fmax(1, (double)d->B * (double)d->Hq);
     dry.load.pieces = (double)d->B * (double)d->Hq * fmax(1, ceil(head / PIECE_OPERATIONS));
     return srv_dry_reply(req, &dry);

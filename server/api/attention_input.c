@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "attention_call.h"
+#include "handlers.h"
 
 static bool check_company(const srv_scope *scope) {
     return (srv_given(scope, "projections") ||

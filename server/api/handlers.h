@@ -4,6 +4,8 @@
 
 #include "request.h"
 
+#define SRV_WEIGHTS_UNASKED 65536 /* the most weights that are answered without being asked for */
+
 srv_outcome srv_attention(srv_request *req);     /* POST /v1/attention */
 srv_outcome srv_masks(srv_request *req);         /* POST /v1/masks */
 srv_outcome srv_positions(srv_request *req);     /* POST /v1/positions */

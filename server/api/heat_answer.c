@@ -22,8 +22,9 @@ static void write_range(srv_json *j, const char *name, const float value[2]) {
 }
 
 /* Little-endian, as the machines that this runs on are. */
-static void write_packed(srv_json *j, const float *cells, size_t n, const float value[2],
-                         const srv_heat_input *in) {
+static void write_packed(srv_json *j, const attn_heatmap *map, const float *cells,
+                         const float value[2], const srv_heat_input *in) {
+    const size_t n = map->shape[0] * map->shape[1];
     if (in->encoding == SRV_CELLS_F32) {
         srv_json_base64(j, cells, n * sizeof *cells);
         return;
@@ -37,43 +38,22 @@ static void write_packed(srv_json *j, const float *cells, size_t n, const float 
     if (in->encoding == SRV_CELLS_F16)
         attn_narrow_f16(packed, cells, n);
     else
-        attn_heatmap_quantise(packed, cells, n, value, (attn_transform)in->transform);
+        attn_heatmap_quantise(packed, cells, n, value, (attn_transform)in->transform,
+                              map->signed_values);
     srv_json_base64(j, packed, n * each);
 }
 
-static void write_cells(srv_json *j, const char *name, float *cells, const size_t shape[2],
+static void write_cells(srv_json *j, const char *name, const attn_heatmap *map, float *cells,
                         const float value[2], const srv_heat_input *in) {
     if (!cells)
         return;
     srv_json_key(j, name);
     if (in->encoding != SRV_CELLS_JSON) {
-        write_packed(j, cells, shape[0] * shape[1], value, in);
+        write_packed(j, map, cells, value, in);
         return;
     }
-    attn_tensor grid = attn_tensor_dense(cells, ATTN_F32, 2, shape);
+    attn_tensor grid = attn_tensor_dense(cells, ATTN_F32, 2, map->shape);
     srv_json_tensor(j, &grid);
-}
-
-/* The range of the mean plane beside a max plane: over the cells that are not hidden, whose runs
- * come in the order of the cells. */
-static void mean_range(const attn_heatmap *map, float out[2]) {
-    size_t run = 0;
-    out[0] = INFINITY;
-    out[1] = -INFINITY;
-    for (size_t r = 0; r < map->shape[0]; r++)
-        for (size_t c = 0; c < map->shape[1]; c++) {
-            while (run < map->hidden_count &&
-                   (map->hidden[run].row < r ||
-                    (map->hidden[run].row == r && map->hidden[run].to <= c)))
-                run++;
-            if (run < map->hidden_count && map->hidden[run].row == r && map->hidden[run].from <= c)
-                continue;
-            float v = map->mean[r * map->shape[1] + c];
-            out[0] = fminf(out[0], v);
-            out[1] = fmaxf(out[1], v);
-        }
-    if (out[0] > out[1])
-        out[0] = out[1] = 0;
 }
 
 static void write_hidden(srv_json *j, const attn_heatmap *map) {
@@ -104,7 +84,6 @@ static void write_edges(srv_json *j, const attn_heatmap *map) {
 
 static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches,
                       const srv_heat_input *in) {
-    float mean[2] = {map->range[0], map->range[1]};
     srv_json_object(j);
     if (layer_batches > 0) {
         srv_json_key(j, "layer");
@@ -121,12 +100,10 @@ static void write_map(srv_json *j, const attn_heatmap *map, size_t layer_batches
     write_pair(j, "origin", map->origin);
     write_pair(j, "step", map->step);
     write_range(j, "range", map->range);
-    if (map->max && map->mean) {
-        mean_range(map, mean);
-        write_range(j, "mean_range", mean);
-    }
-    write_cells(j, "max", map->max, map->shape, map->range, in);
-    write_cells(j, "mean", map->mean, map->shape, mean, in);
+    if (map->max && map->mean)
+        write_range(j, "mean_range", map->mean_range);
+    write_cells(j, "max", map, map->max, map->range, in);
+    write_cells(j, "mean", map, map->mean, map->mean_range, in);
     write_hidden(j, map);
     srv_json_key(j, "row_entropy");
     srv_json_floats(j, map->row_entropy, map->shape[0]);

@@ -86,24 +86,6 @@ void srv_heat_init(void *input) {
     *(srv_heat_input *)input = (srv_heat_input){.pool = ATTN_POOL_MAX, .encoding = SRV_CELLS_JSON};
 }
 
-/* [from, to) inside 0 … size. */
-static bool range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
-                  size_t *from, size_t *to) {
-    if (!srv_given(scope, name))
-        return true;
-    if (!srv_pair(scope, name, list, 0))
-        return false;
-    int64_t a = list->values[0], b = list->values[1];
-    if (a >= b || (uint64_t)b > size)
-        return srv_refuse(scope, SRV_VALUE, name,
-                          "%s must be [from, to) with from < to <= %zu, found [%" PRId64
-                          ", %" PRId64 "]",
-                          name, size, a, b);
-    *from = (size_t)a;
-    *to = (size_t)b;
-    return true;
-}
-
 /* 0 leaves the choice to the library. */
 static size_t default_cells(const srv_heat_input *in, size_t batches, size_t heads) {
     size_t maps;
@@ -134,8 +116,9 @@ bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_att
     size_t batches = dims->B, heads = dims->Hq;
     const srv_scope scope = {req, srv_heat_fields, in, "/heatmap"};
     attn_heatmap_options o = attn_heatmap_defaults();
-    if (!lists(&scope, in) || !range(&scope, "rows", &in->rows, dims->L, &o.row_from, &o.row_to) ||
-        !range(&scope, "cols", &in->cols, dims->S, &o.col_from, &o.col_to))
+    if (!lists(&scope, in) ||
+        !srv_range(&scope, "rows", &in->rows, dims->L, &o.row_from, &o.row_to) ||
+        !srv_range(&scope, "cols", &in->cols, dims->S, &o.col_from, &o.col_to))
         return false;
     if (in->heads.is == SRV_U_INTS) {
         o.heads = ATTN_HEADS_LIST;

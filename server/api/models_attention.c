@@ -7,8 +7,6 @@
 #include "handlers.h"
 #include "models_looks.h"
 
-#define MOST_WEIGHTS 65536 /* answered unasked */
-
 static const char *const returns[] = {"weights", "heatmap", "logits", NULL};
 
 typedef srv_looks_body body;
@@ -174,7 +172,7 @@ double srv_looks_weights(const srv_looks *c) {
 }
 
 bool srv_looks_omit(const srv_looks *c) {
-    return c->unasked && srv_looks_weights(c) > MOST_WEIGHTS;
+    return c->unasked && srv_looks_weights(c) > SRV_WEIGHTS_UNASKED;
 }
 
 /* Bytes of the answer: numbers and their text. */

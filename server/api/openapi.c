@@ -9,6 +9,7 @@
 #include "handlers.h"
 #include "openapi_parts.h"
 #include "plain.h"
+#include "route_fields.h"
 #include "schema.h"
 
 /* "application/json": {"schema": {"$ref": …}} */
@@ -112,7 +113,9 @@ static void put_answer(srv_json *j, const srv_route *route) {
                                                      get                        ? "ETag"
                                                      : srv_route_creates(route) ? "Location"
                                                      : infer ? "Inference-Header-Content-Length"
-                                                             : NULL,
+                                                     : route->fields == srv_attention_fields
+                                                         ? "X-Run-Id"
+                                                         : NULL,
                                                      NULL});
     srv_json_key(j, "content");
     srv_json_object(j);
@@ -142,8 +145,7 @@ static void put_answer(srv_json *j, const srv_route *route) {
         put_empty(j, "It has ended, and there is nothing new.",
                   (const char *const[]){"Server-Timing", "Cache-Control", NULL});
     if (route->produces & SRV_ACCEPT_OCTETS)
-        put_empty(j, "There is nothing visible in it.",
-                  (const char *const[]){"Server-Timing", "Cache-Control", "ETag", NULL});
+        put_empty(j, "There is nothing visible in it.", tile_headers);
 }
 
 /* With keys configured each operation names its need; without them nothing is asked for, but a key

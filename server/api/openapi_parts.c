@@ -90,9 +90,13 @@ static const struct {
     {"X-Request-Id", "The client's id when it is safe, else one of ours.", "string"},
     {"Server-Timing", "Milliseconds of queue, decode, compute and encode.", "string"},
     {"ETag", "Names this state of the document, for If-None-Match.", "string"},
-    {"Cache-Control", "no-cache: may be kept, and must be asked for; no-store: not kept.",
+    {"Cache-Control",
+     "no-cache: may be kept, and must be asked for; no-store: not kept; private, max-age, "
+     "immutable "
+     "of a stored run: does not change while the run lives.",
      "string"},
     {"Location", "The path of what was made.", "string"},
+    {"X-Run-Id", "The id of the run that `store` kept, as in `run`.", "string"},
     {"Vary", "The request headers that the answer depends on.", "string"},
     {"Allow", "The methods of this path.", "string"},
     {"Accept-Post", "The media types that bodies may have.", "string"},

@@ -76,6 +76,13 @@ static srv_outcome predict(const srv_positions_call *call) {
     return srv_dry_reply(call->req, &dry);
 }
 
+/* What copies float32 numbers of the request is written as they are. */
+static void write_numbers(srv_json *j, const srv_positions_call *call, const attn_tensor *t) {
+    const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
+    const attn_tensor *from = shaw ? &call->position.key_table : &call->position.table;
+    (from->rank > 0 && from->dtype != ATTN_F64 ? srv_json_tensor_single : srv_json_tensor)(j, t);
+}
+
 static void write_curves(srv_json *j, const srv_positions_call *call) {
     srv_json_key(j, "curves");
     srv_json_array(j);
@@ -91,7 +98,7 @@ static void write_curves(srv_json *j, const srv_positions_call *call) {
             srv_json_array_end(j);
         }
         srv_json_key(j, "values");
-        srv_json_tensor(j, &call->curves[i].values);
+        write_numbers(j, call, &call->curves[i].values);
         srv_json_object_end(j);
     }
     srv_json_array_end(j);
@@ -105,7 +112,7 @@ static void answer_json(srv_positions_call *call) {
     for (size_t i = 0; i < SRV_TABLES; i++)
         if (call->names[i]) {
             srv_json_key(&j, call->names[i]);
-            srv_json_tensor(&j, &call->tables[i]);
+            write_numbers(&j, call, &call->tables[i]);
         }
     if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* which holds a table and nothing else */
         if (call->curve_count > 0)

@@ -35,20 +35,11 @@ bool srv_run_spot_check(const srv_scope *scope, const srv_run *run, const srv_ru
 
 bool srv_run_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
                    size_t *from, size_t *count) {
+    size_t to = size;
     *from = 0;
-    *count = size;
-    if (!srv_given(scope, name))
-        return true;
-    if (!srv_pair(scope, name, list, 0))
-        return false;
-    const int64_t a = list->values[0], b = list->values[1];
-    if (a >= b || (uint64_t)b > size)
-        return srv_refuse(scope, SRV_VALUE, name,
-                          "%s must be from:to with from < to <= %zu, found %" PRId64 ":%" PRId64,
-                          name, size, a, b);
-    *from = (size_t)a;
-    *count = (size_t)(b - a);
-    return true;
+    const bool ok = srv_range(scope, name, list, size, from, &to);
+    *count = to - *from;
+    return ok;
 }
 
 bool srv_run_admit(srv_request *req, double cells, double bytes) {

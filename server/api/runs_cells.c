@@ -72,10 +72,10 @@ static void put_real(srv_json *j, const char *name, double value, bool wide) {
         srv_json_float(j, (float)value);
 }
 
-static void put_vector(srv_json *j, const char *name, double *values, size_t n) {
+static void put_vector(srv_json *j, const char *name, double *values, size_t n, bool wide) {
     const attn_tensor t = attn_tensor_dense(values, ATTN_F64, 1, &n);
     srv_json_key(j, name);
-    srv_json_tensor(j, &t);
+    (wide ? srv_json_tensor : srv_json_tensor_single)(j, &t);
 }
 
 static void put_label(srv_json *j, const char *name, const char *const *labels, int64_t i) {
@@ -100,9 +100,9 @@ static void put_reasons(srv_json *j, const attn_run_cell *c) {
 }
 
 static void put_steps(srv_json *j, const attn_run_cell *c, const attn_inputs *in, bool wide) {
-    put_vector(j, "query", c->query, c->width);
-    put_vector(j, "key", c->key, c->width);
-    put_vector(j, "products", c->products, c->width);
+    put_vector(j, "query", c->query, c->width, wide);
+    put_vector(j, "key", c->key, c->width, wide);
+    put_vector(j, "products", c->products, c->width, true);
     if (in->position.kind == ATTN_POSITION_SHAW)
         put_real(j, "relative", c->relative, true);
     put_real(j, "raw", c->raw, wide);

@@ -34,8 +34,11 @@ void srv_attention_settle(srv_attention_call *call) {
     srv_request *req = call->req;
     if (!call->run)
         return;
+    const char *id = attn_arena_text(req->arena, call->run->id, SRV_RUN_ID);
     if (req->reply.status >= 400)
         srv_run_discard(req, call->run);
+    else if (id) /* a picture has no other place for it */
+        srv_reply_header(req, "X-Run-Id", id);
     srv_run_release(req, call->run);
 }
 

@@ -42,8 +42,8 @@ const srv_field srv_run_tiles_query[] = {
      .kind = SRV_ENUM,
      .offset = offsetof(query, encoding),
      .choices = encodings,
-     .doc = "u8 (default): 0 = hidden, 1 to 255 over the plane's range; f32 (little-endian): the "
-            "values, -infinity = hidden."},
+     .doc = "u8 (default): 0 = hidden, else round(255 t), at least 1, with t from 0 to 1 over the "
+            "plane's range; f32 (little-endian): the values, -infinity = hidden."},
     {.name = "transform",
      .kind = SRV_ENUM,
      .offset = offsetof(query, transform),
@@ -55,7 +55,7 @@ const srv_field srv_run_tiles_query[] = {
 /* 0 stays for hidden cells. */
 static void quantise(uint8_t *to, const float *cells, size_t n, const float range[2],
                      attn_transform transform) {
-    attn_heatmap_quantise(to, cells, n, range, transform);
+    attn_heatmap_quantise(to, cells, n, range, transform, false);
     for (size_t i = 0; i < n; i++)
         to[i] = cells[i] == -INFINITY ? 0 : to[i] ? to[i] : 1;
 }

@@ -38,6 +38,17 @@ const srv_field srv_run_rows_query[] = {
     {0},
 };
 
+/* A page that forgets to say which part it wants shall not get gigabytes. */
+static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
+    const double cells = (double)range->rows * (double)range->cols;
+    return cells <= SRV_WEIGHTS_UNASKED || srv_given(scope, "rows") ||
+           (scope->fields == srv_run_weights_query && srv_given(scope, "cols")) ||
+           srv_refuse(scope, SRV_VALUE, "rows",
+                      "all rows are %.0f weights: say which are wanted, rows=from:to (at most %d "
+                      "weights are sent unasked)",
+                      cells, SRV_WEIGHTS_UNASKED);
+}
+
 /* The run, held, and what part of it is asked for. NULL: a problem is set. */
 static const srv_run *begin(srv_request *req, const srv_field *fields, query *q,
                             attn_range *range) {
@@ -51,7 +62,8 @@ static const srv_run *begin(srv_request *req, const srv_field *fields, query *q,
         (attn_range){.batch = (size_t)q->spot.batch, .head = (size_t)q->spot.head, .cols = d->S};
     if (srv_run_range(&scope, "rows", &q->rows, d->L, &range->row, &range->rows) &&
         (fields == srv_run_rows_query ||
-         srv_run_range(&scope, "cols", &q->cols, d->S, &range->col, &range->cols)))
+         srv_run_range(&scope, "cols", &q->cols, d->S, &range->col, &range->cols)) &&
+        is_asked_for(&scope, range))
         return run;
     srv_run_release(req, run);
     return NULL;

@@ -131,7 +131,10 @@ static void answer(call *c) {
         if (!(c->body.items & 1u << i))
             continue;
         srv_json_key(&j, items[i]);
-        srv_json_tensor(&j, &tensors[i]);
+        if (tensors[i].dtype == tensors[0].dtype)
+            srv_json_tensor(&j, &tensors[i]);
+        else
+            srv_json_tensor_single(&j, &tensors[i]);
     }
     srv_json_object_end(&j);
     srv_json_end(&j);

@@ -66,8 +66,30 @@ bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, in
     return true;
 }
 
+bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
+               size_t *from, size_t *to) {
+    const bool body = strcmp(scope->req->method, "POST") == 0;
+    attn_text found = {.arena = scope->req->arena};
+    if (!srv_given(scope, name))
+        return true;
+    const int64_t *ends = list->values;
+    if (list->count == 2 && ends[0] >= 0 && ends[0] < ends[1] && (uint64_t)ends[1] <= size) {
+        *from = (size_t)ends[0];
+        *to = (size_t)ends[1];
+        return true;
+    }
+    for (size_t i = 0; i < list->count; i++)
+        attn_text_add(&found, "%s%" PRId64, i == 0 ? "" : body ? ", " : ":", ends[i]);
+    return srv_refuse(scope, SRV_VALUE, name,
+                      "%s must be %s with 0 <= from < to <= %zu, found %s%s%s", name,
+                      body ? "[from, to]" : "from:to", size, body ? "[" : "",
+                      found.data ? found.data : "", body ? "]" : "");
+}
+
 void srv_hurry(srv_request *req, int64_t timeout_ms) {
     int64_t deadline = req->start_ns + timeout_ms * 1000000;
-    if (timeout_ms > 0 && (req->control.deadline_ns == 0 || deadline < req->control.deadline_ns))
+    if (timeout_ms > 0 && (req->control.deadline_ns == 0 || deadline < req->control.deadline_ns)) {
         req->control.deadline_ns = deadline;
+        req->hurried = true;
+    }
 }

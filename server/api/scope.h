@@ -25,6 +25,10 @@ bool srv_needs(const srv_scope *scope, const char *name, const char *other, cons
 bool srv_excludes(const srv_scope *scope, const char *name, const char *other, const char *why);
 /* A list of exactly two integers from `low` upwards. */
 bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low);
+/* From and to of a part of 0 … size, which stay as they are where nothing is given. Bodies write
+ * [from, to], query strings from:to. */
+bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
+               size_t *from, size_t *to);
 /* timeout_ms of a body: the deadline moves nearer, never away; 0 = not given. */
 void srv_hurry(srv_request *req, int64_t timeout_ms);
 

@@ -26,12 +26,13 @@ bool srv_cors(srv_exchange *x, struct MHD_Response *response) {
     if (!strcmp(x->req.method, "OPTIONS") && x->facts.request_method)
         return ok && add(response, "Access-Control-Allow-Methods", x->match.allow) &&
                add(response, "Access-Control-Allow-Headers",
-                   "Authorization, Content-Type, Inference-Header-Content-Length, "
-                   "X-Request-Id, traceparent") &&
+                   "Authorization, Cache-Control, Content-Type, If-None-Match, "
+                   "Inference-Header-Content-Length, Last-Event-ID, X-Request-Id, "
+                   "traceparent") &&
                add(response, "Access-Control-Max-Age", "600");
     return ok && add(response, "Access-Control-Expose-Headers",
-                     "Inference-Header-Content-Length, Retry-After, X-Request-Id, "
-                     "Server-Timing, ETag, WWW-Authenticate, traceparent, X-Tile-Shape, "
+                     "Inference-Header-Content-Length, Location, Retry-After, X-Request-Id, "
+                     "X-Run-Id, Server-Timing, ETag, WWW-Authenticate, traceparent, X-Tile-Shape, "
                      "X-Tile-Max-Range, X-Tile-Mean-Range, X-Tile-Encoding, X-Tile-Hidden, "
                      "X-Tile-Pooling");
 }

@@ -244,8 +244,10 @@ static int64_t asked_ns(const srv_exchange *x) {
 static void hurry(srv_exchange *x) {
     srv_request *req = &x->req;
     int64_t by = req->start_ns + asked_ns(x);
-    if (by > req->start_ns && by < req->control.deadline_ns)
+    if (by > req->start_ns && by < req->control.deadline_ns) {
         req->control.deadline_ns = by;
+        req->hurried = true;
+    }
 }
 
 /* Hand-off 1. Suspended first: the request may be done before the push returns. */

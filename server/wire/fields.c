@@ -169,8 +169,18 @@ static bool read_envelope(srv_decoder *d, const srv_form *form, const srv_field 
     return ok;
 }
 
+/* What stands there would be thought to count. */
+static bool refuse_query(srv_request *req) {
+    srv_problem(req, SRV_BAD_REQUEST, NULL,
+                "the fields of a POST stand in its body; its query string, \"%.64s\", is not read",
+                req->query);
+    return false;
+}
+
 bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     srv_form form = {.text = req->body, .size = req->body_size};
+    if (!req->form && req->query && *req->query)
+        return refuse_query(req);
     if (req->form)
         form = *req->form;
     else if (!req->body || (is_empty(req) && !is_safetensors(req)))

@@ -264,6 +264,20 @@ void srv_json_tensor(srv_json *j, const attn_tensor *t) {
         put_axis(j, t, 0, t->data);
 }
 
+void srv_json_tensor_single(srv_json *j, const attn_tensor *t) {
+    size_t count = 0, bytes;
+    float *singles = NULL;
+    if (attn_tensor_count(t, &count) && attn_size_mul(count, sizeof *singles, &bytes))
+        singles = attn_arena_take(j->req->arena, bytes);
+    if (!singles) {
+        j->failed = true;
+        return;
+    }
+    attn_widen_f32(singles, t->data, ATTN_F64, 1, count);
+    const attn_tensor narrow = attn_tensor_dense(singles, ATTN_F32, t->rank, t->dims);
+    srv_json_tensor(j, &narrow);
+}
+
 void srv_json_floats(srv_json *j, const float *values, size_t n) {
     open_value(j);
     put_row(j, (const char *)values, ATTN_F32, 1, n);

@@ -44,6 +44,8 @@ void srv_json_null(srv_json *j);
 void srv_json_raw(srv_json *j, const char *text, size_t size); /* one ready JSON value */
 /* Nested arrays of any dtype, honouring decimals; non-finite -> null. An empty axis gives []. */
 void srv_json_tensor(srv_json *j, const attn_tensor *t);
+/* A dense float64 tensor, rounded to float32: 0.1 for what was 0.1 as float32. */
+void srv_json_tensor_single(srv_json *j, const attn_tensor *t);
 /* A flat list of n floats, and n bytes as a base64 string. */
 void srv_json_floats(srv_json *j, const float *values, size_t n);
 void srv_json_base64(srv_json *j, const void *bytes, size_t n);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "admission.h"
+#include "app.h"
 #include "request.h"
 #include "wire/container.h"
 #include "wire/escape.h"
@@ -113,6 +114,23 @@ typedef struct problem_limit {
     const char *setting;
 } problem_limit;
 
+/* A query string has no objects: their fields are its parameters. */
+static const char *place_in_query(const srv_request *req, const char *pointer) {
+    const char *inner = pointer && *pointer ? strchr(pointer + 1, '/') : NULL;
+    const bool query = inner && req->query && *req->query && strcmp(req->method, "POST") != 0;
+    return query && !(inner[1] >= '0' && inner[1] <= '9') ? inner : pointer;
+}
+
+/* Whose deadline it was: the setting's, or what the request itself asked for. */
+static const char *place_of_deadline(const srv_request *req, problem_limit *limit) {
+    if (req->hurried)
+        return req->only_400 ? "/parameters/timeout" : "/timeout_ms";
+    if (req->app && req->app->config)
+        *limit =
+            (problem_limit){(double)req->app->config->request_timeout_ms, "request_timeout_ms"};
+    return NULL;
+}
+
 static void reply_problem(srv_request *req, srv_code code, const char *pointer,
                           const problem_limit *limit, const char *format, va_list args) {
     const problem_row *row = row_of(code);
@@ -120,6 +138,12 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     char detail[TEXT_MOST];
     srv_origin place = {.name = NULL};
     size_t lead = 0;
+    problem_limit of_time = {0, NULL};
+    pointer = place_in_query(req, pointer);
+    if (code == SRV_DEADLINE && !pointer && !limit) {
+        pointer = place_of_deadline(req, &of_time);
+        limit = of_time.setting ? &of_time : NULL;
+    }
     if (pointer && req->form && req->form->place) {
         req->form->place(req->form, pointer, &place);
         pointer = place.pointer;

@@ -331,18 +331,27 @@ static void test_quantise(void **state) {
     (void)state;
     float values[] = {0.2f, 0.7f, 0.45f, 0.1f, 0.9f, NAN}, range[2] = {0.2f, 0.7f};
     uint8_t got[6];
-    attn_heatmap_quantise(got, values, 6, range, ATTN_LINEAR);
+    attn_heatmap_quantise(got, values, 6, range, ATTN_LINEAR, false);
     static const uint8_t linear[6] = {0, 255, 127, 0, 255, 0}; /* 0.45f is a little below half */
     assert_memory_equal(got, linear, 6);
-    attn_heatmap_quantise(got, values, 6, range, ATTN_SQRT);
+    attn_heatmap_quantise(got, values, 6, range, ATTN_SQRT, false);
     assert_int_equal(got[2], 180);
-    attn_heatmap_quantise(got, values, 6, range, ATTN_LOG);
+    attn_heatmap_quantise(got, values, 6, range, ATTN_LOG, false);
     assert_int_equal(got[2], 223);
     float same[2] = {0.25f, 0.25f}, zero[2] = {0, 0}, v[2] = {0.25f, 0};
-    attn_heatmap_quantise(got, v, 1, same, ATTN_LINEAR);
+    attn_heatmap_quantise(got, v, 1, same, ATTN_LINEAR, false);
     assert_int_equal(got[0], 255);
-    attn_heatmap_quantise(got, v + 1, 1, zero, ATTN_LINEAR);
+    attn_heatmap_quantise(got, v + 1, 1, zero, ATTN_LINEAR, false);
     assert_int_equal(got[0], 0);
+    float both[] = {-0.5f, 0, 0.5f, 0.125f, -0.125f, NAN}, around[2] = {-0.5f, 0.5f};
+    attn_heatmap_quantise(got, both, 6, around, ATTN_LINEAR, true);
+    static const uint8_t bent[6] = {0, 128, 255, 159, 96, 0};
+    assert_memory_equal(got, bent, 6);
+    attn_heatmap_quantise(got, both, 6, around, ATTN_SQRT, true);
+    static const uint8_t roots[6] = {0, 128, 255, 191, 64, 0};
+    assert_memory_equal(got, roots, 6);
+    attn_heatmap_quantise(got, both, 2, zero, ATTN_LOG, true);
+    assert_int_equal(got[1], 128);
 }
 
 int main(void) {

@@ -66,8 +66,11 @@ typedef struct attn_heatmap {
     size_t batch, head; /* head = SIZE_MAX for the mean over heads */
     size_t shape[2];    /* R, C */
     size_t origin[2], step[2];
-    float range[2];    /* smallest and largest visible value among the max (or only) cells */
-    float *max, *mean; /* [R, C] or NULL; mean over the visible weights of the cell; hidden = 0 */
+    float range[2];      /* smallest and largest visible value among the max (or only) cells; of
+                            signed values [-m, m] with the largest magnitude m */
+    float mean_range[2]; /* the same among the mean cells; as range where they are the only ones */
+    bool signed_values;  /* as the options had it */
+    float *max, *mean;   /* [R, C] or NULL; mean over the visible weights of the cell; hidden = 0 */
     attn_hidden_run *hidden;
     size_t hidden_count;
     float *row_entropy; /* [R], nats, over all keys of a row, mean over the cell's rows; NaN where
@@ -105,10 +108,12 @@ attn_status attn_heatmap_build(const attn_weight_source *source,
                                attn_error *err);
 
 /* Cells for the wire. transform: v in [lo, hi] -> t in [0, 1] by linear, sqrt or log (log: ln(1 +
- * 255 t) / ln 256); u8 = round(255 t). Where lo = hi, t is 1 above 0 and else 0. NaN gives 0. */
+ * 255 t) / ln 256); u8 = round(255 t). Where lo = hi, t is 1 above 0 and else 0. NaN gives 0.
+ * Signed values of a range [-m, m] are bent by their magnitude: t is (1 + bent) / 2 above 0, (1 -
+ * bent) / 2 below, so that 0 is the byte 128 under each transform. */
 typedef enum attn_transform { ATTN_LINEAR = 0, ATTN_SQRT, ATTN_LOG } attn_transform;
 void attn_heatmap_quantise(uint8_t *dst, const float *src, size_t n, const float range[2],
-                           attn_transform transform);
+                           attn_transform transform, bool signed_values);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus
