@@ -66,8 +66,10 @@ attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *po
 
 /* The pass leaves what weights are made of when their elements are the table's. */
 bool attn_forward_keeps(const attn_forward *f);
-/* Could a product or a sum of these magnitudes overflow float, or the table's parts of it? */
-bool attn_forward_may_overflow(const attn_attention *a, double query, double key, double value);
+/* Rows of a block whose products or sums with keys and values of these magnitudes could overflow
+ * float, or the table's parts of it. */
+uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run *run, double key,
+                                  double value);
 
 /* Queries, and where the pass keeps what weights are made of; then, after the pass, its rows.
  * packed NULL: keys and values are looked at on the way. */

@@ -124,8 +124,7 @@ static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_r
         return ATTN_OK;
     }
     for (size_t g = 0; g < attn_group(&a->dims) && status == ATTN_OK; g++) {
-        if (attn_forward_may_overflow(a, l->runs[g].reach, key_reach, value_reach))
-            l->runs[g].careful = UINT64_MAX;
+        l->runs[g].careful |= attn_forward_overflowing(a, &l->runs[g], key_reach, value_reach);
         status = attn_forward_end(f, &l->runs[g], l, err);
     }
     return status;

@@ -82,22 +82,6 @@ static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kerne
         ((float *)f->out->logsumexp.data)[row] = (float)lse;
 }
 
-/* Does the mask let row i of the block see a key? */
-static bool sees_a_key(const attn_attention *a, const attn_block *block, size_t i) {
-    uint8_t keep[512];
-    size_t lo, hi;
-    if (attn_mask_fills(a->mask))
-        return a->dims.S > 0;
-    attn_mask_interval(a->mask, block->b, i, &lo, &hi);
-    for (size_t j = lo; j < hi; j += sizeof keep) {
-        const size_t n = hi - j < sizeof keep ? hi - j : sizeof keep;
-        attn_mask_keep(a->mask, block->b, block->h, i, j, n, keep);
-        if (memchr(keep, 1, n))
-            return true;
-    }
-    return false;
-}
-
 /* The statistics of rows whose pass w holds: which of them the table must not have computed, beside
  * those of `careful`. Theirs are left as those of hidden rows. */
 static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint8_t kind,
@@ -111,7 +95,8 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
     for (size_t r = 0; r < block->rows; r++) {
         const bool empty = max[r] == -INFINITY;
         if (narrow_range && !(careful >> r & 1) &&
-            (empty ? sees_a_key(f->a, block, block->i + r) /* below all floats */
+            (empty ? attn_mask_sees_any(f->a->mask, block->b, block->h,
+                                        block->i + r) /* below all floats */
                    : !(fabs(max[r]) < ATTN_WIDE)))
             careful |= UINT64_C(1) << r;
         if (careful >> r & 1 || empty)
@@ -254,7 +239,7 @@ static bool has_wide_numbers(const attn_attention *a) {
 }
 
 /* Could a product or a sum of these magnitudes overflow float, or the table's parts of it? */
-bool attn_forward_may_overflow(const attn_attention *a, double query, double key, double value) {
+static bool may_overflow(const attn_attention *a, double query, double key, double value) {
     const double factor = fmax(1, fabs(a->scale));
     const double score = query * key * (double)a->dims.score_width * factor;
     const double sum = (value + a->rule.value_reach) * (double)a->dims.S / (1 - a->in.dropout_p);
@@ -266,10 +251,26 @@ bool attn_forward_may_overflow(const attn_attention *a, double query, double key
     return a->kernels->elem == sizeof(float) && (score > FLT_MAX / 4 || sum > FLT_MAX / 4);
 }
 
-/* Rows that the table must not compute: those that see something not finite, and all of them where
- * float could overflow. */
-static uint64_t careful_rows(const attn_attention *a, const attn_packed *p, const attn_block *block,
-                             double reach) {
+uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run *run, double key,
+                                  double value) {
+    const attn_stream *s = &run->stream;
+    const attn_kernels *k = run->work.kernels;
+    uint64_t rows = 0;
+    if (!may_overflow(a, run->reach, key, value))
+        return 0;
+    for (size_t r = 0; r < s->block.rows; r++) {
+        const void *q = (const char *)s->q + r * s->ldq * k->elem;
+        if (may_overflow(a, k->reach(q, a->dims.score_width), key, value))
+            rows |= UINT64_C(1) << r;
+    }
+    return rows;
+}
+
+/* Rows that the table must not compute: those that see something not finite, and those whose
+ * products could overflow float. What becomes of the others does not depend on them. */
+static uint64_t careful_rows(const attn_attention *a, const attn_packed *p,
+                             const attn_block_run *run) {
+    const attn_block *block = &run->stream.block;
     const size_t first = attn_packed_tile(a, p, block->b, attn_kv_head(a, block->h), 0);
     uint64_t careful = 0;
     double key = 0, value = 0;
@@ -281,7 +282,7 @@ static uint64_t careful_rows(const attn_attention *a, const attn_packed *p, cons
         key = fmax(key, p->key_reach[first + t]);
         value = fmax(value, p->value_reach[first + t]);
     }
-    return attn_forward_may_overflow(a, reach, key, value) ? UINT64_MAX : careful;
+    return careful | attn_forward_overflowing(a, run, key, value);
 }
 
 /* The pass leaves what weights are made of when their elements are the table's. */
@@ -295,7 +296,7 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
     run->stream = (attn_stream){.block = *block, .w = &run->work};
     attn_status status = load_queries(f, run, err);
     if (status == ATTN_OK && packed)
-        run->careful |= careful_rows(a, packed, block, run->reach);
+        run->careful |= careful_rows(a, packed, run);
     run->work.key_reach = run->work.value_reach = 0;
     run->work.maxima = run->maxima;
     if (attn_forward_keeps(f))

@@ -141,8 +141,9 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     edit->fill_value = m->fill_value;
 }
 
-void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
-                    uint8_t *keep) {
+/* What intervals, layers of booleans and patterns leave. */
+static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                           uint8_t *keep) {
     size_t lo, hi;
     attn_mask_interval(m, b, i, &lo, &hi);
     size_t from = within(lo, j0, n), to = within(hi, j0, n);
@@ -152,17 +153,64 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     for (size_t l = 0; l < m->keep_count; l++)
         and_layer(&m->keep[l], b, h, i, j0, n, keep);
     and_patterns(m, b, i, j0, n, keep);
+}
+
+/* Which of up to 64 keys a bias of -infinity hides. */
+static uint64_t hidden_by_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j,
+                               size_t n) {
+    uint64_t hidden = 0;
+    double values[64]; /* a float would take its largest for infinities */
     for (size_t l = 0; l < m->bias_count; l++) {
         const attn_view *v = &m->bias[l].view;
-        double values[64]; /* a float would take its largest for infinities */
-        for (size_t j = 0; j < n; j += 64) {
-            size_t width = n - j < 64 ? n - j : 64;
-            attn_widen_f64(values, attn_view_at(v, b, h, i, j0 + j), v->dtype, v->col, width);
-            for (size_t k = 0; k < width; k++)
-                if (values[k] == -INFINITY)
-                    keep[j + k] = 0;
-        }
+        attn_widen_f64(values, attn_view_at(v, b, h, i, j), v->dtype, v->col, n);
+        for (size_t k = 0; k < n; k++)
+            hidden |= (uint64_t)(values[k] == -INFINITY) << k;
     }
+    return hidden;
+}
+
+void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                    uint8_t *keep) {
+    keep_of_layers(m, b, h, i, j0, n, keep);
+    for (size_t j = 0; m->bias_count && j < n; j += 64) {
+        const size_t width = n - j < 64 ? n - j : 64;
+        const uint64_t hidden = hidden_by_bias(m, b, h, i, j0 + j, width);
+        for (size_t k = 0; hidden && k < width; k++)
+            keep[j + k] &= !(hidden >> k & 1);
+    }
+}
+
+/* A fill that is added leaves -infinity what it is, one that replaces does not. */
+void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                    uint8_t *seen) {
+    if (m->fill == ATTN_FILL_HIDE) {
+        attn_mask_keep(m, b, h, i, j0, n, seen);
+        return;
+    }
+    if (m->fill == ATTN_FILL_REPLACE && m->bias_count)
+        keep_of_layers(m, b, h, i, j0, n, seen);
+    else
+        memset(seen, 1, n);
+    for (size_t j = 0; m->bias_count && j < n; j += 64) {
+        const size_t width = n - j < 64 ? n - j : 64;
+        const uint64_t hidden = hidden_by_bias(m, b, h, i, j0 + j, width);
+        for (size_t k = 0; k < width; k++)
+            seen[j + k] = !(seen[j + k] && hidden >> k & 1);
+    }
+}
+
+bool attn_mask_sees_any(const attn_mask *m, size_t b, size_t h, size_t i) {
+    uint8_t seen[512];
+    size_t lo = 0, hi = m->shape.S;
+    if (m->fill == ATTN_FILL_HIDE)
+        attn_mask_interval(m, b, i, &lo, &hi);
+    for (size_t j = lo; j < hi; j += sizeof seen) {
+        const size_t n = hi - j < sizeof seen ? hi - j : sizeof seen;
+        attn_mask_seen(m, b, h, i, j, n, seen);
+        if (memchr(seen, 1, n))
+            return true;
+    }
+    return false;
 }
 
 void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,

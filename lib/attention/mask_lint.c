@@ -376,7 +376,8 @@ static void check_rows(linter *l) {
 
 static void check_fill(linter *l) {
     const attn_mask *m = l->m;
-    if (!attn_mask_fills(m) || m->fill_value <= FILL_LEAKS || attn_mask_is_plain(m))
+    const bool fills = m->keep_count || m->pattern_count || !attn_mask_is_open(m);
+    if (!attn_mask_fills(m) || m->fill_value <= FILL_LEAKS || !fills)
         return;
     attn_mask_text t = {.used = 0};
     attn_mask_say(&t,

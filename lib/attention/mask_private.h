@@ -55,6 +55,12 @@ static inline bool attn_mask_is_open(const attn_mask *m) {
     return !m->lengths && m->left == INT64_MAX && m->right == INT64_MAX;
 }
 
+/* As attn_mask_keep, but under a finite fill, too: which keys have a finite score. */
+void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                    uint8_t *seen);
+/* Has row i such a key? */
+bool attn_mask_sees_any(const attn_mask *m, size_t b, size_t h, size_t i);
+
 /* Do patterns hide all of keys j0 … j0 + n - 1 from all of rows i … i + rows - 1? (Not under a
  * finite fill.) */
 bool attn_mask_tile_hidden(const attn_mask *m, size_t b, size_t i, size_t rows, size_t j0,

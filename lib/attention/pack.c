@@ -151,10 +151,9 @@ static size_t first_seen(const attn_attention *a, const uint8_t *bad, unsigned m
                          size_t h, size_t i, size_t end) {
     enum { AT_ONCE = 256 };
     static const uint8_t none[AT_ONCE];
-    const bool all = attn_mask_fills(a->mask);
     uint8_t keep[AT_ONCE];
     size_t lo = 0, hi = end;
-    if (!all)
+    if (!attn_mask_fills(a->mask))
         attn_mask_interval(a->mask, b, i, &lo, &hi);
     if (hi > end)
         hi = end;
@@ -162,10 +161,9 @@ static size_t first_seen(const attn_attention *a, const uint8_t *bad, unsigned m
         const size_t n = hi - j < AT_ONCE ? hi - j : AT_ONCE;
         if (memcmp(bad + j, none, n) == 0)
             continue;
-        if (!all)
-            attn_mask_keep(a->mask, b, h, i, j, n, keep);
+        attn_mask_seen(a->mask, b, h, i, j, n, keep);
         for (size_t k = 0; k < n; k++)
-            if ((bad[j + k] & marks) && (all || keep[k]))
+            if ((bad[j + k] & marks) && keep[k])
                 return j + k;
     }
     return end;

@@ -52,24 +52,10 @@ attn_status attn_present(const attn_attention *a, attn_arena *arena, attn_result
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the grown cache");
 }
 
-static bool sees_any(const attn_attention *a, size_t b, size_t h, size_t i) {
-    const size_t S = a->dims.S;
-    uint8_t keep[256];
-    if (attn_mask_fills(a->mask))
-        return S > 0;
-    for (size_t j = 0; j < S; j += sizeof keep) {
-        size_t n = S - j < sizeof keep ? S - j : sizeof keep;
-        attn_mask_keep(a->mask, b, h, i, j, n, keep);
-        if (memchr(keep, 1, n))
-            return true;
-    }
-    return false;
-}
-
 attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_t i,
                               attn_error *err) {
     char path[96];
-    if (a->in.allow_nonfinite || !sees_any(a, b, h, i))
+    if (a->in.allow_nonfinite || !attn_mask_sees_any(a->mask, b, h, i))
         return ATTN_OK;
     for (size_t e = 0; e < a->dims.E; e++) {
         double x;

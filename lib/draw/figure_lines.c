@@ -16,8 +16,9 @@
 #define SAMPLE     26.0 /* the piece of line in it */
 #define TICK_ROOM  22.0 /* beneath a plot */
 #define AXIS_NAME  24.0
-#define MARKED     48  /* points of a curve that can still be marked */
-#define DENSE      3.0 /* points a pixel, beyond which only extremes of a pixel are drawn */
+#define MARKED     48      /* points of a curve that can still be marked */
+#define DENSE      3.0     /* points a pixel, beyond which only extremes of a pixel are drawn */
+#define DRAWN      20000.0 /* points of all curves: painting more takes seconds, to tell less */
 #define PIECE      64  /* points of a path: one that crosses itself takes their square to draw */
 #define FILLS      8.0 /* widths of the plot: a line of that length has no dashes that can be told */
 #define NAME_MOST  220.0
@@ -232,11 +233,17 @@ static void move_pen(pen *p, double x, double y) {
     p->y = y;
 }
 
-/* Points in order; of many within one pixel, the least and the largest. */
+/* Neighbouring points of which only the least and the largest are drawn. */
+static size_t bin_of(const line_plan *plan, const attn_figure_curve *c) {
+    const double n = (double)c->n, share = DRAWN / (double)plan->data->count;
+    if (n <= fmin(DENSE * plan->plot_w, share))
+        return 1;
+    return (size_t)ceil(n / fmin(plan->plot_w, share / 2));
+}
+
+/* Points in order. */
 static void move_along(pen *p, const line_plan *plan, const attn_figure_curve *c) {
-    size_t bin = 1;
-    if ((double)c->n > DENSE * plan->plot_w)
-        bin = (size_t)((double)c->n / plan->plot_w);
+    const size_t bin = bin_of(plan, c);
     for (size_t i = 0; i < c->n; i += bin) {
         size_t low = i, high = i, end = i + bin < c->n ? i + bin : c->n;
         bool broken = false;

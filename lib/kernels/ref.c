@@ -202,7 +202,8 @@ static void k_edit_back_ref(void *ds, size_t n, const attn_edit_back *edit) {
     double *s = ds;
     const double *capped = edit->capped;
     for (size_t j = 0; j < n; j++) {
-        const double t = capped ? capped[j] / edit->softcap : 0;
+        double t = capped ? capped[j] / edit->softcap : 0;
+        t = fabs(t) < 2 ? t : 0; /* hidden cells hold anything */
         s[j] *= edit->scale * (1 - t * t);
     }
 }

@@ -105,7 +105,8 @@ static void NAME(k_edit_back)(void *ds, size_t n, const attn_edit_back *edit) {
         const size_t left = n - j < LANES ? n - j : LANES;
         vf x = vmul(vload_n(s + j, left), scale);
         if (capped) {
-            const vf t = vdiv(vload_n(capped + j, left), vset((float)edit->softcap));
+            vf t = vdiv(vload_n(capped + j, left), vset((float)edit->softcap));
+            t = vselect(vless(vabs(t), vset(2.0f)), t, vset(0.0f)); /* hidden cells hold anything */
             x = vmul(x, vsub(one, vmul(t, t)));
         }
         vstore_n(s + j, x, left);

@@ -10,7 +10,7 @@
 
 /* Operations that the HTTP thread does itself: a fraction of a millisecond. */
 #define IN_PLACE_OPERATIONS 3e5
-#define OPERATIONS_OF_CELL  10.0
+#define OPERATIONS_OF_ROW   10.0
 
 static bool decode(srv_analyses_call *call) {
     srv_request *req = call->req;
@@ -37,7 +37,7 @@ static double cells_of(const srv_analyses_call *call) {
 static double operations_of(const srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     return fmax(call->cost.operations,
-                OPERATIONS_OF_CELL * (double)d->B * (double)d->Hq * (double)d->L);
+                OPERATIONS_OF_ROW * (double)d->B * (double)d->Hq * (double)d->L);
 }
 
 static bool within_limits(const srv_analyses_call *call) {

@@ -120,6 +120,7 @@ static void load_cells(const srv_attention_call *call, double visited, double ce
         u[SRV_UNIT_WEIGHT] += cells;
     if (call->in.dropout_p > 0)
         u[SRV_UNIT_NORMAL] += 0.2 * (visited + ((want & ATTN_WANT_WEIGHTS_DROPPED) ? cells : 0));
+    u[SRV_UNIT_WEIGHT] += overview;
     u[SRV_UNIT_HEATMAP] += call->heatmap ? cells : 0;
     u[SRV_UNIT_CHECK] += (double)call->body.verify * (double)d->S * (A + Ev);
     if (call->backward) { /* scores and weights again, then the products of three gradients */

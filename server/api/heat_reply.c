@@ -130,9 +130,9 @@ static void reply_figure(srv_request *req, const srv_heat_answer *a) {
 }
 
 void srv_heat_npy(srv_request *req, const srv_heat_answer *a) {
-    const attn_heatmap *first = a->maps->items;
-    const size_t n = first->shape[0] * first->shape[1];
-    const size_t shape[3] = {a->maps->count, first->shape[0], first->shape[1]};
+    static const size_t none[2] = {0, 0};
+    const size_t *grid = a->maps->count > 0 ? a->maps->items->shape : none;
+    const size_t n = grid[0] * grid[1], shape[3] = {a->maps->count, grid[0], grid[1]};
     float *cells = attn_arena_zeroed(req->arena, a->maps->count * n, sizeof *cells);
     if (!cells) {
         no_memory(req);

@@ -1,5 +1,6 @@
 /* Keys and values that no query sees leave no trace in any bit, whatever they hold: on the chosen
- * table in every precision, whichever way keys are packed, in outputs and in gradients. */
+ * table in every precision, whichever way keys are packed, in outputs and in gradients. Nor does a
+ * query in the rows of others. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,7 +130,47 @@ static void test_no_trace(void **state) {
     }
 }
 
+static void assert_same_rows(const attn_tensor *x, const attn_tensor *y, size_t L, size_t but) {
+    size_t n;
+    assert_true(attn_tensor_count(x, &n));
+    const size_t width = x->dims[x->rank - 1];
+    for (size_t r = 0; r < n / width; r++)
+        if (r % L != but)
+            assert_memory_equal((float *)x->data + r * width, (float *)y->data + r * width,
+                                width * sizeof(float));
+}
+
+static void test_neighbours(void **state) {
+    static const float odd[] = {NAN, INFINITY, 3.4e38f, 1e30f, 1e25f, 1e-42f};
+    (void)state;
+    for (uint64_t seed = 1; seed <= trials(TRIALS); seed++) {
+        trial t = make(seed * 10 + 5);
+        const size_t L = t.in.query.dims[2], E = t.in.query.dims[3], row = pick(seed, 11, L);
+        const unsigned want = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS;
+        attn_results clean, got;
+        attn_attention *a;
+        t.in.allow_nonfinite = true;
+        assert_int_equal(attn_attention_new(&t.in, t.arena, &a, NULL), ATTN_OK);
+        assert_int_equal(
+            attn_attention_run(a, want, ATTN_STAGE_RAW, NULL, NULL, t.arena, &clean, NULL),
+            ATTN_OK);
+        for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+            for (size_t h = 0; h < t.heads; h++)
+                for (size_t e = 0; e < E; e++)
+                    ((float *)t.in.query.data)[(h * L + row) * E + e] = e % 2 ? -odd[i] : odd[i];
+            assert_int_equal(attn_attention_new(&t.in, t.arena, &a, NULL), ATTN_OK);
+            assert_int_equal(
+                attn_attention_run(a, want, ATTN_STAGE_RAW, NULL, NULL, t.arena, &got, NULL),
+                ATTN_OK);
+            assert_same_rows(&clean.output, &got.output, L, row);
+            assert_same_rows(&clean.weights, &got.weights, L, row);
+        }
+        attn_arena_free(t.arena);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_trace)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_trace),
+                                       cmocka_unit_test(test_neighbours)};
     return cmocka_run_group_tests_name("hidden", tests, NULL, NULL);
 }
