@@ -118,12 +118,35 @@ static int open_files(srv_app *app) {
     return code ? code : open_tls(app, &err);
 }
 
+static int open_stores(srv_app *app) {
+    const int code = srv_runs_open(&app->runs, app->config);
+    return code ? code : srv_models_open(&app->models, app->config);
+}
+
 int srv_app_check(const srv_config *config) {
     srv_app app = {.config = config};
-    int code = open_files(&app);
+    int code = open_stores(&app);
+    if (!code)
+        code = open_files(&app);
     srv_keys_free(app.keys);
     srv_tls_free(app.tls);
+    srv_models_free(app.models);
+    srv_runs_free(app.runs);
     return code;
+}
+
+/* Beside connections: listening sockets, files that are mapped or written, and the log. */
+#define OTHER_FILES 64
+
+/* Where files run out, nobody is answered any more, probes neither. */
+static void tell_files(const srv_app *app, uint64_t files) {
+    char event[160];
+    if (files >= (uint64_t)app->config->connections + OTHER_FILES)
+        return;
+    snprintf(event, sizeof event,
+             "connections is %lld, but only %llu files may be open (ulimit -n), %d of them others",
+             (long long)app->config->connections, (unsigned long long)files, OTHER_FILES);
+    srv_log_event(app->log, event);
 }
 
 /* What is not as the processor's name would have one expect. */
@@ -138,7 +161,7 @@ static void tell_kernels(srv_log *log) {
 int srv_app_open(srv_app *app, const srv_config *config) {
     attn_error err;
     app->config = config;
-    srv_host_raise_files();
+    const uint64_t files = srv_host_raise_files();
     if (getrandom(app->trace_key, sizeof app->trace_key, 0) != sizeof app->trace_key)
         app->trace_key[0] = (uint64_t)attn_now_ns(); /* names, not secrets */
     if (attn_isa_choose(strcmp(config->isa, "auto") ? config->isa : NULL, &err))
@@ -150,6 +173,7 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     if (!app->log || !app->router || !srv_router_init(app->router, srv_routes))
         return no_resources();
     tell_kernels(app->log);
+    tell_files(app, files);
     app->meters = srv_meters_new(app->router->labels, app->router->label_count);
     app->pool = attn_pool_new((size_t)config->workers);
     app->queue = srv_queue_new((size_t)config->requests_running, (size_t)config->queue_length,
@@ -158,9 +182,7 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     app->admission = srv_admission_new(config);
     if (!app->admission || !app->meters || !app->pool || !app->queue || !app->predictor)
         return no_resources();
-    int code = srv_runs_open(&app->runs, config);
-    if (!code)
-        code = srv_models_open(&app->models, config);
+    int code = open_stores(app);
     if (!code)
         code = open_files(app);
     if (!code)

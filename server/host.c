@@ -191,12 +191,15 @@ void srv_host_be_nice(int number) {
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), number); /* of the thread, on Linux */
 }
 
-void srv_host_raise_files(void) {
+uint64_t srv_host_raise_files(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
-        return;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return UINT64_MAX;
+    const rlim_t before = limit.rlim_cur;
     limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit); /* refused: the old limit stays, which is safe */
+    if (setrlimit(RLIMIT_NOFILE, &limit)) /* the old limit stays, which is safe */
+        limit.rlim_cur = before;
+    return (uint64_t)limit.rlim_cur;
 }
 
 uint64_t srv_host_resident(void) {

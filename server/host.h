@@ -23,8 +23,8 @@ void srv_host_be_prompt(void);
 /* From now on this thread gives way to those of a smaller number: 0 … 19. Best effort. */
 void srv_host_be_nice(int number);
 
-/* Raise the soft limit of open files to the hard one. */
-void srv_host_raise_files(void);
+/* Raise the soft limit of open files to the hard one; how many that are then. */
+uint64_t srv_host_raise_files(void);
 /* Resident memory of this process in bytes, open file descriptors; 0 when unknown. */
 uint64_t srv_host_resident(void);
 size_t srv_host_open_files(void);

@@ -53,8 +53,8 @@ const srv_field srv_heat_fields[] = {
      .kind = SRV_ENUM,
      .offset = offsetof(srv_heat_input, pool),
      .choices = pools,
-     .doc = "What a cell holds when it covers several weights: their max (default), their mean, or "
-            "both."},
+     .doc = "What a cell holds when it covers several weights: their max (default; of values with "
+            "signs the largest magnitude), their mean, or both."},
     {.name = "encoding",
      .kind = SRV_ENUM,
      .offset = offsetof(srv_heat_input, encoding),

@@ -59,8 +59,10 @@ static bool read_dims(srv_heatmaps_call *call, const srv_scope *scope) {
     const attn_tensor *w = &call->body.weights;
     attn_attention_dims *d = &call->dims;
     if (w->rank < 2)
-        return srv_refuse(scope, SRV_SHAPE, "weights",
-                          "expected [L, S], [H, L, S] or [B, H, L, S], found rank %d", w->rank);
+        return srv_refuse(
+            scope, SRV_SHAPE, "weights",
+            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found rank %d",
+            w->rank);
     d->L = w->dims[w->rank - 2];
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;

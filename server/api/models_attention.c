@@ -140,7 +140,7 @@ static bool check_sites(srv_looks *c) {
         srv_problem(c->pass.req, SRV_VALUE, NULL,
                     "the model \"%s\" has no attention that could be drawn", c->pass.model->id);
     else if (c->source.count > 1)
-        srv_problem(c->pass.req, SRV_VALUE, NULL, "a picture shows one sequence, found %zu",
+        srv_problem(c->pass.req, SRV_VALUE, NULL, "pictures and CSV show one sequence, found %zu",
                     c->source.count);
     else
         return true;

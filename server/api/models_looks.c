@@ -3,11 +3,15 @@
 
 #include "models_looks.h"
 
+static const srv_sequence *queries_of(const srv_looks *c, const attn_site *site, size_t b) {
+    return site->kind == ATTN_SITE_ENCODER ? &c->source.items[b] : &c->target.items[b];
+}
+
 static bool look(const srv_looks *c, const attn_site *site, size_t b, srv_looked *out) {
     const size_t *d = site->weights.dims;
-    const srv_sequence *source = &c->source.items[b], *target = &c->target.items[b];
-    const srv_sequence *rows = site->kind == ATTN_SITE_ENCODER ? source : target;
-    const srv_sequence *cols = site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : source;
+    const srv_sequence *rows = queries_of(c, site, b);
+    const srv_sequence *cols =
+        site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
     srv_heat_input in = c->body.heatmap;
     const srv_look what = {.weights = (const float *)site->weights.data + b * d[1] * d[2] * d[3],
                            .heads = d[1],
@@ -37,6 +41,17 @@ static attn_tensor choose_heads(const srv_looks *c, const attn_tensor *all) {
     return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
 }
 
+/* Rows behind the end of a shorter sequence look somewhere, which means nothing. */
+static void clear_padding(const srv_looks *c, const attn_site *site, const attn_tensor *weights) {
+    const size_t *d = weights->dims;
+    for (size_t b = 0; b < d[0]; b++) {
+        const size_t length = queries_of(c, site, b)->length;
+        for (size_t h = 0; length < d[2] && h < d[1]; h++)
+            memset((float *)weights->data + ((b * d[1] + h) * d[2] + length) * d[3], 0,
+                   (d[2] - length) * d[3] * sizeof(float));
+    }
+}
+
 static void put_heads(srv_json *j, const srv_looks *c, const attn_site *site) {
     srv_json_key(j, "heads");
     srv_json_array(j);
@@ -57,8 +72,10 @@ static bool put_site(srv_json *j, const srv_looks *c, const attn_site *site) {
         const attn_tensor weights = choose_heads(c, &site->weights);
         j->failed = j->failed || !weights.data;
         srv_json_key(j, "weights");
-        if (!j->failed)
+        if (!j->failed) {
+            clear_padding(c, site, &weights);
             srv_json_tensor(j, &weights);
+        }
     }
     if (c->body.returns & SRV_LOOKS_HEATMAP) {
         srv_json_key(j, "heatmaps");

@@ -90,14 +90,15 @@ bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind) {
     uint64_t hash = hash_text(0xcbf29ce484222325u, run->id);
     attn_text t = {.arena = req->arena};
     hash = hash_text(hash_text(hash, kind), req->query);
-    attn_text_add(&t, "\"%s-%016" PRIx64 "\"", kind, hash);
+    attn_text_add(&t, "W/\"%s-%016" PRIx64 "\"", kind, hash);
     if (t.failed)
         return false;
-    const bool known = req->if_none_match &&
-                       (!strcmp(req->if_none_match, "*") || strstr(req->if_none_match, t.data));
+    const char *tag = t.data + 2, *asked = req->if_none_match ? req->if_none_match : "";
+    const bool known = strcmp(asked, "*") == 0 || strstr(asked, tag);
     if (known)
         srv_reply_set(req, 304, NULL, "", 0);
-    srv_reply_header(req, "ETag", t.data);
+    /* That of the compressed form is weak (http/coding.c). */
+    srv_reply_header(req, "ETag", strstr(asked, t.data) ? t.data : tag);
     return known;
 }
 

@@ -153,10 +153,27 @@ bool srv_coding_decode(srv_exchange *x) {
     return ok;
 }
 
-static bool is_text(const char *type) {
+/* Texts, and tiles, whose bytes repeat. */
+static bool is_worth_it(const srv_exchange *x) {
+    const char *type = x->req.reply.type;
+    if (x->match.route && x->match.route->produces & SRV_ACCEPT_OCTETS)
+        return true;
     return type &&
            (!strncmp(type, "application/json", 16) || !strncmp(type, "text/", 5) ||
             !strncmp(type, "image/svg+xml", 13) || !strncmp(type, "application/problem+json", 24));
+}
+
+/* A strong validator names bytes, and these are others (RFC 9110, 8.8.1). */
+static void weaken_tag(srv_request *req) {
+    for (size_t i = 0; i < req->reply.header_count; i++) {
+        srv_header *header = &req->reply.headers[i];
+        attn_text weak = {.arena = req->arena};
+        if (strcmp(header->name, "ETag") != 0 || header->value[0] != '"')
+            continue;
+        attn_text_add(&weak, "W/%s", header->value);
+        if (!weak.failed)
+            header->value = weak.data;
+    }
 }
 
 void srv_coding_encode(srv_exchange *x, size_t most) {
@@ -165,7 +182,7 @@ void srv_coding_encode(srv_exchange *x, size_t most) {
     z_stream z = {0};
     bool gzip = coding == SRV_GZIP;
     if (reply->pieces || reply->stream || reply->size < WORTH_IT || reply->size > most ||
-        !is_text(reply->type) || (!gzip && coding != SRV_DEFLATE) || !x->facts.accept_encoding ||
+        !is_worth_it(x) || (!gzip && coding != SRV_DEFLATE) || !x->facts.accept_encoding ||
         deflateInit2(&z, LEVEL, Z_DEFLATED, gzip ? GZIP : ZLIB, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return;
     size_t room = reply->size - reply->size / 8; /* what saves less is left alone */
@@ -179,6 +196,7 @@ void srv_coding_encode(srv_exchange *x, size_t most) {
             reply->body = to;
             reply->size = room - z.avail_out;
             srv_reply_header(&x->req, "Content-Encoding", gzip ? "gzip" : "deflate");
+            weaken_tag(&x->req);
         }
         attn_arena_shrink(x->req.arena, to, to == reply->body ? reply->size : 0);
     }

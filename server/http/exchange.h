@@ -95,7 +95,7 @@ typedef struct srv_facts {
     const char *accept_encoding;
     const char *authorization, *host;
     unsigned authorizations;
-    unsigned hosts, lengths, transfers, traces;
+    unsigned hosts, lengths, transfers, traces, types, encodings;
     bool bad_name; /* a header name that is no token */
     bool bad_value, bad_host;
     const char *line_end; /* of the line before, in the library's buffer */

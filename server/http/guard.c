@@ -74,13 +74,13 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
     else if (is(key, key_size, "Accept"))
         f->accept = f->accept ? f->accept : value;
     else if (is(key, key_size, "Content-Type"))
-        f->type = value;
+        f->type = value, f->types++;
     else if (is(key, key_size, "Content-Length"))
         f->length_text = value, f->lengths++;
     else if (is(key, key_size, "Transfer-Encoding"))
         f->transfer = value, f->transfers++;
     else if (is(key, key_size, "Content-Encoding"))
-        f->encoding = value;
+        f->encoding = value, f->encodings++;
     else if (is(key, key_size, "Accept-Encoding"))
         f->accept_encoding = value;
     else if (is(key, key_size, "Authorization"))
@@ -148,6 +148,8 @@ static void check_framing(srv_exchange *x, const char *version) {
                        "Transfer-Encoding and Content-Length exclude each other");
     else if (f->lengths > 1)
         refuse_framing(x, SRV_BAD_REQUEST, "more than one Content-Length");
+    else if (f->types > 1 || f->encodings > 1)
+        refuse_framing(x, SRV_BAD_REQUEST, "more than one Content-Type or Content-Encoding");
     else if (f->hosts > 1 || (!http10 && !f->hosts))
         refuse_framing(x, SRV_BAD_REQUEST, "exactly one Host header is needed");
     else if (f->bad_host)
@@ -213,7 +215,8 @@ static void check_request(srv_exchange *x) {
                !srv_type_is_body(req->content_type)) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the body must be JSON (\"Content-Type: application/json\", or none at all) or "
-                    "safetensors (application/vnd.safetensors)");
+                    "safetensors (application/vnd.safetensors), found \"%.200s\"",
+                    req->content_type);
         srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
         refuse(x);
     } else if (!strcmp(route->method, "POST") && f->type && srv_type_is_json(req->content_type) &&

@@ -106,6 +106,15 @@ bool srv_job_fits(srv_request *req, const srv_job_body *body) {
     return false;
 }
 
+static void refuse_setting(const attn_experiment *e, attn_error *err) {
+    char known[sizeof err->text / 2] = "";
+    for (size_t i = 0, used = 0; i < e->setting_count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                                 e->settings[i].name);
+    attn_fail(err, ATTN_EVALUE, "", "the experiment %s has no such setting; it has %s", e->name,
+              known);
+}
+
 attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIMENT_SETTINGS],
                            attn_error *err) {
     const attn_experiment *e = attn_experiment_at((size_t)body->experiment);
@@ -116,7 +125,7 @@ attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIME
         if (!isfinite(value))
             continue;
         if (at == e->setting_count) {
-            attn_fail(err, ATTN_EVALUE, "", "the experiment %s has no such setting", e->name);
+            refuse_setting(e, err);
             snprintf(err->where, sizeof err->where, "settings/%s", f->name);
             return ATTN_EVALUE;
         }

@@ -421,3 +421,44 @@ def test_projected_outputs_beyond_float32(daemon):
             "projections": {"num_heads": 1, "w_q": one, "w_k": one, "w_v": [[1, 0], [0, 3e38]], "w_o": [[10, 10]]}}
     refused(daemon, body, "nonfinite_value", "/projections/w_o")
     assert ask(daemon, {**body, "allow_nonfinite": True})["output"] == [[None]]
+
+
+def base64_of(*numbers):
+    return base64.b64encode(np.array(numbers, np.float32).tobytes()).decode()
+
+
+HIDDEN = {"shape": [2, 1], "base64": base64_of(1, np.nan)}
+
+
+def test_hidden_cells_under_a_softcap_have_no_gradient(daemon):
+    """The second query sees nothing, the second key is seen by nobody."""
+    answer = ask(daemon, {"query": HIDDEN, "key": HIDDEN, "value": [[1], [2]], "attn_mask": [[True, False], [False, False]],
+                          "softcap": 3, "grad_output": [[1], [1]], "return": ["gradients"]})
+    gradients = answer["gradients"]
+    assert gradients["query"] == gradients["key"] == [[0], [0]]
+    assert np.allclose(gradients["value"], [[1], [0]], atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["add", "replace"])
+def test_infinity_hides_under_a_fill_too(daemon, mode):
+    body = {"query": [[1], [2]], "value": [[1], [2]], "attn_bias": [[0, None], [0, None]],
+            "mask_fill": {"value": -5, "mode": mode}, "return": ["weights"]}
+    for key in (HIDDEN, [[1], [3]]):
+        assert ask(daemon, body | {"key": key}) == {"weights": [[1, 0], [1, 0]]}
+    leaks = ask(daemon, body | {"key": [[1], [3]], "attn_mask": [[False, True], [True, True]]})
+    assert [w["code"] for w in leaks["warnings"]] == ["fill_leaks"]
+    filled = ask(daemon, body | {"key": [[1], [3]], "attn_mask": [[True, False], [True, True]]})["weights"][0]
+    assert filled == ([1, 0] if mode == "add" else pytest.approx([1 / (1 + np.exp(-6)), 1 / (1 + np.exp(6))], rel=1e-5))
+
+
+def test_a_deadline_says_whose_it_was(start):
+    body = {"query": numbers(8192, 64), "return": ["output"]}
+    own = start("--request-timeout-ms", "60000").post("/v1/attention", body | {"timeout_ms": 1}).json()
+    assert own["code"] == "deadline_exceeded" and own["pointer"] == "/timeout_ms" and "limit" not in own
+    ours = start("--request-timeout-ms", "1").post("/v1/attention", body).json()
+    assert ours["limit"] == {"value": 1, "setting": "request_timeout_ms"} and "pointer" not in ours
+
+
+def test_fields_in_the_query_string(daemon):
+    problem = daemon.post("/v1/attention?precision=bf16", {"query": [[1]]})
+    assert problem.status_code == 400 and "precision=bf16" in problem.json()["detail"]

@@ -178,6 +178,8 @@ VARIED = {
     "mask": {"query": numbers(256, 32), "attn_mask": numbers(256, 256, seed=3)},
     "dropout": {"query": numbers(1, 2, 256, 32), "dropout_p": 0.1, "seed": 1, "return": ["output", "weights_dropped"]},
     "verify": {"query": numbers(1, 2, 256, 32), "verify": 50, "return": ["output"]},
+    "analysis": {"query": numbers(1, 2, 1024, 64), "return": [], "analysis": "all"},
+    "stored": {"query": numbers(1, 4, 1024, 64), "return": [], "heatmap": {"max_cells": 64}, "store": True},
     "long": {"query": numbers(1, 4, 2048, 64), "return": ["logsumexp"]},
     "as text": {"query": [[((7 * i + 13 * j) % 97) / 61 for j in range(64)] for i in range(256)]},
 }

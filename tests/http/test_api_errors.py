@@ -84,7 +84,7 @@ GOOD = qkv()
     # heatmaps
     ({"heatmap": {"rows": [0, 4]}}, "invalid_value", "/heatmap/rows", ["3"]),
     ({"heatmap": {"rows": [2, 2]}}, "invalid_value", "/heatmap/rows", []),
-    ({"heatmap": {"cols": [-1, 2]}}, "invalid_value", "/heatmap/cols/0", []),
+    ({"heatmap": {"cols": [-1, 2]}}, "invalid_value", "/heatmap/cols", ["[-1, 2]"]),
     ({"heatmap": {"cols": [1]}}, "invalid_value", "/heatmap/cols", []),
     ({"heatmap": {"heads": [1]}}, "invalid_value", "/heatmap/heads/0", ["1"]),
     ({"heatmap": {"heads": []}}, "invalid_value", "/heatmap/heads", []),

@@ -1,5 +1,6 @@
 """The `heatmap` object of POST /v1/attention, cell by cell against NumPy."""
 import base64
+import io
 
 import numpy as np
 import pytest
@@ -186,3 +187,34 @@ def test_entropy_at_large_logits(daemon):
     head = ask(daemon, body)["heatmap"]["heads"][0]
     want = oracle.row_entropy(attention(body)["weights"], attention(body)["visible"], 1)
     assert np.allclose(array(head["row_entropy"]), want, rtol=2e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/v1/attention", {"query": {"shape": [0, 2, 3], "fill": "zeros"}, "heatmap": {"heads": "mean"}, "return": ["heatmap"]}),
+    ("/v1/heatmaps", {"weights": {"shape": [0, 2, 2], "fill": "zeros"}})])
+def test_no_heads_as_npy(daemon, path, body):
+    reply = daemon.post(path, body, headers={"Accept": "application/x-npy"})
+    assert reply.status_code == 200 and np.load(io.BytesIO(reply.content)).shape == (0, 0, 0)
+
+
+@pytest.mark.parametrize("transform", ["linear", "sqrt", "log"])
+@pytest.mark.parametrize("pool", ["max", "mean", "both"])
+def test_bytes_of_signed_values(daemon, transform, pool):
+    """Both sides of a difference are bent alike, around 128."""
+    a, b = (np.abs(normal(10, 10, seed=s)) for s in (1, 2))
+    body = {"weights": a.tolist(), "other": b.tolist(), "analysis": ["entropy"]}
+    options = {"pool": pool, "max_cells": 25}
+    plain = ask(daemon, body | {"heatmap": options}, "/v1/analyses")["comparison"]["difference"]["heads"][0]
+    packed = ask(daemon, body | {"heatmap": options | {"encoding": "u8", "transform": transform}},
+                 "/v1/analyses")["comparison"]["difference"]["heads"][0]
+    for plane in ("max", "mean") if pool == "both" else (pool,):
+        low, high = plain["mean_range" if pool == "both" and plane == "mean" else "range"]
+        cells = array(plain[plane])
+        assert low == -high and high == pytest.approx(np.abs(cells).max())
+        t = np.abs(cells) / high
+        bent = {"linear": t, "sqrt": np.sqrt(t), "log": np.log1p(255 * t) / np.log(256)}[transform]
+        got = np.frombuffer(base64.b64decode(packed[plane]), np.uint8).reshape(cells.shape)
+        assert np.abs(got - (127.5 + 127.5 * np.sign(cells) * bent)).max() <= 0.501
+    same = ask(daemon, body | {"other": body["weights"], "heatmap": {"encoding": "u8", "transform": transform}}, "/v1/analyses")
+    same = same["comparison"]["difference"]["heads"][0]
+    assert same["range"] == [0, 0] and str(same["range"][0]) == "0" and set(base64.b64decode(same["max"])) == {128}

@@ -380,7 +380,7 @@ def test_cors_exact_origins(start):
     daemon = start("--cors-origins", "https://a.example,http://localhost:3000")
     allowed = daemon.post("/v1/attention", TINY, headers={"Origin": "https://a.example"})
     assert allowed.headers["Access-Control-Allow-Origin"] == "https://a.example"
-    for name in ("Retry-After", "X-Request-Id", "Server-Timing"):
+    for name in ("Retry-After", "X-Request-Id", "Server-Timing", "ETag", "Location", "X-Run-Id"):
         assert name in allowed.headers["Access-Control-Expose-Headers"]
     assert "Origin" in allowed.headers["Vary"]
     assert "Access-Control-Allow-Credentials" not in allowed.headers
@@ -396,7 +396,8 @@ def test_cors_preflight(start):
     reply = daemon.request("OPTIONS", "/v1/attention", headers={"Origin": "https://a.example", **asks})
     assert reply.status_code == 204
     assert "POST" in reply.headers["Access-Control-Allow-Methods"]
-    assert "content-type" in reply.headers["Access-Control-Allow-Headers"].lower()
+    for name in ("content-type", "if-none-match", "last-event-id", "cache-control"):
+        assert name in reply.headers["Access-Control-Allow-Headers"].lower()
     assert int(reply.headers["Access-Control-Max-Age"]) > 0
     other = daemon.request("OPTIONS", "/v1/attention", headers={"Origin": "https://b.example", **asks})
     assert other.status_code == 204 and "Access-Control-Allow-Methods" not in other.headers

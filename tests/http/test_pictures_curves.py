@@ -53,6 +53,14 @@ def test_curves_with_gaps_and_many_points(daemon):
     assert y.min() < 0.01 * y.max() + 1
 
 
+def test_many_curves_share_their_points(daemon):
+    svg = drawn(daemon, {"values": {"shape": [200, 5000], "random": "uniform", "seed": 1}}, CURVES)
+    points = [path_points(curve) for curve in curves_of(Picture(svg).root)]
+    assert len(points) == 200 and sum(map(len, points)) <= 20_000 + 2 * 200
+    for y in (p[:, 1] for p in points):  # of each 5000 the least and the largest are there
+        assert y.max() - y.min() > 0.99 * max(map(np.ptp, (p[:, 1] for p in points)))
+
+
 def test_dashes_of_long_lines(daemon):
     """They go on from one path to the next; a line that fills its plot has none that could be told."""
     n = np.arange(500)
@@ -64,6 +72,9 @@ def test_dashes_of_long_lines(daemon):
         assert abs(float(path.get("stroke-dashoffset", 0)) - length) < 1
         length += np.hypot(*np.diff(path_points([path]), axis=0).T).sum()
     assert len(wave) == 8
+    named = picture(daemon, {"values": [n.tolist(), (n % 2 * 499).tolist()], "names": ["a", "b"]}, CURVES)
+    legend = [path for path in named.root.iter() if (path.get("d") or "").endswith("h26")]
+    assert [path.get("stroke-dasharray") for path in legend] == [None, None]
 
 
 def test_dashes_behind_a_gap(daemon):
