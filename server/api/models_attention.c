@@ -134,17 +134,7 @@ static bool check_sites(srv_looks *c) {
     if (!check_numbers(c, &scope, "layers", &b->layers, true) ||
         !check_numbers(c, &scope, "heads", &b->heads, false))
         return false;
-    if (!srv_draws(c->pass.req))
-        return true;
-    if (!srv_models_attends(c->pass.model))
-        srv_problem(c->pass.req, SRV_VALUE, NULL,
-                    "the model \"%s\" has no attention that could be drawn", c->pass.model->id);
-    else if (c->source.count > 1)
-        srv_problem(c->pass.req, SRV_VALUE, NULL, "pictures and CSV show one sequence, found %zu",
-                    c->source.count);
-    else
-        return true;
-    return false;
+    return srv_models_may_draw(&c->pass, c->source.count);
 }
 
 /* --- limits --- */

@@ -146,6 +146,9 @@ srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps);
 #define SRV_MODEL_TEXT 20.0
 
 bool srv_models_attends(const srv_model *model);
+/* A picture, if that is asked for, is of a model with attention and one sequence. false: a problem
+ * is set. */
+bool srv_models_may_draw(const srv_pass *pass, size_t sequences);
 /* "encoder", "decoder", "cross" by attn_site_kind; NULL ends. */
 extern const char *const srv_model_site_kinds[];
 /* Heads of its attention across. */

@@ -125,21 +125,6 @@ static bool check_stream(call *c) {
     return true;
 }
 
-/* What only a model with attention, and one sequence, can answer. */
-static bool check_picture(const call *c) {
-    if (!srv_draws(c->pass.req))
-        return true;
-    if (!srv_models_attends(c->pass.model))
-        srv_problem(c->pass.req, SRV_VALUE, NULL,
-                    "the model \"%s\" has no attention that could be drawn", c->pass.model->id);
-    else if (c->source.count > 1)
-        srv_problem(c->pass.req, SRV_VALUE, NULL, "pictures and CSV show one sequence, found %zu",
-                    c->source.count);
-    else
-        return true;
-    return false;
-}
-
 static double result_bytes(const call *c) {
     const double B = (double)c->source.count, most = (double)c->most;
     const double weights =
@@ -360,7 +345,8 @@ static const call *in(const srv_pass *pass) {
 }
 
 static bool step_decode(srv_pass *pass) {
-    if (!decode(of(pass)) || !check_stream(of(pass)) || !check_picture(of(pass)))
+    if (!decode(of(pass)) || !check_stream(of(pass)) ||
+        !srv_models_may_draw(pass, of(pass)->source.count))
         return false;
     pass->dry_run = of(pass)->body.dry_run;
     return true;

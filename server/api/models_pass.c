@@ -30,6 +30,20 @@ bool srv_models_attends(const srv_model *model) {
     return srv_models_cross_heads(model) > 0;
 }
 
+bool srv_models_may_draw(const srv_pass *pass, size_t sequences) {
+    if (!srv_draws(pass->req))
+        return true;
+    if (!srv_models_attends(pass->model))
+        srv_problem(pass->req, SRV_VALUE, NULL,
+                    "the model \"%s\" has no attention that could be drawn", pass->model->id);
+    else if (sequences > 1)
+        srv_problem(pass->req, SRV_VALUE, NULL, "pictures and CSV show one sequence, found %zu",
+                    sequences);
+    else
+        return true;
+    return false;
+}
+
 size_t srv_models_cross_heads(const srv_model *model) {
     attn_site sites[ATTN_MODEL_SITES];
     const size_t count = attn_model_sites(model->model, sites);
