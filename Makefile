@@ -205,7 +205,8 @@ install: all ## install daemon, libraries, headers, pkg-config file under PREFIX
 
 uninstall: ## remove what install put there
 	rm -f $(DESTDIR)$(PREFIX)/bin/attnd $(DESTDIR)$(PREFIX)/lib/libattn.* $(DESTDIR)$(PREFIX)/lib/pkgconfig/attn.pc
-	rm -rf $(DESTDIR)$(PREFIX)/include/attn
+	rm -f $(patsubst lib/include/attn/%,$(DESTDIR)$(PREFIX)/include/attn/%,$(wildcard lib/include/attn/*.h))
+	-rmdir $(DESTDIR)$(PREFIX)/include/attn 2>/dev/null
 
 clean: ## remove build/
 	rm -rf $(BUILD)

@@ -1,6 +1,7 @@
 /* Measures of heads: blocks of rows run on the pool in waves, the sums of a wave are merged in the
  * order of its blocks, so that neither the number of threads nor their speed shows in a result, and
  * memory is that of one wave, whatever the number of heads. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +35,19 @@ attn_measure_options attn_measure_defaults(void) {
     return (attn_measure_options){.radius = 2, .top_keys = 5};
 }
 
-static attn_status check_options(const attn_measure_options *o, size_t S, attn_error *err) {
+static attn_status check_segments(const uint32_t *segments, size_t n, size_t count,
+                                  attn_error *err) {
+    for (size_t i = 0; i < n; i++)
+        if (segments[i] >= count)
+            return attn_fail(err, ATTN_EARG, "segments",
+                             "segment %" PRIu32 " is outside: there are %zu segments, from 0",
+                             segments[i], count);
+    return ATTN_OK;
+}
+
+static attn_status check_options(const attn_measure_options *o, size_t L, size_t S,
+                                 attn_error *err) {
+    attn_status status = ATTN_OK;
     if (o->class_count > ATTN_CLASSES_MOST)
         return attn_fail(err, ATTN_EARG, "classes", "at most %d classes, found %zu",
                          ATTN_CLASSES_MOST, o->class_count);
@@ -48,7 +61,11 @@ static attn_status check_options(const attn_measure_options *o, size_t S, attn_e
                                  "key %zu of \"%.40s\" is outside: "
                                  "there are %zu keys, from 0",
                                  o->classes[c].keys[k], o->classes[c].name, S);
-    return ATTN_OK;
+    if (o->segment_count > 0)
+        status = check_segments(o->query_segments, L, o->segment_count, err);
+    if (o->segment_count > 0 && !status)
+        status = check_segments(o->key_segments, S, o->segment_count, err);
+    return status;
 }
 
 static attn_status count_bytes(attn_measure_plan *p, size_t slots, attn_error *err) {
@@ -319,7 +336,7 @@ attn_status attn_measure_heads(const attn_weight_source *source,
     attn_measure_plan plan;
     attn_measures result;
     size_t slots = attn_pool_slots(pool);
-    attn_status status = check_options(options, source->cols, err);
+    attn_status status = check_options(options, source->rows, source->cols, err);
     if (!status)
         status = attn_analysis_measure_plan(options, source->batches, source->heads, source->rows,
                                             source->cols, slots, &plan, err);

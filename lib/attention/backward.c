@@ -350,8 +350,11 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
         return status;
     if (packed)
         a->packed = packed;
-    if (!attn_back_view(&g, grad_output, arena))
-        return no_memory(err);
-    status = check_finite(&g, a->packed, err);
-    return status == ATTN_OK ? run(&g, pool, arena, out, err) : status;
+    status =
+        attn_back_view(&g, grad_output, arena) ? check_finite(&g, a->packed, err) : no_memory(err);
+    if (status == ATTN_OK)
+        status = run(&g, pool, arena, out, err);
+    if (packed) /* this arena may go before the operation does */
+        a->packed = NULL;
+    return status;
 }

@@ -187,6 +187,7 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
                                attn_error *err) {
     attn_results results;
     attn_forward f;
+    a->packed = NULL; /* its arena may be gone */
     attn_status status =
         attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, &results, err);
     const bool pieces_pack = f.head_bytes || a->dims.L <= ATTN_FEW_QUERIES;
@@ -196,6 +197,8 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
         status = run_packed(a, &f, pool, arena, err);
     if (status == ATTN_OK)
         status = attn_forward_finish(&f, stage, pool, arena, err);
+    if (status != ATTN_OK || !(want & ATTN_WANT_CELLS))
+        a->packed = NULL;
     if (status == ATTN_OK)
         *out = results;
     return status;

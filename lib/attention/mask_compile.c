@@ -284,7 +284,8 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
     case ATTN_SEM_ADDITIVE:
         return add_bias(c, layer, &s);
     }
-    return status;
+    return attn_fail(c->err, ATTN_EARG, layer->where, "a mask has no meaning of the number %d",
+                     (int)layer->semantics);
 }
 
 /* Bits have no stride: every axis but the last may be broadcast, and the last is whole. */
@@ -484,6 +485,9 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
     if (spec->count > ATTN_MASK_LAYERS)
         return attn_fail(err, ATTN_ELIMIT, "", "at most %d masks can be combined",
                          ATTN_MASK_LAYERS);
+    if ((unsigned)spec->fill > ATTN_FILL_REPLACE)
+        return attn_fail(err, ATTN_EARG, "mask_fill/mode", "there is no fill of the number %d",
+                         (int)spec->fill);
     if (spec->fill != ATTN_FILL_HIDE && !isfinite(spec->fill_value))
         return attn_fail(err, ATTN_EARG, "mask_fill/value", "the fill is a finite number");
     *c.m = (attn_mask){.stated_offset = spec->offset,

@@ -28,6 +28,9 @@ attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, a
          pattern->kind == ATTN_PATTERN_STRIDED || pattern->kind == ATTN_PATTERN_GLOBAL},
     };
     const long long most = 1LL << 40;
+    if ((unsigned)pattern->kind > ATTN_PATTERN_GLOBAL)
+        return attn_fail(err, ATTN_EARG, where, "there is no pattern of the number %d",
+                         (int)pattern->kind);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].used && (sizes[i].value < sizes[i].least || sizes[i].value > most))
             return attn_fail(err, ATTN_EARG, where, "%s must be between %lld and %lld, found %lld",

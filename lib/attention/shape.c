@@ -23,7 +23,7 @@ static attn_status check_tensor(const char *name, const attn_tensor *t, attn_err
                          "expected a tensor of rank 2 ([L, E]), 3 ([B, L, E]), 4 ([B, H, L, E]) or "
                          "up to %d, found rank %d",
                          ATTN_MAX_RANK - 1, t->rank);
-    if (t->dtype > ATTN_F64)
+    if ((unsigned)t->dtype > ATTN_F64)
         return attn_fail(err, ATTN_EDTYPE, name,
                          "expected float32, float16, bfloat16 or float64, found %s",
                          attn_dtype_name(t->dtype));
@@ -52,6 +52,9 @@ static attn_status split_bld(operand *o, size_t heads, attn_error *err) {
 static attn_status split(operand *o, attn_layout layout, size_t heads, attn_error *err) {
     const attn_tensor *t = o->t;
     const int r = t->rank;
+    if ((unsigned)layout > ATTN_BLD)
+        return attn_fail(err, ATTN_EARG, "layout", "there is no layout of the number %d",
+                         (int)layout);
     if (layout == ATTN_BLD)
         return split_bld(o, heads, err);
     if (layout == ATTN_BLHE && r < 3)

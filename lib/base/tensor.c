@@ -19,7 +19,7 @@ size_t attn_dtype_size(attn_dtype dtype) {
     return dtypes[dtype].size;
 }
 const char *attn_dtype_name(attn_dtype dtype) {
-    return dtypes[dtype].name;
+    return (unsigned)dtype < DTYPES ? dtypes[dtype].name : "unknown";
 }
 
 bool attn_dtype_parse(const char *name, attn_dtype *out) {

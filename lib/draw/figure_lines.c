@@ -386,6 +386,10 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
     attn_svg s = {svg, options->theme};
     if (data->count == 0 || data->panels == 0)
         return attn_fail(err, ATTN_ESHAPE, "", "a figure needs at least one curve");
+    for (size_t k = 0; k < data->count; k++)
+        if (data->items[k].panel >= data->panels)
+            return attn_fail(err, ATTN_EARG, "panel", "panel %zu is outside: there are %zu, from 0",
+                             data->items[k].panel, data->panels);
     attn_status status = lay_out(&plan, err);
     if (status)
         return status;

@@ -83,6 +83,8 @@ static attn_status failed(const renderer *r, GError *why, attn_error *err) {
 }
 
 static attn_status check(double width, double height, double scale, attn_error *err) {
+    if (!(scale > 0))
+        return attn_fail(err, ATTN_EARG, "scale", "expected a scale above 0, found %g", scale);
     if (width * scale * height * scale > ATTN_PNG_PIXELS)
         return attn_fail(err, ATTN_ELIMIT, "scale",
                          "%.0f x %.0f at scale %g are %.3g pixels; at most %.3g are drawn: choose "

@@ -63,6 +63,11 @@ static attn_status declare(attn_parameters *set, const char *name, int rank, con
     if (strlen(name) >= sizeof p.name)
         return attn_fail(err, ATTN_EARG, name, "a parameter's name has at most %zu bytes",
                          sizeof p.name - 1);
+    if (rank < 0 || rank > ATTN_PARAMETER_RANK)
+        return attn_fail(err, ATTN_EARG, name, "a parameter has at most %d axes, found %d",
+                         ATTN_PARAMETER_RANK, rank);
+    if (set->values)
+        return attn_fail(err, ATTN_EARG, name, "the set is sealed");
     if (find(set, name))
         return attn_fail(err, ATTN_EARG, name, "two parameters have this name");
     snprintf(p.name, sizeof p.name, "%s", name);
@@ -98,6 +103,8 @@ static float *block(size_t size) {
 attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_error *err) {
     if (set->fault.code)
         return attn_fail(err, set->fault.code, set->fault.where, "%s", set->fault.text);
+    if (set->values)
+        return attn_fail(err, ATTN_EARG, "", "the set is sealed");
     set->values = block(set->size);
     set->gradients = gradients ? block(set->size) : NULL;
     if (!set->values || (gradients && !set->gradients))

@@ -158,6 +158,21 @@ static attn_status add_masks(builder *b) {
 
 /* --- the rest --- */
 
+/* A text of the caller's, which a reader must be able to tell from ours and from others. */
+static attn_status add_metadata(builder *b, size_t at) {
+    const attn_metadata *m = &b->source->metadata[at];
+    bool taken = strncmp(m->key, "run.", 4) == 0;
+    for (size_t i = 0; i < at; i++)
+        taken = taken || strcmp(m->key, b->source->metadata[i].key) == 0;
+    if (taken || at >= ATTN_RUN_METADATA)
+        return attn_fail(
+            b->err, ATTN_EARG, "metadata",
+            "expected at most %d different keys that do not begin with \"run.\", found "
+            "\"%.64s\"",
+            ATTN_RUN_METADATA, m->key);
+    return add_text(b, m->key, m->text);
+}
+
 static attn_status add_inputs(builder *b) {
     const attn_inputs *in = &b->a->in;
     attn_status status = add_text(b, ATTN_RUN_VERSION, "1");
@@ -176,7 +191,7 @@ static attn_status add_inputs(builder *b) {
             status = add_tensor(b, n->name, t);
     }
     for (size_t i = 0; i < b->source->metadata_count && status == ATTN_OK; i++)
-        status = add_text(b, b->source->metadata[i].key, b->source->metadata[i].text);
+        status = add_metadata(b, i);
     return status;
 }
 

@@ -14,11 +14,11 @@ static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort"};
 static const char *const splits[] = {"train", "validation", "held-out"};
 
 const char *attn_task_name(attn_task task) {
-    return tasks[task];
+    return (unsigned)task < sizeof tasks / sizeof *tasks ? tasks[task] : "unknown";
 }
 
 const char *attn_split_name(attn_split split) {
-    return splits[split];
+    return (unsigned)split < sizeof splits / sizeof *splits ? splits[split] : "unknown";
 }
 
 bool attn_task_parse(const char *name, attn_task *out) {

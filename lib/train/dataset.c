@@ -86,6 +86,9 @@ attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, 
                                attn_arena *arena, attn_batch *out, attn_error *err) {
     size_t S = 1, T = 1;
     for (size_t i = 0; i < n; i++) {
+        if (indices[i] >= data->count)
+            return attn_fail(err, ATTN_EARG, "batch", "pair %zu is outside: there are %zu, from 0",
+                             indices[i], data->count);
         size_t s = source_length(data, indices[i]), t = target_length(data, indices[i]) + 1;
         S = s > S ? s : S, T = t > T ? t : T;
     }

@@ -211,6 +211,9 @@ attn_status attn_train(attn_model *model, const attn_dataset *train, const attn_
     l.now.validation_loss = l.now.validation_right = l.now.similarity = NAN;
     if (!train->count || !validation->count)
         return attn_fail(err, ATTN_EARG, "training", "needs pairs for training and validation");
+    if (!(options->rate >= 0 && isfinite(options->rate)))
+        return attn_fail(err, ATTN_EARG, "rate", "expected a rate of 0 or more, found %g",
+                         options->rate);
     l.arena = attn_arena_new(PASS_BYTES);
     if (!l.arena)
         return attn_fail(err, ATTN_ENOMEM, "training", "no memory for a batch");

@@ -161,8 +161,8 @@ static bool read_shapes(srv_attention_call *call) {
 }
 
 unsigned srv_attention_computes(const srv_attention_call *call) {
-    const bool looks =
-        call->heatmap || call->analyses || (call->backward && call->projections.num_heads);
+    const bool looks = call->heatmap || call->analyses || call->body.store ||
+                       (call->backward && call->projections.num_heads);
     return call->want | (call->body.verify || call->backward ? ATTN_WANT_OUTPUT : 0u) |
            (looks ? (unsigned)ATTN_WANT_CELLS : 0u);
 }

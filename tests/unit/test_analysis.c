@@ -116,8 +116,28 @@ static void test_memory_of_the_matrix(void **state) {
     attn_arena_free(arena);
 }
 
+static void test_segments_that_are_not_there(void **state) {
+    (void)state;
+    matrix m = matrix_new(1, 1, 4, 5, 0, 3);
+    const uint32_t good[5] = {0, 1, 1, 0, 1}, bad[5] = {0, 1, 0, 0, 2};
+    attn_arena *arena = attn_arena_new(SIZE_MAX);
+    attn_measure_options o = attn_measure_defaults();
+    attn_measures out;
+    attn_error err;
+    const attn_weight_source source = source_of(&m);
+    o.segment_count = 2;
+    o.query_segments = o.key_segments = good;
+    assert_int_equal(attn_measure_heads(&source, &o, NULL, NULL, arena, &out, &err), ATTN_OK);
+    o.key_segments = bad;
+    assert_int_equal(attn_measure_heads(&source, &o, NULL, NULL, arena, &out, &err), ATTN_EARG);
+    assert_string_equal(err.where, "segments");
+    attn_arena_free(arena);
+    matrix_free(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_segments_that_are_not_there),
         cmocka_unit_test(test_any_pool),
         cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_a_source_that_fails),

@@ -219,6 +219,11 @@ static void test_refused(void **state) {
     assert_int_equal(attn_figure_heatmaps(&svg, &data, &o, &err), ATTN_ESHAPE);
     data.count = 0;
     assert_int_equal(attn_figure_heatmaps(&svg, &data, &o, &err), ATTN_ESHAPE);
+    const double y[] = {1, 2};
+    const attn_figure_curve curve = {.name = "a", .y = y, .n = 2, .panel = 1};
+    const attn_figure_curves curves = {.items = &curve, .count = 1, .panels = 1};
+    assert_int_equal(attn_figure_lines(&svg, &curves, &o, &err), ATTN_EARG);
+    assert_string_equal(err.where, "panel");
     attn_arena_free(arena);
 }
 

@@ -478,17 +478,51 @@ static void test_refusals(void **state) {
     attn_arena_free(t.arena);
 }
 
+/* What later calls get as their arena may go before the operation does. */
+static void test_arenas_of_their_own(void **state) {
+    (void)state;
+    for (unsigned later = 0; later <= ATTN_WANT_CELLS; later += ATTN_WANT_CELLS) {
+        trial t = begin(1, 8, 8);
+        t.in = attn_attention_defaults();
+        t.in.query = NORMAL(&t, 1, 9, 300, 16);
+        const attn_tensor grad = NORMAL(&t, 1, 9, 300, 16);
+        const attn_range range = {.rows = 300, .cols = 300};
+        float *cells = attn_arena_zeroed(t.arena, 300 * 300, sizeof *cells);
+        attn_attention *a;
+        attn_results out, again;
+        attn_gradients first, g;
+        assert_int_equal(attn_attention_new(&t.in, t.arena, &a, NULL), ATTN_OK);
+        assert_int_equal(attn_attention_run(a, ATTN_WANT_OUTPUT | later, ATTN_STAGE_RAW, NULL, NULL,
+                                            t.arena, &out, NULL),
+                         ATTN_OK);
+        assert_int_equal(attn_attention_backward(a, &out, &grad, NULL, NULL, t.arena, &first, NULL),
+                         ATTN_OK);
+        for (int round = 0; round < 3; round++) {
+            attn_arena *own = attn_arena_new(LIMIT);
+            assert_int_equal(attn_attention_backward(a, &out, &grad, NULL, NULL, own, &g, NULL),
+                             ATTN_OK);
+            assert_memory_equal(g.query.data, first.query.data, 9 * 300 * 16 * sizeof(float));
+            if (round == 1)
+                assert_int_equal(attn_attention_run(a, ATTN_WANT_OUTPUT, ATTN_STAGE_RAW, NULL, NULL,
+                                                    own, &again, NULL),
+                                 ATTN_OK);
+            attn_arena_free(own);
+            attn_cells_scratch *scratch = attn_cells_scratch_new(a, t.arena);
+            assert_int_equal(attn_attention_cells(a, &out.stats, &range, ATTN_STAGE_PROBS, cells,
+                                                  300, scratch, NULL),
+                             ATTN_OK);
+        }
+        attn_arena_free(t.arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scaled_dot),
-        cmocka_unit_test(test_learned_scores),
-        cmocka_unit_test(test_positions),
-        cmocka_unit_test(test_self_attention),
-        cmocka_unit_test(test_same_bytes_for_any_pool),
-        cmocka_unit_test(test_hidden_nan),
-        cmocka_unit_test(test_wide_scores),
-        cmocka_unit_test(test_far_grad_output),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_arenas_of_their_own), cmocka_unit_test(test_scaled_dot),
+        cmocka_unit_test(test_learned_scores),      cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_self_attention),      cmocka_unit_test(test_same_bytes_for_any_pool),
+        cmocka_unit_test(test_hidden_nan),          cmocka_unit_test(test_wide_scores),
+        cmocka_unit_test(test_far_grad_output),     cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests_name("gradients", tests, NULL, NULL);
 }

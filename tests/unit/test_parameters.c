@@ -117,8 +117,28 @@ static void test_ids(void **state) {
     (void)state;
 }
 
+static void test_sets_that_cannot_be(void **state) {
+    const size_t dims[4] = {2, 2, 2, 2};
+    attn_weight weight, late;
+    attn_error err;
+    (void)state;
+    attn_parameters *set = attn_parameters_new();
+    attn_parameters_add(set, "deep", 4, dims, (attn_init){.kind = ATTN_INIT_CONSTANT}, &weight);
+    assert_int_equal(attn_parameters_seal(set, true, &err), ATTN_EARG);
+    assert_string_equal(err.where, "deep");
+    attn_parameters_free(set);
+    set = attn_parameters_new();
+    attn_parameters_add(set, "flat", 2, dims, (attn_init){.kind = ATTN_INIT_CONSTANT}, &weight);
+    assert_int_equal(attn_parameters_seal(set, true, &err), ATTN_OK);
+    assert_int_equal(attn_parameters_seal(set, true, &err), ATTN_EARG);
+    attn_parameters_add(set, "late", 2, dims, (attn_init){.kind = ATTN_INIT_CONSTANT}, &late);
+    assert_null(late.value);
+    attn_parameters_free(set);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sets_that_cannot_be),
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_init),
         cmocka_unit_test(test_loading),

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -448,6 +449,30 @@ static void test_labels(void **state) {
     attn_arena_free(t.arena);
 }
 
+/* Names that a reader could not tell from ours, or from each other. */
+static void test_metadata(void **state) {
+    static const attn_metadata ours = {"run.kernel", "x"}, twice[2] = {{"a", "1"}, {"a", "2"}};
+    attn_metadata many[ATTN_RUN_METADATA + 1];
+    char names[ATTN_RUN_METADATA + 1][8];
+    (void)state;
+    trial t = begin(12);
+    attn_error err;
+    store(&t, NULL, NULL);
+    for (size_t i = 0; i <= ATTN_RUN_METADATA; i++) {
+        snprintf(names[i], sizeof names[i], "n%zu", i);
+        many[i] = (attn_metadata){names[i], ""};
+    }
+    attn_run_source source = {t.a, &t.out.stats, NULL, NULL, many, ATTN_RUN_METADATA};
+    fail_on(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), &err);
+    source.metadata_count++;
+    assert_int_equal(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), ATTN_EARG);
+    source.metadata = twice, source.metadata_count = 2;
+    assert_int_equal(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), ATTN_EARG);
+    source.metadata = &ours, source.metadata_count = 1;
+    assert_int_equal(attn_run_image_new(&source, NULL, NULL, t.arena, &t.pieces, &err), ATTN_EARG);
+    attn_arena_free(t.arena);
+}
+
 /* An image is outside data: cut short or with any byte of its header changed it is refused or makes
  * a run that can be looked at; never more. */
 static void test_damage(void **state) {
@@ -477,9 +502,8 @@ static void test_damage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_overview),
-        cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_runs),   cmocka_unit_test(test_overview),
+        cmocka_unit_test(test_labels), cmocka_unit_test(test_metadata),
         cmocka_unit_test(test_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,8 @@ enum {
     ATTN_WANT_PRESENT = 16,
     ATTN_WANT_WEIGHTS_DROPPED = 32, /* weights after dropout, kept ones divided by 1 - p */
     /* No result: many cells, or gradients, will be asked for afterwards. What speeds them up is
-     * kept, at the price of memory and of some time now; they are the same without. */
+     * kept in the arena of the run, which must live until the operation runs again or is no longer
+     * used, at the price of memory and of some time now; they are the same without. */
     ATTN_WANT_CELLS = 1 << 16,
 };
 
@@ -124,8 +125,10 @@ attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, 
 typedef struct attn_attention attn_attention;
 
 /* Check values and compile masks. The inputs' tensors must outlive the object; it lives in the
- * arena. Errors as above, and ATTN_ENONFINITE with where = "key/0/3/1" for a visible NaN or
- * infinity is reported by attn_attention_run. */
+ * arena. Errors as of attn_attention_shape, for tables of positions, sinks and masks, too, and
+ * ATTN_EVALUE, ATTN_ESEMANTICS (attn_mask_new) and ATTN_ENOMEM; err->where names the field as JSON
+ * requests do ("mask_fill/value", "position/table"). A visible NaN or infinity is found by
+ * attn_attention_run: ATTN_ENONFINITE, where = "key/0/3/1". */
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err);
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
@@ -152,7 +155,8 @@ typedef struct attn_results {
 
 /* Run. `stage` matters with ATTN_WANT_SCORES. Errors: ATTN_ENONFINITE (a visible NaN or infinity,
  * scores that overflow), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Same inputs on the same
- * kernel table: same bytes, for any pool. */
+ * kernel table: same bytes, for any pool. One call at a time for an operation, and none of
+ * attn_attention_cells beside it. The operation reads its inputs: these must live. */
 attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_results *out,
                                attn_error *err);
@@ -178,7 +182,8 @@ typedef struct attn_cells_scratch attn_cells_scratch;
 attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *arena);
 
 /* Exact cells of the weights (stage PROBS) or of a score stage, row-major [rows, cols] into dst
- * with a row stride of ld elements of dims.result. Weights equal those of attn_attention_run bit
+ * with a row stride of ld >= cols elements of dims.result. ATTN_EARG: "range" outside of the
+ * matrix, "stats" NULL where weights are asked for. Weights equal those of attn_attention_run bit
  * for bit. stats come from that run (NULL allowed for score stages). Any thread with its own
  * scratch. */
 attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stats,

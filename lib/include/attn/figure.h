@@ -74,8 +74,8 @@ typedef struct attn_figure_curves {
     bool markers; /* a mark at each point, where they are not too dense */
 } attn_figure_curves;
 
-/* Draw into an empty text. ATTN_ESHAPE: panels of unequal grids; ATTN_EARG: options outside of
- * their range; ATTN_ENOMEM. Any thread, an arena of its own. */
+/* Draw into an empty text. ATTN_ESHAPE: panels of unequal grids; ATTN_EARG: options and panels
+ * outside of their range; ATTN_ENOMEM. Any thread, an arena of its own. */
 attn_status attn_figure_heatmaps(attn_text *svg, const attn_figure_heat *data,
                                  const attn_figure_options *options, attn_error *err);
 attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,

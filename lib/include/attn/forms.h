@@ -79,7 +79,8 @@ typedef struct attn_position {
 /* slopes[h] for h < H, as the paper's reference computes them: 2^(-8(h+1)/H) for a power of two,
  * else those of the next lower power n, then every other one of 2n's. Any thread. */
 void attn_alibi_slopes(size_t H, double *slopes);
-/* The T5 bucket of distance j - p, in [0, buckets). */
+/* The T5 bucket of distance j - p, in [0, buckets), of at least 2 buckets (4, and an even number,
+ * unless unidirectional) and a max_distance above the half of those of a side. */
 size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bool unidirectional);
 
 /* Patterns hide keys by position, and hidden tiles are skipped, not computed and masked. */

@@ -55,8 +55,8 @@ attn_parameters *attn_parameters_new(void);      /* NULL: out of memory */
 void attn_parameters_free(attn_parameters *set); /* NULL is fine */
 
 /* Declare a tensor before the set is sealed. *weight is filled by attn_parameters_seal and must
- * outlive the set at the same place. A failure (no memory, a repeated or too long name, sizes that
- * overflow) is kept and reported by attn_parameters_seal. */
+ * outlive the set at the same place. A failure (no memory, a repeated or too long name, more than
+ * ATTN_PARAMETER_RANK axes, sizes that overflow) is kept and reported by attn_parameters_seal. */
 void attn_parameters_add(attn_parameters *set, const char *name, int rank, const size_t *dims,
                          attn_init init, attn_weight *weight);
 /* Take the blocks, zeroed, and fill the layers' weights. ATTN_ENOMEM, ATTN_EARG, ATTN_ELIMIT. */

@@ -8,7 +8,6 @@
 #ifndef ATTN_POOL_H
 #define ATTN_POOL_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +15,12 @@
 #include "status.h"
 
 #ifdef __cplusplus
+#include <atomic>
+typedef std::atomic<int> attn_flag; /* laid out as C's atomic_int */
 extern "C" {
+#else
+#include <stdatomic.h>
+typedef atomic_int attn_flag;
 #endif
 #pragma GCC visibility push(default)
 
@@ -24,8 +28,8 @@ typedef struct attn_pool attn_pool;
 
 /* When to stop: a monotonic deadline and a flag, both looked at between pieces. */
 typedef struct attn_control {
-    int64_t deadline_ns;      /* CLOCK_MONOTONIC, nanoseconds; 0 = none */
-    const atomic_int *cancel; /* non-zero = stop; NULL = none */
+    int64_t deadline_ns;     /* CLOCK_MONOTONIC, nanoseconds; 0 = none */
+    const attn_flag *cancel; /* non-zero = stop; NULL = none */
 } attn_control;
 
 /* ATTN_OK, ATTN_ECANCELED or ATTN_EDEADLINE. NULL control is always fine. */

@@ -25,9 +25,13 @@ extern "C" {
 
 typedef struct attn_run attn_run;
 
+enum { ATTN_RUN_METADATA = 16 };
+
 /* What an image is made of. `op` has run (its inputs are those after projections), `stats` is what
- * it left. Labels: L and S texts, or NULL. Metadata: texts of the caller's own, at most 16, handed
- * through; keys that begin with "run." are ours. */
+ * it left. Labels: L and S texts, or NULL. Metadata: texts of the caller's own, at most
+ * ATTN_RUN_METADATA, handed through; keys that begin with "run." are ours, and each is there once
+ * (ATTN_EARG). */
+
 typedef struct attn_run_source {
     const attn_attention *op;
     const attn_stats *stats;

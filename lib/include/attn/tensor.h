@@ -35,7 +35,7 @@ typedef struct attn_tensor {
 } attn_tensor;
 
 size_t attn_dtype_size(attn_dtype dtype);      /* bytes an element */
-const char *attn_dtype_name(attn_dtype dtype); /* "float32", …; never NULL */
+const char *attn_dtype_name(attn_dtype dtype); /* "float32", …, else "unknown" */
 /* The type of a name ("float32", "bool", …); false if there is none. */
 bool attn_dtype_parse(const char *name, attn_dtype *out);
 
