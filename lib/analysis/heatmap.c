@@ -109,17 +109,12 @@ static bool take_maps(attn_heatmap_work *w, attn_arena *arena) {
     return w->runs && (!p->edge_room || w->edges);
 }
 
-static void widen(float range[2], const float by[2]) {
-    range[0] = by[0] < range[0] ? by[0] : range[0];
-    range[1] = by[1] > range[1] ? by[1] : range[1];
-}
-
 /* A range of nothing is [0, 0]. */
 static void finish_range(float out[2], const float found[2], bool signed_values) {
     const bool any = found[0] <= found[1];
     const float low = any ? found[0] : 0, high = any ? found[1] : 0;
     const float most = fmaxf(fabsf(low), fabsf(high));
-    out[0] = signed_values && most > 0 ? -most : signed_values ? 0 : low;
+    out[0] = signed_values ? 0 - most : low; /* never -0 */
     out[1] = signed_values ? most : high;
 }
 
@@ -128,16 +123,16 @@ static void merge_parts(const attn_heatmap_work *w, size_t map) {
     const attn_heatmap_plan *p = w->plan;
     attn_heatmap *m = &w->maps[map];
     attn_heatmap_part *all = &w->parts[map * p->pieces];
+    if (!p->pieces)
+        return;
     for (size_t i = 1; i < p->pieces; i++) {
         for (size_t c = 0; c < p->shape[1]; c++)
             all->received[c] += all[i].received[c];
-        widen(all->range, all[i].range);
-        widen(all->mean, all[i].mean);
+        attn_analysis_widen(all->range, all[i].range[0], all[i].range[1]);
+        attn_analysis_widen(all->mean, all[i].mean[0], all[i].mean[1]);
     }
-    for (size_t c = 0; p->pieces && c < p->shape[1]; c++)
+    for (size_t c = 0; c < p->shape[1]; c++)
         m->received[c] = (float)all->received[c];
-    if (!p->pieces)
-        return;
     finish_range(m->range, all->range, m->signed_values);
     finish_range(m->mean_range, all->mean, m->signed_values);
 }

@@ -100,11 +100,6 @@ static void pool_row(const attn_heatmap_plan *p, const attn_heatmap_line *line,
     }
 }
 
-static void reach(float range[2], float v) {
-    range[0] = v < range[0] ? v : range[0];
-    range[1] = v > range[1] ? v : range[1];
-}
-
 /* Cell values of a finished row of cells into the planes; its hidden runs, its share of the sums.
  */
 static void flush_cells(attn_heatmap_work *w, size_t map, size_t r, attn_heatmap_cell *cells,
@@ -124,10 +119,11 @@ static void flush_cells(attn_heatmap_work *w, size_t map, size_t r, attn_heatmap
         if (m->mean)
             m->mean[r * C + c] = mean;
         part->received[c] += cell->sum;
-        if (!hidden && isfinite(m->max ? max : mean))
-            reach(part->range, m->max ? max : mean);
+        const float shown = m->max ? max : mean;
+        if (!hidden && isfinite(shown))
+            attn_analysis_widen(part->range, shown, shown);
         if (!hidden && isfinite(mean))
-            reach(part->mean, mean);
+            attn_analysis_widen(part->mean, mean, mean);
         if (hidden && count && runs[count - 1].to == c)
             runs[count - 1].to = c + 1;
         else if (hidden)

@@ -57,6 +57,11 @@ typedef struct attn_heatmap_part {
     float range[2], mean[2]; /* of the visible cells; [0] > [1] when there are none */
 } attn_heatmap_part;
 
+static inline void attn_analysis_widen(float range[2], float low, float high) {
+    range[0] = low < range[0] ? low : range[0];
+    range[1] = high > range[1] ? high : range[1];
+}
+
 typedef struct attn_heatmap_work {
     const attn_heatmap_plan *plan;
     const attn_weight_source *source;

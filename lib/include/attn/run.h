@@ -31,7 +31,6 @@ enum { ATTN_RUN_METADATA = 16 };
  * it left. Labels: L and S texts, or NULL. Metadata: texts of the caller's own, at most
  * ATTN_RUN_METADATA, handed through; keys that begin with "run." are ours, and each is there once
  * (ATTN_EARG). */
-
 typedef struct attn_run_source {
     const attn_attention *op;
     const attn_stats *stats;
