@@ -34,6 +34,7 @@ typedef struct line_plan {
     double x_ticks[ATTN_TICKS], y_ticks[ATTN_TICKS], x_step, y_step;
     size_t x_count, y_count;
     const char **names; /* as they are seen; NULL: none */
+    bool *whole;        /* curves too long for dashes */
     double legend_rows; /* most of a panel */
     const char *lines[ATTN_TITLE_LINES];
     int line_count;
@@ -259,11 +260,17 @@ static void move_along(pen *p, const line_plan *plan, const attn_figure_curve *c
     }
 }
 
-/* Is the curve too long for dashes? */
-static bool is_whole(const line_plan *plan, size_t k) {
-    pen line = {.s = NULL};
-    move_along(&line, plan, &plan->data->items[k]);
-    return line.length > FILLS * plan->plot_w;
+static attn_status measure_curves(line_plan *plan, attn_error *err) {
+    const attn_figure_curves *data = plan->data;
+    plan->whole = attn_arena_zeroed(plan->arena, data->count, sizeof *plan->whole);
+    if (!plan->whole)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the curves of a figure");
+    for (size_t k = 0; k < data->count; k++) {
+        pen line = {.s = NULL};
+        move_along(&line, plan, &data->items[k]);
+        plan->whole[k] = line.length > FILLS * plan->plot_w;
+    }
+    return ATTN_OK;
 }
 
 /* Circle, square, triangle, diamond. */
@@ -293,7 +300,7 @@ static void put_curve(attn_svg *s, const line_plan *plan, size_t k, size_t kind,
     put(s, " ");
     attn_svg_number(s, top);
     put(s, ")\"");
-    put_stroke(s, kind, is_whole(plan, k));
+    put_stroke(s, kind, plan->whole[k]);
     put(s, "><path d=\"");
     pen line = {.s = s};
     move_along(&line, plan, c);
@@ -315,7 +322,7 @@ static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text};
     const bool marked = plan->data->markers && plan->data->items[k].n <= MARKED;
     put(s, "<path");
-    put_stroke(s, kind, is_whole(plan, k));
+    put_stroke(s, kind, plan->whole[k]);
     put(s, " d=\"");
     put_point(s, x, y, true);
     put(s, "h26\"/>\n"); /* SAMPLE */
@@ -391,6 +398,8 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
             return attn_fail(err, ATTN_EARG, "panel", "panel %zu is outside: there are %zu, from 0",
                              data->items[k].panel, data->panels);
     attn_status status = lay_out(&plan, err);
+    if (!status)
+        status = measure_curves(&plan, err);
     if (status)
         return status;
     attn_text said = {.arena = svg->arena};
