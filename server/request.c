@@ -11,6 +11,13 @@ attn_pool *srv_request_pool(const srv_request *req) {
     return req->in_place || !req->app ? NULL : req->app->pool;
 }
 
+void srv_request_hurry(srv_request *req, int64_t by_ns) {
+    if (req->control.deadline_ns != 0 && by_ns >= req->control.deadline_ns)
+        return;
+    req->control.deadline_ns = by_ns;
+    req->hurried = true;
+}
+
 void srv_reply_header(srv_request *req, const char *name, const char *value) {
     srv_reply *reply = &req->reply;
     for (size_t i = 0; i < reply->header_count; i++)

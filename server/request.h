@@ -91,6 +91,9 @@ typedef enum srv_outcome { SRV_DONE = 0, SRV_DEFER } srv_outcome;
  * where there is no service. */
 attn_pool *srv_request_pool(const srv_request *req);
 
+/* The request's own deadline, which moves nearer, never away. */
+void srv_request_hurry(srv_request *req, int64_t by_ns);
+
 /* Add a reply header; name and value must outlive the response (arena or static). */
 void srv_reply_header(srv_request *req, const char *name, const char *value);
 /* Set the whole reply. */

@@ -87,9 +87,6 @@ bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, s
 }
 
 void srv_hurry(srv_request *req, int64_t timeout_ms) {
-    int64_t deadline = req->start_ns + timeout_ms * 1000000;
-    if (timeout_ms > 0 && (req->control.deadline_ns == 0 || deadline < req->control.deadline_ns)) {
-        req->control.deadline_ns = deadline;
-        req->hurried = true;
-    }
+    if (timeout_ms > 0)
+        srv_request_hurry(req, req->start_ns + timeout_ms * 1000000);
 }

@@ -191,11 +191,8 @@ static bool place_inputs(srv_request *req, const srv_infer_model *model, srv_inf
 
 static void hurry(srv_request *req, int64_t timeout_us) {
     int64_t most = (INT64_MAX - req->start_ns) / 1000;
-    int64_t deadline = req->start_ns + (timeout_us < most ? timeout_us : most) * 1000;
-    if (timeout_us > 0 && (req->control.deadline_ns == 0 || deadline < req->control.deadline_ns)) {
-        req->control.deadline_ns = deadline;
-        req->hurried = true;
-    }
+    if (timeout_us > 0)
+        srv_request_hurry(req, req->start_ns + (timeout_us < most ? timeout_us : most) * 1000);
 }
 
 static srv_outcome infer(srv_request *req, const srv_infer_model *model) {

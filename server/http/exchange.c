@@ -242,12 +242,9 @@ static int64_t asked_ns(const srv_exchange *x) {
 /* That time counts while a request waits, and while it is decoded: a few bytes can ask for tensors
  * that take seconds. */
 static void hurry(srv_exchange *x) {
-    srv_request *req = &x->req;
-    int64_t by = req->start_ns + asked_ns(x);
-    if (by > req->start_ns && by < req->control.deadline_ns) {
-        req->control.deadline_ns = by;
-        req->hurried = true;
-    }
+    const int64_t by = x->req.start_ns + asked_ns(x);
+    if (by > x->req.start_ns)
+        srv_request_hurry(&x->req, by);
 }
 
 /* Hand-off 1. Suspended first: the request may be done before the push returns. */
