@@ -63,7 +63,7 @@ ISA_pointwise_avx512 := $(ISA_avx512) -fno-trapping-math
 FOREIGN_png = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
 
 .PHONY: all help run test deps unit fuzz check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test gallery layers format format-check install uninstall clean
+        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test check-fresh gallery layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 
@@ -141,6 +141,9 @@ bench-zoom: all ## a stored run of 32,768 tokens looked at: time, memory, exactn
 
 docker-test: ## build the container image with buildah and ask it (root)
 	@tests/tools/docker-test
+
+check-fresh: ## both commands of the README on a bare Debian 12 in a chroot (root)
+	@tests/tools/check-fresh
 
 gallery: all ## draw the figures of attention papers into build/gallery/
 	@$(PYTHON) tests/tools/gallery $(BUILD)/gallery

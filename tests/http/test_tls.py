@@ -72,6 +72,15 @@ def secure(daemon, pair=None, **kwargs):
     return context(pair, **kwargs).wrap_socket(daemon.connect(), server_hostname="localhost")
 
 
+def refused(daemon, **kwargs):
+    """The service ends the handshake: the client sees an alert or the end of the connection, and has no objection of its
+    own (which is an SSLError with another reason). The texts differ from one Python to the next."""
+    with pytest.raises((ssl.SSLError, ConnectionError)) as caught:
+        secure(daemon, **kwargs)
+    ends = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)
+    return isinstance(caught.value, ends) or "_ALERT_" in caught.value.reason
+
+
 def test_the_ready_line_says_https_and_curl_agrees(daemon, one):
     assert daemon.url.startswith("https://") and daemon.ops_url.startswith("http://")
     curl = ["curl", "-sS", "--max-time", str(PATIENCE), f"https://localhost:{daemon.port}/v1/attention", "-d", TINY]
@@ -93,14 +102,12 @@ def test_versions_that_are_spoken(daemon, one, version):
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
 def test_versions_that_are_refused(daemon, version):
     """The service hangs up: the client itself is ready to speak this version."""
-    with pytest.raises(ssl.SSLError, match="EOF occurred|ALERT"):
-        secure(daemon, least=ssl.TLSVersion.TLSv1, most=version, ciphers="ALL:@SECLEVEL=0")
+    assert refused(daemon, least=ssl.TLSVersion.TLSv1, most=version, ciphers="ALL:@SECLEVEL=0")
 
 
 @pytest.mark.parametrize("ciphers", ["AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA", "kRSA"])
 def test_ciphers_that_are_refused(daemon, ciphers):
-    with pytest.raises(ssl.SSLError, match="EOF occurred|ALERT"):
-        secure(daemon, most=ssl.TLSVersion.TLSv1_2, ciphers=ciphers + ":@SECLEVEL=0")
+    assert refused(daemon, most=ssl.TLSVersion.TLSv1_2, ciphers=ciphers + ":@SECLEVEL=0")
 
 
 def test_large_bodies_both_ways(daemon):
