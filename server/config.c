@@ -145,18 +145,39 @@ static bool choice_set(srv_config *c, const srv_setting *row, const char *text, 
                              known, text);
 }
 
+/* What the entries of a list look like. */
+typedef struct list_form {
+    size_t offset;
+    bool (*fits)(const char *text);
+    const char *name;
+} list_form;
+
+static const list_form forms[] = {
+    {offsetof(srv_config, cors_origins), srv_origin_is_possible,
+     "origins as browsers send them, \"https://example.org\" or \"http://localhost:8000\" (lower "
+     "case, no path, no final slash, no usual port, no \"*\")"},
+    {offsetof(srv_config, hosts), srv_origin_is_host,
+     "names in lower case with or without a port, \"attention.example.org\" or \"localhost:8443\", "
+     "or \"*\" (no "
+     "scheme, no path)"},
+};
+
+static const list_form *form_of(const srv_setting *row) {
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (forms[i].offset == row->offset)
+            return &forms[i];
+    return NULL;
+}
+
 /* Takes the list over, also when it is refused. */
 static bool list_set(srv_config *c, const srv_setting *row, srv_list *fresh, const char *origin,
                      srv_config_error *err) {
     srv_list *place = (srv_list *)((char *)c + row->offset);
-    for (size_t i = 0; row->offset == offsetof(srv_config, cors_origins) && i < fresh->count; i++)
-        if (!srv_origin_is_possible(fresh->items[i])) {
-            srv_config_refuse(
-                err,
-                "%s: \"%s\" must be origins as browsers send them, \"https://example.org\" or "
-                "\"http://localhost:8000\" (lower case, no path, no final slash, no usual port, "
-                "no \"*\"), found \"%.80s\"",
-                origin, row->key, fresh->items[i]);
+    const list_form *form = form_of(row);
+    for (size_t i = 0; form && i < fresh->count; i++)
+        if (!form->fits(fresh->items[i])) {
+            srv_config_refuse(err, "%s: \"%s\" must be %s, found \"%.80s\"", origin, row->key,
+                              form->name, fresh->items[i]);
             list_close(fresh);
             return false;
         }
@@ -335,6 +356,7 @@ void srv_config_close(srv_config *c) {
     free(c->models_dir);
     free(c->jobs_dir);
     list_close(&c->cors_origins);
+    list_close(&c->hosts);
     *c = (srv_config){0};
 }
 

@@ -46,6 +46,7 @@ typedef struct srv_config {
     int64_t in_place_bytes; /* bodies up to this may run on the HTTP thread */
     int64_t in_place_memory_bytes;
     srv_list cors_origins;
+    srv_list hosts;           /* names that requests may be addressed to; "*": any */
     char *keys_file;          /* "" = no keys */
     char *tls_cert, *tls_key; /* "" = plain HTTP */
     int64_t key_requests;     /* requests of one key at a time; 0: any number */

@@ -36,3 +36,10 @@ bool srv_origin_is_possible(const char *text) {
     const char *p = skip_host(text + scheme + 3);
     return p && (!*p || (*p == ':' && is_port(p + 1, text, scheme)));
 }
+
+bool srv_origin_is_host(const char *text) {
+    if (!strcmp(text, "*"))
+        return true;
+    const char *p = skip_host(text);
+    return p && (!*p || (*p == ':' && is_port(p + 1, "", 0)));
+}

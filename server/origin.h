@@ -8,4 +8,8 @@
  * path and without the port that the scheme has anyway; or "null". */
 bool srv_origin_is_possible(const char *text);
 
+/* Whether it is an entry of the setting `hosts`: a name or an address ([..] around IPv6), with or
+ * without a port, or "*". */
+bool srv_origin_is_host(const char *text);
+
 #endif

@@ -121,6 +121,7 @@ typedef enum srv_code {
     SRV_TARGET_LONG,     /* 414 */
     SRV_MEDIA_TYPE,      /* 415 */
     SRV_EXPECTATION,     /* 417 */
+    SRV_MISDIRECTED,     /* 421 a Host that the service is not known by */
     SRV_UNKNOWN_FIELD,   /* 422 */
     SRV_TYPE,            /* 422 a value of the wrong JSON type */
     SRV_VALUE,           /* 422 a value outside its range or set */

@@ -83,6 +83,9 @@ const srv_setting srv_settings[] = {
      NULL, true, "working memory of a request on the HTTP thread; beyond it a worker takes over"},
     {"cors_origins", SRV_SET_LIST, AT(cors_origins), "", 0, 0, NULL, false,
      "origins that browsers may call from, exact (\"https://example.org\"); none: CORS is off"},
+    {"hosts", SRV_SET_LIST, AT(hosts), "", 0, 0, NULL, false,
+     "names by which browsers reach the service, beside loopback names and IP addresses: NAME (any "
+     "port) or NAME:PORT; their pages are its own, and without keys other names are 421; *: any"},
     {"keys_file", SRV_SET_STRING, AT(keys_file), "", 0, 0, NULL, false,
      "file of API keys, [NAME:]KEY [admin] [concurrency=N] a line; read again on SIGHUP; empty: "
      "none are asked for"},

@@ -94,6 +94,8 @@ typedef struct srv_facts {
         *infer_header, *last_event_id;
     const char *accept_encoding;
     const char *authorization, *host;
+    const char *target_host; /* of a target in absolute form, which goes on behind it, or NULL */
+    const char *fetch_site, *fetch_mode, *fetch_dest; /* Sec-Fetch-… */
     unsigned authorizations;
     unsigned hosts, lengths, transfers, traces, types, encodings;
     bool bad_name; /* a header name that is no token */

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "http/auth.h"
+#include "http/browser.h"
 #include "http/coding.h"
 #include "http/negotiate.h"
 
@@ -103,6 +104,12 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
         f->if_none_match = value;
     else if (is(key, key_size, "Access-Control-Request-Method"))
         f->request_method = value;
+    else if (is(key, key_size, "Sec-Fetch-Site"))
+        f->fetch_site = value;
+    else if (is(key, key_size, "Sec-Fetch-Mode"))
+        f->fetch_mode = value;
+    else if (is(key, key_size, "Sec-Fetch-Dest"))
+        f->fetch_dest = value;
     return MHD_YES;
 }
 
@@ -262,20 +269,34 @@ static void take_type(srv_exchange *x) {
 }
 
 /* The path of a target in absolute form, "http://host/path", which a server must take as well (RFC
- * 9112, 3.2.2); its host is not looked at, like that of the header. */
-static const char *path_of(const char *target) {
+ * 9112, 3.2.2). */
+static const char *path_of(const char *target, srv_facts *f) {
     size_t scheme = !strncasecmp(target, "http://", 7)    ? 7
                     : !strncasecmp(target, "https://", 8) ? 8
                                                           : 0;
     if (!scheme)
         return target;
+    f->target_host = target + scheme;
     const char *path = strchr(target + scheme, '/');
     return path ? path : "/";
 }
 
+/* A preflight carries no key, so where keys are asked for every path gets the same answer. */
+static bool answer_options(srv_exchange *x, bool star) {
+    static const char all[] = "GET, HEAD, POST, DELETE, OPTIONS";
+    if (star || x->req.app->keys)
+        memcpy(x->match.allow, all, sizeof all);
+    else if (x->match.label == x->daemon->router->label_count)
+        return false;
+    srv_reply_set(&x->req, 204, NULL, "", 0);
+    srv_reply_header(&x->req, "Allow", x->match.allow);
+    refuse(x);
+    return true;
+}
+
 void srv_guard(srv_exchange *x, const char *target, const char *method, const char *version) {
     srv_request *req = &x->req;
-    const char *url = path_of(target);
+    const char *url = path_of(target, &x->facts);
     x->facts.line_end = version + strlen(version);
     MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, look_at, &x->facts);
     bool hidden = x->facts.hidden || version - x->target_end != 1;
@@ -306,16 +327,16 @@ void srv_guard(srv_exchange *x, const char *target, const char *method, const ch
         x->refused = x->close = true;
         return;
     }
-    srv_auth(x);
+    srv_browser_judge(x);
+    if (!x->refused)
+        srv_auth(x);
     if (x->refused)
         return;
-    if (!strcmp(method, "OPTIONS") && (star || x->match.label < x->daemon->router->label_count)) {
-        srv_reply_set(req, 204, NULL, "", 0);
-        srv_reply_header(req, "Allow", star ? "GET, HEAD, POST, DELETE, OPTIONS" : x->match.allow);
-        refuse(x);
+    if (!strcmp(method, "OPTIONS") && answer_options(x, star))
         return;
-    }
     check_request(x);
+    if (!x->refused)
+        srv_browser_judge_body(x);
     if (!x->refused &&
         !srv_admission_header(req->app->admission, req, x->facts.length, req->start_ns))
         refuse(x);

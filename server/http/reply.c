@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/cors.h"
+#include "http/browser.h"
 #include "http/cut.h"
 #include "http/exchange.h"
 #include "http/upload.h"
@@ -145,7 +145,7 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
         bool several = x->match.route->produces & (x->match.route->produces - 1);
         ok = ok && add(response, "Vary", several ? "Accept, Accept-Encoding" : "Accept-Encoding");
     }
-    ok = ok && srv_cors(x, response);
+    ok = ok && srv_browser_headers(x, response);
     if (x->close || atomic_load_explicit(&x->req.app->draining, memory_order_relaxed))
         ok = ok && add(response, "Connection", "close");
     return ok;

@@ -52,6 +52,7 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_TARGET_LONG] = ROW(414, "target_too_long", "The request target is too long"),
     [SRV_MEDIA_TYPE] = ROW(415, "unsupported_media_type", "Media type not supported"),
     [SRV_EXPECTATION] = ROW(417, "expectation_failed", "Expectation not supported"),
+    [SRV_MISDIRECTED] = ROW(421, "misdirected_request", "Not a host of this service"),
     [SRV_UNKNOWN_FIELD] = ROW(422, "unknown_field", "Unknown field"),
     [SRV_TYPE] = ROW(422, "wrong_type", "A value of the wrong type"),
     [SRV_VALUE] = ROW(422, "invalid_value", "A value outside its range"),

@@ -91,7 +91,7 @@ def raw(daemon, data):
 
 
 def request(method, path, headers=None, body=b""):
-    lines = [f"{method} {path} HTTP/1.1", "Host: a", "Connection: close"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Connection: close"]
     lines += [f"{k}: {v}" for k, v in (headers or {}).items()]
     if body or method == "POST":
         lines.append(f"Content-Length: {len(body)}")
@@ -150,7 +150,7 @@ ASKED = [
 def test_httplint_finds_nothing(daemon, status, method, path, headers, body):
     if "Transfer-Encoding" in headers:
         lines = "".join(f"{k}: {v}\r\n" for k, v in headers.items())
-        data = f"{method} {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n".encode()
+        data = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode()
     else:
         data = request(method, path, headers, body)
     got, notes, fields = lint(raw(daemon, data), method)
@@ -187,11 +187,11 @@ def test_draining_says_when_to_come_back(start):
 
 OWN_PAGES = {
     "no version": b"GET /\r\n\r\n",
-    "length is no number": b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
-    "target too long": b"GET /" + b"a" * 300000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
-    "fields too large": b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 300000 + b"\r\n\r\n",
-    "chunk is none": b"POST /v1/masks HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-    "version of the future": b"GET / HTTP/9.9\r\nHost: a\r\n\r\n",
+    "length is no number": b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+    "target too long": b"GET /" + b"a" * 300000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "fields too large": b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 300000 + b"\r\n\r\n",
+    "chunk is none": b"POST /v1/masks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    "version of the future": b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
 }
 
 

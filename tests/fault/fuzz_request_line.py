@@ -67,7 +67,7 @@ def line():
         String("method", "POST"), Delim("space", " "), String("target", "/v1/attention"), Delim("query", "?"),
         String("parameters", "a=b"), Delim("gap", " "), String("scheme", "HTTP"), Delim("slash", "/"),
         String("version", "1.1"), Delim("end", "\r\n"))),
-        Static("rest", "Host: test\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")]
+        Static("rest", "Host: localhost\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")]
 
 
 def session_of(client, first, last, judge, folder):

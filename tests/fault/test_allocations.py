@@ -103,7 +103,7 @@ REQUESTS = {  # name: request, status, is the body always the same?
     "broken gzip": (post(gzip.compress(b"{}" * 50)[:-5], "Content-Encoding: gzip"), 400, True),
     "unknown path": (get("/nowhere"), 404, True),
     "unknown method": (post({}, path="/healthz"), 405, True),
-    "chunked": (b"POST /v1/attention HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
+    "chunked": (b"POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
                 b"10\r\n{\"query\":[[1,0],\r\n7\r\n[0,1]]}\r\n0\r\n\r\n", 200, True),
 }
 

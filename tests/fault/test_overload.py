@@ -103,7 +103,7 @@ def test_p1_what_can_never_fit_is_413(start):
         problem = reply.json()
         assert reply.status_code == 413 and problem["limit"]["setting"] in ("max_request_bytes", "memory_bytes"), problem
         assert "Retry-After" not in reply.headers
-    announced = daemon.raw(b"POST /v1/attention HTTP/1.1\r\nHost: x\r\nContent-Length: 200000000\r\n"
+    announced = daemon.raw(b"POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000000\r\n"
                            b"Expect: 100-continue\r\n\r\n")
     assert announced.startswith(b"HTTP/1.1 413 ") and b"100 Continue" not in announced
 
@@ -160,7 +160,7 @@ def test_p2_refusals_read_no_body(start):
     for line, headers, status in [("POST /nowhere", (), 404), ("PUT /v1/attention", (), 405),
                                   ("POST /v1/attention", ("Content-Type: text/csv",), 415),
                                   ("POST /v1/attention", ("Accept: image/gif",), 406), ("POST /v1/attention", (), 413)]:
-        head = [f"{line} HTTP/1.1", "Host: x", "Content-Length: 90000000", "Expect: 100-continue", *headers]
+        head = [f"{line} HTTP/1.1", "Host: localhost", "Content-Length: 90000000", "Expect: 100-continue", *headers]
         with daemon.connect() as sock:
             answer = faults.exchange(sock, "\r\n".join(head).encode() + b"\r\n\r\n")
         assert answer[0] == status, answer

@@ -22,7 +22,7 @@ BODY_LIMIT = 262144
 
 
 def post(body, headers="", path="/v1/attention"):
-    return (f"POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {len(body)}\r\n{headers}\r\n").encode() + body
+    return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{headers}\r\n").encode() + body
 
 
 def valid(r):
@@ -52,14 +52,14 @@ def malformed(r):
 
 def oversized(r):
     """Declared too large, with Expect so that the refusal comes before any body."""
-    head = f"POST /v1/attention HTTP/1.1\r\nHost: test\r\nContent-Length: {BODY_LIMIT * 50}\r\nExpect: 100-continue\r\n\r\n"
+    head = f"POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nContent-Length: {BODY_LIMIT * 50}\r\nExpect: 100-continue\r\n\r\n"
     return head.encode(), {413}
 
 
 def other(r):
     path, codes = r.choice([("/healthz", {200}), ("/nowhere", {404}), ("/v1/examples", {200}),
                             ("/v1/attention", {405}), ("/metrics", {200})])
-    return f"GET {path} HTTP/1.1\r\nHost: test\r\n\r\n".encode(), codes
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode(), codes
 
 
 async def read_reply(reader):
@@ -140,7 +140,7 @@ def idle_connections(daemon, n):
     found = []
     for _ in range(n):
         sock = daemon.connect()
-        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n")
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         found.append(sock)
     for sock in found:
         assert sock.recv(4096).startswith(b"HTTP/1.1 200")
@@ -203,7 +203,7 @@ def test_nothing_is_left_over(descriptors, start):
         note("P14 soak", requests=REQUESTS, idle=IDLE, rss_KiB=" -> ".join(str(s["rss_kib"]) for s in (first, before, after)))
         assert daemon.post("/v1/attention", {"query": [[1.0]]}).json()["output"] == [[1]]
         for sock in idle[:: IDLE // 20]:
-            sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n")
+            sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert sock.recv(4096).startswith(b"HTTP/1.1 200"), "an idle connection was dropped"
     finally:
         for sock in idle:

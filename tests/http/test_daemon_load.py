@@ -151,7 +151,7 @@ def test_unfinished_header_is_cut_off(start):
     daemon = start("--header-timeout-ms", "700")
     with daemon.connect() as partial, daemon.connect() as half_line, daemon.connect() as trickle, \
             daemon.connect() as silent:
-        partial.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        partial.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
         half_line.sendall(b"GET /heal")
         trickle.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
         end = time.monotonic() + PATIENCE
@@ -166,7 +166,7 @@ def test_unfinished_header_is_cut_off(start):
             reply = b"".join(iter(lambda: sock.recv(65536), b""))
             assert status(reply) == 408 and head(reply)["connection"] == "close"
             assert b'"code":"request_timeout"' in reply
-        silent.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        silent.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert status(read_one(silent)) == 200, "a connection that has sent nothing may wait"
     assert ops_metric(daemon, "attnd_closed_slow_total") == 3
 
@@ -212,7 +212,7 @@ def test_slow_reader_is_cut_off(start):
 
 def test_closing_behind_a_partial_header_is_noticed(start):
     daemon = start("--header-timeout-ms", "600000", "--idle-timeout-s", "600")
-    for data in (b"", b"GET /he", b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"):
+    for data in (b"", b"GET /he", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"):
         for _ in range(20):
             with daemon.connect() as sock:
                 sock.sendall(data)
@@ -222,7 +222,7 @@ def test_closing_behind_a_partial_header_is_noticed(start):
 def test_idle_connections_are_closed_after_their_time(start):
     daemon = start("--idle-timeout-s", "1")
     with daemon.connect() as sock:
-        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         read_one(sock)
         assert sock.recv(100) == b""
 
@@ -244,7 +244,7 @@ def test_active_beside_a_thousand_idle_connections(start):
             assert all(pool.map(client, range(200)))
         assert eventually(lambda: ops_metric(daemon, "attnd_connections") >= 1000)
         for sock in idle[::100]:
-            sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert status(read_one(sock)) == 200
     finally:
         for sock in idle:

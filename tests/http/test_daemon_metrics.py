@@ -90,7 +90,7 @@ def test_trace_context(daemon):
     names = [re.fullmatch(r"00-([0-9a-f]{32})-([0-9a-f]{16})-00", reply.headers["traceparent"]).groups() for reply in fresh]
     assert all(reply.status_code == 200 for reply in fresh) and len(set(names)) == 4
     assert trace not in {name for name, _ in names}
-    twice = daemon.raw(f"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\ntraceparent: 00-{trace}-{parent}-01\r\n"
+    twice = daemon.raw(f"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\ntraceparent: 00-{trace}-{parent}-01\r\n"
                        f"TraceParent: 00-{trace}-{parent}-01\r\n\r\n".encode())
     assert status(twice) == 200 and trace not in head(twice)["traceparent"]
     refused = daemon.get("/nowhere", headers={"traceparent": f"00-{trace}-{parent}-00"})

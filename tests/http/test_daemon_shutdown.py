@@ -46,7 +46,7 @@ def test_drain_finishes_what_was_accepted(start):
         sock.sendall(post(sent, f"Content-Length: {len(body)}"))
         socks.append(sock)
     open_one = daemon.connect()
-    open_one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    open_one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert status(read_one(open_one)) == 200
     assert eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") + len(answered(socks)) >= 4)
     daemon.signal()
@@ -191,7 +191,7 @@ def test_drain_delay_serves_on_while_readiness_is_gone(start):
     daemon = start("--drain-delay-ms", str(round(delay * 1000)))
     ready = daemon.ops_url + "/readyz"
     kept = daemon.connect()
-    kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert status(read_one(kept)) == 200
     begin = time.monotonic()
     daemon.signal()

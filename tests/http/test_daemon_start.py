@@ -276,7 +276,7 @@ def test_unix_socket(start, tmp_path):
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(PATIENCE)
         client.connect(str(path))
-        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert b'{"status":"ok"}' in b"".join(iter(lambda: client.recv(4096), b""))
     assert run_attnd("--healthcheck", "--listen", f"unix:{path}").returncode == 0
     result = run_attnd("--listen", f"unix:{path}")

@@ -4,23 +4,19 @@ import base64
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 import requests
+from browsers import Site
 from conftest import BINARY, PATIENCE, ROOT
 
 README = (ROOT / "README.md").read_text()
 SERVICE = "http://localhost:8080"
 PICTURES = Path(BINARY).resolve().parent / "test"
-HEADLESS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 # Sends what the page has drawn back to where the page came from.
 PROBE = """<script>
@@ -55,55 +51,15 @@ def run(command, folder, **env):
     return done.stdout
 
 
-class Site:
-    """One page on a free port of localhost, and what its probe sends back."""
-
-    def __init__(self):
-        site = self
-        self.page, self.seen = "", None
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                body = site.page.encode() if self.path == "/" else b""
-                self.send_response(200 if body else 404)
-                self.send_header("Content-Type", "text/html; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def do_POST(self):
-                site.seen = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self.send_response(204)
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.origin = f"http://localhost:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def show(self, page, folder, picture):
-        """Open the page in a fresh browser, take its picture, and give what it drew."""
-        self.page, self.seen = page, None
-        browser = shutil.which("chromium")
-        assert browser, "chromium is missing (tests/tools/deps test)"
-        subprocess.run([browser, *HEADLESS, f"--user-data-dir={folder / 'profile'}", "--window-size=560,620",
-                        "--virtual-time-budget=20000", f"--screenshot={picture}", self.origin + "/"],
-                       check=True, capture_output=True, timeout=2 * PATIENCE)
-        assert self.seen, "the page showed nothing"
-        return self.seen
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-
-
 @pytest.fixture
 def site():
     served = Site()
     yield served
     served.close()
+
+
+def show(site, page, folder, picture):
+    return site.open(page, folder, "--window-size=560,620", f"--screenshot={picture}")
 
 
 def drawn(seen):
@@ -117,7 +73,7 @@ def test_page_draws_the_heatmap(start, site, tmp_path):
     assert SERVICE in text
     PICTURES.mkdir(exist_ok=True)
     picture = PICTURES / "readme_heatmap.png"
-    seen = site.show(text.replace(SERVICE, daemon.url) + PROBE, tmp_path, picture)
+    seen = show(site, text.replace(SERVICE, daemon.url) + PROBE, tmp_path, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
     def normal(seed):
@@ -139,7 +95,7 @@ def test_page_draws_the_heatmap(start, site, tmp_path):
 def test_page_says_when_the_origin_is_not_allowed(start, site, tmp_path):
     text, _ = program("html")
     daemon = start("--cors-origins", "http://localhost:1")
-    seen = site.show(text.replace(SERVICE, daemon.url) + PROBE, tmp_path, tmp_path / "refused.png")
+    seen = show(site, text.replace(SERVICE, daemon.url) + PROBE, tmp_path, tmp_path / "refused.png")
     assert "fetch" in seen["text"].lower() and not drawn(seen).any()
 
 

@@ -183,7 +183,7 @@ def raw_post(daemon, head, chunk, total, path="/v1/attention"):
     """Send a header and up to `total` bytes of chunk after chunk; the reply, and how much was sent."""
     sent = 0
     with daemon.connect(60) as sock:
-        sock.sendall((f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + head + "\r\n").encode())
+        sock.sendall((f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + head + "\r\n").encode())
         try:
             while sent < total:
                 sock.sendall(chunk[:total - sent])
@@ -213,7 +213,7 @@ def test_a_body_that_lies_about_its_shape(start):
     head = b'{"query":{"shape":[2,4],"data":['
     chunk = b"1," * (MIB // 2)
     with daemon.connect(60) as sock:
-        sock.sendall(b"POST /v1/attention HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size)
+        sock.sendall(b"POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % size)
         sock.sendall(head)
         left = size - len(head) - 4
         while left:
@@ -261,7 +261,7 @@ def test_half_a_body(daemon):
     body = json.dumps({"query": normal(64, 64)}).encode()
     for coding in ("", "Content-Encoding: gzip\r\n"):
         with daemon.connect() as sock:
-            sock.sendall(f"POST /v1/attention HTTP/1.1\r\nHost: x\r\n{coding}Content-Length: {2 * len(body)}\r\n\r\n"
+            sock.sendall(f"POST /v1/attention HTTP/1.1\r\nHost: localhost\r\n{coding}Content-Length: {2 * len(body)}\r\n\r\n"
                          .encode() + body)
             sock.shutdown(socket.SHUT_WR)
             assert not sock.recv(100).startswith(b"HTTP/1.1 200")

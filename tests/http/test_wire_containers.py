@@ -217,7 +217,7 @@ def test_slow_first_bytes(daemon):
     q = np.asarray(normal(3, 4), np.float32)
     body = save({"query": q})
     with daemon.connect() as sock:
-        sock.sendall(b"POST /v1/attention HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: "
+        sock.sendall(b"POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
                      + SAFETENSORS.encode() + b"\r\nTransfer-Encoding: chunked\r\n\r\n")
         for piece in (body[:3], body[3:9], body[9:]):
             sock.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
