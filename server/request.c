@@ -27,6 +27,8 @@ void srv_reply_header(srv_request *req, const char *name, const char *value) {
         }
     if (reply->header_count < SRV_REPLY_HEADERS)
         reply->headers[reply->header_count++] = (srv_header){name, value};
+    else
+        srv_problem(req, SRV_INTERNAL, NULL, "the answer has no room for the header %s", name);
 }
 
 void srv_reply_set(srv_request *req, int status, const char *type, const char *body, size_t size) {

@@ -37,12 +37,14 @@ typedef struct srv_piece {
     size_t size;
 } srv_piece;
 
-#define SRV_REPLY_HEADERS 12
+#define SRV_REPLY_HEADERS 16
 
 typedef struct srv_reply {
-    int status;       /* 0 = nothing yet */
-    const char *type; /* media type */
-    const char *body; /* arena or static memory that outlives the response */
+    int status;          /* 0 = nothing yet */
+    const char *code;    /* of a problem: "queue_full"; else NULL */
+    const char *setting; /* of a problem: the limit that was hit, or NULL */
+    const char *type;    /* media type */
+    const char *body;    /* arena or static memory that outlives the response */
     size_t size;
     const srv_piece *pieces; /* instead of body, `size` bytes in all; or NULL */
     size_t piece_count;
@@ -94,7 +96,8 @@ attn_pool *srv_request_pool(const srv_request *req);
 /* The request's own deadline, which moves nearer, never away. */
 void srv_request_hurry(srv_request *req, int64_t by_ns);
 
-/* Add a reply header; name and value must outlive the response (arena or static). */
+/* Add a reply header, or give it another value; name and value must outlive the response (arena or
+ * static). More than SRV_REPLY_HEADERS are a mistake of the program: the reply is a 500 then. */
 void srv_reply_header(srv_request *req, const char *name, const char *value);
 /* Set the whole reply. */
 void srv_reply_set(srv_request *req, int status, const char *type, const char *body, size_t size);
@@ -149,6 +152,10 @@ void srv_problem(srv_request *req, srv_code code, const char *pointer, const cha
 void srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
                        const char *setting, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+/* The request's arena is used up: 413 with max_request_bytes. `text` says for what. */
+void srv_problem_memory(srv_request *req, const char *pointer, const char *text);
+/* Is the reply such a problem? With more memory the request may be answered. */
+bool srv_problem_is_memory(const srv_request *req);
 /* A library error as a problem: status -> code, where "query/0" -> pointer "/query/0". */
 void srv_problem_error(srv_request *req, const attn_error *err);
 

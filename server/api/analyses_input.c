@@ -88,7 +88,7 @@ static bool read_class(srv_analyses_call *call, size_t index, attn_key_class *ou
         keys[k] = (size_t)key;
     }
     if (!keys) {
-        srv_problem(call->req, SRV_TOO_LARGE, "/classes", "no memory is left for the classes");
+        srv_problem_memory(call->req, "/classes", "no memory is left for the classes");
         return false;
     }
     if (in->keys.count > 1)
@@ -107,7 +107,7 @@ static bool read_classes(srv_analyses_call *call) {
         if (!read_class(call, c, &classes[c]))
             return false;
     if (!classes) {
-        srv_problem(call->req, SRV_TOO_LARGE, "/classes", "no memory is left for the classes");
+        srv_problem_memory(call->req, "/classes", "no memory is left for the classes");
         return false;
     }
     call->analysis.options.classes = classes;
@@ -147,7 +147,7 @@ static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
     int64_t *keys = attn_arena_zeroed(call->req->arena, o->token_batches * S, sizeof *keys);
     int64_t *queries = attn_arena_zeroed(call->req->arena, o->token_batches * L, sizeof *queries);
     if (!keys || !queries) {
-        srv_problem(call->req, SRV_TOO_LARGE, "/ids", "no memory is left for token ids");
+        srv_problem_memory(call->req, "/ids", "no memory is left for token ids");
         return false;
     }
     const int64_t *k = in->key.data, *q = in->query.data;
@@ -192,7 +192,7 @@ static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
     uint32_t *keys = attn_arena_zeroed(call->req->arena, S, sizeof *keys);
     uint32_t *queries = attn_arena_zeroed(call->req->arena, L, sizeof *queries);
     if (!keys || !queries) {
-        srv_problem(call->req, SRV_TOO_LARGE, "/segments", "no memory is left for segments");
+        srv_problem_memory(call->req, "/segments", "no memory is left for segments");
         return false;
     }
     if (!read_numbers(&inside, "key", &in->key, S, keys, &o->segment_count) ||

@@ -251,7 +251,7 @@ srv_outcome srv_attention_dry(srv_attention_call *call) {
         !shapes(call, &dry))
         return SRV_DONE;
     if (!keep) {
-        srv_problem(req, SRV_TOO_LARGE, NULL, "no memory is left for the prediction");
+        srv_problem_memory(req, NULL, "no memory is left for the prediction");
         return SRV_DONE;
     }
     dry.mask = attn_mask_words(mask, req->arena);

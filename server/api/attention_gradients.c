@@ -171,7 +171,7 @@ bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry) {
     for (size_t i = 0; i < n; i++) {
         const char *name = path_of(&rows[i], call->req->arena);
         if (!name) {
-            srv_problem(call->req, SRV_TOO_LARGE, NULL, "no memory is left for the shapes");
+            srv_problem_memory(call->req, NULL, "no memory is left for the shapes");
             return false;
         }
         srv_dry_shape(dry, name, rows[i].t->rank, rows[i].t->dims);

@@ -131,7 +131,7 @@ static bool answer(srv_request *req, const srv_run *run, const query *q) {
     if (tile.hidden) {
         srv_reply_set(req, 204, NULL, "", 0);
     } else if (!encode(req, q, &tile)) {
-        srv_problem(req, SRV_TOO_LARGE, NULL, "no memory is left for the tile");
+        srv_problem_memory(req, NULL, "no memory is left for the tile");
         return false;
     }
     describe(req, q, &tile);

@@ -246,7 +246,7 @@ srv_outcome srv_v2_infer(srv_request *req) {
         return SRV_DONE;
     srv_outcome outcome = infer(req, model);
     /* too large for the HTTP thread is not the last word */
-    if (outcome == SRV_DONE && !(req->in_place && req->reply.status == 413))
+    if (outcome == SRV_DONE && !(req->in_place && srv_problem_is_memory(req)))
         record(req, srv_v2_index_of(model));
     return outcome;
 }

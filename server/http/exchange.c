@@ -88,6 +88,8 @@ void srv_exchange_spare(srv_exchange *x) {
     attn_arena *arena = x->req.arena;
     srv_daemon *d = x->daemon;
     x->req.arena = NULL;
+    if (!arena)
+        return;
     if (d->spare || attn_arena_used(arena) > (size_t)d->app->config->in_place_memory_bytes) {
         attn_arena_free(arena);
         return;
@@ -112,7 +114,7 @@ static void end_reply(srv_exchange *x, srv_outcome outcome) {
 
 /* A request that failed because all requests together hold too much is told to come again. */
 static void blame_budget(srv_exchange *x, size_t refusals) {
-    if (x->req.reply.status == 413 && srv_budget_refusals() != refusals)
+    if (srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
         srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
                           "memory_bytes",
                           "the memory of all requests is in use; try again a little later");
@@ -128,7 +130,7 @@ static bool run_in_place(srv_exchange *x, size_t memory) {
     srv_outcome outcome = x->match.route->run(&x->req);
     x->req.in_place = false;
     /* The arena was small on purpose: what it could not hold is tried again with more. */
-    if (outcome == SRV_DONE && x->req.reply.status == 413 && x->match.route->place == SRV_SMALL)
+    if (outcome == SRV_DONE && srv_problem_is_memory(&x->req) && x->match.route->place == SRV_SMALL)
         outcome = SRV_DEFER;
     if (outcome == SRV_DEFER) {
         x->req.reply = (srv_reply){0};

@@ -10,7 +10,6 @@
 #include <linux/tcp.h> /* glibc's tcp_info ends before tcpi_bytes_received */
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -27,36 +26,26 @@ enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
 enum { LOOKS_AT_ONCE = 32, PAUSE_NS = 20000 };
 #define KEPT_NS 2000000000 /* after which memory that the library keeps goes back */
 
-typedef struct gone_list {
-    srv_exchange **items;
-    size_t count, room;
-} gone_list;
-
 static bool client_left(const srv_link *link, bool half_close_is_gone) {
     struct pollfd fd = {.fd = link->fd, .events = half_close_is_gone ? POLLRDHUP : 0};
     return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 /* Make it stop: raise the flag, and take it out of the queue when it still waits there. What was
- * taken out belongs to the caller. */
-static void cancel(srv_exchange *x, gone_list *taken) {
-    if (taken->count == taken->room) {
-        size_t room = taken->room ? 2 * taken->room : 16;
-        srv_exchange **items = realloc(taken->items, room * sizeof(srv_exchange *));
-        if (!items)
-            return; /* the next round tries again */
-        taken->items = items;
-        taken->room = room;
-    }
+ * taken out is put before `taken`, a list by `next`, and belongs to the caller. */
+static srv_job *cancel(srv_exchange *x, srv_job *taken) {
     atomic_store(&x->req.cancel, 1);
-    if (srv_queue_take(x->req.app->queue, &x->job))
-        taken->items[taken->count++] = x;
+    if (!srv_queue_take(x->req.app->queue, &x->job))
+        return taken;
+    x->job.next = taken;
+    return &x->job;
 }
 
-static void answer_all(gone_list *taken, srv_code code) {
-    for (size_t i = 0; i < taken->count; i++)
-        srv_exchange_give_up(taken->items[i], code);
-    free(taken->items);
+static void answer_all(srv_job *taken, srv_code code) {
+    for (srv_job *next; taken; taken = next) {
+        next = taken->next;
+        srv_exchange_give_up((srv_exchange *)taken, code);
+    }
 }
 
 /* What a TCP connection has moved so far; zeroes when unknown. */
@@ -156,15 +145,15 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
 }
 
 /* A connection whose request is suspended: is its client still there? */
-static void look_at_suspended(srv_daemon *d, srv_exchange *x, gone_list *gone) {
-    if (!atomic_load(&x->gone) && client_left(x->link, d->app->config->half_close_is_gone)) {
-        atomic_store(&x->gone, 1);
-        cancel(x, gone);
-    }
+static srv_job *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_job *gone) {
+    if (atomic_load(&x->gone) || !client_left(x->link, d->app->config->half_close_is_gone))
+        return gone;
+    atomic_store(&x->gone, 1);
+    return cancel(x, gone);
 }
 
 /* true: something is suspended, look again soon. */
-static bool look_at_links(srv_daemon *d, gone_list *gone) {
+static bool look_at_links(srv_daemon *d, srv_job **gone) {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int64_t now = attn_now_ns();
     int asked = 0;
@@ -176,7 +165,7 @@ static bool look_at_links(srv_daemon *d, gone_list *gone) {
         d->next_look = link->next;
         busy |= link->suspended != NULL;
         if (link->suspended)
-            look_at_suspended(d, link->suspended, gone);
+            *gone = look_at_suspended(d, link->suspended, *gone);
         else if (now >= link->look_ns)
             look_at_socket(d, link, now);
         else
@@ -219,10 +208,10 @@ static void *watcher(void *argument) {
     srv_daemon *d = argument;
     bool busy = false;
     while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
-        gone_list gone = {0};
+        srv_job *gone = NULL;
         busy = look_at_links(d, &gone);
         busy |= srv_turn_next(d);
-        answer_all(&gone, SRV_TIMEOUT);
+        answer_all(gone, SRV_TIMEOUT);
         if (!d->is_ops) {
             answer_late(d);
             srv_runs_tick(d->app->runs);
@@ -256,13 +245,13 @@ void srv_watch_stop(srv_daemon *d) {
 }
 
 void srv_watch_cancel_all(srv_daemon *d) {
-    gone_list taken = {0};
+    srv_job *taken = NULL;
     pthread_mutex_lock(&d->lock);
     for (srv_link *link = d->links; link; link = link->next)
         if (link->suspended)
-            cancel(link->suspended, &taken);
+            taken = cancel(link->suspended, taken);
         else if (link->streaming) /* its handler may go on */
             atomic_store(&link->streaming->req.cancel, 1);
     pthread_mutex_unlock(&d->lock);
-    answer_all(&taken, SRV_DRAINING);
+    answer_all(taken, SRV_DRAINING);
 }

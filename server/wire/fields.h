@@ -15,7 +15,7 @@
  * When the arena's limit is reached the reply is 413 too_large with setting "max_request_bytes". A
  * handler that runs in place (req->in_place, with its small limit) then returns SRV_DEFER instead:
  *     if (!srv_decode(req, fields, &body))
- *         return req->in_place && req->reply.status == 413 ? SRV_DEFER : SRV_DONE;
+ *         return req->in_place && srv_problem_is_memory(req) ? SRV_DEFER : SRV_DONE;
  * The bounds of what is not a tensor (text, values, lists and objects) are 413 too, with setting
  * "max_envelope_bytes". */
 #ifndef SRV_FIELDS_H

@@ -70,7 +70,7 @@ static bool add_blobs(srv_request *req, const attn_tensor *const *blobs, size_t 
     char *length = attn_arena_small(req->arena, 24);
     size_t total = req->reply.size, n = 1;
     if (!pieces || !length) {
-        srv_problem(req, SRV_TOO_LARGE, NULL, "The answer does not fit the memory of this request");
+        srv_problem_memory(req, NULL, "The answer does not fit the memory of this request");
         return false;
     }
     pieces[0] = (srv_piece){req->reply.body, req->reply.size};

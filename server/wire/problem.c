@@ -180,6 +180,8 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     size_t size = (size_t)(b.p - b.text);
     const char *text = req->arena ? attn_arena_text(req->arena, b.text, size) : NULL;
     srv_reply_set(req, status, TYPE, text ? text : row->bare, text ? size : strlen(row->bare));
+    req->reply.code = row->name;
+    req->reply.setting = limit ? limit->setting : NULL;
     if (row->status == 503 || row->status == 429)
         srv_reply_header(req, "Retry-After", srv_admission_retry_text(req));
 }
@@ -197,6 +199,18 @@ void srv_problem_limit(srv_request *req, srv_code code, const char *pointer, dou
     va_start(args, format);
     reply_problem(req, code, pointer, &(problem_limit){limit, setting}, format, args);
     va_end(args);
+}
+
+static const char arena_setting[] = "max_request_bytes";
+
+void srv_problem_memory(srv_request *req, const char *pointer, const char *text) {
+    const double most = req->arena ? (double)attn_arena_limit(req->arena) : 0;
+    srv_problem_limit(req, SRV_TOO_LARGE, pointer, most, arena_setting, "%s", text);
+}
+
+bool srv_problem_is_memory(const srv_request *req) {
+    return req->reply.status == 413 && req->reply.setting &&
+           !strcmp(req->reply.setting, arena_setting);
 }
 
 /* Running out of memory is 413, not 503: the arena's limit depends on the request alone, so that
@@ -234,9 +248,8 @@ void srv_problem_error(srv_request *req, const attn_error *err) {
     char pointer[sizeof err->where + 1];
     snprintf(pointer, sizeof pointer, "/%s", err->where);
     const char *at = err->where[0] ? pointer : NULL;
-    if (err->code == ATTN_ENOMEM && req->arena)
-        srv_problem_limit(req, SRV_TOO_LARGE, at, (double)attn_arena_limit(req->arena),
-                          "max_request_bytes", "%s", err->text);
+    if (err->code == ATTN_ENOMEM)
+        srv_problem_memory(req, at, err->text);
     else
         srv_problem(req, code_of(err->code), at, "%s", err->text);
 }

@@ -166,7 +166,7 @@ bool srv_decode_query(srv_request *req, const srv_field *fields, void *out) {
     }
     attn_text_add(&t, "}");
     if (t.failed) {
-        srv_problem(req, SRV_TOO_LARGE, NULL, "no memory is left for the query");
+        srv_problem_memory(req, NULL, "no memory is left for the query");
         return false;
     }
     const srv_form form = {.text = t.data, .size = t.size};

@@ -5,6 +5,7 @@ block, descriptor and byte of the budget comes back; and the service answers as 
 
 Starting up is tried in the same way: it succeeds, or ends with a documented exit code and one line."""
 import gzip
+import itertools
 import json
 import os
 import subprocess
@@ -189,6 +190,26 @@ def quiet(daemon):
     assert faults.eventually(lambda: found.append(daemon.control["live"]) or
                              (len(found) > 25 and len(set(found[-25:])) == 1))
     return found[-1]
+
+
+@pytest.mark.parametrize("name", ["causal", "health", "large", "unknown path"])
+def test_request_beside_an_idle_connection(fragile, name):
+    """With a second connection open a reply is copied and its arena kept for the next request. Here no arena is kept, and
+    `times` allocations fail, so that there may be none for the request but memory for its reply."""
+    data, status, _ = REQUESTS[name]
+    for n, times in itertools.product(range(1, 9), range(1, 6)):
+        alone(fragile)
+        before = fragile.control["added"]
+        with fragile.connect() as sock, fragile.connect():
+            assert faults.eventually(lambda: fragile.control["added"] == before + 2)
+            time.sleep(0.005)
+            fragile.control.arm(n, times)
+            answer = faults.exchange(sock, data)
+            fragile.control.disarm()
+        where = f"allocations {n} to {n + times - 1}: {answer}"
+        assert answer is None or answer[0] == status or faults.plainly_refused(answer), where
+        assert fragile.process.poll() is None, where
+    assert ask(fragile, data)[0] == status
 
 
 def attempt(n, times, *settings):

@@ -55,7 +55,7 @@ def test_deadline_while_running(daemon):
 
 
 def test_full_queue_refuses_with_retry_after(start):
-    daemon = start("--requests-running", "1", "--queue-length", "2", "--workers", "1")
+    daemon = start("--requests-running", "1", "--queue-length", "2", "--workers", "1", "--max-envelope-bytes", "4096")
     held = [send_work(daemon)]
     try:
         assert eventually(lambda: ops_metric(daemon, "attnd_queue_running") == 1)
@@ -69,6 +69,8 @@ def test_full_queue_refuses_with_retry_after(start):
         early = daemon.raw(post(b"", "Content-Length: 5000000", "Expect: 100-continue"))
         assert status(early) == 503, "a long upload must be refused before it begins"
         assert daemon.post("/v1/attention", TINY).status_code == 200, "small requests still run in place"
+        never = daemon.post("/v1/attention", {"query": [[1]], "labels": {"query": ["x" * 5000]}})
+        assert (never.status_code, never.json()["limit"]["setting"]) == (413, "max_envelope_bytes"), "not a matter of the queue"
         assert daemon.get("/healthz").status_code == 200
     finally:
         for sock in held:
