@@ -15,8 +15,8 @@
 
 static const char *const methods[] = {"GET", "HEAD",   "POST",  "OPTIONS",
                                       "PUT", "DELETE", "PATCH", "other"};
-static const int codes[] = {200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 410,
-                            411, 413, 415, 417, 421, 422, 429, 499, 500, 501, 503, 504, 0 /* other */};
+static const int codes[] = {200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 410, 411,
+                            413, 415, 417, 421, 422, 429, 499, 500, 501, 503, 504, 0 /* other */};
 /* Upper bounds in nanoseconds, and as the text of their label in seconds. */
 static const int64_t bounds[] = {100000,      250000,      1000000,    2500000,    10000000,
                                  25000000,    100000000,   250000000,  1000000000, 2500000000,
