@@ -43,10 +43,12 @@ static int open_address(const char *setting, const char *text, srv_address *addr
         return 0;
     if (errno == ENOMEM)
         return no_resources();
-    fprintf(
-        stderr,
-        "attnd: \"%s\" must be ADDRESS:PORT, [IPv6]:PORT, *:PORT or unix:/path, found \"%.200s\"\n",
-        setting, text);
+    const bool bare = *text && !strchr(text, ':') && !strchr(text, '/');
+    fprintf(stderr,
+            "attnd: \"%s\" must be ADDRESS:PORT, [IPv6]:PORT, *:PORT or unix:/path, found "
+            "\"%.200s\"%s%.60s%s\n",
+            setting, text, bare ? "; with a port it is \"" : "", bare ? text : "",
+            bare ? ":8080\"" : "");
     return SRV_EXIT_USAGE;
 }
 
@@ -66,8 +68,8 @@ static int open_ops(srv_app *app, bool port_is_free_choice) {
         srv_address_set_port(&address, 0);
         failed = srv_daemon_open(&app->ops, app, app->router, &address, true);
         if (!failed)
-            fprintf(stderr, "attnd: operations port %s is taken, using %s\n", config->ops_listen,
-                    srv_daemon_url(app->ops));
+            srv_log_event(app->log, SRV_LOG_WARN, "operations port %s is taken, using %s",
+                          config->ops_listen, srv_daemon_url(app->ops));
     }
     return failed ? cannot_listen(config->ops_listen, failed) : 0;
 }
@@ -93,6 +95,14 @@ static int refused(const srv_config_error *err) {
     return err->memory ? SRV_EXIT_RESOURCES : SRV_EXIT_USAGE;
 }
 
+/* What is written while a file is read makes it another file for srv_app_look. */
+static void see(srv_app *app) {
+    const srv_config *config = app->config;
+    app->seen[SRV_APP_KEYS] = srv_file_look(config->keys_file);
+    app->seen[SRV_APP_CERT] = srv_file_look(config->tls_cert);
+    app->seen[SRV_APP_KEY] = srv_file_look(config->tls_key);
+}
+
 static int open_keys(srv_app *app, srv_config_error *err) {
     if (!*app->config->keys_file)
         return 0;
@@ -102,18 +112,25 @@ static int open_keys(srv_app *app, srv_config_error *err) {
     return srv_keys_load(app->keys, app->config->keys_file, err) ? 0 : refused(err);
 }
 
+static bool load_tls(srv_app *app, srv_config_error *err) {
+    if (!srv_tls_load(app->tls, app->config->tls_cert, app->config->tls_key, err))
+        return false;
+    atomic_store(&app->certificate_until, srv_tls_until(app->tls));
+    return true;
+}
+
 static int open_tls(srv_app *app, srv_config_error *err) {
     if (!*app->config->tls_cert)
         return 0;
     app->tls = srv_tls_new();
     if (!app->tls)
         return no_resources();
-    return srv_tls_load(app->tls, app->config->tls_cert, app->config->tls_key, err) ? 0
-                                                                                    : refused(err);
+    return load_tls(app, err) ? 0 : refused(err);
 }
 
 static int open_files(srv_app *app) {
     srv_config_error err;
+    see(app);
     int code = open_keys(app, &err);
     return code ? code : open_tls(app, &err);
 }
@@ -123,9 +140,31 @@ static int open_stores(srv_app *app) {
     return code ? code : srv_models_open(&app->models, app->config);
 }
 
+/* More than there is: the kernel kills the process before a request is refused. */
+static bool is_beyond_machine(const srv_config *config) {
+    const uint64_t most = srv_host_memory("");
+    return most && (uint64_t)config->memory_bytes > most;
+}
+
+#define BEYOND_MACHINE                                                                             \
+    "memory_bytes is %lld, but this machine or container has %llu: under load the process is "     \
+    "killed instead of requests refused"
+
+static int check_addresses(const srv_config *config) {
+    srv_address address;
+    const int code = open_address("listen", config->listen, &address);
+    return code || !*config->ops_listen ? code
+                                        : open_address("ops_listen", config->ops_listen, &address);
+}
+
 int srv_app_check(const srv_config *config) {
     srv_app app = {.config = config};
-    int code = open_stores(&app);
+    int code = check_addresses(config);
+    if (is_beyond_machine(config))
+        fprintf(stderr, "attnd: " BEYOND_MACHINE "\n", (long long)config->memory_bytes,
+                (unsigned long long)srv_host_memory(""));
+    if (!code)
+        code = open_stores(&app);
     if (!code)
         code = open_files(&app);
     srv_keys_free(app.keys);
@@ -140,22 +179,33 @@ int srv_app_check(const srv_config *config) {
 
 /* Where files run out, nobody is answered any more, probes neither. */
 static void tell_files(const srv_app *app, uint64_t files) {
-    char event[160];
     if (files >= (uint64_t)app->config->connections + OTHER_FILES)
         return;
-    snprintf(event, sizeof event,
-             "connections is %lld, but only %llu files may be open (ulimit -n), %d of them others",
-             (long long)app->config->connections, (unsigned long long)files, OTHER_FILES);
-    srv_log_event(app->log, event);
+    srv_log_event(
+        app->log, SRV_LOG_WARN,
+        "connections is %lld, but only %llu files may be open (ulimit -n), %d of them others",
+        (long long)app->config->connections, (unsigned long long)files, OTHER_FILES);
+}
+
+static void tell_memory(const srv_app *app) {
+    if (is_beyond_machine(app->config))
+        srv_log_event(app->log, SRV_LOG_WARN, BEYOND_MACHINE, (long long)app->config->memory_bytes,
+                      (unsigned long long)srv_host_memory(""));
 }
 
 /* What is not as the processor's name would have one expect. */
 static void tell_kernels(srv_log *log) {
     const char *tiles = attn_isa_tiles();
     if (tiles && strcmp(tiles, "emulated") == 0)
-        srv_log_event(log, "amx: emulated, slowly, as it was asked for");
+        srv_log_event(log, SRV_LOG_INFO, "amx: emulated, slowly, as it was asked for");
     else if (!tiles && strstr(attn_isa_reason(), "amx"))
-        srv_log_event(log, attn_isa_reason());
+        srv_log_event(log, SRV_LOG_INFO, "%s", attn_isa_reason());
+}
+
+static void name_problems(srv_app *app) {
+    _Static_assert((int)SRV_CODE_COUNT < (int)SRV_METER_PROBLEMS, "the last place is NULL");
+    for (size_t i = 0; i < SRV_CODE_COUNT; i++)
+        app->problem_names[i] = srv_code_name((srv_code)i);
 }
 
 int srv_app_open(srv_app *app, const srv_config *config) {
@@ -168,13 +218,15 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         return complain(SRV_EXIT_ISA, "cannot use the kernels", config->isa, err.text);
     srv_budget_start((size_t)config->memory_bytes);
     attn_block_limit((size_t)config->memory_bytes + KEPT_BEYOND);
-    app->log = srv_log_new(config->log == SRV_LOG_JSON);
+    app->log = srv_log_new(config->log == SRV_LOG_JSON, (srv_log_level)config->log_level);
     app->router = calloc(1, sizeof *app->router);
     if (!app->log || !app->router || !srv_router_init(app->router, srv_routes))
         return no_resources();
     tell_kernels(app->log);
     tell_files(app, files);
-    app->meters = srv_meters_new(app->router->labels, app->router->label_count);
+    tell_memory(app);
+    name_problems(app);
+    app->meters = srv_meters_new(app->router->labels, app->router->label_count, app->problem_names);
     app->pool = attn_pool_new((size_t)config->workers);
     app->queue = srv_queue_new((size_t)config->requests_running, (size_t)config->queue_length,
                                config->queue_target_ms * 1000000);
@@ -192,31 +244,52 @@ int srv_app_open(srv_app *app, const srv_config *config) {
 
 static void reload_keys(srv_app *app) {
     srv_config_error err;
-    char event[sizeof err.text + 32];
     if (srv_keys_load(app->keys, app->config->keys_file, &err))
-        snprintf(event, sizeof event, "%zu API keys read", srv_keys_count(app->keys));
+        srv_log_event(app->log, SRV_LOG_INFO, "%zu API keys read", srv_keys_count(app->keys));
     else
-        snprintf(event, sizeof event, "API keys unchanged: %s", err.text);
-    srv_log_event(app->log, event);
+        srv_log_event(app->log, SRV_LOG_ERROR, "API keys unchanged: %s", err.text);
 }
 
 static void reload_tls(srv_app *app) {
     srv_config_error err;
-    char event[sizeof err.text + 32], until[16];
-    if (srv_tls_load(app->tls, app->config->tls_cert, app->config->tls_key, &err)) {
-        srv_tls_until(app->tls, until);
-        snprintf(event, sizeof event, "certificate read, valid until %s", until);
-    } else {
-        snprintf(event, sizeof event, "certificate unchanged: %s", err.text);
+    if (!load_tls(app, &err)) {
+        srv_log_event(app->log, SRV_LOG_ERROR, "certificate unchanged: %s", err.text);
+        return;
     }
-    srv_log_event(app->log, event);
+    char until[16];
+    const time_t end = (time_t)srv_tls_until(app->tls);
+    struct tm day;
+    strftime(until, sizeof until, "%Y-%m-%d", gmtime_r(&end, &day));
+    srv_log_event(app->log, SRV_LOG_INFO, "certificate read, valid until %s", until);
 }
 
 void srv_app_reload(srv_app *app) {
+    see(app);
     if (app->keys)
         reload_keys(app);
     if (app->tls)
         reload_tls(app);
+    srv_log_event(app->log, SRV_LOG_INFO, "reloaded");
+}
+
+void srv_app_look(srv_app *app) {
+    srv_file_state before[SRV_APP_FILES];
+    memcpy(before, app->seen, sizeof before);
+    see(app);
+    if (app->keys && !srv_file_same(&before[SRV_APP_KEYS], &app->seen[SRV_APP_KEYS]))
+        reload_keys(app);
+    if (app->tls && (!srv_file_same(&before[SRV_APP_CERT], &app->seen[SRV_APP_CERT]) ||
+                     !srv_file_same(&before[SRV_APP_KEY], &app->seen[SRV_APP_KEY])))
+        reload_tls(app);
+}
+
+void srv_app_started(srv_app *app) {
+    const srv_config *config = app->config;
+    srv_log_event(app->log, SRV_LOG_INFO,
+                  "start: version %s, listening on %s%s%s, kernels %s, %lld workers, %lld bytes",
+                  attn_version(), srv_daemon_url(app->data), app->ops ? ", operations on " : "",
+                  app->ops ? srv_daemon_url(app->ops) : "", attn_isa_name(attn_isa_current()),
+                  (long long)config->workers, (long long)config->memory_bytes);
 }
 
 /* Clients that were about to send on an open connection get their 503 within this time. */
@@ -235,6 +308,8 @@ static void pause_ms(int64_t ms) {
 void srv_app_close(srv_app *app) {
     atomic_store(&app->draining, SRV_LEAVING);
     if (app->data) {
+        srv_log_event(app->log, SRV_LOG_INFO, "drain: %lld requests under way",
+                      (long long)srv_meter_read(app->meters, SRV_IN_FLIGHT));
         pause_ms(app->config->drain_delay_ms);
         atomic_store(&app->draining, SRV_REFUSING);
         srv_jobs_stop(app->jobs);
@@ -247,6 +322,8 @@ void srv_app_close(srv_app *app) {
         srv_daemon_settle(app->data, 0, 2000);
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
+    if (app->data)
+        srv_log_event(app->log, SRV_LOG_INFO, "stop");
     srv_jobs_free(app->jobs);
     srv_queue_free(app->queue);
     srv_keys_free(app->keys);

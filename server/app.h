@@ -6,6 +6,7 @@
 #include <attn/attn.h>
 
 #include "config.h"
+#include "host.h"
 #include "keys.h"
 #include "log.h"
 #include "metrics.h"
@@ -30,6 +31,9 @@ enum {
     SRV_EXIT_RESOURCES = 5,
     SRV_EXIT_FORCED = 6,
 };
+
+/* Files that are read again when they change. */
+enum { SRV_APP_KEYS, SRV_APP_CERT, SRV_APP_KEY, SRV_APP_FILES };
 
 /* On the way down, in this order. */
 typedef enum srv_draining {
@@ -62,7 +66,11 @@ struct srv_app {
     srv_daemon *data, *ops;      /* ops: NULL when off */
     uint64_t trace_key[2];       /* random, for the names of traces and spans */
     atomic_uint_fast64_t traces;
-    atomic_int draining; /* srv_draining */
+    atomic_int draining;                           /* srv_draining */
+    _Atomic int64_t certificate_until;             /* seconds since 1970; 0: no TLS */
+    const char *problem_names[SRV_METER_PROBLEMS]; /* in the order of srv_code */
+    srv_file_state
+        seen[SRV_APP_FILES]; /* of keys_file, tls_cert and tls_key, when they were read */
 };
 
 /* Bring the service up in `app` (zeroed by the caller): kernels, pool, queue, both daemons. 0, or
@@ -71,8 +79,12 @@ int srv_app_open(struct srv_app *app, const srv_config *config);
 /* Read the files that the settings name, as srv_app_open does, and no more. 0 or an exit code. */
 int srv_app_check(const srv_config *config);
 /* SIGHUP: read keys_file, tls_cert and tls_key again. What cannot be read changes nothing; either
- * way the log says so. */
+ * way the log says so. Main thread. */
 void srv_app_reload(struct srv_app *app);
+/* Every few seconds: the same for those files of them that have changed. Main thread. */
+void srv_app_look(struct srv_app *app);
+/* The service is up: the log says so. */
+void srv_app_started(struct srv_app *app);
 /* The one way down: refuse new work, finish what was accepted (at most drain_ms), free everything.
  */
 void srv_app_close(struct srv_app *app);

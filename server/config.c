@@ -306,30 +306,19 @@ static bool is_from_kubernetes(const char *key) {
     return !strncmp(key, "service_", 8) || !strcmp(key, "port") || !strncmp(key, "port_", 5);
 }
 
-static void tell_unknown(const char *name, const char *key, FILE *warnings) {
-    const char *near = srv_setting_nearest(key);
-    if (near)
-        fprintf(warnings, "attnd: %s in the environment is no setting, did you mean \"%s\"?\n",
-                name, near);
-    else if (!is_from_kubernetes(key))
-        fprintf(warnings, "attnd: %s in the environment is no setting (see --help)\n", name);
-}
-
-bool srv_config_environment(srv_config *c, char **environment, FILE *warnings,
-                            srv_config_error *err) {
+bool srv_config_environment(srv_config *c, char **environment, srv_config_error *err) {
     for (char **entry = environment; entry && *entry; entry++) {
         const char *equals = strchr(*entry, '=');
-        if (strncmp(*entry, "ATTND_", 6) || !equals || equals - *entry - 6 >= 64)
+        if (strncmp(*entry, "ATTND_", 6) || !equals)
             continue;
         char name[80], key[64];
         size_t size = (size_t)(equals - *entry) - 6;
+        size = size < sizeof key ? size : sizeof key - 1; /* no setting is that long */
         for (size_t i = 0; i < size; i++)
             key[i] = (char)tolower((unsigned char)(*entry)[6 + i]);
         key[size] = 0;
         snprintf(name, sizeof name, "%.*s", (int)(size + 6), *entry);
-        if (!srv_setting_find(key))
-            tell_unknown(name, key, warnings);
-        else if (!srv_config_set(c, key, equals + 1, name, err))
+        if (!is_from_kubernetes(key) && !srv_config_set(c, key, equals + 1, name, err))
             return false;
     }
     return true;

@@ -52,6 +52,7 @@ typedef struct srv_config {
     int64_t key_requests;     /* requests of one key at a time; 0: any number */
     char *isa;                /* "auto", "ref", "avx2", "avx512" */
     int log;                  /* SRV_LOG_* */
+    int log_level;            /* srv_log_level (log.h) */
     int64_t header_timeout_ms;
     int64_t idle_timeout_s;
     int64_t min_rate_bytes; /* slowest upload or download that is served, bytes a second */
@@ -113,10 +114,8 @@ bool srv_config_set(srv_config *c, const char *key, const char *text, const char
 bool srv_config_json(srv_config *c, const char *text, size_t size, const char *origin,
                      srv_config_error *err);
 bool srv_config_file(srv_config *c, const char *path, srv_config_error *err);
-/* Unknown ATTND_ names are not errors; each is told on `warnings`, save what Kubernetes puts there.
- */
-bool srv_config_environment(srv_config *c, char **environment, FILE *warnings,
-                            srv_config_error *err);
+/* An ATTND_ name that is no setting is refused, save what Kubernetes puts there. */
+bool srv_config_environment(srv_config *c, char **environment, srv_config_error *err);
 
 /* Replace "0 = automatic" by numbers fitting this machine, and check what spans several settings.
  */

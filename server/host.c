@@ -224,3 +224,18 @@ size_t srv_host_open_files(void) {
     closedir(dir);
     return count ? count - 1 : 0; /* without the one that reads the folder */
 }
+
+srv_file_state srv_file_look(const char *path) {
+    struct stat info;
+    if (stat(path, &info))
+        return (srv_file_state){0};
+    return (srv_file_state){.device = (uint64_t)info.st_dev,
+                            .inode = (uint64_t)info.st_ino,
+                            .size = (uint64_t)info.st_size,
+                            .changed_ns = info.st_ctim.tv_sec * 1000000000 + info.st_ctim.tv_nsec};
+}
+
+bool srv_file_same(const srv_file_state *a, const srv_file_state *b) {
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->changed_ns == b->changed_ns;
+}

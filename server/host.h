@@ -3,6 +3,7 @@
 #ifndef SRV_HOST_H
 #define SRV_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,15 @@ size_t srv_host_processors(const char *root);
 /* Bytes: the smaller of physical memory and the cgroup limit (v2 memory.max, v1
  * memory.limit_in_bytes). */
 uint64_t srv_host_memory(const char *root);
+
+/* Which file a path names and when it was written, links followed; zeroes: none. A mounted secret
+ * that is rotated is another file under the same path. */
+typedef struct srv_file_state {
+    uint64_t device, inode, size;
+    int64_t changed_ns;
+} srv_file_state;
+srv_file_state srv_file_look(const char *path);
+bool srv_file_same(const srv_file_state *a, const srv_file_state *b);
 
 /* A whole file, NUL-terminated, from malloc. 0 or an errno value. */
 int srv_read_file(const char *path, char **text, size_t *size);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "app.h"
@@ -207,7 +208,7 @@ static bool read_settings(srv_config *config, int argc, char **argv, command *wh
         return false;
     if (file ? !srv_config_file(config, file, err) : !read_embedded(config, err))
         return say(err);
-    if (!srv_config_environment(config, environ, stderr, err))
+    if (!srv_config_environment(config, environ, err))
         return say(err);
     return walk(config, argc, argv, &file, what, true, err);
 }
@@ -242,30 +243,40 @@ static void force_exit(int number) {
     _exit(SRV_EXIT_FORCED);
 }
 
-/* Is there a file to read again? Without one SIGHUP, a closed terminal, ends the process. */
-static bool reloads(const srv_config *config) {
-    return *config->keys_file || *config->tls_cert;
+/* How often the files that the settings name are looked at. */
+#define LOOK_S 2
+
+/* Signals are taken one at a time by the main thread: SIGHUP reads files again, the first SIGTERM
+ * or SIGINT starts the shutdown, the second ends the process at once. All other threads inherit the
+ * blocked mask. */
+static void wait_for_end(srv_app *app, const sigset_t *set) {
+    const struct timespec look = {.tv_sec = LOOK_S};
+    for (;;) {
+        int number = sigtimedwait(set, NULL, &look);
+        if (number == SIGTERM || number == SIGINT)
+            return;
+        if (number == SIGHUP)
+            srv_app_reload(app);
+        else
+            srv_app_look(app);
+    }
 }
 
-/* Signals are taken one at a time by the main thread: the first SIGTERM or SIGINT starts the
- * shutdown, the second ends the process at once. All other threads inherit the blocked mask. */
 static int serve(const srv_config *config, bool hello) {
     sigset_t set;
-    int number;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
-    if (reloads(config))
-        sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     srv_mapped_start();
     srv_app app = {0};
     int code = srv_app_open(&app, config);
     if (!code) {
+        srv_app_started(&app);
         print_ready(&app, hello);
-        while (!sigwait(&set, &number) && number == SIGHUP)
-            srv_app_reload(&app);
+        wait_for_end(&app, &set);
         sigdelset(&set, SIGHUP);
         struct sigaction force = {.sa_handler = force_exit};
         sigaction(SIGTERM, &force, NULL);
@@ -278,7 +289,6 @@ static int serve(const srv_config *config, bool hello) {
 
 static int act(srv_config *config, command what) {
     srv_config_error err;
-    srv_address address;
     switch (what) {
     case HELP:
         print_help();
@@ -303,11 +313,7 @@ static int act(srv_config *config, command what) {
     }
     if (what != CHECK_CONFIG)
         return serve(config, what == HELLO);
-    if (srv_address_parse(config->listen, &address) &&
-        (!*config->ops_listen || srv_address_parse(config->ops_listen, &address)))
-        return srv_app_check(config);
-    fputs("attnd: \"listen\" or \"ops_listen\" is no address\n", stderr);
-    return SRV_EXIT_USAGE;
+    return srv_app_check(config);
 }
 
 int main(int argc, char **argv) {

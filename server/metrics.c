@@ -74,10 +74,12 @@ struct srv_meters {
     atomic_int_fast64_t single[SRV_METER_COUNT];
     histogram queue;
     spread spreads[SRV_SPREAD_COUNT];
+    const char *const *problem_names;
+    atomic_uint_fast64_t problems[SRV_METER_PROBLEMS];
     route_meters routes[];
 };
 
-srv_meters *srv_meters_new(const char *const *routes, size_t count) {
+srv_meters *srv_meters_new(const char *const *routes, size_t count, const char *const *problems) {
     size_t bytes;
     if (!attn_size_mul(count + 1, sizeof(route_meters), &bytes) ||
         !attn_size_add(bytes, sizeof(srv_meters), &bytes))
@@ -89,6 +91,7 @@ srv_meters *srv_meters_new(const char *const *routes, size_t count) {
     clock_gettime(CLOCK_REALTIME, &now);
     meters->started = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     meters->names = routes;
+    meters->problem_names = problems;
     meters->count = count;
     return meters;
 }
@@ -142,6 +145,11 @@ void srv_meters_request(srv_meters *meters, size_t route, const char *method, in
     observe(&row->duration, total_ns);
     if (queue_ns >= 0)
         observe(&meters->queue, queue_ns);
+}
+
+void srv_meters_problem(srv_meters *meters, size_t code) {
+    if (code < SRV_METER_PROBLEMS)
+        count_one(&meters->problems[code], 1);
 }
 
 void srv_meters_observe(srv_meters *meters, srv_spread which, double value) {
@@ -201,6 +209,16 @@ static void print_requests(srv_meters *meters, attn_text *out) {
                               r < meters->count ? meters->names[r] : "none", methods[m], code,
                               (unsigned long long)n);
             }
+}
+
+static void print_problems(srv_meters *meters, attn_text *out) {
+    family(out, "attnd_problems_total", "counter",
+           "Requests that ended with a problem, by the code in its body.");
+    for (size_t i = 0; i < SRV_METER_PROBLEMS && meters->problem_names[i]; i++) {
+        uint64_t n = atomic_load_explicit(&meters->problems[i], memory_order_relaxed);
+        attn_text_add(out, "attnd_problems_total{code=\"%s\"} %llu\n", meters->problem_names[i],
+                      (unsigned long long)n);
+    }
 }
 
 static void print_durations(srv_meters *meters, attn_text *out) {
@@ -289,12 +307,20 @@ void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out)
     struct timespec cpu;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
     print_requests(meters, out);
+    print_problems(meters, out);
     print_durations(meters, out);
     print_spreads(meters, out);
     print_singles(meters, now, out);
     print_jobs(now, out);
     family(out, "attnd_build_info", "gauge", "Version and kernel table; the value is always 1.");
     attn_text_add(out, "attnd_build_info{version=\"%s\",isa=\"%s\"} 1\n", attn_version(), now->isa);
+    single(out, "attnd_log_lines_dropped_total", "counter",
+           "Lines of the log that were dropped because nobody read it in time.",
+           (double)now->log_dropped);
+    if (now->certificate_until)
+        single(out, "attnd_tls_certificate_expiry_timestamp_seconds", "gauge",
+               "End of the certificate's validity since the epoch.",
+               (double)now->certificate_until);
     single(out, "process_start_time_seconds", "gauge", "Start of the process since the epoch.",
            meters->started);
     single(out, "process_cpu_seconds_total", "counter", "Processor time used.",

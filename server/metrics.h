@@ -45,7 +45,7 @@ static inline srv_meter srv_infer_meter(size_t model, srv_meter which) {
     return (srv_meter)(which + model * SRV_INFER_EACH);
 }
 
-enum { SRV_GAUGE_JOBS = 5 };
+enum { SRV_GAUGE_JOBS = 5, SRV_METER_PROBLEMS = 64 };
 
 /* State read when the text is made. */
 typedef struct srv_gauges {
@@ -55,13 +55,16 @@ typedef struct srv_gauges {
     size_t runs, runs_bytes;
     uint64_t runs_stored, runs_evicted, runs_expired;
     uint64_t resident_bytes, open_files;
+    uint64_t log_dropped;
+    int64_t certificate_until;               /* seconds since 1970; 0: no TLS */
     size_t jobs[SRV_GAUGE_JOBS], jobs_bytes; /* by state */
     const char *const *job_states;           /* their names */
     const char *isa;
 } srv_gauges;
 
-/* `routes`: the templates, which must outlive the meters. NULL: out of memory. */
-srv_meters *srv_meters_new(const char *const *routes, size_t count);
+/* `routes`: the templates; `problems`: the codes of problems, at most SRV_METER_PROBLEMS, NULL at
+ * the end. Both must outlive the meters. NULL: out of memory. */
+srv_meters *srv_meters_new(const char *const *routes, size_t count, const char *const *problems);
 void srv_meters_free(srv_meters *meters); /* NULL is fine */
 
 void srv_meter_add(srv_meters *meters, srv_meter which, int64_t amount);
@@ -72,6 +75,8 @@ int64_t srv_meter_read(const srv_meters *meters, srv_meter which);
  * that have no series of their own are counted as "other". queue_ns < 0: it did not wait. */
 void srv_meters_request(srv_meters *meters, size_t route, const char *method, int code,
                         int64_t total_ns, int64_t queue_ns);
+/* A request ended with a problem: its place among the names that were given. */
+void srv_meters_problem(srv_meters *meters, size_t code);
 void srv_meters_observe(srv_meters *meters, srv_spread which, double value);
 /* The name of a method as it appears in labels and log lines: "GET", …, or "other". */
 const char *srv_method_name(const char *method);

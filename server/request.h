@@ -41,7 +41,7 @@ typedef struct srv_piece {
 
 typedef struct srv_reply {
     int status;          /* 0 = nothing yet */
-    const char *code;    /* of a problem: "queue_full"; else NULL */
+    unsigned problem;    /* srv_code + 1 of a problem, else 0 */
     const char *setting; /* of a problem: the limit that was hit, or NULL */
     const char *type;    /* media type */
     const char *body;    /* arena or static memory that outlives the response */

@@ -5,6 +5,7 @@
 #include "wire/fields.h"
 
 static const char *const log_choices[] = {"json", "off", NULL};
+static const char *const level_choices[] = {"info", "warn", "error", NULL};
 static const char *const isa_choices[] = {"auto", "ref", "avx2", "avx512", "amx", NULL};
 
 #define AT(member) offsetof(srv_config, member)
@@ -87,19 +88,22 @@ const srv_setting srv_settings[] = {
      "names by which browsers reach the service, beside loopback names and IP addresses: NAME (any "
      "port) or NAME:PORT; their pages are its own, and without keys other names are 421; *: any"},
     {"keys_file", SRV_SET_STRING, AT(keys_file), "", 0, 0, NULL, false,
-     "file of API keys, [NAME:]KEY [admin] [concurrency=N] a line; read again on SIGHUP; empty: "
-     "none are asked for"},
+     "file of API keys, [NAME:]KEY [admin] [concurrency=N] a line; read again when it changes and "
+     "on SIGHUP; empty: none are asked for"},
     {"key_requests", SRV_SET_INT, AT(key_requests), "0", 0, 1e6, NULL, true,
      "requests of one API key at a time; beyond it 429 quota_exceeded; 0: any number"},
     {"tls_cert", SRV_SET_STRING, AT(tls_cert), "", 0, 0, NULL, false,
      "file of the certificate and its chain (PEM): the service speaks HTTPS, TLS 1.2 or 1.3; read "
-     "again on SIGHUP; empty: HTTP"},
+     "again when it changes and on SIGHUP; empty: HTTP"},
     {"tls_key", SRV_SET_STRING, AT(tls_key), "", 0, 0, NULL, false,
      "file of the certificate's private key (PEM, no password)"},
     {"isa", SRV_SET_CHOICE, AT(isa), "auto", 0, 0, isa_choices, false,
      "kernel table: auto (the environment's ATTN_ISA, else the best of this processor) or a name"},
     {"log", SRV_SET_CHOICE, AT(log), "json", 0, 0, log_choices, false,
-     "json: one line a request on standard error; off: none"},
+     "json: one line a request or event on standard error; off: none"},
+    {"log_level", SRV_SET_CHOICE, AT(log_level), "info", 0, 0, level_choices, false,
+     "which lines of the log are written: info (all), warn (answers of 5xx and events that need "
+     "attention) or error (answers of 500 and events that need it now)"},
     {"header_timeout_ms", SRV_SET_INT, AT(header_timeout_ms), "10000", 10, 86400e3, NULL, true,
      "time for a request's header once its first byte has come"},
     {"idle_timeout_s", SRV_SET_INT, AT(idle_timeout_s), "75", 1, 86400, NULL, true,

@@ -118,6 +118,8 @@ srv_outcome srv_metrics(srv_request *req) {
         .resident_bytes = srv_host_resident(),
         .open_files = srv_host_open_files(),
         .isa = attn_isa_name(attn_isa_current()),
+        .log_dropped = srv_log_dropped(app->log),
+        .certificate_until = atomic_load(&app->certificate_until),
     };
     _Static_assert(SRV_GAUGE_JOBS == (int)SRV_JOB_STATES, "a gauge a state");
     memcpy(now.jobs, jobs.states, sizeof now.jobs);

@@ -190,6 +190,9 @@ static void record(srv_exchange *x, int status, int64_t now) {
     srv_meter_add(app->meters, SRV_BYTES_OUT, (int64_t)bytes_out);
     if (status == 499)
         srv_meter_add(app->meters, SRV_CLIENT_GONE, 1);
+    const unsigned problem = status == req->reply.status ? req->reply.problem : 0;
+    if (problem)
+        srv_meters_problem(app->meters, problem - 1);
     srv_log_request(
         app->log,
         &(srv_log_entry){.id = req->id ? req->id : "",
@@ -201,6 +204,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
                          .client = x->link->client,
                          .key = x->key ? srv_key_name(x->key) : "",
                          .status = status,
+                         .code = problem ? srv_code_name((srv_code)(problem - 1)) : "",
                          .bytes_in = x->bytes_in,
                          .bytes_out = bytes_out,
                          .total_ns = now - req->start_ns,

@@ -170,10 +170,8 @@ out:
     return ok;
 }
 
-void srv_tls_until(const srv_tls *tls, char text[16]) {
-    struct tm day;
-    gmtime_r(&atomic_load(&tls->shown)->until, &day);
-    strftime(text, 16, "%Y-%m-%d", &day);
+int64_t srv_tls_until(const srv_tls *tls) {
+    return atomic_load(&tls->shown)->until;
 }
 
 static int choose(gnutls_session_t session, const struct gnutls_cert_retr_st *info,

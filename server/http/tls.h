@@ -18,8 +18,8 @@ void srv_tls_free(srv_tls *tls); /* after the daemon; NULL is fine */
 /* Show the certificate of these files from now on; handshakes under way end with the one they began
  * with. false: *err says what was found where, nothing has changed. Main thread only. */
 bool srv_tls_load(srv_tls *tls, const char *cert_file, const char *key_file, srv_config_error *err);
-/* When the certificate ends, as "2026-12-31". */
-void srv_tls_until(const srv_tls *tls, char text[16]);
+/* When the certificate ends, seconds since 1970. */
+int64_t srv_tls_until(const srv_tls *tls);
 
 /* What MHD_OPTION_ARRAY needs for a daemon whose app has a srv_tls that shows something: TLS 1.2
  * and 1.3 only, keys agreed on with forward secrecy, no SHA-1. Static memory. */

@@ -219,7 +219,7 @@ attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *er
 }
 
 void srv_job_restore_model(srv_job_entry *e) {
-    char path[JOB_PATH], event[512];
+    char path[JOB_PATH];
     attn_error err = {0};
     work w = {.job = e, .jobs = e->jobs};
     attn_status status = srv_jobs_dir_path(e->jobs, e->id, ".safetensors", path)
@@ -236,9 +236,8 @@ void srv_job_restore_model(srv_job_entry *e) {
         w.run.file.model = NULL;
         publish(&w);
     } else {
-        snprintf(event, sizeof event, "the model of %s is not served: %.120s: %.250s", e->id,
-                 err.where, err.text);
-        srv_log_event(e->jobs->log, event);
+        srv_log_event(e->jobs->log, SRV_LOG_WARN, "the model of %s is not served: %.120s: %.250s",
+                      e->id, err.where, err.text);
     }
     if (w.counted)
         srv_models_uncount(e->jobs->models, w.made_bytes);

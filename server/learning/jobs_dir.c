@@ -62,11 +62,10 @@ static int put(const srv_jobs *jobs, const char *id, const char *suffix, const c
 }
 
 static bool log_failure(srv_jobs *jobs, const srv_job_entry *e, int failed) {
-    char event[256];
     if (!failed)
         return true;
-    snprintf(event, sizeof event, "jobs_dir: %s cannot be written: %s", e->id, strerror(failed));
-    srv_log_event(jobs->log, event);
+    srv_log_event(jobs->log, SRV_LOG_ERROR, "jobs_dir: %s cannot be written: %s", e->id,
+                  strerror(failed));
     return false;
 }
 

@@ -180,7 +180,7 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     size_t size = (size_t)(b.p - b.text);
     const char *text = req->arena ? attn_arena_text(req->arena, b.text, size) : NULL;
     srv_reply_set(req, status, TYPE, text ? text : row->bare, text ? size : strlen(row->bare));
-    req->reply.code = row->name;
+    req->reply.problem = 1 + (unsigned)(row - problems);
     req->reply.setting = limit ? limit->setting : NULL;
     if (row->status == 503 || row->status == 429)
         srv_reply_header(req, "Retry-After", srv_admission_retry_text(req));

@@ -39,7 +39,7 @@ def test_short_help_is_help():
 
 def test_far_names_in_the_environment_get_no_suggestion():
     told = run_attnd("--check-config", env={"ATTND_FOO": "1"})
-    assert told.returncode == 0 and "ATTND_FOO" in told.stderr and "did you mean" not in told.stderr
+    assert told.returncode == 2 and "ATTND_FOO" in told.stderr and "did you mean" not in told.stderr
 
 
 def test_shipped_settings_are_the_defaults():
@@ -142,9 +142,9 @@ def test_check_config(tmp_path):
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_unknown_environment_is_told_not_fatal():
+def test_unknown_environment_is_fatal_but_for_kubernetes():
     result = run_attnd("--check-config", env={"ATTND_QUEUE_LENGHT": "3"})
-    assert result.returncode == 0 and "queue_length" in result.stderr
+    assert result.returncode == 2 and "queue_length" in result.stderr
     kubernetes = {"ATTND_SERVICE_HOST": "10.0.0.1", "ATTND_PORT": "tcp://10.0.0.1:80"}
     assert run_attnd("--check-config", env=kubernetes).returncode == 0
 

@@ -17,7 +17,8 @@ static attn_arena *arena;
 
 static int open_meters(void **state) {
     (void)state;
-    meters = srv_meters_new(routes, 2);
+    static const char *const problems[] = {"queue_full", "draining", NULL};
+    meters = srv_meters_new(routes, 2, problems);
     arena = attn_arena_new(1 << 20);
     return !meters || !arena;
 }

@@ -22,7 +22,7 @@ static void headers_beyond_the_room_are_a_500(void **state) {
     assert_string_equal(req.reply.headers[0].value, "2");
     srv_reply_header(&req, names[SRV_REPLY_HEADERS], "1");
     assert_int_equal(req.reply.status, 500);
-    assert_string_equal(req.reply.code, "internal_error");
+    assert_int_equal(req.reply.problem, 1 + SRV_INTERNAL);
 }
 
 static void a_used_up_arena_is_told_from_other_limits(void **state) {
