@@ -137,7 +137,7 @@ static int open_files(srv_app *app) {
 
 static int open_stores(srv_app *app) {
     const int code = srv_runs_open(&app->runs, app->config);
-    return code ? code : srv_models_open(&app->models, app->config);
+    return code ? code : srv_models_open(&app->models, app->config, app->log);
 }
 
 /* More than there is: the kernel kills the process before a request is refused. */
@@ -263,12 +263,20 @@ static void reload_tls(srv_app *app) {
     srv_log_event(app->log, SRV_LOG_INFO, "certificate read, valid until %s", until);
 }
 
+static void reload_models(srv_app *app) {
+    const int failed = srv_models_scan(app->models);
+    if (failed)
+        srv_log_event(app->log, SRV_LOG_ERROR, "models unchanged: cannot read %.200s: %s",
+                      app->config->models_dir, strerror(failed));
+}
+
 void srv_app_reload(srv_app *app) {
     see(app);
     if (app->keys)
         reload_keys(app);
     if (app->tls)
         reload_tls(app);
+    reload_models(app);
     srv_log_event(app->log, SRV_LOG_INFO, "reloaded");
 }
 

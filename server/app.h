@@ -78,8 +78,8 @@ struct srv_app {
 int srv_app_open(struct srv_app *app, const srv_config *config);
 /* Read the files that the settings name, as srv_app_open does, and no more. 0 or an exit code. */
 int srv_app_check(const srv_config *config);
-/* SIGHUP: read keys_file, tls_cert and tls_key again. What cannot be read changes nothing; either
- * way the log says so. Main thread. */
+/* SIGHUP: read keys_file, tls_cert, tls_key and models_dir again. What cannot be read changes
+ * nothing; either way the log says so. Main thread. */
 void srv_app_reload(struct srv_app *app);
 /* Every few seconds: the same for those files of them that have changed. Main thread. */
 void srv_app_look(struct srv_app *app);

@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "files.h"
+
 #define FILE_MOST (64u << 20) /* a configuration or /proc file beyond this is a mistake */
 
 int srv_read_file(const char *path, char **text, size_t *size) {
@@ -22,11 +24,9 @@ int srv_read_file(const char *path, char **text, size_t *size) {
     size_t used = 0, room = 4096;
     struct stat info;
     int failed = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = srv_file_open(AT_FDCWD, path, true, &info);
     if (fd < 0)
-        return errno;
-    if (!fstat(fd, &info) && S_ISDIR(info.st_mode))
-        failed = EISDIR;
+        return -fd;
     while (!failed) {
         char *grown = data && used + 1 < room ? data : realloc(data, data ? (room *= 2) : room);
         if (!grown || room > FILE_MOST) {

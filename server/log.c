@@ -208,13 +208,17 @@ void srv_log_request(srv_log *log, const srv_log_entry *e) {
 }
 
 void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...) {
-    if (!log->on || level < log->least)
+    if (log && (!log->on || level < log->least))
         return;
     char event[EVENT_MOST], line[128 + SRV_ESCAPE_MOST * EVENT_MOST];
     va_list args;
     va_start(args, format);
     int size = vsnprintf(event, sizeof event, format, args);
     va_end(args);
+    if (!log) {
+        fprintf(stderr, "attnd: %s\n", size > 0 ? event : "");
+        return;
+    }
     pthread_mutex_lock(&log->lock);
     char *p = srv_put(put_lead(log, level, line), ",\"event\":\"");
     p = srv_put(srv_escape(p, event, size > 0 ? strnlen(event, sizeof event) : 0), "\"}\n");

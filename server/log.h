@@ -34,7 +34,7 @@ void srv_log_free(srv_log *log);
 /* Any thread. */
 void srv_log_request(srv_log *log, const srv_log_entry *entry);
 /* A line about the service itself: {"time":…,"level":…,"event":"…"}, with at most 512 bytes of
- * text. Any thread. */
+ * text; without a log "attnd: …" on standard error. Any thread. */
 void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Lines that were dropped so far. */

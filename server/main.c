@@ -270,7 +270,6 @@ static int serve(const srv_config *config, bool hello) {
     sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    srv_mapped_start();
     srv_app app = {0};
     int code = srv_app_open(&app, config);
     if (!code) {
@@ -321,6 +320,7 @@ int main(int argc, char **argv) {
     srv_config_error err = {.memory = false};
     command what = RUN;
     int code;
+    srv_mapped_start();
     srv_command_run *run = argc > 1 ? srv_command_find(argv[1]) : NULL;
     if (run)
         return run(argc - 1, argv + 1);

@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "model_file.h"
 #include "model_keys.h"
 
-static const size_t MOST_BYTES = (size_t)1 << 34;
+static const size_t MOST_HEADER = (size_t)1 << 30; /* names, lists and texts of a file */
 
 const char *srv_model_text(const srv_model_file *file, const char *key) {
     for (size_t i = 0; i < file->contents.metadata_count; i++)
@@ -71,6 +72,25 @@ static attn_status load(srv_model_file *file, attn_error *err) {
                                 err);
 }
 
+/* Before memory is taken for what the metadata says: does the file hold as many numbers? */
+static attn_status check_size(const srv_model_file *file, const attn_model_config *config,
+                              attn_error *err) {
+    size_t bytes, held = 0;
+    const attn_status status = attn_model_bytes(config, false, &bytes, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < file->contents.count; i++) {
+        size_t count;
+        if (attn_tensor_count(&file->contents.tensors[i].tensor, &count))
+            held += count;
+    }
+    const size_t table = config->max_length * config->width;
+    if (2 * held + table >= bytes / sizeof(float)) /* values are padded in memory */
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, "", "holds %zu numbers, far fewer than its metadata says",
+                     held);
+}
+
 static attn_status read_into(srv_model_file *file, const void *bytes, size_t size, bool gradients,
                              attn_error *err) {
     attn_model_config config;
@@ -84,13 +104,15 @@ static attn_status read_into(srv_model_file *file, const void *bytes, size_t siz
         status =
             read_vocabulary(file, "target_words", config.target_vocabulary, &file->target, err);
     if (!status)
+        status = check_size(file, &config, err);
+    if (!status)
         status = attn_model_new(&config, 0, gradients, &file->model, err);
     return status ? status : load(file, err);
 }
 
 attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_model_file *out,
                            attn_error *err) {
-    srv_model_file file = {.arena = attn_arena_new(MOST_BYTES)};
+    srv_model_file file = {.arena = attn_arena_new(MOST_HEADER)};
     attn_status status = file.arena ? read_into(&file, bytes, size, gradients, err)
                                     : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
     if (status)
@@ -100,35 +122,42 @@ attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_m
     return status;
 }
 
-/* All bytes of a file, in the arena. */
-static void *read_bytes(const char *path, attn_arena *arena, size_t *size) {
+/* A file of another size than it has is not read into memory: pages come when they are looked at.
+ */
+static int map_file(const char *path, srv_mapped **out) {
     struct stat about;
-    void *bytes = NULL;
-    FILE *in = fopen(path, "rb");
-    if (in && !fstat(fileno(in), &about) && about.st_size >= 0) {
-        *size = (size_t)about.st_size;
-        bytes = attn_arena_take(arena, *size + 1);
-        if (bytes && fread(bytes, 1, *size, in) != *size)
-            bytes = NULL;
-    }
-    if (in)
-        fclose(in);
-    return bytes;
+    const int fd = srv_file_open(AT_FDCWD, path, true, &about);
+    if (fd < 0)
+        return -fd;
+    const int failed = about.st_size ? srv_mapped_open(fd, (size_t)about.st_size, out) : ENODATA;
+    close(fd);
+    return failed;
+}
+
+static attn_status read_mapped(srv_model_file *file, bool gradients, attn_error *err) {
+    const srv_mapped *m = file->mapped;
+    const attn_status status =
+        read_into(file, srv_mapped_data(m), srv_mapped_size(m), gradients, err);
+    return srv_mapped_is_hurt(m) ? attn_fail(err, ATTN_EARG, "", "was cut short while it was read")
+                                 : status;
+}
+
+/* What went wrong with a file is at its path. */
+static attn_status at_path(const char *path, attn_error *err) {
+    const attn_error inner = *err;
+    return attn_fail(err, inner.code, path, "%s%s%s", inner.where, *inner.where ? ": " : "",
+                     inner.text);
 }
 
 attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, attn_error *err) {
-    srv_model_file file = {.arena = attn_arena_new(MOST_BYTES)};
-    size_t size = 0;
-    errno = 0;
-    void *bytes = file.arena ? read_bytes(path, file.arena, &size) : NULL;
-    attn_status status = bytes ? read_into(&file, bytes, size, gradients, err)
-                               : attn_fail(err, file.arena ? ATTN_EARG : ATTN_ENOMEM, path,
-                                           "cannot be read: %s", strerror(errno ? errno : ENOMEM));
-    if (status && bytes) {
-        const attn_error inner = *err;
-        attn_fail(err, inner.code, path, "%s%s%s", inner.where, *inner.where ? ": " : "",
-                  inner.text);
-    }
+    srv_model_file file = {.arena = attn_arena_new(MOST_HEADER)};
+    const int failed = file.arena ? map_file(path, &file.mapped) : ENOMEM;
+    attn_status status = ATTN_OK;
+    if (failed)
+        status = attn_fail(err, failed == ENOMEM ? ATTN_ENOMEM : ATTN_EARG, path,
+                           "cannot be read: %s", strerror(failed));
+    else if (read_mapped(&file, gradients, err))
+        status = at_path(path, err);
     if (status)
         srv_model_close(&file);
     else
@@ -136,11 +165,19 @@ attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out
     return status;
 }
 
+void srv_model_forget(srv_model_file *file) {
+    attn_arena_free(file->arena);
+    srv_mapped_close(file->mapped);
+    file->arena = NULL;
+    file->mapped = NULL;
+    file->contents = (attn_safetensors){0};
+}
+
 void srv_model_close(srv_model_file *file) {
     attn_model_free(file->model);
     attn_vocabulary_free(file->source);
     attn_vocabulary_free(file->target);
-    attn_arena_free(file->arena);
+    srv_model_forget(file);
     *file = (srv_model_file){0};
 }
 

@@ -5,11 +5,14 @@
 
 #include "attn/attn.h"
 
+#include "mapped.h"
+
 typedef struct srv_model_file {
     attn_model *model;
     attn_vocabulary *source, *target;
     attn_safetensors contents; /* all of the file; views into bytes */
-    attn_arena *arena;         /* of contents and bytes */
+    attn_arena *arena;         /* of contents */
+    srv_mapped *mapped;        /* the bytes; NULL: the caller's */
 } srv_model_file;
 
 /* The text under a key of the metadata, or NULL. */
@@ -28,6 +31,8 @@ attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out
 attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_model_file *out,
                            attn_error *err);
 void srv_model_close(srv_model_file *file);
+/* Let go of contents and bytes; the model stays. */
+void srv_model_forget(srv_model_file *file);
 
 /* What a file holds beside the model. */
 typedef struct srv_model_extras {

@@ -13,6 +13,8 @@
 
 #include "app.h"
 #include "embedded.h"
+#include "host.h"
+#include "log.h"
 #include "model_file.h"
 
 #define SUFFIX   ".safetensors"
@@ -27,11 +29,14 @@ struct entry {
     size_t holds;
     bool listed;
     const srv_file *embedded; /* not read yet; or NULL */
+    srv_file_state file;      /* of models_dir, as it was read */
+    bool seen;                /* by the look at models_dir that is under way */
 };
 
 struct srv_models {
     pthread_mutex_t lock;
     const srv_config *config;
+    srv_log *log;        /* NULL: standard error */
     entry *first;        /* by id */
     size_t count, bytes; /* of those made over HTTP, those to come among them */
 };
@@ -93,7 +98,7 @@ static attn_status adopt(srv_model *to, srv_model_file *file, attn_error *err) {
     to->model = file->model;
     to->source = file->source;
     to->target = file->target;
-    attn_arena_free(file->arena);
+    srv_model_forget(file);
     return attn_model_bytes(attn_model_configuration(to->model), false, &to->bytes, err);
 }
 
@@ -112,11 +117,12 @@ static int no_memory(void) {
     return SRV_EXIT_RESOURCES;
 }
 
+/* Those whose ids no file of models_dir has taken. */
 static int add_embedded(srv_models *m) {
     for (const srv_file *f = srv_embedded; f->name; f++) {
         char id[SRV_MODEL_ID + 1];
         if (strncmp(f->name, EMBEDDED, sizeof EMBEDDED - 1) != 0 ||
-            !id_of(f->name + sizeof EMBEDDED - 1, id))
+            !id_of(f->name + sizeof EMBEDDED - 1, id) || find(m, id))
             continue;
         entry *e = calloc(1, sizeof *e);
         if (!e)
@@ -129,58 +135,108 @@ static int add_embedded(srv_models *m) {
     return 0;
 }
 
-/* A file of models_dir takes the place of an embedded model of its name. */
-static int add_file(srv_models *m, const char *name, const char *id) {
+/* Under the lock: freed now, or by the last holder. */
+static void take_out(srv_models *m, entry *e) {
+    list_out(m, e);
+    if (!e->holds)
+        entry_free(e);
+}
+
+/* Is the file as it was when it was read? It may not take the place of a model made over HTTP. */
+static bool is_known(srv_models *m, const char *id, const srv_file_state *now) {
+    pthread_mutex_lock(&m->lock);
+    entry *e = find(m, id);
+    const bool made = e && e->model.origin == SRV_MODEL_MADE,
+               known =
+                   made || (e && e->model.origin == SRV_MODEL_FILE && srv_file_same(&e->file, now));
+    if (e)
+        e->seen = true;
+    pthread_mutex_unlock(&m->lock);
+    if (made)
+        srv_log_event(m->log, SRV_LOG_WARN,
+                      "models_dir: %s is not served: a model of this id was made over HTTP", id);
+    return known;
+}
+
+/* In the place of an embedded model, or of an older file, of its name. */
+static void put_in_place(srv_models *m, entry *e) {
+    pthread_mutex_lock(&m->lock);
+    entry *same = find(m, e->model.id);
+    if (same)
+        take_out(m, same);
+    list_in(m, e);
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* A file that is no model costs only itself: what was read of it before stays. */
+static void add_file(srv_models *m, const char *name, const char *id) {
     char path[4096];
     srv_model_file file;
     attn_error err = {0};
-    entry *same = find(m, id), *e = calloc(1, sizeof *e);
-    if (!e)
-        return no_memory();
-    e->model.origin = SRV_MODEL_FILE;
-    snprintf(e->model.id, sizeof e->model.id, "%s", id);
     snprintf(path, sizeof path, "%s/%s", m->config->models_dir, name);
-    attn_status status = srv_model_open(path, false, &file, &err);
-    if (!status)
+    const srv_file_state now = srv_file_look(path);
+    if (is_known(m, id, &now))
+        return;
+    entry *e = calloc(1, sizeof *e);
+    attn_status status = e ? srv_model_open(path, false, &file, &err)
+                           : attn_fail(&err, ATTN_ENOMEM, path, "not enough memory");
+    if (!status) {
+        *e = (entry){.model = {.origin = SRV_MODEL_FILE}, .file = now, .seen = true};
+        snprintf(e->model.id, sizeof e->model.id, "%s", id);
         status = adopt(&e->model, &file, &err);
-    if (status) {
-        fprintf(stderr, "attnd: cannot use the model %s: %s\n", path, err.text);
+    }
+    if (!status) {
+        put_in_place(m, e);
+        return;
+    }
+    srv_log_event(m->log, SRV_LOG_ERROR, "models_dir: %.200s is not served: %.250s", path,
+                  err.text);
+    if (e)
         entry_free(e);
-        return status == ATTN_ENOMEM ? SRV_EXIT_RESOURCES : SRV_EXIT_USAGE;
+}
+
+/* Files that are no longer there take their models with them, and embedded ones come back. */
+static void drop_unseen(srv_models *m) {
+    pthread_mutex_lock(&m->lock);
+    for (entry *e = m->first, *next; e; e = next) {
+        next = e->next;
+        if (e->model.origin == SRV_MODEL_FILE && !e->seen)
+            take_out(m, e);
+        else
+            e->seen = false;
     }
-    if (same) {
-        list_out(m, same);
-        entry_free(same);
+    add_embedded(m);
+    pthread_mutex_unlock(&m->lock);
+}
+
+int srv_models_scan(srv_models *m) {
+    if (!*m->config->models_dir)
+        return 0;
+    DIR *dir = opendir(m->config->models_dir);
+    if (!dir)
+        return errno;
+    for (const struct dirent *d; (d = readdir(dir));) {
+        char id[SRV_MODEL_ID + 1];
+        if (id_of(d->d_name, id))
+            add_file(m, d->d_name, id);
     }
-    list_in(m, e);
+    closedir(dir);
+    drop_unseen(m);
     return 0;
 }
 
-static int add_dir(srv_models *m) {
-    DIR *dir = opendir(m->config->models_dir);
-    if (!dir) {
-        fprintf(stderr, "attnd: cannot use models_dir %s: %s\n", m->config->models_dir,
-                strerror(errno));
-        return SRV_EXIT_USAGE;
-    }
-    int code = 0;
-    for (const struct dirent *d; !code && (d = readdir(dir));) {
-        char id[SRV_MODEL_ID + 1];
-        if (id_of(d->d_name, id))
-            code = add_file(m, d->d_name, id);
-    }
-    closedir(dir);
-    return code;
-}
-
-int srv_models_open(srv_models **out, const srv_config *config) {
+int srv_models_open(srv_models **out, const srv_config *config, srv_log *log) {
     srv_models *m = *out = calloc(1, sizeof *m);
     if (!m)
         return no_memory();
     m->config = config;
+    m->log = log;
     pthread_mutex_init(&m->lock, NULL);
-    const int code = add_embedded(m);
-    return code || !*config->models_dir ? code : add_dir(m);
+    const int code = add_embedded(m), failed = code ? 0 : srv_models_scan(m);
+    if (!failed)
+        return code;
+    fprintf(stderr, "attnd: cannot use models_dir %s: %s\n", config->models_dir, strerror(failed));
+    return SRV_EXIT_USAGE;
 }
 
 void srv_models_free(srv_models *m) {

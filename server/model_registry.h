@@ -10,6 +10,7 @@
 
 #include <attn/attn.h>
 
+#include "log.h"
 #include "request.h"
 
 #define SRV_MODEL_ID 64 /* most characters of an id */
@@ -31,9 +32,12 @@ typedef struct srv_model {
     size_t bytes;                     /* of values and tables */
 } srv_model;
 
-/* 0, or an exit code (app.h) and one line on standard error: out of memory, or a directory or file
- * that cannot be used. */
-int srv_models_open(srv_models **out, const srv_config *config);
+/* 0, or an exit code (app.h) and one line on standard error: out of memory, or a directory that
+ * cannot be used. A file that is no model is logged and left out (log NULL: standard error). */
+int srv_models_open(srv_models **out, const srv_config *config, srv_log *log);
+/* Look at models_dir again: files that came or changed are read, models whose files went go. One
+ * thread at a time. 0 or an errno value: nothing has changed. */
+int srv_models_scan(srv_models *models);
 void srv_models_free(srv_models *models); /* none may be held; NULL is fine */
 
 /* The model of this id, held until released. NULL: a problem is set. */

@@ -1,11 +1,10 @@
 /* Writes models as safetensors: into a file beside the wanted one, synced, renamed into place. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "files.h"
 #include "model_file.h"
 #include "model_keys.h"
 
@@ -60,47 +59,26 @@ static attn_status list_tensors(attn_model *model, float *values, const srv_mode
     return ATTN_OK;
 }
 
-static bool write_all(int file, const void *bytes, size_t size) {
-    const char *at = bytes;
-    while (size) {
-        ssize_t n = write(file, at, size);
-        if (n < 0 && errno != EINTR)
-            return false;
-        at += n > 0 ? n : 0;
-        size -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
-static bool write_contents(int file, const attn_safetensors *what, const void *header,
-                           size_t size) {
-    bool ok = write_all(file, header, size);
-    for (size_t i = 0; ok && i < what->count; i++) {
+static void write_contents(srv_new_file *file, const attn_safetensors *what) {
+    for (size_t i = 0; i < what->count; i++) {
         size_t count = 0;
         const attn_tensor *t = &what->tensors[i].tensor;
-        ok = attn_tensor_count(t, &count) &&
-             write_all(file, t->data, count * attn_dtype_size(t->dtype));
+        if (attn_tensor_count(t, &count))
+            srv_new_file_write(file, t->data, count * attn_dtype_size(t->dtype));
     }
-    return ok && !fsync(file);
 }
 
 static attn_status put(const char *path, const attn_safetensors *what, const void *header,
                        size_t size, attn_error *err) {
-    char beside[4096];
-    int n = snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
-    int file =
-        n < (int)sizeof beside ? open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644) : -1;
-    bool ok = file >= 0 && write_contents(file, what, header, size);
-    int code = errno;
-    if (file >= 0 && close(file) && ok)
-        ok = false, code = errno;
-    if (ok && rename(beside, path))
-        ok = false, code = errno;
-    if (ok)
-        return ATTN_OK;
-    if (file >= 0)
-        unlink(beside);
-    return attn_fail(err, ATTN_EARG, path, "cannot be written: %s", strerror(code));
+    srv_new_file file;
+    int failed = srv_new_file_open(&file, AT_FDCWD, path);
+    if (!failed) {
+        srv_new_file_write(&file, header, size);
+        write_contents(&file, what);
+        failed = srv_new_file_close(&file);
+    }
+    return failed ? attn_fail(err, ATTN_EARG, path, "cannot be written: %s", strerror(failed))
+                  : ATTN_OK;
 }
 
 attn_status srv_model_write(const char *path, attn_model *model, float *values,

@@ -12,11 +12,14 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "files.h"
 #include "learning/job.h"
 
 #define DESCRIPTION ".json"
+#define ASIDE       ".damaged" /* after the name of a description that is none */
+#define LEAD        "job-"
 
-enum { MOST_FILE = 1 << 23, ARENA = 1 << 24, NAME = 128 };
+enum { MOST_FILE = 1 << 23, ARENA = 1 << 24, NAME = 128 }; /* bytes */
 
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
                        char path[JOB_PATH]) {
@@ -27,38 +30,17 @@ bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
 
 /* --- writing --- */
 
-static int write_all(int fd, const char *data, size_t size) {
-    while (size) {
-        const ssize_t n = write(fd, data, size);
-        if (n < 0 && errno != EINTR)
-            return errno;
-        data += n > 0 ? n : 0;
-        size -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
 /* 0 or an errno value. */
 static int put(const srv_jobs *jobs, const char *id, const char *suffix, const char *data,
                size_t size) {
-    char name[NAME], part[NAME];
+    char name[NAME];
+    srv_new_file file;
     snprintf(name, sizeof name, "%s%s", id, suffix);
-    snprintf(part, sizeof part, "%s.part", id);
-    const int fd = openat(jobs->dir, part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return errno;
-    int failed = write_all(fd, data, size);
-    if (!failed && fsync(fd))
-        failed = errno;
-    if (close(fd) && !failed)
-        failed = errno;
-    if (!failed && renameat(jobs->dir, part, jobs->dir, name))
-        failed = errno;
+    const int failed = srv_new_file_open(&file, jobs->dir, name);
     if (failed)
-        unlinkat(jobs->dir, part, 0);
-    else
-        (void)fsync(jobs->dir);
-    return failed;
+        return failed;
+    srv_new_file_write(&file, data, size);
+    return srv_new_file_close(&file);
 }
 
 static bool log_failure(srv_jobs *jobs, const srv_job_entry *e, int failed) {
@@ -152,20 +134,29 @@ static bool decode(srv_request *req, description *out) {
     return srv_decode(req, fields, out);
 }
 
-/* The bytes of a file in the arena, NUL-terminated; NULL: it cannot be read. */
+/* The bytes of a file in the arena, NUL-terminated; NULL: errno says why not. */
 static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena, size_t *size) {
     struct stat about;
     char *data = NULL;
-    const int fd = openat(jobs->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0 && !fstat(fd, &about) && S_ISREG(about.st_mode) && about.st_size < MOST_FILE)
-        data = attn_arena_take(arena, (size_t)about.st_size + 1);
-    *size = data ? (size_t)about.st_size : 0;
-    if (data && read(fd, data, *size) != (ssize_t)*size)
-        data = NULL;
+    const int fd = srv_file_open(jobs->dir, name, false, &about);
+    *size = 0;
+    errno = fd < 0 ? -fd : about.st_size >= MOST_FILE ? EFBIG : 0;
+    if (!errno && !(data = attn_arena_take(arena, (size_t)about.st_size + 1)))
+        errno = ENOMEM;
+    while (data && *size < (size_t)about.st_size) {
+        const ssize_t n = read(fd, data + *size, (size_t)about.st_size - *size);
+        if (n == 0)
+            errno = EIO; /* cut short meanwhile */
+        if (n == 0 || (n < 0 && errno != EINTR))
+            data = NULL;
+        *size += n > 0 ? (size_t)n : 0;
+    }
+    const int failed = errno;
     if (data)
         data[*size] = 0;
     if (fd >= 0)
         close(fd);
+    errno = failed;
     return data;
 }
 
@@ -177,38 +168,49 @@ bool srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *
     return data->data != NULL;
 }
 
-static int cannot(const srv_jobs *jobs, const char *what, const char *why) {
-    fprintf(stderr, "attnd: cannot use jobs_dir %s%s%s: %s\n", jobs->config->jobs_dir,
-            *what ? ": " : "", what, why);
+static int cannot(const srv_jobs *jobs, const char *why) {
+    fprintf(stderr, "attnd: cannot use jobs_dir %s: %s\n", jobs->config->jobs_dir, why);
     return SRV_EXIT_USAGE;
 }
 
-/* A job from its description: one that had not ended waits again. */
+/* The file keeps what it holds, under a name that no start looks at. */
+static void set_aside(srv_jobs *jobs, const char *name, const char *why) {
+    char aside[NAME];
+    snprintf(aside, sizeof aside, "%s" ASIDE, name);
+    const bool moved = !renameat(jobs->dir, name, jobs->dir, aside);
+    srv_log_event(jobs->log, SRV_LOG_ERROR, "jobs_dir: %s is no job: %.200s; %s%s", name, why,
+                  moved ? "it is now " : "it stays", moved ? aside : "");
+}
+
+/* A job from its description: one that had not ended waits again. What describes none costs only
+ * itself. */
 static int add_job(srv_jobs *jobs, const char *name, attn_arena *arena) {
     srv_request req = {.arena = arena};
     description d = {0};
     req.body = read_file(jobs, name, arena, &req.body_size);
-    if (!req.body)
-        return cannot(jobs, name, "it cannot be read");
-    if (!decode(&req, &d))
-        return cannot(jobs, name, "it describes no job");
+    const char *why = req.body ? "its text does not describe one" : strerror(errno);
+    if (!req.body || !decode(&req, &d)) {
+        set_aside(jobs, name, why);
+        return 0;
+    }
     char id[SRV_JOB_ID + 1];
     snprintf(id, sizeof id, "%s", name);
     return srv_jobs_restore(jobs, id, &d.body, &d.facts) ? 0 : SRV_EXIT_RESOURCES;
 }
 
 static bool is_description(const char *name) {
-    static const char lead[] = "job-";
     return strlen(name) == SRV_JOB_ID + sizeof DESCRIPTION - 1 &&
-           strncmp(name, lead, sizeof lead - 1) == 0 &&
+           strncmp(name, LEAD, sizeof LEAD - 1) == 0 &&
            strspn(name + 4, "0123456789abcdef") == SRV_JOB_ID - 4 &&
            strcmp(name + SRV_JOB_ID, DESCRIPTION) == 0;
 }
 
 static int read_all(srv_jobs *jobs) {
     DIR *dir = opendir(jobs->config->jobs_dir);
-    int code = dir ? 0 : cannot(jobs, "", strerror(errno));
+    int code = dir ? 0 : cannot(jobs, strerror(errno));
     for (const struct dirent *d; !code && (d = readdir(dir));) {
+        if (srv_is_part(d->d_name) && strncmp(d->d_name, LEAD, sizeof LEAD - 1) == 0)
+            srv_part_sweep(jobs->dir, d->d_name);
         attn_arena *arena = is_description(d->d_name) ? attn_arena_new(ARENA) : NULL;
         if (arena)
             code = add_job(jobs, d->d_name, arena);
@@ -222,8 +224,8 @@ static int read_all(srv_jobs *jobs) {
 int srv_jobs_dir_open(srv_jobs *jobs) {
     jobs->dir = open(jobs->config->jobs_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (jobs->dir < 0 || faccessat(jobs->dir, ".", W_OK | X_OK, AT_EACCESS))
-        return cannot(jobs, "", strerror(errno));
+        return cannot(jobs, strerror(errno));
     if (flock(jobs->dir, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return cannot(jobs, "", "another service uses it");
+        return cannot(jobs, "another service uses it");
     return read_all(jobs);
 }

@@ -119,11 +119,8 @@ attn_status srv_train_resume(srv_train_run *run, attn_error *err) {
         status = read_block(run, "training.best", s->best, s->size, err);
     const char *best = srv_model_text(&run->file, "training.best_loss");
     s->best_loss = best ? strtod(best, NULL) : (double)INFINITY;
-    if (!status) { /* all that was in the file has been copied */
-        attn_arena_free(run->file.arena);
-        run->file.arena = NULL;
-        run->file.contents = (attn_safetensors){0};
-    }
+    if (!status) /* all that was in the file has been copied */
+        srv_model_forget(&run->file);
     s->waited = waited;
     return status;
 }

@@ -1,0 +1,113 @@
+"""Files that somebody put, cut or left in the service's directories: each costs itself, never the start."""
+import json
+import os
+import signal
+import stat
+
+from conftest import PATIENCE, ROOT, run_attnd
+from test_daemon_load import eventually
+
+SMALL = ROOT / "config" / "models" / "en-fr.safetensors"
+TRAIN = {"kind": "train", "task": "reverse", "steps": 2}
+
+
+def events(daemon, word):
+    return eventually(lambda: [e for e in daemon.log(0) if word in e.get("event", "")])
+
+
+def fill_with_rubbish(folder, names):
+    """A FIFO, an empty file, one byte, half a text, a folder, a link to nowhere."""
+    os.mkfifo(folder / names(0))
+    (folder / names(1)).touch()
+    (folder / names(2)).write_bytes(b"\x02")
+    (folder / names(3)).write_text("{")
+    (folder / names(4)).mkdir()
+    (folder / names(5)).symlink_to("nowhere")
+
+
+def test_models_that_are_none_do_not_stop_the_start(start, tmp_path):
+    fill_with_rubbish(tmp_path, "bad{}.safetensors".format)
+    (tmp_path / "good.safetensors").write_bytes(SMALL.read_bytes())
+    with open(tmp_path / "sparse.safetensors", "wb") as sparse:
+        sparse.truncate(6 << 30)
+    daemon = start("--models-dir", str(tmp_path), "--ops-listen", "")
+    assert daemon.get("/v1/models/good").status_code == 200
+    for name in [f"bad{i}" for i in range(6)] + ["sparse"]:
+        assert daemon.get(f"/v1/models/{name}").status_code == 404
+        assert events(daemon, f"/{name}.safetensors is not served")
+    with open(f"/proc/{daemon.pid}/status") as status:
+        peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    assert peak < 1 << 20  # KiB
+
+
+def test_sizes_are_checked_before_memory_is_taken(tmp_path):
+    """A file of a few kB whose metadata speaks of a model of gigabytes."""
+    data = SMALL.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header["__metadata__"]["width"] = str(1 << 12)
+    text = json.dumps(header).encode()
+    (tmp_path / "wide.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:])
+    done = run_attnd("--check-config", "--models-dir", str(tmp_path))
+    assert done.returncode == 0 and "wide.safetensors" in done.stderr and "far fewer than its metadata" in done.stderr
+
+
+def test_the_models_of_a_directory_are_read_again_on_sighup(start, tmp_path):
+    daemon = start("--models-dir", str(tmp_path), "--ops-listen", "")
+    embedded = daemon.get("/v1/models/en-fr").json()
+    assert embedded["origin"] == "embedded"
+
+    def reload():
+        before = len(daemon.log(0, event="reloaded"))
+        daemon.signal(signal.SIGHUP)
+        assert len(daemon.log(before + 1, event="reloaded")) == before + 1
+
+    for name in ("new", "en-fr"):
+        (tmp_path / f"{name}.safetensors").write_bytes(SMALL.read_bytes())
+    assert daemon.get("/v1/models/new").status_code == 404
+    reload()
+    assert daemon.get("/v1/models/new").json()["origin"] == "file"
+    assert daemon.get("/v1/models/en-fr").json()["origin"] == "file"
+    (tmp_path / "new.safetensors").write_bytes(b"\x02")
+    reload()
+    assert daemon.get("/v1/models/new").status_code == 200  # what was read before stays
+    for name in ("new", "en-fr"):
+        (tmp_path / f"{name}.safetensors").unlink()
+    reload()
+    assert daemon.get("/v1/models/new").status_code == 404
+    assert daemon.get("/v1/models/en-fr").json() == embedded
+    listed = [m["id"] for m in daemon.get("/v1/models").json()["models"]]
+    assert len(listed) == len(set(listed))
+
+
+def test_jobs_that_are_none_are_set_aside(start, tmp_path):
+    args = ("--jobs-dir", str(tmp_path), "--ops-listen", "")
+    daemon = start(*args)
+    job = daemon.post("/v1/jobs", TRAIN)
+    assert job.status_code == 202, job.text
+    job = job.json()["id"]
+    eventually(lambda: daemon.get(f"/v1/jobs/{job}").json()["state"] == "done")
+    model = daemon.get(f"/v1/jobs/{job}").json()["model"]
+    assert daemon.stop() == 0
+    fill_with_rubbish(tmp_path, "job-000000000000000{}.json".format)
+    left = [tmp_path / name for name in (f"{job}.json.part", f"{job}.safetensors.part")]
+    for file in left:
+        file.write_text("half")
+    daemon = start(*args)
+    assert [j["id"] for j in daemon.get("/v1/jobs").json()["jobs"]] == [job]
+    assert daemon.get(f"/v1/models/{model}").status_code == 200
+    for i in range(6):
+        name = f"job-000000000000000{i}.json"
+        assert events(daemon, f"{name} is no job")
+        assert not os.path.lexists(tmp_path / name) and os.path.lexists(tmp_path / f"{name}.damaged")
+    assert not any(file.exists() for file in left)
+    for file in tmp_path.glob(f"{job}*"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+
+
+def test_settings_and_certificates_are_regular_files(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for args in (["--config", str(pipe)], ["--tls-cert", str(pipe), "--tls-key", str(pipe)]):
+        done = run_attnd("--check-config", *args)
+        assert done.returncode == 2 and str(pipe) in done.stderr
