@@ -90,13 +90,14 @@ def test_jobs_that_are_none_are_set_aside(start, tmp_path):
     model = daemon.get(f"/v1/jobs/{job}").json()["model"]
     assert daemon.stop() == 0
     fill_with_rubbish(tmp_path, "job-000000000000000{}.json".format)
+    (tmp_path / "job-0000000000000006.json").write_text('{"request":{"kind":"train","steps":"many"},"facts":{}}')
     left = [tmp_path / name for name in (f"{job}.json.part", f"{job}.safetensors.part")]
     for file in left:
         file.write_text("half")
     daemon = start(*args)
     assert [j["id"] for j in daemon.get("/v1/jobs").json()["jobs"]] == [job]
     assert daemon.get(f"/v1/models/{model}").status_code == 200
-    for i in range(6):
+    for i in range(7):
         name = f"job-000000000000000{i}.json"
         assert events(daemon, f"{name} is no job")
         assert not os.path.lexists(tmp_path / name) and os.path.lexists(tmp_path / f"{name}.damaged")
