@@ -270,6 +270,7 @@ static int serve(const srv_config *config, bool hello) {
     sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file over its limit is an error of one write */
     srv_app app = {0};
     int code = srv_app_open(&app, config);
     if (!code) {

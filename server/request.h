@@ -138,7 +138,9 @@ typedef enum srv_code {
     SRV_QUEUE_FULL,      /* 503 + Retry-After */
     SRV_MEMORY_BUDGET,   /* 503 + Retry-After */
     SRV_DRAINING,        /* 503 + Retry-After */
+    SRV_STORAGE,         /* 503 + Retry-After: a file of ours cannot be opened or written */
     SRV_DEADLINE,        /* 504 */
+    SRV_STORAGE_FULL,    /* 507 */
     SRV_CODE_COUNT
 } srv_code;
 
@@ -148,6 +150,9 @@ const char *srv_code_name(srv_code code); /* "malformed_json", "queue_full", …
 /* Make the problem reply. `pointer`: JSON pointer ("/attn_mask/0") or NULL. Replaces any reply. */
 void srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* A file of the service's own cannot be used: storage_full, storage_failed or, when there is no
+ * memory, memory_budget; the detail is `what`, then the system's words for the errno value. */
+void srv_problem_file(srv_request *req, const char *pointer, const char *what, int failed);
 /* The same with the limit that was hit and the setting that raises it. */
 void srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
                        const char *setting, const char *format, ...)

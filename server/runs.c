@@ -207,8 +207,7 @@ const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
         int failed = store_in_dir(req, s, e, image);
         if (failed) {
             srv_runs_entry_free(e);
-            srv_problem(req, SRV_MEMORY_BUDGET, "/store",
-                        "the run cannot be written to runs_dir: %s", strerror(failed));
+            srv_problem_file(req, "/store", "the run cannot be written to runs_dir", failed);
             return NULL;
         }
         if (open_image(s->config, e, &err))
@@ -264,8 +263,7 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
         if (failed == ENODATA)
             srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is empty", id);
         else if (failed != ENOENT)
-            srv_problem(req, SRV_MEMORY_BUDGET, NULL, "the run %s cannot be read: %s", id,
-                        strerror(failed));
+            srv_problem_file(req, NULL, "the run cannot be read from runs_dir", failed);
         else
             missing(req, id, srv_runs_dir_had(&s->dir, id));
         return NULL;

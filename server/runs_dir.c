@@ -1,6 +1,5 @@
 /* The file's times carry what replicas must agree on: it is modified once, when it is made, and its
- * access time is set when the run is used. A writer holds a lock on its unfinished file, so that a
- * file which nobody locks is known to be left over. */
+ * access time is set when the run is used. */
 #include "runs_dir.h"
 
 #include <dirent.h>
@@ -16,13 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "runs.h"
 
 #define RUN  ".safetensors"
 #define GONE ".gone"
-#define PART ".part"
 
-enum { NAME = SRV_RUN_ID + 16, TRIES = 16, HOUR = 3600 };
+enum { NAME = SRV_RUN_ID + 16, HOUR = 3600 };
 
 int srv_runs_dir_open(srv_runs_dir *dir, const char *path) {
     dir->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -41,73 +40,26 @@ static void name_of(char name[NAME], const char *id, const char *suffix) {
     snprintf(name, NAME, "%.*s%s", SRV_RUN_ID, id, suffix);
 }
 
-/* A new file under the name, locked; a sweeper may have taken it for a left-over in between. */
-static int create_locked(const srv_runs_dir *dir, const char *name) {
-    struct stat s;
-    for (int i = 0; i < TRIES; i++) {
-        int fd = openat(dir->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (fd < 0)
-            return -errno;
-        if (flock(fd, LOCK_EX) && errno != ENOLCK && errno != EOPNOTSUPP) {
-            const int failed = errno;
-            close(fd);
-            return -failed;
-        }
-        if (!fstat(fd, &s) && s.st_nlink)
-            return fd;
-        close(fd);
-    }
-    return -EBUSY;
-}
-
-static int write_all(int fd, const char *data, size_t size) {
-    while (size) {
-        const ssize_t n = write(fd, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return errno;
-        data += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
 int srv_runs_dir_write(const srv_runs_dir *dir, const char *id, const attn_run_image *image) {
-    char part[NAME], run[NAME];
-    name_of(part, id, PART);
+    char run[NAME];
+    srv_new_file file;
     name_of(run, id, RUN);
-    int fd = create_locked(dir, part), failed = 0;
-    if (fd < 0)
-        return -fd;
-    for (size_t i = 0; i < image->count && !failed; i++)
-        failed = write_all(fd, image->pieces[i].data, image->pieces[i].size);
-    if (!failed && fsync(fd))
-        failed = errno;
-    if (!failed && renameat(dir->fd, part, dir->fd, run))
-        failed = errno;
+    const int failed = srv_new_file_open(&file, dir->fd, run);
     if (failed)
-        unlinkat(dir->fd, part, 0);
-    else if (fsync(dir->fd) && errno != EINVAL && errno != EBADF)
-        failed = errno;
-    if (close(fd) && !failed)
-        failed = errno;
-    return failed;
+        return failed;
+    for (size_t i = 0; i < image->count; i++)
+        srv_new_file_write(&file, image->pieces[i].data, image->pieces[i].size);
+    return srv_new_file_close(&file);
 }
 
 int srv_runs_dir_map(const srv_runs_dir *dir, const char *id, srv_mapped **out) {
     char name[NAME];
     struct stat s;
     name_of(name, id, RUN);
-    int fd = openat(dir->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), failed = 0;
+    const int fd = srv_file_open(dir->fd, name, false, &s);
     if (fd < 0)
-        return errno;
-    if (fstat(fd, &s))
-        failed = errno;
-    else if (!S_ISREG(s.st_mode) || s.st_size <= 0)
-        failed = ENODATA;
-    if (!failed)
-        failed = srv_mapped_open(fd, (size_t)s.st_size, out);
+        return fd == -EISDIR || fd == -ESPIPE || fd == -ELOOP ? ENODATA : -fd;
+    const int failed = s.st_size ? srv_mapped_open(fd, (size_t)s.st_size, out) : ENODATA;
     close(fd);
     return failed;
 }
@@ -158,6 +110,7 @@ typedef struct sweep {
     int64_t now_s, ttl_s;
     file *files;
     size_t count, room;
+    size_t unfinished; /* bytes of files that are being written */
     srv_runs_swept result;
 } sweep;
 
@@ -166,15 +119,13 @@ static bool ends_with(const char *name, const char *suffix) {
     return n == SRV_RUN_ID + m && !strcmp(name + SRV_RUN_ID, suffix);
 }
 
-/* An unfinished file whose writer is gone. */
-static void drop_part(const sweep *s, const char *name, const struct stat *st) {
-    int fd = openat(s->dir->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return;
-    if (!flock(fd, LOCK_EX | LOCK_NB) ||
-        (errno != EWOULDBLOCK && s->now_s - (int64_t)st->st_mtime > HOUR))
+/* An unfinished file counts as long as it is written; one that nobody has touched for an hour goes,
+ * where there are no locks. */
+static void look_at_part(sweep *s, const char *name, const struct stat *st) {
+    if (s->now_s - (int64_t)st->st_mtime > HOUR)
         unlinkat(s->dir->fd, name, 0);
-    close(fd);
+    else if (!srv_part_sweep(s->dir->fd, name))
+        s->unfinished += (size_t)st->st_size;
 }
 
 static void take_run(sweep *s, const char *name, const struct stat *st) {
@@ -200,8 +151,8 @@ static void look_at(sweep *s, const char *name) {
     const int64_t age = s->now_s - (int64_t)st.st_mtime;
     if (ends_with(name, RUN))
         take_run(s, name, &st);
-    else if (ends_with(name, PART))
-        drop_part(s, name, &st);
+    else if (srv_is_part(name))
+        look_at_part(s, name, &st);
     else if (ends_with(name, GONE) && age > s->ttl_s && age > HOUR)
         unlinkat(s->dir->fd, name, 0);
 }
@@ -212,7 +163,7 @@ static int by_use(const void *a, const void *b) {
 }
 
 static void drop_runs(sweep *s, size_t most) {
-    size_t bytes = 0;
+    size_t bytes = s->unfinished;
     for (size_t i = 0; i < s->count; i++)
         bytes += s->files[i].bytes;
     for (size_t i = 0; i < s->count; i++) {

@@ -81,9 +81,10 @@ static const refusal refusals[] = {
     {503,
      ALWAYS,
      "Unavailable",
-     "The queue is full, memory is short, or the service shuts down.",
+     "The queue is full, memory is short, a file cannot be used, or the service shuts down.",
      {"Retry-After"}},
     {504, WITH_BODY | WITH_WORK, "Deadline", "The deadline passed.", {0}},
+    {507, WITH_BODY, "Full", "The disk has no space for what is to be kept.", {0}},
 };
 
 static const struct {

@@ -114,8 +114,8 @@ void srv_job_write_facts(srv_json *j, const srv_job_facts *facts);
 /* jobs_dir.c: files of a job: description, checkpoint, model, result. */
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
                        char path[JOB_PATH]);
-/* Write the description; false: it could not be written (the log says why). */
-bool srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e);
+/* Write the description; 0 or an errno value, which the log tells. */
+int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e);
 /* A file <id><suffix> of the job: written aside, or read into the arena; false: it was not. */
 bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                       const srv_piece *data);

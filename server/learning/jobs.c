@@ -218,8 +218,9 @@ static bool enlist(srv_request *req, srv_jobs *jobs, srv_job_entry *e) {
         srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
         return false;
     }
-    if (!srv_jobs_dir_save(jobs, e)) {
-        srv_problem(req, SRV_INTERNAL, NULL, "jobs_dir cannot be written");
+    const int failed = srv_jobs_dir_save(jobs, e);
+    if (failed) {
+        srv_problem_file(req, NULL, "the job cannot be written to jobs_dir", failed);
         return false;
     }
     list_in(jobs, e);

@@ -56,9 +56,9 @@ bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix
     return jobs->dir < 0 || log_failure(jobs, e, put(jobs, e->id, suffix, data->data, data->size));
 }
 
-bool srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
+int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
     if (jobs->dir < 0)
-        return true;
+        return 0;
     srv_request req = {.arena = attn_arena_new(ARENA)};
     int failed = ENOMEM;
     if (req.arena) {
@@ -76,7 +76,8 @@ bool srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
             failed = put(jobs, e->id, DESCRIPTION, req.reply.body, req.reply.size);
     }
     attn_arena_free(req.arena);
-    return log_failure(jobs, e, failed);
+    log_failure(jobs, e, failed);
+    return failed;
 }
 
 static void remove_file(srv_jobs *jobs, const char *id, const char *lead, const char *suffix) {

@@ -10,6 +10,7 @@
  * Inference clients. The body is put together on the stack and copied into the arena; when the
  * arena is used up it is a constant text of the same form, so that running out of memory is told,
  * too. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +67,9 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_QUEUE_FULL] = ROW(503, "queue_full", "The queue is full"),
     [SRV_MEMORY_BUDGET] = ROW(503, "memory_budget", "The memory budget is in use"),
     [SRV_DRAINING] = ROW(503, "draining", "The server is shutting down"),
+    [SRV_STORAGE] = ROW(503, "storage_failed", "A file of the service cannot be used"),
     [SRV_DEADLINE] = ROW(504, "deadline_exceeded", "The deadline passed"),
+    [SRV_STORAGE_FULL] = ROW(507, "storage_full", "No space for files is left"),
 };
 
 static const problem_row *row_of(srv_code code) {
@@ -191,6 +194,15 @@ void srv_problem(srv_request *req, srv_code code, const char *pointer, const cha
     va_start(args, format);
     reply_problem(req, code, pointer, NULL, format, args);
     va_end(args);
+}
+
+void srv_problem_file(srv_request *req, const char *pointer, const char *what, int failed) {
+    const bool full = failed == ENOSPC || failed == EDQUOT || failed == EFBIG;
+    srv_problem(req,
+                full               ? SRV_STORAGE_FULL
+                : failed == ENOMEM ? SRV_MEMORY_BUDGET
+                                   : SRV_STORAGE,
+                pointer, "%s: %s", what, strerror(failed));
 }
 
 void srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,

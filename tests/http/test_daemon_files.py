@@ -1,10 +1,13 @@
 """Files that somebody put, cut or left in the service's directories: each costs itself, never the start."""
 import json
 import os
+import resource
 import signal
 import stat
 
-from conftest import PATIENCE, ROOT, run_attnd
+import pytest
+
+from conftest import ROOT, run_attnd
 from test_daemon_load import eventually
 
 SMALL = ROOT / "config" / "models" / "en-fr.safetensors"
@@ -112,3 +115,32 @@ def test_settings_and_certificates_are_regular_files(tmp_path):
     for args in (["--config", str(pipe)], ["--tls-cert", str(pipe), "--tls-key", str(pipe)]):
         done = run_attnd("--check-config", *args)
         assert done.returncode == 2 and str(pipe) in done.stderr
+
+
+@pytest.mark.parametrize("store", [("--runs-dir", "/v1/attention", {"query": [[1.0, 0.0]], "store": True}),
+                                   ("--jobs-dir", "/v1/jobs", TRAIN)])
+def test_what_cannot_be_written_is_told(start, tmp_path, store):
+    setting, path, body = store
+    daemon = start(setting, str(tmp_path), "--ops-listen", "")
+    before = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY))
+    full = daemon.post(path, body)
+    assert (full.status_code, full.json()["code"]) == (507, "storage_full"), full.text
+    assert "File too large" in full.json()["detail"]
+    resource.prlimit(daemon.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    open_now = len(os.listdir(f"/proc/{daemon.pid}/fd"))
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (open_now, before[1]))
+    none = daemon.post(path, body)
+    assert (none.status_code, none.json()["code"]) == (503, "storage_failed"), none.text
+    assert "Too many open files" in none.json()["detail"]
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, before)
+    assert daemon.post(path, body).status_code in (200, 202)
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_unfinished_runs_are_swept_and_counted(start, tmp_path):
+    left = tmp_path / ("0" * 32 + ".safetensors.part")
+    left.write_bytes(bytes(1000))
+    daemon = start("--runs-dir", str(tmp_path), "--ops-listen", "")
+    assert not left.exists()
+    assert daemon.metric("attnd_runs_bytes") == 0
