@@ -93,14 +93,14 @@ bool srv_is_part(const char *name) {
     return n > m && !strcmp(name + n - m, SRV_PART);
 }
 
-bool srv_part_sweep(int dir, const char *name) {
+int srv_part_sweep(int dir, const char *name) {
     struct stat about;
     const int fd = srv_file_open(dir, name, false, &about);
     if (fd < 0)
-        return fd == -ENOENT;
-    const bool left = !flock(fd, LOCK_EX | LOCK_NB);
-    if (left)
-        unlinkat(dir, name, 0);
+        return fd == -ENOENT ? 0 : -fd;
+    int failed = flock(fd, LOCK_EX | LOCK_NB) ? errno : 0;
+    if (!failed && unlinkat(dir, name, 0))
+        failed = errno;
     close(fd);
-    return left;
+    return failed;
 }

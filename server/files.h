@@ -33,7 +33,8 @@ int srv_new_file_close(srv_new_file *f);
 
 /* Is this the name of an unfinished file? */
 bool srv_is_part(const char *name);
-/* Remove an unfinished file whose writer is gone; false: somebody still writes it. */
-bool srv_part_sweep(int dir, const char *name);
+/* Remove an unfinished file whose writer is gone. 0, or an errno value: EWOULDBLOCK, somebody
+ * writes it; ENOLCK or EOPNOTSUPP, that cannot be told here. */
+int srv_part_sweep(int dir, const char *name);
 
 #endif

@@ -11,6 +11,15 @@ attn_pool *srv_request_pool(const srv_request *req) {
     return req->in_place || !req->app ? NULL : req->app->pool;
 }
 
+bool srv_request_owns(srv_request *req, const char *owner) {
+    if (!owner || req->admin || (req->owner && !strcmp(req->owner, owner)))
+        return true;
+    srv_problem(req, SRV_FORBIDDEN, NULL,
+                "this belongs to another API key; its owner, or a key with the right \"admin\", "
+                "may change it");
+    return false;
+}
+
 void srv_request_hurry(srv_request *req, int64_t by_ns) {
     if (req->control.deadline_ns != 0 && by_ns >= req->control.deadline_ns)
         return;

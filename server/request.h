@@ -67,6 +67,8 @@ struct srv_request {
     const char *last_event_id; /* Last-Event-ID, or NULL */
     const char *host;          /* Host, or NULL */
     bool secure;               /* it came by TLS */
+    const char *owner;         /* the name of its API key; NULL: the service has no keys */
+    bool admin;                /* its key has this right, or it came by loopback without keys */
     const char *infer_header;  /* Inference-Header-Content-Length, or NULL */
     unsigned accept;
     const char *body; /* NUL-terminated after size bytes */
@@ -92,6 +94,10 @@ typedef enum srv_outcome { SRV_DONE = 0, SRV_DEFER } srv_outcome;
 /* The pool for this request's work: NULL on the HTTP thread, which must not wait for a slot, and
  * where there is no service. */
 attn_pool *srv_request_pool(const srv_request *req);
+
+/* May the request change or delete what belongs to `owner`, a name or NULL? false: the problem 403
+ * is set. */
+bool srv_request_owns(srv_request *req, const char *owner);
 
 /* The request's own deadline, which moves nearer, never away. */
 void srv_request_hurry(srv_request *req, int64_t by_ns);

@@ -1,50 +1,39 @@
 /* One table of open runs for both kinds of store. In memory the table is the store; with a
  * directory it is what this process has mapped, and the directory decides what exists. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "runs_table.h"
 
-enum {
-    SWEEP_MS = 5000,  /* between looks at what has expired */
-    TOUCH_MS = 30000, /* between marks of use in the directory */
-};
-
-static int64_t wall_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
+enum { SWEEP_MS = 5000 }; /* between looks at what has expired */
 
 /* --- expiry --- */
 
-static void sweep_dir(srv_runs *s, size_t coming) {
-    const size_t most = (size_t)s->config->runs_bytes;
-    srv_runs_swept swept;
-    srv_runs_dir_sweep(&s->dir, s->config->runs_ttl_s, most > coming ? most - coming : 0, &swept);
+static void sweep(srv_runs *s) {
+    if (s->has_dir)
+        srv_runs_dir_sweep(&s->dir);
     pthread_mutex_lock(&s->lock);
-    s->state.count = swept.count;
-    s->state.bytes = swept.bytes;
-    s->state.expired += swept.expired;
-    s->state.evicted += swept.evicted;
+    srv_runs_expire(s, attn_now_ns());
     pthread_mutex_unlock(&s->lock);
 }
 
 void srv_runs_tick(srv_runs *s) {
     const int64_t now = attn_now_ns();
-    if (now < atomic_load(&s->next_sweep_ns))
+    int64_t due = atomic_load(&s->next_sweep_ns);
+    if (now >= due &&
+        atomic_compare_exchange_strong(&s->next_sweep_ns, &due, now + (int64_t)SWEEP_MS * 1000000))
+        sweep(s);
+}
+
+static void keep_alive(const srv_runs *s, srv_runs_entry *e, int64_t now) {
+    const int64_t ttl = s->config->runs_ttl_s * 1000000000;
+    if (!srv_runs_is_due(e->moved_ns, ttl, now))
         return;
-    atomic_store(&s->next_sweep_ns, now + (int64_t)SWEEP_MS * 1000000);
-    pthread_mutex_lock(&s->lock);
-    srv_runs_expire(s, wall_ns());
-    pthread_mutex_unlock(&s->lock);
-    if (s->has_dir)
-        sweep_dir(s, 0);
+    e->moved_ns = now;
+    e->run.ends_ns = now + ttl;
 }
 
 /* --- the store --- */
@@ -58,16 +47,17 @@ int srv_runs_open(srv_runs **out, const srv_config *config) {
         free(s);
         return SRV_EXIT_RESOURCES;
     }
-    *s = (srv_runs){.config = config, .gone = gone, .dir = {-1}, .has_dir = *config->runs_dir != 0};
+    s->config = config;
+    s->gone = gone;
+    s->has_dir = *config->runs_dir != 0;
     pthread_mutex_init(&s->lock, NULL);
-    int failed = s->has_dir ? srv_runs_dir_open(&s->dir, config->runs_dir) : 0;
+    int failed = s->has_dir ? srv_runs_dir_open(&s->dir, config) : 0;
     if (failed) {
         fprintf(stderr, "attnd: cannot use runs_dir %s: %s\n", config->runs_dir, strerror(failed));
         srv_runs_free(s);
         return SRV_EXIT_USAGE;
     }
-    if (s->has_dir)
-        sweep_dir(s, 0);
+    srv_runs_tick(s);
     *out = s;
     return 0;
 }
@@ -77,27 +67,27 @@ void srv_runs_free(srv_runs *s) {
         return;
     while (s->first)
         srv_runs_drop(s, s->first);
-    srv_runs_dir_close(&s->dir);
+    if (s->has_dir)
+        srv_runs_dir_close(&s->dir);
     pthread_mutex_destroy(&s->lock);
     free(s->gone);
     free(s);
 }
 
 void srv_runs_look(srv_runs *s, srv_runs_state *out) {
+    srv_runs_state files = {0};
+    if (s->has_dir)
+        srv_runs_dir_look(&s->dir, &files);
     pthread_mutex_lock(&s->lock);
     *out = s->state;
-    if (!s->has_dir) {
-        out->count = s->count;
-        out->bytes = s->bytes;
-    }
+    out->count = s->has_dir ? files.count : s->count;
+    out->bytes = s->has_dir ? files.bytes : s->bytes;
+    out->expired += files.expired;
+    out->evicted += files.evicted;
     pthread_mutex_unlock(&s->lock);
 }
 
-int64_t srv_runs_expiry(const srv_request *req) {
-    return wall_ns() + req->app->config->runs_ttl_s * 1000000000;
-}
-
-static int map_file(const srv_runs *s, srv_runs_entry *e, const char *id) {
+static int map_file(srv_runs *s, srv_runs_entry *e, const char *id) {
     const int failed = srv_runs_dir_map(&s->dir, id, &e->mapped);
     if (!failed) {
         e->image = srv_mapped_data(e->mapped);
@@ -115,9 +105,8 @@ static attn_status open_image(const srv_config *config, srv_runs_entry *e, attn_
     attn_status status = attn_run_open(e->image, e->image_size, e->arena, &run, err);
     if (status != ATTN_OK)
         return status;
-    const char *expires = attn_run_text(run, SRV_RUN_EXPIRES);
     e->run.run = run;
-    e->run.expires_ns = expires ? strtoll(expires, NULL, 10) : 0;
+    e->owner = srv_owner_of(attn_run_text(run, SRV_RUN_OWNER));
     e->run.bytes = e->image_size + attn_arena_used(e->arena);
     return ATTN_OK;
 }
@@ -144,7 +133,7 @@ static void *take_image(srv_runs *s, size_t size) {
     void *image = attn_alloc(size);
     while (!image) {
         pthread_mutex_lock(&s->lock);
-        const bool dropped = srv_runs_drop_oldest(s);
+        const bool dropped = srv_runs_drop_one(s);
         pthread_mutex_unlock(&s->lock);
         if (!dropped)
             break;
@@ -172,8 +161,8 @@ static int store_in_dir(srv_request *req, srv_runs *s, srv_runs_entry *e,
                         const attn_run_image *image) {
     attn_pool *pool = srv_request_pool(req);
     attn_pool_leave(pool);
-    sweep_dir(s, image->size);
-    int failed = srv_runs_dir_write(&s->dir, e->run.id, image);
+    srv_runs_tick(s);
+    int failed = srv_runs_dir_write(&s->dir, e->run.id, srv_owner_of(req->owner), image);
     if (!failed)
         failed = map_file(s, e, e->run.id);
     attn_pool_enter(pool);
@@ -221,12 +210,11 @@ const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
         return too_large(req, bytes);
     }
     e->holds = 1;
+    keep_alive(s, e, attn_now_ns());
     pthread_mutex_lock(&s->lock);
-    srv_runs_make_room(s, e->run.bytes);
+    srv_runs_make_room(s, e->owner, e->run.bytes);
     srv_runs_add(s, e);
     s->state.stored++;
-    s->state.count++;
-    s->state.bytes += e->image_size;
     pthread_mutex_unlock(&s->lock);
     return &e->run;
 }
@@ -239,11 +227,11 @@ static bool is_id(const char *id) {
 
 static const srv_run *missing(srv_request *req, const char *id, bool gone) {
     if (gone)
-        srv_problem(
-            req, SRV_GONE, NULL,
-            "the run %s is no longer kept: it expired (runs_ttl_s is %lld), was deleted, or "
-            "made room for others (runs_bytes); store it again",
-            id, (long long)req->app->config->runs_ttl_s);
+        srv_problem(req, SRV_GONE, NULL,
+                    "the run %s is no longer kept: it was not used for runs_ttl_s (%lld s), was "
+                    "deleted, or "
+                    "made room for others (runs_bytes); store it again",
+                    id, (long long)req->app->config->runs_ttl_s);
     else
         srv_problem(req, SRV_NOT_FOUND, NULL,
                     "there is no stored run \"%.64s\"; POST /v1/attention with \"store\": true "
@@ -265,7 +253,7 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
         else if (failed != ENOENT)
             srv_problem_file(req, NULL, "the run cannot be read from runs_dir", failed);
         else
-            missing(req, id, srv_runs_dir_had(&s->dir, id));
+            missing(req, id, true); /* it went since it was looked for */
         return NULL;
     }
     memcpy(e->run.id, id, SRV_RUN_ID);
@@ -278,18 +266,13 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
                         id, err.where, *err.where ? ": " : "", err.text);
         return NULL;
     }
-    if (e->run.expires_ns <= wall_ns()) {
-        srv_runs_entry_free(e);
-        srv_runs_dir_remove(&s->dir, id);
-        return missing(req, id, true);
-    }
     e->holds = 1;
     pthread_mutex_lock(&s->lock);
     srv_runs_entry *other = srv_runs_find(s, id); /* opened by another thread meanwhile */
     if (other) {
         other->holds++;
     } else {
-        srv_runs_make_room(s, e->run.bytes);
+        srv_runs_make_room(s, e->owner, e->run.bytes);
         srv_runs_add(s, e);
     }
     pthread_mutex_unlock(&s->lock);
@@ -299,52 +282,62 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
     return &other->run;
 }
 
-/* The entry, held, when it is open and neither expired nor removed. */
-static srv_runs_entry *hold_open(srv_runs *s, const char *id, bool *gone) {
-    const bool removed = s->has_dir && !srv_runs_dir_has(&s->dir, id);
-    bool expired = false;
-    pthread_mutex_lock(&s->lock);
+/* The entry, held, when it is open. Under the lock. */
+static srv_runs_entry *hold_open(srv_runs *s, const char *id) {
     srv_runs_entry *e = srv_runs_find(s, id);
-    if (e && (removed || e->run.expires_ns <= wall_ns())) {
-        expired = !removed;
-        s->state.expired += expired;
-        srv_runs_remember(s, id);
-        srv_runs_drop(s, e);
-        e = NULL;
-    }
     if (e) {
         e->holds++;
         srv_runs_used(s, e);
     }
-    *gone = !e && srv_runs_knew(s, id);
-    pthread_mutex_unlock(&s->lock);
-    if (expired && s->has_dir)
-        srv_runs_dir_remove(&s->dir, id);
     return e;
+}
+
+static const srv_run *hold_in_memory(srv_request *req, const char *id) {
+    srv_runs *s = req->app->runs;
+    const int64_t now = attn_now_ns();
+    pthread_mutex_lock(&s->lock);
+    srv_runs_entry *e = srv_runs_find(s, id);
+    if (e && e->run.ends_ns <= now)
+        srv_runs_expire(s, now);
+    e = hold_open(s, id);
+    if (e)
+        keep_alive(s, e, now);
+    const bool gone = !e && srv_runs_knew(s, id);
+    pthread_mutex_unlock(&s->lock);
+    return e ? &e->run : missing(req, id, gone);
+}
+
+static void drop_open(srv_runs *s, const char *id) {
+    pthread_mutex_lock(&s->lock);
+    srv_runs_entry *e = srv_runs_find(s, id);
+    if (e)
+        srv_runs_drop(s, e);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static const srv_run *hold_in_dir(srv_request *req, const char *id) {
+    srv_runs *s = req->app->runs;
+    int64_t ends;
+    const srv_run_presence there = srv_runs_dir_use(&s->dir, id, &ends);
+    if (there != SRV_RUN_THERE) {
+        drop_open(s, id);
+        return missing(req, id, there == SRV_RUN_GONE);
+    }
+    pthread_mutex_lock(&s->lock);
+    srv_runs_entry *e = hold_open(s, id);
+    pthread_mutex_unlock(&s->lock);
+    const srv_run *run = e ? &e->run : hold_file(req, id);
+    if (run)
+        ((srv_run *)(uintptr_t)run)->ends_ns = ends;
+    return run;
 }
 
 const srv_run *srv_run_hold(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
-    bool gone;
     if (!is_id(id))
         return missing(req, id, false);
     srv_runs_tick(s);
-    srv_runs_entry *e = hold_open(s, id, &gone);
-    if (!e && (gone || !s->has_dir))
-        return missing(req, id, gone);
-    const srv_run *run = e ? &e->run : hold_file(req, id);
-    if (run && s->has_dir) {
-        srv_runs_entry *held = (srv_runs_entry *)(void *)(uintptr_t)run;
-        const int64_t now = attn_now_ns();
-        pthread_mutex_lock(&s->lock);
-        const bool touch =
-            !held->touched_ns || now - held->touched_ns > (int64_t)TOUCH_MS * 1000000;
-        held->touched_ns = touch ? now : held->touched_ns;
-        pthread_mutex_unlock(&s->lock);
-        if (touch)
-            srv_runs_dir_touch(&s->dir, id);
-    }
-    return run;
+    return s->has_dir ? hold_in_dir(req, id) : hold_in_memory(req, id);
 }
 
 bool srv_run_is_whole(srv_request *req, const srv_run *run) {
@@ -390,7 +383,9 @@ bool srv_run_delete(srv_request *req, const char *id) {
     const srv_run *run = srv_run_hold(req, id);
     if (!run)
         return false;
-    srv_run_discard(req, run);
+    const bool may = srv_request_owns(req, attn_run_text(run->run, SRV_RUN_OWNER));
+    if (may)
+        srv_run_discard(req, run);
     srv_run_release(req, run);
-    return true;
+    return may;
 }

@@ -4,7 +4,8 @@
  * deleted, expire or be evicted meanwhile and is freed when the last holder lets go. Without
  * runs_dir runs live in memory and are counted in the memory budget; with it each is one
  * safetensors file, written aside, renamed into place and mapped by all replicas that share the
- * directory. Ids are 128 random bits: to know one is the right to look. Any thread. */
+ * directory. Ids are 128 random bits: to know one is the right to look. To delete a run that has an
+ * owner is the owner's right and an admin's. Any thread. */
 #ifndef SRV_RUNS_H
 #define SRV_RUNS_H
 
@@ -19,8 +20,8 @@ typedef struct srv_runs srv_runs;
 typedef struct srv_run {
     char id[SRV_RUN_ID + 1];
     const attn_run *run;
-    size_t bytes;       /* image and what lives beside it */
-    int64_t expires_ns; /* CLOCK_REALTIME */
+    size_t bytes;            /* image and what lives beside it */
+    _Atomic int64_t ends_ns; /* it expires then, by attn_now_ns; each use may move it */
 } srv_run;
 
 /* 0, or an exit code (app.h) and one line on standard error: out of memory, or a directory that
@@ -39,12 +40,11 @@ bool srv_run_is_whole(srv_request *req, const srv_run *run);
 void srv_run_release(srv_request *req, const srv_run *run); /* NULL is fine */
 /* Delete; holders keep what they have. */
 void srv_run_discard(srv_request *req, const srv_run *run);
-/* The same by id; false: a problem is set. */
+/* The same by id, for who may; false: a problem is set. */
 bool srv_run_delete(srv_request *req, const char *id);
 
-/* Metadata of every image: when it expires, nanoseconds since 1970 in decimal. */
-#define SRV_RUN_EXPIRES "expires_ns"
-int64_t srv_runs_expiry(const srv_request *req);
+/* Metadata of an image: the name of the API key that stored it. Without it nobody owns the run. */
+#define SRV_RUN_OWNER "owner"
 
 typedef struct srv_runs_state {
     size_t count, bytes;

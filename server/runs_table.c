@@ -37,6 +37,7 @@ srv_runs_entry *srv_runs_find(srv_runs *s, const char *id) {
 void srv_runs_drop(srv_runs *s, srv_runs_entry *e) {
     list_out(s, e);
     s->bytes -= e->run.bytes;
+    srv_shares_take(&s->shares, e->owner, e->run.bytes);
     s->count--;
     e->listed = false;
     if (!e->holds)
@@ -55,27 +56,35 @@ bool srv_runs_knew(const srv_runs *s, const char *id) {
     return false;
 }
 
-bool srv_runs_drop_oldest(srv_runs *s) {
-    if (!s->last)
+bool srv_runs_drop_one(srv_runs *s) {
+    const srv_owner owner = srv_shares_heaviest(&s->shares);
+    srv_runs_entry *e = s->last;
+    while (e && e->owner != owner)
+        e = e->previous;
+    e = e ? e : s->last;
+    if (!e)
         return false;
     if (!s->has_dir) {
-        srv_runs_remember(s, s->last->run.id);
+        srv_runs_remember(s, e->run.id);
         s->state.evicted++;
     }
-    srv_runs_drop(s, s->last);
+    srv_runs_drop(s, e);
     return true;
 }
 
-void srv_runs_make_room(srv_runs *s, size_t bytes) {
+void srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes) {
     const size_t most = (size_t)s->config->runs_bytes;
-    while ((bytes > most || s->bytes > most - bytes) && srv_runs_drop_oldest(s))
+    srv_shares_add(&s->shares, owner, bytes);
+    while ((bytes > most || s->bytes > most - bytes) && srv_runs_drop_one(s))
         ;
+    srv_shares_take(&s->shares, owner, bytes);
 }
 
 void srv_runs_add(srv_runs *s, srv_runs_entry *e) {
     e->listed = true;
     list_front(s, e);
     s->bytes += e->run.bytes;
+    srv_shares_add(&s->shares, e->owner, e->run.bytes);
     s->count++;
 }
 
@@ -87,10 +96,12 @@ void srv_runs_used(srv_runs *s, srv_runs_entry *e) {
 void srv_runs_expire(srv_runs *s, int64_t now) {
     for (srv_runs_entry *e = s->first, *next; e; e = next) {
         next = e->next;
-        if (e->run.expires_ns > now)
+        if (s->has_dir ? srv_runs_dir_knows(&s->dir, e->run.id) : e->run.ends_ns > now)
             continue;
-        srv_runs_remember(s, e->run.id);
-        s->state.expired += !s->has_dir; /* files are counted when they go */
+        if (!s->has_dir) {
+            srv_runs_remember(s, e->run.id);
+            s->state.expired++;
+        }
         srv_runs_drop(s, e);
     }
 }

@@ -18,11 +18,12 @@ struct srv_runs_entry {
     srv_runs_entry *next, *previous;
     size_t holds;
     bool listed;
+    srv_owner owner;
     const void *image;
     size_t image_size;
     srv_mapped *mapped; /* the image's file; NULL: it is memory of ours */
     attn_arena *arena;
-    int64_t touched_ns;
+    int64_t moved_ns; /* when ends_ns was last moved */
 };
 
 struct srv_runs {
@@ -32,6 +33,7 @@ struct srv_runs {
     srv_runs_dir dir;
     srv_runs_entry *first, *last;
     size_t bytes, count;
+    srv_shares shares;
     char (*gone)[SRV_RUN_ID]; /* a ring */
     size_t gone_count;
     _Atomic int64_t next_sweep_ns;
@@ -46,11 +48,11 @@ void srv_runs_add(srv_runs *s, srv_runs_entry *e);
 void srv_runs_used(srv_runs *s, srv_runs_entry *e); /* just now */
 /* Out of the table; freed now or by the last holder. */
 void srv_runs_drop(srv_runs *s, srv_runs_entry *e);
-/* The oldest for a new one; false: there is none. */
-bool srv_runs_drop_oldest(srv_runs *s);
-/* Room for `bytes` more, least recently used first. */
-void srv_runs_make_room(srv_runs *s, size_t bytes);
-/* Drop what has expired by `now`, CLOCK_REALTIME. */
+/* One for a new one: the least recently used of the owner who has most; false: there is none. */
+bool srv_runs_drop_one(srv_runs *s);
+/* Room for `bytes` more of an owner. */
+void srv_runs_make_room(srv_runs *s, srv_owner owner, size_t bytes);
+/* Drop what has expired by `now`, attn_now_ns, or is no longer in the directory. */
 void srv_runs_expire(srv_runs *s, int64_t now);
 
 /* An id is no longer kept; was it ever? */

@@ -40,9 +40,10 @@ const srv_setting srv_settings[] = {
     {"max_operations", SRV_SET_REAL, AT(max_operations), "2e13", 1, 1e24, NULL, true,
      "most floating-point operations of one request, a multiply-add counted as two"},
     {"runs_bytes", SRV_SET_BYTES, AT(runs_bytes), "0", 0, MOST, NULL, true,
-     "all stored runs together; the least recently used go first; 0: a quarter of memory_bytes"},
+     "all stored runs together; the least recently used go first, with keys those of the key that "
+     "has most; 0: a quarter of memory_bytes"},
     {"runs_ttl_s", SRV_SET_INT, AT(runs_ttl_s), "3600", 1, 31536000, NULL, true,
-     "how long a stored run is kept, seconds"},
+     "how long a stored run is kept after its last use, seconds"},
     {"runs_dir", SRV_SET_STRING, AT(runs_dir), "", 0, 0, NULL, false,
      "directory of stored runs, one safetensors file each, which several daemons may share; empty: "
      "in memory"},

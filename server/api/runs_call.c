@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "admission.h"
 #include "app.h"
@@ -53,10 +52,8 @@ bool srv_run_admit(srv_request *req, double cells, double bytes) {
 }
 
 void srv_run_keep(srv_request *req, const srv_run *run) {
-    struct timespec now;
     attn_text t = {.arena = req->arena};
-    clock_gettime(CLOCK_REALTIME, &now);
-    const int64_t left = run->expires_ns / 1000000000 - (int64_t)now.tv_sec;
+    const int64_t left = (run->ends_ns - attn_now_ns()) / 1000000000;
     attn_text_add(&t, "private, max-age=%" PRId64 ", immutable", left > 0 ? left : 0);
     if (req->reply.status != 200 && req->reply.status != 204 && req->reply.status != 304)
         return;

@@ -69,8 +69,11 @@ static void put_shapes(srv_json *j, const attn_attention_dims *d) {
     srv_json_array_end(j);
 }
 
-static void put_expiry(srv_json *j, int64_t expires_ns) {
-    const time_t seconds = (time_t)(expires_ns / 1000000000);
+static void put_expiry(srv_json *j, int64_t ends_ns) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const int64_t wall_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    const time_t seconds = (time_t)((wall_ns + ends_ns - attn_now_ns()) / 1000000000);
     char text[32] = "";
     struct tm utc;
     if (gmtime_r(&seconds, &utc))
@@ -88,7 +91,7 @@ static void describe(srv_request *req, const srv_run *held) {
     srv_json_object(&j);
     put_text(&j, "id", held->id);
     put_size(&j, "bytes", held->bytes);
-    put_expiry(&j, held->expires_ns);
+    put_expiry(&j, held->ends_ns);
     srv_json_key(&j, "sites");
     srv_json_array(&j);
     srv_json_string(&j, srv_run_sites[0]);

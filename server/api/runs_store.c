@@ -1,23 +1,18 @@
 /* store of POST /v1/attention: the operation that has run becomes a stored run. */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "app.h"
 #include "attention_call.h"
 
 bool srv_attention_store(srv_attention_call *call) {
     srv_request *req = call->req;
     const srv_labels *labels = &call->body.labels;
-    char expires[32];
-    snprintf(expires, sizeof expires, "%" PRId64, srv_runs_expiry(req));
-    const attn_metadata text = {SRV_RUN_EXPIRES, expires};
+    const attn_metadata text = {SRV_RUN_OWNER, req->owner};
     const attn_run_source source = {
         .op = call->op,
         .stats = &call->results.stats,
         .query_labels = labels->query.values,
         .key_labels = labels->key.values,
         .metadata = &text,
-        .metadata_count = 1,
+        .metadata_count = req->owner != NULL,
     };
     attn_run_image image;
     attn_error err = {0};

@@ -28,6 +28,7 @@ static const char *bearer(const char *value) {
 
 /* Without keys everybody may do what changes nothing for others. */
 static void judge_place(srv_exchange *x, srv_access access) {
+    x->req.admin = x->daemon->is_local;
     if (access == SRV_ADMIN && !x->daemon->is_local)
         refuse(
             x, SRV_FORBIDDEN, NULL,
@@ -72,6 +73,8 @@ static void judge_key(srv_exchange *x, srv_access access) {
                "the API key has not the right \"admin\", which this needs");
     else
         start(x);
+    x->req.owner = x->key ? srv_key_name(x->key) : NULL;
+    x->req.admin = admin;
 }
 
 void srv_auth(srv_exchange *x) {

@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from conftest import PATIENCE
+from test_daemon_load import eventually
 
 CONFIG = """
 global
@@ -157,7 +158,7 @@ def test_a_replica_dies_while_it_stores(start, proxy, tmp_path):
             viewer.join()
     assert not [failed for viewer in viewers for failed in viewer.failed]
     assert sum(viewer.looks for viewer in viewers) > 10
-    assert not list(runs.glob("*.part"))  # swept by the stores that followed
+    assert eventually(lambda: not list(runs.glob("*.part")))  # swept by the one that is left
     for file in runs.glob("*.safetensors"):
         assert look(url, file.name[:32], "")
 
