@@ -12,15 +12,24 @@
 
 /* What a body is credited with before it has shown its rate: this many times min_rate_bytes, for
  * this long. Silence soon outweighs it. */
-#define FAIR_RATE  64.0
-#define CREDIT_S   0.25
-#define TRUST      4.0
-#define LONGEST_S  600
+#define FAIR_RATE 64.0
+#define CREDIT_S  0.25
+#define TRUST     4.0
+#define LONGEST_S 600
+
+/* What an operation is taken to cost before its route has shown it, the fewest operations that show
+ * it, and the weight of the newest. */
+#define FIRST_COST_NS 0.05
+#define SHOWING       1e7
+#define NEWEST        0.25
+enum { ROUTES = 128 };
+
 #define ARENA_ROOM 65536 /* for alignment and small things beside the blocks that were counted */
 
 struct srv_admission {
     srv_incoming *first;
-    atomic_size_t held; /* by bodies, incoming and complete */
+    atomic_size_t held;             /* by bodies, incoming and complete */
+    _Atomic double cost_ns[ROUTES]; /* processor time of an operation, by route */
     size_t bodies, spare, small;
     double fair_rate; /* bytes a second */
 };
@@ -33,6 +42,8 @@ srv_admission *srv_admission_new(const srv_config *config) {
     a->spare = srv_budget_total() / 16;
     a->small = (size_t)config->in_place_bytes;
     a->fair_rate = FAIR_RATE * (double)config->min_rate_bytes;
+    for (size_t i = 0; i < ROUTES; i++)
+        atomic_init(&a->cost_ns[i], FIRST_COST_NS);
     return a;
 }
 
@@ -67,7 +78,8 @@ static double wanted_before(const srv_admission *a, uint64_t length, int64_t now
     return wanted;
 }
 
-bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t length, int64_t now_ns) {
+bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t client, uint64_t length,
+                          int64_t now_ns) {
     const srv_config *config = req->app->config;
     uint64_t cap = (uint64_t)config->max_body_bytes;
     if (length > cap) {
@@ -85,7 +97,7 @@ bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t length, i
                           (unsigned long long)length, a->bodies);
         return false;
     }
-    if (srv_queue_is_full(req->app->queue)) {
+    if (!srv_queue_has_room(req->app->queue, client)) {
         srv_problem_limit(req, SRV_QUEUE_FULL, NULL, (double)config->queue_length, "queue_length",
                           "all places in the queue are taken; try again a little later");
         return false;
@@ -183,9 +195,36 @@ char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t
     return block;
 }
 
-bool srv_admission_work(srv_request *req, double bytes) {
+void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns) {
+    const int64_t worked = busy_ns - req->admitted_ns - req->encode_ns;
+    if (req->operations < SHOWING || worked <= 0)
+        return;
+    _Atomic double *cost = &a->cost_ns[req->route % ROUTES];
+    const double was = atomic_load(cost);
+    atomic_store(cost, was + NEWEST * ((double)worked / req->operations - was));
+}
+
+/* Short work goes on, and long work for which a thread is free. */
+static bool may_go_on(srv_request *req, double operations) {
+    const srv_app *app = req->app;
+    if (!app->admission || operations <= 0)
+        return true;
+    req->operations = operations;
+    req->admitted_ns = srv_queue_busy_ns();
+    const double busy_ns = operations * atomic_load(&app->admission->cost_ns[req->route % ROUTES]);
+    if (busy_ns / (double)app->config->workers <= 1e6 * (double)app->config->long_ms)
+        return true;
+    req->later = !srv_queue_go_long();
+    return !req->later;
+}
+
+bool srv_admission_work(srv_request *req, double operations, double bytes) {
     double most = (double)srv_budget_total();
-    if (req->in_place || !req->app || bytes <= 0)
+    if (req->in_place || !req->app)
+        return true;
+    if (!may_go_on(req, operations))
+        return false;
+    if (bytes <= 0)
         return true;
     if (req->app->admission)
         most -= (double)srv_admission_spare(req->app->admission) + (double)req->body_size;

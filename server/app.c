@@ -208,6 +208,13 @@ static void name_problems(srv_app *app) {
         app->problem_names[i] = srv_code_name((srv_code)i);
 }
 
+/* The others are for short work. */
+static size_t long_threads(const srv_config *config) {
+    const size_t all = (size_t)config->requests_running,
+                 most = (size_t)((double)all * config->long_share);
+    return most < 1 ? 1 : most < all || all == 1 ? most : all - 1;
+}
+
 int srv_app_open(srv_app *app, const srv_config *config) {
     attn_error err;
     app->config = config;
@@ -228,8 +235,13 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     name_problems(app);
     app->meters = srv_meters_new(app->router->labels, app->router->label_count, app->problem_names);
     app->pool = attn_pool_new((size_t)config->workers);
-    app->queue = srv_queue_new((size_t)config->requests_running, (size_t)config->queue_length,
-                               config->queue_target_ms * 1000000);
+    app->queue = srv_queue_new(&(srv_queue_plan){
+        .threads = (size_t)config->requests_running,
+        .long_threads = long_threads(config),
+        .long_ns = config->long_ms * 1000000,
+        .length = (size_t)config->queue_length,
+        .target_ns = config->queue_target_ms * 1000000,
+    });
     app->predictor = srv_predictor_new();
     app->admission = srv_admission_new(config);
     if (!app->admission || !app->meters || !app->pool || !app->queue || !app->predictor)

@@ -20,6 +20,8 @@ typedef struct srv_config {
     char *ops_listen;           /* the same; "" = no operations port */
     int64_t workers;            /* slots of the worker pool */
     int64_t requests_running;   /* request threads */
+    int64_t long_ms;            /* work that takes longer is long */
+    double long_share;          /* of requests_running, for long work */
     int64_t queue_length;       /* requests that may wait for a request thread */
     int64_t queue_target_ms;    /* longest wait beyond which the newest are served first */
     int64_t request_timeout_ms; /* from the end of the body to the answer */
@@ -49,7 +51,7 @@ typedef struct srv_config {
     srv_list hosts;           /* names that requests may be addressed to; "*": any */
     char *keys_file;          /* "" = no keys */
     char *tls_cert, *tls_key; /* "" = plain HTTP */
-    int64_t key_requests;     /* requests of one key at a time; 0: any number */
+    int64_t key_requests;     /* requests of one key at a time; 0: they wait */
     char *isa;                /* "auto", "ref", "avx2", "avx512" */
     int log;                  /* SRV_LOG_* */
     int log_level;            /* srv_log_level (log.h) */

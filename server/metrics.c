@@ -279,6 +279,15 @@ static void print_singles(const srv_meters *meters, const srv_gauges *now, attn_
     single(out, "attnd_queue_running", "gauge", "Requests on a request thread.",
            (double)now->queue_running);
     single(out, "attnd_queue_limit", "gauge", "Setting queue_length.", (double)now->queue_length);
+    single(out, "attnd_long_running", "gauge", "Long requests on a request thread.",
+           (double)now->long_running);
+    single(out, "attnd_long_waiting", "gauge", "Long requests that wait for one.",
+           (double)now->long_waiting);
+    single(out, "attnd_long_limit", "gauge", "Long requests that may run at a time (long_share).",
+           (double)now->long_threads);
+    single(out, "attnd_long_put_back_total", "counter",
+           "Requests that were found to be long and had to wait for others.",
+           (double)now->long_put_back);
     single(out, "attnd_queue_newest_first", "gauge",
            "1 while the queue is standing, so that the newest are served first.",
            now->newest_first ? 1 : 0);

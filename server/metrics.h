@@ -50,6 +50,8 @@ enum { SRV_GAUGE_JOBS = 5, SRV_METER_PROBLEMS = 64 };
 /* State read when the text is made. */
 typedef struct srv_gauges {
     size_t queue_waiting, queue_running, queue_length;
+    size_t long_waiting, long_running, long_threads;
+    uint64_t long_put_back;
     size_t memory_used, memory_budget;
     bool newest_first;
     size_t runs, runs_bytes;

@@ -290,8 +290,10 @@ const srv_model *srv_models_hold(srv_request *req, const char *id) {
 bool srv_models_is_read(srv_request *req, const char *id) {
     srv_models *m = req->app->models;
     pthread_mutex_lock(&m->lock);
-    const entry *e = find(m, id);
-    const bool read = !e || !e->embedded;
+    const entry *e = id ? find(m, id) : m->first;
+    bool read = !e || !e->embedded;
+    while (!id && e && (e = e->next))
+        read &= !e->embedded;
     pthread_mutex_unlock(&m->lock);
     return read;
 }

@@ -42,7 +42,7 @@ void srv_models_free(srv_models *models); /* none may be held; NULL is fine */
 
 /* The model of this id, held until released. NULL: a problem is set. */
 const srv_model *srv_models_hold(srv_request *req, const char *id);
-/* Would holding it read nothing, be it there or not? */
+/* Would holding it read nothing, be it there or not? NULL: holding any of them. */
 bool srv_models_is_read(srv_request *req, const char *id);
 void srv_models_release(srv_request *req, const srv_model *model); /* NULL is fine */
 /* All of them by id, held, `*count` in the request's arena. NULL: a problem is set. */

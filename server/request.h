@@ -80,6 +80,10 @@ struct srv_request {
     bool hurried;         /* the deadline is the request's own, nearer than request_timeout_ms */
     bool only_400;        /* what is 422 elsewhere is 400 here (/v2) */
     bool in_place;        /* runs on the HTTP thread: small work only, else return SRV_DEFER */
+    bool later;           /* its handler returned early: it runs again when long work may */
+    size_t route;         /* which one, as the meters count them */
+    double operations;    /* of its work, when it is known; else 0 */
+    int64_t admitted_ns;  /* processor time that it had used when they became known */
     /* Of a request on a request thread: its reply, a stream, is server/http's from now on, and so
      * is the request; the arena stays with the handler, which goes on (events.h). */
     void (*go_out)(srv_request *req);

@@ -1,15 +1,5 @@
 #include "runs_shares.h"
 
-/* FNV-1a, 64 bits. */
-srv_owner srv_owner_of(const char *name) {
-    srv_owner hash = 0xcbf29ce484222325u;
-    if (!name)
-        return 0;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
-    return hash ? hash : 1;
-}
-
 /* The place of an owner, or of the first free one; the first place when all are taken. */
 static size_t place_of(const srv_shares *s, srv_owner owner) {
     size_t i = 0, vacant = s->count;

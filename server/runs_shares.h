@@ -4,12 +4,8 @@
 #define SRV_RUNS_SHARES_H
 
 #include <stddef.h>
-#include <stdint.h>
 
-typedef uint64_t srv_owner; /* 0: nobody's own, shared by all */
-
-/* Of the name of an API key; NULL: 0. */
-srv_owner srv_owner_of(const char *name);
+#include "owner.h"
 
 enum { SRV_SHARES = 2048 }; /* owners that are told apart; those beyond count as the first one */
 

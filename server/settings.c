@@ -20,6 +20,11 @@ const srv_setting srv_settings[] = {
      "slots of the worker pool; 0: the processors of the affinity mask and the cgroup quota"},
     {"requests_running", SRV_SET_INT, AT(requests_running), "0", 0, 1024, NULL, true,
      "requests that take turns on the workers; 0: twice the workers, at least 4"},
+    {"long_ms", SRV_SET_INT, AT(long_ms), "500", 1, 86400e3, NULL, true,
+     "a request whose work is predicted to take longer, or has taken longer, is long"},
+    {"long_share", SRV_SET_REAL, AT(long_share), "0.5", 0, 1, NULL, true,
+     "part of requests_running that long requests may have, one at least and, where there are two, "
+     "all but one at most; the others are for short ones"},
     {"queue_length", SRV_SET_INT, AT(queue_length), "256", 1, 1e6, NULL, true,
      "requests that may wait; beyond it 503 queue_full. Long bodies that begin to come in while "
      "there is room, as many again at most, have a place"},
@@ -92,7 +97,8 @@ const srv_setting srv_settings[] = {
      "file of API keys, [NAME:]KEY [admin] [concurrency=N] a line; read again when it changes and "
      "on SIGHUP; empty: none are asked for"},
     {"key_requests", SRV_SET_INT, AT(key_requests), "0", 0, 1e6, NULL, true,
-     "requests of one API key at a time; beyond it 429 quota_exceeded; 0: any number"},
+     "requests of one API key at a time; beyond it 429 quota_exceeded; 0: any number may wait, and "
+     "all but one of requests_running run at a time"},
     {"tls_cert", SRV_SET_STRING, AT(tls_cert), "", 0, 0, NULL, false,
      "file of the certificate and its chain (PEM): the service speaks HTTPS, TLS 1.2 or 1.3; read "
      "again when it changes and on SIGHUP; empty: HTTP"},

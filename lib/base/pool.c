@@ -1,5 +1,6 @@
 /* The worker pool: slots handed round in order of asking, runs in a ring, pieces claimed one by
- * one.
+ * one. There are two lines of waiters, and two rings: of prompt work, and of patient work, which
+ * has one turn of ATTN_POOL_SHARE while there is both.
  *
  *     thread that wants a processor --> line of waiters --> slot --> one piece --> back to the line
  *
@@ -18,11 +19,17 @@ enum {
     TURN_NS = 1000000 /* a slot is kept so long while there are pieces: each change has its cost */
 };
 
+enum { PROMPT, PATIENT, CLASSES };
+
 typedef struct waiter {
     struct waiter *next;
     pthread_cond_t granted_cond;
     bool granted;
 } waiter;
+
+typedef struct line {
+    waiter *first, *last;
+} line;
 
 typedef struct run {
     struct run *next, *prev; /* the ring of runs with pieces left to claim */
@@ -30,6 +37,7 @@ typedef struct run {
     void *ctx;
     const attn_control *control;
     size_t pieces, claimed, running;
+    int64_t patient_ns, helped_ns;
     uint64_t busy[LANE_WORDS]; /* lanes in use */
     pthread_cond_t done;
     attn_status status;
@@ -41,14 +49,17 @@ struct attn_pool {
     pthread_mutex_t lock;
     pthread_cond_t work; /* helpers wait here for pieces */
     size_t slots, free_slots, idle_helpers, helpers;
-    waiter *first, *last;
-    run *ring; /* next to be served */
+    line lines[CLASSES];
+    unsigned grants; /* of slots to prompt work while patient work waited, in a row */
+    run *ring;       /* next to be served */
+    unsigned serves; /* the same of helpers */
     bool stopping;
     pthread_t threads[];
 };
 
 /* How many enter() the current thread has open: attn_pool_run inside uses the slot that is held. */
 static _Thread_local int held;
+static _Thread_local int64_t own_patient_ns, own_helped_ns;
 static _Thread_local int64_t turn_ns; /* when it got its slot, or, if nobody waited, since when
                                        * others have been seen to wait; 0: nobody */
 
@@ -68,33 +79,50 @@ attn_status attn_control_check(const attn_control *control, attn_error *err) {
     return ATTN_OK;
 }
 
+static bool is_patient(int64_t since_ns) {
+    return since_ns && attn_now_ns() >= since_ns;
+}
+
 /* --- slots; the lock is held --- */
 
-static void slot_take(attn_pool *pool) {
-    if (pool->free_slots && !pool->first) {
+static bool somebody_waits(const attn_pool *pool) {
+    return pool->lines[PROMPT].first || pool->lines[PATIENT].first;
+}
+
+static void slot_take(attn_pool *pool, int64_t since_ns) {
+    if (pool->free_slots && !somebody_waits(pool)) {
         pool->free_slots--;
         turn_ns = 0;
         return;
     }
+    line *l = &pool->lines[is_patient(since_ns) ? PATIENT : PROMPT];
     waiter self = {.granted = false};
     pthread_cond_init(&self.granted_cond, NULL);
-    if (pool->last)
-        pool->last->next = &self;
-    else
-        pool->first = &self;
-    pool->last = &self;
+    *(l->last ? &l->last->next : &l->first) = &self;
+    l->last = &self;
     while (!self.granted)
         pthread_cond_wait(&self.granted_cond, &pool->lock);
     pthread_cond_destroy(&self.granted_cond);
     turn_ns = attn_now_ns();
 }
 
+/* Whose turn is it, when `count` turns in a row went to prompt work while patient work waited? */
+static int class_of_turn(bool prompt, bool patient, unsigned *count) {
+    if (prompt && patient && ++*count < ATTN_POOL_SHARE)
+        return PROMPT;
+    if (prompt && patient)
+        *count = 0;
+    return patient ? PATIENT : PROMPT;
+}
+
 static void slot_give(attn_pool *pool) {
-    waiter *w = pool->first;
+    line *l = &pool->lines[class_of_turn(pool->lines[PROMPT].first, pool->lines[PATIENT].first,
+                                         &pool->grants)];
+    waiter *w = l->first;
     if (w) {
-        pool->first = w->next;
-        if (!pool->first)
-            pool->last = NULL;
+        l->first = w->next;
+        if (!l->first)
+            l->last = NULL;
         w->granted = true;
         pthread_cond_signal(&w->granted_cond);
         return;
@@ -106,7 +134,7 @@ static void slot_give(attn_pool *pool) {
 
 /* Has the thread had its slot for a turn, while others wait? */
 static bool turn_is_over(const attn_pool *pool) {
-    if (!pool->first)
+    if (!somebody_waits(pool))
         return false;
     const int64_t now = attn_now_ns();
     if (!turn_ns)
@@ -140,6 +168,17 @@ static void ring_remove(attn_pool *pool, run *r) {
     r->next = r->prev = NULL;
 }
 
+/* The run whose piece a helper takes next. */
+static run *ring_pick(attn_pool *pool) {
+    run *first[CLASSES] = {NULL}, *r = pool->ring;
+    do {
+        const int class = is_patient(r->patient_ns) ? PATIENT : PROMPT;
+        first[class] = first[class] ? first[class] : r;
+        r = r->next;
+    } while (r != pool->ring && !(first[PROMPT] && first[PATIENT]));
+    return first[class_of_turn(first[PROMPT], first[PATIENT], &pool->serves)];
+}
+
 static size_t lane_take(run *r) {
     for (size_t w = 0;; w++)
         if (~r->busy[w]) {
@@ -166,8 +205,9 @@ static void run_fail(attn_pool *pool, run *r, size_t index, attn_status status,
     run_stop(pool, r);
 }
 
-/* Claim and run one piece of r, which has pieces left. The lock is dropped while it runs. */
-static void run_one(attn_pool *pool, run *r) {
+/* Claim and run one piece of r, which has pieces left. The lock is dropped while it runs. `helps`:
+ * the calling thread is not that of the run. */
+static void run_one(attn_pool *pool, run *r, bool helps) {
     attn_error error = {ATTN_OK, "", ""};
     attn_status status = attn_control_check(r->control, &error);
     if (status != ATTN_OK) {
@@ -179,14 +219,28 @@ static void run_one(attn_pool *pool, run *r) {
         ring_remove(pool, r);
     r->running++;
     pthread_mutex_unlock(&pool->lock);
+    const int64_t start = helps ? attn_now_ns() : 0;
     status = r->piece(r->ctx, index, lane, &error);
+    const int64_t helped = helps ? attn_now_ns() - start : 0;
     pthread_mutex_lock(&pool->lock);
+    r->helped_ns += helped;
     r->running--;
     r->busy[lane / 64] &= ~(UINT64_C(1) << lane % 64);
     if (status != ATTN_OK)
         run_fail(pool, r, index, status, &error);
     if (!r->running && r->claimed == r->pieces)
         pthread_cond_signal(&r->done);
+}
+
+/* Since when all runs are patient; 0: one is not. */
+static int64_t ring_patience(const attn_pool *pool) {
+    const run *r = pool->ring;
+    do {
+        if (!is_patient(r->patient_ns))
+            return 0;
+        r = r->next;
+    } while (r != pool->ring);
+    return r->patient_ns;
 }
 
 static void *helper(void *arg) {
@@ -199,11 +253,11 @@ static void *helper(void *arg) {
             pool->idle_helpers--;
             continue;
         }
-        slot_take(pool);
-        run *r = pool->ring;
+        slot_take(pool, ring_patience(pool));
+        run *r = pool->ring ? ring_pick(pool) : NULL;
         if (r) {
             pool->ring = r->next; /* the next helper serves the next run */
-            run_one(pool, r);
+            run_one(pool, r, true);
         }
         slot_give(pool);
     }
@@ -250,11 +304,19 @@ size_t attn_pool_slots(const attn_pool *pool) {
     return pool ? pool->slots : 1;
 }
 
+void attn_pool_be_patient(int64_t since_ns) {
+    own_patient_ns = since_ns;
+}
+
+int64_t attn_pool_helped_ns(void) {
+    return own_helped_ns;
+}
+
 void attn_pool_enter(attn_pool *pool) {
     if (!pool || held++)
         return;
     pthread_mutex_lock(&pool->lock);
-    slot_take(pool);
+    slot_take(pool, own_patient_ns);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -287,7 +349,11 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
         attn_pool_leave(slot);
         return status;
     }
-    run r = {.piece = piece, .ctx = ctx, .control = control, .pieces = pieces};
+    run r = {.piece = piece,
+             .ctx = ctx,
+             .control = control,
+             .pieces = pieces,
+             .patient_ns = own_patient_ns};
     attn_pool_enter(pool);
     pthread_cond_init(&r.done, NULL);
     pthread_mutex_lock(&pool->lock);
@@ -296,21 +362,22 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
     for (size_t i = 0; i < wake; i++)
         pthread_cond_signal(&pool->work);
     while (r.claimed < r.pieces) {
-        run_one(pool, &r);
+        run_one(pool, &r, false);
         if (r.claimed < r.pieces && turn_is_over(pool)) {
             slot_give(pool);
-            slot_take(pool);
+            slot_take(pool, own_patient_ns);
         }
     }
     if (r.running) {
         slot_give(pool);
         while (r.running)
             pthread_cond_wait(&r.done, &pool->lock);
-        slot_take(pool);
+        slot_take(pool, own_patient_ns);
     }
     pthread_mutex_unlock(&pool->lock);
     pthread_cond_destroy(&r.done);
     attn_pool_leave(pool);
+    own_helped_ns += r.helped_ns;
     if (r.status != ATTN_OK && err)
         *err = r.error;
     return r.status;

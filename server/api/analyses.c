@@ -131,8 +131,9 @@ static srv_outcome analyse(srv_analyses_call *call) {
         return SRV_DONE;
     if (req->in_place && (operations_of(call) > IN_PLACE_OPERATIONS || srv_draws(req)))
         return SRV_DEFER;
-    if (!srv_admission_work(req, (double)call->cost.work_bytes + (double)call->cost.result_bytes +
-                                     call->text))
+    if (!srv_admission_work(req, operations_of(call),
+                            (double)call->cost.work_bytes + (double)call->cost.result_bytes +
+                                call->text))
         return SRV_DONE;
     int64_t start = attn_now_ns();
     attn_status status = srv_analyses_compute(call, &err);

@@ -141,8 +141,9 @@ srv_outcome srv_attention(srv_request *req) {
                  !call.body.store; /* a file may have to be written */
     if (req->in_place && (!small || srv_draws(req)))
         return SRV_DEFER;
-    if (!srv_admission_work(req, (double)bill.work_bytes + (double)bill.result_bytes +
-                                     (binary ? 0 : bill.text)))
+    if (!srv_admission_work(req, bill.operations,
+                            (double)bill.work_bytes + (double)bill.result_bytes +
+                                (binary ? 0 : bill.text)))
         return SRV_DONE;
 
     bool ok = compute(&call) && (!call.body.store || srv_attention_store(&call));

@@ -139,7 +139,7 @@ static bool read_numbers(curves_call *call) {
 /* Everything in double beside it. */
 static bool admit(const curves_call *call) {
     double numbers = (double)call->points * (double)(call->count + (call->body.x.rank != 0));
-    return srv_admission_work(call->req, (sizeof(double) + TEXT_OF_NUMBER) * numbers);
+    return srv_admission_work(call->req, numbers, (sizeof(double) + TEXT_OF_NUMBER) * numbers);
 }
 
 static const char *name_of(const curves_call *call, size_t i) {

@@ -32,7 +32,7 @@ void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_tex
         srv_figure_problem(req, &err);
         return;
     }
-    if (!srv_admission_work(req, (double)size))
+    if (!srv_admission_work(req, 0, (double)size))
         return;
     /* What librsvg has begun it ends, in up to some seconds. */
     if (attn_control_check(&req->control, &err))

@@ -132,8 +132,9 @@ srv_outcome srv_heatmaps(srv_request *req) {
     double rows = (double)d->B * (double)d->Hq * (double)d->L; /* which may be empty */
     if (req->in_place && (fmax(call.cost.cells, rows) > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
-    if (!srv_admission_work(req, (double)call.cost.work_bytes +
-                                     (1 + TEXT_OF_HEATMAP) * (double)call.cost.result_bytes))
+    if (!srv_admission_work(req, call.cost.cells,
+                            (double)call.cost.work_bytes +
+                                (1 + TEXT_OF_HEATMAP) * (double)call.cost.result_bytes))
         return SRV_DONE;
     int64_t start = attn_now_ns();
     bool ok = draw(&call);

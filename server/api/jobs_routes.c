@@ -38,6 +38,8 @@ srv_outcome srv_jobs_create(srv_request *req) {
 
 srv_outcome srv_jobs_list(srv_request *req) {
     srv_json j;
+    if (req->in_place && srv_jobs_is_writing(req->app->jobs))
+        return SRV_DEFER;
     srv_json_begin(&j, req);
     srv_json_object(&j);
     srv_json_key(&j, "jobs");
@@ -51,6 +53,8 @@ srv_outcome srv_jobs_list(srv_request *req) {
 }
 
 srv_outcome srv_jobs_describe(srv_request *req) {
+    if (req->in_place && srv_jobs_is_writing(req->app->jobs))
+        return SRV_DEFER;
     srv_job_entry *job = srv_jobs_hold(req, req->params[0]);
     if (job)
         describe(req, job, 200);

@@ -127,7 +127,7 @@ static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t
     double text =
         PART_TEXT * (double)B * (double)H + (RUN_TEXT + digits(s->L) + 2 * digits(s->S)) * runs +
         label_text(&call->body.labels.query) + label_text(&call->body.labels.key) + LATER_TEXT;
-    if (!srv_admission_work(call->req, text))
+    if (!srv_admission_work(call->req, 0, text))
         return false;
     srv_json_reserve(j, (size_t)text);
     return true;
@@ -234,8 +234,9 @@ bool srv_masks_admit(srv_masks_call *call) {
             values += (double)n; /* a byte each, once compiled */
     /* The writer's row in double, and the linter's print of each row. */
     double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
-    return srv_admission_work(call->req, SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows +
-                                             (double)call->shape.S + cells);
+    return srv_admission_work(call->req, call->cells,
+                              SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows +
+                                  (double)call->shape.S + cells);
 }
 
 void srv_masks_json(srv_masks_call *call) {

@@ -58,8 +58,9 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
     }
     attn_status status = attn_heatmap_cost(&options, call->B, call->shape.H, call->shape.L,
                                            call->shape.S, slots, &cost, &err);
-    if (!status && !srv_admission_work(req, (double)cost.work_bytes + (double)cost.result_bytes +
-                                                (double)slots * (double)m.S))
+    if (!status && !srv_admission_work(req, 0,
+                                       (double)cost.work_bytes + (double)cost.result_bytes +
+                                           (double)slots * (double)m.S))
         return false;
     if (!status && !(m.keep = attn_arena_zeroed(req->arena, slots, m.S ? m.S : 1)))
         status = attn_fail(&err, ATTN_ENOMEM, "", "no memory left to draw the mask");

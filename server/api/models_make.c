@@ -183,8 +183,10 @@ static void put_model(srv_json *j, const srv_model *m) {
 
 srv_outcome srv_models_list(srv_request *req) {
     size_t count;
-    const srv_model **all = srv_models_all(req, &count);
     srv_json j;
+    if (req->in_place && !srv_models_is_read(req, NULL))
+        return SRV_DEFER;
+    const srv_model **all = srv_models_all(req, &count);
     if (!all)
         return SRV_DONE;
     srv_json_begin(&j, req);
@@ -213,6 +215,8 @@ static bool describe(srv_request *req, const srv_model *model) {
 }
 
 srv_outcome srv_models_describe(srv_request *req) {
+    if (req->in_place && !srv_models_is_read(req, req->params[0]))
+        return SRV_DEFER;
     const srv_model *model = srv_models_hold(req, req->params[0]);
     if (model)
         describe(req, model);

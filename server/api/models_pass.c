@@ -178,7 +178,7 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
         return SRV_DEFER;
     const double result = steps->result(pass);
     if (!srv_models_fits(req, &cost, result, false) ||
-        !srv_admission_work(req, cost.bytes + result))
+        !srv_admission_work(req, cost.operations, cost.bytes + result))
         return SRV_DONE;
     const int64_t begun = attn_now_ns();
     const bool done = steps->compute(pass);

@@ -148,7 +148,8 @@ srv_outcome srv_positions(srv_request *req) {
         return SRV_DONE;
     if (req->in_place && (call.values + work_values(&call) > IN_PLACE_VALUES || srv_draws(req)))
         return SRV_DEFER;
-    if (!srv_admission_work(req, 8 * work_values(&call) + (8 + TEXT_OF_NUMBER) * call.values))
+    if (!srv_admission_work(req, work_values(&call),
+                            8 * work_values(&call) + (8 + TEXT_OF_NUMBER) * call.values))
         return SRV_DONE;
     int64_t start = attn_now_ns();
     bool ok = srv_positions_make(&call);

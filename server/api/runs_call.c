@@ -44,7 +44,7 @@ bool srv_run_range(const srv_scope *scope, const char *name, const srv_ints *lis
 bool srv_run_admit(srv_request *req, double cells, double bytes) {
     const double most = req->app->config->max_cells;
     if (cells <= most)
-        return srv_admission_work(req, bytes);
+        return srv_admission_work(req, cells, bytes);
     srv_problem_limit(req, SRV_TOO_LARGE, NULL, most, "max_cells",
                       "%.4g score cells have to be computed; at most %.4g are allowed", cells,
                       most);

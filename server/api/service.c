@@ -100,10 +100,15 @@ srv_outcome srv_metrics(srv_request *req) {
     srv_runs_state runs;
     srv_jobs_now jobs;
     srv_runs_look(app->runs, &runs);
+    const srv_queue_longs longs = srv_queue_look_at_longs(app->queue);
     srv_jobs_look(app->jobs, &jobs);
     srv_gauges now = {
         .queue_waiting = srv_queue_waiting(app->queue),
         .queue_running = srv_queue_running(app->queue),
+        .long_waiting = longs.waiting,
+        .long_running = longs.running,
+        .long_threads = longs.most,
+        .long_put_back = longs.put_back,
         .newest_first = srv_queue_is_standing(app->queue),
         .queue_length = (size_t)app->config->queue_length,
         .memory_used = srv_budget_used(),

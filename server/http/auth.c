@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "api/route.h"
+#include "owner.h"
 
 #define CHALLENGE "Bearer realm=\"attnd\""
 
@@ -74,6 +75,9 @@ static void judge_key(srv_exchange *x, srv_access access) {
     else
         start(x);
     x->req.owner = x->key ? srv_key_name(x->key) : NULL;
+    if (x->key)
+        x->job.client = srv_owner_of(x->req.owner);
+    x->job.most = (size_t)x->req.app->config->requests_running - 1;
     x->req.admin = admin;
 }
 

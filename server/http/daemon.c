@@ -21,6 +21,7 @@
 #include "http/turns.h"
 #include "http/upload.h"
 #include "http/watch.h"
+#include "owner.h"
 
 static srv_link *link_of(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info =
@@ -48,6 +49,7 @@ static void open_link(srv_daemon *d, struct MHD_Connection *connection, void **c
     info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *client = info ? info->client_addr : NULL;
     srv_address_host(client, link->client, sizeof link->client);
+    link->client_id = srv_owner_of(link->client);
     link->tcp = client && (client->sa_family == AF_INET || client->sa_family == AF_INET6);
     if (link->tcp)
         bound_unsent(link->fd);

@@ -24,6 +24,10 @@
 /* Replies that took no longer may wait for others. */
 #define BRIEF_NS 200000
 
+/* What a byte of a body is taken to cost until its request has run, and a request in place at
+ * least, nanoseconds of processor time. */
+enum { NS_OF_BODY_BYTE = 1, NS_IN_PLACE = 5000 };
+
 static void run_job(srv_job *job);
 static void go_out(srv_request *req);
 
@@ -54,6 +58,7 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
     x->link = link;
     atomic_init(&x->refs, 1);
     x->job.run = run_job;
+    x->job.client = link->client_id;
     x->req.app = daemon->app;
     x->req.query = x->text;
     x->req.start_ns = attn_now_ns();
@@ -129,6 +134,8 @@ static bool run_in_place(srv_exchange *x, size_t memory) {
     x->req.in_place = true;
     srv_outcome outcome = x->match.route->run(&x->req);
     x->req.in_place = false;
+    srv_queue_charge(x->req.app->queue, x->job.client,
+                     NS_IN_PLACE + x->req.decode_ns + x->req.compute_ns + x->req.encode_ns);
     /* The arena was small on purpose: what it could not hold is tried again with more. */
     if (outcome == SRV_DONE && srv_problem_is_memory(&x->req) && x->match.route->place == SRV_SMALL)
         outcome = SRV_DEFER;
@@ -180,6 +187,14 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
     come_back(x);
 }
 
+/* Out of the request thread's hands, until the queue runs it once more. */
+static void wait_on(srv_exchange *x) {
+    x->req.later = false;
+    x->req.reply = (srv_reply){0};
+    x->job.deadline_ns = x->req.control.deadline_ns;
+    srv_queue_put_back(x->req.app->queue, &x->job);
+}
+
 static void run_job(srv_job *job) {
     srv_exchange *x = (srv_exchange *)job;
     srv_app *app = x->req.app;
@@ -207,6 +222,12 @@ static void run_job(srv_job *job) {
             srv_exchange_drop(x);
             return;
         }
+        if (x->req.later) {
+            srv_budget_leave(0);
+            wait_on(x);
+            return;
+        }
+        srv_admission_learn(app->admission, &x->req, srv_queue_busy_ns());
         end_reply(x, outcome);
         blame_budget(x, refusals);
         if (atomic_load(&x->req.cancel) && !atomic_load(&x->gone) && x->req.reply.status >= 400)
@@ -249,14 +270,23 @@ static void hurry(srv_exchange *x) {
         srv_request_hurry(&x->req, by);
 }
 
+/* The queue is full, and x is the newest of the client who has most in it. */
+static void give_place(srv_exchange *x) {
+    x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
+    refuse_full(x);
+    come_back(x);
+}
+
 /* Hand-off 1. Suspended first: the request may be done before the push returns. */
 static enum MHD_Result enqueue(srv_exchange *x) {
     srv_queue *queue = x->req.app->queue;
-    if (!x->job.promised && srv_queue_is_full(queue)) {
+    srv_job *out;
+    if (!x->job.promised && !srv_queue_has_room(queue, x->job.client)) {
         refuse_full(x);
         return srv_exchange_send(x);
     }
     hurry(x);
+    x->job.paid_ns = (int64_t)(x->req.body_size * NS_OF_BODY_BYTE);
     x->job.deadline_ns = x->req.control.deadline_ns;
     x->enqueued_ns = attn_now_ns();
     pthread_mutex_lock(&x->daemon->lock);
@@ -264,10 +294,12 @@ static enum MHD_Result enqueue(srv_exchange *x) {
     x->link->suspended = x;
     pthread_mutex_unlock(&x->daemon->lock);
     MHD_suspend_connection(x->connection);
-    if (!srv_queue_push(queue, &x->job)) {
+    if (!srv_queue_push(queue, &x->job, &out)) {
         refuse_full(x);
         come_back(x);
     }
+    if (out)
+        give_place((srv_exchange *)out);
     return MHD_YES;
 }
 

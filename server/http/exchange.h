@@ -77,6 +77,7 @@ struct srv_link {
     unsigned taken_turn;
     uint64_t taken_bytes;
     char client[64];
+    uint64_t client_id; /* of its address, to tell clients apart (waiting.h) */
 };
 
 typedef enum srv_phase {

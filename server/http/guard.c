@@ -317,6 +317,7 @@ void srv_guard(srv_exchange *x, const char *target, const char *method, const ch
     srv_router_find(x->daemon->router, method, closed ? "" : url, x->params, &x->match);
     req->params[0] = x->match.params[0];
     req->params[1] = x->match.params[1];
+    req->route = x->match.label;
     req->only_400 = !strncmp(url, "/v2/", 4);
     check_framing(x, version);
     if (x->refused)
@@ -337,7 +338,7 @@ void srv_guard(srv_exchange *x, const char *target, const char *method, const ch
     check_request(x);
     if (!x->refused)
         srv_browser_judge_body(x);
-    if (!x->refused &&
-        !srv_admission_header(req->app->admission, req, x->facts.length, req->start_ns))
+    if (!x->refused && !srv_admission_header(req->app->admission, req, x->job.client,
+                                             x->facts.length, req->start_ns))
         refuse(x);
 }

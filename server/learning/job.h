@@ -96,7 +96,8 @@ struct srv_jobs {
     size_t count;
     size_t running_bytes; /* reserved by those that run */
     bool stopping;
-    int dir; /* descriptor of jobs_dir, locked; -1: none */
+    int dir;            /* descriptor of jobs_dir, locked; -1: none */
+    atomic_int writing; /* descriptions, under the lock */
     /* Turns at computing: at most `slots` threads at a time, in order of asking. */
     uint64_t turns_asked, turns_ended;
     size_t slots;

@@ -69,6 +69,9 @@ void srv_jobs_tick(srv_jobs *jobs); /* now and then; NULL is fine */
 
 /* A new job, held; NULL: a problem is set. The body has been decoded and is checked here. */
 srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body);
+/* Does somebody write to jobs_dir, which looks at jobs have to wait for? Then they are not made in
+ * place. */
+bool srv_jobs_is_writing(srv_jobs *jobs);
 /* The job of this id, held until released. NULL: a problem is set. */
 srv_job_entry *srv_jobs_hold(srv_request *req, const char *id);
 void srv_jobs_release(srv_job_entry *job);

@@ -56,6 +56,10 @@ bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix
     return jobs->dir < 0 || log_failure(jobs, e, put(jobs, e->id, suffix, data->data, data->size));
 }
 
+bool srv_jobs_is_writing(srv_jobs *jobs) {
+    return atomic_load(&jobs->writing) > 0;
+}
+
 int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
     if (jobs->dir < 0)
         return 0;
@@ -72,8 +76,10 @@ int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e) {
         srv_job_write_facts(&j, &e->facts);
         srv_json_object_end(&j);
         srv_json_object_end(&j);
+        atomic_fetch_add(&jobs->writing, 1);
         if (srv_json_end(&j))
             failed = put(jobs, e->id, DESCRIPTION, req.reply.body, req.reply.size);
+        atomic_fetch_sub(&jobs->writing, 1);
     }
     attn_arena_free(req.arena);
     log_failure(jobs, e, failed);

@@ -41,8 +41,13 @@ static int open_admission(void **state) {
     assert_true(srv_config_init(&config));
     config.min_rate_bytes = 16384; /* a fair rate of 1 MiB a second */
     admission = srv_admission_new(&config);
-    app = (srv_app){
-        .config = &config, .admission = admission, .queue = srv_queue_new(1, 2, INT64_MAX)};
+    app = (srv_app){.config = &config,
+                    .admission = admission,
+                    .queue = srv_queue_new(&(srv_queue_plan){.threads = 1,
+                                                             .long_threads = 1,
+                                                             .long_ns = INT64_MAX / 2,
+                                                             .length = 2,
+                                                             .target_ns = INT64_MAX})};
     req = (srv_request){.app = &app, .id = "id", .body = "", .arena = attn_arena_new(BUDGET)};
     return !admission || !app.queue || !req.arena;
 }
@@ -77,7 +82,7 @@ static void end(body *b) {
 
 static bool header(uint64_t length, int64_t now) {
     req.reply = (srv_reply){0};
-    return srv_admission_header(admission, &req, length, now);
+    return srv_admission_header(admission, &req, 0, length, now);
 }
 
 static void assert_refused(int status, const char *setting) {
@@ -206,7 +211,7 @@ static void test_work(void **state) {
     (void)state;
     size_t before = srv_budget_used();
     req.reply = (srv_reply){0};
-    assert_true(srv_admission_work(&req, 10 * MB));
+    assert_true(srv_admission_work(&req, 0, 10 * MB));
     assert_true(srv_budget_used() >= before + 10 * MB);
     size_t held = srv_budget_used();
     for (int i = 0; i < 10; i++)
@@ -214,17 +219,17 @@ static void test_work(void **state) {
     assert_int_equal(srv_budget_used(), held); /* it was there already */
     void *other = attn_alloc(20 * MB);
     assert_non_null(other);
-    assert_false(srv_admission_work(&req, 40 * MB));
+    assert_false(srv_admission_work(&req, 0, 40 * MB));
     assert_refused(503, "memory_budget");
     attn_free(other);
-    assert_false(srv_admission_work(&req, 55 * MB)); /* it has 10 of 64 already */
+    assert_false(srv_admission_work(&req, 0, 55 * MB)); /* it has 10 of 64 already */
     assert_refused(413, "max_request_bytes");
-    assert_false(srv_admission_work(&req, 61 * MB));
+    assert_false(srv_admission_work(&req, 0, 61 * MB));
     assert_refused(413, "memory_bytes");
-    assert_false(srv_admission_work(&req, 1e30));
+    assert_false(srv_admission_work(&req, 0, 1e30));
     assert_refused(413, "memory_bytes");
     req.in_place = true;
-    assert_true(srv_admission_work(&req, 55 * MB));
+    assert_true(srv_admission_work(&req, 0, 55 * MB));
 }
 
 static void test_retry_after(void **state) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -350,6 +351,86 @@ static void test_pool_many_callers(void **state) {
     attn_pool_free(c.pool);
 }
 
+/* Threads that wait for the one slot of a pool: who had it, in order. */
+typedef struct queuer {
+    attn_pool *pool;
+    atomic_int *asked, *served;
+    char *order;
+    bool patient;
+} queuer;
+
+static void *queue_once(void *arg) {
+    queuer *q = arg;
+    attn_pool_be_patient(q->patient ? 1 : 0);
+    atomic_fetch_add(q->asked, 1);
+    attn_pool_enter(q->pool);
+    q->order[atomic_fetch_add(q->served, 1)] = q->patient ? 'L' : 'p';
+    attn_pool_leave(q->pool);
+    return NULL;
+}
+
+enum { QUEUERS = 12 };
+
+static void queue_up(attn_pool *pool, char order[QUEUERS + 1]) {
+    pthread_t threads[QUEUERS];
+    queuer queuers[QUEUERS];
+    atomic_int asked = 0, served = 0;
+    attn_pool_enter(pool);
+    for (int i = 0; i < QUEUERS; i++) {
+        queuers[i] = (queuer){pool, &asked, &served, order, i < QUEUERS / 2};
+        assert_int_equal(pthread_create(&threads[i], NULL, queue_once, &queuers[i]), 0);
+    }
+    while (atomic_load(&asked) < QUEUERS)
+        usleep(1000);
+    usleep(50000); /* from saying so to the line of waiters */
+    attn_pool_leave(pool);
+    for (int i = 0; i < QUEUERS; i++)
+        pthread_join(threads[i], NULL);
+    order[QUEUERS] = 0;
+}
+
+/* Patient work came first and has one turn of four while there is other work. */
+static void test_pool_patient_work_has_a_share(void **state) {
+    char order[QUEUERS + 1] = "";
+    attn_pool *pool = attn_pool_new(1);
+    (void)state;
+    /* again where a thread was late to the line */
+    for (int i = 0; i < 10 && strcmp(order, "pppLpppLLLLL") != 0; i++)
+        queue_up(pool, order);
+    assert_string_equal(order, "pppLpppLLLLL");
+    attn_pool_free(pool);
+}
+
+static atomic_llong spun_ns;
+
+static attn_status spin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    (void)ctx, (void)index, (void)lane, (void)err;
+    const int64_t start = attn_now_ns();
+    while (attn_now_ns() - start < 200000)
+        ;
+    atomic_fetch_add(&spun_ns, attn_now_ns() - start);
+    return ATTN_OK;
+}
+
+/* What helpers did for a run is known to its thread afterwards; alone there is none. */
+static void test_pool_counts_help(void **state) {
+    (void)state;
+    for (size_t slots = 1; slots <= 2; slots++) {
+        attn_pool *pool = attn_pool_new(slots);
+        const int64_t before = attn_pool_helped_ns();
+        int64_t helped = 0;
+        spun_ns = 0;
+        /* again where the helper was too late to help */
+        for (int i = 0; i < 50 && (!i || (slots > 1 && !helped)); i++) {
+            assert_int_equal(attn_pool_run(pool, 50, spin_piece, NULL, NULL, NULL), ATTN_OK);
+            helped = attn_pool_helped_ns() - before;
+        }
+        assert_true(slots > 1 ? helped >= 200000 : helped == 0);
+        assert_true(helped < spun_ns + 50000000);
+        attn_pool_free(pool);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arena_reset),
@@ -367,6 +448,8 @@ int main(void) {
         cmocka_unit_test(test_pool_reports_lowest_failure),
         cmocka_unit_test(test_control),
         cmocka_unit_test(test_pool_many_callers),
+        cmocka_unit_test(test_pool_patient_work_has_a_share),
+        cmocka_unit_test(test_pool_counts_help),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

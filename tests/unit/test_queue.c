@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -22,6 +23,18 @@ typedef struct job {
 } job;
 
 static atomic_int clock_of_runs;
+static srv_job *out; /* who gave up a place */
+
+/* So many run at a time, long ones all but one, and nothing becomes long by itself. */
+static srv_queue *new_queue(size_t threads, size_t length) {
+    return srv_queue_new(&(srv_queue_plan){
+        .threads = threads,
+        .long_threads = threads > 1 ? threads - 1 : 1,
+        .long_ns = INT64_MAX / 2,
+        .length = length,
+        .target_ns = INT64_MAX,
+    });
+}
 
 static void run(srv_job *base) {
     job *j = (job *)base;
@@ -45,14 +58,14 @@ typedef struct held {
 } held;
 
 static void hold(held *h, size_t length) {
-    h->queue = srv_queue_new(1, length, INT64_MAX);
+    h->queue = new_queue(1, length);
     assert_non_null(h->queue);
     sem_init(&h->started, 0, 0);
     sem_init(&h->go, 0, 0);
     h->blocker = make(INT64_MAX);
     h->blocker.started = &h->started;
     h->blocker.go = &h->go;
-    assert_true(srv_queue_push(h->queue, &h->blocker.base));
+    assert_true(srv_queue_push(h->queue, &h->blocker.base, &out));
     sem_wait(&h->started);
 }
 
@@ -71,8 +84,8 @@ static void test_order_and_refusal(void **state) {
     hold(&h, 3);
     for (int i = 0; i < 4; i++) {
         jobs[i] = make(INT64_MAX);
-        assert_int_equal(srv_queue_is_full(h.queue), i == 3);
-        assert_int_equal(srv_queue_push(h.queue, &jobs[i].base), i < 3);
+        assert_int_equal(srv_queue_has_room(h.queue, 0), i < 3);
+        assert_int_equal(srv_queue_push(h.queue, &jobs[i].base, &out), i < 3);
     }
     assert_int_equal(srv_queue_waiting(h.queue), 3);
     assert_int_equal(srv_queue_running(h.queue), 1);
@@ -90,14 +103,14 @@ static void test_take(void **state) {
     hold(&h, 3);
     for (int i = 0; i < 3; i++) {
         jobs[i] = make(INT64_MAX);
-        assert_true(srv_queue_push(h.queue, &jobs[i].base));
+        assert_true(srv_queue_push(h.queue, &jobs[i].base, &out));
     }
     assert_false(srv_queue_take(h.queue, &h.blocker.base));
     assert_true(srv_queue_take(h.queue, &jobs[1].base));
     assert_false(srv_queue_take(h.queue, &jobs[1].base));
     assert_true(srv_queue_take(h.queue, &jobs[2].base));
     assert_int_equal(srv_queue_waiting(h.queue), 1);
-    assert_true(srv_queue_push(h.queue, &jobs[2].base));
+    assert_true(srv_queue_push(h.queue, &jobs[2].base, &out));
     release(&h);
     assert_int_equal(jobs[0].runs, 1);
     assert_int_equal(jobs[1].runs, 0);
@@ -112,7 +125,7 @@ static void test_expiry(void **state) {
     hold(&h, 4);
     for (int i = 0; i < 4; i++) {
         jobs[i] = make(deadlines[i]);
-        assert_true(srv_queue_push(h.queue, &jobs[i].base));
+        assert_true(srv_queue_push(h.queue, &jobs[i].base, &out));
     }
     assert_null(srv_queue_take_late(h.queue, 50));
     int count = 0;
@@ -127,17 +140,17 @@ static void test_expiry(void **state) {
 
 static void test_closed(void **state) {
     (void)state;
-    srv_queue *queue = srv_queue_new(2, 8, INT64_MAX);
+    srv_queue *queue = new_queue(2, 8);
     job jobs[6], late = make(INT64_MAX);
     assert_non_null(queue);
     for (int i = 0; i < 6; i++) {
         jobs[i] = make(INT64_MAX);
-        assert_true(srv_queue_push(queue, &jobs[i].base));
+        assert_true(srv_queue_push(queue, &jobs[i].base, &out));
     }
     srv_queue_close(queue);
     for (int i = 0; i < 6; i++)
         assert_int_equal(jobs[i].runs, 1);
-    assert_false(srv_queue_push(queue, &late.base));
+    assert_false(srv_queue_push(queue, &late.base, &out));
     assert_int_equal(srv_queue_waiting(queue) + srv_queue_running(queue), 0);
     srv_queue_close(queue);
     srv_queue_free(queue);
@@ -157,7 +170,7 @@ static void *taker(void *queue) {
 
 static void test_nothing_is_lost_under_load(void **state) {
     (void)state;
-    srv_queue *queue = srv_queue_new(4, 64, INT64_MAX);
+    srv_queue *queue = new_queue(4, 64);
     pthread_t thread;
     const struct timespec nap = {.tv_nsec = 1000};
     assert_non_null(queue);
@@ -165,7 +178,7 @@ static void test_nothing_is_lost_under_load(void **state) {
         many[i] = make(INT64_MAX);
     assert_int_equal(pthread_create(&thread, NULL, taker, queue), 0);
     for (int i = 0; i < MANY; i++)
-        while (!srv_queue_push(queue, &many[i].base))
+        while (!srv_queue_push(queue, &many[i].base, &out))
             nanosleep(&nap, NULL);
     void *taken;
     pthread_join(thread, &taken);
@@ -178,6 +191,119 @@ static void test_nothing_is_lost_under_load(void **state) {
     assert_int_equal(ran + (intptr_t)taken, MANY);
 }
 
+/* --- long jobs --- */
+
+typedef struct lengthy {
+    srv_job base; /* first */
+    srv_queue *queue;
+    sem_t *started, *go;
+    atomic_int begins, ends;
+} lengthy;
+
+/* Finds that it is long, and holds a thread until `go`. */
+static void run_long(srv_job *base) {
+    lengthy *l = (lengthy *)base;
+    atomic_fetch_add(&l->begins, 1);
+    if (!srv_queue_go_long()) {
+        srv_queue_put_back(l->queue, base);
+        return;
+    }
+    sem_post(l->started);
+    sem_wait(l->go);
+    atomic_fetch_add(&l->ends, 1);
+}
+
+static void test_short_jobs_have_threads_beside_long_ones(void **state) {
+    (void)state;
+    enum { LONGS = 6 };
+    srv_queue *queue = new_queue(3, 64); /* two for long ones */
+    sem_t started, go, ran;
+    lengthy longs[LONGS];
+    sem_init(&started, 0, 0);
+    sem_init(&go, 0, 0);
+    sem_init(&ran, 0, 0);
+    for (int i = 0; i < LONGS; i++) {
+        longs[i] = (lengthy){.base = {.run = run_long, .deadline_ns = INT64_MAX},
+                             .queue = queue,
+                             .started = &started,
+                             .go = &go};
+        assert_true(srv_queue_push(queue, &longs[i].base, &out));
+    }
+    sem_wait(&started);
+    sem_wait(&started);
+    for (int i = 0; i < 20; i++) {
+        job brief = make(INT64_MAX);
+        brief.started = &ran;
+        assert_true(srv_queue_push(queue, &brief.base, &out));
+        sem_wait(&ran);
+        while (srv_queue_running(queue) > 2)
+            sched_yield(); /* `brief` is gone with this round */
+    }
+    const srv_queue_longs at = srv_queue_look_at_longs(queue);
+    assert_int_equal(at.running, 2);
+    assert_int_equal(at.waiting, LONGS - 2);
+    assert_int_equal(at.put_back, LONGS - 2);
+    for (int i = 0; i < LONGS; i++)
+        sem_post(&go);
+    srv_queue_close(queue);
+    for (int i = 0; i < LONGS; i++) {
+        assert_int_equal(longs[i].ends, 1);
+        assert_true(longs[i].begins <= 2);
+    }
+    srv_queue_free(queue);
+}
+
+/* Nobody said that these are long: after a while others run beside them nevertheless. */
+static void test_what_turns_out_to_be_long_keeps_nobody_out(void **state) {
+    (void)state;
+    enum { HELD = 3 };
+    srv_queue *queue = srv_queue_new(&(srv_queue_plan){.threads = HELD,
+                                                       .long_threads = 1,
+                                                       .long_ns = 50000000,
+                                                       .length = 64,
+                                                       .target_ns = INT64_MAX});
+    sem_t started, go, ran;
+    job held_up[HELD], brief = make(INT64_MAX);
+    sem_init(&started, 0, 0);
+    sem_init(&go, 0, 0);
+    sem_init(&ran, 0, 0);
+    for (int i = 0; i < HELD; i++) {
+        held_up[i] = make(INT64_MAX);
+        held_up[i].started = &started;
+        held_up[i].go = &go;
+        assert_true(srv_queue_push(queue, &held_up[i].base, &out));
+    }
+    for (int i = 0; i < HELD; i++)
+        sem_wait(&started);
+    brief.started = &ran;
+    assert_true(srv_queue_push(queue, &brief.base, &out));
+    sem_wait(&ran); /* for ever, if no spare thread takes it */
+    for (int i = 0; i < HELD; i++)
+        sem_post(&go);
+    srv_queue_free(queue);
+    assert_int_equal(brief.runs, 1);
+}
+
+static void test_a_place_is_given_up(void **state) {
+    (void)state;
+    held h;
+    job jobs[3], other = make(INT64_MAX);
+    hold(&h, 3);
+    for (int i = 0; i < 3; i++) {
+        jobs[i] = make(INT64_MAX);
+        assert_true(srv_queue_push(h.queue, &jobs[i].base, &out));
+    }
+    other.base.client = 1;
+    assert_false(srv_queue_has_room(h.queue, 0));
+    assert_true(srv_queue_has_room(h.queue, 1));
+    assert_true(srv_queue_push(h.queue, &other.base, &out));
+    assert_ptr_equal(out, &jobs[2].base);
+    release(&h);
+    assert_int_equal(jobs[2].runs, 0);
+    assert_int_equal(other.runs, 1);
+    assert_true(other.order < jobs[1].order);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_and_refusal),
@@ -185,6 +311,9 @@ int main(void) {
         cmocka_unit_test(test_expiry),
         cmocka_unit_test(test_closed),
         cmocka_unit_test(test_nothing_is_lost_under_load),
+        cmocka_unit_test(test_short_jobs_have_threads_beside_long_ones),
+        cmocka_unit_test(test_what_turns_out_to_be_long_keeps_nobody_out),
+        cmocka_unit_test(test_a_place_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,12 @@ static int open_all(void **state) {
     memset(&waiting_job, 0, sizeof waiting_job);
     config = (srv_config){.in_place_bytes = 16384, .workers = 1};
     /* No thread takes a job out. */
-    app = (srv_app){.config = &config, .queue = srv_queue_new(0, 8, INT64_MAX)};
+    app = (srv_app){.config = &config,
+                    .queue = srv_queue_new(&(srv_queue_plan){.threads = 0,
+                                                             .long_threads = 1,
+                                                             .long_ns = INT64_MAX / 2,
+                                                             .length = 8,
+                                                             .target_ns = INT64_MAX})};
     daemon_under_test.app = &app;
     pthread_mutex_init(&daemon_under_test.turns.lock, NULL);
     for (size_t i = 0; i < CLIENTS; i++) {
@@ -148,7 +153,7 @@ static void test_turn_passes_over_those_without_bytes(void **state) {
 
 static void test_backed_up_queue_keeps_bodies_out_for_a_while(void **state) {
     (void)state;
-    assert_true(srv_queue_push(app.queue, &waiting_job));
+    assert_true(srv_queue_push(app.queue, &waiting_job, &(srv_job *){NULL}));
     read_piece(0, true);
     read_piece(1, true);
     assert_true(asleep[0] && asleep[1]);

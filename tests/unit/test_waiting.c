@@ -13,6 +13,14 @@
 
 static const int64_t MS = 1000000;
 
+static srv_job *out; /* who gave up a place */
+
+/* A job has run for so long. */
+static void ran(srv_waiting *list, int64_t ns) {
+    srv_account account = {.running = 1};
+    srv_waiting_ran(list, &account, ns, 0, 0, 0);
+}
+
 static void test_order(void **state) {
     (void)state;
     srv_waiting list;
@@ -20,13 +28,13 @@ static void test_order(void **state) {
     srv_waiting_init(&list, 3, 1, 100 * MS);
     for (int i = 0; i < 4; i++) {
         jobs[i].deadline_ns = INT64_MAX;
-        assert_int_equal(srv_waiting_add(&list, &jobs[i], i), i < 3);
+        assert_int_equal(srv_waiting_add(&list, &jobs[i], i, &out), i < 3);
     }
     assert_int_equal(list.count, 3);
     srv_waiting_take(&list, &jobs[1]);
-    assert_ptr_equal(srv_waiting_next(&list, 5), &jobs[0]);
-    assert_ptr_equal(srv_waiting_next(&list, 5), &jobs[2]);
-    assert_null(srv_waiting_next(&list, 5));
+    assert_ptr_equal(srv_waiting_next(&list, 5, true), &jobs[0]);
+    assert_ptr_equal(srv_waiting_next(&list, 5, true), &jobs[2]);
+    assert_null(srv_waiting_next(&list, 5, true));
     assert_false(jobs[0].waiting || jobs[1].waiting || jobs[2].waiting || jobs[3].waiting);
 }
 
@@ -43,11 +51,11 @@ static void test_promises(void **state) {
     srv_waiting_forget(&list, &jobs[1]);
     assert_int_equal(list.promises, 1);
     /* Others find all the room; who has a promise finds it nevertheless, once. */
-    assert_true(srv_waiting_add(&list, &jobs[2], 0));
-    assert_true(srv_waiting_add(&list, &jobs[3], 0));
-    assert_false(srv_waiting_add(&list, &jobs[1], 0));
+    assert_true(srv_waiting_add(&list, &jobs[2], 0, &out));
+    assert_true(srv_waiting_add(&list, &jobs[3], 0, &out));
+    assert_false(srv_waiting_add(&list, &jobs[1], 0, &out));
     assert_false(srv_waiting_promise(&list, &jobs[4]));
-    assert_true(srv_waiting_add(&list, &jobs[0], 0));
+    assert_true(srv_waiting_add(&list, &jobs[0], 0, &out));
     assert_false(jobs[0].promised);
     assert_int_equal(list.promises, 0);
     assert_int_equal(list.count, 3);
@@ -57,7 +65,7 @@ static void test_promises(void **state) {
 static void fill(srv_waiting *list, srv_job *jobs, int count) {
     for (int i = 0; i < count; i++) {
         jobs[i] = (srv_job){.deadline_ns = INT64_MAX};
-        assert_true(srv_waiting_add(list, &jobs[i], i * 10 * MS));
+        assert_true(srv_waiting_add(list, &jobs[i], i * 10 * MS, &out));
     }
 }
 
@@ -67,16 +75,16 @@ static void test_a_standing_queue_serves_the_newest(void **state) {
     srv_job jobs[12];
     srv_waiting_init(&list, 20, 1, 100 * MS);
     fill(&list, jobs, 12);
-    assert_ptr_equal(srv_waiting_next(&list, 100 * MS), &jobs[0]); /* at the target */
-    assert_ptr_equal(srv_waiting_next(&list, 120 * MS), &jobs[1]); /* beyond, from now on */
+    assert_ptr_equal(srv_waiting_next(&list, 100 * MS, true), &jobs[0]); /* at the target */
+    assert_ptr_equal(srv_waiting_next(&list, 120 * MS, true), &jobs[1]); /* beyond, from now on */
     assert_false(list.standing);
-    assert_ptr_equal(srv_waiting_next(&list, 144 * MS), &jobs[2]);
-    assert_ptr_equal(srv_waiting_next(&list, 145 * MS), &jobs[11]); /* for a quarter of it */
+    assert_ptr_equal(srv_waiting_next(&list, 144 * MS, true), &jobs[2]);
+    assert_ptr_equal(srv_waiting_next(&list, 145 * MS, true), &jobs[11]); /* for a quarter of it */
     assert_true(list.standing);
-    assert_ptr_equal(srv_waiting_next(&list, 146 * MS), &jobs[10]);
+    assert_ptr_equal(srv_waiting_next(&list, 146 * MS, true), &jobs[10]);
     for (int i = 3; i < 9; i++)
         srv_waiting_take(&list, &jobs[i]);
-    assert_ptr_equal(srv_waiting_next(&list, 147 * MS), &jobs[9]); /* it is short again */
+    assert_ptr_equal(srv_waiting_next(&list, 147 * MS, true), &jobs[9]); /* it is short again */
     assert_false(list.standing);
 }
 
@@ -86,13 +94,13 @@ static void test_a_burst_is_no_standing_queue(void **state) {
     srv_job jobs[12];
     srv_waiting_init(&list, 20, 1, 100 * MS);
     fill(&list, jobs, 12);
-    assert_ptr_equal(srv_waiting_next(&list, 101 * MS), &jobs[0]);
+    assert_ptr_equal(srv_waiting_next(&list, 101 * MS, true), &jobs[0]);
     for (int i = 1; i < 6; i++)
         srv_waiting_take(&list, &jobs[i]);
-    assert_ptr_equal(srv_waiting_next(&list, 130 * MS),
+    assert_ptr_equal(srv_waiting_next(&list, 130 * MS, true),
                      &jobs[6]); /* below again: all is forgotten */
     for (int i = 7; i < 11; i++)
-        assert_ptr_equal(srv_waiting_next(&list, (175 + i) * MS), &jobs[i]);
+        assert_ptr_equal(srv_waiting_next(&list, (175 + i) * MS, true), &jobs[i]);
     assert_false(list.standing);
 }
 
@@ -105,7 +113,7 @@ static void test_late_ones(void **state) {
     jobs[0].deadline_ns = 400 * MS;
     jobs[1].deadline_ns = 120 * MS;
     jobs[2].deadline_ns = 210 * MS;
-    srv_waiting_ran(&list, 50 * MS);
+    ran(&list, 50 * MS);
     assert_null(srv_waiting_take_late(&list, 120 * MS));
     srv_job *late = srv_waiting_take_late(&list, 130 * MS);
     assert_ptr_equal(late, &jobs[1]);
@@ -123,18 +131,18 @@ static void test_estimate(void **state) {
     srv_job jobs[10];
     srv_waiting_init(&list, 20, 2, 1000 * MS);
     assert_int_equal(srv_waiting_estimate(&list), 0);
-    srv_waiting_ran(&list, 80 * MS);
+    ran(&list, 80 * MS);
     int64_t last = srv_waiting_estimate(&list);
     assert_int_equal(last, 40 * MS);
     for (int i = 0; i < 10; i++) { /* monotone in what waits */
         jobs[i] = (srv_job){0};
-        assert_true(srv_waiting_add(&list, &jobs[i], 0));
+        assert_true(srv_waiting_add(&list, &jobs[i], 0, &out));
         assert_true(srv_waiting_estimate(&list) > last);
         last = srv_waiting_estimate(&list);
     }
     assert_int_equal(last, 440 * MS);
     for (int i = 0; i < 100; i++)
-        srv_waiting_ran(&list, 160 * MS);
+        ran(&list, 160 * MS);
     assert_true(srv_waiting_estimate(&list) > 870 * MS);
 }
 
@@ -158,7 +166,7 @@ static outcome simulate(double load, int64_t target_ns) {
         int64_t now = ms * MS;
         for (; (double)came < load * THREADS * (double)ms / RUN_MS; came++) {
             jobs[came].deadline_ns = now + DEADLINE_MS * MS;
-            o.refused += !srv_waiting_add(&list, &jobs[came], now);
+            o.refused += !srv_waiting_add(&list, &jobs[came], now, &out);
         }
         if (ms % 50 == 0)
             for (srv_job *j = srv_waiting_take_late(&list, now); j; j = j->next)
@@ -167,11 +175,12 @@ static outcome simulate(double load, int64_t target_ns) {
             if (running[t] && now < until[t])
                 continue;
             if (running[t]) {
-                srv_waiting_ran(&list, RUN_MS * MS);
+                srv_waiting_ran(&list, running[t]->account, RUN_MS * MS, RUN_MS * MS, 0, now);
                 o.good += until[t] <= running[t]->deadline_ns;
                 o.too_late += until[t] > running[t]->deadline_ns;
             }
-            while ((running[t] = srv_waiting_next(&list, now)) && now > running[t]->deadline_ns)
+            while ((running[t] = srv_waiting_next(&list, now, true)) &&
+                   now > running[t]->deadline_ns)
                 o.expired_begun++;
             until[t] = now + RUN_MS * MS;
         }
@@ -194,6 +203,166 @@ static void test_overload_keeps_goodput(void **state) {
     }
 }
 
+/* --- clients --- */
+
+/* Jobs of a client that came at `from`, from + 1, ... */
+static void come(srv_waiting *list, srv_job *jobs, int count, uint64_t client, int64_t from) {
+    for (int i = 0; i < count; i++) {
+        jobs[i] = (srv_job){.deadline_ns = INT64_MAX, .client = client};
+        assert_true(srv_waiting_add(list, &jobs[i], from + i, &out));
+        assert_null(out);
+    }
+}
+
+/* The client of the next job, which then uses `busy_ns`. */
+static uint64_t serve(srv_waiting *list, int64_t now_ns, int64_t busy_ns) {
+    srv_job *job = srv_waiting_next(list, now_ns, true);
+    if (!job)
+        return 0;
+    srv_waiting_ran(list, job->account, MS, busy_ns, 0, now_ns);
+    return job->client;
+}
+
+static void test_clients_are_served_in_turn(void **state) {
+    (void)state;
+    srv_waiting list;
+    srv_job many[20], few[3], one;
+    srv_waiting_init(&list, 64, 1, INT64_MAX);
+    come(&list, many, 20, 1, 0);
+    come(&list, few, 3, 2, 100);
+    come(&list, &one, 1, 3, 200);
+    uint64_t order[24];
+    for (int i = 0; i < 24; i++)
+        order[i] = serve(&list, 300, MS);
+    const uint64_t first[] = {1, 2, 3, 1, 2, 1, 2, 1};
+    assert_memory_equal(order, first, sizeof first);
+    for (int i = 8; i < 24; i++)
+        assert_int_equal(order[i], 1);
+    assert_int_equal(serve(&list, 300, MS), 0);
+}
+
+/* One's jobs take ten times the processor time of the other's: both get half of the time. */
+static void test_turns_are_charged_by_processor_time(void **state) {
+    (void)state;
+    enum { JOBS = 200 };
+    srv_waiting list;
+    static srv_job heavy[JOBS], light[JOBS];
+    srv_waiting_init(&list, 2 * JOBS, 1, INT64_MAX);
+    come(&list, heavy, JOBS, 1, 0);
+    come(&list, light, JOBS, 2, 0);
+    int64_t used[3] = {0};
+    int served[3] = {0};
+    for (int i = 0; i < JOBS; i++) {
+        srv_job *job = srv_waiting_next(&list, 300, true);
+        const int64_t busy = job->client == 1 ? 50 * MS : 5 * MS;
+        used[job->client] += busy;
+        served[job->client]++;
+        srv_waiting_ran(&list, job->account, busy, busy, 0, 300);
+    }
+    assert_true(served[2] > 8 * served[1] && served[2] < 12 * served[1]);
+    assert_true(llabs(used[1] - used[2]) <= 60 * MS);
+}
+
+static void test_what_was_paid_is_not_charged_twice(void **state) {
+    (void)state;
+    srv_waiting list;
+    srv_job job = {.deadline_ns = INT64_MAX, .client = 1, .paid_ns = 3 * MS};
+    srv_waiting_init(&list, 8, 1, INT64_MAX);
+    assert_true(srv_waiting_add(&list, &job, 0, &out));
+    srv_account *account = job.account;
+    assert_int_equal(account->credit_ns, -3 * MS);
+    assert_ptr_equal(srv_waiting_next(&list, 0, true), &job);
+    const int64_t before = account->credit_ns;
+    srv_waiting_ran(&list, account, MS, 10 * MS, job.paid_ns, 0);
+    assert_int_equal(account->credit_ns, before - 7 * MS);
+}
+
+static void test_a_debt_is_forgotten_in_time(void **state) {
+    (void)state;
+    srv_accounts *accounts = calloc(1, sizeof *accounts);
+    srv_account *a = srv_account_of(accounts, 7);
+    srv_account_charge(a, 100 * MS, 0);
+    srv_account_come_back(a, 40 * MS);
+    assert_int_equal(a->credit_ns, -60 * MS);
+    srv_account_charge(a, 0, 40 * MS);
+    srv_account_come_back(a, 1000 * MS);
+    assert_int_equal(a->credit_ns, 0);
+    srv_account_charge(a, (int64_t)1 << 60, 0);
+    assert_true(a->credit_ns == -(int64_t)SRV_DEBT_NS);
+    free(accounts);
+}
+
+static void test_more_clients_than_accounts(void **state) {
+    (void)state;
+    enum { CLIENTS = 3 * SRV_ACCOUNTS };
+    srv_waiting list;
+    static srv_job jobs[CLIENTS];
+    srv_waiting_init(&list, CLIENTS, 1, INT64_MAX);
+    for (uint64_t i = 0; i < CLIENTS; i++)
+        come(&list, &jobs[i], 1, i + 1, (int64_t)i);
+    for (int i = 0; i < CLIENTS; i++)
+        assert_true(serve(&list, CLIENTS, MS) > 0);
+    assert_int_equal(list.count, 0);
+}
+
+static void test_a_full_list_takes_from_who_has_most(void **state) {
+    (void)state;
+    srv_waiting list;
+    srv_job many[4], late[4];
+    srv_waiting_init(&list, 4, 1, INT64_MAX);
+    come(&list, many, 4, 1, 0);
+    assert_false(srv_waiting_has_room(&list, 1));
+    assert_true(srv_waiting_has_room(&list, 2));
+    for (int i = 0; i < 4; i++) {
+        late[i] = (srv_job){.deadline_ns = INT64_MAX, .client = 2};
+        const bool room = srv_waiting_add(&list, &late[i], 10 + i, &out);
+        assert_int_equal(room, i < 2);
+        assert_ptr_equal(out, room ? &many[3 - i] : NULL);
+        assert_int_equal(list.count, 4);
+    }
+    assert_false(srv_waiting_has_room(&list, 1));
+    assert_false(many[3].waiting);
+}
+
+static void test_a_client_runs_as_many_as_it_may(void **state) {
+    (void)state;
+    srv_waiting list;
+    srv_job jobs[4], other;
+    srv_waiting_init(&list, 8, 4, INT64_MAX);
+    come(&list, jobs, 4, 1, 0);
+    for (int i = 0; i < 4; i++)
+        jobs[i].most = 2;
+    assert_ptr_equal(srv_waiting_next(&list, 9, true), &jobs[0]);
+    assert_ptr_equal(srv_waiting_next(&list, 9, true), &jobs[1]);
+    assert_null(srv_waiting_next(&list, 9, true));
+    come(&list, &other, 1, 2, 10);
+    assert_ptr_equal(srv_waiting_next(&list, 11, true), &other);
+    srv_waiting_ran(&list, jobs[0].account, MS, MS, 0, 12);
+    assert_ptr_equal(srv_waiting_next(&list, 12, true), &jobs[2]);
+}
+
+static void test_long_ones_wait_for_room(void **state) {
+    (void)state;
+    srv_waiting list;
+    srv_job jobs[3], late;
+    srv_waiting_init(&list, 8, 2, INT64_MAX);
+    come(&list, jobs, 3, 1, 0);
+    srv_job *first = srv_waiting_next(&list, 5, false);
+    assert_ptr_equal(first, &jobs[0]);
+    srv_waiting_put_back(&list, first);
+    srv_waiting_ran(&list, first->account, MS, MS, 0, 6);
+    assert_true(first->is_long && list.first == first); /* as if it had never left */
+    assert_ptr_equal(srv_waiting_next(&list, 7, false), &jobs[1]);
+    assert_ptr_equal(srv_waiting_next(&list, 8, true), first);
+    come(&list, &late, 1, 1, 20);
+    srv_waiting_put_back(&list, first);
+    assert_ptr_equal(srv_waiting_next(&list, 21, false), &jobs[2]);
+    assert_ptr_equal(srv_waiting_next(&list, 21, false), &late);
+    assert_null(srv_waiting_next(&list, 21, false));
+    srv_waiting_take(&list, first);
+    assert_int_equal(list.count, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order),
@@ -203,6 +372,14 @@ int main(void) {
         cmocka_unit_test(test_late_ones),
         cmocka_unit_test(test_estimate),
         cmocka_unit_test(test_overload_keeps_goodput),
+        cmocka_unit_test(test_clients_are_served_in_turn),
+        cmocka_unit_test(test_turns_are_charged_by_processor_time),
+        cmocka_unit_test(test_what_was_paid_is_not_charged_twice),
+        cmocka_unit_test(test_a_debt_is_forgotten_in_time),
+        cmocka_unit_test(test_more_clients_than_accounts),
+        cmocka_unit_test(test_a_full_list_takes_from_who_has_most),
+        cmocka_unit_test(test_a_client_runs_as_many_as_it_may),
+        cmocka_unit_test(test_long_ones_wait_for_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

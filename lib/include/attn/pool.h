@@ -51,6 +51,15 @@ typedef attn_status (*attn_piece)(void *ctx, size_t index, size_t lane, attn_err
 attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void *ctx,
                           const attn_control *control, attn_error *err);
 
+/* From `since_ns` (attn_now_ns; 0: never) on the calling thread's work is patient, its runs as they
+ * begin and its turns: where patient and other work wait for a slot, of ATTN_POOL_SHARE slots given
+ * one goes to patient work. Until it is called again, in all pools. */
+#define ATTN_POOL_SHARE 4
+void attn_pool_be_patient(int64_t since_ns);
+/* How long, in nanoseconds, other threads have worked for runs of the calling thread since it
+ * began. */
+int64_t attn_pool_helped_ns(void);
+
 /* Take and give back a slot around work of the caller's own (decoding, encoding). attn_pool_run
  * inside such a pair uses the slot that is held. NULL pool: nothing. */
 void attn_pool_enter(attn_pool *pool);
