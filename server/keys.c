@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "owner.h"
 #include "secret.h"
 
-enum { NAME_MOST = 64, KEY_LEAST = 16, KEY_MOST = 256, KEYS_MOST = 1000 };
+enum { KEY_LEAST = 16, KEY_MOST = 256, KEYS_MOST = 1000 };
 
 #define NAME_CHARACTERS                                                                            \
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"                                         \
@@ -22,7 +23,7 @@ enum { NAME_MOST = 64, KEY_LEAST = 16, KEY_MOST = 256, KEYS_MOST = 1000 };
 struct srv_key {
     srv_key *next;
     srv_digest digest;
-    char name[NAME_MOST + 1];
+    char name[SRV_OWNER_NAME + 1];
     bool admin;
     bool listed;        /* in the file as it was last read */
     size_t concurrency; /* 0: as the setting says */
@@ -90,9 +91,10 @@ static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
     size_t name = colon ? (size_t)(colon - word) : 0;
     const char *text = colon ? colon + 1 : word;
     size_t length = size - (size_t)(text - word);
-    if (colon && (!name || name > NAME_MOST || strspn(word, NAME_CHARACTERS) < name))
+    if (colon && (!name || name > SRV_OWNER_NAME || strspn(word, NAME_CHARACTERS) < name))
         return refuse(r, "a name has 1 to %d characters of A-Z a-z 0-9 - . _, this one is %s",
-                      NAME_MOST, name && name <= NAME_MOST ? "made of others" : "not so long");
+                      SRV_OWNER_NAME,
+                      name && name <= SRV_OWNER_NAME ? "made of others" : "not so long");
     if (length < KEY_LEAST || length > KEY_MOST)
         return refuse(r, "a key has %d to %d characters, found %zu", KEY_LEAST, KEY_MOST, length);
     if (strspn(text, KEY_CHARACTERS) < length)

@@ -55,6 +55,11 @@ static entry *find(const srv_models *m, const char *id) {
     return e;
 }
 
+/* NULL: it is shared. */
+static const char *owner_of(const entry *e) {
+    return *e->model.owner ? e->model.owner : NULL;
+}
+
 static void list_in(srv_models *m, entry *e) {
     entry **at = &m->first;
     while (*at && strcmp((*at)->model.id, e->model.id) < 0)
@@ -315,7 +320,7 @@ const srv_model **srv_models_all(srv_request *req, size_t *count) {
     attn_status status =
         all ? ATTN_OK : attn_fail(&err, ATTN_ENOMEM, "", "no memory for a list of models");
     for (entry *e = m->first; !status && e; e = e->next)
-        if (!(status = hold(e, &err)))
+        if (srv_request_sees(req, owner_of(e)) && !(status = hold(e, &err)))
             all[(*count)++] = &e->model;
     pthread_mutex_unlock(&m->lock);
     if (!status)
@@ -393,7 +398,7 @@ static attn_status name_and_make(entry *e, const attn_model_config *config, uint
 
 const srv_model *srv_models_make(srv_request *req, const attn_model_config *config, uint64_t seed,
                                  attn_vocabulary *source, attn_vocabulary *target,
-                                 const attn_language languages[2]) {
+                                 const attn_language languages[2], bool shared) {
     srv_models *m = req->app->models;
     attn_error err = {0};
     entry *e = calloc(1, sizeof *e);
@@ -407,6 +412,8 @@ const srv_model *srv_models_make(srv_request *req, const attn_model_config *conf
                            .source = source,
                            .target = target,
                            .languages = {languages[0], languages[1]}};
+    if (!shared && req->owner)
+        snprintf(e->model.owner, sizeof e->model.owner, "%s", req->owner);
     attn_status status = attn_model_bytes(config, false, &e->model.bytes, &err);
     const bool counted = !status && reserve(req, e->model.bytes);
     if (counted && (status = name_and_make(e, config, seed, &err)))
@@ -467,20 +474,21 @@ bool srv_models_delete(srv_request *req, const char *id) {
     srv_models *m = req->app->models;
     pthread_mutex_lock(&m->lock);
     entry *e = find(m, id);
-    const bool own = e && e->model.origin == SRV_MODEL_MADE;
-    if (own) {
+    const bool made = e && e->model.origin == SRV_MODEL_MADE,
+               goes = made && srv_request_owns(req, owner_of(e));
+    if (goes) {
         remove_made(m, e);
         e->holds++;
     }
     pthread_mutex_unlock(&m->lock);
-    if (own)
+    if (goes)
         let_go(m, e);
-    else if (e)
+    else if (e && !made)
         srv_problem(req, SRV_FORBIDDEN, NULL,
                     "the model \"%.64s\" came with the service: only those made by POST "
                     "/v1/models can be deleted",
                     id);
-    else
+    else if (!e)
         not_found(req, id);
-    return own;
+    return goes;
 }

@@ -11,6 +11,7 @@
 #include <attn/attn.h>
 
 #include "log.h"
+#include "owner.h"
 #include "request.h"
 
 #define SRV_MODEL_ID 64 /* most characters of an id */
@@ -30,6 +31,7 @@ typedef struct srv_model {
     attn_vocabulary *source, *target; /* NULL: ids only */
     attn_language languages[2];       /* how texts of source and target become words */
     size_t bytes;                     /* of values and tables */
+    char owner[SRV_OWNER_NAME + 1];   /* "": shared by all */
 } srv_model;
 
 /* 0, or an exit code (app.h) and one line on standard error: out of memory, or a directory that
@@ -45,17 +47,18 @@ const srv_model *srv_models_hold(srv_request *req, const char *id);
 /* Would holding it read nothing, be it there or not? NULL: holding any of them. */
 bool srv_models_is_read(srv_request *req, const char *id);
 void srv_models_release(srv_request *req, const srv_model *model); /* NULL is fine */
-/* All of them by id, held, `*count` in the request's arena. NULL: a problem is set. */
+/* All that the request sees, by id, held, `*count` in the request's arena. NULL: a problem is set.
+ */
 const srv_model **srv_models_all(srv_request *req, size_t *count);
 /* Make a model with values drawn from the seed; the vocabularies (or NULL) become its own, whatever
- * happens. It is held. NULL: a problem is set. */
+ * happens. It is the request's own, or shared, and held. NULL: a problem is set. */
 const srv_model *srv_models_make(srv_request *req, const attn_model_config *config, uint64_t seed,
                                  attn_vocabulary *source, attn_vocabulary *target,
-                                 const attn_language languages[2]);
+                                 const attn_language languages[2], bool shared);
 /* Delete one that is held and made over HTTP; its holders keep it. */
 void srv_models_discard(srv_request *req, const srv_model *model);
-/* The same by id. false: a problem is set. Those that came with the service or its directory stay:
- * 403. */
+/* The same by id. false: a problem is set. Those that came with the service or its directory, and
+ * those of others, stay: 403. */
 bool srv_models_delete(srv_request *req, const char *id);
 
 /* For those that make models without a request. Count one of `bytes` to come: ATTN_ELIMIT,

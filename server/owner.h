@@ -4,6 +4,9 @@
 
 #include <stdint.h>
 
+/* Most characters of the name of an API key. */
+enum { SRV_OWNER_NAME = 64 };
+
 typedef uint64_t srv_owner; /* 0: nobody's own, shared by all */
 
 /* FNV-1a of the name, 64 bits; NULL: 0. Two names hardly ever share a number; where they do they

@@ -12,12 +12,18 @@ attn_pool *srv_request_pool(const srv_request *req) {
 }
 
 bool srv_request_owns(srv_request *req, const char *owner) {
-    if (!owner || req->admin || (req->owner && !strcmp(req->owner, owner)))
+    const bool own = owner ? req->owner && !strcmp(req->owner, owner) : !req->owner;
+    if (own || req->admin)
         return true;
     srv_problem(req, SRV_FORBIDDEN, NULL,
-                "this belongs to another API key; its owner, or a key with the right \"admin\", "
-                "may change it");
+                owner ? "this belongs to another API key: its owner may delete it, or a key with "
+                        "the right \"admin\""
+                      : "this is shared by all: a key with the right \"admin\" may delete it");
     return false;
+}
+
+bool srv_request_sees(const srv_request *req, const char *owner) {
+    return !owner || req->admin || (req->owner && !strcmp(req->owner, owner));
 }
 
 void srv_request_hurry(srv_request *req, int64_t by_ns) {

@@ -99,9 +99,11 @@ typedef enum srv_outcome { SRV_DONE = 0, SRV_DEFER } srv_outcome;
  * where there is no service. */
 attn_pool *srv_request_pool(const srv_request *req);
 
-/* May the request change or delete what belongs to `owner`, a name or NULL? false: the problem 403
- * is set. */
+/* May the request delete what belongs to `owner`, the name of a key, or NULL: to all? Owners and
+ * admins may. false: the problem 403 is set. */
 bool srv_request_owns(srv_request *req, const char *owner);
+/* Do its lists show that? What belongs to all, its own, and to admins everything. */
+bool srv_request_sees(const srv_request *req, const char *owner);
 
 /* The request's own deadline, which moves nearer, never away. */
 void srv_request_hurry(srv_request *req, int64_t by_ns);

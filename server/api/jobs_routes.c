@@ -44,7 +44,7 @@ srv_outcome srv_jobs_list(srv_request *req) {
     srv_json_object(&j);
     srv_json_key(&j, "jobs");
     srv_json_array(&j);
-    srv_jobs_put_all(&j, req->app->jobs);
+    srv_jobs_put_all(&j, req);
     srv_json_array_end(&j);
     srv_json_object_end(&j);
     if (srv_json_end(&j))
@@ -67,7 +67,10 @@ srv_outcome srv_jobs_remove(srv_request *req) {
     bool ended;
     if (!job)
         return SRV_DONE;
-    srv_jobs_delete(req, job, &ended);
+    if (!srv_jobs_delete(req, job, &ended)) {
+        srv_jobs_release(job);
+        return SRV_DONE;
+    }
     if (ended)
         srv_reply_set(req, 204, NULL, "", 0);
     else

@@ -15,6 +15,7 @@ typedef struct body {
     int64_t source_vocabulary, target_vocabulary, width, heads, layers, feed_forward, max_length,
         radius, stride, reach, seed;
     double dropout;
+    bool shared;
     srv_strings source_words, target_words;
 } body;
 
@@ -85,6 +86,11 @@ const srv_field srv_models_fields[] = {
      .max = 0.99,
      .doc = "Of training; kept with the model, without effect here. Default 0.1."},
     SIZE_ROW(seed, 0, 9007199254740991.0, "The values are drawn from it; default 0."),
+    {.name = "shared",
+     .kind = SRV_BOOL,
+     .offset = offsetof(body, shared),
+     .doc = "It belongs to all, not to the API key of this request: all lists show it, admins "
+            "delete it."},
     {0},
 };
 
@@ -155,6 +161,8 @@ static void put_model(srv_json *j, const srv_model *m) {
     srv_json_object(j);
     put_text(j, "origin", origins[m->origin]);
     put_text(j, "id", m->id);
+    if (*m->owner)
+        put_text(j, "owner", m->owner);
     put_text(j, "architecture", attn_model_architecture_name(c->architecture));
     put_text(j, "attention", attn_model_attention_name(c->attention));
     put_text(j, "positions", attn_model_positions_name(c->positions));
@@ -354,7 +362,8 @@ srv_outcome srv_models_create(srv_request *req) {
     const srv_model *made =
         srv_models_make(req, &c, (uint64_t)b.seed, words[0], words[1],
                         (const attn_language[2]){(attn_language)b.source_language,
-                                                 (attn_language)b.target_language});
+                                                 (attn_language)b.target_language},
+                        b.shared);
     req->compute_ns = attn_now_ns() - start;
     if (made)
         answer_made(req, made);

@@ -17,6 +17,8 @@ typedef enum srv_access {
     SRV_CLOSED, /* nobody */
     SRV_OPEN,   /* everybody: health and readiness */
     SRV_KEYED,  /* any key of keys_file; everybody when there is no such file */
+    SRV_OWNER,  /* any key, of which the handler asks srv_request_owns; without a file as SRV_ADMIN
+                 */
     SRV_ADMIN,  /* a key with the right "admin"; without a file only loopback and unix sockets */
 } srv_access;
 

@@ -30,7 +30,7 @@ static const char *bearer(const char *value) {
 /* Without keys everybody may do what changes nothing for others. */
 static void judge_place(srv_exchange *x, srv_access access) {
     x->req.admin = x->daemon->is_local;
-    if (access == SRV_ADMIN && !x->daemon->is_local)
+    if (access >= SRV_OWNER && !x->daemon->is_local)
         refuse(
             x, SRV_FORBIDDEN, NULL,
             "beyond loopback this needs an API key with the right \"admin\", and the service has "

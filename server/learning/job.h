@@ -55,8 +55,8 @@ typedef struct srv_job_facts {
     srv_job_validation validation;
     srv_job_best best;
     srv_job_scores scores;
-    const char *error, *model; /* texts of the job's own */
-    srv_strings pictures;      /* of an experiment, in its result */
+    const char *owner, *error, *model; /* texts of the job's own */
+    srv_strings pictures;              /* of an experiment, in its result */
     int64_t reserved_bytes, peak_bytes;
 } srv_job_facts;
 
@@ -75,6 +75,7 @@ struct srv_job_entry {
     srv_job_facts facts;
     char error_text[ERROR_TEXT];
     char model_id[SRV_MODEL_ID + 1]; /* "": none yet */
+    char owner[SRV_OWNER_NAME + 1];  /* "": shared by all */
     size_t bytes;                    /* that it may take */
     size_t holds;                    /* requests and streams that look at it */
     bool listed;

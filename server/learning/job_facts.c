@@ -15,7 +15,7 @@ enum { MOST_EXPERIMENTS = 64 };
 srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 static srv_field setting_fields[SRV_JOB_SETTINGS + 1];
 static const char *experiments[MOST_EXPERIMENTS + 1];
-static size_t train_rows; /* of the table */
+static size_t train_rows, common_rows; /* of the table, in this order; the others: experiments */
 
 static const srv_field *find_setting(const char *name) {
     const srv_field *f = setting_fields;
@@ -64,6 +64,13 @@ void srv_job_fields_make(void) {
                                       .doc = "train: a model, by the fields of training; "
                                              "experiment: by experiment, full and settings.",
                                       .required = true};
+    srv_job_fields[n++] = (srv_field){.name = "shared",
+                                      .kind = SRV_BOOL,
+                                      .offset = offsetof(srv_job_body, shared),
+                                      .doc = "It and its model belong to all, not to the API key "
+                                             "of this request: all lists show them, admins "
+                                             "delete them."};
+    common_rows = n - train_rows;
     srv_job_fields[n++] = (srv_field){.name = "experiment",
                                       .kind = SRV_ENUM,
                                       .offset = offsetof(srv_job_body, experiment),
@@ -92,7 +99,7 @@ bool srv_job_fits(srv_request *req, const srv_job_body *body) {
     const bool trains = body->kind == SRV_JOB_TRAIN;
     char pointer[64];
     for (size_t i = 0; srv_job_fields[i].name; i++) {
-        const bool other = trains ? i > train_rows : i < train_rows;
+        const bool other = trains ? i >= train_rows + common_rows : i < train_rows;
         if (!other || !(body->train.given >> i & 1))
             continue;
         snprintf(pointer, sizeof pointer, "/%s", srv_job_fields[i].name);
@@ -188,6 +195,7 @@ const srv_field srv_job_facts_fields[] = {
     GROUP(validation, validation_fields),
     GROUP(best, best_fields),
     GROUP(scores, score_fields),
+    {.name = "owner", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, owner)},
     {.name = "error", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, error)},
     {.name = "model", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, model)},
     {.name = "pictures", .kind = SRV_STRINGS, .offset = offsetof(srv_job_facts, pictures)},
@@ -277,7 +285,7 @@ void srv_job_write_request(srv_json *j, const srv_job_body *body) {
     srv_json_object(j);
     const bool trains = body->kind == SRV_JOB_TRAIN;
     for (size_t i = 0; srv_job_fields[i].name; i++)
-        if (trains ? i <= train_rows : i >= train_rows)
+        if (trains ? i < train_rows + common_rows : i >= train_rows)
             put_member(j, &srv_job_fields[i], body);
     srv_json_object_end(j);
 }

@@ -151,6 +151,7 @@ static void publish(work *w) {
                        .bytes = w->made_bytes};
     srv_model_speaks(&model, attn_task_name((attn_task)e->body.train.task));
     snprintf(model.id, sizeof model.id, "trained-%s", e->id + 4);
+    memcpy(model.owner, e->owner, sizeof model.owner);
     if (!srv_models_adopt(w->jobs->models, &model))
         return;
     w->made = NULL;

@@ -32,6 +32,12 @@ static srv_job_entry *entry_new(srv_jobs *jobs, const srv_job_body *body) {
     return e;
 }
 
+/* NULL: it is shared by all. */
+static void set_owner(srv_job_entry *e, const char *owner) {
+    snprintf(e->owner, sizeof e->owner, "%s", owner ? owner : "");
+    e->facts.owner = owner ? e->owner : NULL;
+}
+
 /* By their time of coming, which files keep. */
 static void list_in(srv_jobs *jobs, srv_job_entry *e) {
     srv_job_entry **at = &jobs->first;
@@ -64,6 +70,7 @@ srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_bo
         return NULL;
     snprintf(e->id, sizeof e->id, "%s", id);
     e->facts = *facts;
+    set_owner(e, facts->owner);
     if (facts->error)
         srv_job_set_error(e, "", facts->error);
     e->facts.model = NULL;
@@ -244,6 +251,7 @@ srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body) {
     e->bytes = bytes;
     e->facts.reserved_bytes = (int64_t)bytes;
     e->facts.created_ms = srv_job_now_ms();
+    set_owner(e, body->shared ? NULL : req->owner);
     if (body->kind == SRV_JOB_TRAIN)
         e->facts.steps = body->train.steps;
     pthread_mutex_lock(&jobs->lock);
@@ -284,8 +292,10 @@ const char *srv_job_id(const srv_job_entry *e) {
     return e->id;
 }
 
-void srv_jobs_delete(srv_request *req, srv_job_entry *e, bool *ended) {
+bool srv_jobs_delete(srv_request *req, srv_job_entry *e, bool *ended) {
     srv_jobs *jobs = e->jobs;
+    if (!srv_request_owns(req, e->facts.owner))
+        return false;
     char model[SRV_MODEL_ID + 1] = "";
     pthread_mutex_lock(&jobs->lock);
     *ended = e->facts.state > SRV_JOB_RUNNING;
@@ -303,6 +313,7 @@ void srv_jobs_delete(srv_request *req, srv_job_entry *e, bool *ended) {
     pthread_mutex_unlock(&jobs->lock);
     if (*model)
         srv_models_drop(req->app->models, model);
+    return true;
 }
 
 void srv_jobs_forget_model(srv_jobs *jobs, const char *model) {
@@ -340,10 +351,12 @@ void srv_job_put(srv_json *j, srv_job_entry *e) {
     pthread_mutex_unlock(&e->jobs->lock);
 }
 
-void srv_jobs_put_all(srv_json *j, srv_jobs *jobs) {
+void srv_jobs_put_all(srv_json *j, const srv_request *req) {
+    srv_jobs *jobs = req->app->jobs;
     pthread_mutex_lock(&jobs->lock);
     for (const srv_job_entry *e = jobs->first; e; e = e->next)
-        put_job(j, e);
+        if (srv_request_sees(req, e->facts.owner))
+            put_job(j, e);
     pthread_mutex_unlock(&jobs->lock);
 }
 

@@ -40,15 +40,15 @@ typedef struct srv_job_body {
     srv_train_wishes train; /* first: its rows are the table's first, and `given` is here */
     int kind;
     int experiment; /* attn_experiment_at; -1: none was named */
-    bool full;
+    bool full, shared;
     struct {
         uint64_t given;
         double values[SRV_JOB_SETTINGS]; /* NaN: as the profile has it */
     } settings;
 } srv_job_body;
 
-/* The table of bodies: fields of training, then `kind` and those of experiments. Ready after
- * srv_job_fields_make, which is to be called once before any thread looks. */
+/* The table of bodies: fields of training, then `kind` and `shared`, then those of experiments.
+ * Ready after srv_job_fields_make, which is to be called once before any thread looks. */
 enum { SRV_JOB_FIELDS = 63 };
 extern srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 void srv_job_fields_make(void);
@@ -78,14 +78,14 @@ void srv_jobs_release(srv_job_entry *job);
 const char *srv_job_id(const srv_job_entry *job);
 
 /* Stop a job that waits or runs: *ended false; or remove one that has ended, with its model and its
- * files. */
-void srv_jobs_delete(srv_request *req, srv_job_entry *job, bool *ended);
+ * files. false: it is not the request's own, a problem is set. */
+bool srv_jobs_delete(srv_request *req, srv_job_entry *job, bool *ended);
 /* A model was deleted: if it is a job's, its file goes too. */
 void srv_jobs_forget_model(srv_jobs *jobs, const char *model);
 
-/* Write the description, and a list of all. */
+/* Write the description, and a list of those that the request sees. */
 void srv_job_put(srv_json *j, srv_job_entry *job);
-void srv_jobs_put_all(srv_json *j, srv_jobs *jobs);
+void srv_jobs_put_all(srv_json *j, const srv_request *req);
 /* What an experiment found, as JSON or as text, and the SVG of a picture, copied into the request's
  * arena; NULL: a problem is set. */
 const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *job, bool text);

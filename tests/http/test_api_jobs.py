@@ -313,7 +313,7 @@ def experiment(daemon, **fields):
 def test_an_experiment_is_run_and_its_pictures_are_served(daemon, document):  # noqa: F811
     job = experiment(daemon)
     schema(document, "Job").validate(job)
-    assert job["request"] == EXPERIMENT | {"full": False}
+    assert job["request"] == EXPERIMENT | {"full": False, "shared": False}
     assert 0 < job["peak_bytes"] <= job["reserved_bytes"] and "model" not in job
     found = daemon.get(path(job, "/result"))
     schema(document, "Findings").validate(found.json())

@@ -206,10 +206,12 @@ def test_only_its_owner_or_an_admin_deletes_a_run(keyed, tmp_path, files):
     assert daemon.request("DELETE", second, headers=bearer(ADMIN)).status_code == 204
 
 
-def test_a_run_without_an_owner_is_shared(start, keyed, tmp_path):
+def test_a_run_without_an_owner_is_shared_and_an_admin_deletes_it(start, keyed, tmp_path):
     run = store(start("--runs-dir", str(tmp_path)))
     daemon = keyed("--runs-dir", str(tmp_path))
-    assert daemon.request("DELETE", run, headers=bearer(OTHER)).status_code == 204
+    assert daemon.get(run, headers=bearer(OTHER)).status_code == 200
+    assert daemon.request("DELETE", run, headers=bearer(OTHER)).status_code == 403
+    assert daemon.request("DELETE", run, headers=bearer(ADMIN)).status_code == 204
     own = store(daemon, ONE)
     with safe_open(str(tmp_path / (own.rsplit("/", 1)[1] + ".safetensors")), "numpy") as opened:
         assert opened.metadata()["owner"] == "one"

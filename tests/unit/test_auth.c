@@ -83,9 +83,8 @@ static void test_every_access(void **state) {
     (void)state;
     /* With keys: what each kind of key meets. */
     static const int wanted[][KEY_KINDS] = {
-        [SRV_CLOSED] = {403, 403, 403, 403},
-        [SRV_OPEN] = {0, 0, 0, 0},
-        [SRV_KEYED] = {401, 401, 0, 0},
+        [SRV_CLOSED] = {403, 403, 403, 403}, [SRV_OPEN] = {0, 0, 0, 0},
+        [SRV_KEYED] = {401, 401, 0, 0},      [SRV_OWNER] = {401, 401, 0, 0},
         [SRV_ADMIN] = {401, 401, 403, 0},
     };
     for (srv_access access = SRV_CLOSED; access <= SRV_ADMIN; access++) {
@@ -96,7 +95,7 @@ static void test_every_access(void **state) {
             for (int local = 0; local < 2; local++) {
                 assert_int_equal(judge(&route, "GET", header, true, local, false),
                                  wanted[access][kind]);
-                int keyless = closed || (access == SRV_ADMIN && !local) ? 403 : 0;
+                int keyless = closed || (access >= SRV_OWNER && !local) ? 403 : 0;
                 assert_int_equal(judge(&route, "GET", header, false, local, false), keyless);
                 assert_int_equal(judge(&route, "GET", header, true, local, true), closed ? 403 : 0);
             }
