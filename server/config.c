@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client.h"
 #include "host.h"
 #include "origin.h"
 #include "wire/document.h"
@@ -160,6 +161,8 @@ static const list_form forms[] = {
      "names in lower case with or without a port, \"attention.example.org\" or \"localhost:8443\", "
      "or \"*\" (no "
      "scheme, no path)"},
+    {offsetof(srv_config, trusted_proxies), srv_client_is_network,
+     "IP addresses, networks (\"10.0.0.0/8\", \"fd00::/8\") or \"unix\""},
 };
 
 static const list_form *form_of(const srv_setting *row) {
@@ -346,6 +349,7 @@ void srv_config_close(srv_config *c) {
     free(c->jobs_dir);
     list_close(&c->cors_origins);
     list_close(&c->hosts);
+    list_close(&c->trusted_proxies);
     *c = (srv_config){0};
 }
 
@@ -366,6 +370,8 @@ bool srv_config_resolve(srv_config *c, srv_config_error *err) {
         c->workers = (int64_t)srv_host_processors("");
     if (!c->requests_running)
         c->requests_running = larger(4, 2 * c->workers);
+    if (!c->connections_per_address)
+        c->connections_per_address = larger(1, c->connections / 2);
     if (!c->queue_target_ms)
         c->queue_target_ms = larger(1, c->request_timeout_ms / 2);
     if (!c->memory_bytes)

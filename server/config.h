@@ -58,7 +58,8 @@ typedef struct srv_config {
     int64_t header_timeout_ms;
     int64_t idle_timeout_s;
     int64_t min_rate_bytes; /* slowest upload or download that is served, bytes a second */
-    int64_t connections;
+    int64_t connections, connections_per_address;
+    srv_list trusted_proxies; /* whose X-Forwarded-For is believed (client.h) */
     int64_t connection_bytes; /* buffer of one connection: request headers, one slice of the body */
     int64_t drain_delay_ms;
     int64_t drain_ms;

@@ -268,6 +268,9 @@ static void print_singles(const srv_meters *meters, const srv_gauges *now, attn_
                              "Requests whose client left before the answer."},
         [SRV_CLOSED_SLOW] = {"attnd_closed_slow_total", "counter",
                              "Connections closed because header, body or reply moved too slowly."},
+        [SRV_CLOSED_CROWDED] =
+            {"attnd_closed_crowded_total", "counter",
+             "Idle connections that gave way to new ones: connections, connections_per_address."},
         [SRV_BYTES_IN] = {"attnd_request_body_bytes_total", "counter", "Bytes of request bodies."},
         [SRV_BYTES_OUT] = {"attnd_reply_body_bytes_total", "counter", "Bytes of reply bodies."},
     };

@@ -14,6 +14,7 @@ typedef enum srv_meter {
     SRV_EXPIRED_IN_QUEUE, /* counters from here on */
     SRV_CLIENT_GONE,
     SRV_CLOSED_SLOW,
+    SRV_CLOSED_CROWDED,
     SRV_BYTES_IN,
     SRV_BYTES_OUT,
     SRV_METRICS_COUNT, /* those before are in /metrics, those behind in /v2/models/stats */

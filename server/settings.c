@@ -118,7 +118,15 @@ const srv_setting srv_settings[] = {
     {"min_rate_bytes", SRV_SET_BYTES, AT(min_rate_bytes), "16384", 1, MOST, NULL, true,
      "slowest upload or download, bytes a second, after a grace of header_timeout_ms"},
     {"connections", SRV_SET_INT, AT(connections), "4096", 1, 1e6, NULL, true,
-     "open connections; further clients wait in the kernel"},
+     "open connections; when all are taken the one that has been idle for longest is closed, and "
+     "while "
+     "none is idle further clients wait in the kernel"},
+    {"connections_per_address", SRV_SET_INT, AT(connections_per_address), "0", 0, 1e6, NULL, true,
+     "of them those of one client's address; for a further one the address' longest idle one is "
+     "closed. Not of trusted_proxies and unix sockets; 0: half of connections"},
+    {"trusted_proxies", SRV_SET_LIST, AT(trusted_proxies), "", 0, 0, NULL, false,
+     "addresses of proxies, networks (10.0.0.0/8) or unix, whose X-Forwarded-For names the client: "
+     "for the log, and for taking turns where there are no keys"},
     {"connection_bytes", SRV_SET_BYTES, AT(connection_bytes), "28672", 8192, 16777216, NULL, true,
      "buffer of one connection: bounds the header, and the piece in which a body arrives"},
     {"drain_delay_ms", SRV_SET_INT, AT(drain_delay_ms), "0", 0, 86400e3, NULL, true,

@@ -21,7 +21,6 @@
 #include "http/turns.h"
 #include "http/upload.h"
 #include "http/watch.h"
-#include "owner.h"
 
 static srv_link *link_of(struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info =
@@ -49,7 +48,8 @@ static void open_link(srv_daemon *d, struct MHD_Connection *connection, void **c
     info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     const struct sockaddr *client = info ? info->client_addr : NULL;
     srv_address_host(client, link->client, sizeof link->client);
-    link->client_id = srv_owner_of(link->client);
+    link->client_id = srv_client_number(link->client);
+    link->proxied = srv_client_is_proxy(&d->app->config->trusted_proxies, link->client);
     link->tcp = client && (client->sa_family == AF_INET || client->sa_family == AF_INET6);
     if (link->tcp)
         bound_unsent(link->fd);
@@ -64,6 +64,7 @@ static void open_link(srv_daemon *d, struct MHD_Connection *connection, void **c
     d->links = link;
     pthread_mutex_unlock(&d->lock);
     srv_meter_add(d->app->meters, SRV_CONNECTIONS, 1);
+    srv_crowd_join(d, link);
     *context = link;
 }
 
@@ -76,6 +77,7 @@ static void close_link(srv_daemon *d, srv_link *link) {
         d->next_look = link->next;
     pthread_mutex_unlock(&d->lock);
     srv_meter_add(d->app->meters, SRV_CONNECTIONS, -1);
+    srv_crowd_leave(d, link);
     free(link);
 }
 
@@ -109,6 +111,7 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
         return NULL;
     x->connection = connection;
     link->exchange = x;
+    srv_crowd_busy(d, link);
     atomic_fetch_add_explicit(&link->turn, 1, memory_order_relaxed);
     atomic_store_explicit(&link->deadline_ns,
                           x->req.start_ns + d->app->config->header_timeout_ms * 1000000,
@@ -203,7 +206,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
                          .parent = x->trace.parent,
                          .method = method,
                          .route = label < router->label_count ? router->labels[label] : "none",
-                         .client = x->link->client,
+                         .client = x->client,
                          .key = x->key ? srv_key_name(x->key) : "",
                          .status = status,
                          .code = problem ? srv_code_name((srv_code)(problem - 1)) : "",
@@ -225,6 +228,7 @@ static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&x->link->turn, 1, memory_order_relaxed);
     srv_link_read(x->link);
+    srv_crowd_idle(d, x->link);
     if (!d->is_ops) {
         record(x, final_status(x, how), attn_now_ns());
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, -1);
@@ -264,8 +268,10 @@ static void on_panic(void *cls, const char *file, unsigned line, const char *rea
     abort();
 }
 
+enum { OPS_CONNECTIONS = 64 };
+
 static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *config) {
-    unsigned limit = (unsigned)(d->is_ops ? 64 : config->connections);
+    const unsigned limit = (unsigned)d->crowd.most + 1; /* one more, which makes room (crowd.h) */
     bool plain = d->is_ops || !d->app->tls;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
     MHD_set_panic_func(on_panic, NULL);
@@ -303,7 +309,11 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
     const char *path = srv_address_path(address);
     d->unix_path = path ? strdup(path) : NULL;
     d->shortage = srv_reply_shortage();
-    d->mhd = d->shortage ? start_mhd(d, fd, app->config) : NULL;
+    const bool ready =
+        d->shortage &&
+        srv_crowd_open(&d->crowd, is_ops ? OPS_CONNECTIONS : (size_t)app->config->connections,
+                       is_ops ? 0 : (size_t)app->config->connections_per_address);
+    d->mhd = ready ? start_mhd(d, fd, app->config) : NULL;
     if (!d->mhd)
         d->listen_fd = fd; /* still ours */
     if (!d->mhd || !srv_watch_start(d)) {
@@ -356,6 +366,7 @@ void srv_daemon_close(srv_daemon *d) {
     if (d->shortage)
         MHD_destroy_response(d->shortage);
     attn_arena_free(d->spare);
+    srv_crowd_close(&d->crowd);
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->turns.lock);
     free(d->unix_path);

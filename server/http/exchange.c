@@ -58,6 +58,7 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
     x->link = link;
     atomic_init(&x->refs, 1);
     x->job.run = run_job;
+    memcpy(x->client, link->client, sizeof x->client);
     x->job.client = link->client_id;
     x->req.app = daemon->app;
     x->req.query = x->text;

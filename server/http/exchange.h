@@ -13,6 +13,9 @@
 
 #include "admission.h"
 #include "app.h"
+#include "client.h"
+
+#include "http/crowd.h"
 #include "http/router.h"
 #include "keys.h"
 #include "request.h"
@@ -44,6 +47,7 @@ struct srv_daemon {
     attn_arena *spare;    /* of the last request that ran in place, for the next; or NULL */
     pthread_mutex_t lock; /* links, next_look, each link's `suspended` and `streaming` */
     srv_turns turns;
+    srv_crowd crowd;
     srv_link *links;
     srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
     pthread_t watcher;
@@ -62,6 +66,7 @@ struct srv_link {
     srv_link *next, *previous;
     int fd;
     bool tcp, plain;             /* plain: no TLS */
+    bool proxied;                /* the other end is a trusted proxy */
     _Atomic int64_t deadline_ns; /* the watcher closes the socket after this; 0 = none */
     atomic_uint turn;            /* odd: between requests; even: a request is under way */
     atomic_int stage;            /* SRV_READING, …: http/cut.h */
@@ -76,8 +81,9 @@ struct srv_link {
     /* and for a reply that goes out: */
     unsigned taken_turn;
     uint64_t taken_bytes;
-    char client[64];
-    uint64_t client_id; /* of its address, to tell clients apart (waiting.h) */
+    char client[SRV_CLIENT_TEXT]; /* the other end's address */
+    srv_owner client_id;
+    srv_member member;
 };
 
 typedef enum srv_phase {
@@ -88,6 +94,8 @@ typedef enum srv_phase {
     SRV_SENT,   /* the response was handed to the HTTP library */
 } srv_phase;
 
+enum { SRV_FORWARDED = 8 };
+
 /* What the guards found in the header; texts belong to the HTTP library. */
 typedef struct srv_facts {
     const char *origin, *if_match, *if_none_match, *request_method; /* of a CORS preflight */
@@ -96,6 +104,8 @@ typedef struct srv_facts {
     const char *accept_encoding;
     const char *authorization, *host;
     const char *target_host; /* of a target in absolute form, which goes on behind it, or NULL */
+    const char *forwarded[SRV_FORWARDED]; /* the last values of X-Forwarded-For, in their order */
+    size_t forwards;
     const char *fetch_site, *fetch_mode, *fetch_dest; /* Sec-Fetch-… */
     unsigned authorizations;
     unsigned hosts, lengths, transfers, traces, types, encodings;
@@ -136,6 +146,7 @@ struct srv_exchange {
     atomic_int refs;
     int64_t enqueued_ns;
     srv_trace trace;
+    char client[SRV_CLIENT_TEXT]; /* its address, behind trusted proxies (client.h) */
     char id[136], type[96];
     char *params; /* room for the route's parameters */
     char text[];  /* the query, then params */

@@ -59,6 +59,13 @@ static bool ends_cleanly(const char *line_end) {
     return !memcmp(line_end, zeroes, sizeof zeroes);
 }
 
+/* Many values: the last ones are those of the nearest proxies. */
+static void take_forwarded(srv_facts *f, const char *value) {
+    if (f->forwards == SRV_FORWARDED)
+        memmove(f->forwarded, f->forwarded + 1, --f->forwards * sizeof *f->forwarded);
+    f->forwarded[f->forwards++] = value;
+}
+
 static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_size,
                                const char *value, size_t value_size) {
     srv_facts *f = cls;
@@ -90,6 +97,8 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
         f->expect = value;
     else if (is(key, key_size, "Origin"))
         f->origin = value;
+    else if (is(key, key_size, "X-Forwarded-For"))
+        take_forwarded(f, value);
     else if (is(key, key_size, "X-Request-Id"))
         f->id = value;
     else if (is(key, key_size, "traceparent"))
@@ -185,6 +194,14 @@ static void take_id(srv_exchange *x) {
         x->id[16] = 0;
     }
     x->req.id = x->id;
+}
+
+static void take_client(srv_exchange *x) {
+    if (!x->link->proxied)
+        return;
+    srv_client_behind(&x->req.app->config->trusted_proxies, x->facts.forwarded, x->facts.forwards,
+                      x->client);
+    x->job.client = srv_client_number(x->client);
 }
 
 /* Two headers name no trace. */
@@ -303,6 +320,7 @@ void srv_guard(srv_exchange *x, const char *target, const char *method, const ch
     x->facts.hidden = hides_lines() && (hidden || !ends_cleanly(x->facts.line_end));
     req->method = method;
     req->path = url;
+    take_client(x);
     take_id(x);
     take_trace(x);
     take_type(x);

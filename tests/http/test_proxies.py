@@ -115,12 +115,12 @@ def setup(request, tmp_path_factory):
     pair = Pair(folder, "localhost")
     ports = free_ports(2)
     if request.param == "haproxy":
-        daemon = Daemon("--log", "json")
+        daemon = Daemon("--trusted-proxies", "127.0.0.1")
         place = (daemon.port, daemon.ops_url.rsplit(":", 1)[1])
         proxy = haproxy(folder, pair, ports, (place, place))
     else:
         path = folder / "attnd.sock"
-        daemon = Daemon("--listen", f"unix:{path}", "--ops-listen", "127.0.0.1:0")
+        daemon = Daemon("--listen", f"unix:{path}", "--ops-listen", "127.0.0.1:0", "--trusted-proxies", "unix")
         proxy = nginx(folder, pair, ports, f"unix:{path}", f"unix:{path} down")
     proxy.name = request.param
     yield proxy, daemon, pair, ports[1]
@@ -130,6 +130,15 @@ def setup(request, tmp_path_factory):
 
 def ask(proxy, body=TINY, **kwargs):
     return proxy.session.post(proxy.url + "/v1/attention", data=body, timeout=PATIENCE, **kwargs)
+
+
+def test_the_log_names_the_client_and_not_the_proxy(setup):
+    """Nor what the client claims to be."""
+    proxy, daemon, _, _ = setup
+    with socket.create_connection(("127.0.0.1", proxy.port), PATIENCE, ("127.0.0.7", 0)) as sock:
+        sock.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 6.6.6.6\r\nX-Request-Id: who-asks\r\n\r\n")
+        assert status(read_one(sock)) == 200
+    assert daemon.log(id="who-asks")[0]["client"] == "127.0.0.7"
 
 
 def test_answers_pass_unchanged(setup):
