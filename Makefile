@@ -21,9 +21,14 @@ WARN     := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wvla -Werro
 CFLAGS   += -std=c11 -D_GNU_SOURCE $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off \
             -pthread $(WARN) $(SANITIZE)
 DEPS     := -MMD -MP
+comma    := ,
 LDFLAGS  += -pthread $(SANITIZE) -Wl,-z,relro,-z,now
-PKG       = $(shell pkg-config --cflags $(1) 2>/dev/null)
-PKGL      = $(shell pkg-config --libs $(1) 2>/dev/null)
+# Of Debian's builds of OpenBLAS the serial one, whichever is the system's own choice: the others make a thread a
+# processor when they are loaded.
+SERIAL    := $(wildcard /usr/lib/$(shell $(CC) -print-multiarch 2>/dev/null)/openblas-serial)
+PKG_CONFIG := $(if $(SERIAL),PKG_CONFIG_PATH=$(SERIAL)/pkgconfig:$$PKG_CONFIG_PATH )pkg-config
+PKG        = $(shell $(PKG_CONFIG) --cflags $(1) 2>/dev/null)
+PKGL       = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
 
 # What only an x86-64 can compile, and what stands for it on other processors.
 X86_SRC   := $(wildcard $(addprefix lib/kernels/,*avx*.c tiles_*.c round_float.c processor_x86.c) \
@@ -40,7 +45,7 @@ SERVER_LIB := $(filter-out $(BUILD)/obj/server/main.o,$(SERVER_OBJ))
 EMBED_OBJ  := $(BUILD)/gen/embedded.o
 UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 
-LIB_LIBS    = $(call PKGL,openblas libutf8proc) -lm
+LIB_LIBS    = $(call PKGL,openblas libutf8proc) $(addprefix -Wl$(comma)-rpath$(comma),$(SERIAL)) -lm
 SERVER_LIBS = $(call PKGL,libmicrohttpd gnutls jansson zlib)
 
 # One .c an instruction set, each with its own flags; everything else is baseline x86-64.
@@ -59,8 +64,9 @@ ISA_pointwise_ref    := -fno-trapping-math
 ISA_pointwise_avx2   := $(ISA_avx2) -fno-trapping-math
 ISA_pointwise_avx512 := $(ISA_avx512) -fno-trapping-math
 
-# Headers of librsvg, which one file loads when it needs it; they do not stand our warnings.
-FOREIGN_png = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
+# Headers of libraries that one file each loads when it needs them; they do not stand our warnings.
+FOREIGN_png   = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
+FOREIGN_emoji = $(patsubst -I%,-isystem %,$(call PKG,pangocairo))
 
 .PHONY: all help run test deps unit fuzz check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
         bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test check-fresh gallery layers format format-check install uninstall clean
@@ -157,7 +163,12 @@ format: ## format the C sources in place
 format-check: ## fail when a C source is not formatted
 	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 
-$(BUILD)/obj/%.o: %.c
+# Is what building needs here? Said before the compiler says it in its own words.
+$(BUILD)/packages: tests/tools/deps
+	@CC="$(CC)" sh $< check
+	@mkdir -p $(@D) && touch $@
+
+$(BUILD)/obj/%.o: %.c | $(BUILD)/packages
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(CFLAGS) $(if $(filter lib/%,$<),-Ilib/include -Ilib,-Ilib/include -Iserver) $(ISA_$(basename $(notdir $<))) \
@@ -169,7 +180,7 @@ $(BUILD)/gen/embedded.S: server/embed.sh $(sort $(wildcard config/attnd.json con
 	@mkdir -p $(@D)
 	@sh server/embed.sh $(filter %.json %.safetensors,$^) > $@
 
-$(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.S
+$(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.S | $(BUILD)/packages
 	@$(CC) -c $< -o $@
 
 $(BUILD)/libattn.a: $(LIB_OBJ)

@@ -200,6 +200,12 @@ static void tell_kernels(srv_log *log) {
         srv_log_event(log, SRV_LOG_INFO, "amx: emulated, slowly, as it was asked for");
     else if (!tiles && strstr(attn_isa_reason(), "amx"))
         srv_log_event(log, SRV_LOG_INFO, "%s", attn_isa_reason());
+    if (!attn_blas_is_serial())
+        srv_log_event(
+            log, SRV_LOG_WARN,
+            "OpenBLAS is a build with threads, which may hang where there is little "
+            "memory: install the serial one (Debian: libopenblas0-serial) and build again, "
+            "or choose it by update-alternatives");
 }
 
 static void name_problems(srv_app *app) {

@@ -10,10 +10,12 @@
 
 #include "attn/figure.h"
 #include "draw/draw.h"
+#include "draw/emoji.h"
 
 #define LIBRARY "librsvg-2.so.2"
 /* Bytes that a parsed document takes for each byte of SVG: an element of 60 bytes takes 2.5 KB. */
 #define PARSED_BYTES 48
+#define COPIED_BYTES 1 /* where lines are taken out of it */
 #define PIXEL_BYTES  4
 #define PACKED_BYTES 1 /* of the PNG, a pixel, as a rule */
 
@@ -101,8 +103,9 @@ attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *byt
         return attn_fail(err, ATTN_EARG, "", "this is no SVG of a figure");
     attn_status status = check(width, height, scale, err);
     if (!status)
-        *bytes = svg->size * PARSED_BYTES + (size_t)((PIXEL_BYTES + PACKED_BYTES) *
-                                                     (width * scale + 1) * (height * scale + 1));
+        *bytes =
+            svg->size * (PARSED_BYTES + COPIED_BYTES) +
+            (size_t)((PIXEL_BYTES + PACKED_BYTES) * (width * scale + 1) * (height * scale + 1));
     return status;
 }
 
@@ -121,7 +124,8 @@ static attn_status measure(const renderer *r, RsvgHandle *handle, double scale, 
 }
 
 static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t size[2],
-                         attn_arena *arena, attn_text *png, attn_error *err) {
+                         const attn_emoji_line *lines, double scale, attn_arena *arena,
+                         attn_text *png, attn_error *err) {
     const int width = (int)size[0], height = (int)size[1];
     const RsvgRectangle page = {0, 0, width, height};
     GError *why = NULL;
@@ -135,7 +139,9 @@ static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t siz
     cairo_t *context = r->context(surface);
     if (!r->render(handle, context, &page, &why))
         status = failed(r, why, err);
-    else if (r->write(surface, keep, png) != CAIRO_STATUS_SUCCESS)
+    if (!status)
+        attn_emoji_draw(lines, context, scale);
+    if (!status && r->write(surface, keep, png) != CAIRO_STATUS_SUCCESS)
         status = no_memory(err);
     r->context_free(context);
     r->surface_free(surface);
@@ -148,20 +154,21 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
     RsvgHandle *handle = NULL;
     GError *why = NULL;
     size_t size[2] = {0, 0}, parsed;
-    attn_text out = {.arena = arena};
+    attn_text out = {.arena = arena}, rest;
     attn_status status = load(&r, err);
     if (status)
         return status;
     void *reserved =
         attn_size_mul(svg->size, PARSED_BYTES, &parsed) ? attn_arena_take(arena, parsed) : NULL;
-    if (!reserved)
+    attn_emoji_line *lines = attn_emoji_take(svg, arena, &rest);
+    if (!reserved || rest.failed)
         return no_memory(err);
-    handle = r.parse((const guint8 *)svg->data, svg->size, &why);
+    handle = r.parse((const guint8 *)rest.data, rest.size, &why);
     if (!handle)
         return failed(&r, why, err);
     status = measure(&r, handle, scale, size, err);
     if (!status)
-        status = paint(&r, handle, size, arena, &out, err);
+        status = paint(&r, handle, size, lines, scale, arena, &out, err);
     r.unref(handle);
     if (status)
         return status;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#define FAMILY "'DejaVu Sans',Verdana,'Noto Sans','Droid Sans Fallback',Helvetica,Arial,sans-serif"
+#define FAMILY "'DejaVu Sans',Verdana,'Noto Sans','WenQuanYi Micro Hei',Helvetica,Arial,sans-serif"
 /* The middle of lower-case letters above the base line, in ems. */
 #define MIDDLE 0.35
 /* Coordinates beyond this are cut: nothing drawn is that large. */

@@ -14,6 +14,7 @@
 #include <cblas.h>
 #include <pthread.h>
 
+#include "attn/isa.h"
 #include "kernels/gemm_table.h"
 
 /* Blocks of c are SIDE columns wide, and as many rows high as a turn allows; sums are cut at DEPTH.
@@ -42,7 +43,11 @@ static struct {
 
 static void prepare_once(void) {
     openblas_set_num_threads(1);
-    turns.needed = openblas_get_parallel() == OPENBLAS_SEQUENTIAL;
+    turns.needed = attn_blas_is_serial();
+}
+
+bool attn_blas_is_serial(void) {
+    return openblas_get_parallel() == OPENBLAS_SEQUENTIAL;
 }
 
 static void take_turn(void) {

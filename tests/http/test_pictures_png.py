@@ -103,6 +103,10 @@ def same_structure(page, one, other):
         assert min(inks) > 0.005 and abs(inks[0] - inks[1]) < 0.12, (text.says, inks)
 
 
+PLAIN, EMOJI = ["猫", "ねこ", "고양이"], ["🎉", "❤️ heart", "🇫🇷"]
+SCRIPTS = {"weights": (np.eye(6) / 2 + 0.1).tolist(), "labels": {"query": PLAIN + EMOJI, "key": EMOJI + PLAIN},
+           "figure": {"title": "漢字 and 👍🏽"}}
+
 FIGURES = {
     "translation": (HEATMAPS, example("translation"), (8, 7)),
     "head-patterns": (HEATMAPS, example("head-patterns"), (8, 8)),
@@ -128,6 +132,51 @@ def test_png_and_chromium_agree(daemon, chromium, name):
     blurred = [np.asarray(Image.fromarray(p.astype(np.uint8)).resize((p.shape[1] // 8, p.shape[0] // 8), Image.Resampling.BOX))
                for p in (png, shot)]
     assert np.abs(blurred[0].astype(int) - blurred[1]).mean() < 3
+
+
+def blur(pixels):
+    image = Image.fromarray(pixels.astype(np.uint8))
+    return np.asarray(image.resize((image.width // 4, image.height // 4), Image.Resampling.BOX)).astype(int)
+
+
+def vivid(pixels):
+    """The share of pixels that are no shade of grey."""
+    return (pixels.max(-1) - pixels.min(-1) > 60).mean()
+
+
+def test_labels_in_other_scripts_have_their_glyphs_and_emoji_their_colours(daemon, chromium):
+    """In PNG as in a browser that shows the SVG; the fonts are those of `make deps`."""
+    for character in "猫ね고🎉":
+        found = subprocess.run(["fc-list", f":charset={ord(character):x}", "family"], capture_output=True, text=True)
+        assert found.stdout, f"no font has {character}"
+    body = SCRIPTS | {"figure": SCRIPTS["figure"] | {"scale": 1}}
+    svg = drawn(daemon, body, HEATMAPS)
+    page = Picture(svg, (6, 6))
+    png = np.asarray(Image.open(io.BytesIO(drawn(daemon, body, HEATMAPS, PNG))).convert("RGB")).astype(int)
+    shot = chromium(svg, page)
+    for text in page.panels[0].rows:
+        half = 8 * len(text.says)
+        box = slice(int(text.y - 9), int(text.y + 9)), slice(max(0, int(text.x - 2 * half)), int(text.x))
+        one, other = png[box], shot[box]
+        assert np.abs(blur(one) - blur(other)).mean() < 8, text.says
+        if text.says in EMOJI:
+            assert min(vivid(one), vivid(other)) > 0.03 and abs(vivid(one) - vivid(other)) < 0.1, text.says
+        else:
+            assert max(vivid(one), vivid(other)) < 0.01, text.says
+
+
+def test_turned_and_escaped_labels_with_emoji(daemon):
+    """Labels that stand upright, and what XML escapes beside an emoji."""
+    words = [f"word {i} <&> 😀" for i in range(24)]
+    body = {"weights": (np.eye(24) / 2 + 0.1).tolist(), "labels": {"query": words, "key": words}, "figure": {"scale": 1}}
+    page = Picture(drawn(daemon, body, HEATMAPS), (24, 24))
+    assert any(text.turn for text in page.panels[0].columns)
+    png = np.asarray(Image.open(io.BytesIO(drawn(daemon, body, HEATMAPS, PNG))).convert("RGB")).astype(int)
+    left, top = (int(v) for v in page.panels[0].box[:2])
+    width, height = (int(v) for v in page.panels[0].box[2:])
+    yellow = (png[..., 0] > 200) & (png[..., 1] > 150) & (png[..., 2] < 120)
+    assert yellow[top:top + height, :left].sum() > 24 * 20
+    assert yellow[top + height:, left:left + width].sum() + yellow[:top, left:left + width].sum() > 24 * 20
 
 
 def test_embedded_images_agree(daemon, chromium):

@@ -56,6 +56,10 @@ bool attn_isa_forced(void);
 const char *
 attn_isa_reason(void); /* why the current one: "best of this processor", "ATTN_ISA", "requested" */
 
+/* Is the OpenBLAS that was loaded a serial build? Its builds with threads make one a processor when
+ * they are loaded, which hangs, or ends the process, where there is no memory for them. */
+bool attn_blas_is_serial(void);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

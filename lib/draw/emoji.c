@@ -1,0 +1,259 @@
+/* Pango is looked up as librsvg is (png.c), which brings it. */
+#include "draw/emoji.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <pango/pangocairo.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIBRARY    "libpangocairo-1.0.so.0"
+#define VARIATION  0xfe0f /* the symbol before it is an emoji */
+#define HALF_TURN  180.0
+#define PI         3.14159265358979323846
+#define FULL_COLOR 255.0
+
+struct attn_emoji_line {
+    attn_emoji_line *next;
+    double move_x, move_y, turn, x, y, size;
+    int anchor; /* halves of its width that lie before x */
+    bool bold;
+    unsigned fill[3];
+    const char *markup; /* escaped as in the SVG */
+    int bytes;
+    const char *family; /* of the whole picture */
+};
+
+/* What is called, with the types of the library's own headers. */
+typedef struct typesetter {
+    __typeof__(pango_cairo_create_layout) *create;
+    __typeof__(pango_cairo_show_layout) *show;
+    __typeof__(pango_cairo_context_set_font_options) *set_options;
+    __typeof__(pango_layout_get_context) *context;
+    __typeof__(pango_layout_context_changed) *changed;
+    __typeof__(pango_layout_set_font_description) *set_font;
+    __typeof__(pango_layout_set_markup) *set_markup;
+    __typeof__(pango_layout_set_single_paragraph_mode) *set_single;
+    __typeof__(pango_layout_get_size) *get_size;
+    __typeof__(pango_layout_get_baseline) *get_baseline;
+    __typeof__(pango_font_description_new) *font_new;
+    __typeof__(pango_font_description_set_family) *font_family;
+    __typeof__(pango_font_description_set_weight) *font_weight;
+    __typeof__(pango_font_description_set_absolute_size) *font_size;
+    __typeof__(pango_font_description_free) *font_free;
+    __typeof__(g_object_unref) *unref;
+    __typeof__(cairo_save) *save;
+    __typeof__(cairo_restore) *restore;
+    __typeof__(cairo_scale) *scale;
+    __typeof__(cairo_translate) *translate;
+    __typeof__(cairo_rotate) *rotate;
+    __typeof__(cairo_move_to) *move;
+    __typeof__(cairo_set_source_rgb) *colour;
+    __typeof__(cairo_font_options_create) *options_new;
+    __typeof__(cairo_font_options_set_hint_metrics) *hint_metrics;
+    __typeof__(cairo_font_options_set_hint_style) *hint_style;
+    __typeof__(cairo_font_options_set_antialias) *antialias;
+    __typeof__(cairo_font_options_destroy) *options_free;
+} typesetter;
+
+static bool load(typesetter *t) {
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    const struct {
+        const char *name;
+        void *to;
+    } symbols[] = {
+        {"pango_cairo_create_layout", &t->create},
+        {"pango_cairo_show_layout", &t->show},
+        {"pango_cairo_context_set_font_options", &t->set_options},
+        {"pango_layout_get_context", &t->context},
+        {"pango_layout_context_changed", &t->changed},
+        {"pango_layout_set_font_description", &t->set_font},
+        {"pango_layout_set_markup", &t->set_markup},
+        {"pango_layout_set_single_paragraph_mode", &t->set_single},
+        {"pango_layout_get_size", &t->get_size},
+        {"pango_layout_get_baseline", &t->get_baseline},
+        {"pango_font_description_new", &t->font_new},
+        {"pango_font_description_set_family", &t->font_family},
+        {"pango_font_description_set_weight", &t->font_weight},
+        {"pango_font_description_set_absolute_size", &t->font_size},
+        {"pango_font_description_free", &t->font_free},
+        {"g_object_unref", &t->unref},
+        {"cairo_save", &t->save},
+        {"cairo_restore", &t->restore},
+        {"cairo_scale", &t->scale},
+        {"cairo_translate", &t->translate},
+        {"cairo_rotate", &t->rotate},
+        {"cairo_move_to", &t->move},
+        {"cairo_set_source_rgb", &t->colour},
+        {"cairo_font_options_create", &t->options_new},
+        {"cairo_font_options_set_hint_metrics", &t->hint_metrics},
+        {"cairo_font_options_set_hint_style", &t->hint_style},
+        {"cairo_font_options_set_antialias", &t->antialias},
+        {"cairo_font_options_destroy", &t->options_free},
+    };
+    bool ok = library != NULL;
+    for (size_t i = 0; ok && i < sizeof symbols / sizeof symbols[0]; i++) {
+        void *found = dlsym(library, symbols[i].name);
+        memcpy(symbols[i].to, &found, sizeof found);
+        ok = found != NULL;
+    }
+    return ok;
+}
+
+/* --- taking lines out --- */
+
+/* Symbols, and what the planes behind hold of pictures; more than fonts of emoji have does no harm.
+ */
+static bool is_emoji(unsigned code) {
+    return code == VARIATION || (code >= 0x2300 && code < 0x2c00) ||
+           (code >= 0x1f000 && code < 0x20000);
+}
+
+static bool has_emoji(const char *text, const char *end) {
+    size_t bytes;
+    for (; text < end; text += bytes)
+        if (is_emoji(attn_draw_decode(text, &bytes)))
+            return true;
+    return false;
+}
+
+/* Skip `word` where it stands. */
+static bool take(const char **p, const char *word) {
+    const size_t n = strlen(word);
+    if (strncmp(*p, word, n) != 0)
+        return false;
+    *p += n;
+    return true;
+}
+
+/* The attributes behind "<text" as attn_svg_text writes them, up to the text itself; NULL: they are
+ * not ours. */
+static const char *read_line(const char *p, attn_emoji_line *line) {
+    int used = 0;
+    if (sscanf(p, " transform=\"translate(%lf %lf) rotate(%lf)\"%n", &line->move_x, &line->move_y,
+               &line->turn, &used) == 3 &&
+        used)
+        p += used;
+    used = 0;
+    if (sscanf(p, " x=\"%lf\" y=\"%lf\" font-size=\"%lf\"%n", &line->x, &line->y, &line->size,
+               &used) != 3 ||
+        !used)
+        return NULL;
+    p += used;
+    line->bold = take(&p, " font-weight=\"bold\"");
+    line->anchor = take(&p, " text-anchor=\"middle\"") ? 1
+                   : take(&p, " text-anchor=\"end\"")  ? 2
+                                                       : 0;
+    used = 0;
+    if (sscanf(p, " fill=\"#%2x%2x%2x\">%n", &line->fill[0], &line->fill[1], &line->fill[2],
+               &used) != 3 ||
+        !used)
+        return NULL;
+    return p + used;
+}
+
+/* The families of the picture, without their quotation marks. */
+static const char *families(const attn_text *svg, attn_arena *arena) {
+    static const char attribute[] = "font-family=\"";
+    const char *from = strstr(svg->data, attribute), *end = NULL;
+    if (from) {
+        from += sizeof attribute - 1;
+        end = strchr(from, '"');
+    }
+    char *list = end ? attn_arena_small(arena, (size_t)(end - from) + 1) : NULL;
+    char *to = list;
+    for (; list && from < end; from++)
+        if (*from != '\'')
+            *to++ = *from;
+    if (list)
+        *to = 0;
+    return list ? list : "sans-serif";
+}
+
+/* A line that begins behind "<text" at p; NULL: it has no emoji, or is not ours, or there is no
+ * memory for it. */
+static attn_emoji_line *take_line(const char *p, attn_arena *arena) {
+    attn_emoji_line line = {0};
+    const char *text = read_line(p, &line), *end = text ? strchr(text, '<') : NULL;
+    if (!end || strncmp(end, "</text>", 7) != 0 || !has_emoji(text, end))
+        return NULL;
+    line.markup = text;
+    line.bytes = (int)(end - text);
+    attn_emoji_line *out = attn_arena_zeroed(arena, 1, sizeof *out);
+    if (out)
+        *out = line;
+    return out;
+}
+
+attn_emoji_line *attn_emoji_take(const attn_text *svg, attn_arena *arena, attn_text *rest) {
+    attn_emoji_line *first = NULL, **last = &first;
+    typesetter t;
+    *rest = *svg;
+    for (const char *p = svg->data; (p = strstr(p, "<text"));) {
+        p += strlen("<text");
+        *last = take_line(p, arena);
+        last = *last ? &(*last)->next : last;
+    }
+    if (!first || !load(&t))
+        return NULL;
+    *rest = (attn_text){.data = attn_arena_take(arena, svg->size + 1), .size = svg->size};
+    rest->failed = !rest->data;
+    if (rest->failed)
+        return NULL;
+    memcpy(rest->data, svg->data, svg->size + 1);
+    const char *family = families(svg, arena);
+    for (attn_emoji_line *line = first; line; line = line->next) {
+        line->family = family;
+        memset(rest->data + (line->markup - svg->data), ' ', (size_t)line->bytes);
+    }
+    return first;
+}
+
+/* --- drawing --- */
+
+static PangoLayout *lay_out(const typesetter *t, const attn_emoji_line *line, cairo_t *context) {
+    PangoLayout *layout = t->create(context);
+    PangoFontDescription *font = t->font_new();
+    cairo_font_options_t *options = t->options_new(); /* as librsvg has them */
+    t->hint_metrics(options, CAIRO_HINT_METRICS_OFF);
+    t->hint_style(options, CAIRO_HINT_STYLE_NONE);
+    t->antialias(options, CAIRO_ANTIALIAS_GRAY);
+    t->set_options(t->context(layout), options);
+    t->changed(layout);
+    t->font_family(font, line->family);
+    t->font_weight(font, line->bold ? PANGO_WEIGHT_BOLD : PANGO_WEIGHT_NORMAL);
+    t->font_size(font, line->size * PANGO_SCALE);
+    t->set_font(layout, font);
+    t->set_single(layout, TRUE);
+    t->set_markup(layout, line->markup, line->bytes);
+    t->options_free(options);
+    t->font_free(font);
+    return layout;
+}
+
+static void draw(const typesetter *t, const attn_emoji_line *line, cairo_t *context) {
+    int width = 0;
+    t->save(context);
+    t->translate(context, line->move_x, line->move_y);
+    t->rotate(context, line->turn * PI / HALF_TURN);
+    PangoLayout *layout = lay_out(t, line, context);
+    t->get_size(layout, &width, NULL);
+    t->move(context, line->x - line->anchor * 0.5 * width / PANGO_SCALE,
+            line->y - (double)t->get_baseline(layout) / PANGO_SCALE);
+    t->colour(context, line->fill[0] / FULL_COLOR, line->fill[1] / FULL_COLOR,
+              line->fill[2] / FULL_COLOR);
+    t->show(context, layout);
+    t->unref(layout);
+    t->restore(context);
+}
+
+void attn_emoji_draw(const attn_emoji_line *lines, attn_emoji_context *context, double scale) {
+    typesetter t;
+    if (!lines || !load(&t))
+        return;
+    t.save(context);
+    t.scale(context, scale, scale);
+    for (; lines; lines = lines->next)
+        draw(&t, lines, context);
+    t.restore(context);
+}

@@ -1,0 +1,66 @@
+"""Packages: what `make` says where one is missing, and what the daemon says of a build of OpenBLAS with threads."""
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import PATIENCE, ROOT
+
+# A pkg-config that knows all libraries but one.
+PKG_CONFIG = """#!/bin/sh
+case "$*" in *{missing}*) exit 1 ;; esac
+exec {real} "$@"
+"""
+# A build of OpenBLAS that has threads, as far as it can be asked.
+THREADED = "int openblas_get_parallel(void) { return 1; }\n"
+
+
+def make(folder, tools=None, **variables):
+    path = f"{tools}:{os.environ['PATH']}" if tools else os.environ["PATH"]
+    command = ["make", "--no-print-directory", f"BUILD={folder}/build", *(f"{k}={v}" for k, v in variables.items()),
+               f"{folder}/build/obj/lib/base/pool.o"]
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    return subprocess.run(command, cwd=ROOT, env=environment | {"PATH": path}, capture_output=True, text=True, timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("module, package", [("librsvg-2.0", "librsvg2-dev"), ("openblas", "libopenblas-serial-dev"),
+                                             ("libmicrohttpd", "libmicrohttpd-dev"), ("gnutls", "libgnutls28-dev")])
+def test_make_names_the_packages_that_are_missing(tmp_path, module, package):
+    tool = tmp_path / "pkg-config"
+    tool.write_text(PKG_CONFIG.format(missing=module, real=shutil.which("pkg-config")))
+    tool.chmod(0o755)
+    done = make(tmp_path, tmp_path)
+    assert done.returncode == 2
+    assert f"(Debian's names): {package}\n" in done.stderr, done.stderr
+    assert "`make deps`" in done.stderr and "`make run`" in done.stderr
+    assert "No such file" not in done.stderr, "it is said before the compiler says it"
+
+
+def test_make_without_a_compiler_names_it(tmp_path):
+    done = make(tmp_path, CC="no-such-compiler -O2")
+    assert done.returncode == 2
+    assert "(Debian's names): gcc" in done.stderr
+
+
+def test_make_with_all_of_them_says_nothing(tmp_path):
+    done = make(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_build_of_openblas_with_threads_is_warned_of(start, tmp_path):
+    source, library = tmp_path / "threaded.c", tmp_path / "threaded.so"
+    source.write_text(THREADED)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    daemon = start(env={"LD_PRELOAD": str(library), "ASAN_OPTIONS": asan.lstrip(":")})
+    line, = [entry for entry in daemon.log(level="warn") if "OpenBLAS" in entry["event"]]
+    assert "libopenblas0-serial" in line["event"]
+    assert not [entry for entry in start().log() if "OpenBLAS" in entry.get("event", "")]
+
+
+def test_the_daemon_finds_the_serial_build_by_itself(start):
+    """Whichever build is the system's choice: the daemon that was built beside a serial one loads that."""
+    maps = open(f"/proc/{start().pid}/maps").read()
+    libraries = {line.split()[-1] for line in maps.splitlines() if "libopenblas" in line}
+    assert libraries and all("/openblas-serial/" in library for library in libraries)
