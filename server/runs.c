@@ -235,8 +235,12 @@ static const srv_run *missing(srv_request *req, const char *id, bool gone) {
     else
         srv_problem(req, SRV_NOT_FOUND, NULL,
                     "there is no stored run \"%.64s\"; POST /v1/attention with \"store\": true "
-                    "answers the id of one",
-                    id);
+                    "answers the id of one%s",
+                    id,
+                    req->app->runs->has_dir
+                        ? ""
+                        : ". Runs are in the memory of the process that stored them: where there "
+                          "are several, another one may have it (runs_dir is what they share)");
     return NULL;
 }
 

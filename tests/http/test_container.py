@@ -21,20 +21,38 @@ UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "KiB": 1 << 10, "MiB": 1 <
 PROCESS_BYTES = 128 << 20
 
 
-def manifests():
-    found = [(path.name, part) for path in sorted((DOCKER / "kubernetes").glob("*.yaml"))
-             for part in yaml.safe_load_all(path.read_text())]
-    assert len(found) >= 6
-    return found
+def kustomized(name):
+    """What `kubectl apply -k` would send: the resources of a kustomization, patched (RFC 6902, add and replace)."""
+    folder = (DOCKER / "kubernetes" / name).resolve()
+    plan = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    parts = []
+    for resource in plan["resources"]:
+        if (folder / resource).is_dir():
+            parts += kustomized((folder / resource).resolve().name)
+        else:
+            parts += yaml.safe_load_all((folder / resource).read_text())
+    for patch in plan.get("patches", []):
+        target, = [part for part in parts if part["kind"] == patch["target"]["kind"] and part["metadata"]["name"] == patch["target"]["name"]]
+        for change in yaml.safe_load(patch["patch"]):
+            *way, last = change["path"].strip("/").split("/")
+            place = target
+            for step in way:
+                place = place[int(step) if isinstance(place, list) else step]
+            if last == "-":
+                place.append(change["value"])
+            else:
+                assert change["op"] == "add" or last in place, change
+                place[last] = change["value"]
+    return parts
 
 
-def manifest(kind):
-    return next(part for _, part in manifests() if part["kind"] == kind)
+def manifest(kind, name="several"):
+    return next(part for part in kustomized(name) if part["kind"] == kind)
 
 
-@pytest.fixture(scope="module")
-def pod():
-    return manifest("Deployment")["spec"]["template"]
+@pytest.fixture(scope="module", params=["one", "several"])
+def pod(request):
+    return manifest("Deployment", request.param)["spec"]["template"]
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +91,11 @@ def test_hadolint_would_find_something(tmp_path):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_manifests_follow_the_schemas(version):
-    for name, part in manifests():
-        kubernetes_validate.validate(part, version, strict=True)
+    for name, count in (("one", 3), ("several", 8)):
+        parts = kustomized(name)
+        assert len(parts) == count
+        for part in parts:
+            kubernetes_validate.validate(part, version, strict=True)
 
 
 def test_schemas_would_find_something():
@@ -95,7 +116,7 @@ def test_image_says_how_it_runs(container, pod):
     lines = instructions()
     assert lines[0] == "ARG BASE=debian:12-slim" and sum(line.startswith("FROM ${BASE}") for line in lines) == 2
     final = lines[max(i for i, line in enumerate(lines) if line.startswith("FROM")):]
-    said = dict(line.split(" ", 1) for line in final if not line.startswith(("RUN", "COPY")))
+    said = dict(line.split(" ", 1) for line in final if not line.startswith(("RUN", "COPY", "ARG")))
     uid, gid = (int(n) for n in said["USER"].split(":"))
     assert uid >= 10000 and pod["spec"]["securityContext"]["runAsUser"] == uid
     assert pod["spec"]["securityContext"]["runAsGroup"] == pod["spec"]["securityContext"]["fsGroup"] == gid
@@ -103,6 +124,8 @@ def test_image_says_how_it_runs(container, pod):
     assert said["STOPSIGNAL"] == "SIGTERM" and '["/usr/local/bin/attnd", "--healthcheck"]' in said["HEALTHCHECK"]
     assert said["EXPOSE"].split() == [str(port["containerPort"]) for port in container["ports"]]
     version = run_attnd("--version").stdout.split()[1]
+    for label in ('image.source="${SOURCE}"', 'image.revision="${REVISION}"', 'image.base.name="${BASE}"'):
+        assert label in said["LABEL"]
     assert f'image.version="{version}"' in said["LABEL"] and container["image"] == f"attnd:{version}"
 
 
@@ -167,14 +190,14 @@ def test_pod_is_restricted(pod, container):
     assert mine["allowPrivilegeEscalation"] is False and mine["capabilities"] == {"drop": ["ALL"]}
     assert mine["readOnlyRootFilesystem"] is True and spec["automountServiceAccountToken"] is False
     assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
-    assert {next(k for k in volume if k != "name") for volume in spec["volumes"]} == {"secret"}
+    assert {next(k for k in volume if k != "name") for volume in spec["volumes"]} <= {"secret", "persistentVolumeClaim"}
 
 
 def test_mounted_keys_are_what_the_daemon_takes(pod, container, settings, tmp_path):
-    (volume,), (mount,) = pod["spec"]["volumes"], container["volumeMounts"]
+    volume, mount = pod["spec"]["volumes"][0], container["volumeMounts"][0]
     folder, name = settings["keys_file"].rsplit("/", 1)
     assert mount["mountPath"] == folder and mount["name"] == volume["name"]
-    assert f"--from-file={name}" in (DOCKER / "kubernetes" / "deployment.yaml").read_text()
+    assert f"--from-file={name}" in (DOCKER / "kubernetes" / "one" / "kustomization.yaml").read_text()
     keys = tmp_path / name
     keys.write_text("a-key-of-the-test-0\n")
     keys.chmod(volume["secret"]["defaultMode"])
@@ -196,6 +219,32 @@ def test_names_lead_where_they_should(pod, container):
     assert manifest("HorizontalPodAutoscaler")["spec"]["minReplicas"] == deployment["spec"]["replicas"]
     assert manifest("PodDisruptionBudget")["spec"]["minAvailable"] < deployment["spec"]["replicas"]
     assert pod["metadata"]["annotations"]["prometheus.io/port"] == "8081"
+
+
+def test_several_pods_share_what_is_stored_and_one_has_it_for_itself():
+    assert manifest("Deployment", "one")["spec"]["replicas"] == 1
+    assert not [part for part in kustomized("one") if part["kind"] == "HorizontalPodAutoscaler"]
+    deployment = manifest("Deployment")
+    assert deployment["spec"]["replicas"] >= 2
+    spec = deployment["spec"]["template"]["spec"]
+    env = {entry["name"]: entry["value"] for entry in spec["containers"][0]["env"]}
+    mounts = {mount["mountPath"]: mount for mount in spec["containers"][0]["volumeMounts"]}
+    claims = {volume["name"]: volume["persistentVolumeClaim"]["claimName"] for volume in spec["volumes"] if "persistentVolumeClaim" in volume}
+    sizes = {part["metadata"]["name"]: part["spec"] for part in kustomized("several") if part["kind"] == "PersistentVolumeClaim"}
+    for setting, written in (("ATTND_RUNS_DIR", True), ("ATTND_MODELS_DIR", False)):
+        mount = mounts[env[setting]]
+        assert mount.get("readOnly", False) is not written
+        assert sizes[claims[mount["name"]]]["accessModes"] == ["ReadWriteMany"]
+    config = json.loads(run_attnd("--print-config", env=env).stdout)
+    runs = config["runs_bytes"]
+    assert runs < bytes_of(sizes["attnd-runs"]["resources"]["requests"]["storage"])
+
+
+def test_the_404_of_a_run_hints_at_other_pods(start, tmp_path):
+    gone = "/v1/runs/" + "0" * 32
+    alone, shared = start(), start("--runs-dir", str(tmp_path))
+    assert "runs_dir" in alone.get(gone).json()["detail"]
+    assert "runs_dir" not in shared.get(gone).json()["detail"]
 
 
 def test_autoscaling_metric_comes_from_a_metric_that_is_served():
