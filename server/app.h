@@ -30,6 +30,7 @@ enum {
     SRV_EXIT_ISA = 4,
     SRV_EXIT_RESOURCES = 5,
     SRV_EXIT_FORCED = 6,
+    SRV_EXIT_LIBRARY = 7,
 };
 
 /* Files that are read again when they change. */

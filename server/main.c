@@ -63,7 +63,8 @@ static void print_help(void) {
          "  3  cannot listen on an address\n"
          "  4  the processor lacks the requested instruction set\n"
          "  5  not enough memory or threads to start\n"
-         "  6  a second signal cut the shutdown short");
+         "  6  a second signal cut the shutdown short\n"
+         "  7  another version of libmicrohttpd than the one that is known");
 }
 
 static bool say(const srv_config_error *err) {

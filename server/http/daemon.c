@@ -286,6 +286,11 @@ static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *con
         plain ? MHD_OPTION_END : MHD_OPTION_ARRAY, srv_tls_options(), MHD_OPTION_END);
 }
 
+const char *srv_daemon_stranger(void) {
+    const char *version = MHD_get_version();
+    return strcmp(version, SRV_DAEMON_KNOWS) != 0 ? version : NULL;
+}
+
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
                     bool is_ops) {
     int fd = -1;

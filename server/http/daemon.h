@@ -6,6 +6,11 @@
 #include "http/address.h"
 #include "http/router.h"
 
+/* The version of libmicrohttpd that was loaded, if it is none whose inner workings this room knows
+ * and looks into; NULL: it is one. */
+const char *srv_daemon_stranger(void);
+#define SRV_DAEMON_KNOWS "0.9.75"
+
 /* Serve `router` on `address` (which becomes the bound one). 0, an errno value of the listening
  * socket, or ENOMEM when threads or memory are missing. */
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,

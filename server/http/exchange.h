@@ -111,8 +111,9 @@ typedef struct srv_facts {
     unsigned hosts, lengths, transfers, traces, types, encodings;
     bool bad_name; /* a header name that is no token */
     bool bad_value, bad_host;
-    const char *line_end; /* of the line before, in the library's buffer */
-    bool hidden;          /* bytes that the library did not hand on, or a bare LF */
+    const char *line_end;  /* of the line before, in the library's buffer */
+    const char *body_from; /* where the library reads a body into */
+    bool hidden;           /* bytes that the library did not hand on, or a bare LF */
     bool has_length, chunked;
     uint64_t length; /* Content-Length */
 } srv_facts;

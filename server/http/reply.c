@@ -146,7 +146,8 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
         ok = ok && add(response, "Vary", several ? "Accept, Accept-Encoding" : "Accept-Encoding");
     }
     ok = ok && srv_browser_headers(x, response);
-    if (x->close || atomic_load_explicit(&x->req.app->draining, memory_order_relaxed))
+    if (x->close || x->facts.chunked ||
+        atomic_load_explicit(&x->req.app->draining, memory_order_relaxed))
         ok = ok && add(response, "Connection", "close");
     return ok;
 }

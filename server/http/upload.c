@@ -11,6 +11,7 @@
 
 #include "admission.h"
 #include "budget.h"
+#include "http/chunks.h"
 #include "http/cut.h"
 #include "http/turns.h"
 #include "wire/container.h"
@@ -114,6 +115,14 @@ static bool swallow(srv_exchange *x, size_t size) {
     return x->swallowed <= SRV_LINGER_BYTES;
 }
 
+static void refuse_chunk(srv_exchange *x) {
+    srv_upload_drop(x);
+    srv_problem(&x->req, SRV_BAD_REQUEST, NULL,
+                "a line between the chunks of the body ends in something else than CR LF");
+    x->refused = x->close = true;
+    srv_cut_body(x);
+}
+
 bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
     size_t cap = (size_t)x->req.app->config->max_body_bytes;
     int64_t now = attn_now_ns();
@@ -121,6 +130,8 @@ bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
     if (!x->refused)
         set_deadline(x, size, now);
     x->incoming.received = x->bytes_in;
+    if (!x->refused && x->facts.chunked && !srv_chunk_line_is_clean(x->facts.body_from, data))
+        refuse_chunk(x);
     if (!x->refused) {
         size_t total = x->req.body_size + size;
         if (total > cap)

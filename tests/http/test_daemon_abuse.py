@@ -250,3 +250,73 @@ def test_a_connection_stays_usable_between_refusals(daemon):
                                (HEALTH + b"\r\n", 200)] * 20:
             sock.sendall(data)
             assert status(read_one(sock)) == expected
+
+
+# --- chunks ---
+
+def chunked(body, *lines):
+    return post(body, "Transfer-Encoding: chunked", *lines)
+
+
+@pytest.mark.parametrize("body", [
+    b"%x\n%s\r\n0\r\n\r\n" % (len(TINY), TINY),
+    b"%x;a=b\n%s\r\n0\r\n\r\n" % (len(TINY), TINY),
+    b"1\n{\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(TINY) - 1, TINY[1:]),
+    b"1\r\n{\n%x\r\n%s\r\n0\r\n\r\n" % (len(TINY) - 1, TINY[1:]),
+    b"1\r\n{\r\n%x;a\rb\r\n%s\r\n0\r\n\r\n" % (len(TINY) - 1, TINY[1:]),
+], ids=["line", "extension", "first line", "chunk", "CR in an extension"])
+def test_chunk_lines_end_in_cr_lf(daemon, body):
+    reply = daemon.raw(chunked(body) + HEALTH + b"\r\n")
+    assert statuses(reply) == [400], reply
+    if b"problem+json" in reply:
+        assert b"CR LF" in reply
+    assert ended(daemon)
+
+
+def ended(daemon):
+    return eventually(lambda: ops_metric(daemon, "attnd_requests_in_flight") == 0)
+
+
+@pytest.mark.parametrize("last", [b"0\n\r\n", b"0\r\n\n", b"0\n\n", b"0;x\n\r\n", b"0\r\nX: y\n\r\n"])
+def test_nothing_is_read_behind_a_chunked_body(daemon, last):
+    """The last lines cannot be seen: whoever reads them otherwise smuggles no request behind them."""
+    reply = daemon.raw(chunked(b"%x\r\n%s\r\n" % (len(TINY), TINY) + last) + HEALTH + b"\r\n")
+    assert statuses(reply) == [200] and head(reply)["connection"] == "close", reply
+    assert ended(daemon)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000, 70000])
+def test_chunks_come_in_any_pieces(daemon, size):
+    """Lines and data cut anywhere, extensions among them."""
+    text = b'{"query":[[1,0],[0,1]], "labels":{"query":["' + b"x" * 30000 + b'","b"]},"return":["output"]}'
+    body = b"".join(b"%x;n=%d\r\n%s\r\n" % (len(text[i:i + 999]), i, text[i:i + 999]) for i in range(0, len(text), 999)) + b"0\r\n\r\n"
+    if size < 10:
+        body = b"5;a=b\r\n" + TINY[:5] + b"\r\n%x\r\n" % (len(TINY) - 5) + TINY[5:] + b"\r\n0\r\n\r\n"
+    data = chunked(body)
+    with daemon.connect() as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for i in range(0, len(data), size):
+            sock.sendall(data[i:i + size])
+            if size < 10:
+                time.sleep(0.0005)
+        assert status(read_one(sock)) == 200
+
+
+# --- expectations ---
+
+@pytest.mark.parametrize("line", ["Expect: 100-continue", "expect: 100-Continue", "Expect: 100-continue\r\nExpect: 100-continue"])
+@pytest.mark.parametrize("first", ["GET /healthz", "POST /v1/attention", "POST /v1/attention 0", "DELETE /v1/runs/1", "GET /nowhere"])
+def test_an_expectation_without_a_body_loses_no_request_behind_it(daemon, line, first):
+    """Nobody waits for a 100 there; the library took the next request for a body, and answered neither."""
+    method, path, *length = first.split()
+    lines = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{line}\r\n" + ("Content-Length: 0\r\n" if length else "") + "\r\n"
+    reply = daemon.raw(lines.encode() + HEALTH + b"Connection: close\r\n\r\n")
+    codes = statuses(reply)
+    assert len(codes) == 2 and codes[1] == 200 and 100 not in codes, reply
+    assert codes[0] == {"GET /healthz": 200, "GET /nowhere": 404, "DELETE /v1/runs/1": 404}.get(first, 422 if codes[0] == 422 else 400)
+
+
+def test_another_expectation_without_a_body_is_refused(daemon):
+    for lines in (b"Expect: tea\r\n", b"Expect: 100-continue\r\nExpect: tea\r\n"):
+        reply = daemon.raw(HEALTH + lines + b"\r\n" + HEALTH + b"Connection: close\r\n\r\n")
+        assert statuses(reply)[0] == 417 and set(statuses(reply)) <= {417, 200}, reply

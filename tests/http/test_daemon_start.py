@@ -29,8 +29,19 @@ def test_version_and_help():
     for key in json.loads(run_attnd("--print-config").stdout):
         assert "--" + key.replace("_", "-") in text.stdout
         assert "ATTND_" + key.upper() in text.stdout
-    for code in "0123456":
+    for code in "01234567":
         assert f"\n  {code}  " in text.stdout
+
+
+def test_another_version_of_the_http_library_is_refused(tmp_path):
+    """Requests are checked in its buffers, which it promises to nobody."""
+    for version in ("0.9.74", "0.9.76", "1.0.1", ""):
+        source, library = tmp_path / "version.c", tmp_path / f"version{version}.so"
+        source.write_text(f'const char *MHD_get_version(void) {{ return "{version}"; }}\n')
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+        asan = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        done = run_attnd("--port", "0", env={"LD_PRELOAD": str(library), "ASAN_OPTIONS": asan.lstrip(":")})
+        assert done.returncode == 7 and "0.9.75" in done.stderr and version in done.stderr, done.stderr
 
 
 def test_short_help_is_help():
