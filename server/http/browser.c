@@ -143,8 +143,16 @@ static bool is_link_or_picture(const srv_exchange *x) {
            (says(x->facts.fetch_mode, "navigate") || (drawn && says(x->facts.fetch_dest, "image")));
 }
 
+/* Files of the page, which are the same for everybody and may be part of any. */
+static bool is_public(const srv_exchange *x) {
+    static const char folder[] = "/web/";
+    return is_get(x) && !strncmp(x->req.path, folder, sizeof folder - 1);
+}
+
 static void judge_origin(srv_exchange *x) {
     const char *origin = x->facts.origin;
+    if (is_public(x))
+        return;
     if (origin ? is_cors(x) || is_own(x)
                : !says(x->facts.fetch_site, "cross-site") || is_link_or_picture(x))
         return;
@@ -205,6 +213,8 @@ static bool add_policy(struct MHD_Response *response) {
 bool srv_browser_headers(srv_exchange *x, struct MHD_Response *response) {
     const char *origin = x->facts.origin;
     bool ok = add_policy(response);
+    if (is_public(x))
+        return ok && add(response, "Access-Control-Allow-Origin", "*");
     if (!x->req.app->config->cors_origins.count)
         return ok;
     ok = ok && add(response, "Vary", "Origin");

@@ -7,6 +7,7 @@ import pytest
 import requests
 from browsers import HEADLESS, Site
 from conftest import PATIENCE, run_attnd
+from test_api_jobs import PROMPT, experiment
 
 TINY = '{"query":[[1,0],[0,1]]}'
 JSON = {"Content-Type": "application/json"}
@@ -177,6 +178,33 @@ def check_fence(reply):
     assert reply.headers["X-Content-Type-Options"] == "nosniff"
     policy = reply.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "script" not in policy
+
+
+def test_a_picture_that_was_replaced_is_fenced(start, tmp_path):
+    """Of an experiment, in jobs_dir: it can hold script, and what shows it runs none."""
+    service = start("--jobs-dir", str(tmp_path), *PROMPT)
+    job = experiment(service)
+    service.stop()
+    name = job["pictures"][0]
+    (tmp_path / f"{job['id']}.{name}.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>')
+    service = start("--jobs-dir", str(tmp_path), *PROMPT)
+    reply = service.get(f"/v1/jobs/{job['id']}/pictures/{name}", headers={"Accept": "image/svg+xml"})
+    assert reply.status_code == 200 and "<script>" in reply.text
+    check_fence(reply)
+    assert "sandbox" in reply.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1"])
+def test_files_of_the_page_are_for_every_origin(start, origin):
+    """There are none yet: the path is answered, and nothing else is."""
+    for service in start(), start("--cors-origins", "https://good.example"):
+        for headers in ({"Origin": origin}, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}):
+            reply = service.get("/web/page.js", headers=headers)
+            assert reply.status_code == 404 and reply.headers["Access-Control-Allow-Origin"] == "*"
+        assert service.post("/web/page.js", "{}", headers={"Origin": origin}).status_code == 403
+        for path in ("/webs", "/v1/models", "/web"):
+            reply = service.get(path, headers={"Origin": origin})
+            assert reply.status_code == 403 and "Access-Control-Allow-Origin" not in reply.headers
 
 
 def test_options_tell_nothing_without_a_key(start, tmp_path):
