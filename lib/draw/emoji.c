@@ -1,11 +1,12 @@
-/* Pango is looked up as librsvg is (png.c), which brings it. */
+/* Pango comes with librsvg, and is looked up as that is (library.h). */
 #include "draw/emoji.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <pango/pangocairo.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "draw/library.h"
 
 #define LIBRARY    "libpangocairo-1.0.so.0"
 #define VARIATION  0xfe0f /* the symbol before it is an emoji */
@@ -57,11 +58,7 @@ typedef struct typesetter {
 } typesetter;
 
 static bool load(typesetter *t) {
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    const struct {
-        const char *name;
-        void *to;
-    } symbols[] = {
+    const attn_symbol symbols[] = {
         {"pango_cairo_create_layout", &t->create},
         {"pango_cairo_show_layout", &t->show},
         {"pango_cairo_context_set_font_options", &t->set_options},
@@ -91,13 +88,7 @@ static bool load(typesetter *t) {
         {"cairo_font_options_set_antialias", &t->antialias},
         {"cairo_font_options_destroy", &t->options_free},
     };
-    bool ok = library != NULL;
-    for (size_t i = 0; ok && i < sizeof symbols / sizeof symbols[0]; i++) {
-        void *found = dlsym(library, symbols[i].name);
-        memcpy(symbols[i].to, &found, sizeof found);
-        ok = found != NULL;
-    }
-    return ok;
+    return attn_library_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0]);
 }
 
 /* --- taking lines out --- */

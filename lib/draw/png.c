@@ -1,8 +1,6 @@
-/* SVG -> PNG by librsvg, the only file that knows it. The library is looked up when a PNG is asked
- * for and stays loaded from then on: neither the start of a program nor the memory of one that
- * draws no PNG pays for it (it brings cairo, Pango and GLib), and where it is missing the rest
- * works. Its own memory does not go through the allocator's hook, so a share of the arena is set
- * aside for it before it starts. */
+/* SVG -> PNG by librsvg, the only file that knows it. The library, which brings cairo, Pango and
+ * GLib, is looked up when a PNG is asked for (library.h). Its own memory does not go through the
+ * allocator's hook, so a share of the arena is set aside for it before it starts. */
 #include <dlfcn.h>
 #include <librsvg/rsvg.h>
 #include <stdio.h>
@@ -11,6 +9,7 @@
 #include "attn/figure.h"
 #include "draw/draw.h"
 #include "draw/emoji.h"
+#include "draw/library.h"
 
 #define LIBRARY "librsvg-2.so.2"
 /* Bytes that a parsed document takes for each byte of SVG: an element of 60 bytes takes 2.5 KB. */
@@ -34,12 +33,7 @@ typedef struct renderer {
 } renderer;
 
 static attn_status load(renderer *r, attn_error *err) {
-    /* Loading what is loaded only counts; nothing is ever unloaded, so nothing is closed. */
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    const struct {
-        const char *name;
-        void *to;
-    } symbols[] = {
+    const attn_symbol symbols[] = {
         {"rsvg_handle_new_from_data", &r->parse},
         {"rsvg_handle_get_intrinsic_size_in_pixels", &r->measure},
         {"rsvg_handle_render_document", &r->render},
@@ -51,13 +45,7 @@ static attn_status load(renderer *r, attn_error *err) {
         {"g_object_unref", &r->unref},
         {"g_error_free", &r->error_free},
     };
-    bool ok = library != NULL;
-    for (size_t i = 0; ok && i < sizeof symbols / sizeof symbols[0]; i++) {
-        void *found = dlsym(library, symbols[i].name);
-        memcpy(symbols[i].to, &found, sizeof found);
-        ok = found != NULL;
-    }
-    if (ok)
+    if (attn_library_load(LIBRARY, symbols, sizeof symbols / sizeof symbols[0]))
         return ATTN_OK;
     const char *why = dlerror();
     return attn_fail(err, ATTN_EUNSUPPORTED, "",

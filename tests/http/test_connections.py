@@ -4,8 +4,7 @@ import http.client
 import socket
 
 import pytest
-import requests
-from test_daemon_load import eventually
+from test_daemon_load import eventually, ops_metric
 from test_tenants import LONG, SHORT, THREADS, http_post
 
 from conftest import PATIENCE, run_attnd
@@ -51,13 +50,6 @@ def health(daemon, source="127.0.0.3", timeout=PATIENCE, **headers):
         return client.getresponse().status
     finally:
         client.close()
-
-
-def ops_metric(daemon, name):
-    for line in requests.get(daemon.ops_url + "/metrics", timeout=PATIENCE).text.splitlines():
-        if line.startswith(name + " "):
-            return float(line.split()[1])
-    return None
 
 
 def test_idle_connections_of_one_address_keep_nobody_out(start):
