@@ -133,14 +133,14 @@ bench-models: all ## passes and training steps of a sequence-to-sequence model b
 bench-window: $(BUILD)/tests/bench/bench_window ## a local window beside full attention
 	@$<
 
-bench-attention: all ## attention beside PyTorch in the same run
-	@tests/run bench-attention
+bench-attention: all ## attention beside PyTorch in the same run; AGAINST=folder: beside another build
+	@AGAINST='$(AGAINST)' tests/run bench-attention
 
 bench-accuracy: all ## errors beside PyTorch's, 64 seeds a regime
 	@tests/run bench-accuracy
 
-bench-service: all ## the daemon beside FastAPI + PyTorch + orjson and a bare libmicrohttpd echo
-	@tests/run bench-service
+bench-service: all ## the daemon beside FastAPI + PyTorch + orjson and a bare libmicrohttpd echo; AGAINST=folder: beside another build
+	@AGAINST='$(AGAINST)' tests/run bench-service
 
 bench-zoom: all ## a stored run of 32,768 tokens looked at: time, memory, exactness
 	@tests/run bench-zoom

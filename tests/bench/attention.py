@@ -16,11 +16,9 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import onnx
 import onnxruntime
@@ -29,60 +27,15 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import tables  # noqa: E402
+from attention_cases import CASES, GRADIENTS, HALF, LONG, OUTPUT, WEIGHTS, ours  # noqa: E402
 
-DRIVER = Path(os.environ.get("BUILD", "build")) / "tests" / "bench" / "bench_attention"
-OUTPUT, WEIGHTS, GRADIENTS = 1, 3, 257  # what is asked for
-FLOATS, TILES = (1.15, 1.35), (1.8, 2.5)  # PyTorch / ours that must be reached, and the goal
-
-
-class Case(NamedTuple):
-    shape: tuple  # B, Hq, Hkv, L, S, E, Ev, causal
-    want: int
-    floats: tuple  # must and goal without the matrix unit
-    tiles: tuple  # with it
-    precision: str = "fp32"
-    dtype: torch.dtype = torch.float32  # PyTorch's
-    microseconds: float = 0  # that ours must stay below
-
-
-def square(heads, length, width, causal=0):
-    return (1, heads, heads, length, length, width, width, causal)
-
-
-CASES = {
-    "H8 L128 D64": Case(square(8, 128, 64), OUTPUT, FLOATS, (1.3, 2.5)),
-    "H8 L512 D64": Case(square(8, 512, 64), OUTPUT, FLOATS, TILES),
-    "H8 L2048 D64": Case(square(8, 2048, 64), OUTPUT, FLOATS, TILES),
-    "H8 L2048 D128": Case(square(8, 2048, 128), OUTPUT, FLOATS, TILES),
-    "H8 L2048 D64 causal": Case(square(8, 2048, 64, 1), OUTPUT, FLOATS, (1.8, 3)),
-    "H12 L1024 D64 with weights": Case(square(12, 1024, 64), WEIGHTS, (4, 8), (4, 8)),
-    "H8 L2048 D64 with weights": Case(square(8, 2048, 64), WEIGHTS, (4, 8), (4, 8)),
-    "H8 L512 D64 with gradients": Case(square(8, 512, 64), GRADIENTS, (1.5, 2.5), (1.5, 2.5)),
-    "H32 L1 S4096 D128 decode": Case((1, 32, 32, 1, 4096, 128, 128, 0), OUTPUT, (1.4, 2.5), (1.4, 2.5)),
-    "H32/8 L1 S4096 D128 decode": Case((1, 32, 8, 1, 4096, 128, 128, 0), OUTPUT, (1.4, 2.5), (1.4, 2.5)),
-    "H8 L2048 D64 fast": Case(square(8, 2048, 64), OUTPUT, FLOATS, (2.5, 4), "fast"),
-    "H8 L2048 D64 bf16": Case(square(8, 2048, 64), OUTPUT, (1.3, 2), (1.3, 2), "bf16", torch.bfloat16),
-    "H1 L16 D64": Case(square(1, 16, 64), OUTPUT, FLOATS, FLOATS, microseconds=2),
-}
 AVX2 = 1.0, 1.2  # of each row where both sides have AVX2 and no more
-LONG, HALF = (Case(square(1, length, 64), OUTPUT, FLOATS, FLOATS) for length in (65536, 32768))
-
-
-def ours(case, threads, seconds, isa):
-    """Median and smallest milliseconds, peak megabytes."""
-    environment = dict(os.environ, **({"ATTN_ISA": isa} if isa else {}))
-    done = subprocess.run([str(DRIVER), "--case", ",".join(map(str, (*case.shape, case.want))), "--threads", str(threads),
-                           "--seconds", str(seconds), "--precision", case.precision],
-                          env=environment, text=True, capture_output=True)
-    if done.returncode:
-        sys.exit(f"{DRIVER}: {done.stderr}")
-    return tuple(map(float, done.stdout.split()))
 
 
 def peer(case, seconds):
     B, Hq, Hkv, L, S, E, Ev, causal = case.shape
     grads = case.want == GRADIENTS
-    q, k, v = (torch.randn(*s, dtype=case.dtype, requires_grad=grads)
+    q, k, v = (torch.randn(*s, dtype=getattr(torch, case.dtype), requires_grad=grads)
                for s in ((B, Hq, L, E), (B, Hkv, S, E), (B, Hkv, S, Ev)))
     grad = torch.randn(B, Hq, L, Ev)
 

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+import paired
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 NAMES = ("query", "key", "value")
@@ -136,8 +138,8 @@ class Server:
         self.process.wait()
 
 
-def attnd(core):
-    return Server(core, BUILD / "attnd", "--port", ..., "--ops-listen", "", "--workers", 1, "--log", "off")
+def attnd(core, build=BUILD):
+    return Server(core, build / "attnd", "--port", ..., "--ops-listen", "", "--workers", 1, "--log", "off")
 
 
 def echo(core, size):
@@ -275,6 +277,27 @@ def show_account(rows):
          + [(titles.get(n, n), lambda r, n=n: f"{r[n + '_ms']:.3f}") for n in names])
 
 
+def beside(options, cores):
+    """Milliseconds of a request on one core, of ours and of another build."""
+    other = paired.build_of(options.against, "attnd")
+    rows = []
+    for case in CASES:
+        if options.case and case.name not in options.case:
+            continue
+        daemons = [attnd(cores[0], build) for build in (BUILD, other)]
+        for name, form in forms(case.dims).items():
+            def turn(daemon, form=form, case=case):
+                into = Measured()
+                load(daemon, form, cores[1], options.seconds, case.connections, into)
+                return 1e3 / into.rate[0]
+            for daemon in daemons:
+                turn(daemon)
+            rows.append(paired.judge(f"{case.name} {name}", paired.turns(options.turns, *(lambda d=d: turn(d) for d in daemons))))
+        for daemon in daemons:
+            daemon.stop()
+    return paired.show(rows, "ms")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seconds", type=int, default=1)
@@ -282,10 +305,13 @@ def main():
     parser.add_argument("--case", action="append", help="only these, by name")
     parser.add_argument("--account-turns", type=int, default=200)
     parser.add_argument("--json", type=Path, help="write the numbers here, too")
+    parser.add_argument("--against", type=Path, help="beside this build of the daemon instead: a checkout or its build folder")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         sys.exit("two cores are needed: one for the server, one for the load")
+    if options.against:
+        return beside(options, cores)
     rows, stages = [], []
     for case in CASES:
         if not options.case or case.name in options.case:
