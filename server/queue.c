@@ -87,6 +87,7 @@ static void wait_for_work(srv_queue *queue, int64_t look_ns) {
 static void run(srv_queue *queue, place *p, srv_job *job) {
     srv_account *account = job->account;
     const int64_t paid = job->paid_ns, start = attn_now_ns();
+    const bool crowded = account->running > 1 || account->waiting > 0;
     p->busy = true;
     p->is_long = job->is_long;
     p->start_ns = start;
@@ -96,6 +97,7 @@ static void run(srv_queue *queue, place *p, srv_job *job) {
     own_cpu_ns = thread_cpu_ns();
     own_helped_ns = attn_pool_helped_ns();
     attn_pool_be_patient(p->is_long ? start : start + queue->plan.long_ns);
+    attn_pool_be_crowded(crowded);
     job->run(job);
     const int64_t busy = srv_queue_busy_ns();
     pthread_mutex_lock(&queue->lock);

@@ -139,6 +139,7 @@ attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned
 
 static attn_status run_rows(attn_forward *f, attn_pool *pool, attn_arena *arena, attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
+    f->pool = pool;
     if (f->packed)
         return attn_pool_run(pool, d->B * d->Hq * f->pieces_a_head, run_piece, f, f->control, err);
     if (f->head_bytes)

@@ -43,6 +43,7 @@ typedef struct attn_forward {
     attn_forward_lane *lanes;
     unsigned want;
     const attn_control *control; /* asked between rows that `ref` computes, too */
+    attn_pool *pool;             /* that runs the pieces, or NULL */
     attn_results *out;
     size_t elem; /* bytes of a result's element */
     size_t row_blocks, blocks_a_piece, pieces_a_head;

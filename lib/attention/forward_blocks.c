@@ -57,6 +57,8 @@ static attn_status run_abreast(attn_forward *f, size_t b, size_t h, size_t i, si
             attn_block_stream(f->a, s, 1, packed);
         }
         from += f->part;
+        if (from < S)
+            attn_pool_yield(f->pool);
     } while (from < S);
     for (size_t n = 0; n < count && status == ATTN_OK; n++)
         status = attn_forward_end(f, &l->runs[n], l, err);

@@ -1,6 +1,8 @@
 /* The worker pool: slots handed round in order of asking, runs in a ring, pieces claimed one by
- * one. There are two lines of waiters, and two rings: of prompt work, and of patient work, which
- * has one turn of ATTN_POOL_SHARE while there is both.
+ * one. Waiters stand in a line for each class of work. Beside more pressing work a class has the
+ * ATTN_POOL_SHARE-th part of the time: what it has used, the more pressing ones may use
+ * ATTN_POOL_SHARE - 1 times before it has its next turn. A piece cannot be interrupted where it
+ * does not yield, so pressing work that comes waits for one.
  *
  *     thread that wants a processor --> line of waiters --> slot --> one piece --> back to the line
  *
@@ -19,13 +21,21 @@ enum {
     TURN_NS = 1000000 /* a slot is kept so long while there are pieces: each change has its cost */
 };
 
-enum { PROMPT, PATIENT, CLASSES };
+enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* the most pressing first */
+/* Most that pressing work may have coming, a slot: some pieces of the longest patient work. */
+#define DUE_NS 100000000
 
 typedef struct waiter {
     struct waiter *next;
     pthread_cond_t granted_cond;
-    bool granted;
+    bool granted, helps; /* helps: it takes pieces of any run */
 } waiter;
+
+/* How pressing work is: patient from since_ns on (0: never), else crowded or prompt. */
+typedef struct pace {
+    int64_t since_ns;
+    bool crowded;
+} pace;
 
 typedef struct line {
     waiter *first, *last;
@@ -37,7 +47,8 @@ typedef struct run {
     void *ctx;
     const attn_control *control;
     size_t pieces, claimed, running;
-    int64_t patient_ns, helped_ns;
+    pace pace;
+    int64_t helped_ns;
     uint64_t busy[LANE_WORDS]; /* lanes in use */
     pthread_cond_t done;
     attn_status status;
@@ -50,16 +61,19 @@ struct attn_pool {
     pthread_cond_t work; /* helpers wait here for pieces */
     size_t slots, free_slots, idle_helpers, helpers;
     line lines[CLASSES];
-    unsigned grants; /* of slots to prompt work while patient work waited, in a row */
-    run *ring;       /* next to be served */
-    unsigned serves; /* the same of helpers */
+    int64_t due_ns[CLASSES]; /* what more pressing work may use before a class has its turn */
+    run *ring;               /* next to be served */
     bool stopping;
     pthread_t threads[];
 };
 
 /* How many enter() the current thread has open: attn_pool_run inside uses the slot that is held. */
 static _Thread_local int held;
-static _Thread_local int64_t own_patient_ns, own_helped_ns;
+static _Thread_local pace own_pace;
+static _Thread_local int64_t own_helped_ns;
+static _Thread_local int64_t slot_ns; /* since when its slot is not accounted for */
+static _Thread_local int64_t used_ns; /* of slots, in all */
+static _Thread_local pace piece_pace; /* of the run whose piece it computes */
 static _Thread_local int64_t turn_ns; /* when it got its slot, or, if nobody waited, since when
                                        * others have been seen to wait; 0: nobody */
 
@@ -79,45 +93,80 @@ attn_status attn_control_check(const attn_control *control, attn_error *err) {
     return ATTN_OK;
 }
 
-static bool is_patient(int64_t since_ns) {
-    return since_ns && attn_now_ns() >= since_ns;
+static int class_of(pace p) {
+    return p.since_ns && attn_now_ns() >= p.since_ns ? PATIENT : p.crowded ? CROWDED : PROMPT;
 }
 
 /* --- slots; the lock is held --- */
 
 static bool somebody_waits(const attn_pool *pool) {
-    return pool->lines[PROMPT].first || pool->lines[PATIENT].first;
+    bool any = false;
+    for (int c = 0; c < CLASSES; c++)
+        any |= pool->lines[c].first != NULL;
+    return any;
 }
 
-static void slot_take(attn_pool *pool, int64_t since_ns) {
+static void line_append(line *l, waiter *w) {
+    w->next = NULL;
+    *(l->last ? &l->last->next : &l->first) = w;
+    l->last = w;
+}
+
+static void slot_take(attn_pool *pool, pace p, bool helps) {
     if (pool->free_slots && !somebody_waits(pool)) {
         pool->free_slots--;
         turn_ns = 0;
+        slot_ns = attn_now_ns();
         return;
     }
-    line *l = &pool->lines[is_patient(since_ns) ? PATIENT : PROMPT];
-    waiter self = {.granted = false};
+    waiter self = {.helps = helps};
     pthread_cond_init(&self.granted_cond, NULL);
-    *(l->last ? &l->last->next : &l->first) = &self;
-    l->last = &self;
+    line_append(&pool->lines[class_of(p)], &self);
     while (!self.granted)
         pthread_cond_wait(&self.granted_cond, &pool->lock);
     pthread_cond_destroy(&self.granted_cond);
-    turn_ns = attn_now_ns();
+    turn_ns = slot_ns = attn_now_ns();
 }
 
-/* Whose turn is it, when `count` turns in a row went to prompt work while patient work waited? */
-static int class_of_turn(bool prompt, bool patient, unsigned *count) {
-    if (prompt && patient && ++*count < ATTN_POOL_SHARE)
-        return PROMPT;
-    if (prompt && patient)
-        *count = 0;
-    return patient ? PATIENT : PROMPT;
+/* The calling thread has used its slot for such work. */
+static void account(attn_pool *pool, int class) {
+    const int64_t now = attn_now_ns(), used = now - slot_ns;
+    const int64_t most = (int64_t)pool->slots * DUE_NS;
+    slot_ns = now;
+    used_ns += used;
+    for (int c = class; c < CLASSES; c++) {
+        const int64_t due = pool->due_ns[c] + (c == class ? used * (ATTN_POOL_SHARE - 1) : -used);
+        pool->due_ns[c] = due < 0 ? 0 : due < most ? due : most;
+    }
+}
+
+/* Which of those that wait has the next turn? */
+static int class_of_turn(const attn_pool *pool, void *const waiting[CLASSES]) {
+    int next = PROMPT;
+    for (int c = 0; c < CLASSES; c++)
+        if (waiting[c] && (!waiting[next] || pool->due_ns[c] == 0))
+            next = c;
+    return next;
+}
+
+/* Helpers that wait with less pressing work are for this class when there is some. */
+static void wake_helpers_up(attn_pool *pool, int class) {
+    for (int c = class + 1; c < CLASSES; c++) {
+        waiter *w = pool->lines[c].first, *next;
+        pool->lines[c] = (line){NULL, NULL};
+        for (; w; w = next) {
+            next = w->next;
+            line_append(&pool->lines[w->helps ? class : c], w);
+        }
+    }
 }
 
 static void slot_give(attn_pool *pool) {
-    line *l = &pool->lines[class_of_turn(pool->lines[PROMPT].first, pool->lines[PATIENT].first,
-                                         &pool->grants)];
+    void *waiting[CLASSES];
+    account(pool, class_of(own_pace));
+    for (int c = 0; c < CLASSES; c++)
+        waiting[c] = pool->lines[c].first;
+    line *l = &pool->lines[class_of_turn(pool, waiting)];
     waiter *w = l->first;
     if (w) {
         l->first = w->next;
@@ -132,10 +181,31 @@ static void slot_give(attn_pool *pool) {
         pthread_cond_signal(&pool->work);
 }
 
-/* Has the thread had its slot for a turn, while others wait? */
+/* Would only less pressing work have the thread's slot, before that is due? */
+static bool slot_is_due(const attn_pool *pool) {
+    const int class = class_of(own_pace);
+    bool due = class < PATIENT;
+    for (int c = 0; c < CLASSES; c++)
+        due &= !pool->lines[c].first || (c > class && pool->due_ns[c] > 0);
+    return due;
+}
+
+/* Does more pressing work wait, which is due? */
+static bool gives_way(const attn_pool *pool, pace p) {
+    const int class = class_of(p);
+    bool waits = false;
+    for (int c = 0; c < class; c++)
+        waits |= pool->lines[c].first != NULL;
+    return waits && pool->due_ns[class] > 0;
+}
+
+/* Has the thread had its slot for a turn, while others wait? To pressing work it gives way at once.
+ */
 static bool turn_is_over(const attn_pool *pool) {
-    if (!somebody_waits(pool))
+    if (!somebody_waits(pool) || slot_is_due(pool))
         return false;
+    if (gives_way(pool, own_pace))
+        return true;
     const int64_t now = attn_now_ns();
     if (!turn_ns)
         turn_ns = now;
@@ -170,13 +240,14 @@ static void ring_remove(attn_pool *pool, run *r) {
 
 /* The run whose piece a helper takes next. */
 static run *ring_pick(attn_pool *pool) {
-    run *first[CLASSES] = {NULL}, *r = pool->ring;
+    void *first[CLASSES] = {NULL};
+    run *r = pool->ring;
     do {
-        const int class = is_patient(r->patient_ns) ? PATIENT : PROMPT;
+        const int class = class_of(r->pace);
         first[class] = first[class] ? first[class] : r;
         r = r->next;
-    } while (r != pool->ring && !(first[PROMPT] && first[PATIENT]));
-    return first[class_of_turn(first[PROMPT], first[PATIENT], &pool->serves)];
+    } while (r != pool->ring);
+    return first[class_of_turn(pool, first)];
 }
 
 static size_t lane_take(run *r) {
@@ -219,11 +290,14 @@ static void run_one(attn_pool *pool, run *r, bool helps) {
         ring_remove(pool, r);
     r->running++;
     pthread_mutex_unlock(&pool->lock);
-    const int64_t start = helps ? attn_now_ns() : 0;
+    const int64_t before = used_ns;
+    const pace outer = piece_pace;
+    piece_pace = r->pace;
     status = r->piece(r->ctx, index, lane, &error);
-    const int64_t helped = helps ? attn_now_ns() - start : 0;
+    piece_pace = outer;
     pthread_mutex_lock(&pool->lock);
-    r->helped_ns += helped;
+    account(pool, class_of(r->pace));
+    r->helped_ns += helps ? used_ns - before : 0;
     r->running--;
     r->busy[lane / 64] &= ~(UINT64_C(1) << lane % 64);
     if (status != ATTN_OK)
@@ -232,15 +306,14 @@ static void run_one(attn_pool *pool, run *r, bool helps) {
         pthread_cond_signal(&r->done);
 }
 
-/* Since when all runs are patient; 0: one is not. */
-static int64_t ring_patience(const attn_pool *pool) {
-    const run *r = pool->ring;
+/* That of the most pressing run. */
+static pace ring_pace(const attn_pool *pool) {
+    const run *r = pool->ring, *most = r;
     do {
-        if (!is_patient(r->patient_ns))
-            return 0;
+        most = class_of(r->pace) < class_of(most->pace) ? r : most;
         r = r->next;
     } while (r != pool->ring);
-    return r->patient_ns;
+    return most->pace;
 }
 
 static void *helper(void *arg) {
@@ -253,7 +326,7 @@ static void *helper(void *arg) {
             pool->idle_helpers--;
             continue;
         }
-        slot_take(pool, ring_patience(pool));
+        slot_take(pool, ring_pace(pool), true);
         run *r = pool->ring ? ring_pick(pool) : NULL;
         if (r) {
             pool->ring = r->next; /* the next helper serves the next run */
@@ -305,18 +378,34 @@ size_t attn_pool_slots(const attn_pool *pool) {
 }
 
 void attn_pool_be_patient(int64_t since_ns) {
-    own_patient_ns = since_ns;
+    own_pace.since_ns = since_ns;
+}
+
+void attn_pool_be_crowded(bool crowded) {
+    own_pace.crowded = crowded;
 }
 
 int64_t attn_pool_helped_ns(void) {
     return own_helped_ns;
 }
 
+void attn_pool_yield(attn_pool *pool) {
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    account(pool, class_of(piece_pace));
+    if (gives_way(pool, piece_pace)) {
+        slot_give(pool);
+        slot_take(pool, piece_pace, false);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
 void attn_pool_enter(attn_pool *pool) {
     if (!pool || held++)
         return;
     pthread_mutex_lock(&pool->lock);
-    slot_take(pool, own_patient_ns);
+    slot_take(pool, own_pace, false);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -349,15 +438,12 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
         attn_pool_leave(slot);
         return status;
     }
-    run r = {.piece = piece,
-             .ctx = ctx,
-             .control = control,
-             .pieces = pieces,
-             .patient_ns = own_patient_ns};
+    run r = {.piece = piece, .ctx = ctx, .control = control, .pieces = pieces, .pace = own_pace};
     attn_pool_enter(pool);
     pthread_cond_init(&r.done, NULL);
     pthread_mutex_lock(&pool->lock);
     ring_add(pool, &r);
+    wake_helpers_up(pool, class_of(r.pace));
     size_t wake = pieces - 1 < pool->free_slots ? pieces - 1 : pool->free_slots;
     for (size_t i = 0; i < wake; i++)
         pthread_cond_signal(&pool->work);
@@ -365,14 +451,17 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
         run_one(pool, &r, false);
         if (r.claimed < r.pieces && turn_is_over(pool)) {
             slot_give(pool);
-            slot_take(pool, own_patient_ns);
+            slot_take(pool, own_pace, false);
         }
     }
+    const bool keeps = slot_is_due(pool);
     if (r.running) {
-        slot_give(pool);
+        if (!keeps)
+            slot_give(pool);
         while (r.running)
             pthread_cond_wait(&r.done, &pool->lock);
-        slot_take(pool, own_patient_ns);
+        if (!keeps)
+            slot_take(pool, own_pace, false);
     }
     pthread_mutex_unlock(&pool->lock);
     pthread_cond_destroy(&r.done);

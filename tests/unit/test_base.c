@@ -351,53 +351,118 @@ static void test_pool_many_callers(void **state) {
     attn_pool_free(c.pool);
 }
 
-/* Threads that wait for the one slot of a pool: who had it, in order. */
+/* Threads that ask for slots again and again, and use each for a while. */
 typedef struct queuer {
     attn_pool *pool;
-    atomic_int *asked, *served;
-    char *order;
-    bool patient;
+    atomic_int *stop;
+    int64_t use_ns, used_ns;
+    bool patient, crowded;
 } queuer;
 
-static void *queue_once(void *arg) {
+static void spin(int64_t ns) {
+    const int64_t start = attn_now_ns();
+    while (attn_now_ns() - start < ns)
+        ;
+}
+
+static void *queue_again(void *arg) {
     queuer *q = arg;
     attn_pool_be_patient(q->patient ? 1 : 0);
-    atomic_fetch_add(q->asked, 1);
-    attn_pool_enter(q->pool);
-    q->order[atomic_fetch_add(q->served, 1)] = q->patient ? 'L' : 'p';
-    attn_pool_leave(q->pool);
+    attn_pool_be_crowded(q->crowded);
+    while (!atomic_load(q->stop)) {
+        attn_pool_enter(q->pool);
+        const int64_t begun = attn_now_ns();
+        spin(q->use_ns);
+        q->used_ns += attn_now_ns() - begun;
+        attn_pool_leave(q->pool);
+    }
     return NULL;
 }
 
-enum { QUEUERS = 12 };
-
-static void queue_up(attn_pool *pool, char order[QUEUERS + 1]) {
-    pthread_t threads[QUEUERS];
-    queuer queuers[QUEUERS];
-    atomic_int asked = 0, served = 0;
-    attn_pool_enter(pool);
-    for (int i = 0; i < QUEUERS; i++) {
-        queuers[i] = (queuer){pool, &asked, &served, order, i < QUEUERS / 2};
-        assert_int_equal(pthread_create(&threads[i], NULL, queue_once, &queuers[i]), 0);
+/* The part of the time of one slot that two patient or crowded threads have beside two others. */
+static double share_of_work(bool patient, int64_t turn_ns) {
+    enum { EACH = 2, BOTH = 4, SPAN_US = 300000 };
+    attn_pool *pool = attn_pool_new(1);
+    atomic_int stop = 0;
+    queuer q[BOTH];
+    pthread_t threads[BOTH];
+    for (int i = 0; i < BOTH; i++) {
+        q[i] = (queuer){pool,
+                        &stop,
+                        i < EACH ? turn_ns : 1000000,
+                        0,
+                        i < EACH && patient,
+                        i < EACH && !patient};
+        assert_int_equal(pthread_create(&threads[i], NULL, queue_again, &q[i]), 0);
     }
-    while (atomic_load(&asked) < QUEUERS)
-        usleep(1000);
-    usleep(50000); /* from saying so to the line of waiters */
-    attn_pool_leave(pool);
-    for (int i = 0; i < QUEUERS; i++)
+    usleep(SPAN_US);
+    atomic_store(&stop, 1);
+    for (int i = 0; i < BOTH; i++)
         pthread_join(threads[i], NULL);
-    order[QUEUERS] = 0;
+    attn_pool_free(pool);
+    const double less = (double)(q[0].used_ns + q[1].used_ns);
+    return less / (less + (double)(q[2].used_ns + q[3].used_ns));
 }
 
-/* Patient work came first and has one turn of four while there is other work. */
-static void test_pool_patient_work_has_a_share(void **state) {
-    char order[QUEUERS + 1] = "";
-    attn_pool *pool = attn_pool_new(1);
+/* A quarter, however long its turns are. */
+static void test_pool_less_pressing_work_has_a_share(void **state) {
+    static const int64_t turns[] = {500000, 5000000};
     (void)state;
-    /* again where a thread was late to the line */
-    for (int i = 0; i < 10 && strcmp(order, "pppLpppLLLLL") != 0; i++)
-        queue_up(pool, order);
-    assert_string_equal(order, "pppLpppLLLLL");
+    for (size_t t = 0; t < 4; t++) {
+        double share = 0;
+        /* again where the machine had other work */
+        for (int i = 0; i < 10 && (share < 0.15 || share > 0.35); i++)
+            share = share_of_work(t < 2, turns[t % 2]);
+        assert_true(share > 0.15 && share < 0.35);
+    }
+}
+
+static attn_status long_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    (void)index, (void)lane, (void)err;
+    for (int i = 0; i < 50; i++) {
+        spin(1000000);
+        attn_pool_yield(ctx);
+    }
+    return ATTN_OK;
+}
+
+static void *run_patiently(void *arg) {
+    queuer *q = arg;
+    attn_pool_be_patient(1);
+    while (!atomic_load(q->stop))
+        if (attn_pool_run(q->pool, 4, long_piece, q->pool, NULL, NULL) != ATTN_OK)
+            abort();
+    return NULL;
+}
+
+static attn_status short_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    (void)ctx, (void)index, (void)lane, (void)err;
+    spin(500000);
+    return ATTN_OK;
+}
+
+/* Prompt work waits until a piece of patient work yields, not for its end, and is not interrupted:
+ * twelve milliseconds of it take less than ten more, where a piece takes fifty. */
+static void test_pool_prompt_work_waits_for_a_yield(void **state) {
+    attn_pool *pool = attn_pool_new(1);
+    atomic_int stop = 0;
+    queuer q[2] = {{.pool = pool, .stop = &stop}, {.pool = pool, .stop = &stop}};
+    pthread_t threads[2];
+    int64_t least = INT64_MAX;
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_patiently, &q[i]), 0);
+    for (int i = 0; i < 20; i++) { /* the machine has other work, too */
+        usleep(20000);
+        const int64_t start = attn_now_ns();
+        assert_int_equal(attn_pool_run(pool, 24, short_piece, NULL, NULL, NULL), ATTN_OK);
+        const int64_t took = attn_now_ns() - start;
+        least = took < least ? took : least;
+    }
+    atomic_store(&stop, 1);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(least < 22000000);
     attn_pool_free(pool);
 }
 
@@ -448,7 +513,8 @@ int main(void) {
         cmocka_unit_test(test_pool_reports_lowest_failure),
         cmocka_unit_test(test_control),
         cmocka_unit_test(test_pool_many_callers),
-        cmocka_unit_test(test_pool_patient_work_has_a_share),
+        cmocka_unit_test(test_pool_less_pressing_work_has_a_share),
+        cmocka_unit_test(test_pool_prompt_work_waits_for_a_yield),
         cmocka_unit_test(test_pool_counts_help),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

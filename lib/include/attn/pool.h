@@ -52,13 +52,20 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
                           const attn_control *control, attn_error *err);
 
 /* From `since_ns` (attn_now_ns; 0: never) on the calling thread's work is patient, its runs as they
- * begin and its turns: where patient and other work wait for a slot, of ATTN_POOL_SHARE slots given
- * one goes to patient work. Until it is called again, in all pools. */
+ * begin and its turns: while there is other work, patient work has the ATTN_POOL_SHARE-th part of
+ * the slots' time, in whole pieces. Until it is called again, in all pools. */
 #define ATTN_POOL_SHARE 4
 void attn_pool_be_patient(int64_t since_ns);
+/* Its work is of somebody who has more under way: while there is work of others it has the same
+ * part of the time, and patient work has that part beside both. Until it is called again. */
+void attn_pool_be_crowded(bool crowded);
 /* How long, in nanoseconds, other threads have worked for runs of the calling thread since it
  * began. */
 int64_t attn_pool_helped_ns(void);
+
+/* Inside of a piece, now and then where it takes longer than a millisecond: patient work lets
+ * prompt work go first. NULL pool: nothing. */
+void attn_pool_yield(attn_pool *pool);
 
 /* Take and give back a slot around work of the caller's own (decoding, encoding). attn_pool_run
  * inside such a pair uses the slot that is held. NULL pool: nothing. */
