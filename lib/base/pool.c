@@ -6,8 +6,9 @@
  *
  *     thread that wants a processor --> line of waiters --> slot --> one piece --> back to the line
  *
- * Everything is under one mutex, taken once a piece (about a millisecond of work). A running piece
- * always holds a slot, so at most `slots` pieces run and a run never needs more lanes than that. */
+ * Everything is under one mutex, taken once a piece (about a millisecond of work). At most `slots`
+ * pieces run. Those of one run are computed by its caller and the slots - 1 helpers, so it never
+ * needs more lanes than that, even where pieces have yielded. */
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
