@@ -119,8 +119,7 @@ const srv_setting srv_settings[] = {
      "slowest upload or download, bytes a second, after a grace of header_timeout_ms"},
     {"connections", SRV_SET_INT, AT(connections), "4096", 1, 1e6, NULL, true,
      "open connections; when all are taken the one that has been idle for longest is closed, and "
-     "while "
-     "none is idle further clients wait in the kernel"},
+     "while none is idle further clients wait in the kernel"},
     {"connections_per_address", SRV_SET_INT, AT(connections_per_address), "0", 0, 1e6, NULL, true,
      "of them those of one client's address; for a further one the address' longest idle one is "
      "closed. Not of trusted_proxies and unix sockets; 0: half of connections"},

@@ -14,7 +14,6 @@
 #include "admission.h"
 #include "app.h"
 #include "client.h"
-
 #include "http/crowd.h"
 #include "http/router.h"
 #include "keys.h"

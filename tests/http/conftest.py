@@ -29,6 +29,14 @@ def clean_environment(extra=None):
     return env
 
 
+def write_keys(folder, *lines):
+    """A keys_file with these lines, which only its owner reads; its path."""
+    keys = folder / "keys"
+    keys.write_text("".join(f"{line}\n" for line in lines))
+    keys.chmod(0o600)
+    return str(keys)
+
+
 def run_attnd(*args, env=None, cwd=None, **kwargs):
     """One run of the binary that ends by itself."""
     return subprocess.run([BINARY, *args], env=clean_environment(env), cwd=cwd, text=True,

@@ -2,6 +2,7 @@
 import signal
 
 import pytest
+from conftest import write_keys
 from test_api_jobs import PROMPT, TASK, path as job_path
 from test_api_models import SMALL
 from test_daemon_load import eventually
@@ -14,16 +15,13 @@ def bearer(key):
     return {"Authorization": f"Bearer {key}"}
 
 
-def write_keys(folder, makers_right="admin"):
-    keys = folder / "keys"
-    keys.write_text(f"chief:{CHIEF} admin\nmaker:{MAKER} {makers_right}\nplain:{PLAIN}\n")
-    keys.chmod(0o600)
-    return str(keys)
+def key_file(folder, makers_right="admin"):
+    return write_keys(folder, f"chief:{CHIEF} admin", f"maker:{MAKER} {makers_right}", f"plain:{PLAIN}")
 
 
 @pytest.fixture
 def service(start, tmp_path):
-    return start("--keys-file", write_keys(tmp_path), *PROMPT)
+    return start("--keys-file", key_file(tmp_path), *PROMPT)
 
 
 def ids(service, what, key):
@@ -35,7 +33,7 @@ def delete(service, what, one, key):
 
 
 def take_right_away(service, folder):
-    write_keys(folder, "")
+    key_file(folder, "")
     service.signal(signal.SIGHUP)
     eventually(lambda: service.post("/v1/models", {}, headers=bearer(MAKER)).status_code == 403)
 
@@ -89,7 +87,7 @@ def test_a_refused_delete_says_who_may(service):
 
 def test_a_jobs_model_is_its_owners_also_after_a_restart(start, tmp_path):
     (tmp_path / "jobs").mkdir()
-    args = ("--keys-file", write_keys(tmp_path), "--jobs-dir", str(tmp_path / "jobs"), *PROMPT)
+    args = ("--keys-file", key_file(tmp_path), "--jobs-dir", str(tmp_path / "jobs"), *PROMPT)
     service = start(*args)
     own, shared = make(service, "jobs"), make(service, "jobs", shared=True)
     models = [ended(service, job)["model"] for job in (own, shared)]

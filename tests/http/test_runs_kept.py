@@ -8,7 +8,7 @@ import pytest
 from safetensors import safe_open
 from test_daemon_load import eventually
 
-from conftest import PATIENCE
+from conftest import PATIENCE, write_keys
 
 ADMIN, ONE, OTHER = "adminadminadminadmin", "oneoneoneoneoneone", "otherotherotherother"
 RUN = {"query": {"shape": [64, 512], "random": "normal", "seed": 1}, "store": True, "return": []}  # about 130 KB
@@ -175,10 +175,8 @@ def test_a_store_does_not_read_the_directory(start, tmp_path):
 
 @pytest.fixture
 def keyed(start, tmp_path):
-    keys = tmp_path / "keys"
-    keys.write_text(f"ops:{ADMIN} admin\none:{ONE}\nother:{OTHER}\n")
-    keys.chmod(0o600)
-    return lambda *args: start("--keys-file", str(keys), *args)
+    keys = write_keys(tmp_path, f"ops:{ADMIN} admin", f"one:{ONE}", f"other:{OTHER}")
+    return lambda *args: start("--keys-file", keys, *args)
 
 
 @HERE

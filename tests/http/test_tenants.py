@@ -10,7 +10,7 @@ import requests
 from test_daemon_load import eventually, work
 from test_daemon_protocol import post as http_post
 
-from conftest import PATIENCE
+from conftest import PATIENCE, write_keys
 
 ONE, OTHER = "oneoneoneoneoneone", "otherotherotherother"
 LONG = work().replace("[200000, 64]", "[200000, 1]").encode()  # soon decoded, and running for longer than a test
@@ -25,10 +25,8 @@ def post(daemon, body, key=None, timeout=PATIENCE):
 
 @pytest.fixture
 def keyed(start, tmp_path):
-    keys = tmp_path / "keys"
-    keys.write_text(f"one:{ONE}\nother:{OTHER}\n")
-    keys.chmod(0o600)
-    return lambda *args: start("--keys-file", str(keys), *args)
+    keys = write_keys(tmp_path, f"one:{ONE}", f"other:{OTHER}")
+    return lambda *args: start("--keys-file", keys, *args)
 
 
 @contextlib.contextmanager
