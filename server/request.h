@@ -145,6 +145,7 @@ typedef enum srv_code {
     SRV_MASK_SEMANTICS,  /* 422 a 0/1 mask without a declared meaning */
     SRV_NONFINITE,       /* 422 NaN, infinity, beyond float32 */
     SRV_QUOTA,           /* 429 */
+    SRV_HEADER_LONG,     /* 431 */
     SRV_INTERNAL,        /* 500 never on purpose */
     SRV_UNSUPPORTED,     /* 501 */
     SRV_QUEUE_FULL,      /* 503 + Retry-After */
@@ -152,6 +153,7 @@ typedef enum srv_code {
     SRV_DRAINING,        /* 503 + Retry-After */
     SRV_STORAGE,         /* 503 + Retry-After: a file of ours cannot be opened or written */
     SRV_DEADLINE,        /* 504 */
+    SRV_VERSION,         /* 505 */
     SRV_STORAGE_FULL,    /* 507 */
     SRV_CODE_COUNT
 } srv_code;

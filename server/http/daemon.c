@@ -17,6 +17,7 @@
 #include "http/cut.h"
 #include "http/exchange.h"
 #include "http/guard.h"
+#include "http/refusals.h"
 #include "http/tls.h"
 #include "http/turns.h"
 #include "http/upload.h"
@@ -103,10 +104,10 @@ static void refuse_line(srv_exchange *x) {
     srv_cut_body(x);
 }
 
-static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *connection) {
-    srv_daemon *d = cls;
-    srv_link *link = link_of(connection);
-    srv_exchange *x = link ? srv_exchange_new(d, link, uri) : NULL;
+static srv_exchange *begin_exchange(srv_link *link, const char *uri,
+                                    struct MHD_Connection *connection) {
+    srv_daemon *d = link->daemon;
+    srv_exchange *x = srv_exchange_new(d, link, uri);
     if (!x)
         return NULL;
     x->connection = connection;
@@ -119,7 +120,20 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
     atomic_fetch_add(&d->in_flight, 1);
     if (!d->is_ops)
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, 1);
-    if (!has_room(d, uri))
+    return x;
+}
+
+srv_exchange *srv_daemon_exchange(struct MHD_Connection *connection) {
+    srv_link *link = link_of(connection);
+    if (!link)
+        return NULL;
+    return link->exchange ? link->exchange : begin_exchange(link, "", connection);
+}
+
+static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *connection) {
+    srv_link *link = link_of(connection);
+    srv_exchange *x = link ? begin_exchange(link, uri, connection) : NULL;
+    if (x && !has_room(cls, uri))
         refuse_line(x);
     return x;
 }
@@ -153,7 +167,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     srv_exchange *x = *context;
     srv_daemon *d = cls;
     if (!x)
-        return MHD_queue_response(connection, MHD_HTTP_SERVICE_UNAVAILABLE, d->shortage);
+        return srv_queue_response(connection, MHD_HTTP_SERVICE_UNAVAILABLE, d->shortage);
     if (x->phase == SRV_HEADER)
         return begin(x, url, method, version);
     if (*size) {
@@ -175,9 +189,8 @@ static int final_status(const srv_exchange *x, enum MHD_RequestTerminationCode h
         return 499;
     if (x->phase == SRV_HEADER)
         return 400;
-    return how == MHD_REQUEST_TERMINATED_COMPLETED_OK && !atomic_load(&x->gone)
-               ? x->req.reply.status
-               : 499;
+    bool sent = how == MHD_REQUEST_TERMINATED_COMPLETED_OK || x->by_library;
+    return sent && !atomic_load(&x->gone) ? x->req.reply.status : 499;
 }
 
 static void record(srv_exchange *x, int status, int64_t now) {
@@ -294,7 +307,7 @@ const char *srv_daemon_stranger(void) {
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
                     bool is_ops) {
     int fd = -1;
-    int failed = srv_address_listen(address, &fd);
+    int failed = srv_refusals_begin() ? srv_address_listen(address, &fd) : ENOSYS;
     if (failed)
         return failed;
     srv_daemon *d = calloc(1, sizeof *d);

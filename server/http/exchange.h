@@ -133,6 +133,7 @@ struct srv_exchange {
     uint64_t bytes_in, swallowed; /* received, kept or not; of them, after the refusal */
     bool refused;                 /* the reply is in req.reply; the rest of the body is swallowed */
     bool close;                   /* the reply closes the connection */
+    bool by_library;              /* libmicrohttpd refuses: it reports no success to us */
     bool bad_uri;                 /* control bytes or %00 in the request line */
     srv_exchange *after;          /* among those that wait for their turn to read */
     int64_t waits_ns;             /* since when it does */
@@ -152,6 +153,9 @@ struct srv_exchange {
     char text[];  /* the query, then params */
 };
 
+/* The exchange of a connection, which begins now if none is under way; NULL: out of memory. On the
+ * HTTP thread. */
+srv_exchange *srv_daemon_exchange(struct MHD_Connection *connection);
 /* NULL: out of memory. `uri` is the raw request target. */
 srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri);
 void srv_exchange_drop(srv_exchange *x); /* one reference less */

@@ -327,6 +327,15 @@ static bool answer_options(srv_exchange *x, bool star) {
     return true;
 }
 
+void srv_guard_unread(srv_exchange *x) {
+    x->phase = SRV_BODY;
+    x->match.label = x->daemon->router->label_count;
+    x->req.method = "";
+    srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
+    take_id(x);
+    take_trace(x);
+}
+
 void srv_guard(srv_exchange *x, const char *target, const char *method, const char *version) {
     srv_request *req = &x->req;
     const char *url = path_of(target, &x->facts);

@@ -62,6 +62,7 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_MASK_SEMANTICS] = ROW(422, "mask_semantics", "The meaning of a mask is not declared"),
     [SRV_NONFINITE] = ROW(422, "nonfinite_value", "NaN, infinity or beyond the number format"),
     [SRV_QUOTA] = ROW(429, "quota_exceeded", "Quota used up"),
+    [SRV_HEADER_LONG] = ROW(431, "header_too_long", "The header is too long"),
     [SRV_INTERNAL] = ROW(500, "internal_error", "Internal error"),
     [SRV_UNSUPPORTED] = ROW(501, "not_supported", "Not supported by this server"),
     [SRV_QUEUE_FULL] = ROW(503, "queue_full", "The queue is full"),
@@ -69,6 +70,7 @@ static const problem_row problems[SRV_CODE_COUNT] = {
     [SRV_DRAINING] = ROW(503, "draining", "The server is shutting down"),
     [SRV_STORAGE] = ROW(503, "storage_failed", "A file of the service cannot be used"),
     [SRV_DEADLINE] = ROW(504, "deadline_exceeded", "The deadline passed"),
+    [SRV_VERSION] = ROW(505, "version_not_supported", "Not this version of HTTP"),
     [SRV_STORAGE_FULL] = ROW(507, "storage_full", "No space for files is left"),
 };
 

@@ -1,0 +1,61 @@
+#include "http/refusals.h"
+
+#include <dlfcn.h>
+
+#include "http/exchange.h"
+#include "http/guard.h"
+
+typedef enum MHD_Result queue_function(struct MHD_Connection *, unsigned, struct MHD_Response *);
+
+static queue_function *library_queue;
+
+bool srv_refusals_begin(void) {
+    *(void **)&library_queue = dlsym(RTLD_NEXT, "MHD_queue_response");
+    return library_queue != NULL;
+}
+
+enum MHD_Result srv_queue_response(struct MHD_Connection *connection, unsigned status,
+                                   struct MHD_Response *response) {
+    return library_queue(connection, status, response);
+}
+
+/* The problem that stands for the library's status. */
+static void explain(srv_exchange *x, unsigned status) {
+    const double buffer = (double)x->req.app->config->connection_bytes;
+    switch (status) {
+    case MHD_HTTP_CONTENT_TOO_LARGE:
+        srv_problem(&x->req, SRV_TOO_LARGE, NULL, "the body's length is beyond 64 bits");
+        break;
+    case MHD_HTTP_URI_TOO_LONG:
+        srv_problem_limit(&x->req, SRV_TARGET_LONG, NULL, buffer, "connection_bytes",
+                          "the request line is longer than the connection's buffer");
+        break;
+    case MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE:
+        srv_problem_limit(&x->req, SRV_HEADER_LONG, NULL, buffer, "connection_bytes",
+                          "the header does not fit into the connection's buffer");
+        break;
+    case MHD_HTTP_HTTP_VERSION_NOT_SUPPORTED:
+        srv_problem(&x->req, SRV_VERSION, NULL, "expected HTTP/1.1 or HTTP/1.0");
+        break;
+    case MHD_HTTP_INTERNAL_SERVER_ERROR: /* the library means: nothing took the bytes of the body */
+        srv_problem_limit(&x->req, SRV_BAD_REQUEST, NULL, buffer, "connection_bytes",
+                          "the line before a chunk is longer than the connection's buffer");
+        break;
+    default:
+        srv_problem(&x->req, SRV_BAD_REQUEST, NULL,
+                    "the request line, a header or a chunk is not as HTTP/1.1 writes it");
+    }
+}
+
+/* In place of the library's function of this name, for the library's own calls. */
+__attribute__((visibility("default"))) enum MHD_Result
+MHD_queue_response(struct MHD_Connection *connection, unsigned status, struct MHD_Response *page) {
+    srv_exchange *x = srv_daemon_exchange(connection);
+    if (!x || x->phase > SRV_BODY)
+        return library_queue(connection, status, page);
+    if (x->phase == SRV_HEADER)
+        srv_guard_unread(x);
+    explain(x, status);
+    x->refused = x->close = x->by_library = true;
+    return srv_exchange_send(x);
+}
