@@ -30,13 +30,12 @@ PKG_CONFIG := $(if $(SERIAL),PKG_CONFIG_PATH=$(SERIAL)/pkgconfig:$$PKG_CONFIG_PA
 PKG        = $(shell $(PKG_CONFIG) --cflags $(1) 2>/dev/null)
 PKGL       = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
 
-# What only an x86-64 can compile, and what stands for it on other processors.
-X86_SRC   := $(wildcard $(addprefix lib/kernels/,*avx*.c tiles_*.c round_float.c processor_x86.c) \
-               $(addprefix server/wire/singles_,*avx*.c read.c wide.c) tests/kernels/test_tiles*.c)
-OTHER_SRC := lib/kernels/processor_other.c server/wire/singles_other.c
+# Folders x86/ hold what only an x86-64 can compile; these stand for it on other processors.
+X86_SRC   := $(wildcard lib/*/x86/*.c tests/kernels/test_tiles*.c)
+OTHER_SRC := lib/kernels/processor_other.c lib/number/singles_other.c
 UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),$(X86_SRC))
 
-LIB_SRC    := $(filter-out $(UNUSED),$(sort $(wildcard lib/*/*.c)))
+LIB_SRC    := $(filter-out $(UNUSED),$(sort $(wildcard lib/*/*.c lib/*/x86/*.c)))
 SERVER_SRC := $(filter-out $(UNUSED),$(sort $(wildcard server/*.c server/*/*.c)))
 UNIT_SRC   := $(filter-out $(UNUSED),$(sort $(wildcard tests/unit/test_*.c tests/kernels/test_*.c)))
 LIB_OBJ    := $(LIB_SRC:%.c=$(BUILD)/obj/%.o)
@@ -48,25 +47,40 @@ UNIT_BIN   := $(UNIT_SRC:tests/%.c=$(BUILD)/tests/%)
 LIB_LIBS    = $(call PKGL,openblas libutf8proc) $(addprefix -Wl$(comma)-rpath$(comma),$(SERIAL)) -lm
 SERVER_LIBS = $(call PKGL,libmicrohttpd gnutls jansson zlib)
 
-# One .c an instruction set, each with its own flags; everything else is baseline x86-64.
-ISA_avx2   := -mavx2 -mfma -mf16c
-ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
-ISA_tiles_avx512bf16 := $(ISA_avx512) -mavx512bf16 -mprefer-vector-width=512
-ISA_tiles_amx        := $(ISA_tiles_avx512bf16) -mamx-tile -mamx-bf16
-ISA_tiles_pass       := $(ISA_tiles_amx)
-ISA_singles_read_avx512  := $(ISA_avx512) -mavx512cd -mbmi -mbmi2 -mlzcnt -mpopcnt
-ISA_singles_write_avx512 := $(ISA_singles_read_avx512)
-ISA_singles_read_avx2    := -mavx2 -mbmi -mbmi2 -mlzcnt -mpopcnt
-ISA_singles_write_avx2   := $(ISA_singles_read_avx2)
-
+# Flags of single files, by path; everything else is baseline x86-64. A file of x86/ without an entry, and an entry
+# without its file, stop make.
+avx2     := -mavx2 -mfma -mf16c
+avx512   := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+bits     := -mbmi -mbmi2 -mlzcnt -mpopcnt
+bf16     := $(avx512) -mavx512bf16 -mprefer-vector-width=512
+amx      := $(bf16) -mamx-tile -mamx-bf16
 # Loops of rows, vectorised by the compiler. No result depends on traps, only which loops it may turn.
-ISA_pointwise_ref    := -fno-trapping-math
-ISA_pointwise_avx2   := $(ISA_avx2) -fno-trapping-math
-ISA_pointwise_avx512 := $(ISA_avx512) -fno-trapping-math
+no_traps := -fno-trapping-math
 
+FLAGS_lib/kernels/pointwise_ref.c           := $(no_traps)
+FLAGS_lib/kernels/x86/avx2.c                := $(avx2)
+FLAGS_lib/kernels/x86/avx512.c              := $(avx512)
+FLAGS_lib/kernels/x86/pointwise_avx2.c      := $(avx2) $(no_traps)
+FLAGS_lib/kernels/x86/pointwise_avx512.c    := $(avx512) $(no_traps)
+FLAGS_lib/kernels/x86/processor_x86.c       :=
+FLAGS_lib/kernels/x86/round_float.c         :=
+FLAGS_lib/kernels/x86/tiles_amx.c           := $(amx)
+FLAGS_lib/kernels/x86/tiles_avx512bf16.c    := $(bf16)
+FLAGS_lib/kernels/x86/tiles_pass.c          := $(amx)
+FLAGS_lib/kernels/x86/tiles_plain.c         :=
+FLAGS_lib/number/x86/singles_read.c         :=
+FLAGS_lib/number/x86/singles_read_avx2.c    := -mavx2 $(bits)
+FLAGS_lib/number/x86/singles_read_avx512.c  := $(avx512) -mavx512cd $(bits)
+FLAGS_lib/number/x86/singles_wide.c         :=
+FLAGS_lib/number/x86/singles_write_avx2.c   := -mavx2 $(bits)
+FLAGS_lib/number/x86/singles_write_avx512.c := $(avx512) -mavx512cd $(bits)
 # Headers of libraries that one file each loads when it needs them; they do not stand our warnings.
-FOREIGN_png   = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
-FOREIGN_emoji = $(patsubst -I%,-isystem %,$(call PKG,pangocairo))
+FLAGS_lib/draw/png.c   = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
+FLAGS_lib/draw/emoji.c = $(patsubst -I%,-isystem %,$(call PKG,pangocairo))
+
+WITH_FLAGS := $(patsubst FLAGS_%,%,$(filter FLAGS_%,$(.VARIABLES)))
+$(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(file) has no entry among the flags of the Makefile))
+$(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
 .PHONY: all help run test deps unit fuzz check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
         bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test check-fresh gallery layers format format-check install uninstall clean
@@ -171,14 +185,12 @@ $(BUILD)/packages: tests/tools/deps
 $(BUILD)/obj/%.o: %.c | $(BUILD)/packages
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	@$(CC) $(CFLAGS) $(if $(filter lib/%,$<),-Ilib/include -Ilib,-Ilib/include -Iserver) $(ISA_$(basename $(notdir $<))) \
-	  $(FOREIGN_$(basename $(notdir $<))) \
-	  $(DEPS) -c $< -o $@
+	@$(CC) $(CFLAGS) -Ilib/include -Ilib $(if $(filter server/%,$<),-Iserver) $(FLAGS_$<) $(DEPS) -c $< -o $@
 
 # Configuration, examples and schemas, embedded in the daemon so that it starts from any folder.
-$(BUILD)/gen/embedded.S: server/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/schemas.json))
+$(BUILD)/gen/embedded.S: server/system/embed.sh $(sort $(wildcard config/attnd.json config/examples/*.json config/models/*.safetensors server/api/schemas.json))
 	@mkdir -p $(@D)
-	@sh server/embed.sh $(filter %.json %.safetensors,$^) > $@
+	@sh server/system/embed.sh $(filter %.json %.safetensors,$^) > $@
 
 $(BUILD)/gen/embedded.o: $(BUILD)/gen/embedded.S | $(BUILD)/packages
 	@$(CC) -c $< -o $@
@@ -225,4 +237,4 @@ uninstall: ## remove what install put there
 clean: ## remove build/
 	rm -rf $(BUILD)
 
--include $(wildcard $(BUILD)/obj/*/*.d $(BUILD)/obj/*/*/*.d $(BUILD)/tests/*/*.d)
+-include $(wildcard $(BUILD)/obj/*/*.d $(BUILD)/obj/*/*/*.d $(BUILD)/obj/*/*/*/*.d $(BUILD)/tests/*/*.d)

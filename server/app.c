@@ -8,16 +8,16 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "admission.h"
 #include "api/predict.h"
 #include "api/route.h"
-#include "budget.h"
-#include "host.h"
 #include "http/daemon.h"
 #include "http/tls.h"
-#include "learning/jobs.h"
-#include "model_registry.h"
-#include "runs.h"
+#include "jobs/jobs.h"
+#include "load/admission.h"
+#include "load/budget.h"
+#include "store/model_registry.h"
+#include "store/runs.h"
+#include "system/host.h"
 
 /* Freed blocks that may be kept when requests fill the budget. */
 enum { KEPT_BEYOND = 64 << 20 };

@@ -5,12 +5,12 @@
 
 #include <attn/attn.h>
 
-#include "config.h"
-#include "host.h"
-#include "keys.h"
-#include "log.h"
-#include "metrics.h"
-#include "queue.h"
+#include "config/config.h"
+#include "config/keys.h"
+#include "load/queue.h"
+#include "observe/log.h"
+#include "observe/metrics.h"
+#include "system/host.h"
 
 typedef struct srv_daemon srv_daemon; /* http/daemon.h */
 struct srv_tls;                       /* http/tls.h */

@@ -9,12 +9,12 @@
 
 #include "app.h"
 #include "command/command.h"
-#include "embedded.h"
+#include "config/document.h"
 #include "http/address.h"
 #include "http/daemon.h"
 #include "http/health.h"
-#include "mapped.h"
-#include "wire/document.h"
+#include "system/embedded.h"
+#include "system/mapped.h"
 #include "wire/fields.h"
 
 typedef enum command {

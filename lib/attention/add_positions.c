@@ -4,7 +4,7 @@
 #include <attn/positions.h>
 #include <string.h>
 
-#include "attention/dense.h"
+#include "base/dense.h"
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");

@@ -4,11 +4,11 @@
 
 #include <attn/attention.h>
 
-#include "attention/mask_private.h"
 #include "attention/position.h"
 #include "attention/score.h"
-#include "attention/view.h"
+#include "base/view.h"
 #include "kernels/kernels.h"
+#include "mask/mask_private.h"
 
 struct attn_attention {
     attn_inputs in; /* without the places for masks that are not taken */

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/dense.h"
+#include "base/dense.h"
 
 /* --- the main pass --- */
 

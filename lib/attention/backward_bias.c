@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "attention/backward.h"
-#include "attention/dense.h"
+#include "base/dense.h"
 
 typedef struct biases {
     const attn_backward *g;

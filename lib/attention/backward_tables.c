@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "attention/backward.h"
-#include "attention/dense.h"
+#include "base/dense.h"
 
 static int64_t clip(int64_t distance, int64_t reach) {
     return distance < -reach ? -reach : distance > reach ? reach : distance;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "attention/add_positions.h"
-#include "attention/dense.h"
+#include "base/dense.h"
 #include "kernels/gemm.h"
 
 enum { ROWS_A_PIECE = 256 }; /* depends on nothing, so that results do not depend on threads */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "attention/add_positions.h"
-#include "attention/dense.h"
+#include "base/dense.h"
 #include "kernels/gemm.h"
 
 static attn_status no_memory(attn_error *err) {

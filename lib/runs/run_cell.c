@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "attention/attention_private.h"
-#include "attention/mask_say.h"
+#include "mask/mask_say.h"
 #include "runs/run_private.h"
 
 enum { CHUNK = 2048 };

@@ -2,11 +2,11 @@
  * they differ. */
 #include <math.h>
 
-#include "admission.h"
-#include "analyses_call.h"
+#include "api/analyses_call.h"
+#include "api/dry.h"
+#include "api/handlers.h"
 #include "app.h"
-#include "dry.h"
-#include "handlers.h"
+#include "load/admission.h"
 
 /* Operations that the HTTP thread does itself: a fraction of a millisecond. */
 #define IN_PLACE_OPERATIONS 3e5

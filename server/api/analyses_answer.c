@@ -2,7 +2,7 @@
  * heads, diagnoses, and the legend that says what each number is. */
 #include <math.h>
 
-#include "analyses_call.h"
+#include "api/analyses_call.h"
 
 /* Which item of `analysis` asks for a measure. */
 static unsigned item_of(attn_measure m) {

@@ -3,12 +3,12 @@
 #ifndef SRV_ANALYSES_CALL_H
 #define SRV_ANALYSES_CALL_H
 
-#include "heat_reply.h"
-#include "mask_input.h"
-#include "plain.h"
-#include "predict.h"
-#include "route_fields.h"
-#include "runs.h"
+#include "api/heat_reply.h"
+#include "api/mask_input.h"
+#include "api/plain.h"
+#include "api/predict.h"
+#include "api/route_fields.h"
+#include "store/runs.h"
 
 /* Items of `analysis`, bits in the order of srv_analysis_items. */
 enum {

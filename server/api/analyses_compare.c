@@ -1,9 +1,9 @@
 /* Operands as sources, the results of one or two of them, and the heatmaps of the answer. */
 #include <math.h>
 
-#include "analyses_call.h"
-#include "runs_call.h"
-#include "weights_lint.h"
+#include "api/analyses_call.h"
+#include "api/runs_call.h"
+#include "api/weights_lint.h"
 
 const char *const srv_view_names[SRV_VIEWS] = {"weights", "difference: weights - other", "rollout",
                                                "gradient x attention"};

@@ -1,7 +1,7 @@
 /* The field table of POST /v1/analyses. */
 #include <stddef.h>
 
-#include "analyses_call.h"
+#include "api/analyses_call.h"
 
 #define AT(member) offsetof(srv_analyses_body, member)
 

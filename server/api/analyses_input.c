@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyses_call.h"
+#include "api/analyses_call.h"
+#include "api/runs_call.h"
 #include "app.h"
-#include "runs_call.h"
 
 /* Bytes of text that a heatmap's bytes become (attention_cost.c). */
 #define TEXT_OF_HEATMAP 4.0

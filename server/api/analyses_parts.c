@@ -1,5 +1,5 @@
 /* One analysis is run: measures in one pass, then what is said about them; pairs of heads. */
-#include "analyses_call.h"
+#include "api/analyses_call.h"
 #include "app.h"
 
 /* Bytes of text: of a head with its measures and pattern, of a class of a head, of a number. */

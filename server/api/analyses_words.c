@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "analyses_call.h"
+#include "api/analyses_call.h"
 
 /* Marks of word pieces in front of a label: BERT, GPT-2 and RoBERTa, SentencePiece. */
 static const char *bare(const char *label) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "attention_call.h"
+#include "api/attention_call.h"
 
 static void write_omitted(srv_json *j, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;

@@ -2,13 +2,13 @@
 #ifndef SRV_ATTENTION_CALL_H
 #define SRV_ATTENTION_CALL_H
 
-#include "analyses_call.h"
-#include "dry.h"
-#include "form_input.h"
-#include "heat_reply.h"
-#include "mask_input.h"
-#include "route_fields.h"
-#include "runs.h"
+#include "api/analyses_call.h"
+#include "api/dry.h"
+#include "api/form_input.h"
+#include "api/heat_reply.h"
+#include "api/mask_input.h"
+#include "api/route_fields.h"
+#include "store/runs.h"
 
 /* Items of `return`: the library's ATTN_WANT_* bits, then ours. */
 enum { SRV_WANT_HEATMAP = 64, SRV_WANT_GRADIENTS = 128, SRV_WANT_LIBRARY = 63 };

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/attention_call.h"
+#include "api/dry.h"
 #include "app.h"
-#include "attention_call.h"
-#include "dry.h"
 
 /* Rows that are looked at to see how much of a matrix a mask leaves; keys and queries of a tile,
  * which are computed or skipped together; operations of a piece of the pool. */

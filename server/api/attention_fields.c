@@ -2,7 +2,7 @@
 #include <float.h>
 #include <stddef.h>
 
-#include "attention_call.h"
+#include "api/attention_call.h"
 
 #define AT(member) offsetof(srv_attention_body, member)
 

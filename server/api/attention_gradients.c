@@ -2,7 +2,7 @@
  * and the projections again; the answer names each gradient as its input is named. */
 #include <stdio.h>
 
-#include "attention_call.h"
+#include "api/attention_call.h"
 
 /* Elements of the biases that the caller sent. */
 static size_t bias_elements(const srv_attention_call *call) {

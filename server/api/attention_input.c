@@ -1,8 +1,8 @@
 /* Decoded body -> the library's inputs, with the contradictions that a field table cannot see. */
 #include <math.h>
 
-#include "attention_call.h"
-#include "handlers.h"
+#include "api/attention_call.h"
+#include "api/handlers.h"
 
 static bool check_company(const srv_scope *scope) {
     return (srv_given(scope, "projections") ||

@@ -2,10 +2,10 @@
  * thread while it is small, else on a worker; everything lives in the request's arena. */
 #include <string.h>
 
-#include "admission.h"
+#include "api/attention_call.h"
+#include "api/handlers.h"
 #include "app.h"
-#include "attention_call.h"
-#include "handlers.h"
+#include "load/admission.h"
 
 /* Work that the HTTP thread may do itself, a fraction of a millisecond: operations, and the bound
  * of the answer's text for 256 KiB of results. */

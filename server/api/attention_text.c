@@ -2,7 +2,7 @@
  * Unicode blocks, then what there is to say. */
 #include <string.h>
 
-#include "attention_call.h"
+#include "api/attention_call.h"
 
 static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;

@@ -1,10 +1,10 @@
 /* Heatmaps, tables and curves for spreadsheets. */
-#include "csv.h"
+#include "api/csv.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "wire/number.h"
+#include "number/number.h"
 
 enum { FIELDS_A_LOOK = 4096 }; /* between two looks at the clock */
 

@@ -2,7 +2,7 @@
 #ifndef SRV_CSV_H
 #define SRV_CSV_H
 
-#include "heat_reply.h"
+#include "api/heat_reply.h"
 
 /* A table that is being written. `text.failed`: memory ran out or time did, and the rest may be
  * left out. */

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "admission.h"
-#include "csv.h"
-#include "handlers.h"
-#include "route_fields.h"
+#include "api/csv.h"
+#include "api/handlers.h"
+#include "api/route_fields.h"
+#include "load/admission.h"
 
 #define MOST_CURVES 256
 

@@ -1,11 +1,11 @@
 /* Predictions as JSON and as text. */
-#include "dry.h"
+#include "api/dry.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "api/plain.h"
 #include "app.h"
-#include "plain.h"
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims) {
     srv_shape *shape = &dry->shapes[dry->shape_count++];

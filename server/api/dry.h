@@ -3,8 +3,8 @@
 #ifndef SRV_DRY_H
 #define SRV_DRY_H
 
-#include "predict.h"
-#include "request.h"
+#include "api/predict.h"
+#include "request/request.h"
 
 #define SRV_DRY_SHAPES 40
 

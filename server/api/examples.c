@@ -1,13 +1,13 @@
 /* GET /v1/examples and GET /v1/examples/{id}: the worked examples of config/examples/, which are
  * embedded in the daemon. A file is served as it is; the list takes the first fields of each (their
  * format: config/examples/README.md). */
-#include "examples.h"
+#include "api/examples.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#include "handlers.h"
-#include "plain.h"
+#include "api/handlers.h"
+#include "api/plain.h"
 #include "wire/fields.h"
 
 #define FOLDER "examples/"

@@ -2,7 +2,7 @@
 #ifndef SRV_EXAMPLES_H
 #define SRV_EXAMPLES_H
 
-#include "embedded.h"
+#include "system/embedded.h"
 #include "wire/json_out.h"
 
 /* A piece of an embedded file. */

@@ -1,5 +1,5 @@
 /* The figure object: its field table, and the options that follow from it. */
-#include "figure_input.h"
+#include "api/figure_input.h"
 
 #include <float.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include <attn/figure.h>
 
-#include "scope.h"
+#include "api/scope.h"
 
 typedef struct srv_figure_input {
     uint64_t given;

@@ -2,7 +2,7 @@
 #include <float.h>
 #include <stddef.h>
 
-#include "form_input.h"
+#include "api/form_input.h"
 
 #define NAME(name) #name,
 static const char *const score_kinds[] = {ATTN_SCORE_FORMS(NAME) NULL};

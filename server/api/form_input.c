@@ -1,6 +1,6 @@
 /* Decoded forms -> the library's structs, with the contradictions that a field table cannot see:
  * fields of another kind, parameters that are not finite. Shapes are the library's to check. */
-#include "form_input.h"
+#include "api/form_input.h"
 
 #include <math.h>
 #include <stdio.h>

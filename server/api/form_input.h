@@ -3,7 +3,7 @@
 #ifndef SRV_FORM_INPUT_H
 #define SRV_FORM_INPUT_H
 
-#include "scope.h"
+#include "api/scope.h"
 
 typedef struct srv_score_input {
     uint64_t given;

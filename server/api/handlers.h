@@ -2,7 +2,7 @@
 #ifndef SRV_HANDLERS_H
 #define SRV_HANDLERS_H
 
-#include "request.h"
+#include "request/request.h"
 
 #define SRV_WEIGHTS_UNASKED 65536 /* the most weights that are answered without being asked for */
 

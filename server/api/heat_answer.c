@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "heat_input.h"
+#include "api/heat_input.h"
 
 static const char *const pools[] = {"max", "mean", "both"};
 static const char *const encodings[] = {"json", "u8", "f16", "f32"};

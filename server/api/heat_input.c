@@ -1,5 +1,5 @@
 /* The heatmap object: its field table, and the options that follow from it. */
-#include "heat_reply.h"
+#include "api/heat_reply.h"
 
 #include <inttypes.h>
 #include <stddef.h>

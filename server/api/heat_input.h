@@ -2,7 +2,7 @@
 #ifndef SRV_HEAT_INPUT_H
 #define SRV_HEAT_INPUT_H
 
-#include "labels.h"
+#include "api/labels.h"
 
 typedef enum srv_encoding {
     SRV_CELLS_JSON,

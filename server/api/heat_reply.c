@@ -1,11 +1,11 @@
 /* Heatmaps -> a reply in the type that the client reads. */
-#include "heat_reply.h"
+#include "api/heat_reply.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "admission.h"
-#include "csv.h"
+#include "api/csv.h"
+#include "load/admission.h"
 
 #define LAYER_HEADS 16 /* heads of a layer that a row of panels holds */
 

@@ -3,9 +3,9 @@
 #ifndef SRV_HEAT_REPLY_H
 #define SRV_HEAT_REPLY_H
 
-#include "figure_input.h"
-#include "heat_input.h"
-#include "plain.h"
+#include "api/figure_input.h"
+#include "api/heat_input.h"
+#include "api/plain.h"
 
 /* Media types of a heatmap and of nothing else, beside JSON and text: a row of srv_routes whose
  * handler ends in one of the functions below may produce them. */

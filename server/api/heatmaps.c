@@ -1,12 +1,12 @@
 /* POST /v1/heatmaps: draws weights that the caller has. */
 #include <math.h>
 
-#include "admission.h"
+#include "api/dry.h"
+#include "api/handlers.h"
+#include "api/heatmaps_call.h"
+#include "api/weights_lint.h"
 #include "app.h"
-#include "dry.h"
-#include "handlers.h"
-#include "heatmaps_call.h"
-#include "weights_lint.h"
+#include "load/admission.h"
 
 /* Weights that the HTTP thread looks at itself: about half a millisecond. */
 #define IN_PLACE_CELLS 16384

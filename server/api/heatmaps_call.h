@@ -2,8 +2,8 @@
 #ifndef SRV_HEATMAPS_CALL_H
 #define SRV_HEATMAPS_CALL_H
 
-#include "heat_reply.h"
-#include "route_fields.h"
+#include "api/heat_reply.h"
+#include "api/route_fields.h"
 
 typedef struct srv_heatmaps_body {
     uint64_t given;

@@ -1,9 +1,9 @@
 /* The field table of POST /v1/heatmaps, and the shapes that follow from a body. */
 #include <stddef.h>
 
+#include "api/form_input.h"
+#include "api/heatmaps_call.h"
 #include "app.h"
-#include "form_input.h"
-#include "heatmaps_call.h"
 
 #define AT(member) offsetof(srv_heatmaps_body, member)
 

@@ -1,10 +1,10 @@
 /* GET /: what there is, for programs (JSON) and for a terminal (text). */
 #include <string.h>
 
-#include "examples.h"
-#include "handlers.h"
-#include "plain.h"
-#include "route.h"
+#include "api/examples.h"
+#include "api/handlers.h"
+#include "api/plain.h"
+#include "api/route.h"
 
 /* What the client calls this service, if a shell takes that as it is; else where it is by default.
  */

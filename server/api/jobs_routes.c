@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/handlers.h"
+#include "api/heat_reply.h"
 #include "app.h"
-#include "handlers.h"
-#include "heat_reply.h"
-#include "learning/jobs.h"
+#include "jobs/jobs.h"
 #include "wire/json_out.h"
 
 static bool describe(srv_request *req, srv_job_entry *job, int status) {

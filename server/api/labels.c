@@ -1,5 +1,5 @@
 /* Labels: checked against the shapes, handed through to heatmaps and pictures. */
-#include "labels.h"
+#include "api/labels.h"
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
 #ifndef SRV_LABELS_H
 #define SRV_LABELS_H
 
-#include "scope.h"
+#include "api/scope.h"
 #include "wire/json_out.h"
 
 typedef struct srv_labels {

@@ -1,5 +1,5 @@
 /* Decoded mask fields -> the library's mask layers. Layers point into the decoded tensors. */
-#include "mask_input.h"
+#include "api/mask_input.h"
 
 #include <stdio.h>
 

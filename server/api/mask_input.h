@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "form_input.h"
+#include "api/form_input.h"
 
 typedef struct srv_mask_input {
     attn_tensor attn_mask;

@@ -1,8 +1,8 @@
 /* POST /v1/masks: builds, combines, explains and lints masks without computing any attention. */
+#include "api/dry.h"
+#include "api/handlers.h"
+#include "api/masks_call.h"
 #include "app.h"
-#include "dry.h"
-#include "handlers.h"
-#include "masks_call.h"
 
 /* Masks up to this many cells are resolved on the HTTP thread: about half a millisecond. */
 #define IN_PLACE_CELLS 262144

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "admission.h"
-#include "masks_call.h"
+#include "api/masks_call.h"
+#include "load/admission.h"
 
 /* Bytes of a cell that is answered as such: as boolean and float32, and as text of both, twice
  * while the text grows. */

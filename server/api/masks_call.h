@@ -2,9 +2,9 @@
 #ifndef SRV_MASKS_CALL_H
 #define SRV_MASKS_CALL_H
 
-#include "heat_reply.h"
-#include "mask_input.h"
-#include "route_fields.h"
+#include "api/heat_reply.h"
+#include "api/mask_input.h"
+#include "api/route_fields.h"
 
 /* Largest mask that is answered cell by cell; beyond it, as runs of visible keys. */
 #define SRV_MASK_CELLS 65536

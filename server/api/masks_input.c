@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "masks_call.h"
+#include "api/masks_call.h"
 
 #define AT(member) offsetof(srv_masks_body, member)
 

@@ -2,10 +2,10 @@
  * entries and heads that are equal are drawn once, and hidden cells are those of any heatmap. */
 #include <math.h>
 
-#include "admission.h"
+#include "api/heat_reply.h"
+#include "api/masks_call.h"
 #include "app.h"
-#include "heat_reply.h"
-#include "masks_call.h"
+#include "load/admission.h"
 
 /* The compiled mask as a source of weights: 1 visible, 0 hidden. */
 typedef struct mask_source {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/handlers.h"
+#include "api/models_looks.h"
 #include "app.h"
-#include "handlers.h"
-#include "models_looks.h"
 
 static const char *const returns[] = {"weights", "heatmap", "logits", NULL};
 

@@ -5,12 +5,12 @@
 
 #include <stddef.h>
 
-#include "dry.h"
-#include "events.h"
-#include "heat_reply.h"
-#include "model_registry.h"
-#include "route_fields.h"
-#include "scope.h"
+#include "api/dry.h"
+#include "api/heat_reply.h"
+#include "api/route_fields.h"
+#include "api/scope.h"
+#include "request/events.h"
+#include "store/model_registry.h"
 
 /* One side of a request, as it was sent. */
 typedef struct srv_side {

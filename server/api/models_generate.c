@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/handlers.h"
+#include "api/models_call.h"
 #include "app.h"
-#include "handlers.h"
-#include "models_call.h"
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
 enum { EVENT = 1024 }; /* bytes of one without its attention */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models_call.h"
+#include "api/models_call.h"
 
 enum { MOST_WARNINGS = 16 };
 

@@ -1,7 +1,7 @@
 /* What POST /v1/models/{id}/attention answers. */
 #include <string.h>
 
-#include "models_looks.h"
+#include "api/models_looks.h"
 
 static const srv_sequence *queries_of(const srv_looks *c, const attn_site *site, size_t b) {
     return site->kind == ATTN_SITE_ENCODER ? &c->source.items[b] : &c->target.items[b];

@@ -2,7 +2,7 @@
 #ifndef SRV_MODELS_LOOKS_H
 #define SRV_MODELS_LOOKS_H
 
-#include "models_call.h"
+#include "api/models_call.h"
 
 /* Of `returns`. */
 enum { SRV_LOOKS_WEIGHTS = 1, SRV_LOOKS_HEATMAP = 2, SRV_LOOKS_LOGITS = 4 };

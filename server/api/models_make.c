@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/handlers.h"
+#include "api/models_call.h"
 #include "app.h"
-#include "handlers.h"
-#include "learning/jobs.h"
-#include "model_keys.h"
-#include "models_call.h"
+#include "jobs/jobs.h"
+#include "store/model_keys.h"
 
 typedef struct body {
     uint64_t given;

@@ -1,9 +1,9 @@
 /* What a pass through a model costs, before it; where it looked, as heatmaps, after it. */
 #include <math.h>
 
-#include "admission.h"
+#include "api/models_call.h"
 #include "app.h"
-#include "models_call.h"
+#include "load/admission.h"
 
 /* Floats that a token holds in each half of a model, in widths and layers: inputs, gates and states
  * of the LSTMs, projections, sums; and scores beside the weights. Measured, with room to spare. */

@@ -2,7 +2,7 @@
  * alone is kept. */
 #include <string.h>
 
-#include "models_call.h"
+#include "api/models_call.h"
 
 /* What the token adds to the text of those before it; NULL: no memory. The end adds nothing. */
 static const char *text_of(const srv_steps *s, int32_t id, const char *word, attn_arena *arena) {

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/handlers.h"
+#include "api/openapi_parts.h"
+#include "api/plain.h"
+#include "api/route_fields.h"
+#include "api/schema.h"
 #include "app.h"
-#include "handlers.h"
-#include "openapi_parts.h"
-#include "plain.h"
-#include "route_fields.h"
-#include "schema.h"
 
 /* "application/json": {"schema": {"$ref": …}} */
 static void put_media(srv_json *j, const char *type, const char *schema, const char *suffix) {

@@ -1,13 +1,13 @@
 /* Parts of openapi.json that routes refer to: refusals, headers, parameters and examples. Which of
  * them a route has follows from its row. */
-#include "openapi_parts.h"
+#include "api/openapi_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "examples.h"
-#include "schema.h"
-#include "v2_model.h"
+#include "api/examples.h"
+#include "api/schema.h"
+#include "api/v2_model.h"
 
 /* When a status may be answered. */
 enum {

@@ -1,11 +1,11 @@
 /* Which labels are padding, and what is said when they receive weight. */
-#include "padding.h"
+#include "api/padding.h"
 
 #include <stdio.h>
 #include <strings.h>
 
-#include "attention_call.h"
-#include "plain.h"
+#include "api/attention_call.h"
+#include "api/plain.h"
 
 #define LEAST     1e-6 /* mean weight of a row on padding that is worth a word: beyond rounding */
 #define TOLD      8    /* heads that are named */

@@ -3,7 +3,7 @@
 #ifndef SRV_PADDING_H
 #define SRV_PADDING_H
 
-#include "labels.h"
+#include "api/labels.h"
 
 typedef struct srv_padding {
     attn_arena *arena;

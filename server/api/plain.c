@@ -1,5 +1,5 @@
 /* Text replies and warnings. */
-#include "plain.h"
+#include "api/plain.h"
 
 #include <math.h>
 #include <stdarg.h>

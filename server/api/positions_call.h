@@ -2,9 +2,9 @@
 #ifndef SRV_POSITIONS_CALL_H
 #define SRV_POSITIONS_CALL_H
 
-#include "form_input.h"
-#include "heat_reply.h"
-#include "route_fields.h"
+#include "api/form_input.h"
+#include "api/heat_reply.h"
+#include "api/route_fields.h"
 
 typedef enum srv_encoding_kind {
     SRV_POSITIONS_SINUSOIDAL,

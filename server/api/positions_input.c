@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "positions_call.h"
+#include "api/positions_call.h"
 
 #define AT(member) offsetof(srv_positions_body, member)
 #define LONGEST    1073741824.0 /* 2^30 */

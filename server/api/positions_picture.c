@@ -2,9 +2,9 @@
  * through the heatmap, so that long ones are pooled (by the mean: values have signs). */
 #include <stdio.h>
 
+#include "api/csv.h"
+#include "api/positions_call.h"
 #include "app.h"
-#include "csv.h"
-#include "positions_call.h"
 
 /* --- curves --- */
 

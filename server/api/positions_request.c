@@ -1,11 +1,11 @@
 /* POST /v1/positions: positional encodings as tables and curves. */
 #include <stdio.h>
 
-#include "admission.h"
+#include "api/dry.h"
+#include "api/handlers.h"
+#include "api/positions_call.h"
 #include "app.h"
-#include "dry.h"
-#include "handlers.h"
-#include "positions_call.h"
+#include "load/admission.h"
 
 /* Numbers that the HTTP thread makes itself: about half a millisecond. */
 #define IN_PLACE_VALUES 8192

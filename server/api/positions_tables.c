@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "positions_call.h"
+#include "api/positions_call.h"
 
 /* Not zeroed, which would take its time before anybody looks at the clock. */
 static double *take(srv_positions_call *call, attn_tensor *t) {

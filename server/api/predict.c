@@ -1,6 +1,6 @@
 /* The cost of each unit, measured with the library and the writer themselves: each probe runs one
  * kind of work, the best of some tries counts, and what earlier probes explain is taken off. */
-#include "predict.h"
+#include "api/predict.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #ifndef SRV_ROUTE_H
 #define SRV_ROUTE_H
 
-#include "request.h"
+#include "request/request.h"
 #include "wire/fields.h"
 
 typedef enum srv_place {

@@ -1,10 +1,10 @@
 /* The one table of routes: router, openapi.json and index read it. */
 #include <string.h>
 
-#include "handlers.h"
-#include "learning/jobs.h"
-#include "route.h"
-#include "route_fields.h"
+#include "api/handlers.h"
+#include "api/route.h"
+#include "api/route_fields.h"
+#include "jobs/jobs.h"
 
 #define BOTH    (SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT)
 #define DRAWN   (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG | SRV_ACCEPT_CSV) /* of heatmaps */

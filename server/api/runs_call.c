@@ -1,13 +1,13 @@
 /* What the routes of /v1/runs/{id} share. */
-#include "runs_call.h"
-#include "route_fields.h"
+#include "api/runs_call.h"
+#include "api/route_fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "admission.h"
 #include "app.h"
+#include "load/admission.h"
 
 const char *const srv_run_sites[] = {"attention", NULL};
 

@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-#include "labels.h"
-#include "runs.h"
-#include "scope.h"
+#include "api/labels.h"
+#include "api/scope.h"
+#include "store/runs.h"
 #include "wire/json_out.h"
 #include "wire/query.h"
 

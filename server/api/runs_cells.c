@@ -1,12 +1,12 @@
 /* GET /v1/runs/{id}/cells: one weight explained, with its arithmetic in words. */
 #include <math.h>
 
+#include "api/handlers.h"
+#include "api/plain.h"
+#include "api/route_fields.h"
+#include "api/runs_call.h"
 #include "app.h"
-#include "handlers.h"
-#include "plain.h"
-#include "route_fields.h"
-#include "runs_call.h"
-#include "wire/number.h"
+#include "number/number.h"
 
 typedef struct query {
     uint64_t given;

@@ -1,11 +1,11 @@
 /* GET and DELETE /v1/runs/{id}. */
 #include <time.h>
 
+#include "api/handlers.h"
+#include "api/plain.h"
+#include "api/route_fields.h"
+#include "api/runs_call.h"
 #include "app.h"
-#include "handlers.h"
-#include "plain.h"
-#include "route_fields.h"
-#include "runs_call.h"
 
 static const char *const positions[] = {"none", "alibi", "t5", "relative", "shaw", "rotary"};
 

@@ -1,9 +1,9 @@
 /* GET /v1/runs/{id}/heatmap: the heatmap of POST /v1/attention, of a stored run. */
+#include "api/handlers.h"
+#include "api/heat_reply.h"
+#include "api/route_fields.h"
+#include "api/runs_call.h"
 #include "app.h"
-#include "handlers.h"
-#include "heat_reply.h"
-#include "route_fields.h"
-#include "runs_call.h"
 
 #define TEXT_OF_HEATMAP 4.0
 

@@ -1,8 +1,8 @@
 /* GET /v1/runs/{id}/metrics: the analysis of POST /v1/attention, of a stored run. */
-#include "analyses_call.h"
+#include "api/analyses_call.h"
+#include "api/handlers.h"
+#include "api/runs_call.h"
 #include "app.h"
-#include "handlers.h"
-#include "runs_call.h"
 
 typedef struct query {
     uint64_t given;

@@ -1,10 +1,10 @@
 /* GET /v1/runs/{id}/tiles: 256 x 256 cells as octets, the max plane and then the mean plane. */
 #include <math.h>
 
+#include "api/handlers.h"
+#include "api/route_fields.h"
+#include "api/runs_call.h"
 #include "app.h"
-#include "handlers.h"
-#include "route_fields.h"
-#include "runs_call.h"
 
 static const char *const encodings[] = {"u8", "f32", NULL};
 static const char *const transforms[] = {"linear", "sqrt", "log", NULL};

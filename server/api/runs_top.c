@@ -1,8 +1,8 @@
 /* GET /v1/runs/{id}/top-k: the strongest edges of rows, by number or by the mass that they hold. */
+#include "api/handlers.h"
+#include "api/route_fields.h"
+#include "api/runs_call.h"
 #include "app.h"
-#include "handlers.h"
-#include "route_fields.h"
-#include "runs_call.h"
 
 typedef struct query {
     uint64_t given;

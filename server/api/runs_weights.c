@@ -1,11 +1,11 @@
 /* GET /v1/runs/{id}/weights and /rows: exact values of a part of the matrix. */
 #include <string.h>
 
+#include "api/handlers.h"
+#include "api/plain.h"
+#include "api/route_fields.h"
+#include "api/runs_call.h"
 #include "app.h"
-#include "handlers.h"
-#include "plain.h"
-#include "route_fields.h"
-#include "runs_call.h"
 
 static const char *const stages[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
 

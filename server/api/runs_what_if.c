@@ -1,9 +1,9 @@
 /* POST /v1/runs/{id}/what-if: rows computed again with some keys hidden, renormalised exactly. */
+#include "api/handlers.h"
+#include "api/plain.h"
+#include "api/route_fields.h"
+#include "api/runs_call.h"
 #include "app.h"
-#include "handlers.h"
-#include "plain.h"
-#include "route_fields.h"
-#include "runs_call.h"
 
 static const char *const items[] = {"weights",        "output",        "removed",
                                     "weights_before", "output_before", NULL};

@@ -1,5 +1,5 @@
 /* Field tables -> JSON schemas. An optional field may also be null, which counts as absent. */
-#include "schema.h"
+#include "api/schema.h"
 
 #include <float.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * stand in schemas.json, which is embedded; here they become members of components.schemas. */
 #include <string.h>
 
-#include "embedded.h"
-#include "schema.h"
+#include "api/schema.h"
+#include "system/embedded.h"
 
 #define FILE_NAME "server/api/schemas.json"
 

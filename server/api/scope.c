@@ -1,6 +1,6 @@
 /* Checks between fields. Each leaves an ordinary problem whose pointer is the field that is given
  * and whose text names the other one. */
-#include "scope.h"
+#include "api/scope.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -4,10 +4,10 @@
 
 #include "api/handlers.h"
 #include "app.h"
-#include "budget.h"
-#include "host.h"
-#include "learning/jobs.h"
-#include "runs.h"
+#include "jobs/jobs.h"
+#include "load/budget.h"
+#include "store/runs.h"
+#include "system/host.h"
 #include "wire/json_out.h"
 
 static srv_outcome say(srv_request *req, const char *json, const char *text) {

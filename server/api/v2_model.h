@@ -3,8 +3,8 @@
 #ifndef SRV_V2_MODEL_H
 #define SRV_V2_MODEL_H
 
-#include "metrics.h"
-#include "request.h"
+#include "observe/metrics.h"
+#include "request/request.h"
 #include "wire/fields.h"
 
 #define SRV_V2_VERSION "1"

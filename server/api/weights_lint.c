@@ -1,10 +1,10 @@
-#include "weights_lint.h"
+#include "api/weights_lint.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "padding.h"
-#include "plain.h"
+#include "api/padding.h"
+#include "api/plain.h"
 
 #define SUM_SLACK   0.01 /* weights are often rounded to two decimals */
 #define RANGE_SLACK 1e-6

@@ -2,8 +2,8 @@
 #ifndef SRV_WEIGHTS_LINT_H
 #define SRV_WEIGHTS_LINT_H
 
-#include "labels.h"
-#include "request.h"
+#include "api/labels.h"
+#include "request/request.h"
 
 typedef struct srv_weights_lint {
     srv_request *req;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "command/command.h"
-#include "wire/escape.h"
+#include "number/escape.h"
 
 typedef struct wishes {
     attn_corpus_options corpus;

@@ -4,7 +4,7 @@
 
 #include "command/experiment_files.h"
 #include "command/train_command.h"
-#include "embedded.h"
+#include "system/embedded.h"
 
 enum { OPTIONS = ATTN_EXPERIMENT_SETTINGS + 8, BAR = 24 };
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "command/command.h"
-#include "learning/train_run.h"
+#include "jobs/train_run.h"
 
 typedef struct srv_train_command {
     srv_train_run run;

@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "api/route.h"
-#include "owner.h"
+#include "config/owner.h"
 
 #define CHALLENGE "Bearer realm=\"attnd\""
 

@@ -7,9 +7,9 @@
 #include <strings.h>
 #include <zlib.h>
 
-#include "budget.h"
 #include "http/negotiate.h"
 #include "http/upload.h"
+#include "load/budget.h"
 
 enum { ZLIB = 15, GZIP = 15 + 16, LEVEL = 1, WORTH_IT = 1024, FREE_OUTPUT = 1 << 20 };
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "budget.h"
 #include "http/coding.h"
 #include "http/cut.h"
 #include "http/negotiate.h"
 #include "http/turns.h"
 #include "http/upload.h"
+#include "load/budget.h"
 #include "wire/infer.h"
 #include "wire/peek.h"
 

@@ -11,14 +11,14 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
-#include "admission.h"
 #include "app.h"
-#include "client.h"
+#include "config/client.h"
+#include "config/keys.h"
 #include "http/crowd.h"
 #include "http/router.h"
-#include "keys.h"
-#include "request.h"
-#include "trace.h"
+#include "load/admission.h"
+#include "observe/trace.h"
+#include "request/request.h"
 
 typedef struct srv_link srv_link;
 typedef struct srv_exchange srv_exchange;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "request.h"
+#include "request/request.h"
 
 static const struct {
     unsigned bit;

@@ -12,8 +12,8 @@
 #include "http/exchange.h"
 #include "http/refusals.h"
 #include "http/upload.h"
-#include "line.h"
-#include "stream.h"
+#include "number/line.h"
+#include "request/stream.h"
 
 #define COPIED_MOST ((size_t)16384)
 

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "host.h"
+#include "config/secret.h"
 #include "http/exchange.h"
-#include "secret.h"
+#include "system/host.h"
 
 #define PRIORITIES "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-SHA1"
 

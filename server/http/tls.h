@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "config.h"
+#include "config/config.h"
 
 struct MHD_OptionItem; /* microhttpd.h */
 

@@ -9,11 +9,11 @@
 
 #include <string.h>
 
-#include "admission.h"
-#include "budget.h"
 #include "http/chunks.h"
 #include "http/cut.h"
 #include "http/turns.h"
+#include "load/admission.h"
+#include "load/budget.h"
 #include "wire/container.h"
 #include "wire/infer.h"
 

@@ -16,9 +16,9 @@
 
 #include "http/cut.h"
 #include "http/turns.h"
-#include "learning/jobs.h"
-#include "runs.h"
-#include "stream.h"
+#include "jobs/jobs.h"
+#include "request/stream.h"
+#include "store/runs.h"
 
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
 /* Sockets that the kernel is asked about under one hold of the lock, and the pause after them: who

@@ -10,7 +10,7 @@
 
 #include <attn/safetensors.h>
 
-#include "request.h"
+#include "request/request.h"
 
 #define SRV_SAFETENSORS "application/vnd.safetensors"
 #define SRV_NPY         "application/x-npy"

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "number/number.h"
 #include "wire/leaf.h"
-#include "wire/number.h"
 #include "wire/tensor_in.h"
 
 typedef struct walk {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "app.h"
-#include "wire/document.h"
+#include "config/document.h"
 #include "wire/field_value.h"
 #include "wire/graft.h"
 

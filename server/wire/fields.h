@@ -21,7 +21,7 @@
 #ifndef SRV_FIELDS_H
 #define SRV_FIELDS_H
 
-#include "request.h"
+#include "request/request.h"
 
 typedef enum srv_kind {
     SRV_BOOL,   /* bool */

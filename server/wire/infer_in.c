@@ -1,8 +1,8 @@
 /* An infer request: its JSON in one pass, and where the binary data behind it belongs. */
 #include <string.h>
 
+#include "number/number.h"
 #include "wire/infer_reader.h"
-#include "wire/number.h"
 
 bool srv_infer_lead(const char *text, size_t *out) {
     size_t value = 0, digits = strspn(text, "0123456789");

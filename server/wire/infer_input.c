@@ -2,8 +2,8 @@
  * into the body. */
 #include <string.h>
 
+#include "number/number.h"
 #include "wire/infer_reader.h"
-#include "wire/number.h"
 #include "wire/tensor_in.h"
 
 typedef struct datatype {

@@ -1,8 +1,8 @@
 /* The parameters of an infer request: its own, and those that become fields of a form. */
 #include <string.h>
 
+#include "number/number.h"
 #include "wire/infer_reader.h"
-#include "wire/number.h"
 
 static bool put(srv_infer_reader *r, srv_infer_fields *f, const char *text, size_t n) {
     if (n > f->room - f->size) {

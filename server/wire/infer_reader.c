@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "wire/number.h"
+#include "number/number.h"
 
 bool srv_infer_refuse(srv_infer_reader *r, srv_code code, const char *text) {
     srv_problem(r->s.req, code, r->s.path.text, "%s", text);

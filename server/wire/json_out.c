@@ -9,10 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "wire/base64.h"
-#include "wire/escape.h"
+#include "number/base64.h"
+#include "number/escape.h"
+#include "number/number.h"
 #include "wire/json_run.h"
-#include "wire/number.h"
 
 enum {
     FIRST_ROOM = 1024,

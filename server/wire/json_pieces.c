@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "number/number.h"
 #include "wire/json_run.h"
-#include "wire/number.h"
 
 enum {
     PIECE = 4096,    /* elements: 30 microseconds */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "wire/number.h"
+#include "number/number.h"
 
 char *srv_write_real(char *p, double value, int decimals) {
     if (!isfinite(value)) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "wire/number.h"
+#include "number/number.h"
 
 enum { NAMES_MOST = 16 }; /* of a list */
 

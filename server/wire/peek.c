@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "wire/number.h"
+#include "number/number.h"
 
 /* Behind the string that begins at p. */
 static const char *skip_string(const char *p, const char *end) {

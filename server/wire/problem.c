@@ -15,12 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "admission.h"
 #include "app.h"
-#include "request.h"
+#include "load/admission.h"
+#include "number/escape.h"
+#include "number/number.h"
+#include "request/request.h"
 #include "wire/container.h"
-#include "wire/escape.h"
-#include "wire/number.h"
 
 #define TYPE "application/problem+json"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number/escape.h"
 #include "wire/container.h"
-#include "wire/escape.h"
 
 enum { MOST_PAIRS = 64 };
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "line.h"
-#include "wire/escape.h"
+#include "number/escape.h"
+#include "number/line.h"
 
 size_t srv_path_key(srv_path *path, const char *key, size_t n) {
     size_t mark = path->size, at = mark;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "wire/number.h"
+#include "number/number.h"
 #include "wire/tensor_in.h"
 
 enum { SHORT = 16384 };

@@ -3,8 +3,8 @@
  * known. */
 #include <string.h>
 
-#include "wire/base64.h"
-#include "wire/number.h"
+#include "number/base64.h"
+#include "number/number.h"
 #include "wire/tensor_in.h"
 
 enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, FILL, SEED, KEYS };

@@ -8,7 +8,7 @@
  * the result never depends on how many workers there are. */
 #include <string.h>
 
-#include "wire/number.h"
+#include "number/number.h"
 #include "wire/tensor_in.h"
 
 enum { LEAST = 1 << 19, PIECE = 1 << 18 }; /* bytes of text */

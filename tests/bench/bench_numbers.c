@@ -13,9 +13,9 @@
 #include <time.h>
 
 #include "app.h"
+#include "number/number.h"
 #include "wire/fields.h"
 #include "wire/json_out.h"
-#include "wire/number.h"
 
 typedef struct input {
     uint64_t given;

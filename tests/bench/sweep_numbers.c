@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/number.h"
+#include "number/number.h"
 
 enum { RUN = 4096, TEXT = 128 };
 

@@ -3,10 +3,10 @@
  * coding and the limits. */
 #include <zlib.h>
 
-#include "admission.h"
-#include "budget.h"
 #include "fuzz_request.h"
 #include "http/coding.h"
+#include "load/admission.h"
+#include "load/budget.h"
 
 enum { MOST = 1 << 16 };
 

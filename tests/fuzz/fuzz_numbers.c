@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fuzz_request.h"
-#include "wire/number.h"
+#include "number/number.h"
 
 enum { ROOM = 64, PADDING = 64 };
 

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/tiles.h"
+#include "kernels/x86/tiles.h"
 
 static _Alignas(64) float tile_registers[8][ATTN_TILE][ATTN_TILE];
 

@@ -19,7 +19,7 @@
 #include <attn/attn.h>
 
 #include "kernels/processor.h"
-#include "kernels/tiles.h"
+#include "kernels/x86/tiles.h"
 
 enum { ROUNDS = 60 };
 

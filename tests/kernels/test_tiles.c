@@ -14,7 +14,7 @@
 #include <attn/attn.h>
 
 #include "kernels/processor.h"
-#include "kernels/tiles.h"
+#include "kernels/x86/tiles.h"
 
 enum { ROUNDS = 200, MOST = 3, CELLS = 3 * MOST * MOST * ATTN_TILE_CELLS, SIDE = MOST * ATTN_TILE };
 

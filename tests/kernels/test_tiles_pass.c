@@ -6,7 +6,7 @@
 #define attn_kernels_pass_amx pass_in_memory
 #include "memory_tiles.h"
 
-#include "kernels/tiles_pass.c"
+#include "kernels/x86/tiles_pass.c"
 #undef attn_kernels_pass_amx
 #pragma GCC pop_options
 

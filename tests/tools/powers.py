@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write server/wire/number_powers.c: tests/tools/powers.py > server/wire/number_powers.c
+"""Write lib/number/number_powers.c: tests/tools/powers.py > lib/number/number_powers.c
 
 Row q holds the 128 leading bits of 10^q (equally of 5^q), the highest bit set. Where these bits are
 not exact they are cut off, save for -27 <= q < 0, which are rounded up: there w * row is exact enough

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "admission.h"
 #include "app.h"
-#include "budget.h"
+#include "load/admission.h"
+#include "load/budget.h"
 
 enum { MB = 1 << 20, BUDGET = 64 * MB, BODIES = BUDGET / 2 };
 static const int64_t S = 1000000000;

@@ -12,9 +12,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "admission.h"
 #include "api/route.h"
 #include "http/auth.h"
+#include "load/admission.h"
 
 static srv_config config;
 static srv_app app;

@@ -8,7 +8,7 @@
 
 #include <attn/attn.h>
 
-#include "budget.h"
+#include "load/budget.h"
 
 enum { TOTAL = 1 << 22, MIB = 1 << 20 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "client.h"
+#include "config/client.h"
 
 static void test_networks(void **state) {
     static const char *const good[] = {"127.0.0.1",      "10.0.0.0/8",  "0.0.0.0/0",

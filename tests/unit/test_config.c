@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
+#include "config/config.h"
 
 static int open_config(void **state) {
     srv_config *c = malloc(sizeof *c);

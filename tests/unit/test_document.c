@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/document.h"
+#include "config/document.h"
 
 #define ROOM (64u << 20)
 

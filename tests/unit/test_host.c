@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 
 #include "attn/memory.h"
-#include "budget.h"
-#include "host.h"
+#include "load/budget.h"
+#include "system/host.h"
 
 static char root[] = "/tmp/test_host_XXXXXX";
 

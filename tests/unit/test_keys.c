@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "keys.h"
-#include "secret.h"
+#include "config/keys.h"
+#include "config/secret.h"
 
 static char path[64];
 static srv_config_error err;

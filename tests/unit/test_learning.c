@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "learning/train_wishes.h"
+#include "jobs/train_wishes.h"
 
 static const srv_field *row(const char *name) {
     const srv_field *f = srv_train_fields;

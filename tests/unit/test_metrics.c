@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "metrics.h"
+#include "observe/metrics.h"
 
 static const char *const routes[] = {"/a", "/b/{id}"};
 static srv_meters *meters;

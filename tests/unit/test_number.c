@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "number/number.h"
 #include "unit/wire_body.h"
-#include "wire/number.h"
 
 static void check_f32(const char *text) {
     float expected = strtof(text, NULL), got = NAN;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "queue.h"
+#include "load/queue.h"
 
 typedef struct job {
     srv_job base; /* first */

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "request.h"
+#include "request/request.h"
 
 static void headers_beyond_the_room_are_a_500(void **state) {
     (void)state;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "waiting.h"
+#include "load/waiting.h"
 
 static const int64_t MS = 1000000;
 

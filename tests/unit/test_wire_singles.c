@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "number/number.h"
 #include "unit/wire_body.h"
-#include "wire/number.h"
 
 static float float_of(uint32_t bits) {
     float value;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "app.h"
+#include "number/base64.h"
 #include "unit/wire_body.h"
-#include "wire/base64.h"
 
 typedef struct input {
     uint64_t given;

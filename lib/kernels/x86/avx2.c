@@ -1,0 +1,143 @@
+/* The AVX2 kernels: 8 lanes. Their loops are simd_body.h's; this is their vocabulary and sizes.
+ *
+ *                      a panel: 16 columns of B
+ *                      [ y0       | y1        ]      registers, 16: 12 accumulators, 2 of the
+ *   6 rows of A   a0   [ y4       | y5        ]      panel, 1 of the broadcast, 1 free (the scale)
+ *   (broadcast    a1   [ y6       | y7        ]
+ *   from memory)  …    …                             a step: 2 loads, 6 broadcasts, 12 fused
+ *                 a5   [ y14      | y15       ]      multiply-adds: 6 cycles of two units
+ *
+ * A tile is 48 queries by 128 keys: 24 KiB of scores. A packed panel of keys of width 64 is 4 KiB
+ * and stays in the first cache for all 48 queries; a tile's keys and values are 64 KiB in the
+ * second. */
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/bf16.h"
+
+#define NAME(x)  x##_avx2
+#define ISA      ATTN_ISA_AVX2
+#define ISA_NAME "avx2"
+enum { LANES = 8, MR = 6, ROWS = 48, KEYS = 128, KEY_PLACES = 8 };
+#define NV 2
+
+typedef __m256 vf;
+typedef __m256 vm; /* all bits of a lane set or clear */
+
+#define VOCABULARY static inline __attribute__((always_inline))
+
+VOCABULARY vf vset(float x) {
+    return _mm256_set1_ps(x);
+}
+VOCABULARY vf vload(const float *p) {
+    return _mm256_load_ps(p);
+}
+VOCABULARY void vstore(float *p, vf x) {
+    _mm256_store_ps(p, x);
+}
+VOCABULARY __m256i first_lanes(size_t n) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n < 8 ? (int)n : 8), lane);
+}
+VOCABULARY vf vload_n(const float *p, size_t n) {
+    return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first_lanes(n));
+}
+VOCABULARY void vstore_n(float *p, vf x, size_t n) {
+    if (n >= 8)
+        _mm256_storeu_ps(p, x);
+    else
+        _mm256_maskstore_ps(p, first_lanes(n), x);
+}
+/* Past the caches; p is aligned. */
+VOCABULARY void vstream(float *p, vf x) {
+    _mm256_stream_ps(p, x);
+}
+VOCABULARY vf vadd(vf a, vf b) {
+    return _mm256_add_ps(a, b);
+}
+VOCABULARY vf vsub(vf a, vf b) {
+    return _mm256_sub_ps(a, b);
+}
+VOCABULARY vf vmul(vf a, vf b) {
+    return _mm256_mul_ps(a, b);
+}
+VOCABULARY vf vdiv(vf a, vf b) {
+    return _mm256_div_ps(a, b);
+}
+VOCABULARY vf vfma(vf a, vf b, vf c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+VOCABULARY vf vmax(vf a, vf b) {
+    return _mm256_max_ps(a, b);
+}
+VOCABULARY vf vmin(vf a, vf b) {
+    return _mm256_min_ps(a, b);
+}
+/* The larger bit pattern of two numbers without a sign. */
+VOCABULARY vf vlarger_bits(vf a, vf b) {
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
+VOCABULARY vf vabs(vf a) {
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+VOCABULARY vf vfms(vf a, vf b, vf c) {
+    return _mm256_fmsub_ps(a, b, c);
+}
+VOCABULARY vf vfnma(vf a, vf b, vf c) {
+    return _mm256_fnmadd_ps(a, b, c);
+}
+VOCABULARY vf vcopysign(vf magnitude, vf sign) {
+    const vf bit = _mm256_set1_ps(-0.0f);
+    return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
+}
+/* x * 2^n for n <= 127; 2^n below the normal range counts as 0. */
+VOCABULARY vf vscale(vf x, vf n) {
+    __m256i bits = _mm256_cvtps_epi32(_mm256_max_ps(n, _mm256_set1_ps(-127.0f)));
+    bits = _mm256_slli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(127)), 23);
+    return _mm256_mul_ps(x, _mm256_castsi256_ps(bits));
+}
+VOCABULARY vm vless(vf a, vf b) {
+    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
+}
+VOCABULARY vf vselect(vm m, vf yes, vf no) {
+    return _mm256_blendv_ps(no, yes, m);
+}
+VOCABULARY vm vand(vm a, vm b) {
+    return _mm256_and_ps(a, b);
+}
+VOCABULARY float vhmax(vf a) {
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+VOCABULARY vm vfirst_lanes_between(size_t lo, size_t hi) {
+    return _mm256_castsi256_ps(_mm256_andnot_si256(first_lanes(lo), first_lanes(hi)));
+}
+/* Which of n bytes are not 0. */
+VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
+    uint64_t bytes = 0;
+    memcpy(&bytes, p, n < 8 ? n : 8);
+    __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bytes));
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(wide, _mm256_setzero_si256()));
+}
+
+/* 8 rows of 8 become 8 columns: pairs, quads, then 128-bit halves change places. */
+VOCABULARY void transpose(const vf r[8], vf column[8]) {
+    vf a[8], b[8];
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        a[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int half = 0; half < 2; half++) {
+            b[i + 2 * half] = _mm256_shuffle_ps(a[i + half], a[i + half + 2], 0x44);
+            b[i + 2 * half + 1] = _mm256_shuffle_ps(a[i + half], a[i + half + 2], 0xee);
+        }
+    for (int c = 0; c < 4; c++) {
+        column[c] = _mm256_permute2f128_ps(b[c], b[4 + c], 0x20);
+        column[4 + c] = _mm256_permute2f128_ps(b[c], b[4 + c], 0x31);
+    }
+}
+
+#include "kernels/x86/simd_body.h"

@@ -1,0 +1,163 @@
+/* x86-64: what the processor has of it, and the tables for that. */
+#include <cpuid.h>
+#include <pthread.h>
+
+#include "kernels/pointwise.h"
+#include "kernels/processor.h"
+#include "kernels/x86/tiles.h"
+
+static bool has_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx512bf16(void) {
+    return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
+
+/* AMX-TILE and AMX-BF16, leaf 7 of CPUID. */
+static bool has_tiles(void) {
+    enum { BF16 = 1 << 22, TILE = 1 << 24 };
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & BF16 && d & TILE;
+}
+
+static attn_tiles_state tiles_state;
+
+static void look_for_tiles(void) {
+    __builtin_cpu_init();
+    if (has_avx512bf16() && has_tiles() && attn_tiles_amx_permitted())
+        tiles_state = attn_tiles_agree(attn_tiles_amx) ? ATTN_TILES_NATIVE : ATTN_TILES_DIFFER;
+}
+
+attn_tiles_state attn_processor_tiles(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, look_for_tiles);
+    return tiles_state;
+}
+
+const attn_kernels *attn_kernels_vector(void) {
+    return has_avx512() ? &attn_kernels_avx512 : has_avx2() ? &attn_kernels_avx2 : NULL;
+}
+
+bool attn_isa_available(attn_isa isa) {
+    __builtin_cpu_init();
+    switch (isa) {
+    case ATTN_ISA_REF:
+        return true;
+    case ATTN_ISA_AVX2:
+        return has_avx2();
+    case ATTN_ISA_AVX512:
+        return has_avx512();
+    case ATTN_ISA_AMX:
+        return attn_processor_tiles() == ATTN_TILES_NATIVE;
+    case ATTN_ISA_COUNT:
+        break;
+    }
+    return false;
+}
+
+/* --- tables --- */
+
+const attn_kernels *attn_kernels_of(attn_isa isa) {
+    switch (isa) {
+    case ATTN_ISA_AVX2:
+        return &attn_kernels_avx2;
+    case ATTN_ISA_AVX512:
+        return &attn_kernels_avx512;
+    case ATTN_ISA_AMX:
+        return attn_kernels_vector();
+    default:
+        return &attn_kernels_ref;
+    }
+}
+
+const attn_pointwise *attn_pointwise_of(attn_isa isa) {
+    switch (isa) {
+    case ATTN_ISA_REF:
+        return &attn_pointwise_ref;
+    case ATTN_ISA_AVX2:
+        return &attn_pointwise_avx2;
+    case ATTN_ISA_AMX:
+        return attn_pointwise_of(attn_kernels_vector()->isa);
+    default:
+        return &attn_pointwise_avx512;
+    }
+}
+
+/* Tables made from plain ones when the first is asked for. */
+static struct {
+    attn_kernels fast[ATTN_ISA_AMX], bf16[ATTN_ISA_AMX]; /* by instruction set */
+    attn_kernels pairs, amx[ATTN_PRECISION_COUNT];
+} made;
+
+static attn_kernels copy(const attn_kernels *base, attn_isa isa, const char *name) {
+    attn_kernels k = *base;
+    k.isa = isa;
+    k.name = name;
+    return k;
+}
+
+static void make_tables_avx2(void) {
+    made.fast[ATTN_ISA_AVX2] = made.bf16[ATTN_ISA_AVX2] = attn_kernels_avx2;
+    attn_kernels_coarse_avx2(&made.fast[ATTN_ISA_AVX2]);
+    attn_kernels_round_avx2(&made.bf16[ATTN_ISA_AVX2]);
+}
+
+static void make_tables_avx512(void) {
+    made.fast[ATTN_ISA_AVX512] = made.bf16[ATTN_ISA_AVX512] = attn_kernels_avx512;
+    attn_kernels_coarse_avx512(&made.fast[ATTN_ISA_AVX512]);
+    attn_kernels_round_avx512(&made.bf16[ATTN_ISA_AVX512]);
+    if (has_avx512bf16()) {
+        made.pairs = copy(&attn_kernels_avx512, ATTN_ISA_AVX512, "avx512_bf16");
+        attn_kernels_tiles_avx512bf16(&made.pairs, ATTN_PRECISION_BF16);
+    }
+}
+
+static void make_table_amx(attn_precision precision) {
+    const attn_kernels *base = attn_kernels_vector();
+    attn_kernels *k = &made.amx[precision];
+    const bool native = attn_processor_tiles() == ATTN_TILES_NATIVE;
+    if (precision == ATTN_PRECISION_FAST)
+        base = &made.fast[base->isa];
+    *k = copy(base, ATTN_ISA_AMX, attn_isa_name(ATTN_ISA_AMX));
+    (native ? attn_kernels_tiles_amx : attn_kernels_tiles_plain)(k, precision);
+    if (native)
+        attn_kernels_pass_amx(k);
+}
+
+/* What makes a table is compiled for the table's instruction set: only where the processor has it.
+ */
+static void make_tables(void) {
+    __builtin_cpu_init();
+    made.fast[ATTN_ISA_REF] = made.bf16[ATTN_ISA_REF] = attn_kernels_ref;
+    attn_kernels_round_ref(&made.fast[ATTN_ISA_REF], ATTN_PRECISION_FAST);
+    attn_kernels_round_ref(&made.bf16[ATTN_ISA_REF], ATTN_PRECISION_BF16);
+    if (has_avx2())
+        make_tables_avx2();
+    if (has_avx512())
+        make_tables_avx512();
+    for (int p = 0; attn_kernels_vector() && p < ATTN_PRECISION_COUNT; p++)
+        make_table_amx((attn_precision)p);
+}
+
+/* For `fast`, three products of pairs take longer than one of floats, but on AMX: elsewhere its
+ * exponentials and its sums alone are faster. */
+const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bool tanh_score) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_tables);
+    if (isa == ATTN_ISA_AMX && !tanh_score)
+        return &made.amx[precision];
+    if (isa == ATTN_ISA_AMX)
+        isa = attn_kernels_vector()->isa;
+    if (precision == ATTN_PRECISION_FP32)
+        return attn_kernels_of(isa);
+    if (precision == ATTN_PRECISION_FAST)
+        return &made.fast[isa];
+    const bool pairs = isa == ATTN_ISA_AVX512 && has_avx512bf16() && !tanh_score;
+    return pairs ? &made.pairs : &made.bf16[isa];
+}

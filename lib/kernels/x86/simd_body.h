@@ -1,0 +1,281 @@
+/* The float kernels, written once for any vector width. An instruction set's .c file defines the
+ * vocabulary (vf: a vector of LANES floats, vm: a mask of lanes, v…: operations), the sizes
+ * (LANES, NV vectors a panel, MR rows of registers, ROWS, KEYS, KEY_PLACES) and a suffix NAME(x),
+ * then includes this file and fills its table. Contract: kernels.h; what each must equal: ref.c.
+ *
+ * Data layout, PW = LANES * NV columns a panel:
+ *
+ *   packed keys    panel 0: [E][PW]   panel 1: [E][PW] …     column = key
+ *   packed values  panel 0: [n][PW]   panel 1: [n][PW] …     column = value dimension
+ *   tile           [rows][KEYS]       accumulator [rows][panels * PW]
+ *
+ * Both products are one micro-kernel: MR rows of A (broadcast) by a panel of B,
+ *
+ *        B: depth x PW  ->  NV registers          registers: MR * NV accumulators + NV + 1
+ *   A: MR x depth           MR x NV accumulators
+ *
+ * and each cell is a sum of chains of fused multiply-adds over the depth, from 0 up: a pure
+ * function of its row of A and its column of B. */
+
+#include "kernels/x86/simd_exp.h"
+
+#define PW (LANES * NV)
+
+#include "kernels/x86/simd_pack.h"
+
+/* --- the micro-kernel --- */
+
+/* acc[r][v] = sum over d of a[r * row + d * step] * b[d][v]. mr, nv and one of row and step are
+ * constants at every call. */
+INLINE void product(const int mr, const int nv, const float *a, size_t row, size_t step,
+                    const float *b, size_t depth, vf acc[MR][NV]) {
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++)
+            acc[r][v] = vset(0.0f);
+#pragma GCC unroll 4
+    for (size_t d = 0; d < depth; d++) {
+        vf column[NV];
+        for (int v = 0; v < nv; v++)
+            column[v] = vload(b + d * PW + (size_t)v * LANES);
+        for (int r = 0; r < mr; r++) {
+            vf x = vset(a[(size_t)r * row + d * step]);
+            for (int v = 0; v < nv; v++)
+                acc[r][v] = vfma(x, column[v], acc[r][v]);
+        }
+    }
+}
+
+/* A score is two chains, as the error of a chain grows with its length. Where the second begins;
+ * `fast` has one. */
+INLINE size_t second_chain(const bool coarse, size_t E) {
+    const size_t half = (E / 2 + LANES - 1) / LANES * LANES;
+    return !coarse && half < E ? half : E;
+}
+
+INLINE void score_rows(const bool coarse, const int mr, const int nv, float *tile, const float *q,
+                       size_t ldq, const float *panel, size_t E, vf scale) {
+    const size_t half = second_chain(coarse, E);
+    vf one[MR][NV], two[MR][NV];
+    product(mr, nv, q, ldq, 1, panel, half, one);
+    if (!coarse)
+        product(mr, nv, q + half, ldq, 1, panel + half * PW, E - half, two);
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++)
+            vstore(tile + (size_t)r * KEYS + (size_t)v * LANES,
+                   vmul(coarse ? one[r][v] : vadd(one[r][v], two[r][v]), scale));
+}
+
+/* Values are summed in chains of at most CHAIN keys, which begin at multiples of CHAIN in the
+ * packed tile: the error of a chain grows with its length, and a tile entered later keeps the
+ * others' order. `fast` takes the whole tile. */
+enum { CHAIN = 32 };
+
+/* What a factor of 0 drops may be anything. */
+INLINE void go_on(float *acc, float factor, vf sum) {
+    vstore(acc, factor == 0 ? sum : vfma(vload(acc), vset(factor), sum));
+}
+
+INLINE void accumulate_rows(const bool coarse, const int mr, const int nv, float *acc_to,
+                            size_t lda, const float *p, const float *panel, size_t first, size_t n,
+                            const float *factor) {
+    const size_t begun = CHAIN - first % CHAIN;
+    size_t end = coarse || n < begun ? n : begun;
+    vf total[MR][NV];
+    product(mr, nv, p, KEYS, 1, panel, end, total);
+    for (size_t d = end; !coarse && d < n; d = end) {
+        vf acc[MR][NV];
+        end = n - d < CHAIN ? n : d + CHAIN;
+        product(mr, nv, p + d, KEYS, 1, panel + d * PW, end - d, acc);
+        for (int r = 0; r < mr; r++)
+            for (int v = 0; v < nv; v++)
+                total[r][v] = vadd(total[r][v], acc[r][v]);
+    }
+    for (int r = 0; r < mr; r++)
+        for (int v = 0; v < nv; v++)
+            go_on(acc_to + (size_t)r * lda + (size_t)v * LANES, factor[r], total[r][v]);
+}
+
+/* Call rows(mr, nv, …) with constants for what is left of the rows and the panel. */
+#define ROWS_CASE(call, mr, nv)                                                                    \
+    case mr:                                                                                       \
+        call(mr, nv);                                                                              \
+        break;
+#define EACH_ROWS(call, left, nv)                                                                  \
+    switch (left) {                                                                                \
+        ROWS_CASE(call, 1, nv)                                                                     \
+        ROWS_CASE(call, 2, nv)                                                                     \
+        ROWS_CASE(call, 3, nv)                                                                     \
+        ROWS_CASE(call, 4, nv)                                                                     \
+        ROWS_CASE(call, 5, nv)                                                                     \
+    default:                                                                                       \
+        call(MR, nv);                                                                              \
+    }
+
+INLINE void score_panel(const bool coarse, const int nv, float *tile, const float *q, size_t ldq,
+                        size_t rows, const float *panel, size_t E, vf scale) {
+#define CALL(mr, nv_)                                                                              \
+    score_rows(coarse, mr, nv_, tile + r * KEYS, q + r * ldq, ldq, panel, E, scale)
+    for (size_t r = 0; r < rows; r += MR)
+        EACH_ROWS(CALL, rows - r, nv)
+#undef CALL
+}
+
+INLINE void accumulate_panel(const bool coarse, const int nv, float *acc, size_t lda,
+                             const float *tile, size_t rows, const float *panel, size_t first,
+                             size_t n, const float *factor) {
+#define CALL(mr, nv_)                                                                              \
+    accumulate_rows(coarse, mr, nv_, acc + r * lda, lda, tile + r * KEYS, panel, first, n,         \
+                    factor + r)
+    for (size_t r = 0; r < rows; r += MR)
+        EACH_ROWS(CALL, rows - r, nv)
+#undef CALL
+}
+
+/* Vectors that `left` columns of a panel need. */
+static size_t panel_vectors(size_t left) {
+    return left >= PW ? NV : (left + LANES - 1) / LANES;
+}
+
+INLINE void score_panels(const bool coarse, void *tile, const void *q, size_t ldq, size_t rows,
+                         const void *packed_key, size_t n, size_t E, vf scale) {
+    for (size_t j = 0; j < n; j += PW) {
+        float *to = (float *)tile + j;
+        const float *panel = (const float *)packed_key + j * E;
+        switch (panel_vectors(n - j)) {
+        case 1:
+            score_panel(coarse, 1, to, q, ldq, rows, panel, E, scale);
+            break;
+        case 2:
+            score_panel(coarse, 2, to, q, ldq, rows, panel, E, scale);
+            break;
+#if NV > 2
+        case 3:
+            score_panel(coarse, 3, to, q, ldq, rows, panel, E, scale);
+            break;
+        default:
+            score_panel(coarse, 4, to, q, ldq, rows, panel, E, scale);
+#endif
+        }
+    }
+}
+
+static void NAME(k_score)(void *tile, const void *q, size_t ldq, size_t rows,
+                          const void *packed_key, size_t n, size_t E, double scale) {
+    score_panels(false, tile, q, ldq, rows, packed_key, n, E, vset((float)scale));
+}
+static void NAME(k_score_coarse)(void *tile, const void *q, size_t ldq, size_t rows,
+                                 const void *packed_key, size_t n, size_t E, double scale) {
+    score_panels(true, tile, q, ldq, rows, packed_key, n, E, vset((float)scale));
+}
+
+/* Terms from … to of the sum over A for one vector of keys. */
+INLINE vf tanh_terms(const float *a, const float *column, const float *v, size_t from, size_t to) {
+    vf sum = vset(0.0f);
+    for (size_t c = from; c < to; c++)
+        sum = vfma(vset(v[c]), tanh_lanes(vadd(vset(a[c]), vload(column + c * PW))), sum);
+    return sum;
+}
+
+/* Sums of TERMS terms are added up: the error of a long chain grows with its length. */
+enum { TERMS = 16 };
+
+static void NAME(k_score_tanh)(void *tile, const void *q, size_t ldq, size_t rows,
+                               const void *packed_key, size_t n, size_t A, const void *v) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < n; j += LANES) {
+            const float *a = (const float *)q + r * ldq;
+            const float *column = (const float *)packed_key + j / PW * PW * A + j % PW;
+            vf sum = vset(0.0f);
+            for (size_t c = 0; c < A; c += TERMS)
+                sum = vadd(sum, tanh_terms(a, column, v, c, A - c < TERMS ? A : c + TERMS));
+            vstore((float *)tile + r * KEYS + j, sum);
+        }
+}
+
+INLINE void accumulate_panels(const bool coarse, void *acc, const void *tile, size_t rows,
+                              const void *packed_value, size_t first, size_t n, size_t packed,
+                              size_t Ev, const void *factor) {
+    size_t lda = NAME(k_acc_room)(Ev);
+    for (size_t c = 0; c < Ev; c += PW) {
+        float *to = (float *)acc + c;
+        const float *panel = (const float *)packed_value + c * packed + first * PW;
+        switch (panel_vectors(Ev - c)) {
+        case 1:
+            accumulate_panel(coarse, 1, to, lda, tile, rows, panel, first, n, factor);
+            break;
+        case 2:
+            accumulate_panel(coarse, 2, to, lda, tile, rows, panel, first, n, factor);
+            break;
+#if NV > 2
+        case 3:
+            accumulate_panel(coarse, 3, to, lda, tile, rows, panel, first, n, factor);
+            break;
+        default:
+            accumulate_panel(coarse, 4, to, lda, tile, rows, panel, first, n, factor);
+#endif
+        }
+    }
+}
+
+static void NAME(k_accumulate)(void *acc, const void *tile, size_t rows, const void *packed_value,
+                               size_t first, size_t n, size_t packed, size_t Ev,
+                               const void *factor) {
+    accumulate_panels(false, acc, tile, rows, packed_value, first, n, packed, Ev, factor);
+}
+static void NAME(k_accumulate_coarse)(void *acc, const void *tile, size_t rows,
+                                      const void *packed_value, size_t first, size_t n,
+                                      size_t packed, size_t Ev, const void *factor) {
+    accumulate_panels(true, acc, tile, rows, packed_value, first, n, packed, Ev, factor);
+}
+
+/* In this order: the way back divides as the ends of rows do. */
+#include "kernels/x86/simd_row.h"
+
+#include "kernels/x86/simd_end.h"
+
+#include "kernels/x86/simd_back.h"
+
+#include "kernels/x86/simd_few.h"
+
+const attn_kernels NAME(attn_kernels) = {
+    .isa = ISA,
+    .name = ISA_NAME,
+    .elem = sizeof(float),
+    .rows = ROWS,
+    .keys = KEYS,
+    .panel = PW > CHAIN ? PW : CHAIN,
+    .lanes = LANES,
+    .key_room = NAME(k_key_room),
+    .value_room = NAME(k_value_room),
+    .acc_room = NAME(k_acc_room),
+    .pack_key = NAME(k_pack_key),
+    .pack_value = NAME(k_pack_value),
+    .reach = NAME(k_reach),
+    .score = NAME(k_score),
+    .score_few = NAME(k_score_few),
+    .score_tanh = NAME(k_score_tanh),
+    .edit = NAME(k_edit),
+    .softmax = NAME(k_softmax),
+    .accumulate = NAME(k_accumulate),
+    .accumulate_few = NAME(k_accumulate_few),
+    .merge = NAME(k_merge),
+    .statistics = NAME(k_statistics),
+    .divide = NAME(k_divide),
+    .weights = NAME(k_weights),
+    .settle = NAME(k_settle),
+    .logsumexp = NAME(k_logsumexp),
+    .accumulate_back = NAME(k_accumulate_back),
+    .weight_back = NAME(k_weight_back),
+    .edit_back = NAME(k_edit_back),
+    .score_tanh_back = NAME(k_score_tanh_back),
+};
+
+void NAME(attn_kernels_coarse)(attn_kernels *k) {
+    k->precision = ATTN_PRECISION_FAST;
+    k->score = NAME(k_score_coarse);
+    k->score_few = NAME(k_score_few_coarse);
+    k->softmax = NAME(k_softmax_coarse);
+    k->accumulate = NAME(k_accumulate_coarse);
+    k->accumulate_few = NAME(k_accumulate_few_coarse);
+    k->weights = NAME(k_weights_coarse);
+}

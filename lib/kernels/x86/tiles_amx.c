@@ -1,0 +1,62 @@
+/* Tile products by AMX's TDPBF16PS. Blocking: 2 x 2 tiles of C, so that with the order of pairs 14
+ * loads serve the 24 products of three parts and the multiplier (16 cycles a product) never waits
+ * for a load (8 cycles from the first cache, some 36 from the second),
+ *
+ *             B: tmm6  tmm7           all 8 registers: 4 of C, 2 of A, 2 of B
+ *   A: tmm4      tmm0  tmm1
+ *      tmm5      tmm2  tmm3
+ *
+ * C stays in registers over all steps and pairs of parts; two columns of B, which come from the
+ * second cache, meet all rows before the next two. Tiles are configured and released in each
+ * kernel: a hundred nanoseconds beside thousands, and no thread is left with state that every
+ * switch would have to save. Nothing here runs before attn_tiles_agree has found it equal to the
+ * plain product on this machine (processor_x86.c). */
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernels/x86/tiles_amx.h"
+
+#define NAME(x) x##_amx
+#define BASE    (&attn_kernels_avx512)
+#define PRODUCT product
+#define BEGIN   attn_amx_begin()
+#define END     attn_amx_end()
+
+static void product(const attn_tiles *t);
+
+#include "kernels/x86/tiles_body.h"
+
+INLINE void nothing(void *state) {
+    (void)state;
+}
+
+INLINE void blocks(const int parts, const attn_tiles *t) {
+    for (size_t j = 0; j < t->col_tiles; j += 2)
+        for (size_t i = 0; i < t->row_tiles; i += 2)
+            attn_amx_blocks(parts, t, i, j, nothing, NULL);
+}
+
+static __attribute__((noinline)) void product(const attn_tiles *t) {
+    MEMORY_IS_READ;
+    if (t->parts == 3)
+        blocks(3, t);
+    else if (t->parts == 2)
+        blocks(2, t);
+    else
+        blocks(1, t);
+    MEMORY_IS_READ;
+}
+
+void attn_tiles_amx(const attn_tiles *t) {
+    attn_amx_begin();
+    product(t);
+    attn_amx_end();
+}
+
+/* Linux hands out the tile registers' 8 KiB of state on request: arch_prctl(ARCH_REQ_XCOMP_PERM,
+ * XFEATURE_XTILEDATA), for the process and the threads it makes. */
+bool attn_tiles_amx_permitted(void) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}

@@ -1,0 +1,341 @@
+/* Kernels over bfloat16 tiles, for a unit that defines NAME(x), PRODUCT (a product of attn_tiles),
+ * BEGIN and END (what stands around products), BASE (the float table whose softmax and the rest
+ * stay as they are). Contract: kernels.h; what they must equal: round_ref.c. With s = ceil(E / 32)
+ * steps, p parts (tiles.h), [..] of tiles:
+ *
+ *   packed keys     [keys / 16][p][s]            a tile: 32 of E by 16 keys
+ *   packed values   [Ev / 16][p][packed / 32]    a tile: 32 keys by 16 of Ev
+ *   packed queries  [p][s][rows / 16]            a tile: 16 queries by 32 of E
+ *   numerators      [p][n / 32][2]               packed from 32 rows of scores, on the stack
+ *
+ *        keys, once a head:  K  V             score: Q (L1) x K -> tile of scores
+ *        queries, once a block:  Q            accumulate: numerators (L1) x V (L2) -> C -> acc
+ *
+ * What is missing of a tile is zero. A block of 64 queries by 128 keys of width 64 holds 8 KiB of Q
+ * and 16 KiB of K a part, 32 KiB of scores; numerators of 32 rows are 8 KiB a part. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/x86/tiles_split.h"
+
+/* Most keys of a tile of numerators; rows that are packed at once; tiles of values that are summed
+ * at once. */
+enum { MOST_KEYS = 256, AT_ONCE = 2 * ATTN_TILE, GROUP = 4 };
+
+static size_t ceil_div(size_t n, size_t by) {
+    return (n + by - 1) / by;
+}
+
+/* --- packing --- */
+
+/* Two vectors of numbers, split. */
+INLINE void split_at(const int parts, const float *first, const float *second, uint16_t *to,
+                     size_t stride) {
+    lanes numbers[2];
+    memcpy(&numbers[0], first, sizeof *numbers);
+    memcpy(&numbers[1], second, sizeof *numbers);
+    split(parts, numbers, to, stride);
+}
+
+/* n of `all` numbers, or their copy with zeros behind them. */
+INLINE const float *padded(const float *x, size_t n, const size_t all, float *room) {
+    if (n == all)
+        return x;
+    memset(room, 0, all * sizeof *room);
+    memcpy(room, x, n * sizeof *x);
+    return room;
+}
+
+/* The larger magnitudes of 16 numbers and those so far, by their bits: NaN's are above infinity's.
+ */
+INLINE void reach_of(words *most, const float *x) {
+    words bits;
+    memcpy(&bits, x, sizeof bits);
+    bits &= 0x7fffffff;
+#ifdef __AVX512F__
+    *most = (words)_mm512_max_epu32((__m512i)*most, (__m512i)bits);
+#else
+    const words larger = (words)(bits > *most);
+    *most = (bits & larger) | (*most & ~larger);
+#endif
+}
+
+static double reach_number(const words *most) {
+    uint32_t reach = 0;
+    for (int i = 0; i < ATTN_TILE; i++)
+        reach = (*most)[i] > reach ? (*most)[i] : reach;
+    return reach < 0x7f800000u ? (double)attn_bf16_float(reach) : (double)INFINITY;
+}
+
+/* Rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. `most` NULL: their reach
+ * is of no interest. */
+INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, size_t rows,
+                      size_t width, words *most) {
+    const size_t row_tiles = ceil_div(rows, ATTN_TILE), steps = ceil_div(width, ATTN_TILE_DEPTH);
+    const size_t step = row_tiles * ATTN_TILE_CELLS, part = steps * step;
+    for (size_t s = 0; s < steps; s++) {
+        const size_t at = s * ATTN_TILE_DEPTH, left = width - at;
+        const size_t n = left < ATTN_TILE_DEPTH ? left : ATTN_TILE_DEPTH;
+        for (size_t r = 0; r < rows; r++) {
+            float room[ATTN_TILE_DEPTH];
+            const float *row = padded(x + r * ld + at, n, ATTN_TILE_DEPTH, room);
+            if (most) {
+                reach_of(most, row);
+                reach_of(most, row + ATTN_TILE);
+            }
+            split_at(parts, row, row + ATTN_TILE, to + s * step + r * ATTN_TILE_DEPTH, part);
+        }
+        for (int p = 0; p < parts; p++)
+            memset(to + (size_t)p * part + s * step + rows * ATTN_TILE_DEPTH, 0,
+                   (row_tiles * ATTN_TILE - rows) * ATTN_TILE_DEPTH * sizeof *to);
+    }
+}
+
+/* 16 rows of 16 numbers with stride ld become 16 columns. */
+INLINE void turn(float to[ATTN_TILE][ATTN_TILE], const float *x, size_t ld) {
+#ifdef __AVX512F__
+    __m512i a[16], b[16];
+    for (int i = 0; i < 16; i += 2) {
+        const __m512i even = _mm512_loadu_si512(x + (size_t)i * ld);
+        const __m512i odd = _mm512_loadu_si512(x + (size_t)(i + 1) * ld);
+        a[i] = _mm512_unpacklo_epi32(even, odd);
+        a[i + 1] = _mm512_unpackhi_epi32(even, odd);
+    }
+    for (int i = 0; i < 16; i += 4)
+        for (int half = 0; half < 2; half++) {
+            b[i + 2 * half] = _mm512_unpacklo_epi64(a[i + half], a[i + half + 2]);
+            b[i + 2 * half + 1] = _mm512_unpackhi_epi64(a[i + half], a[i + half + 2]);
+        }
+    for (int c = 0; c < 4; c++) {
+        const __m512i even_low = _mm512_shuffle_i32x4(b[c], b[4 + c], 0x88);
+        const __m512i even_high = _mm512_shuffle_i32x4(b[8 + c], b[12 + c], 0x88);
+        const __m512i odd_low = _mm512_shuffle_i32x4(b[c], b[4 + c], 0xdd);
+        const __m512i odd_high = _mm512_shuffle_i32x4(b[8 + c], b[12 + c], 0xdd);
+        _mm512_store_si512(to[c], _mm512_shuffle_i32x4(even_low, even_high, 0x88));
+        _mm512_store_si512(to[4 + c], _mm512_shuffle_i32x4(odd_low, odd_high, 0x88));
+        _mm512_store_si512(to[8 + c], _mm512_shuffle_i32x4(even_low, even_high, 0xdd));
+        _mm512_store_si512(to[12 + c], _mm512_shuffle_i32x4(odd_low, odd_high, 0xdd));
+    }
+#else
+    for (size_t r = 0; r < ATTN_TILE; r++)
+        for (size_t c = 0; c < ATTN_TILE; c++)
+            to[c][r] = x[r * ld + c];
+#endif
+}
+
+/* Elements of up to 16 keys, 32 of each, as B; what is missing is zero. */
+INLINE void pack_columns(const int parts, uint16_t *to, size_t part, const float *x, size_t ld,
+                         size_t n, size_t width, words *most) {
+    _Alignas(64) float columns[2][ATTN_TILE][ATTN_TILE];
+    float room[ATTN_TILE][ATTN_TILE_DEPTH];
+    if (n < ATTN_TILE || width < ATTN_TILE_DEPTH) {
+        memset(room, 0, sizeof room);
+        for (size_t r = 0; r < n; r++)
+            memcpy(room[r], x + r * ld, width * sizeof *x);
+        x = room[0];
+        ld = ATTN_TILE_DEPTH;
+    }
+    turn(columns[0], x, ld);
+    turn(columns[1], x + ATTN_TILE, ld);
+    for (size_t k = 0; k < ATTN_TILE; k++, to += ATTN_TILE_DEPTH) {
+        reach_of(most, columns[0][k]);
+        reach_of(most, columns[1][k]);
+        split_at(parts, columns[0][k], columns[1][k], to, part);
+    }
+}
+
+INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
+                       size_t E) {
+    const size_t steps = ceil_div(E, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
+    words most = {0};
+    for (size_t j = 0; j < n; j += ATTN_TILE, to += (size_t)parts * part)
+        for (size_t s = 0; s < steps; s++) {
+            const size_t at = s * ATTN_TILE_DEPTH, left = E - at;
+            pack_columns(parts, to + s * ATTN_TILE_CELLS, part, x + j * ld + at, ld,
+                         n - j < ATTN_TILE ? n - j : ATTN_TILE,
+                         left < ATTN_TILE_DEPTH ? left : ATTN_TILE_DEPTH, &most);
+        }
+    return reach_number(&most);
+}
+
+/* Row k of a tile pairs values k and k + 16 of its 32. */
+INLINE double pack_value(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
+                         size_t Ev) {
+    const size_t steps = ceil_div(n, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
+    words most = {0};
+    for (size_t e = 0; e < Ev; e += ATTN_TILE, to += (size_t)parts * part) {
+        const size_t width = Ev - e < ATTN_TILE ? Ev - e : ATTN_TILE;
+        for (size_t k = 0; k < steps * ATTN_TILE; k++) {
+            float room[2][ATTN_TILE];
+            const size_t j = k + k / ATTN_TILE * ATTN_TILE, l = j + ATTN_TILE;
+            const float *first =
+                padded(x + (j < n ? j : 0) * ld + e, j < n ? width : 0, ATTN_TILE, room[0]);
+            const float *second =
+                padded(x + (l < n ? l : 0) * ld + e, l < n ? width : 0, ATTN_TILE, room[1]);
+            reach_of(&most, first);
+            reach_of(&most, second);
+            split_at(parts, first, second, to + k * ATTN_TILE_DEPTH, part);
+        }
+    }
+    return reach_number(&most);
+}
+
+/* --- products --- */
+
+static void scale_rows(float *c, size_t ldc, size_t rows, size_t n, float scale) {
+    for (size_t r = 0; scale != 1 && r < rows; r++)
+        for (size_t j = 0; j < n; j++)
+            c[r * ldc + j] *= scale;
+}
+
+INLINE void score(const int parts, float *tile, const uint16_t *q, size_t rows,
+                  const uint16_t *keys, size_t n, size_t E, float scale) {
+    _Alignas(64) float last[ATTN_TILE * MOST_KEYS];
+    const size_t steps = ceil_div(E, ATTN_TILE_DEPTH), row_tiles = ceil_div(rows, ATTN_TILE);
+    const size_t whole = rows / ATTN_TILE, ld = BASE->keys;
+    attn_tiles t = {.c = tile,
+                    .ldc = ld,
+                    .a = q,
+                    .a_part = steps * row_tiles * ATTN_TILE_CELLS,
+                    .a_step = row_tiles * ATTN_TILE_CELLS,
+                    .b = keys,
+                    .b_part = steps * ATTN_TILE_CELLS,
+                    .b_column = (size_t)parts * steps * ATTN_TILE_CELLS,
+                    .row_tiles = whole,
+                    .col_tiles = ceil_div(n, ATTN_TILE),
+                    .steps = steps,
+                    .parts = parts};
+    BEGIN;
+    if (whole)
+        PRODUCT(&t);
+    if (whole < row_tiles) { /* the tile of scores ends with its last row */
+        t.c = last;
+        t.a += whole * ATTN_TILE_CELLS;
+        t.row_tiles = 1;
+        PRODUCT(&t);
+        for (size_t r = whole * ATTN_TILE; r < rows; r++)
+            memcpy(tile + r * ld, last + r % ATTN_TILE * ld, n * sizeof(float));
+    }
+    END;
+    scale_rows(tile, ld, rows, n, scale);
+}
+
+/* Sums of a tile of keys for up to GROUP tiles of values. */
+INLINE void add_group(float *acc, size_t lda, const attn_tiles *t, size_t rows,
+                      const float *factor) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t e = 0; e < t->col_tiles * ATTN_TILE; e++)
+            acc[r * lda + e] = fmaf(acc[r * lda + e], factor[r], t->c[r * t->ldc + e]);
+}
+
+/* At most AT_ONCE rows. */
+INLINE void accumulate_rows(const int parts, float *acc, const float *tile, size_t rows,
+                            const uint16_t *values, size_t n, size_t packed, size_t Ev,
+                            const float *factor) {
+    _Alignas(64) uint16_t p[MOST_PARTS * AT_ONCE * MOST_KEYS];
+    _Alignas(64) float c[AT_ONCE * GROUP * ATTN_TILE];
+    const size_t row_tiles = ceil_div(rows, ATTN_TILE), steps = ceil_div(n, ATTN_TILE_DEPTH);
+    const size_t part = ceil_div(packed, ATTN_TILE_DEPTH) * ATTN_TILE_CELLS;
+    const size_t columns = ceil_div(Ev, ATTN_TILE), lda = BASE->acc_room(Ev);
+    attn_tiles t = {.c = c,
+                    .ldc = GROUP * ATTN_TILE,
+                    .a = p,
+                    .a_part = steps * row_tiles * ATTN_TILE_CELLS,
+                    .a_step = row_tiles * ATTN_TILE_CELLS,
+                    .b_part = part,
+                    .b_column = (size_t)parts * part,
+                    .row_tiles = row_tiles,
+                    .steps = steps,
+                    .parts = parts};
+    pack_rows(parts, p, tile, BASE->keys, rows, n, NULL);
+    for (size_t j = 0; j < columns; j += GROUP) {
+        t.col_tiles = columns - j < GROUP ? columns - j : GROUP;
+        t.b = values + j * t.b_column;
+        PRODUCT(&t);
+        add_group(acc + j * ATTN_TILE, lda, &t, rows, factor);
+    }
+}
+
+/* Parts of numerators below the normal range are zero before they are rounded, so that the
+ * numerators of a pass (tiles_pass.c), computed that way, have the same. */
+INLINE void accumulate(const int parts, float *acc, const float *tile, size_t rows,
+                       const uint16_t *values, size_t first, size_t n, size_t packed, size_t Ev,
+                       const float *factor) {
+    BEGIN;
+    for (size_t r = 0; r < rows; r += AT_ONCE)
+        accumulate_rows(parts, acc + r * BASE->acc_room(Ev), tile + r * BASE->keys,
+                        rows - r < AT_ONCE ? rows - r : AT_ONCE, values + first * ATTN_TILE, n,
+                        packed, Ev, factor + r);
+    END;
+}
+
+/* --- the table's functions, for each number of parts --- */
+
+#define TABLE(parts)                                                                               \
+    static size_t NAME(k_key_room_##parts)(size_t E) {                                             \
+        return BASE->keys * ceil_div(E, ATTN_TILE_DEPTH) * ATTN_TILE * parts;                      \
+    }                                                                                              \
+    static size_t NAME(k_value_room_##parts)(size_t Ev) {                                          \
+        return BASE->keys * ceil_div(Ev, ATTN_TILE) * (ATTN_TILE / 2) * parts;                     \
+    }                                                                                              \
+    static size_t NAME(k_query_room_##parts)(size_t rows, size_t E) {                              \
+        return ceil_div(rows, ATTN_TILE) * ceil_div(E, ATTN_TILE_DEPTH) *                          \
+               (ATTN_TILE_CELLS / 2 * parts);                                                      \
+    }                                                                                              \
+    static double NAME(k_pack_key_##parts)(void *dst, const void *src, size_t ld, size_t n,        \
+                                           size_t E) {                                             \
+        return pack_key(parts, dst, src, ld, n, E);                                                \
+    }                                                                                              \
+    static double NAME(k_pack_value_##parts)(void *dst, const void *src, size_t ld, size_t n,      \
+                                             size_t Ev) {                                          \
+        return pack_value(parts, dst, src, ld, n, Ev);                                             \
+    }                                                                                              \
+    static double NAME(k_pack_query_##parts)(void *dst, const void *q, size_t ldq, size_t rows,    \
+                                             size_t E) {                                           \
+        words most = {0};                                                                          \
+        pack_rows(parts, dst, q, ldq, rows, E, &most);                                             \
+        return reach_number(&most);                                                                \
+    }                                                                                              \
+    static void NAME(k_score_##parts)(void *tile, const void *q, size_t ldq, size_t rows,          \
+                                      const void *packed_key, size_t n, size_t E, double scale) {  \
+        (void)ldq;                                                                                 \
+        score(parts, tile, q, rows, packed_key, n, E, (float)scale);                               \
+    }                                                                                              \
+    OUT_OF_LINE void NAME(accumulate_##parts)(void *acc, const void *tile, size_t rows,            \
+                                              const void *packed_value, size_t first, size_t n,    \
+                                              size_t packed, size_t Ev, const void *factor) {      \
+        accumulate(parts, acc, tile, rows, packed_value, first, n, packed, Ev, factor);            \
+    }                                                                                              \
+    static void NAME(k_accumulate_##parts)(void *acc, const void *tile, size_t rows,               \
+                                           const void *packed_value, size_t first, size_t n,       \
+                                           size_t packed, size_t Ev, const void *factor) {         \
+        FLUSHED(NAME(accumulate_##parts)(acc, tile, rows, packed_value, first, n, packed, Ev,      \
+                                         factor));                                                 \
+    }                                                                                              \
+    static void NAME(fill_##parts)(attn_kernels * k) {                                             \
+        k->key_room = NAME(k_key_room_##parts);                                                    \
+        k->value_room = NAME(k_value_room_##parts);                                                \
+        k->query_room = NAME(k_query_room_##parts);                                                \
+        k->pack_key = NAME(k_pack_key_##parts);                                                    \
+        k->pack_value = NAME(k_pack_value_##parts);                                                \
+        k->pack_query = NAME(k_pack_query_##parts);                                                \
+        k->score = NAME(k_score_##parts);                                                          \
+        k->accumulate = NAME(k_accumulate_##parts);                                                \
+    }
+TABLE(1)
+TABLE(2)
+TABLE(3)
+
+void NAME(attn_kernels_tiles)(attn_kernels *k, attn_precision precision) {
+    k->precision = precision;
+    k->plain = BASE;
+    k->score_few = NULL; /* sums in the order of BASE's products */
+    k->accumulate_few = NULL;
+    k->rows = ATTN_MOST_ROWS;
+    if (precision == ATTN_PRECISION_BF16)
+        NAME(fill_1)(k);
+    else if (precision == ATTN_PRECISION_FAST)
+        NAME(fill_2)(k);
+    else
+        NAME(fill_3)(k);
+}

@@ -1,0 +1,302 @@
+/* A pass over whole tiles of keys by AMX: while the tile unit multiplies, the vector unit, which it
+ * leaves alone, computes exponentials. An item is 32 rows and one tile of keys; three are at work:
+ *
+ *   item       n: scores                 n - 1: numerators                   n - 2: values
+ *              Q K^T -> S[n % 2]         S[(n-1) % 2] -> parts P[(n-1) % 2]  P[n % 2] V -> acc
+ *   tile unit  ==== products of n ================ products of n - 2 ===================
+ *   vectors      e^s of n - 1, 32 cells after each four products …              maxima of n
+ *
+ * Blocks of 2 x 2 tiles of C as in tiles_amx.c. S is 16 KiB, P 8 KiB a part, C 4 KiB; keys and
+ * values (16 KiB a part and tile of width 64) come from the second cache, for all rows of the block
+ * before the next tile. Each cell is computed as score, softmax and accumulate do it. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/x86/tiles_amx.h"
+#include "kernels/x86/tiles_split.h"
+
+#include "kernels/x86/simd_avx512.h"
+#include "kernels/x86/simd_exp.h"
+
+enum { ROWS = 2 * ATTN_TILE, KEYS = 128, COLS = KEYS / ATTN_TILE, STEPS = KEYS / ATTN_TILE_DEPTH };
+enum { PART = STEPS * 2 * ATTN_TILE_CELLS };
+
+/* Rows of one item, and what the way to their numerators needs. */
+typedef struct item {
+    size_t first, rows, tile; /* rows 0: no item */
+    float *scores;            /* [ROWS, KEYS], not yet scaled */
+    uint16_t *parts;          /* [parts][STEPS][2] tiles */
+    float *shift, *fall;      /* [ROWS] the new maximum's exponent; the factor on what was summed */
+} item;
+
+typedef struct pass {
+    const attn_tile_pass *p;
+    int number; /* of parts */
+    size_t lda, key_steps, row_tiles;
+    vf scale, hi, lo; /* hi, lo: scale * log2(e), in two parts */
+    /* The item whose numerators are due, and how far it is: portions of 32 cells, done and all;
+     * sixteenths of one to do after four products, and those saved up. */
+    const item *now;
+    size_t done, all, rate, due;
+    vf part;
+} pass;
+
+/* --- vectors --- */
+
+/* 16 cells. */
+INLINE vf cells(const bool coarse, const bool mild, const float *from, vf shift, const pass *w) {
+    return mild ? numerator_of(coarse, vload(from), w->hi, w->lo, shift)
+                : numerator(coarse, vmul(vload(from), w->scale), shift);
+}
+
+/* Into parts, as split() does; numerators are normal numbers or 0, which the instruction rounds
+ * alike. */
+INLINE void split_numerators(const int parts, const vf x[2], uint16_t *to) {
+    if (parts > 1) {
+        split(parts, x, to, PART);
+        return;
+    }
+    const __m512i pairs =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(x[1], x[0]);
+    _mm512_store_si512(to, _mm512_permutexvar_epi16(pairs, halves));
+}
+
+/* 32 cells of the item that is due. */
+INLINE void portion(const int parts, const bool mild, pass *w) {
+    const size_t r = w->done / STEPS, s = w->done % STEPS;
+    const item *n = w->now;
+    const float *from = n->scores + r * KEYS + s * ATTN_TILE_DEPTH;
+    const vf shift = vset(n->shift[r]);
+    const bool coarse = parts == 2;
+    const vf x[2] = {cells(coarse, mild, from, shift, w),
+                     cells(coarse, mild, from + LANES, shift, w)};
+    w->part = vadd(vadd(s ? w->part : vset(0.0f), x[0]), x[1]);
+    if (w->p->kept) {
+        float *to = (float *)w->p->kept + (n->first + r) * w->p->ld_kept + n->tile * KEYS +
+                    s * ATTN_TILE_DEPTH;
+        vstore_n(to, x[0], LANES);
+        vstore_n(to + LANES, x[1], LANES);
+    }
+    split_numerators(parts, x, n->parts + s * (2 * ATTN_TILE_CELLS) + r * ATTN_TILE_DEPTH);
+    if (s == STEPS - 1) {
+        float *sum = (float *)w->p->sum + (n->first + r) * LANES;
+        vstore(sum, vfma(vload(sum), vset(n->fall[r]), w->part));
+    }
+    w->done++;
+}
+
+/* What fits beside four products. */
+INLINE void some_portions(const bool mild, pass *w) {
+    for (w->due += w->rate; w->due >= 16 && w->done < w->all; w->due -= 16)
+        portion(w->number, mild, w);
+}
+INLINE void beside_mild(void *state) {
+    some_portions(true, state);
+}
+INLINE void beside_any(void *state) {
+    some_portions(false, state);
+}
+
+/* The larger of what two shuffles of a and b pick: 32-bit elements, pairs of them, quarters. */
+INLINE vf larger_elements(vf a, vf b) {
+    return vmax(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+}
+INLINE vf larger_pairs(vf a, vf b) {
+    const __m512d c = _mm512_castps_pd(a), d = _mm512_castps_pd(b);
+    return vmax(_mm512_castpd_ps(_mm512_unpacklo_pd(c, d)),
+                _mm512_castpd_ps(_mm512_unpackhi_pd(c, d)));
+}
+INLINE vf larger_quarters(vf a, vf b) {
+    return vmax(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+
+/* The largest score of each of 16 rows: two vectors become one with both rows' maxima, four times.
+ */
+INLINE vf row_maxima(const float *scores) {
+    vf most[LANES];
+    for (int r = 0; r < LANES; r++) {
+        most[r] = vload(scores + r * KEYS);
+        for (int j = LANES; j < KEYS; j += LANES)
+            most[r] = vmax(most[r], vload(scores + r * KEYS + j));
+    }
+    for (int i = 0; i < 8; i++)
+        most[i] = larger_elements(most[2 * i], most[2 * i + 1]);
+    for (int i = 0; i < 4; i++)
+        most[i] = larger_pairs(most[2 * i], most[2 * i + 1]);
+    for (int i = 0; i < 2; i++)
+        most[i] = larger_quarters(most[2 * i], most[2 * i + 1]);
+    return larger_quarters(most[0], most[1]);
+}
+
+/* Running maxima with those of the item's scores, and what follows from them. */
+INLINE void raise_maxima(const pass *w, const item *n) {
+    for (size_t r = 0; r < n->rows; r += LANES) {
+        float *max = (float *)w->p->max + n->first + r;
+        const size_t rows = n->rows - r;
+        const vf old = vload_n(max, rows);
+        const vf now = vmax(vmul(row_maxima(n->scores + r * KEYS), w->scale), old);
+        const vf shift = row_exponent(now);
+        vstore_n(max, now, rows);
+        vstore(n->shift + r, shift);
+        vstore(n->fall + r, vscale(vset(1.0f), vsub(row_exponent(old), shift)));
+    }
+    for (size_t r = 0; w->p->maxima && r < n->rows; r++)
+        ((float *)w->p->maxima)[(n->first + r) * w->p->ld_maxima + n->tile] =
+            ((float *)w->p->max)[n->first + r];
+}
+
+/* --- tiles --- */
+
+INLINE void score_item(const int parts, attn_amx_beside *beside, const item *n, pass *w) {
+    const attn_tile_pass *p = w->p;
+    const size_t step = w->row_tiles * ATTN_TILE_CELLS, tile = w->key_steps * ATTN_TILE_CELLS;
+    attn_tiles t = {
+        .a = (const uint16_t *)p->query + n->first / ATTN_TILE * ATTN_TILE_CELLS,
+        .a_step = step,
+        .a_part = w->key_steps * step,
+        .b = (const uint16_t *)(const void *)(p->keys + n->tile * p->key_bytes),
+        .b_part = tile,
+        .b_column = (size_t)parts * tile,
+        .steps = w->key_steps,
+        .row_tiles = n->rows > ATTN_TILE ? 2 : 1,
+        .col_tiles = COLS,
+        .c = n->scores,
+        .ldc = KEYS,
+    };
+    for (size_t j = 0; j < COLS; j += 2)
+        attn_amx_blocks(parts, &t, 0, j, beside, w);
+}
+
+/* acc = acc * fall + C for up to 32 columns, whose rows of acc are padded. */
+INLINE void add_sums(float *acc, size_t lda, const float *c, const item *n, size_t columns) {
+    for (size_t r = 0; r < n->rows; r++, acc += lda, c += ROWS)
+        for (size_t e = 0; e < columns * ATTN_TILE; e += LANES)
+            vstore(acc + e, vfma(vload(acc + e), vset(n->fall[r]), vload(c + e)));
+}
+
+INLINE void value_item(const int parts, attn_amx_beside *beside, const item *n, pass *w) {
+    _Alignas(64) float c[ROWS * 2 * ATTN_TILE];
+    const attn_tile_pass *p = w->p;
+    attn_tiles t = {
+        .a = n->parts,
+        .a_step = 2 * ATTN_TILE_CELLS,
+        .a_part = PART,
+        .b = (const uint16_t *)(const void *)(p->values + n->tile * p->value_bytes),
+        .b_part = STEPS * ATTN_TILE_CELLS,
+        .b_column = (size_t)parts * STEPS * ATTN_TILE_CELLS,
+        .steps = STEPS,
+        .row_tiles = n->rows > ATTN_TILE ? 2 : 1,
+        .c = c,
+        .ldc = 2 * ATTN_TILE,
+    };
+    const size_t columns = (p->Ev + ATTN_TILE - 1) / ATTN_TILE;
+    float *acc = (float *)p->acc + n->first * w->lda;
+    for (size_t j = 0; j < columns; j += 2, t.b += 2 * t.b_column, acc += 2 * ATTN_TILE) {
+        t.col_tiles = columns - j < 2 ? 1 : 2;
+        attn_amx_blocks(parts, &t, 0, 0, beside, w);
+        add_sums(acc, w->lda, c, n, t.col_tiles);
+    }
+}
+
+/* --- the pipeline --- */
+
+/* Item `index` of the pass, in its buffers; none if there is no such. */
+INLINE item item_at(const attn_tile_pass *p, size_t index, size_t halves, item buffers) {
+    if (index >= p->tiles * halves) {
+        buffers.rows = 0;
+        return buffers;
+    }
+    buffers.tile = index / halves;
+    buffers.first = index % halves * ROWS;
+    buffers.rows = p->rows - buffers.first < ROWS ? p->rows - buffers.first : ROWS;
+    return buffers;
+}
+
+/* `now` becomes the item whose numerators are due beside the products of two others. */
+INLINE void begin_portions(const int parts, const item *now, const item *scored, const item *summed,
+                           pass *w) {
+    const size_t columns = (w->p->Ev + ATTN_TILE - 1) / ATTN_TILE;
+    size_t products = scored->rows ? COLS / 2 * w->key_steps : 0;
+    if (summed->rows)
+        products += (columns + 1) / 2 * STEPS;
+    products *= (size_t)ATTN_TILE_PAIRS(parts);
+    w->now = now;
+    w->done = 0;
+    w->all = now->rows * STEPS;
+    w->rate = products ? (w->all * 16 + products - 1) / products : 0;
+    w->due = 0;
+}
+
+INLINE void run(const int parts, const bool mild, const attn_tile_pass *p) {
+    attn_amx_beside *beside = mild ? beside_mild : beside_any;
+    _Alignas(64) float scores[2][ROWS * KEYS];
+    _Alignas(64) uint16_t numerators[2][MOST_PARTS * PART];
+    _Alignas(64) float shift[3][ROWS], fall[3][ROWS];
+    const size_t halves = (p->rows + ROWS - 1) / ROWS, items = p->tiles * halves;
+    pass w = {
+        .p = p,
+        .number = parts,
+        .lda = attn_kernels_avx512.acc_room(p->Ev),
+        .key_steps = (p->E + ATTN_TILE_DEPTH - 1) / ATTN_TILE_DEPTH,
+        .row_tiles = (p->rows + ATTN_TILE - 1) / ATTN_TILE,
+        .scale = vset((float)p->scale),
+        .hi = vset((float)p->scale * LOG2E_HI),
+        .lo = vset((float)p->scale * LOG2E_LO),
+    };
+    item summed = {.rows = 0}, now = {.rows = 0};
+    if (p->rows % ROWS) /* rows that are missing are multiplied, too */
+        memset(numerators, 0, sizeof numerators);
+    for (size_t n = 0; n < items + 2; n++) {
+        const item scored = item_at(p, n, halves,
+                                    (item){.scores = scores[n % 2],
+                                           .parts = numerators[n % 2],
+                                           .shift = shift[n % 3],
+                                           .fall = fall[n % 3]});
+        begin_portions(parts, &now, &scored, &summed, &w);
+        if (scored.rows)
+            score_item(parts, beside, &scored, &w);
+        if (summed.rows)
+            value_item(parts, beside, &summed, &w);
+        while (w.done < w.all)
+            portion(parts, mild, &w);
+        if (scored.rows)
+            raise_maxima(&w, &scored);
+        summed = now;
+        now = scored;
+    }
+}
+
+/* Scores by a power of two are exact, and the exponential may take it over; and none of them needs
+ * to be raised to LOWEST. */
+static bool is_mild(const attn_tile_pass *p) {
+    int exponent;
+    return frexp(p->scale, &exponent) == 0.5 && exponent > -60 && exponent < 60 &&
+           p->reach < (double)-LOWEST / 2;
+}
+
+#define PASS(parts)                                                                                \
+    OUT_OF_LINE void run_##parts(const attn_tile_pass *p) {                                        \
+        run(parts, false, p);                                                                      \
+    }                                                                                              \
+    OUT_OF_LINE void run_mild_##parts(const attn_tile_pass *p) {                                   \
+        run(parts, true, p);                                                                       \
+    }                                                                                              \
+    static void pass_##parts(const attn_tile_pass *p) {                                            \
+        attn_amx_begin();                                                                          \
+        if (is_mild(p))                                                                            \
+            FLUSHED(run_mild_##parts(p));                                                          \
+        else                                                                                       \
+            FLUSHED(run_##parts(p));                                                               \
+        attn_amx_end();                                                                            \
+    }
+PASS(1)
+PASS(2)
+PASS(3)
+
+void attn_kernels_pass_amx(attn_kernels *k) {
+    k->pass = k->precision == ATTN_PRECISION_BF16   ? pass_1
+              : k->precision == ATTN_PRECISION_FAST ? pass_2
+                                                    : pass_3;
+}

@@ -1,0 +1,260 @@
+/* Looking at a compiled mask: intervals, visibility and additive parts of a row. */
+#include <math.h>
+#include <string.h>
+
+#include "mask/mask_private.h"
+
+size_t attn_mask_batches(const attn_mask *m) {
+    return m->B;
+}
+int64_t attn_mask_offset(const attn_mask *m, size_t b) {
+    return m->offset[b];
+}
+bool attn_mask_fills(const attn_mask *m) {
+    return m->fill != ATTN_FILL_HIDE;
+}
+bool attn_mask_same_heads(const attn_mask *m) {
+    return m->same_heads;
+}
+bool attn_mask_same_batches(const attn_mask *m) {
+    return m->same_batches;
+}
+
+bool attn_mask_is_plain(const attn_mask *m) {
+    return !attn_mask_hides_cells(m) && attn_mask_is_open(m);
+}
+
+static size_t clamp_key(int64_t j, size_t S) {
+    return j < 0 ? 0 : (uint64_t)j > S ? S : (size_t)j;
+}
+
+void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi) {
+    const size_t S = m->shape.S;
+    const int64_t position = (int64_t)i + m->offset[b];
+    size_t from = m->left == INT64_MAX ? 0 : clamp_key(position - m->left, S);
+    size_t to = m->right == INT64_MAX ? S : clamp_key(position + m->right + 1, S);
+    if (m->lengths && (uint64_t)m->lengths[b] < to)
+        to = (size_t)m->lengths[b];
+    *lo = from < to ? from : to;
+    *hi = to;
+}
+
+static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                      uint8_t *keep) {
+    const uint8_t *from = attn_view_at(&part->view, b, h, i, part->bits ? 0 : j0);
+    for (size_t j = j0; part->bits && j < j0 + n; j++)
+        keep[j - j0] = keep[j - j0] && (from[j / 8] >> j % 8 & 1);
+    if (part->bits)
+        return;
+    for (size_t j = 0; j < n; j++)
+        keep[j] &= from[(ptrdiff_t)j * part->view.col];
+}
+
+/* Sum the additive layers into n elements of out, of elem bytes. */
+static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                     size_t elem, void *out) {
+    enum { AT_ONCE = 64 };
+    union {
+        float f32[AT_ONCE];
+        double f64[AT_ONCE];
+    } next;
+    for (size_t l = 0; l < m->bias_count; l++) {
+        const attn_view *v = &m->bias[l].view;
+        for (size_t j = 0; j < n; j += AT_ONCE) {
+            const size_t width = n - j < AT_ONCE ? n - j : AT_ONCE;
+            const void *from = attn_view_at(v, b, h, i, j0 + j);
+            void *to = (char *)out + j * elem;
+            if (elem == sizeof(float))
+                attn_widen_f32(l ? next.f32 : to, from, v->dtype, v->col, width);
+            else
+                attn_widen_f64(l ? next.f64 : to, from, v->dtype, v->col, width);
+            for (size_t k = 0; l && k < width; k++)
+                if (elem == sizeof(float))
+                    ((float *)to)[k] += next.f32[k];
+                else
+                    ((double *)to)[k] += next.f64[k];
+        }
+    }
+}
+
+static const void *edit_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                             size_t elem, void *scratch) {
+    if (!m->bias_count)
+        return NULL;
+    const attn_view *v = &m->bias[0].view;
+    if (m->bias_count == 1 && v->col == 1 && v->dtype == (elem == 4 ? ATTN_F32 : ATTN_F64))
+        return attn_view_at(v, b, h, i, j0);
+    sum_bias(m, b, h, i, j0, n, elem, scratch);
+    return scratch;
+}
+
+static void and_patterns(const attn_mask *m, size_t b, size_t i, size_t j0, size_t n,
+                         uint8_t *keep) {
+    const int64_t position = (int64_t)i + m->offset[b];
+    for (size_t l = 0; l < m->pattern_count; l++)
+        for (size_t j = 0; j < n; j++)
+            keep[j] &= attn_pattern_sees(m->patterns[l], position, (int64_t)(j0 + j));
+}
+
+bool attn_mask_tile_hidden(const attn_mask *m, size_t b, size_t i, size_t rows, size_t j0,
+                           size_t n) {
+    const int64_t first = (int64_t)i + m->offset[b];
+    if (attn_mask_fills(m) || !rows || !n)
+        return false;
+    for (size_t l = 0; l < m->pattern_count; l++)
+        if (!attn_pattern_touches(m->patterns[l], first, first + (int64_t)rows - 1, (int64_t)j0,
+                                  (int64_t)(j0 + n - 1)))
+            return true;
+    return false;
+}
+
+static const uint8_t *edit_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
+                                size_t n, uint8_t *scratch) {
+    if (!m->keep_count && !m->pattern_count)
+        return NULL;
+    if (m->keep_count == 1 && m->keep[0].view.col == 1 && !m->keep[0].bits && !m->pattern_count)
+        return attn_view_at(&m->keep[0].view, b, h, i, j0);
+    memset(scratch, 1, n);
+    for (size_t l = 0; l < m->keep_count; l++)
+        and_layer(&m->keep[l], b, h, i, j0, n, scratch);
+    and_patterns(m, b, i, j0, n, scratch);
+    return scratch;
+}
+
+static size_t within(size_t key, size_t j0, size_t n) {
+    return key <= j0 ? 0 : key - j0 < n ? key - j0 : n;
+}
+
+_Static_assert((int)ATTN_FILL_HIDE == ATTN_EDIT_HIDE && (int)ATTN_FILL_ADD == ATTN_EDIT_ADD &&
+                   (int)ATTN_FILL_REPLACE == ATTN_EDIT_REPLACE,
+               "the kernels read these numbers");
+
+void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                    size_t elem, void *bias, uint8_t *keep, attn_edit *edit) {
+    size_t lo, hi;
+    attn_mask_interval(m, b, i, &lo, &hi);
+    edit->lo = within(lo, j0, n);
+    edit->hi = within(hi, j0, n);
+    edit->bias = edit_bias(m, b, h, i, j0, n, elem, bias);
+    edit->keep = edit_keep(m, b, h, i, j0, n, keep);
+    edit->fill = (int)m->fill;
+    edit->fill_value = m->fill_value;
+}
+
+/* What intervals, layers of booleans and patterns leave. */
+static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                           uint8_t *keep) {
+    size_t lo, hi;
+    attn_mask_interval(m, b, i, &lo, &hi);
+    size_t from = within(lo, j0, n), to = within(hi, j0, n);
+    memset(keep, 0, n);
+    if (from < to)
+        memset(keep + from, 1, to - from);
+    for (size_t l = 0; l < m->keep_count; l++)
+        and_layer(&m->keep[l], b, h, i, j0, n, keep);
+    and_patterns(m, b, i, j0, n, keep);
+}
+
+/* Which of up to 64 keys a bias of -infinity hides. */
+static uint64_t hidden_by_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j,
+                               size_t n) {
+    uint64_t hidden = 0;
+    double values[64]; /* a float would take its largest for infinities */
+    for (size_t l = 0; l < m->bias_count; l++) {
+        const attn_view *v = &m->bias[l].view;
+        attn_widen_f64(values, attn_view_at(v, b, h, i, j), v->dtype, v->col, n);
+        for (size_t k = 0; k < n; k++)
+            hidden |= (uint64_t)(values[k] == -INFINITY) << k;
+    }
+    return hidden;
+}
+
+void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                    uint8_t *keep) {
+    keep_of_layers(m, b, h, i, j0, n, keep);
+    for (size_t j = 0; m->bias_count && j < n; j += 64) {
+        const size_t width = n - j < 64 ? n - j : 64;
+        const uint64_t hidden = hidden_by_bias(m, b, h, i, j0 + j, width);
+        for (size_t k = 0; hidden && k < width; k++)
+            keep[j + k] &= !(hidden >> k & 1);
+    }
+}
+
+/* A fill that is added leaves -infinity what it is, one that replaces does not. */
+void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                    uint8_t *seen) {
+    if (m->fill == ATTN_FILL_HIDE) {
+        attn_mask_keep(m, b, h, i, j0, n, seen);
+        return;
+    }
+    if (m->fill == ATTN_FILL_REPLACE && m->bias_count)
+        keep_of_layers(m, b, h, i, j0, n, seen);
+    else
+        memset(seen, 1, n);
+    for (size_t j = 0; m->bias_count && j < n; j += 64) {
+        const size_t width = n - j < 64 ? n - j : 64;
+        const uint64_t hidden = hidden_by_bias(m, b, h, i, j0 + j, width);
+        for (size_t k = 0; k < width; k++)
+            seen[j + k] = !(seen[j + k] && hidden >> k & 1);
+    }
+}
+
+bool attn_mask_sees_any(const attn_mask *m, size_t b, size_t h, size_t i) {
+    uint8_t seen[512];
+    size_t lo = 0, hi = m->shape.S;
+    if (m->fill == ATTN_FILL_HIDE)
+        attn_mask_interval(m, b, i, &lo, &hi);
+    for (size_t j = lo; j < hi; j += sizeof seen) {
+        const size_t n = hi - j < sizeof seen ? hi - j : sizeof seen;
+        attn_mask_seen(m, b, h, i, j, n, seen);
+        if (memchr(seen, 1, n))
+            return true;
+    }
+    return false;
+}
+
+void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                        double *add) {
+    memset(add, 0, n * sizeof *add);
+    if (m->bias_count)
+        sum_bias(m, b, h, i, j0, n, sizeof *add, add);
+}
+
+/* Visible cells of one head, added to *count. */
+static attn_status visible_of_head(const attn_mask *m, size_t b, size_t h,
+                                   const attn_control *control, uint64_t *count, attn_error *err) {
+    uint8_t keep[512];
+    const bool cells = attn_mask_hides_cells(m);
+    for (size_t i = 0; i < m->shape.L; i++) {
+        size_t lo, hi;
+        attn_status status = cells || i % 1024 == 0 ? attn_control_check(control, err) : ATTN_OK;
+        if (status != ATTN_OK)
+            return status;
+        attn_mask_interval(m, b, i, &lo, &hi);
+        if (!cells) {
+            *count += hi - lo;
+            continue;
+        }
+        for (size_t j = lo; j < hi; j += sizeof keep) {
+            size_t n = hi - j < sizeof keep ? hi - j : sizeof keep;
+            attn_mask_keep(m, b, h, i, j, n, keep);
+            for (size_t k = 0; k < n; k++)
+                *count += keep[k];
+        }
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, uint64_t *out,
+                              attn_error *err) {
+    const size_t heads = m->same_heads ? 1 : m->shape.H, batches = m->same_batches ? 1 : m->B;
+    uint64_t count = 0;
+    attn_status status = ATTN_OK;
+    *out = 0;
+    if (!m->B || !m->shape.H)
+        return ATTN_OK;
+    for (size_t n = 0; n < batches * heads && status == ATTN_OK; n++)
+        status = visible_of_head(m, n / heads, n % heads, control, &count, err);
+    *out = count * (m->B / batches) * (m->shape.H / heads);
+    return status;
+}

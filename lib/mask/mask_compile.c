@@ -1,0 +1,519 @@
+/* From a mask's spec to its compiled form: shapes checked, meanings settled, values checked once.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/dense.h"
+#include "mask/mask_private.h"
+
+#define MOST_OFFSET (INT64_C(1) << 40) /* beyond any sequence, far from overflow when added up */
+
+typedef struct compiler {
+    attn_mask *m;
+    attn_arena *arena;
+    attn_error *err;
+} compiler;
+
+static attn_status no_memory(compiler *c) {
+    return attn_fail(c->err, ATTN_ENOMEM, "", "no memory left for the mask");
+}
+
+/* --- walking over a tensor row by row, for checks and copies --- */
+
+static size_t row_count(const attn_tensor *t) {
+    size_t rows = 1;
+    for (int a = 0; a < t->rank - 1; a++)
+        rows *= t->dims[a];
+    return t->dims[t->rank - 1] ? rows : 0;
+}
+
+/* "attn_mask/0/3" for element j of a row. */
+static void element_path(const attn_mask_layer *layer, size_t row, size_t j, char path[96]) {
+    const attn_tensor *t = &layer->values;
+    size_t index[ATTN_MAX_RANK];
+    index[t->rank - 1] = j;
+    for (int a = t->rank - 2; a >= 0; a--) {
+        index[a] = row % t->dims[a];
+        row /= t->dims[a];
+    }
+    int used = snprintf(path, 96, "%s", layer->where);
+    for (int a = 0; a < t->rank && used > 0 && used < 96; a++)
+        used += snprintf(path + used, 96 - (size_t)used, "/%zu", index[a]);
+}
+
+enum { PART = 64 }; /* elements looked at in one step */
+
+/* What the numbers of a tensor are: only 0 and 1? The first that is neither, and the first NaN or
+ * +infinity. */
+typedef struct survey {
+    bool only_bits, bad;
+    size_t other_row, other_col, bad_row, bad_col;
+    double other, worst;
+} survey;
+
+static survey survey_values(const attn_tensor *t) {
+    survey s = {.only_bits = true};
+    const size_t rows = row_count(t), width = t->dims[t->rank - 1];
+    const ptrdiff_t stride = t->strides[t->rank - 1];
+    const size_t bytes = attn_dtype_size(t->dtype);
+    for (size_t r = 0; r < rows && !s.bad; r++) {
+        const char *row = attn_dense_row(t, r);
+        for (size_t j = 0; j < width && !s.bad; j += PART) {
+            double x[PART];
+            size_t n = width - j < PART ? width - j : PART;
+            attn_widen_f64(x, row + (ptrdiff_t)j * stride * (ptrdiff_t)bytes, t->dtype, stride, n);
+            for (size_t k = 0; k < n; k++) {
+                if (s.only_bits && x[k] != 0 && x[k] != 1) {
+                    s.only_bits = false;
+                    s.other_row = r, s.other_col = j + k, s.other = x[k];
+                }
+                if (!s.bad && !(x[k] < INFINITY)) {
+                    s.bad = true;
+                    s.bad_row = r, s.bad_col = j + k, s.worst = x[k];
+                }
+            }
+        }
+    }
+    return s;
+}
+
+/* --- shapes --- */
+
+static attn_status shape_error(compiler *c, const attn_mask_layer *layer, int axis,
+                               const size_t *want, int want_rank) {
+    char have[128], need[128];
+    attn_shape_text(layer->values.dims, layer->values.rank, have, sizeof have);
+    attn_shape_text(want, want_rank, need, sizeof need);
+    if (axis < 0)
+        return attn_fail(c->err, ATTN_ESHAPE, layer->where,
+                         "shape %s has more axes than %s, to which it must broadcast", have, need);
+    return attn_fail(c->err, ATTN_ESHAPE, layer->where,
+                     "shape %s does not broadcast to %s: axis %d from the right is %zu, expected "
+                     "1 or %zu",
+                     have, need, axis, layer->values.dims[layer->values.rank - axis],
+                     want[want_rank - axis]);
+}
+
+/* Align a tensor right against `want` and give its strides there, 0 where it is broadcast. */
+static attn_status broadcast(compiler *c, const attn_mask_layer *layer, const size_t *want,
+                             int want_rank, ptrdiff_t *strides) {
+    const attn_tensor *t = &layer->values;
+    if (t->rank > want_rank)
+        return shape_error(c, layer, -1, want, want_rank);
+    for (int a = 1; a <= want_rank; a++) {
+        strides[want_rank - a] = 0;
+        if (a > t->rank)
+            continue;
+        size_t dim = t->dims[t->rank - a];
+        if (dim != want[want_rank - a] && dim != 1)
+            return shape_error(c, layer, a, want, want_rank);
+        if (dim != 1)
+            strides[want_rank - a] = t->strides[t->rank - a];
+    }
+    return ATTN_OK;
+}
+
+/* View of a tensor that broadcasts to the weights. */
+static attn_status weights_view(compiler *c, const attn_mask_layer *layer, attn_view *view) {
+    const attn_mask_shape *s = &c->m->shape;
+    const int n = s->batch_rank;
+    size_t want[ATTN_MAX_RANK + 3];
+    ptrdiff_t strides[ATTN_MAX_RANK + 3];
+    int rank = n;
+    memcpy(want, s->batch, (size_t)n * sizeof *want);
+    if (s->has_heads)
+        want[rank++] = s->H;
+    want[rank++] = s->L;
+    want[rank++] = s->S;
+    attn_status status = broadcast(c, layer, want, rank, strides);
+    if (status != ATTN_OK)
+        return status;
+    *view = (attn_view){.data = layer->values.data, .dtype = layer->values.dtype};
+    view->batch = attn_view_batches(c->arena, s->batch, n, strides);
+    view->head = s->has_heads ? strides[n] : 0;
+    view->row = strides[rank - 2];
+    view->col = strides[rank - 1];
+    for (int a = 0; a < n; a++)
+        c->m->same_batches &= strides[a] == 0;
+    c->m->same_heads &= view->head == 0;
+    return view->batch ? ATTN_OK : no_memory(c);
+}
+
+/* View of a padding tensor: [S], [B, S] with B flattened, or the batch axes and S. */
+static attn_status padding_view(compiler *c, const attn_mask_layer *layer, attn_view *view) {
+    const attn_mask_shape *s = &c->m->shape;
+    const attn_tensor *t = &layer->values;
+    size_t want[ATTN_MAX_RANK + 1];
+    ptrdiff_t strides[ATTN_MAX_RANK + 1];
+    int n = s->batch_rank;
+    memcpy(want, s->batch, (size_t)n * sizeof *want);
+    if (n != 1 && t->rank == 2) {
+        n = 1;
+        want[0] = c->m->B;
+    }
+    want[n] = s->S;
+    attn_status status = broadcast(c, layer, want, n + 1, strides);
+    if (status != ATTN_OK)
+        return status;
+    *view = (attn_view){.data = t->data, .dtype = t->dtype, .col = strides[n]};
+    view->batch = attn_view_batches(c->arena, want, n, strides);
+    for (int a = 0; a < n; a++)
+        c->m->same_batches &= strides[a] == 0;
+    return view->batch ? ATTN_OK : no_memory(c);
+}
+
+/* --- visibility bytes --- */
+
+/* to[k] = element k of `from` equals `mark`; integers are compared as integers. */
+static void compare(uint8_t *to, const void *from, attn_dtype dtype, ptrdiff_t stride, size_t n,
+                    int64_t mark) {
+    double x[PART];
+    if (dtype != ATTN_I64)
+        attn_widen_f64(x, from, dtype, stride, n);
+    for (size_t k = 0; k < n; k++)
+        to[k] = dtype == ATTN_I64 ? ((const int64_t *)from)[(ptrdiff_t)k * stride] == mark
+                                  : x[k] == (double)mark;
+}
+
+/* A dense copy of the layer's tensor as bytes. `hide_equal`: 1 where the value differs from `mark`,
+ * else where it equals it. */
+static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t mark,
+                            bool hide_equal, attn_tensor *out) {
+    const attn_tensor *t = &layer->values;
+    size_t count;
+    if (!attn_tensor_count(t, &count))
+        return attn_fail(c->err, ATTN_ELIMIT, layer->where, "too many elements");
+    uint8_t *to = attn_arena_take(c->arena, count);
+    if (!to)
+        return no_memory(c);
+    const size_t rows = row_count(t), width = t->dims[t->rank - 1];
+    const ptrdiff_t stride = t->strides[t->rank - 1];
+    for (size_t r = 0; r < rows; r++) {
+        const char *row = attn_dense_row(t, r);
+        for (size_t j = 0; j < width; j += PART) {
+            size_t n = width - j < PART ? width - j : PART;
+            compare(to + r * width + j,
+                    row + (ptrdiff_t)j * stride * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype,
+                    stride, n, mark);
+            for (size_t k = 0; k < n; k++)
+                to[r * width + j + k] ^= hide_equal;
+        }
+    }
+    *out = attn_tensor_dense(to, ATTN_BOOL, t->rank, t->dims);
+    return ATTN_OK;
+}
+
+static attn_status
+add_keep(compiler *c, const attn_mask_layer *layer, int64_t mark, bool hide_equal,
+         attn_status (*view_of)(compiler *, const attn_mask_layer *, attn_view *)) {
+    attn_mask_layer bytes = *layer;
+    const bool ready = layer->values.dtype == ATTN_BOOL && mark == 1 && !hide_equal;
+    attn_mask_part *part = &c->m->keep[c->m->keep_count];
+    attn_view checked;
+    attn_status status = view_of(c, layer, &checked);
+    if (status == ATTN_OK && !ready)
+        status = bytes_of(c, layer, mark, hide_equal, &bytes.values);
+    if (status == ATTN_OK)
+        status = view_of(c, &bytes, &part->view);
+    if (status != ATTN_OK)
+        return status;
+    part->layer = layer;
+    part->bits = false;
+    c->m->keep_count++;
+    return ATTN_OK;
+}
+
+/* Only 0 and 1 may stand in a keep or hide mask. */
+static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const survey *s) {
+    char path[96];
+    if (s->only_bits)
+        return ATTN_OK;
+    element_path(layer, s->other_row, s->other_col, path);
+    return attn_fail(c->err, ATTN_EVALUE, path,
+                     "a mask with the meaning \"%s\" holds only 0 and 1, found %g",
+                     layer->semantics == ATTN_SEM_HIDE ? "hide" : "keep", s->other);
+}
+
+/* --- the kinds of layers --- */
+
+static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const survey *s) {
+    char path[96];
+    if (s->bad) {
+        element_path(layer, s->bad_row, s->bad_col, path);
+        return attn_fail(c->err, ATTN_ENONFINITE, path,
+                         "an additive mask holds finite numbers and null for -infinity, found %s",
+                         isnan(s->worst) ? "NaN" : "infinity");
+    }
+    attn_mask_part *part = &c->m->bias[c->m->bias_count];
+    attn_status status = weights_view(c, layer, &part->view);
+    if (status != ATTN_OK)
+        return status;
+    part->layer = layer;
+    part->bits = false;
+    c->m->bias_count++;
+    return ATTN_OK;
+}
+
+static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
+    if (layer->values.dtype == ATTN_BOOL) {
+        if (layer->semantics == ATTN_SEM_ADDITIVE)
+            return attn_fail(c->err, ATTN_EDTYPE, layer->where,
+                             "an additive mask holds numbers, found booleans");
+        return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, weights_view);
+    }
+    survey s = survey_values(&layer->values);
+    attn_status status = ATTN_OK;
+    switch (layer->semantics) {
+    case ATTN_SEM_KEEP:
+    case ATTN_SEM_HIDE:
+        status = check_bits(c, layer, &s);
+        if (status == ATTN_OK)
+            status = add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, weights_view);
+        return status;
+    case ATTN_SEM_UNSTATED:
+        if (s.only_bits)
+            return attn_fail(
+                c->err, ATTN_ESEMANTICS, layer->where,
+                "all numbers of the mask are 0 or 1, which has two readings: \"keep\" (1 = attend, "
+                "as in Hugging Face) and \"hide\" (1 = hidden, as in TensorFlow's tutorial). Say "
+                "mask_semantics \"keep\", \"hide\" or \"additive\" (added to the scores), or send "
+                "booleans (true = attend)");
+        return add_bias(c, layer, &s);
+    case ATTN_SEM_ADDITIVE:
+        return add_bias(c, layer, &s);
+    }
+    return attn_fail(c->err, ATTN_EARG, layer->where, "a mask has no meaning of the number %d",
+                     (int)layer->semantics);
+}
+
+/* Bits have no stride: every axis but the last may be broadcast, and the last is whole. */
+static attn_status add_bits(compiler *c, const attn_mask_layer *layer) {
+    const attn_tensor *t = &layer->values;
+    const size_t S = c->m->shape.S, bytes = (S + 7) / 8;
+    if (t->dtype != ATTN_U8 || t->rank < 2 || t->dims[t->rank - 1] != bytes ||
+        t->strides[t->rank - 1] != 1)
+        return attn_fail(c->err, ATTN_ESHAPE, layer->where,
+                         "bits for %zu keys are rows of %zu bytes, found %s of rank %d", S, bytes,
+                         attn_dtype_name(t->dtype), t->rank);
+    attn_mask_part *part = &c->m->keep[c->m->keep_count];
+    attn_mask_layer keys = *layer;
+    keys.values.dims[t->rank - 1] = S;
+    attn_status status = weights_view(c, &keys, &part->view);
+    if (status != ATTN_OK)
+        return status;
+    part->layer = layer;
+    part->bits = true;
+    c->m->keep_count++;
+    return ATTN_OK;
+}
+
+static attn_status add_padding(compiler *c, const attn_mask_layer *layer) {
+    if (layer->semantics != ATTN_SEM_KEEP && layer->semantics != ATTN_SEM_HIDE)
+        return attn_fail(
+            c->err, ATTN_ESEMANTICS, layer->where,
+            "a key padding mask needs its meaning: key_padding_semantics \"keep\" "
+            "(1 or true = a real key) or \"hide\" (1 or true = padding, as PyTorch's)");
+    if (layer->values.dtype != ATTN_BOOL) {
+        survey s = survey_values(&layer->values);
+        attn_status status = check_bits(c, layer, &s);
+        if (status != ATTN_OK)
+            return status;
+    }
+    return add_keep(c, layer, 1, layer->semantics == ATTN_SEM_HIDE, padding_view);
+}
+
+static attn_status add_lengths(compiler *c, const attn_mask_layer *layer) {
+    attn_mask *m = c->m;
+    const attn_tensor *t = &layer->values;
+    size_t count, bytes;
+    if (!attn_tensor_count(t, &count) || (count != m->B && count != 1))
+        return attn_fail(c->err, ATTN_ESHAPE, layer->where,
+                         "expected one length a batch entry (%zu), found %zu", m->B,
+                         t->rank ? t->dims[0] : 0);
+    if (!attn_size_mul(m->B, sizeof(int64_t), &bytes))
+        return no_memory(c);
+    int64_t *lengths = attn_arena_take(c->arena, bytes);
+    if (!lengths)
+        return no_memory(c);
+    for (size_t b = 0; b < m->B; b++) {
+        double x;
+        size_t at = count == 1 ? 0 : b, width = t->dims[t->rank - 1];
+        const char *row = attn_dense_row(t, at / width);
+        attn_widen_f64(&x,
+                       row + (ptrdiff_t)(at % width) * t->strides[t->rank - 1] *
+                                 (ptrdiff_t)attn_dtype_size(t->dtype),
+                       t->dtype, 1, 1);
+        if (!(x >= 0 && x <= (double)m->shape.S) || x != floor(x)) {
+            char path[96];
+            element_path(layer, at / width, at % width, path);
+            return attn_fail(c->err, ATTN_EVALUE, path,
+                             "a length lies between 0 and the number of keys, %zu; found %g",
+                             m->shape.S, x);
+        }
+        lengths[b] = (int64_t)x;
+        if (m->lengths && m->lengths[b] < lengths[b])
+            lengths[b] = m->lengths[b];
+        m->same_batches &= lengths[b] == lengths[0];
+    }
+    m->lengths = lengths;
+    return ATTN_OK;
+}
+
+static attn_status add_window(compiler *c, const attn_mask_layer *layer) {
+    for (int side = 0; side < 2; side++)
+        if (layer->window[side] < -1 || layer->window[side] > MOST_OFFSET)
+            return attn_fail(c->err, ATTN_EARG, layer->where,
+                             "a window counts other keys to the left and right: 0 to %" PRId64
+                             ", or -1 for open; found [%" PRId64 ", %" PRId64 "]",
+                             MOST_OFFSET, layer->window[0], layer->window[1]);
+    if (layer->window[0] >= 0 && layer->window[0] < c->m->left)
+        c->m->left = layer->window[0];
+    if (layer->window[1] >= 0 && layer->window[1] < c->m->right)
+        c->m->right = layer->window[1];
+    return ATTN_OK;
+}
+
+static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
+    const attn_pattern *pattern = &layer->pattern;
+    attn_mask *m = c->m;
+    attn_status status = attn_pattern_check(pattern, layer->where, c->err);
+    if (status != ATTN_OK)
+        return status;
+    if (pattern->kind == ATTN_PATTERN_LOCAL) {
+        m->left = pattern->radius < m->left ? pattern->radius : m->left;
+        m->right = pattern->radius < m->right ? pattern->radius : m->right;
+    } else {
+        m->patterns[m->pattern_count++] = pattern;
+    }
+    return ATTN_OK;
+}
+
+/* Layers of these kinds read a tensor. */
+static bool has_values(attn_layer_kind kind) {
+    return kind == ATTN_LAYER_VALUES || kind == ATTN_LAYER_BIAS || kind == ATTN_LAYER_PADDING ||
+           kind == ATTN_LAYER_LENGTHS || kind == ATTN_LAYER_BITS || kind == ATTN_LAYER_TOKENS;
+}
+
+static attn_status add_layer(compiler *c, const attn_mask_layer *layer) {
+    const int rank = layer->values.rank;
+    if (has_values(layer->kind) && (rank < 1 || rank > ATTN_MAX_RANK))
+        return attn_fail(c->err, ATTN_ESHAPE, layer->where,
+                         "expected a tensor of rank 1 to %d, found rank %d", ATTN_MAX_RANK, rank);
+    switch (layer->kind) {
+    case ATTN_LAYER_CAUSAL:
+        if (c->m->right > 0)
+            c->m->right = 0;
+        return ATTN_OK;
+    case ATTN_LAYER_WINDOW:
+        return add_window(c, layer);
+    case ATTN_LAYER_VALUES:
+        return add_values(c, layer);
+    case ATTN_LAYER_BIAS: {
+        survey s = {.bad = false};
+        if (layer->values.dtype == ATTN_BOOL)
+            return attn_fail(c->err, ATTN_EDTYPE, layer->where,
+                             "a bias holds numbers that are added, found booleans");
+        s = survey_values(&layer->values);
+        return add_bias(c, layer, &s);
+    }
+    case ATTN_LAYER_PADDING:
+        return add_padding(c, layer);
+    case ATTN_LAYER_LENGTHS:
+        return add_lengths(c, layer);
+    case ATTN_LAYER_PATTERN:
+        return add_pattern(c, layer);
+    case ATTN_LAYER_BITS:
+        return add_bits(c, layer);
+    case ATTN_LAYER_TOKENS:
+        return add_keep(c, layer, layer->pad_id, true, padding_view);
+    }
+    return attn_fail(c->err, ATTN_EARG, layer->where, "unknown kind of mask");
+}
+
+/* --- offsets --- */
+
+static attn_status set_offsets(compiler *c, const attn_mask_spec *spec) {
+    attn_mask *m = c->m;
+    size_t bytes;
+    if (spec->offset == ATTN_OFFSET_GIVEN && spec->offset_count != 1 && spec->offset_count != m->B)
+        return attn_fail(c->err, ATTN_ESHAPE, "query_offset",
+                         "expected one offset or one a batch entry (%zu), found %zu", m->B,
+                         spec->offset_count);
+    if (!attn_size_mul(m->B, sizeof(int64_t), &bytes))
+        return no_memory(c);
+    int64_t *offset = attn_arena_take(c->arena, bytes);
+    if (!offset)
+        return no_memory(c);
+    for (size_t b = 0; b < m->B; b++) {
+        int64_t end = m->lengths ? m->lengths[b] : (int64_t)m->shape.S;
+        offset[b] = spec->offset == ATTN_OFFSET_END ? end - (int64_t)m->shape.L
+                    : spec->offset == ATTN_OFFSET_GIVEN
+                        ? spec->offsets[spec->offset_count > 1 ? b : 0]
+                        : (int64_t)m->shape.past;
+        if (offset[b] > MOST_OFFSET || offset[b] < -MOST_OFFSET)
+            return attn_fail(c->err, ATTN_EARG, "query_offset",
+                             "%" PRId64 " is beyond any sequence", offset[b]);
+    }
+    const bool interval = m->pattern_count || m->left != INT64_MAX || m->right != INT64_MAX;
+    for (size_t b = 1; interval && b < m->B; b++)
+        m->same_batches &= offset[b] == offset[0];
+    m->offset = offset;
+    return ATTN_OK;
+}
+
+/* The layers, and places for what they become. */
+static bool take_lists(attn_mask *m, const attn_mask_spec *spec, attn_arena *arena) {
+    const size_t n = spec->count;
+    char *at = n ? attn_arena_take(arena, n * ATTN_MASK_LAYER_BYTES) : NULL;
+    if (!at)
+        return n == 0;
+    m->layer_count = n;
+    m->layers = memcpy(at, spec->layers, n * sizeof *m->layers);
+    m->keep = (attn_mask_part *)(void *)(m->layers + n);
+    m->bias = m->keep + n;
+    m->patterns = (const attn_pattern **)(void *)(m->bias + n);
+    return true;
+}
+
+attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
+                          attn_arena *arena, attn_mask **out, attn_error *err) {
+    compiler c = {attn_arena_take(arena, sizeof *c.m), arena, err};
+    if (!c.m)
+        return no_memory(&c);
+    if (spec->count > ATTN_MASK_LAYERS)
+        return attn_fail(err, ATTN_ELIMIT, "", "at most %d masks can be combined",
+                         ATTN_MASK_LAYERS);
+    if ((unsigned)spec->fill > ATTN_FILL_REPLACE)
+        return attn_fail(err, ATTN_EARG, "mask_fill/mode", "there is no fill of the number %d",
+                         (int)spec->fill);
+    if (spec->fill != ATTN_FILL_HIDE && !isfinite(spec->fill_value))
+        return attn_fail(err, ATTN_EARG, "mask_fill/value", "the fill is a finite number");
+    *c.m = (attn_mask){.stated_offset = spec->offset,
+                       .fill = spec->fill,
+                       .fill_value = spec->fill_value,
+                       .shape = *shape,
+                       .B = 1,
+                       .left = INT64_MAX,
+                       .right = INT64_MAX,
+                       .same_heads = true,
+                       .same_batches = true};
+    if (!take_lists(c.m, spec, arena))
+        return no_memory(&c);
+    for (int a = 0; a < shape->batch_rank; a++)
+        if (!attn_size_mul(c.m->B, shape->batch[a], &c.m->B))
+            return attn_fail(err, ATTN_ELIMIT, "", "too many batch entries");
+    for (size_t l = 0; l < spec->count; l++) {
+        attn_mask_layer *layer = &c.m->layers[l];
+        if (!layer->where)
+            layer->where = "mask";
+        attn_status status = add_layer(&c, layer);
+        if (status != ATTN_OK)
+            return status;
+    }
+    attn_status status = set_offsets(&c, spec);
+    if (status == ATTN_OK)
+        *out = c.m;
+    return status;
+}

@@ -1,0 +1,435 @@
+/* The linter: masks that are legal but probably not meant. Every check looks at a bounded number of
+ * cells; what lies beyond is not looked at, and never reported. */
+#include <math.h>
+#include <string.h>
+
+#include "mask/mask_say.h"
+
+enum {
+    LOOKED_AT =
+        1 << 24, /* cells looked at for rows that see nothing; most rows end at their first key */
+    PATTERN = 1 << 20, /* cells looked at for the pattern of one layer: a few milliseconds */
+    NAMED = 8,         /* rows named in a warning */
+    WARNINGS = 4 * ATTN_MASK_LAYERS + 2,
+};
+
+/* Added to a score this hides its key in practice: finite fills count in the checks of patterns. */
+#define FILL_FLOOR (-1e4)
+/* e^-50 is 2e-22, far below what a sum of fp32 weights shows, for scores that differ by less
+ * than 20. */
+#define FILL_LEAKS (-50.0)
+
+typedef struct linter {
+    const attn_mask *m;
+    attn_arena *arena;
+    attn_warnings found;
+    bool failed;
+} linter;
+
+static void warn(linter *l, const char *code, const char *where, const attn_mask_text *t) {
+    const char *text = attn_arena_text(l->arena, t->text, t->used);
+    if (!text)
+        l->failed = true;
+    else if (l->found.count < WARNINGS)
+        l->found.items[l->found.count++] = (attn_warning){code, where, text};
+}
+
+/* --- shapes that read as something else --- */
+
+static void check_rank(linter *l, const attn_mask_layer *layer) {
+    const attn_mask_shape *s = &l->m->shape;
+    const attn_tensor *v = &layer->values;
+    const size_t B = l->m->B;
+    char shape[128];
+    bool as_padding = v->rank == 2 && s->batch_rank && B == s->L && v->dims[1] > 1;
+    bool as_batches = v->rank == 3 && s->has_heads && B == s->H;
+    if (B < 2 || v->dims[0] != B || !(as_padding || as_batches))
+        return;
+    attn_mask_text t = {.used = 0};
+    attn_shape_text(v->dims, v->rank, shape, sizeof shape);
+    if (as_padding)
+        attn_mask_say(
+            &t,
+            "%s is read as [L, S], the same for every batch entry. B and L are both %zu: if "
+            "[B, S] was meant, send it as key_padding_mask or as %s",
+            shape, B, s->has_heads ? "[B, 1, 1, S]" : "[B, 1, S]");
+    else
+        attn_mask_say(
+            &t,
+            "%s is read as [H, L, S], the same for every batch entry. B and H are both %zu: "
+            "if [B, L, S] was meant, send it as [B, 1, L, S]",
+            shape, B);
+    warn(l, "mask_rank", layer->where, &t);
+}
+
+/* --- triangles --- */
+
+typedef enum triangle {
+    NO_TRIANGLE = 0,
+    LOWER = 1,        /* j <= i */
+    UPPER = 2,        /* j >= i */
+    STRICT_UPPER = 4, /* j > i */
+} triangle;
+
+/* Of a large mask every n-th row is looked at. */
+static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
+    unsigned still = LOWER | UPPER | STRICT_UPPER;
+    const size_t L = m->shape.L, S = m->shape.S, rows = S < PATTERN ? PATTERN / S : 1;
+    const size_t step = L > rows ? L / rows : 1;
+    for (size_t i = 0; still && i < L; i += step)
+        for (size_t j = 0; still && j < S; j++) {
+            bool visible = !attn_mask_part_hides(part, FILL_FLOOR, 0, 0, i, j);
+            still &= ~(visible != (j <= i) ? (unsigned)LOWER : 0u);
+            still &= ~(visible != (j >= i) ? (unsigned)UPPER : 0u);
+            still &= ~(visible != (j > i) ? (unsigned)STRICT_UPPER : 0u);
+        }
+    return (triangle)still;
+}
+
+static void warn_upper(linter *l, const attn_mask_layer *layer, bool strict) {
+    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* its marks would have to be kept */
+    attn_mask_text t = {.used = 0};
+    if (strict)
+        attn_mask_say(&t, "query i sees only keys behind it: torch.%s, so %s",
+                      kept ? "tril marks what a causal mask keeps"
+                           : "triu(…, diagonal=1) marks what a causal mask hides",
+                      kept                               ? "say mask_semantics \"keep\""
+                      : layer->values.dtype == ATTN_BOOL ? "invert it (here true = attend)"
+                                                         : "say mask_semantics \"hide\"");
+    else
+        attn_mask_say(&t, "query i sees the keys from i on: the transpose of a causal mask, which "
+                          "lets it see keys 0 to i");
+    warn(l, "mask_not_causal", layer->where, &t);
+}
+
+static void check_triangle(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
+    const attn_mask_shape *s = &l->m->shape;
+    if (!part->view.row || !part->view.col || s->L < 2 || s->S < 2)
+        return;
+    triangle shape = triangle_of(l->m, part);
+    if (shape == UPPER || shape == STRICT_UPPER)
+        warn_upper(l, layer, shape == STRICT_UPPER);
+    if (shape != LOWER || s->L == s->S)
+        return;
+    attn_mask_text t = {.used = 0};
+    attn_mask_say(&t,
+                  "a causal mask of %zu queries and %zu keys that starts at the upper left: ", s->L,
+                  s->S);
+    if (s->S > s->L)
+        attn_mask_say(&t,
+                      "no query sees keys from %zu on. When the queries are the last tokens, use "
+                      "is_causal with query_offset \"end\"",
+                      s->L);
+    else
+        attn_mask_say(&t, "queries from %zu on see every key", s->S - 1);
+    warn(l, "causal_not_square", layer->where, &t);
+}
+
+/* is_causal beside more keys than queries, with nothing said about where the queries stand. */
+static void check_causal(linter *l, const attn_mask_layer *layer) {
+    const attn_mask_shape *s = &l->m->shape;
+    if (l->m->stated_offset != ATTN_OFFSET_DEFAULT || s->past || s->S <= s->L)
+        return;
+    attn_mask_text t = {.used = 0};
+    attn_mask_say(
+        &t,
+        "%zu quer%s, %zu keys, and query 0 stands at key 0: no query sees keys from %zu on. "
+        "When the queries are the last tokens, say query_offset \"end\"; query_offset 0 "
+        "confirms the start",
+        s->L, s->L == 1 ? "y" : "ies", s->S, s->L);
+    warn(l, "causal_not_square", layer->where, &t);
+}
+
+/* --- padding in a mask that has a query axis --- */
+
+/* Rows of one head by what they see. */
+typedef struct row_census {
+    size_t blind;       /* rows that see nothing */
+    size_t common;      /* rows that see what most rows see */
+    size_t model;       /* one of these */
+    size_t other;       /* the rest */
+    size_t first, last; /* of the rest */
+} row_census;
+
+static uint64_t row_print(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t S,
+                          bool *blind) {
+    uint64_t print = 0xcbf29ce484222325u; /* FNV-1a, 64 bits */
+    *blind = true;
+    for (size_t j = 0; j < S; j++) {
+        bool hides = attn_mask_part_hides(part, FILL_FLOOR, b, h, i, j);
+        *blind &= hides;
+        print = (print ^ hides) * 0x100000001b3u;
+    }
+    return print;
+}
+
+/* The most common row by Boyer and Moore's majority vote, then a count. */
+static row_census census_of(const attn_mask_part *part, size_t b, size_t h, size_t L, size_t S,
+                            uint64_t *prints) {
+    row_census c = {.first = L};
+    size_t votes = 0;
+    bool blind;
+    for (size_t i = 0; i < L; i++) {
+        prints[i] = row_print(part, b, h, i, S, &blind);
+        if (blind) {
+            c.blind++;
+            prints[i] = 0;
+        } else if (!votes) {
+            c.model = i;
+            votes = 1;
+        } else if (prints[i] == prints[c.model])
+            votes++;
+        else
+            votes--;
+    }
+    for (size_t i = 0; i < L; i++) {
+        if (!prints[i])
+            continue;
+        if (prints[i] == prints[c.model])
+            c.common++;
+        else {
+            c.first = c.other++ ? c.first : i;
+            c.last = i;
+        }
+    }
+    return c;
+}
+
+static size_t hidden_in_row(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t S) {
+    size_t n = 0;
+    for (size_t j = 0; j < S; j++)
+        n += attn_mask_part_hides(part, FILL_FLOOR, b, h, i, j);
+    return n;
+}
+
+/* Keys that row i sees beyond those of the model row, the first into *key; 0 unless it sees all of
+ * those too. (Packed texts and prefixes see other keys, or more than one.) */
+static size_t extra_keys(const attn_mask_part *part, size_t b, size_t h, size_t model, size_t i,
+                         size_t S, size_t *key) {
+    size_t extra = 0;
+    for (size_t j = 0; j < S; j++) {
+        bool hides = attn_mask_part_hides(part, FILL_FLOOR, b, h, i, j);
+        bool model_hides = attn_mask_part_hides(part, FILL_FLOOR, b, h, model, j);
+        if (hides && !model_hides)
+            return 0;
+        if (!hides && model_hides && !extra++)
+            *key = j;
+    }
+    return extra;
+}
+
+static bool warn_by_query(linter *l, const attn_mask_part *part, size_t b, size_t keys,
+                          const row_census *c) {
+    attn_mask_text t = {.used = 0};
+    attn_mask_say(
+        &t,
+        "batch entry %zu: %zu key%s hidden from every query, and %zu quer%s nothing. Hiding "
+        "the keys is enough for padding; here the outputs of padding queries become zeros. "
+        "Was [.., 1, S] or key_padding_mask meant?",
+        b, keys, keys == 1 ? " is" : "s are", c->blind, c->blind == 1 ? "y sees" : "ies see");
+    warn(l, "padding_by_query", part->layer->where, &t);
+    return true;
+}
+
+/* true when there was something to warn of. */
+static bool check_census(linter *l, const attn_mask_part *part, size_t b, size_t h,
+                         const row_census *c) {
+    const size_t L = l->m->shape.L, S = l->m->shape.S;
+    size_t key = 0;
+    if (c->common < 2)
+        return false;
+    size_t padding = hidden_in_row(part, b, h, c->model, S);
+    if (padding && c->blind && !c->other)
+        return warn_by_query(l, part, b, padding, c);
+    if (L < 4 || !c->other || c->other + c->blind > L / 4)
+        return false;
+    size_t more = extra_keys(part, b, h, c->model, c->last, S, &key);
+    size_t extra = extra_keys(part, b, h, c->model, c->first, S, &key);
+    if (!extra || !more || (c->other > 1 && (extra > 1 || more > 1)))
+        return false;
+    attn_mask_text t = {.used = 0};
+    attn_mask_say(&t,
+                  "batch entry %zu: key %zu is hidden from %zu of %zu queries but visible to query "
+                  "%zu. If it is padding it still receives mass: padding does not differ over "
+                  "queries",
+                  b, key, c->common + c->blind, L, c->first);
+    warn(l, "padding_by_query", part->layer->where, &t);
+    return true;
+}
+
+static void warn_whole_queries(linter *l, const attn_mask_layer *layer) {
+    char shape[128];
+    attn_mask_text t = {.used = 0};
+    attn_mask_say(
+        &t,
+        "the last axis of %s is 1: the mask hides whole queries, and no key. A padding mask "
+        "differs over keys: [.., 1, S] or key_padding_mask",
+        attn_shape_text(layer->values.dims, layer->values.rank, shape, sizeof shape));
+    warn(l, "padding_by_query", layer->where, &t);
+}
+
+static void check_padding(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
+    const attn_mask *m = l->m;
+    const attn_mask_shape *s = &m->shape;
+    const size_t H = part->view.head ? s->H : 1;
+    size_t cells, looked = 0;
+    if (!part->view.row || s->L < 2 || s->S < 2)
+        return;
+    if (layer->values.dims[layer->values.rank - 1] == 1) {
+        warn_whole_queries(l, layer);
+        return;
+    }
+    if (!attn_size_mul(s->L, s->S, &cells) || cells > PATTERN)
+        return;
+    uint64_t *prints = attn_arena_take(l->arena, s->L * sizeof *prints);
+    l->failed |= !prints;
+    for (size_t b = 0; prints && b < m->B; b++)
+        for (size_t h = 0; h < H && looked <= PATTERN - cells; h++, looked += cells) {
+            row_census c = census_of(part, b, h, s->L, s->S, prints);
+            if (check_census(l, part, b, h, &c))
+                return;
+        }
+}
+
+/* The first key that is padding between real ones; S when there is none. */
+static size_t gap_of(const attn_mask_part *part, size_t b, size_t S) {
+    size_t first = 0, last = S;
+    while (first < S && attn_mask_part_hides(part, -INFINITY, b, 0, 0, first))
+        first++;
+    while (last > first && attn_mask_part_hides(part, -INFINITY, b, 0, 0, last - 1))
+        last--;
+    for (size_t j = first; j < last; j++)
+        if (attn_mask_part_hides(part, -INFINITY, b, 0, 0, j))
+            return j;
+    return S;
+}
+
+/* Padding between real keys: an id that means something else too, or a wrong pad_id. */
+static void check_gap(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
+    const size_t S = l->m->shape.S;
+    size_t looked = 0;
+    for (size_t b = 0; b < l->m->B && looked < PATTERN; b++, looked += S) {
+        size_t gap = gap_of(part, b, S);
+        if (gap == S)
+            continue;
+        attn_mask_text t = {.used = 0};
+        attn_mask_say(
+            &t, "batch entry %zu: key %zu is padding but stands between real keys%s", b, gap,
+            layer->kind == ATTN_LAYER_TOKENS ? "; does pad_id also mean something else?" : "");
+        warn(l, "padding_gap", layer->where, &t);
+        return;
+    }
+}
+
+/* --- rows that see nothing --- */
+
+static bool row_is_blind(const attn_mask *m, size_t b, size_t h, size_t i, size_t *looked) {
+    uint8_t keep[256];
+    size_t lo, hi;
+    attn_mask_interval(m, b, i, &lo, &hi);
+    ++*looked;
+    if (lo >= hi || !attn_mask_hides_cells(m))
+        return lo >= hi;
+    for (size_t j = lo; j < hi; j += sizeof keep) {
+        size_t n = hi - j < sizeof keep ? hi - j : sizeof keep;
+        attn_mask_keep(m, b, h, i, j, n, keep);
+        *looked += n;
+        if (memchr(keep, 1, n))
+            return false;
+    }
+    return true;
+}
+
+static void name_row(attn_mask_text *t, const linter *l, size_t b, size_t h, size_t i) {
+    attn_mask_say(t, "%s", t->used ? ", " : "");
+    if (!l->m->same_batches)
+        attn_mask_say(t, "batch %zu ", b);
+    if (!l->m->same_heads)
+        attn_mask_say(t, "head %zu ", h);
+    attn_mask_say(t, "query %zu", i);
+}
+
+static void check_rows(linter *l) {
+    const attn_mask *m = l->m;
+    const size_t B = m->same_batches && m->B ? 1 : m->B, L = m->shape.L;
+    const size_t H = m->same_heads && m->shape.H ? 1 : m->shape.H;
+    size_t blind = 0, looked = 0, rows = 0;
+    attn_mask_text names, t;
+    names.used = t.used = 0;
+    if (attn_mask_fills(m) || attn_mask_is_plain(m))
+        return;
+    for (size_t b = 0; b < B && looked < LOOKED_AT; b++)
+        for (size_t h = 0; h < H && looked < LOOKED_AT; h++)
+            for (size_t i = 0; i < L && looked < LOOKED_AT; i++, rows++)
+                if (row_is_blind(m, b, h, i, &looked) && blind++ < NAMED)
+                    name_row(&names, l, b, h, i);
+    if (!blind)
+        return;
+    attn_mask_say(&t, "%zu row%s of %zu see%s no key: %s%s%s%s. %s output and weights are zeros",
+                  blind, blind == 1 ? "" : "s", rows, blind == 1 ? "s" : "", names.text,
+                  blind > NAMED ? ", …" : "", B < m->B ? ", in every batch entry" : "",
+                  H < m->shape.H ? ", in every head" : "", blind == 1 ? "Its" : "Their");
+    if (looked >= LOOKED_AT)
+        attn_mask_say(&t, " (the rows behind these were not looked at)");
+    warn(l, "hidden_rows", "", &t);
+}
+
+static void check_fill(linter *l) {
+    const attn_mask *m = l->m;
+    const bool fills = m->keep_count || m->pattern_count || !attn_mask_is_open(m);
+    if (!attn_mask_fills(m) || m->fill_value <= FILL_LEAKS || !fills)
+        return;
+    attn_mask_text t = {.used = 0};
+    attn_mask_say(&t,
+                  "a fill of %g is not far below the scores: masked keys, padding too, still "
+                  "receive mass. -1e9 is what other codes use",
+                  m->fill_value);
+    warn(l, "fill_leaks", "mask_fill", &t);
+}
+
+static void check_layer(linter *l, size_t i) {
+    const attn_mask_layer *layer = &l->m->layers[i];
+    const attn_mask_part *part = attn_mask_part_of(l->m, i);
+    switch (layer->kind) {
+    case ATTN_LAYER_CAUSAL:
+        check_causal(l, layer);
+        break;
+    case ATTN_LAYER_VALUES:
+        check_rank(l, layer);
+        check_triangle(l, layer, part);
+        check_padding(l, layer, part);
+        break;
+    case ATTN_LAYER_PADDING:
+    case ATTN_LAYER_TOKENS:
+        check_gap(l, layer, part);
+        break;
+    case ATTN_LAYER_WINDOW:
+    case ATTN_LAYER_BIAS:
+    case ATTN_LAYER_LENGTHS:
+    case ATTN_LAYER_PATTERN:
+    case ATTN_LAYER_BITS:
+        break;
+    }
+}
+
+attn_status attn_mask_lint(const attn_mask *m, attn_arena *arena, attn_warnings *out,
+                           attn_error *err) {
+    linter l = {.m = m, .arena = arena};
+    const bool cells = m->B && m->shape.H && m->shape.L && m->shape.S;
+    if (!cells || !m->layer_count) {
+        *out = (attn_warnings){0};
+        return ATTN_OK;
+    }
+    l.found.items = attn_arena_small(arena, WARNINGS * sizeof *l.found.items);
+    l.failed = !l.found.items;
+    for (size_t i = 0; i < m->layer_count && !l.failed; i++)
+        check_layer(&l, i);
+    if (!l.failed)
+        check_fill(&l);
+    if (!l.failed)
+        check_rows(&l);
+    if (l.failed)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the warnings about the mask");
+    *out = l.found;
+    return ATTN_OK;
+}

@@ -1,0 +1,318 @@
+/* Text to number, correctly rounded, directly in the wanted format (a float that went through
+ * double would be rounded twice).
+ *
+ * Up to 19 digits make an integer w, so that the number is w * 10^q. Small cases are one exact
+ * operation; the others multiply w by 128 leading bits of 10^q (Lemire, "Number parsing at a
+ * gigabyte per second", Software: Practice and Experience 51(8), 2021; that the second product
+ * always decides: Mushtak and Lemire, "Fast number parsing without fallback", ibid. 53(7), 2023).
+ * Of more digits the first 19 decide if w and w + 1 agree; else the C library reads a text without
+ * a decimal point, which no locale can change. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "number/number.h"
+#include "number/number_powers.h"
+
+typedef struct decimal {
+    uint64_t w; /* all digits when there are at most 19, else modulo 2^64 */
+    int64_t q;
+    bool negative;
+    const char *first; /* the digits, with a point among them perhaps */
+    const char *last;
+    int64_t point_shift; /* digits behind the point */
+} decimal;
+
+static const uint64_t small_powers[] = {1,      10,      100,      1000,     10000,
+                                        100000, 1000000, 10000000, 100000000};
+
+static inline bool is_digit(char c) {
+    return (unsigned char)(c - '0') < 10;
+}
+
+/* The digits among the eight bytes at p, up to the first other byte; *n counts them. A byte x of
+ * `t` is a digit when x < 10: x + 0x76 reaches the top bit otherwise; carries only disturb bytes
+ * behind the first such byte. */
+static inline uint64_t eight_digits(const char *p, int *n) {
+    uint64_t t;
+    memcpy(&t, p, 8);
+    t ^= 0x3030303030303030u;
+    uint64_t other = ((t + 0x7676767676767676u) | t) & 0x8080808080808080u;
+    *n = other ? __builtin_ctzll(other) / 8 : 8;
+    int half = 4 * (8 - *n);
+    t = t << half << half; /* leading zeros (a shift by 64 is none); pairs, fours, eights join */
+    t = t * 10 + (t >> 8);
+    return ((t & 0x000000FF000000FFu) * 0x000F424000000064u +
+            ((t >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >>
+           32;
+}
+
+/* Append the digits at p to *w, sixteen at a time: how many there are differs from number to
+ * number, so nothing is branched on before the sixteenth. */
+static inline const char *digits(const char *p, const char *end, uint64_t *w) {
+    while (end - p >= 16) {
+        int n, m;
+        uint64_t high = eight_digits(p, &n), low = eight_digits(p + 8, &m);
+        m = n == 8 ? m : 0;
+        *w = (*w * small_powers[n] + high) * small_powers[m] + (m ? low : 0);
+        p += n + m;
+        if (n + m < 16)
+            return p;
+    }
+    for (; p < end && is_digit(*p); p++)
+        *w = *w * 10 + (uint64_t)(*p - '0');
+    return p;
+}
+
+/* The exponent behind "e"; beyond any sensible size it stays at 10^12, where a number is zero or
+ * infinite whatever its digits. */
+static const char *read_exponent(const char *p, const char *end, int64_t *out) {
+    bool negative = p < end && *p == '-';
+    if (p < end && (*p == '-' || *p == '+'))
+        p++;
+    if (p >= end || !is_digit(*p))
+        return NULL;
+    int64_t e = 0;
+    for (; p < end && is_digit(*p); p++)
+        if (e < 1000000000000)
+            e = e * 10 + (*p - '0');
+    *out = negative ? -e : e;
+    return p;
+}
+
+static inline const char *read_decimal(const char *p, const char *end, decimal *d) {
+    d->negative = p < end && *p == '-';
+    p += d->negative;
+    d->first = p;
+    d->w = 0;
+    if (p >= end || !is_digit(*p))
+        return NULL;
+    if (end - p > 1 && p[1] == '.') { /* most are below ten */
+        d->w = (uint64_t)(*p++ - '0');
+    } else {
+        if (*p == '0')
+            p++;
+        else
+            for (; p < end && is_digit(*p); p++)
+                d->w = d->w * 10 + (uint64_t)(*p - '0');
+        if (p < end && is_digit(*p))
+            return NULL;
+    }
+    d->point_shift = 0;
+    if (p < end && *p == '.') {
+        const char *fraction = ++p;
+        p = digits(p, end, &d->w);
+        d->point_shift = p - fraction;
+        if (p == fraction)
+            return NULL;
+    }
+    d->last = p;
+    d->q = -d->point_shift;
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        int64_t e = 0;
+        p = read_exponent(p + 1, end, &e);
+        d->q += e;
+    }
+    return p;
+}
+
+typedef struct format {
+    int fraction;            /* stored bits of the significand */
+    int bias, infinite;      /* of the exponent */
+    int even_low, even_high; /* the q between which w * 10^q can be exactly half-way */
+} format;
+
+static const format single = {23, 127, 255, -17, 10};
+static const format twice = {52, 1023, 2047, -4, 23};
+
+/* The bits, without sign, of the number nearest to w * 10^q. */
+static inline uint64_t nearest(uint64_t w, int64_t q64, const format f) {
+    uint64_t infinity = (uint64_t)f.infinite << f.fraction;
+    if (w == 0 || q64 < SRV_POWER_FIRST)
+        return 0;
+    if (q64 > 308)
+        return infinity;
+    int q = (int)q64;
+    const srv_power *ten = &srv_powers[q - SRV_POWER_FIRST];
+    int zeros = __builtin_clzll(w);
+    w <<= zeros;
+    unsigned __int128 product = (unsigned __int128)w * ten->high;
+    uint64_t high = (uint64_t)(product >> 64), low = (uint64_t)product;
+    uint64_t undecided = UINT64_MAX >> (f.fraction + 3);
+    if ((high & undecided) == undecided) {
+        uint64_t more = (uint64_t)(((unsigned __int128)w * ten->low) >> 64);
+        low += more;
+        high += low < more;
+    }
+    int upper = (int)(high >> 63);
+    int cut = upper + 64 - f.fraction - 3; /* leaves one bit for rounding */
+    uint64_t m = high >> cut;
+    int exponent = srv_power_log2(q) + 63 + upper - zeros + f.bias;
+    if (exponent <= 0) { /* subnormal; never exactly half-way, that takes more than 19 digits */
+        if (exponent <= -63)
+            return 0;
+        m >>= 1 - exponent;
+        return (m + (m & 1)) >> 1;
+    }
+    if (low <= 1 && q >= f.even_low && q <= f.even_high && (m & 3) == 1 && m << cut == high)
+        m &= ~(uint64_t)1; /* half-way: to even */
+    m = (m + (m & 1)) >> 1;
+    if (m >> (f.fraction + 1)) {
+        m >>= 1;
+        exponent++;
+    }
+    if (exponent >= f.infinite)
+        return infinity;
+    return (m & (((uint64_t)1 << f.fraction) - 1)) | (uint64_t)exponent << f.fraction;
+}
+
+enum { SIGNIFICANT = 800 }; /* a half-way double has at most 767 significant digits */
+
+/* Rewrite as "digits e exponent": at most SIGNIFICANT digits, and one more when what is left out is
+ * not zero. */
+static void plain_text(const decimal *d, char text[SIGNIFICANT + 32]) {
+    int64_t kept = 0, left_out = 0;
+    bool rest = false;
+    for (const char *p = d->first; p < d->last; p++) {
+        if (*p == '.' || (kept == 0 && *p == '0'))
+            continue;
+        if (kept < SIGNIFICANT) {
+            text[kept++] = *p;
+        } else {
+            left_out++;
+            rest = rest || *p != '0';
+        }
+    }
+    if (rest) {
+        text[kept++] = '1';
+        left_out--;
+    }
+    snprintf(text + kept, 32, "e%lld", (long long)(d->q + left_out));
+}
+
+static bool is_long(const decimal *d) {
+    const char *p = d->first;
+    while (p < d->last && (*p == '0' || *p == '.'))
+        p++;
+    ptrdiff_t significant = d->last - p;
+    if (d->point_shift > 0 && d->last - p > d->point_shift)
+        significant--; /* the point */
+    return significant > 19;
+}
+
+/* The first 19 significant digits; *dropped counts the others. */
+static uint64_t leading_digits(const decimal *d, int64_t *dropped) {
+    uint64_t w = 0;
+    int kept = 0;
+    *dropped = 0;
+    for (const char *p = d->first; p < d->last; p++) {
+        if (*p == '.')
+            continue;
+        if (kept == 19) {
+            ++*dropped;
+        } else {
+            w = w * 10 + (uint64_t)(*p - '0');
+            kept += w > 0;
+        }
+    }
+    return w;
+}
+
+static __attribute__((noinline)) uint64_t nearest_long(const decimal *d, const format f) {
+    int64_t dropped;
+    uint64_t w = leading_digits(d, &dropped);
+    uint64_t below = nearest(w, d->q + dropped, f), above = nearest(w + 1, d->q + dropped, f);
+    if (below == above)
+        return below;
+    char text[SIGNIFICANT + 32];
+    plain_text(d, text);
+    uint64_t bits = 0;
+    if (f.fraction == 23) {
+        float value = strtof(text, NULL);
+        memcpy(&bits, &value, sizeof value);
+    } else {
+        double value = strtod(text, NULL);
+        memcpy(&bits, &value, sizeof value);
+    }
+    return bits;
+}
+
+const char *srv_read_f32(const char *p, const char *end, float *out) {
+    static const float exact[] = {1e0f, 1e1f, 1e2f, 1e3f, 1e4f, 1e5f,
+                                  1e6f, 1e7f, 1e8f, 1e9f, 1e10f};
+    decimal d;
+    p = read_decimal(p, end, &d);
+    if (!p)
+        return NULL;
+    if (d.last - d.first <= 19 && d.w <= 1 << 24 && d.q <= 0 && d.q >= -10) {
+        float value = (float)d.w / exact[-d.q];
+        *out = d.negative ? -value : value;
+        return p;
+    }
+    uint32_t bits;
+    if (d.last - d.first > 19 && is_long(&d))
+        bits = (uint32_t)nearest_long(&d, single);
+    else
+        bits = (uint32_t)nearest(d.w, d.q, single);
+    bits |= (uint32_t)d.negative << 31;
+    memcpy(out, &bits, sizeof bits);
+    return p;
+}
+
+const char *srv_read_f64(const char *p, const char *end, double *out) {
+    decimal d;
+    p = read_decimal(p, end, &d);
+    if (!p)
+        return NULL;
+    bool beyond = d.last - d.first > 19 && is_long(&d);
+    uint64_t bits = beyond ? nearest_long(&d, twice) : nearest(d.w, d.q, twice);
+    bits |= (uint64_t)d.negative << 63;
+    memcpy(out, &bits, sizeof bits);
+    return p;
+}
+
+/* Significant digits shifted by q; zeros at the end are free, so that "1.50e1" and 10^18 written as
+ * "1e18" are integers. */
+static bool exact_integer(const decimal *d, uint64_t *out) {
+    uint64_t w = 0;
+    int64_t q = d->q, zeros = 0;
+    for (const char *p = d->first; p < d->last; p++) {
+        if (*p == '.')
+            continue;
+        if (*p == '0') {
+            zeros += w > 0;
+            continue;
+        }
+        for (; zeros >= 0; zeros--)
+            if (__builtin_mul_overflow(w, 10, &w))
+                return false;
+        zeros = 0;
+        if (__builtin_add_overflow(w, (uint64_t)(*p - '0'), &w))
+            return false;
+    }
+    q += zeros;
+    if (w != 0 && q < 0)
+        return false;
+    for (; w != 0 && q > 0; q--)
+        if (__builtin_mul_overflow(w, 10, &w))
+            return false;
+    *out = w;
+    return true;
+}
+
+const char *srv_read_i64(const char *p, const char *end, int64_t *out) {
+    decimal d;
+    uint64_t w;
+    p = read_decimal(p, end, &d);
+    if (!p)
+        return NULL;
+    if (d.q == 0 && d.last - d.first <= 19)
+        w = d.w;
+    else if (!exact_integer(&d, &w))
+        return NULL;
+    if (w > (uint64_t)INT64_MAX + d.negative)
+        return NULL;
+    *out = d.negative ? (int64_t)(0 - w) : (int64_t)w;
+    return p;
+}

@@ -1,0 +1,404 @@
+/* The layers of the settings: defaults, JSON file, environment, command line. Every value reaches
+ * the struct through the functions of its kind, so that each layer has the same checks and error
+ * texts. */
+#include "config/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/client.h"
+#include "config/document.h"
+#include "config/origin.h"
+#include "system/host.h"
+
+bool srv_config_refuse(srv_config_error *err, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    err->memory = false;
+    return false;
+}
+
+bool srv_config_short(srv_config_error *err, const char *what) {
+    srv_config_refuse(err, "not enough memory to %s", what);
+    err->memory = true;
+    return false;
+}
+
+static bool out_of_memory(srv_config_error *err) {
+    return srv_config_short(err, "read the settings");
+}
+
+static bool unknown_key(const char *key, const char *origin, srv_config_error *err) {
+    const char *near = srv_setting_nearest(key);
+    return near ? srv_config_refuse(err, "%s: unknown setting \"%.80s\", did you mean \"%s\"?",
+                                    origin, key, near)
+                : srv_config_refuse(err, "%s: unknown setting \"%.80s\"", origin, key);
+}
+
+static void list_close(srv_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        free(list->items[i]);
+    free(list->items);
+    *list = (srv_list){0};
+}
+
+static bool list_add(srv_list *list, const char *text, size_t size) {
+    char **items = realloc(list->items, (list->count + 1) * sizeof *items);
+    if (!items)
+        return false;
+    list->items = items;
+    items[list->count] = strndup(text, size);
+    return items[list->count] && ++list->count;
+}
+
+/* "a, b" -> a list; empty text is an empty list. */
+static bool list_parse(srv_list *list, const char *text) {
+    while (*text) {
+        size_t size = strcspn(text, ",");
+        size_t from = strspn(text, " ");
+        size_t to = size;
+        while (to > from && text[to - 1] == ' ')
+            to--;
+        if (to > from && !list_add(list, text + from, to - from))
+            return false;
+        text += size + (text[size] == ',');
+    }
+    return true;
+}
+
+#define UNITS "B, K or KiB (1024), M or MiB, G or GiB"
+
+/* A number in full: "256", "4e10", and for byte counts "256MiB", "1G", "64 KiB". */
+static bool number_parse(const char *text, srv_setting_kind kind, double *out) {
+    static const struct {
+        const char *unit;
+        double factor;
+    } units[] = {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"B", 1.0},
+                 {"K", 1024.0},   {"M", 1048576.0},   {"G", 1073741824.0}};
+    char *end;
+    const char *digits = text + (*text == '-');
+    errno = 0;
+    if (!isdigit((unsigned char)*digits) || digits[1] == 'x' || digits[1] == 'X')
+        return false; /* strtod would also take "+", spaces, "inf" and hexadecimal */
+    double value = strtod(text, &end);
+    if (errno || !isfinite(value))
+        return false;
+    if (kind == SRV_SET_BYTES && *end) {
+        while (*end == ' ')
+            end++;
+        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+            if (!strcmp(end, units[i].unit)) {
+                *out = value * units[i].factor;
+                return true;
+            }
+    }
+    *out = value;
+    return *end == 0;
+}
+
+static bool number_set(srv_config *c, const srv_setting *row, double value, const char *origin,
+                       srv_config_error *err) {
+    if (value < row->min || value > row->max)
+        return srv_config_refuse(err, "%s: \"%s\" must be between %.16g and %.16g, found %.16g",
+                                 origin, row->key, row->min, row->max, value);
+    if (row->kind != SRV_SET_REAL && value != floor(value))
+        return srv_config_refuse(err, "%s: \"%s\" must be a whole number, found %.15g", origin,
+                                 row->key, value);
+    if (row->kind == SRV_SET_REAL)
+        *(double *)((char *)c + row->offset) = value;
+    else
+        *(int64_t *)((char *)c + row->offset) = (int64_t)value;
+    return true;
+}
+
+static bool string_set(srv_config *c, const srv_setting *row, const char *text,
+                       srv_config_error *err) {
+    char **place = (char **)((char *)c + row->offset);
+    char *copy = strdup(text);
+    if (!copy)
+        return out_of_memory(err);
+    free(*place);
+    *place = copy;
+    return true;
+}
+
+static bool choice_set(srv_config *c, const srv_setting *row, const char *text, const char *origin,
+                       srv_config_error *err) {
+    char known[128] = "";
+    for (int i = 0; row->choices[i]; i++) {
+        if (!strcmp(row->choices[i], text)) {
+            if (row->offset == offsetof(srv_config, isa))
+                return string_set(c, row, text, err);
+            *(int *)((char *)c + row->offset) = i;
+            return true;
+        }
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s\"%s\"", i ? ", " : "",
+                 row->choices[i]);
+    }
+    return srv_config_refuse(err, "%s: \"%s\" must be one of %s, found \"%.80s\"", origin, row->key,
+                             known, text);
+}
+
+/* What the entries of a list look like. */
+typedef struct list_form {
+    size_t offset;
+    bool (*fits)(const char *text);
+    const char *name;
+} list_form;
+
+static const list_form forms[] = {
+    {offsetof(srv_config, cors_origins), srv_origin_is_possible,
+     "origins as browsers send them, \"https://example.org\" or \"http://localhost:8000\" (lower "
+     "case, no path, no final slash, no usual port, no \"*\")"},
+    {offsetof(srv_config, hosts), srv_origin_is_host,
+     "names in lower case with or without a port, \"attention.example.org\" or \"localhost:8443\", "
+     "or \"*\" (no "
+     "scheme, no path)"},
+    {offsetof(srv_config, trusted_proxies), srv_client_is_network,
+     "IP addresses, networks (\"10.0.0.0/8\", \"fd00::/8\") or \"unix\""},
+};
+
+static const list_form *form_of(const srv_setting *row) {
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (forms[i].offset == row->offset)
+            return &forms[i];
+    return NULL;
+}
+
+/* Takes the list over, also when it is refused. */
+static bool list_set(srv_config *c, const srv_setting *row, srv_list *fresh, const char *origin,
+                     srv_config_error *err) {
+    srv_list *place = (srv_list *)((char *)c + row->offset);
+    const list_form *form = form_of(row);
+    for (size_t i = 0; form && i < fresh->count; i++)
+        if (!form->fits(fresh->items[i])) {
+            srv_config_refuse(err, "%s: \"%s\" must be %s, found \"%.80s\"", origin, row->key,
+                              form->name, fresh->items[i]);
+            list_close(fresh);
+            return false;
+        }
+    list_close(place);
+    *place = *fresh;
+    return true;
+}
+
+bool srv_config_set(srv_config *c, const char *key, const char *text, const char *origin,
+                    srv_config_error *err) {
+    const srv_setting *row = srv_setting_find(key);
+    if (!row)
+        return unknown_key(key, origin, err);
+    if (row->offset == offsetof(srv_config, ops_listen))
+        c->ops_given = true;
+    double value;
+    srv_list list = {0};
+    switch (row->kind) {
+    case SRV_SET_STRING:
+        return string_set(c, row, text, err);
+    case SRV_SET_CHOICE:
+        return choice_set(c, row, text, origin, err);
+    case SRV_SET_BOOL:
+        if (strcmp(text, "true") && strcmp(text, "false"))
+            return srv_config_refuse(err, "%s: \"%s\" must be true or false, found \"%.80s\"",
+                                     origin, key, text);
+        *(bool *)((char *)c + row->offset) = *text == 't';
+        return true;
+    case SRV_SET_LIST:
+        if (list_parse(&list, text))
+            return list_set(c, row, &list, origin, err);
+        list_close(&list);
+        return out_of_memory(err);
+    default:
+        if (!number_parse(text, row->kind, &value))
+            return srv_config_refuse(
+                err, "%s: \"%s\" must be a number%s, found \"%.80s\"", origin, key,
+                row->kind == SRV_SET_BYTES ? " of bytes, maybe with a unit (" UNITS ")" : "", text);
+        return number_set(c, row, value, origin, err);
+    }
+}
+
+static bool json_list(srv_config *c, const srv_setting *row, const json_t *value,
+                      const char *origin, srv_config_error *err) {
+    srv_list list = {0};
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        if (!json_is_string(item)) {
+            list_close(&list);
+            return srv_config_refuse(err, "%s: \"%s\" must be a list of strings", origin, row->key);
+        }
+        if (!list_add(&list, json_string_value(item), json_string_length(item))) {
+            list_close(&list);
+            return out_of_memory(err);
+        }
+    }
+    return list_set(c, row, &list, origin, err);
+}
+
+static bool json_member(srv_config *c, const char *key, const json_t *value, const char *origin,
+                        srv_config_error *err) {
+    const srv_setting *row = srv_setting_find(key);
+    if (!row)
+        return unknown_key(key, origin, err);
+    bool number =
+        row->kind == SRV_SET_INT || row->kind == SRV_SET_BYTES || row->kind == SRV_SET_REAL;
+    if (json_is_number(value) && number)
+        return number_set(c, row, json_number_value(value), origin, err);
+    if (json_is_boolean(value) && row->kind == SRV_SET_BOOL)
+        return srv_config_set(c, key, json_is_true(value) ? "true" : "false", origin, err);
+    if (json_is_array(value) && row->kind == SRV_SET_LIST)
+        return json_list(c, row, value, origin, err);
+    if (json_is_string(value) && row->kind != SRV_SET_BOOL && row->kind != SRV_SET_LIST)
+        return srv_config_set(c, key, json_string_value(value), origin, err);
+    const char *expected = row->kind == SRV_SET_BOOL   ? "true or false"
+                           : row->kind == SRV_SET_LIST ? "a list of strings"
+                           : number                    ? "a number"
+                                                       : "a string";
+    return srv_config_refuse(err, "%s: \"%s\" must be %s", origin, key, expected);
+}
+
+bool srv_config_json(srv_config *c, const char *text, size_t size, const char *origin,
+                     srv_config_error *err) {
+    json_error_t where;
+    size_t bytes = srv_document_bytes(size, size / 2 + 1, size / 2 + 1);
+    void *block = bytes ? malloc(bytes) : NULL;
+    srv_document document;
+    if (!block)
+        return out_of_memory(err);
+    srv_document_begin(&document, block, bytes);
+    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
+    bool ok = root ? json_is_object(root) ||
+                         srv_config_refuse(err, "%s: the file must hold one JSON object", origin)
+                   : srv_config_refuse(err, "%s:%d:%d: not valid JSON: %.200s", origin, where.line,
+                                       where.column, where.text);
+    const char *key;
+    json_t *value;
+    json_object_foreach(root, key, value) {
+        if (!ok)
+            break;
+        ok = json_member(c, key, value, origin, err);
+    }
+    json_decref(root);
+    srv_document_end();
+    free(block);
+    return ok;
+}
+
+bool srv_config_file(srv_config *c, const char *path, srv_config_error *err) {
+    char *text = NULL;
+    size_t size = 0;
+    int failed = srv_read_file(path, &text, &size);
+    if (failed == ENOMEM)
+        return out_of_memory(err);
+    if (failed)
+        return srv_config_refuse(err, "%s: cannot read the configuration: %s", path,
+                                 strerror(failed));
+    bool ok = srv_config_json(c, text, size, path, err);
+    free(text);
+    return ok;
+}
+
+/* Kubernetes puts ATTND_PORT, ATTND_SERVICE_HOST, ATTND_PORT_80_TCP, … there when a service is
+ * called attnd. */
+static bool is_from_kubernetes(const char *key) {
+    return !strncmp(key, "service_", 8) || !strcmp(key, "port") || !strncmp(key, "port_", 5);
+}
+
+bool srv_config_environment(srv_config *c, char **environment, srv_config_error *err) {
+    for (char **entry = environment; entry && *entry; entry++) {
+        const char *equals = strchr(*entry, '=');
+        if (strncmp(*entry, "ATTND_", 6) || !equals)
+            continue;
+        char name[80], key[64];
+        size_t size = (size_t)(equals - *entry) - 6;
+        size = size < sizeof key ? size : sizeof key - 1; /* no setting is that long */
+        for (size_t i = 0; i < size; i++)
+            key[i] = (char)tolower((unsigned char)(*entry)[6 + i]);
+        key[size] = 0;
+        snprintf(name, sizeof name, "%.*s", (int)(size + 6), *entry);
+        if (!is_from_kubernetes(key) && !srv_config_set(c, key, equals + 1, name, err))
+            return false;
+    }
+    return true;
+}
+
+bool srv_config_init(srv_config *c) {
+    srv_config_error err;
+    *c = (srv_config){0};
+    for (const srv_setting *row = srv_settings; row->key; row++)
+        if (!srv_config_set(c, row->key, row->standard, "default", &err))
+            return false;
+    c->ops_given = false;
+    return true;
+}
+
+void srv_config_close(srv_config *c) {
+    free(c->listen);
+    free(c->ops_listen);
+    free(c->keys_file);
+    free(c->tls_cert);
+    free(c->tls_key);
+    free(c->isa);
+    free(c->runs_dir);
+    free(c->models_dir);
+    free(c->jobs_dir);
+    list_close(&c->cors_origins);
+    list_close(&c->hosts);
+    list_close(&c->trusted_proxies);
+    *c = (srv_config){0};
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+bool srv_config_resolve(srv_config *c, srv_config_error *err) {
+    if (!*c->tls_cert != !*c->tls_key)
+        return srv_config_refuse(err, "\"%s\" is set and \"%s\" is not: they belong together",
+                                 *c->tls_cert ? "tls_cert" : "tls_key",
+                                 *c->tls_cert ? "tls_key" : "tls_cert");
+    if (!c->workers)
+        c->workers = (int64_t)srv_host_processors("");
+    if (!c->requests_running)
+        c->requests_running = larger(4, 2 * c->workers);
+    if (!c->connections_per_address)
+        c->connections_per_address = larger(1, c->connections / 2);
+    if (!c->queue_target_ms)
+        c->queue_target_ms = larger(1, c->request_timeout_ms / 2);
+    if (!c->memory_bytes)
+        c->memory_bytes = larger((int64_t)(srv_host_memory("") / 2), 64 << 20);
+    if (!c->max_request_bytes)
+        c->max_request_bytes = c->memory_bytes / 2;
+    if (c->max_request_bytes > c->memory_bytes)
+        return srv_config_refuse(
+            err, "\"max_request_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+            (long long)c->max_request_bytes, (long long)c->memory_bytes);
+    if (!c->runs_bytes)
+        c->runs_bytes = c->memory_bytes / 4;
+    if (!*c->runs_dir && c->runs_bytes > c->memory_bytes)
+        return srv_config_refuse(err,
+                                 "\"runs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+                                 (long long)c->runs_bytes, (long long)c->memory_bytes);
+    if (!c->models_bytes)
+        c->models_bytes = smaller(256 << 20, c->memory_bytes / 8);
+    if (c->models_bytes > c->memory_bytes)
+        return srv_config_refuse(err,
+                                 "\"models_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+                                 (long long)c->models_bytes, (long long)c->memory_bytes);
+    if (!c->jobs_bytes)
+        c->jobs_bytes = c->memory_bytes / 4;
+    if (c->jobs_bytes > c->memory_bytes)
+        return srv_config_refuse(err,
+                                 "\"jobs_bytes\" (%lld) is larger than \"memory_bytes\" (%lld)",
+                                 (long long)c->jobs_bytes, (long long)c->memory_bytes);
+    return true;
+}

@@ -1,0 +1,292 @@
+/* One list under one lock. A loaded file marks the entries that stay and adds the new ones; an
+ * entry that is gone from the file lives on, found by nobody, until the last request lets go of it.
+ */
+#include "config/keys.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/owner.h"
+#include "config/secret.h"
+
+enum { KEY_LEAST = 16, KEY_MOST = 256, KEYS_MOST = 1000 };
+
+#define NAME_CHARACTERS                                                                            \
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"                                         \
+    "0123456789-._"
+#define KEY_CHARACTERS NAME_CHARACTERS "~+/="
+#define BLANKS         " \t\r"
+
+struct srv_key {
+    srv_key *next;
+    srv_digest digest;
+    char name[SRV_OWNER_NAME + 1];
+    bool admin;
+    bool listed;        /* in the file as it was last read */
+    size_t concurrency; /* 0: as the setting says */
+    size_t running, held;
+    size_t line;
+};
+
+struct srv_keys {
+    pthread_mutex_t lock;
+    srv_digest salt;
+    srv_key *first;
+    size_t count; /* listed */
+};
+
+/* A file on its way in. */
+typedef struct reading {
+    const srv_digest *salt;
+    const char *path;
+    srv_key *first; /* in the order of the lines, reversed */
+    size_t count, line;
+    srv_config_error *err;
+} reading;
+
+static bool refuse(reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static bool refuse(reading *r, const char *format, ...) {
+    char why[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    return srv_config_refuse(r->err, "keys_file: %.200s:%zu: %s", r->path, r->line, why);
+}
+
+static void free_list(srv_key *key) {
+    while (key) {
+        srv_key *next = key->next;
+        free(key);
+        key = next;
+    }
+}
+
+/* A word behind the key. */
+static bool take_option(reading *r, srv_key *key, const char *word, size_t size) {
+    static const char prefix[] = "concurrency=";
+    size_t lead = sizeof prefix - 1;
+    if (size == 5 && !memcmp(word, "admin", 5)) {
+        key->admin = true;
+        return true;
+    }
+    if (size > lead && size <= lead + 6 && !memcmp(word, prefix, lead) &&
+        strspn(word + lead, "0123456789") >= size - lead) {
+        key->concurrency = strtoul(word + lead, NULL, 10);
+        if (key->concurrency)
+            return true;
+    }
+    return refuse(r, "behind a key stands nothing, admin, or concurrency=N with N from 1 to "
+                     "999999; found something else");
+}
+
+/* [NAME:]KEY, `size` bytes. Its text appears in no message: who mistypes a line may have put the
+ * key anywhere. */
+static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
+    const char *colon = memchr(word, ':', size);
+    size_t name = colon ? (size_t)(colon - word) : 0;
+    const char *text = colon ? colon + 1 : word;
+    size_t length = size - (size_t)(text - word);
+    if (colon && (!name || name > SRV_OWNER_NAME || strspn(word, NAME_CHARACTERS) < name))
+        return refuse(r, "a name has 1 to %d characters of A-Z a-z 0-9 - . _, this one is %s",
+                      SRV_OWNER_NAME,
+                      name && name <= SRV_OWNER_NAME ? "made of others" : "not so long");
+    if (length < KEY_LEAST || length > KEY_MOST)
+        return refuse(r, "a key has %d to %d characters, found %zu", KEY_LEAST, KEY_MOST, length);
+    if (strspn(text, KEY_CHARACTERS) < length)
+        return refuse(r,
+                      "a key is made of A-Z a-z 0-9 - . _ ~ + / =, found another character at "
+                      "its place %zu",
+                      strspn(text, KEY_CHARACTERS) + 1);
+    if (!srv_secret_digest(r->salt, text, length, &key->digest))
+        return srv_config_short(r->err, "read the API keys");
+    if (colon)
+        memcpy(key->name, word, name);
+    else
+        snprintf(key->name, sizeof key->name, "line-%zu", r->line);
+    for (const srv_key *other = r->first; other; other = other->next)
+        if (srv_secret_equal(&other->digest, &key->digest))
+            return refuse(r, "the key of line %zu stands here once more", other->line);
+    return true;
+}
+
+/* A line without its end: at `line`, up to a newline or a NUL. */
+static bool take_line(reading *r, const char *line, const char *end) {
+    bool ok = true, seen = false;
+    srv_key *key = calloc(1, sizeof *key);
+    if (!key)
+        return srv_config_short(r->err, "read the API keys");
+    key->listed = true;
+    key->line = r->line;
+    while (ok) {
+        line += strspn(line, BLANKS);
+        size_t size = strcspn(line, BLANKS "\n#");
+        if (line >= end || !size)
+            break;
+        ok = seen ? take_option(r, key, line, size) : take_key(r, key, line, size);
+        seen = true;
+        line += size;
+    }
+    if (ok && seen && r->count == KEYS_MOST)
+        ok = refuse(r, "more than %d keys", KEYS_MOST);
+    if (ok && seen) {
+        key->next = r->first;
+        r->first = key;
+        r->count++;
+    } else {
+        free(key);
+    }
+    return ok;
+}
+
+static bool read_keys(reading *r, const char *text, size_t size) {
+    const char *end = text + size;
+    if (memchr(text, 0, size))
+        return refuse(r, "the file holds a NUL byte");
+    for (const char *line = text; line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        stop = stop ? stop : end;
+        r->line++;
+        if (!take_line(r, line, stop))
+            return false;
+        line = stop + 1;
+    }
+    return r->count || refuse(r, "the file holds no key");
+}
+
+/* Take out what no file lists and nobody holds. Under the lock. */
+static void sweep(srv_keys *keys) {
+    for (srv_key **at = &keys->first; *at;) {
+        srv_key *key = *at;
+        if (key->listed || key->held) {
+            at = &key->next;
+        } else {
+            *at = key->next;
+            free(key);
+        }
+    }
+}
+
+/* Under the lock. */
+static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
+    srv_key *found = NULL;
+    for (srv_key *key = keys->first; key; key = key->next) /* all of them, whatever is found */
+        if (srv_secret_equal(&key->digest, digest))
+            found = key;
+    return found;
+}
+
+/* Under the lock; takes the new entries over. */
+static void replace(srv_keys *keys, srv_key *fresh, size_t count) {
+    for (srv_key *key = keys->first; key; key = key->next)
+        key->listed = false;
+    while (fresh) {
+        srv_key *next = fresh->next, *old = lookup(keys, &fresh->digest);
+        if (old) {
+            /* Its name stays as it is: requests that hold the key read it without the lock. */
+            if (!old->held)
+                memcpy(old->name, fresh->name, sizeof old->name);
+            old->admin = fresh->admin;
+            old->concurrency = fresh->concurrency;
+            old->listed = true;
+            free(fresh);
+        } else {
+            fresh->next = keys->first;
+            keys->first = fresh;
+        }
+        fresh = next;
+    }
+    keys->count = count;
+    sweep(keys);
+}
+
+srv_keys *srv_keys_new(void) {
+    srv_keys *keys = calloc(1, sizeof *keys);
+    if (!keys)
+        return NULL;
+    if (!srv_secret_salt(&keys->salt)) {
+        free(keys);
+        return NULL;
+    }
+    pthread_mutex_init(&keys->lock, NULL);
+    return keys;
+}
+
+void srv_keys_free(srv_keys *keys) {
+    if (!keys)
+        return;
+    free_list(keys->first);
+    pthread_mutex_destroy(&keys->lock);
+    free(keys);
+}
+
+bool srv_keys_load(srv_keys *keys, const char *path, srv_config_error *err) {
+    char *text;
+    size_t size;
+    reading r = {.salt = &keys->salt, .path = path, .err = err};
+    if (!srv_secret_read("keys_file", path, &text, &size, err))
+        return false;
+    bool ok = read_keys(&r, text, size);
+    srv_secret_free(text, size);
+    if (!ok) {
+        free_list(r.first);
+        return false;
+    }
+    pthread_mutex_lock(&keys->lock);
+    replace(keys, r.first, r.count);
+    pthread_mutex_unlock(&keys->lock);
+    return true;
+}
+
+size_t srv_keys_count(srv_keys *keys) {
+    pthread_mutex_lock(&keys->lock);
+    size_t count = keys->count;
+    pthread_mutex_unlock(&keys->lock);
+    return count;
+}
+
+srv_key *srv_keys_find(srv_keys *keys, const char *text, size_t size, bool *admin) {
+    srv_digest digest;
+    if (size < KEY_LEAST || size > KEY_MOST || !srv_secret_digest(&keys->salt, text, size, &digest))
+        return NULL;
+    pthread_mutex_lock(&keys->lock);
+    srv_key *key = lookup(keys, &digest);
+    if (key && !key->listed)
+        key = NULL;
+    if (key) {
+        key->held++;
+        *admin = key->admin;
+    }
+    pthread_mutex_unlock(&keys->lock);
+    return key;
+}
+
+bool srv_keys_start(srv_keys *keys, srv_key *key, size_t most, size_t *limit) {
+    pthread_mutex_lock(&keys->lock);
+    *limit = key->concurrency ? key->concurrency : most;
+    bool ok = !*limit || key->running < *limit;
+    key->running += ok;
+    pthread_mutex_unlock(&keys->lock);
+    return ok;
+}
+
+void srv_keys_finish(srv_keys *keys, srv_key *key) {
+    pthread_mutex_lock(&keys->lock);
+    key->running--;
+    pthread_mutex_unlock(&keys->lock);
+}
+
+void srv_keys_release(srv_keys *keys, srv_key *key) {
+    pthread_mutex_lock(&keys->lock);
+    if (!--key->held && !key->listed)
+        sweep(keys);
+    pthread_mutex_unlock(&keys->lock);
+}
+
+const char *srv_key_name(const srv_key *key) {
+    return key->name;
+}

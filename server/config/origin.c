@@ -1,0 +1,45 @@
+/* What an Origin header can say. CORS compares whole texts, so a setting that no browser ever sends
+ * would be dead without a word; the settings refuse it. */
+#include "config/origin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LOWER  "abcdefghijklmnopqrstuvwxyz"
+#define DIGITS "0123456789"
+
+/* The end of the host: a name or an address, [..] around one of IPv6. NULL: there is none. */
+static const char *skip_host(const char *p) {
+    bool ipv6 = *p == '[';
+    p += ipv6;
+    size_t n = strspn(p, ipv6 ? "abcdef:." DIGITS : LOWER DIGITS "-._");
+    if (!n || (ipv6 && p[n] != ']'))
+        return NULL;
+    return p + n + ipv6;
+}
+
+static bool is_port(const char *p, const char *scheme, size_t scheme_size) {
+    size_t n = strspn(p, DIGITS);
+    if (!n || n > 5 || p[n] || *p == '0' || atoi(p) > 65535)
+        return false;
+    bool http = scheme_size == 4 && !memcmp(scheme, "http", 4);
+    bool https = scheme_size == 5 && !memcmp(scheme, "https", 5);
+    return !(http && atoi(p) == 80) && !(https && atoi(p) == 443);
+}
+
+bool srv_origin_is_possible(const char *text) {
+    size_t scheme = strspn(text, LOWER DIGITS "+-.");
+    if (!strcmp(text, "null"))
+        return true;
+    if (!scheme || !strchr(LOWER, *text) || strncmp(text + scheme, "://", 3))
+        return false;
+    const char *p = skip_host(text + scheme + 3);
+    return p && (!*p || (*p == ':' && is_port(p + 1, text, scheme)));
+}
+
+bool srv_origin_is_host(const char *text) {
+    if (!strcmp(text, "*"))
+        return true;
+    const char *p = skip_host(text);
+    return p && (!*p || (*p == ':' && is_port(p + 1, "", 0)));
+}

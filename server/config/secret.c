@@ -1,0 +1,83 @@
+/* Digests are keyed by a number that only this process knows: neither the time of a comparison nor
+ * a picture of the memory tells anything about a key. */
+#include "config/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SECRET_MOST ((size_t)1 << 20)
+
+bool srv_secret_salt(srv_digest *salt) {
+    return gnutls_rnd(GNUTLS_RND_KEY, salt->bytes, sizeof salt->bytes) == 0;
+}
+
+bool srv_secret_digest(const srv_digest *salt, const char *text, size_t size, srv_digest *out) {
+    return gnutls_hmac_fast(GNUTLS_MAC_SHA256, salt->bytes, sizeof salt->bytes, text, size,
+                            out->bytes) == 0;
+}
+
+bool srv_secret_equal(const srv_digest *a, const srv_digest *b) {
+    return gnutls_memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
+/* The descriptor is judged, not the path: what is read is what was looked at. */
+static bool may_be_read(int fd, const char *setting, const char *path, srv_config_error *err) {
+    struct stat info;
+    if (fd < 0 || fstat(fd, &info))
+        return srv_config_refuse(err, "%s: cannot read %.200s: %s", setting, path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return srv_config_refuse(err, "%s: %.200s is no regular file", setting, path);
+    if (info.st_mode & (S_IRWXO | S_IWGRP))
+        return srv_config_refuse(
+            err,
+            "%s: %.200s has mode %04o, so that others than its owner and group can read, "
+            "or others than its owner write it: chmod 600 or 640",
+            setting, path, (unsigned)(info.st_mode & 07777));
+    if (info.st_size > (off_t)SECRET_MOST)
+        return srv_config_refuse(err, "%s: %.200s has %lld bytes, at most %zu are read", setting,
+                                 path, (long long)info.st_size, SECRET_MOST);
+    return true;
+}
+
+bool srv_secret_read(const char *setting, const char *path, char **text, size_t *size,
+                     srv_config_error *err) {
+    char *data = NULL;
+    size_t used = 0;
+    bool ok = false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (!may_be_read(fd, setting, path, err))
+        goto out;
+    data = malloc(SECRET_MOST + 1);
+    if (!data) {
+        srv_config_short(err, "read a file of secrets");
+        goto out;
+    }
+    ssize_t got;
+    while ((got = read(fd, data + used, SECRET_MOST - used)) > 0 || (got < 0 && errno == EINTR))
+        used += got > 0 ? (size_t)got : 0;
+    ok = got == 0 ||
+         srv_config_refuse(err, "%s: cannot read %.200s: %s", setting, path, strerror(errno));
+out:
+    if (fd >= 0)
+        close(fd);
+    if (!ok) {
+        srv_secret_free(data, used);
+        return false;
+    }
+    data[used] = 0;
+    *text = data;
+    *size = used;
+    return true;
+}
+
+void srv_secret_free(char *text, size_t size) {
+    if (text)
+        explicit_bzero(text, size);
+    free(text);
+}

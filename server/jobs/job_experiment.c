@@ -1,0 +1,256 @@
+/* A job that runs an experiment. What it found is written out when it ends: JSON, a text for
+ * terminals, an SVG a picture. */
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/job.h"
+#include "store/model_file.h"
+#include "system/embedded.h"
+
+/* Of texts and pictures together, and of one while it grows; in a model's bytes: of its file. */
+enum { RESULT_BYTES = 8 << 20, DRAWING_BYTES = 16 << 20, MODEL_TIMES = 4, LINE = 400 };
+enum { TELL_NS = 200000000 };
+
+static const char MODEL[] = "models/en-fr.safetensors"; /* that experiments look into */
+
+typedef struct work {
+    srv_job_entry *job;
+    srv_jobs *jobs;
+    const attn_experiment *experiment;
+    srv_model_file model;
+    attn_control control;
+    int64_t began;
+} work;
+
+static const srv_file *model_file(void) {
+    const srv_file *f = srv_embedded;
+    while (f->name && strcmp(f->name, MODEL) != 0)
+        f++;
+    return f->name ? f : NULL;
+}
+
+size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values) {
+    const attn_experiment *e = attn_experiment_at((size_t)body->experiment);
+    const srv_file *model = e->wants_model ? model_file() : NULL;
+    return attn_experiment_bytes(e, values) + RESULT_BYTES + DRAWING_BYTES +
+           (model ? MODEL_TIMES * model->size : 0);
+}
+
+/* Lines are ours, but may hold what JSON escapes. */
+static void tell_line(work *w, const char *line) {
+    char text[LINE];
+    size_t n = 0;
+    for (; *line && n < sizeof text - 1; line++)
+        text[n++] = *line == '"'                                     ? '\''
+                    : *line == '\\' || iscntrl((unsigned char)*line) ? ' '
+                                                                     : *line;
+    text[n] = 0;
+    srv_job_tell(w->job, "log", "{\"line\":\"%s\"}", text);
+}
+
+static void on_progress(void *ctx, double done, const char *line) {
+    work *w = ctx;
+    srv_job_facts *f = &w->job->facts;
+    const int64_t now = attn_now_ns();
+    pthread_mutex_lock(&w->jobs->lock);
+    f->progress = done;
+    f->seconds = 1e-9 * (double)(now - w->began);
+    f->remaining_seconds = done > 0 ? f->seconds * (1 - done) / done : (double)NAN;
+    if (line)
+        tell_line(w, line);
+    if (now - w->job->told_ns >= TELL_NS) {
+        w->job->told_ns = now;
+        srv_job_tell(w->job, "progress", "{\"progress\":%.4f}", done);
+    }
+    pthread_mutex_unlock(&w->jobs->lock);
+    srv_jobs_offer_turn(w->jobs);
+}
+
+/* --- the result --- */
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "result", "no memory for texts and pictures");
+}
+
+/* The text's bytes in the result; its own arena is for the next one. */
+static attn_status keep(attn_text *text, srv_piece *out, attn_arena *arena, attn_error *err) {
+    char *kept = text->failed ? NULL : attn_arena_text(arena, text->data, text->size);
+    *out = (srv_piece){kept, text->size};
+    return kept ? ATTN_OK : no_memory(err);
+}
+
+static attn_status draw(const attn_findings *found, srv_job_result *r, attn_arena *scratch,
+                        const char **names, attn_error *err) {
+    attn_status status = ATTN_OK;
+    for (size_t i = 0; i < found->picture_count && !status; i++) {
+        const char *name = found->pictures[i].name;
+        attn_arena_reset(scratch);
+        attn_text svg = {.arena = scratch};
+        status = attn_picture_draw(&found->pictures[i], &svg, err);
+        if (!status)
+            status = keep(&svg, &r->svgs[i], r->arena, err);
+        names[i] = attn_arena_text(r->arena, name, strlen(name));
+        if (!status && !names[i])
+            status = no_memory(err);
+    }
+    return status;
+}
+
+static attn_status write_result(const attn_findings *found, srv_job_result *r,
+                                srv_strings *pictures, attn_arena *scratch, attn_error *err) {
+    attn_text json = {.arena = scratch}, text = {.arena = scratch};
+    const size_t n = found->picture_count;
+    attn_findings_json(found, &json);
+    attn_status status = keep(&json, &r->json, r->arena, err);
+    if (status)
+        return status;
+    attn_findings_print(found, &text);
+    status = keep(&text, &r->text, r->arena, err);
+    const char **names = attn_arena_zeroed(r->arena, n + 1, sizeof *names);
+    r->svgs = attn_arena_zeroed(r->arena, n + 1, sizeof *r->svgs);
+    if (!status && (!names || !r->svgs))
+        status = no_memory(err);
+    if (!status)
+        status = draw(found, r, scratch, names, err);
+    *pictures = (srv_strings){names, n};
+    return status;
+}
+
+static void save_result(work *w, const srv_job_result *r, const srv_strings *pictures) {
+    srv_jobs_dir_put(w->jobs, w->job, ".findings", &r->json);
+    srv_jobs_dir_put(w->jobs, w->job, ".txt", &r->text);
+    for (size_t i = 0; i < pictures->count; i++) {
+        char suffix[64];
+        snprintf(suffix, sizeof suffix, ".%.50s.svg", pictures->values[i]);
+        srv_jobs_dir_put(w->jobs, w->job, suffix, &r->svgs[i]);
+    }
+}
+
+static void take_result(work *w, const srv_job_result *r, const srv_strings *pictures) {
+    pthread_mutex_lock(&w->jobs->lock);
+    w->job->result = *r;
+    w->job->facts.pictures = *pictures;
+    pthread_mutex_unlock(&w->jobs->lock);
+}
+
+static attn_status report(work *w, const attn_findings *found, attn_error *err) {
+    srv_job_result r = {.arena = attn_arena_new(RESULT_BYTES)};
+    attn_arena *scratch = attn_arena_new(DRAWING_BYTES);
+    srv_strings pictures = {0};
+    attn_status status =
+        r.arena && scratch ? write_result(found, &r, &pictures, scratch, err) : no_memory(err);
+    attn_arena_free(scratch);
+    if (status) {
+        attn_arena_free(r.arena);
+        return status;
+    }
+    save_result(w, &r, &pictures);
+    take_result(w, &r, &pictures);
+    return ATTN_OK;
+}
+
+void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures) {
+    srv_job_result r = {.arena = attn_arena_new(2 * RESULT_BYTES)};
+    work w = {.job = e, .jobs = e->jobs};
+    const size_t n = pictures->count;
+    const char **names = r.arena ? attn_arena_zeroed(r.arena, n + 1, sizeof *names) : NULL;
+    r.svgs = names ? attn_arena_zeroed(r.arena, n + 1, sizeof *r.svgs) : NULL;
+    bool ok = r.svgs && srv_jobs_dir_get(e->jobs, e, ".findings", r.arena, &r.json) &&
+              srv_jobs_dir_get(e->jobs, e, ".txt", r.arena, &r.text);
+    for (size_t i = 0; i < n && ok; i++) {
+        char suffix[64];
+        snprintf(suffix, sizeof suffix, ".%.50s.svg", pictures->values[i]);
+        names[i] = attn_arena_text(r.arena, pictures->values[i], strlen(pictures->values[i]));
+        ok = names[i] && srv_jobs_dir_get(e->jobs, e, suffix, r.arena, &r.svgs[i]);
+    }
+    if (ok) {
+        take_result(&w, &r, &(srv_strings){names, n});
+        return;
+    }
+    attn_arena_free(r.arena);
+    srv_job_set_error(e, "jobs_dir", "what the experiment found cannot be read any more");
+}
+
+/* --- the run --- */
+
+static attn_status open_model(work *w, attn_experiment_hooks *hooks, attn_error *err) {
+    const srv_file *f = model_file();
+    attn_status status = f ? srv_model_read(f->data, f->size, false, &w->model, err)
+                           : attn_fail(err, ATTN_EARG, "model", "none is built in");
+    if (status)
+        return status;
+    hooks->model = w->model.model;
+    hooks->source = w->model.source;
+    hooks->target = w->model.target;
+    return srv_model_corpus(&w->model, &hooks->corpus)
+               ? ATTN_OK
+               : attn_fail(err, ATTN_EARG, "model", "it does not say what it was trained on");
+}
+
+static attn_status run(work *w, attn_arena *arena, const double *values, attn_error *err) {
+    attn_experiment_hooks hooks = {.progress = on_progress, .ctx = w, .control = &w->control};
+    attn_findings found;
+    attn_status status = w->experiment->wants_model ? open_model(w, &hooks, err) : ATTN_OK;
+    if (!status)
+        status = attn_experiment_run(w->experiment, values, &hooks, arena, &found, err);
+    return status ? status : report(w, &found, err);
+}
+
+attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_error *err) {
+    double values[ATTN_EXPERIMENT_SETTINGS];
+    work w = {.job = e,
+              .jobs = e->jobs,
+              .experiment = attn_experiment_at((size_t)e->body.experiment),
+              .control = {.cancel = &e->cancel},
+              .began = attn_now_ns()};
+    w.control.deadline_ns = w.began + e->jobs->config->jobs_time_s * 1000000000;
+    attn_status status = srv_job_values(&e->body, values, err);
+    if (status)
+        return status;
+    srv_budget_enter(reserve);
+    attn_arena *arena = attn_arena_new(attn_experiment_bytes(w.experiment, values));
+    status = arena ? run(&w, arena, values, err)
+                   : attn_fail(err, ATTN_ENOMEM, "experiment", "no memory");
+    attn_arena_free(arena);
+    srv_model_close(&w.model);
+    srv_budget_enter(NULL);
+    return status;
+}
+
+/* --- for requests --- */
+
+/* A copy, since the job may be removed while the answer goes out. */
+static const srv_piece *copy(srv_request *req, srv_job_entry *e, const srv_piece *of) {
+    srv_piece *out = attn_arena_zeroed(req->arena, 1, sizeof *out);
+    if (out && of->data)
+        *out = (srv_piece){attn_arena_text(req->arena, of->data, of->size), of->size};
+    if (out && out->data)
+        return out;
+    if (of->data)
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the answer is left");
+    else
+        srv_problem(req, SRV_NOT_FOUND, NULL,
+                    "the job \"%s\" has no such thing: only experiments that are done have a "
+                    "result and pictures, which `pictures` names",
+                    e->id);
+    return NULL;
+}
+
+const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *e, bool text) {
+    pthread_mutex_lock(&e->jobs->lock);
+    const srv_piece piece = text ? e->result.text : e->result.json;
+    pthread_mutex_unlock(&e->jobs->lock);
+    return copy(req, e, &piece);
+}
+
+const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *e, const char *name) {
+    srv_piece piece = {0};
+    pthread_mutex_lock(&e->jobs->lock);
+    for (size_t i = 0; i < e->facts.pictures.count; i++)
+        if (strcmp(e->facts.pictures.values[i], name) == 0)
+            piece = e->result.svgs[i];
+    pthread_mutex_unlock(&e->jobs->lock);
+    return copy(req, e, &piece);
+}

@@ -1,0 +1,296 @@
+/* What is asked of jobs and known of them, as tables: of bodies, answers and files. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/job.h"
+
+const char *const srv_job_states[] = {"queued", "running", "done", "failed", "cancelled", NULL};
+const char *const srv_job_kinds[] = {"train", "experiment", NULL};
+
+/* --- bodies --- */
+
+enum { MOST_EXPERIMENTS = 64 };
+
+srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
+static srv_field setting_fields[SRV_JOB_SETTINGS + 1];
+static const char *experiments[MOST_EXPERIMENTS + 1];
+static size_t train_rows, common_rows; /* of the table, in this order; the others: experiments */
+
+static const srv_field *find_setting(const char *name) {
+    const srv_field *f = setting_fields;
+    while (f->name && strcmp(f->name, name) != 0)
+        f++;
+    return f;
+}
+
+/* The settings of all experiments, each name once; ranges are those of the experiment. */
+static void list_settings(void) {
+    const attn_experiment *e;
+    size_t n = 0;
+    for (size_t i = 0; (e = attn_experiment_at(i)) && i < MOST_EXPERIMENTS; i++) {
+        experiments[i] = e->name;
+        for (size_t k = 0; k < e->setting_count && n < SRV_JOB_SETTINGS; k++) {
+            if (find_setting(e->settings[k].name)->name)
+                continue;
+            setting_fields[n] =
+                (srv_field){.name = e->settings[k].name,
+                            .kind = SRV_REAL,
+                            .offset = offsetof(srv_job_body, settings.values[0]) -
+                                      offsetof(srv_job_body, settings) + n * sizeof(double),
+                            .doc = e->settings[k].doc};
+            n++;
+        }
+    }
+}
+
+static void settings_init(void *settings) {
+    double *values = (double *)((uint64_t *)settings + 1);
+    for (size_t i = 0; i < SRV_JOB_SETTINGS; i++)
+        values[i] = (double)NAN;
+}
+
+void srv_job_fields_make(void) {
+    size_t n = 0;
+    memset(setting_fields, 0, sizeof setting_fields);
+    list_settings();
+    for (; srv_train_fields[n].name; n++)
+        srv_job_fields[n] = srv_train_fields[n];
+    train_rows = n;
+    srv_job_fields[n++] = (srv_field){.name = "kind",
+                                      .kind = SRV_ENUM,
+                                      .offset = offsetof(srv_job_body, kind),
+                                      .choices = srv_job_kinds,
+                                      .doc = "train: a model, by the fields of training; "
+                                             "experiment: by experiment, full and settings.",
+                                      .required = true};
+    srv_job_fields[n++] = (srv_field){.name = "shared",
+                                      .kind = SRV_BOOL,
+                                      .offset = offsetof(srv_job_body, shared),
+                                      .doc = "It and its model belong to all, not to the API key "
+                                             "of this request: all lists show them, admins "
+                                             "delete them."};
+    common_rows = n - train_rows;
+    srv_job_fields[n++] = (srv_field){.name = "experiment",
+                                      .kind = SRV_ENUM,
+                                      .offset = offsetof(srv_job_body, experiment),
+                                      .choices = experiments,
+                                      .doc = "Which experiment, as attnd experiment lists them."};
+    srv_job_fields[n++] = (srv_field){.name = "full",
+                                      .kind = SRV_BOOL,
+                                      .offset = offsetof(srv_job_body, full),
+                                      .doc = "The settings of the profile that takes longer."};
+    srv_job_fields[n++] = (srv_field){.name = "settings",
+                                      .kind = SRV_OBJECT,
+                                      .offset = offsetof(srv_job_body, settings),
+                                      .fields = setting_fields,
+                                      .init = settings_init,
+                                      .doc = "Numbers that the experiment is told."};
+    srv_job_fields[n] = (srv_field){0};
+}
+
+void srv_job_defaults(srv_job_body *body) {
+    *body = (srv_job_body){.kind = SRV_JOB_TRAIN, .experiment = -1};
+    srv_train_defaults(&body->train);
+    settings_init(&body->settings);
+}
+
+bool srv_job_fits(srv_request *req, const srv_job_body *body) {
+    const bool trains = body->kind == SRV_JOB_TRAIN;
+    char pointer[64];
+    for (size_t i = 0; srv_job_fields[i].name; i++) {
+        const bool other = trains ? i >= train_rows + common_rows : i < train_rows;
+        if (!other || !(body->train.given >> i & 1))
+            continue;
+        snprintf(pointer, sizeof pointer, "/%s", srv_job_fields[i].name);
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer, "\"%s\" is no field of the kind \"%s\"",
+                    srv_job_fields[i].name, srv_job_kinds[body->kind]);
+        return false;
+    }
+    if (trains || body->experiment >= 0)
+        return true;
+    srv_problem(req, SRV_VALUE, "/experiment", "expected the name of an experiment, found none");
+    return false;
+}
+
+static void refuse_setting(const attn_experiment *e, attn_error *err) {
+    char known[sizeof err->text / 2] = "";
+    for (size_t i = 0, used = 0; i < e->setting_count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                                 e->settings[i].name);
+    attn_fail(err, ATTN_EVALUE, "", "the experiment %s has no such setting; it has %s", e->name,
+              known);
+}
+
+attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIMENT_SETTINGS],
+                           attn_error *err) {
+    const attn_experiment *e = attn_experiment_at((size_t)body->experiment);
+    attn_experiment_values(e, body->full, values);
+    for (const srv_field *f = setting_fields; f->name; f++) {
+        const double value = body->settings.values[f - setting_fields];
+        const size_t at = attn_experiment_setting(e, f->name);
+        if (!isfinite(value))
+            continue;
+        if (at == e->setting_count) {
+            refuse_setting(e, err);
+            snprintf(err->where, sizeof err->where, "settings/%s", f->name);
+            return ATTN_EVALUE;
+        }
+        values[at] = value;
+    }
+    const attn_status status = attn_experiment_check(e, values, err);
+    if (status) {
+        char name[40];
+        snprintf(name, sizeof name, "%.39s", err->where);
+        snprintf(err->where, sizeof err->where, "settings/%s", name);
+    }
+    return status;
+}
+
+/* --- facts --- */
+
+#define WHOLE(T, member)                                                                           \
+    { .name = #member, .kind = SRV_INT, .offset = offsetof(T, member) }
+#define REAL(T, member)                                                                            \
+    { .name = #member, .kind = SRV_REAL, .offset = offsetof(T, member) }
+#define GROUP(member, table)                                                                       \
+    {                                                                                              \
+        .name = #member, .kind = SRV_OBJECT, .offset = offsetof(srv_job_facts, member),            \
+        .fields = table                                                                            \
+    }
+
+static const srv_field validation_fields[] = {
+    REAL(srv_job_validation, loss), REAL(srv_job_validation, right), {0}};
+static const srv_field best_fields[] = {WHOLE(srv_job_best, step), REAL(srv_job_best, loss), {0}};
+static const srv_field error_fields[] = {WHOLE(srv_job_alignment, head),
+                                         REAL(srv_job_alignment, best),
+                                         REAL(srv_job_alignment, mean),
+                                         {0}};
+static const srv_field score_fields[] = {WHOLE(srv_job_scores, sentences),
+                                         REAL(srv_job_scores, bleu),
+                                         REAL(srv_job_scores, exact),
+                                         {.name = "alignment_error",
+                                          .kind = SRV_OBJECT,
+                                          .offset = offsetof(srv_job_scores, alignment_error),
+                                          .fields = error_fields},
+                                         {0}};
+
+const srv_field srv_job_facts_fields[] = {
+    {.name = "state",
+     .kind = SRV_ENUM,
+     .offset = offsetof(srv_job_facts, state),
+     .choices = srv_job_states},
+    WHOLE(srv_job_facts, created_ms),
+    WHOLE(srv_job_facts, started_ms),
+    WHOLE(srv_job_facts, ended_ms),
+    REAL(srv_job_facts, progress),
+    WHOLE(srv_job_facts, step),
+    WHOLE(srv_job_facts, steps),
+    WHOLE(srv_job_facts, epoch),
+    REAL(srv_job_facts, loss),
+    REAL(srv_job_facts, rate),
+    REAL(srv_job_facts, words_per_second),
+    REAL(srv_job_facts, seconds),
+    REAL(srv_job_facts, remaining_seconds),
+    GROUP(validation, validation_fields),
+    GROUP(best, best_fields),
+    GROUP(scores, score_fields),
+    {.name = "owner", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, owner)},
+    {.name = "error", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, error)},
+    {.name = "model", .kind = SRV_STRING, .offset = offsetof(srv_job_facts, model)},
+    {.name = "pictures", .kind = SRV_STRINGS, .offset = offsetof(srv_job_facts, pictures)},
+    WHOLE(srv_job_facts, reserved_bytes),
+    WHOLE(srv_job_facts, peak_bytes),
+    {0},
+};
+
+srv_job_facts srv_job_no_facts(void) {
+    const double no = (double)NAN;
+    return (srv_job_facts){
+        .created_ms = -1,
+        .started_ms = -1,
+        .ended_ms = -1,
+        .step = -1,
+        .steps = -1,
+        .epoch = -1,
+        .loss = no,
+        .rate = no,
+        .words_per_second = no,
+        .seconds = no,
+        .remaining_seconds = no,
+        .progress = 0,
+        .validation = {0, no, no},
+        .best = {0, -1, no},
+        .scores = {0, -1, no, no, {0, -1, no, no}},
+        .reserved_bytes = -1,
+        .peak_bytes = -1,
+    };
+}
+
+/* Is the value known? */
+static bool is_known(const srv_field *f, const void *place) {
+    bool any = f->kind == SRV_BOOL || f->kind == SRV_ENUM;
+    if (f->kind == SRV_INT)
+        return *(const int64_t *)place >= 0;
+    if (f->kind == SRV_REAL)
+        return isfinite(*(const double *)place);
+    if (f->kind == SRV_STRING)
+        return *(const char *const *)place != NULL;
+    if (f->kind == SRV_STRINGS)
+        return ((const srv_strings *)place)->count > 0;
+    for (const srv_field *in = f->fields; !any && in && in->name; in++)
+        any = is_known(in, (const char *)place + in->offset);
+    return any;
+}
+
+static void put_strings(srv_json *j, const srv_strings *list) {
+    srv_json_array(j);
+    for (size_t i = 0; i < list->count; i++)
+        srv_json_string(j, list->values[i]);
+    srv_json_array_end(j);
+}
+
+static void put_value(srv_json *j, const srv_field *f, const void *place) {
+    if (f->kind == SRV_BOOL)
+        srv_json_bool(j, *(const bool *)place);
+    else if (f->kind == SRV_INT)
+        srv_json_int(j, *(const int64_t *)place);
+    else if (f->kind == SRV_REAL)
+        srv_json_real(j, *(const double *)place);
+    else if (f->kind == SRV_ENUM)
+        srv_json_string(j, f->choices[*(const int *)place]);
+    else if (f->kind == SRV_STRING)
+        srv_json_string(j, *(const char *const *)place);
+    else if (f->kind == SRV_STRINGS)
+        put_strings(j, place);
+}
+
+/* What is known of one. */
+static void put_member(srv_json *j, const srv_field *f, const void *base) {
+    const void *place = (const char *)base + f->offset;
+    if (!is_known(f, place))
+        return;
+    srv_json_key(j, f->name);
+    if (f->kind != SRV_OBJECT) {
+        put_value(j, f, place);
+        return;
+    }
+    srv_json_object(j);
+    for (const srv_field *in = f->fields; in->name; in++)
+        put_member(j, in, place);
+    srv_json_object_end(j);
+}
+
+void srv_job_write_request(srv_json *j, const srv_job_body *body) {
+    srv_json_object(j);
+    const bool trains = body->kind == SRV_JOB_TRAIN;
+    for (size_t i = 0; srv_job_fields[i].name; i++)
+        if (trains ? i < train_rows + common_rows : i >= train_rows)
+            put_member(j, &srv_job_fields[i], body);
+    srv_json_object_end(j);
+}
+
+void srv_job_write_facts(srv_json *j, const srv_job_facts *facts) {
+    for (const srv_field *f = srv_job_facts_fields; f->name; f++)
+        put_member(j, f, facts);
+}

@@ -1,0 +1,178 @@
+/* The threads that run jobs: which is next, whose turn it is to compute, what its end means. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app.h"
+#include "jobs/job.h"
+#include "system/host.h"
+
+enum { LOOK_AGAIN_NS = 200000000, STACK_BYTES = 4 << 20 };
+
+/* --- states --- */
+
+int64_t srv_job_now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void srv_job_tell_state(srv_job_entry *e) {
+    const bool over = e->facts.state > SRV_JOB_RUNNING;
+    char best[40] = "null";
+    if (isfinite(e->facts.best.loss))
+        snprintf(best, sizeof best, "%.9g", e->facts.best.loss);
+    srv_job_tell(e, over ? "done" : "state", "{\"state\":\"%s\",\"best_loss\":%s,\"model\":%s%s%s}",
+                 srv_job_states[e->facts.state], best, *e->model_id ? "\"" : "null", e->model_id,
+                 *e->model_id ? "\"" : "");
+}
+
+void srv_job_set_state(srv_job_entry *e, srv_job_state state) {
+    e->facts.state = (int)state;
+    if (state == SRV_JOB_RUNNING)
+        e->facts.started_ms = srv_job_now_ms();
+    if (state > SRV_JOB_RUNNING) {
+        e->facts.ended_ms = srv_job_now_ms();
+        e->facts.remaining_seconds = (double)NAN;
+        e->facts.progress = state == SRV_JOB_DONE ? 1 : e->facts.progress;
+    }
+    srv_job_tell_state(e);
+}
+
+void srv_job_set_error(srv_job_entry *e, const char *where, const char *text) {
+    snprintf(e->error_text, sizeof e->error_text, "%s%s%s", where, *where ? ": " : "", text);
+    e->facts.error = e->error_text;
+}
+
+/* --- turns at computing --- */
+
+static void take_turn(srv_jobs *jobs) {
+    pthread_mutex_lock(&jobs->lock);
+    const uint64_t mine = jobs->turns_asked++;
+    while (mine >= jobs->turns_ended + jobs->slots)
+        pthread_cond_wait(&jobs->changed, &jobs->lock);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+static void end_turn(srv_jobs *jobs) {
+    pthread_mutex_lock(&jobs->lock);
+    jobs->turns_ended++;
+    pthread_cond_broadcast(&jobs->changed);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+void srv_jobs_offer_turn(srv_jobs *jobs) {
+    pthread_mutex_lock(&jobs->lock);
+    const bool wanted = jobs->turns_asked > jobs->turns_ended + jobs->slots;
+    pthread_mutex_unlock(&jobs->lock);
+    if (!wanted)
+        return;
+    end_turn(jobs);
+    take_turn(jobs);
+}
+
+/* --- running; a thread of the store --- */
+
+/* The first that waits, once there is memory for it: nobody overtakes it. */
+static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits) {
+    srv_job_entry *e = jobs->first;
+    while (e && e->facts.state != SRV_JOB_QUEUED)
+        e = e->next;
+    *waits = e != NULL;
+    const size_t most = (size_t)jobs->config->jobs_bytes;
+    if (!e || e->bytes > most - jobs->running_bytes || !srv_budget_reserve(reserve, e->bytes))
+        return NULL;
+    jobs->running_bytes += e->bytes;
+    return e;
+}
+
+/* The state that the run's status means. */
+static void settle(srv_job_entry *e, attn_status status, const attn_error *err) {
+    if (status == ATTN_ECANCELED) {
+        srv_job_set_state(e, SRV_JOB_CANCELLED);
+    } else if (status == ATTN_EDEADLINE) {
+        srv_job_set_error(e, "jobs_time_s", "the time for a job was over");
+        srv_job_set_state(e, SRV_JOB_CANCELLED);
+    } else if (status) {
+        srv_job_set_error(e, err->where, err->text);
+        srv_job_set_state(e, SRV_JOB_FAILED);
+    } else {
+        srv_job_set_state(e, SRV_JOB_DONE);
+    }
+}
+
+static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {
+    attn_error err = {0};
+    take_turn(jobs);
+    const attn_status status = e->body.kind == SRV_JOB_TRAIN ? srv_job_train(e, reserve, &err)
+                                                             : srv_job_experiment(e, reserve, &err);
+    end_turn(jobs);
+    const size_t peak = reserve->peak;
+    srv_budget_release(reserve);
+    pthread_mutex_lock(&jobs->lock);
+    jobs->running_bytes -= e->bytes;
+    e->facts.peak_bytes = (int64_t)peak;
+    if (atomic_load(&e->stop) == JOB_DRAIN && status == ATTN_ECANCELED) {
+        e->facts.state = SRV_JOB_QUEUED; /* the next start of the service goes on with it */
+    } else {
+        settle(e, status, &err);
+        srv_jobs_dir_save(jobs, e);
+    }
+    srv_job_wake(e);
+    e->holds--;
+    if (!e->holds && !e->listed)
+        srv_job_free(e);
+    pthread_cond_broadcast(&jobs->changed);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+static void wait_a_little(srv_jobs *jobs) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOOK_AGAIN_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&jobs->changed, &jobs->lock, &until);
+}
+
+static void *job_thread(void *argument) {
+    srv_jobs *jobs = argument;
+    srv_reserve reserve;
+    bool waits;
+    srv_host_be_nice((int)jobs->config->jobs_nice);
+    pthread_mutex_lock(&jobs->lock);
+    while (!jobs->stopping) {
+        srv_job_entry *e = next_job(jobs, &reserve, &waits);
+        if (!e) {
+            if (waits) /* for memory, which nobody announces */
+                wait_a_little(jobs);
+            else
+                pthread_cond_wait(&jobs->changed, &jobs->lock);
+            continue;
+        }
+        e->holds++;
+        srv_job_set_state(e, SRV_JOB_RUNNING);
+        pthread_mutex_unlock(&jobs->lock);
+        run_job(jobs, e, &reserve);
+        pthread_mutex_lock(&jobs->lock);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return NULL;
+}
+
+bool srv_jobs_start_threads(srv_jobs *jobs) {
+    const size_t most = (size_t)jobs->config->jobs_running;
+    pthread_attr_t attributes;
+    jobs->threads = calloc(most + 1, sizeof *jobs->threads);
+    if (!jobs->threads || pthread_attr_init(&attributes))
+        return false;
+    bool ok = !pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    while (ok && jobs->thread_count < most) {
+        ok = !pthread_create(&jobs->threads[jobs->thread_count], &attributes, job_thread, jobs);
+        jobs->thread_count += ok;
+    }
+    pthread_attr_destroy(&attributes);
+    return ok;
+}

@@ -1,0 +1,247 @@
+/* A job that trains: on a thread of the store, with its events for a terminal. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "jobs/job.h"
+#include "jobs/train_run.h"
+
+enum { TELL_NS = 200000000, SCORED_AT_A_TIME = 20, NUMBER = 32 };
+
+typedef struct work {
+    srv_job_entry *job;
+    srv_jobs *jobs;
+    srv_train_run run;
+    attn_control control;
+    attn_model *made; /* what is served in the end: without gradients */
+    size_t made_bytes;
+    bool counted; /* made_bytes are, among those of all models */
+} work;
+
+static const char *number(char text[NUMBER], double x) {
+    snprintf(text, NUMBER, isfinite(x) ? "%.6g" : "null", x);
+    return text;
+}
+
+/* --- hooks --- */
+
+static void take_facts(srv_job_facts *f, const attn_training_progress *now,
+                       const attn_training_state *state) {
+    f->step = (int64_t)now->step;
+    f->steps = (int64_t)now->steps;
+    f->epoch = (int64_t)now->epoch;
+    f->progress = now->steps ? (double)now->step / (double)now->steps : 1;
+    f->loss = now->loss;
+    f->rate = now->rate;
+    f->words_per_second = now->words_per_second;
+    f->seconds = now->seconds;
+    f->remaining_seconds = now->seconds_left;
+    f->validation = (srv_job_validation){0, now->validation_loss, now->validation_right};
+    f->best = (srv_job_best){0, (int64_t)state->best_step, state->best_loss};
+}
+
+static void tell_progress(work *w, const attn_training_progress *now) {
+    srv_job_entry *e = w->job;
+    char loss[NUMBER], validation[NUMBER], right[NUMBER], left[NUMBER];
+    const int64_t ns = attn_now_ns();
+    if (!now->evaluated && ns - e->told_ns < TELL_NS)
+        return;
+    e->told_ns = ns;
+    srv_job_tell(e, "progress",
+                 "{\"step\":%llu,\"steps\":%llu,\"loss\":%s,\"evaluated\":%s,"
+                 "\"validation\":{\"loss\":%s,\"right\":%s},\"remaining_seconds\":%s}",
+                 (unsigned long long)now->step, (unsigned long long)now->steps,
+                 number(loss, now->loss), now->evaluated ? "true" : "false",
+                 number(validation, now->validation_loss), number(right, now->validation_right),
+                 number(left, now->seconds_left));
+}
+
+static void on_progress(void *ctx, const attn_training_progress *now) {
+    work *w = ctx;
+    pthread_mutex_lock(&w->jobs->lock);
+    take_facts(&w->job->facts, now, &w->run.state);
+    tell_progress(w, now);
+    pthread_mutex_unlock(&w->jobs->lock);
+    srv_jobs_offer_turn(w->jobs);
+}
+
+static attn_status on_checkpoint(void *ctx, const attn_training_state *state, attn_error *err) {
+    work *w = ctx;
+    const attn_status status = srv_train_keep(&w->run, state, err);
+    if (status || !*w->run.checkpoint)
+        return status;
+    pthread_mutex_lock(&w->jobs->lock);
+    srv_job_tell(w->job, "checkpoint", "{\"step\":%llu}", (unsigned long long)state->step);
+    pthread_mutex_unlock(&w->jobs->lock);
+    return ATTN_OK;
+}
+
+/* --- scores --- */
+
+static void keep_scores(work *w, const attn_model_scores *s) {
+    srv_job_scores *to = &w->job->facts.scores;
+    pthread_mutex_lock(&w->jobs->lock);
+    to->sentences = (int64_t)s->bleu.sentences;
+    to->bleu = attn_bleu_score(&s->bleu, false);
+    to->exact = s->bleu.sentences ? (double)s->bleu.exact / (double)s->bleu.sentences : 0;
+    for (size_t h = 0; h < s->head_count; h++) {
+        const double error = attn_alignment_error(&s->heads[h]);
+        if (h == 0 || error < to->alignment_error.best)
+            to->alignment_error.best = error, to->alignment_error.head = (int64_t)h;
+    }
+    if (s->head_count)
+        to->alignment_error.mean = attn_alignment_error(&s->mean);
+    pthread_mutex_unlock(&w->jobs->lock);
+}
+
+static void log_line(work *w, const char *line) {
+    pthread_mutex_lock(&w->jobs->lock);
+    srv_job_tell(w->job, "log", "{\"line\":\"%s\"}", line);
+    pthread_mutex_unlock(&w->jobs->lock);
+}
+
+/* On held-out pairs, a few at a time, so that others have their turns. */
+static attn_status score(work *w, attn_error *err) {
+    const srv_train_run *run = &w->run;
+    const uint64_t all = (uint64_t)run->wishes.scored;
+    attn_model_scores scores = {0};
+    attn_status status = ATTN_OK;
+    if (all)
+        log_line(w, "scoring on held-out pairs");
+    for (uint64_t i = 0; i < all && !status; i += SCORED_AT_A_TIME) {
+        const uint64_t n = all - i < SCORED_AT_A_TIME ? all - i : SCORED_AT_A_TIME;
+        status = attn_model_score(w->made, run->corpus, ATTN_HELD_OUT, i, n, run->file.source,
+                                  run->file.target, 1, NULL, &w->control, &scores, err);
+        srv_jobs_offer_turn(w->jobs);
+    }
+    if (all && !status)
+        keep_scores(w, &scores);
+    return status;
+}
+
+/* --- the model that is left --- */
+
+/* A place among the models, and memory, before the work begins: it cannot fail for them at the
+ * end. */
+static attn_status make_room(work *w, attn_error *err) {
+    const attn_model_config *config = attn_model_configuration(w->run.file.model);
+    attn_status status = attn_model_bytes(config, false, &w->made_bytes, err);
+    if (!status)
+        status = srv_models_count(w->jobs->models, w->made_bytes, err);
+    w->counted = !status;
+    return status ? status : attn_model_new(config, 0, false, &w->made, err);
+}
+
+static void take_best(work *w) {
+    attn_model *from = w->run.file.model;
+    const size_t n = attn_parameters_size(attn_model_parameters(from));
+    attn_training_take_best(from, &w->run.state);
+    memcpy(attn_parameters_values(attn_model_parameters(w->made)),
+           attn_parameters_values(attn_model_parameters(from)), n * sizeof(float));
+}
+
+/* Into the registry, which owns it from here on. */
+static void publish(work *w) {
+    srv_job_entry *e = w->job;
+    srv_model model = {.origin = SRV_MODEL_MADE,
+                       .model = w->made,
+                       .source = w->run.file.source,
+                       .target = w->run.file.target,
+                       .bytes = w->made_bytes};
+    srv_model_speaks(&model, attn_task_name((attn_task)e->body.train.task));
+    snprintf(model.id, sizeof model.id, "trained-%s", e->id + 4);
+    memcpy(model.owner, e->owner, sizeof model.owner);
+    if (!srv_models_adopt(w->jobs->models, &model))
+        return;
+    w->made = NULL;
+    w->run.file.source = w->run.file.target = NULL;
+    w->counted = false;
+    pthread_mutex_lock(&w->jobs->lock);
+    snprintf(e->model_id, sizeof e->model_id, "%s", model.id);
+    e->facts.model = e->model_id;
+    pthread_mutex_unlock(&w->jobs->lock);
+}
+
+/* --- the run --- */
+
+static attn_status run(work *w, attn_error *err) {
+    const attn_training_hooks hooks = {on_progress, on_checkpoint, w};
+    srv_train_run *r = &w->run;
+    bool resumed;
+    attn_status status = srv_train_prepare(r, true, &w->control, &resumed, err);
+    if (!status)
+        status = make_room(w, err);
+    if (status)
+        return status;
+    log_line(w, resumed ? "going on from the checkpoint" : "training begins");
+    status = attn_train(r->file.model, &r->train, &r->validation, &r->options, &r->state, &hooks,
+                        NULL, &w->control, err);
+    const bool draining = atomic_load(&w->job->stop) == JOB_DRAIN;
+    if (draining && status == ATTN_ECANCELED)
+        return status;
+    const bool stopped = status == ATTN_ECANCELED || status == ATTN_EDEADLINE;
+    if (status && !stopped && !isfinite(r->state.best_loss))
+        return status;
+    attn_error late;
+    attn_status kept = srv_train_keep_best(r, &late);
+    take_best(w);
+    if (!status && !kept)
+        status = score(w, err);
+    if (atomic_load(&w->job->stop) == JOB_DRAIN && status == ATTN_ECANCELED)
+        return status;
+    if (kept && !status) {
+        *err = late;
+        status = kept;
+    }
+    if (*r->checkpoint && !kept)
+        unlink(r->checkpoint);
+    publish(w);
+    return status;
+}
+
+attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *err) {
+    char out[JOB_PATH], checkpoint[JOB_PATH];
+    work w = {.job = e,
+              .jobs = e->jobs,
+              .run = {.wishes = e->body.train, .init = "", .out = out, .checkpoint = checkpoint},
+              .control = {.cancel = &e->cancel}};
+    w.control.deadline_ns = attn_now_ns() + e->jobs->config->jobs_time_s * 1000000000;
+    srv_jobs_dir_path(e->jobs, e->id, ".safetensors", out);
+    srv_jobs_dir_path(e->jobs, e->id, ".checkpoint", checkpoint);
+    srv_budget_enter(reserve);
+    const attn_status status = run(&w, err);
+    if (w.counted)
+        srv_models_uncount(e->jobs->models, w.made_bytes);
+    attn_model_free(w.made);
+    srv_train_close(&w.run);
+    srv_budget_enter(NULL);
+    return status;
+}
+
+void srv_job_restore_model(srv_job_entry *e) {
+    char path[JOB_PATH];
+    attn_error err = {0};
+    work w = {.job = e, .jobs = e->jobs};
+    attn_status status = srv_jobs_dir_path(e->jobs, e->id, ".safetensors", path)
+                             ? srv_model_open(path, false, &w.run.file, &err)
+                             : attn_fail(&err, ATTN_EARG, "jobs_dir", "its name is too long");
+    if (!status)
+        status = attn_model_bytes(attn_model_configuration(w.run.file.model), false, &w.made_bytes,
+                                  &err);
+    if (!status)
+        status = srv_models_count(e->jobs->models, w.made_bytes, &err);
+    if (!status) {
+        w.counted = true;
+        w.made = w.run.file.model;
+        w.run.file.model = NULL;
+        publish(&w);
+    } else {
+        srv_log_event(e->jobs->log, SRV_LOG_WARN, "the model of %s is not served: %.120s: %.250s",
+                      e->id, err.where, err.text);
+    }
+    if (w.counted)
+        srv_models_uncount(e->jobs->models, w.made_bytes);
+    attn_model_free(w.made);
+    srv_model_close(&w.run.file);
+}

@@ -1,0 +1,370 @@
+/* The store of jobs: one list in order of coming, and the threads that run them. */
+#include "jobs/jobs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "app.h"
+#include "jobs/job.h"
+#include "jobs/train_cost.h"
+#include "load/admission.h"
+
+/* --- entries; the lock is held, or nobody else knows them --- */
+
+void srv_job_free(srv_job_entry *e) {
+    srv_job_events_free(e);
+    attn_arena_free(e->result.arena);
+    free(e);
+}
+
+static srv_job_entry *entry_new(srv_jobs *jobs, const srv_job_body *body) {
+    srv_job_entry *e = calloc(1, sizeof *e);
+    if (!e)
+        return NULL;
+    e->jobs = jobs;
+    e->body = *body;
+    e->facts = srv_job_no_facts();
+    e->first_event = e->next_event = 1;
+    return e;
+}
+
+/* NULL: it is shared by all. */
+static void set_owner(srv_job_entry *e, const char *owner) {
+    snprintf(e->owner, sizeof e->owner, "%s", owner ? owner : "");
+    e->facts.owner = owner ? e->owner : NULL;
+}
+
+/* By their time of coming, which files keep. */
+static void list_in(srv_jobs *jobs, srv_job_entry *e) {
+    srv_job_entry **at = &jobs->first;
+    while (*at && (*at)->facts.created_ms <= e->facts.created_ms)
+        at = &(*at)->next;
+    e->next = *at;
+    *at = e;
+    e->listed = true;
+    jobs->count++;
+}
+
+/* What a job takes at most; errors: it cannot be. */
+static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error *err) {
+    double values[ATTN_EXPERIMENT_SETTINGS];
+    srv_train_cost cost = {0};
+    const attn_status status = body->kind == SRV_JOB_TRAIN
+                                   ? srv_train_check(&body->train, &cost, err)
+                                   : srv_job_values(body, values, err);
+    *bytes = cost.bytes;
+    if (!status && body->kind == SRV_JOB_EXPERIMENT)
+        *bytes = srv_job_experiment_bytes(body, values);
+    return status;
+}
+
+srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
+                                const srv_job_facts *facts) {
+    srv_job_entry *e = entry_new(jobs, body);
+    attn_error err = {0};
+    if (!e)
+        return NULL;
+    snprintf(e->id, sizeof e->id, "%s", id);
+    e->facts = *facts;
+    set_owner(e, facts->owner);
+    if (facts->error)
+        srv_job_set_error(e, "", facts->error);
+    e->facts.model = NULL;
+    e->facts.pictures = (srv_strings){0};
+    if (facts->state > SRV_JOB_RUNNING) {
+        if (facts->model)
+            srv_job_restore_model(e);
+        if (body->kind == SRV_JOB_EXPERIMENT && facts->state == SRV_JOB_DONE)
+            srv_job_restore_result(e, &facts->pictures);
+        srv_job_tell_state(e);
+    } else if (bytes_of(body, &e->bytes, &err)) {
+        srv_job_set_error(e, err.where, err.text);
+        srv_job_set_state(e, SRV_JOB_FAILED);
+    } else {
+        srv_job_set_state(e, SRV_JOB_QUEUED);
+    }
+    list_in(jobs, e);
+    return e;
+}
+
+static void list_out(srv_jobs *jobs, srv_job_entry *e) {
+    srv_job_entry **at = &jobs->first;
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    e->listed = false;
+    jobs->count--;
+}
+
+/* --- the store's way up and down --- */
+
+static void init_condition(pthread_cond_t *cond) {
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &clock);
+    pthread_condattr_destroy(&clock);
+}
+
+int srv_jobs_open(srv_jobs **out, srv_app *app) {
+    srv_jobs *jobs = *out = calloc(1, sizeof *jobs);
+    if (!jobs) {
+        fprintf(stderr, "attnd: cannot start: not enough memory\n");
+        return SRV_EXIT_RESOURCES;
+    }
+    const size_t workers = (size_t)app->config->workers;
+    *jobs = (srv_jobs){.config = app->config,
+                       .models = app->models,
+                       .log = app->log,
+                       .dir = -1,
+                       .slots = workers > 1 ? workers - 1 : 1};
+    pthread_mutex_init(&jobs->lock, NULL);
+    init_condition(&jobs->changed);
+    srv_job_fields_make();
+    const int code = *app->config->jobs_dir ? srv_jobs_dir_open(jobs) : 0;
+    if (code)
+        return code;
+    if (srv_jobs_start_threads(jobs))
+        return 0;
+    fprintf(stderr, "attnd: cannot start: not enough memory or threads\n");
+    return SRV_EXIT_RESOURCES;
+}
+
+void srv_jobs_stop(srv_jobs *jobs) {
+    if (!jobs)
+        return;
+    pthread_mutex_lock(&jobs->lock);
+    jobs->stopping = true;
+    for (srv_job_entry *e = jobs->first; e; e = e->next) {
+        int go_on = JOB_GO_ON;
+        if (atomic_compare_exchange_strong(&e->stop, &go_on, JOB_DRAIN))
+            atomic_store(&e->cancel, 1);
+        srv_job_wake(e);
+    }
+    pthread_cond_broadcast(&jobs->changed);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+void srv_jobs_free(srv_jobs *jobs) {
+    if (!jobs)
+        return;
+    srv_jobs_stop(jobs);
+    for (size_t i = 0; i < jobs->thread_count; i++)
+        pthread_join(jobs->threads[i], NULL);
+    while (jobs->first) {
+        srv_job_entry *e = jobs->first;
+        jobs->first = e->next;
+        srv_job_free(e);
+    }
+    if (jobs->dir >= 0)
+        close(jobs->dir);
+    pthread_cond_destroy(&jobs->changed);
+    pthread_mutex_destroy(&jobs->lock);
+    free(jobs->threads);
+    free(jobs);
+}
+
+void srv_jobs_tick(srv_jobs *jobs) {
+    if (!jobs)
+        return;
+    const int64_t now = attn_now_ns();
+    pthread_mutex_lock(&jobs->lock);
+    for (srv_job_entry *e = jobs->first; e; e = e->next)
+        srv_job_beat(e, now);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+/* --- jobs by requests --- */
+
+static bool name_job(srv_job_entry *e) {
+    uint64_t bits;
+    if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+        return false;
+    snprintf(e->id, sizeof e->id, "job-%016" PRIx64, bits);
+    return true;
+}
+
+/* What it takes; false: a problem is set, for it could never run. */
+static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
+    const srv_config *config = req->app->config;
+    attn_error err = {0};
+    if (!srv_job_fits(req, body))
+        return false;
+    if (body->kind == SRV_JOB_TRAIN && body->train.steps > config->jobs_steps) {
+        srv_problem_limit(req, SRV_TOO_LARGE, "/steps", (double)config->jobs_steps, "jobs_steps",
+                          "a job may take %" PRId64 " steps, found %" PRId64, config->jobs_steps,
+                          body->train.steps);
+        return false;
+    }
+    if (bytes_of(body, bytes, &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    if (*bytes <= (size_t)config->jobs_bytes)
+        return true;
+    srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)config->jobs_bytes, "jobs_bytes",
+                      "the job needs up to %zu bytes; all jobs together may use %" PRId64, *bytes,
+                      config->jobs_bytes);
+    return false;
+}
+
+/* Under the lock. */
+static bool enlist(srv_request *req, srv_jobs *jobs, srv_job_entry *e) {
+    const int64_t most = jobs->config->jobs_count;
+    if (jobs->count >= (size_t)most) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)most, "jobs_count",
+                          "%" PRId64 " jobs are kept, and there is no room for more: delete one",
+                          most);
+        return false;
+    }
+    if (jobs->stopping) {
+        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
+        return false;
+    }
+    const int failed = srv_jobs_dir_save(jobs, e);
+    if (failed) {
+        srv_problem_file(req, NULL, "the job cannot be written to jobs_dir", failed);
+        return false;
+    }
+    list_in(jobs, e);
+    e->holds++;
+    srv_job_tell_state(e);
+    pthread_cond_broadcast(&jobs->changed);
+    return true;
+}
+
+srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body) {
+    srv_jobs *jobs = req->app->jobs;
+    size_t bytes;
+    if (!check(req, body, &bytes))
+        return NULL;
+    srv_job_entry *e = entry_new(jobs, body);
+    if (!e || !name_job(e)) {
+        free(e);
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for the job is left");
+        return NULL;
+    }
+    e->bytes = bytes;
+    e->facts.reserved_bytes = (int64_t)bytes;
+    e->facts.created_ms = srv_job_now_ms();
+    set_owner(e, body->shared ? NULL : req->owner);
+    if (body->kind == SRV_JOB_TRAIN)
+        e->facts.steps = body->train.steps;
+    pthread_mutex_lock(&jobs->lock);
+    const bool ok = enlist(req, jobs, e);
+    pthread_mutex_unlock(&jobs->lock);
+    if (!ok)
+        srv_job_free(e);
+    return ok ? e : NULL;
+}
+
+srv_job_entry *srv_jobs_hold(srv_request *req, const char *id) {
+    srv_jobs *jobs = req->app->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    srv_job_entry *e = jobs->first;
+    while (e && strcmp(e->id, id) != 0)
+        e = e->next;
+    if (e)
+        e->holds++;
+    pthread_mutex_unlock(&jobs->lock);
+    if (!e)
+        srv_problem(req, SRV_NOT_FOUND, NULL,
+                    "there is no job \"%.64s\"; GET /v1/jobs lists those that there are", id);
+    return e;
+}
+
+void srv_jobs_release(srv_job_entry *e) {
+    if (!e)
+        return;
+    srv_jobs *jobs = e->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    const bool last = --e->holds == 0 && !e->listed;
+    pthread_mutex_unlock(&jobs->lock);
+    if (last)
+        srv_job_free(e);
+}
+
+const char *srv_job_id(const srv_job_entry *e) {
+    return e->id;
+}
+
+bool srv_jobs_delete(srv_request *req, srv_job_entry *e, bool *ended) {
+    srv_jobs *jobs = e->jobs;
+    if (!srv_request_owns(req, e->facts.owner))
+        return false;
+    char model[SRV_MODEL_ID + 1] = "";
+    pthread_mutex_lock(&jobs->lock);
+    *ended = e->facts.state > SRV_JOB_RUNNING;
+    if (*ended && e->listed) {
+        list_out(jobs, e);
+        srv_jobs_dir_remove(jobs, e);
+        memcpy(model, e->model_id, sizeof model);
+    } else if (e->facts.state == SRV_JOB_QUEUED) {
+        srv_job_set_state(e, SRV_JOB_CANCELLED);
+        srv_jobs_dir_save(jobs, e);
+    } else if (!*ended) {
+        atomic_store(&e->stop, JOB_CANCEL);
+        atomic_store(&e->cancel, 1);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    if (*model)
+        srv_models_drop(req->app->models, model);
+    return true;
+}
+
+void srv_jobs_forget_model(srv_jobs *jobs, const char *model) {
+    pthread_mutex_lock(&jobs->lock);
+    for (srv_job_entry *e = jobs->first; e; e = e->next) {
+        if (!*e->model_id || strcmp(e->model_id, model) != 0)
+            continue;
+        char path[JOB_PATH];
+        if (srv_jobs_dir_path(jobs, e->id, ".safetensors", path))
+            unlink(path);
+        e->model_id[0] = 0;
+        e->facts.model = NULL;
+        srv_jobs_dir_save(jobs, e);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+/* --- descriptions --- */
+
+static void put_job(srv_json *j, const srv_job_entry *e) {
+    srv_json_object(j);
+    srv_json_key(j, "kind");
+    srv_json_string(j, srv_job_kinds[e->body.kind]);
+    srv_json_key(j, "id");
+    srv_json_string(j, e->id);
+    srv_job_write_facts(j, &e->facts);
+    srv_json_key(j, "request");
+    srv_job_write_request(j, &e->body);
+    srv_json_object_end(j);
+}
+
+void srv_job_put(srv_json *j, srv_job_entry *e) {
+    pthread_mutex_lock(&e->jobs->lock);
+    put_job(j, e);
+    pthread_mutex_unlock(&e->jobs->lock);
+}
+
+void srv_jobs_put_all(srv_json *j, const srv_request *req) {
+    srv_jobs *jobs = req->app->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    for (const srv_job_entry *e = jobs->first; e; e = e->next)
+        if (srv_request_sees(req, e->facts.owner))
+            put_job(j, e);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+void srv_jobs_look(srv_jobs *jobs, srv_jobs_now *out) {
+    *out = (srv_jobs_now){0};
+    pthread_mutex_lock(&jobs->lock);
+    for (const srv_job_entry *e = jobs->first; e; e = e->next)
+        out->states[e->facts.state]++;
+    out->reserved = jobs->running_bytes;
+    pthread_mutex_unlock(&jobs->lock);
+}

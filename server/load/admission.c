@@ -1,0 +1,272 @@
+/* The list of incoming bodies is the HTTP thread's; only the sum of what they hold is shared. */
+#include "load/admission.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app.h"
+#include "load/budget.h"
+
+/* What a body is credited with before it has shown its rate: this many times min_rate_bytes, for
+ * this long. Silence soon outweighs it. */
+#define FAIR_RATE 64.0
+#define CREDIT_S  0.25
+#define TRUST     4.0
+#define LONGEST_S 600
+
+/* What an operation is taken to cost before its route has shown it, the fewest operations that show
+ * it, and the weight of the newest. */
+#define FIRST_COST_NS 0.05
+#define SHOWING       1e7
+#define NEWEST        0.25
+enum { ROUTES = 128 };
+
+#define ARENA_ROOM 65536 /* for alignment and small things beside the blocks that were counted */
+
+struct srv_admission {
+    srv_incoming *first;
+    atomic_size_t held;             /* by bodies, incoming and complete */
+    _Atomic double cost_ns[ROUTES]; /* processor time of an operation, by route */
+    size_t bodies, spare, small;
+    double fair_rate; /* bytes a second */
+};
+
+srv_admission *srv_admission_new(const srv_config *config) {
+    srv_admission *a = calloc(1, sizeof *a);
+    if (!a)
+        return NULL;
+    a->bodies = srv_budget_total() / 2;
+    a->spare = srv_budget_total() / 16;
+    a->small = (size_t)config->in_place_bytes;
+    a->fair_rate = FAIR_RATE * (double)config->min_rate_bytes;
+    for (size_t i = 0; i < ROUTES; i++)
+        atomic_init(&a->cost_ns[i], FIRST_COST_NS);
+    return a;
+}
+
+void srv_admission_free(srv_admission *a) {
+    free(a);
+}
+
+size_t srv_admission_spare(const srv_admission *a) {
+    return a->spare;
+}
+
+/* Seconds until the body is complete. */
+static double way_to_go(const srv_admission *a, const srv_incoming *body, int64_t now_ns) {
+    double age = 1e-9 * (double)(now_ns - body->since_ns);
+    double rate = ((double)body->received + CREDIT_S * a->fair_rate) / (age + CREDIT_S);
+    double missing =
+        body->announced > body->received ? (double)(body->announced - body->received) : 0;
+    return missing / rate;
+}
+
+/* Bytes that complete bodies hold and that those are likely to fill which are ahead of one of
+ * `length` bytes that begins now: TRUST times what they have sent, so that beginnings weigh little.
+ */
+static double wanted_before(const srv_admission *a, uint64_t length, int64_t now_ns) {
+    double mine = (double)length / a->fair_rate;
+    double wanted = (double)atomic_load_explicit(&a->held, memory_order_relaxed);
+    for (const srv_incoming *body = a->first; body; body = body->next) {
+        wanted -= (double)body->held;
+        if (way_to_go(a, body, now_ns) <= mine)
+            wanted += fmin((double)body->announced, TRUST * (double)body->received);
+    }
+    return wanted;
+}
+
+bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t client, uint64_t length,
+                          int64_t now_ns) {
+    const srv_config *config = req->app->config;
+    uint64_t cap = (uint64_t)config->max_body_bytes;
+    if (length > cap) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
+                          "the body has %llu bytes, at most %llu are taken",
+                          (unsigned long long)length, (unsigned long long)cap);
+        return false;
+    }
+    if (length <= a->small)
+        return true;
+    if (length + 2 * ATTN_ALIGN > a->bodies) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)srv_budget_total(), "memory_bytes",
+                          "the body has %llu bytes, and all bodies together may hold %zu, half of "
+                          "the memory of all requests",
+                          (unsigned long long)length, a->bodies);
+        return false;
+    }
+    if (!srv_queue_has_room(req->app->queue, client)) {
+        srv_problem_limit(req, SRV_QUEUE_FULL, NULL, (double)config->queue_length, "queue_length",
+                          "all places in the queue are taken; try again a little later");
+        return false;
+    }
+    double wanted = wanted_before(a, length, now_ns);
+    if (wanted + (double)length <= (double)a->bodies)
+        return true;
+    srv_problem_limit(req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
+                      "the body has %llu bytes, but others hold or are about to fill %.0f of the "
+                      "%zu bytes for bodies; try again a little later",
+                      (unsigned long long)length, wanted, a->bodies);
+    return false;
+}
+
+void srv_admission_open(srv_admission *a, srv_incoming *body, uint64_t announced, int64_t now_ns) {
+    body->announced = announced;
+    body->since_ns = now_ns;
+    body->previous = NULL;
+    body->next = a->first;
+    if (a->first)
+        a->first->previous = body;
+    a->first = body;
+    body->listed = true;
+}
+
+void srv_admission_close(srv_admission *a, srv_incoming *body) {
+    if (!body->listed)
+        return;
+    *(body->previous ? &body->previous->next : &a->first) = body->next;
+    if (body->next)
+        body->next->previous = body->previous;
+    body->listed = false;
+}
+
+void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block) {
+    attn_free(block);
+    atomic_fetch_sub_explicit(&a->held, body->held, memory_order_relaxed);
+    body->held = 0;
+}
+
+/* Small blocks do not grow, and are soon copied. */
+static char *grow(char *old, size_t used, size_t room) {
+    char *block = old ? srv_budget_grow(old, room) : NULL;
+    if (block || !(block = attn_alloc(room)))
+        return block;
+    if (used)
+        memcpy(block, old, used);
+    attn_free(old);
+    return block;
+}
+
+/* `room` bytes within the share of `body`, or NULL. */
+static char *try_take(srv_admission *a, const srv_incoming *body, char *old, size_t used,
+                      size_t room) {
+    bool small = body->announced <= a->small;
+    size_t most = a->bodies + (small ? a->spare / 2 : 0);
+    size_t others = atomic_load_explicit(&a->held, memory_order_relaxed) - body->held;
+    if (room > most || others > most - room)
+        return NULL;
+    srv_budget_leave(small ? 0 : a->spare);
+    char *block = grow(old, used, room);
+    srv_budget_leave(0);
+    return block;
+}
+
+/* The one with memory that has the longest way to go; NULL: it is `body`, or there is none. */
+static srv_incoming *last_in_line(const srv_admission *a, srv_incoming *body, int64_t now_ns) {
+    double longest = way_to_go(a, body, now_ns);
+    srv_incoming *last = NULL;
+    for (srv_incoming *other = a->first; other; other = other->next) {
+        if (other == body || !other->held)
+            continue;
+        double way = way_to_go(a, other, now_ns);
+        if (way > longest) {
+            longest = way;
+            last = other;
+        }
+    }
+    return last;
+}
+
+char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t used, size_t room,
+                         int64_t now_ns) {
+    char *block;
+    srv_incoming *last;
+    while (!(block = try_take(a, body, old, used, room))) {
+        last = last_in_line(a, body, now_ns);
+        if (!last)
+            return NULL;
+        srv_admission_close(a, last);
+        last->give_way(last);
+    }
+    atomic_fetch_add_explicit(&a->held, room - body->held, memory_order_relaxed);
+    body->held = room;
+    return block;
+}
+
+void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns) {
+    const int64_t worked = busy_ns - req->admitted_ns - req->encode_ns;
+    if (req->operations < SHOWING || worked <= 0)
+        return;
+    _Atomic double *cost = &a->cost_ns[req->route % ROUTES];
+    const double was = atomic_load(cost);
+    atomic_store(cost, was + NEWEST * ((double)worked / req->operations - was));
+}
+
+/* Short work goes on, and long work for which a thread is free. */
+static bool may_go_on(srv_request *req, double operations) {
+    const srv_app *app = req->app;
+    if (!app->admission || operations <= 0)
+        return true;
+    req->operations = operations;
+    req->admitted_ns = srv_queue_busy_ns();
+    const double busy_ns = operations * atomic_load(&app->admission->cost_ns[req->route % ROUTES]);
+    if (busy_ns / (double)app->config->workers <= 1e6 * (double)app->config->long_ms)
+        return true;
+    req->later = !srv_queue_go_long();
+    return !req->later;
+}
+
+bool srv_admission_work(srv_request *req, double operations, double bytes) {
+    double most = (double)srv_budget_total();
+    if (req->in_place || !req->app)
+        return true;
+    if (!may_go_on(req, operations))
+        return false;
+    if (bytes <= 0)
+        return true;
+    if (req->app->admission)
+        most -= (double)srv_admission_spare(req->app->admission) + (double)req->body_size;
+    if (bytes > most) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)srv_budget_total(), "memory_bytes",
+                          "scratch, results and the answer need %.0f bytes beside the body, and "
+                          "there are %.0f for all requests together",
+                          bytes, most > 0 ? most : 0);
+        return false;
+    }
+    double limit = (double)attn_arena_limit(req->arena);
+    double need = (double)attn_arena_used(req->arena) + bytes;
+    if (need > limit) {
+        srv_problem_limit(req, SRV_TOO_LARGE, NULL, limit, "max_request_bytes",
+                          "inputs, scratch, results and the answer need up to %.0f bytes; a "
+                          "request may use %.0f: ask for less",
+                          need, limit);
+        return false;
+    }
+    if (attn_arena_reserve(req->arena, (size_t)bytes + ARENA_ROOM)) {
+        if (req->app->meters)
+            srv_meters_observe(req->app->meters, SRV_RESERVED_BYTES, bytes);
+        return true;
+    }
+    srv_problem_limit(req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
+                      "scratch, results and the answer need %.0f bytes, and %zu are free now; try "
+                      "again a little later",
+                      bytes, srv_budget_free());
+    return false;
+}
+
+unsigned srv_admission_retry(int64_t wait_ns, uint64_t bits) {
+    int64_t seconds = wait_ns > 0 ? (wait_ns - 1) / 1000000000 + 1 : 1; /* rounded up */
+    seconds += (int64_t)(bits % (uint64_t)(seconds / 2 + 2));
+    return seconds < LONGEST_S ? (unsigned)seconds : LONGEST_S;
+}
+
+const char *srv_admission_retry_text(const srv_request *req) {
+    char text[16];
+    int64_t wait = req->app && req->app->queue ? srv_queue_wait_ns(req->app->queue) : 0;
+    uint64_t bits = attn_rng_bits((uint64_t)attn_now_ns(), (uint64_t)(uintptr_t)req);
+    int size = snprintf(text, sizeof text, "%u", srv_admission_retry(wait, bits));
+    const char *kept = req->arena ? attn_arena_text(req->arena, text, (size_t)size) : NULL;
+    return kept ? kept : "1";
+}

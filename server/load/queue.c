@@ -1,0 +1,315 @@
+/* The waiting list under one lock and one condition. `run` is always called without the lock. */
+#include "load/queue.h"
+
+#include <attn/attn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* A request thread decodes, computes and encodes; jansson recurses over the nesting of a document.
+ */
+#define STACK_BYTES (4u << 20)
+
+/* What a request thread does. */
+typedef struct place {
+    srv_queue *queue;
+    pthread_t thread;
+    bool busy, is_long;
+    int64_t start_ns;
+} place;
+
+struct srv_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    srv_waiting list;
+    srv_queue_plan plan;
+    size_t running, long_running, threads;
+    uint64_t put_back;
+    bool closing;
+    place *places;
+};
+
+/* Of the thread's job: its place, and what the clocks of its work said when it began. */
+static _Thread_local place *own;
+static _Thread_local int64_t own_cpu_ns, own_helped_ns;
+
+static int64_t thread_cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t srv_queue_busy_ns(void) {
+    return thread_cpu_ns() - own_cpu_ns + attn_pool_helped_ns() - own_helped_ns;
+}
+
+/* How many run that are long, found or not; *next_ns: when the next becomes so, or 0. */
+static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_ns) {
+    size_t count = queue->long_running;
+    *next_ns = 0;
+    for (size_t i = 0; i < queue->threads; i++) {
+        const place *p = &queue->places[i];
+        if (!p->busy || p->is_long)
+            continue;
+        const int64_t then = p->start_ns + queue->plan.long_ns;
+        if (then <= now_ns)
+            count++;
+        else if (!*next_ns || then < *next_ns)
+            *next_ns = then;
+    }
+    return count;
+}
+
+/* The job to run now, or NULL; *look_ns: when there may be one though nothing has ended, or 0. */
+static srv_job *pick(srv_queue *queue, int64_t *look_ns) {
+    const int64_t now = attn_now_ns();
+    size_t most = queue->plan.threads;
+    *look_ns = 0;
+    if (!queue->list.count)
+        return NULL;
+    const size_t longs = count_long(queue, now, look_ns), share = queue->plan.long_threads;
+    most += longs > share ? longs - share : 0;
+    if (queue->running >= most || queue->running == queue->threads)
+        return NULL;
+    return srv_waiting_next(&queue->list, now, longs < share);
+}
+
+static void wait_for_work(srv_queue *queue, int64_t look_ns) {
+    if (!look_ns) {
+        pthread_cond_wait(&queue->filled, &queue->lock);
+        return;
+    }
+    const struct timespec until = {.tv_sec = look_ns / 1000000000, .tv_nsec = look_ns % 1000000000};
+    pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
+}
+
+/* Under the lock, which is open while the job runs; afterwards it may be gone. */
+static void run(srv_queue *queue, place *p, srv_job *job) {
+    srv_account *account = job->account;
+    const int64_t paid = job->paid_ns, start = attn_now_ns();
+    const bool crowded = account->running > 1 || account->waiting > 0;
+    p->busy = true;
+    p->is_long = job->is_long;
+    p->start_ns = start;
+    queue->running++;
+    queue->long_running += p->is_long;
+    pthread_mutex_unlock(&queue->lock);
+    own_cpu_ns = thread_cpu_ns();
+    own_helped_ns = attn_pool_helped_ns();
+    attn_pool_be_patient(p->is_long ? start : start + queue->plan.long_ns);
+    attn_pool_be_crowded(crowded);
+    job->run(job);
+    const int64_t busy = srv_queue_busy_ns();
+    pthread_mutex_lock(&queue->lock);
+    const int64_t now = attn_now_ns();
+    srv_waiting_ran(&queue->list, account, now - start, busy, paid, now);
+    queue->long_running -= p->is_long;
+    queue->running--;
+    p->busy = false;
+}
+
+static void *request_thread(void *argument) {
+    place *p = own = argument;
+    srv_queue *queue = p->queue;
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        int64_t look_ns;
+        srv_job *job = pick(queue, &look_ns);
+        if (job && queue->list.count && queue->running + 1 < queue->plan.threads)
+            pthread_cond_signal(&queue->filled); /* there is work for another */
+        if (job)
+            run(queue, p, job);
+        else if (queue->closing)
+            break;
+        else
+            wait_for_work(queue, look_ns);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+static bool start_threads(srv_queue *queue, size_t threads) {
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes))
+        return false;
+    bool ok = !pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_mutex_lock(&queue->lock); /* threads look at their number */
+    while (ok && queue->threads < threads) {
+        place *p = &queue->places[queue->threads];
+        p->queue = queue;
+        ok = !pthread_create(&p->thread, &attributes, request_thread, p);
+        queue->threads += ok;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    pthread_attr_destroy(&attributes);
+    return ok;
+}
+
+/* Threads look at what has become long by the clock of attn_now_ns. */
+static bool init_condition(pthread_cond_t *condition) {
+    pthread_condattr_t clock;
+    if (pthread_condattr_init(&clock))
+        return false;
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    const bool ok = !pthread_cond_init(condition, &clock);
+    pthread_condattr_destroy(&clock);
+    return ok;
+}
+
+srv_queue *srv_queue_new(const srv_queue_plan *plan) {
+    srv_queue *queue = calloc(1, sizeof *queue);
+    if (!queue || !init_condition(&queue->filled)) {
+        free(queue);
+        return NULL;
+    }
+    pthread_mutex_init(&queue->lock, NULL);
+    queue->plan = *plan;
+    srv_waiting_init(&queue->list, plan->length, plan->threads, plan->target_ns);
+    queue->places = calloc(2 * plan->threads, sizeof *queue->places);
+    if (!queue->places || !start_threads(queue, 2 * plan->threads)) {
+        srv_queue_free(queue);
+        return NULL;
+    }
+    return queue;
+}
+
+void srv_queue_close(srv_queue *queue) {
+    if (!queue)
+        return;
+    pthread_mutex_lock(&queue->lock);
+    queue->closing = true;
+    pthread_cond_broadcast(&queue->filled);
+    pthread_mutex_unlock(&queue->lock);
+    for (size_t i = 0; i < queue->threads; i++)
+        pthread_join(queue->places[i].thread, NULL);
+    queue->threads = 0;
+}
+
+void srv_queue_free(srv_queue *queue) {
+    if (!queue)
+        return;
+    srv_queue_close(queue);
+    pthread_cond_destroy(&queue->filled);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue->places);
+    free(queue);
+}
+
+bool srv_queue_promise(srv_queue *queue, srv_job *job) {
+    pthread_mutex_lock(&queue->lock);
+    bool room = srv_waiting_promise(&queue->list, job);
+    pthread_mutex_unlock(&queue->lock);
+    return room;
+}
+
+void srv_queue_forget(srv_queue *queue, srv_job *job) {
+    if (!job->promised)
+        return;
+    pthread_mutex_lock(&queue->lock);
+    srv_waiting_forget(&queue->list, job);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+bool srv_queue_push(srv_queue *queue, srv_job *job, srv_job **out) {
+    *out = NULL;
+    pthread_mutex_lock(&queue->lock);
+    bool room = !queue->closing && srv_waiting_add(&queue->list, job, attn_now_ns(), out);
+    if (room)
+        pthread_cond_signal(&queue->filled);
+    pthread_mutex_unlock(&queue->lock);
+    return room;
+}
+
+bool srv_queue_has_room(srv_queue *queue, uint64_t client) {
+    pthread_mutex_lock(&queue->lock);
+    const bool room = srv_waiting_has_room(&queue->list, client);
+    pthread_mutex_unlock(&queue->lock);
+    return room;
+}
+
+void srv_queue_charge(srv_queue *queue, uint64_t client, int64_t ns) {
+    pthread_mutex_lock(&queue->lock);
+    srv_account *account = srv_account_of(&queue->list.accounts, client);
+    const int64_t now = attn_now_ns();
+    srv_account_come_back(account, now);
+    srv_account_charge(account, ns, now);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+bool srv_queue_go_long(void) {
+    if (!own)
+        return true;
+    srv_queue *queue = own->queue;
+    pthread_mutex_lock(&queue->lock);
+    const bool goes = own->is_long || queue->long_running < queue->plan.long_threads;
+    queue->long_running += goes && !own->is_long;
+    own->is_long |= goes;
+    pthread_mutex_unlock(&queue->lock);
+    if (goes)
+        attn_pool_be_patient(own->start_ns);
+    return goes;
+}
+
+void srv_queue_put_back(srv_queue *queue, srv_job *job) {
+    pthread_mutex_lock(&queue->lock);
+    queue->put_back++;
+    srv_waiting_put_back(&queue->list, job);
+    pthread_cond_signal(&queue->filled);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+srv_queue_longs srv_queue_look_at_longs(srv_queue *queue) {
+    srv_queue_longs l = {0};
+    pthread_mutex_lock(&queue->lock);
+    l.running = queue->long_running;
+    l.put_back = queue->put_back;
+    l.most = queue->plan.long_threads;
+    for (const srv_job *job = queue->list.first; job; job = job->next)
+        l.waiting += job->is_long;
+    pthread_mutex_unlock(&queue->lock);
+    return l;
+}
+
+bool srv_queue_take(srv_queue *queue, srv_job *job) {
+    pthread_mutex_lock(&queue->lock);
+    bool waited = job->waiting;
+    if (waited)
+        srv_waiting_take(&queue->list, job);
+    pthread_mutex_unlock(&queue->lock);
+    return waited;
+}
+
+srv_job *srv_queue_take_late(srv_queue *queue, int64_t now_ns) {
+    pthread_mutex_lock(&queue->lock);
+    srv_job *late = srv_waiting_take_late(&queue->list, now_ns);
+    pthread_mutex_unlock(&queue->lock);
+    return late;
+}
+
+size_t srv_queue_waiting(srv_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    size_t waiting = queue->list.count;
+    pthread_mutex_unlock(&queue->lock);
+    return waiting;
+}
+
+size_t srv_queue_running(srv_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    size_t running = queue->running;
+    pthread_mutex_unlock(&queue->lock);
+    return running;
+}
+
+bool srv_queue_is_standing(srv_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    bool standing = queue->list.standing;
+    pthread_mutex_unlock(&queue->lock);
+    return standing;
+}
+
+int64_t srv_queue_wait_ns(srv_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    int64_t ns = srv_waiting_estimate(&queue->list);
+    pthread_mutex_unlock(&queue->lock);
+    return ns;
+}

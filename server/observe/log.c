@@ -1,0 +1,231 @@
+/* Two buffers: callers append to one under the lock while the writer thread empties the other. */
+#include "observe/log.h"
+
+#include <attn/attn.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "number/escape.h"
+#include "number/line.h"
+
+enum { BUFFER = 512 * 1024, LINE_MOST = 1024, EVENT_MOST = 512, FLUSH_MS = 100, POLL_MS = 50 };
+#define CLOSE_NS 1000000000
+
+static const char *const level_names[] = {
+    [SRV_LOG_INFO] = "info", [SRV_LOG_WARN] = "warn", [SRV_LOG_ERROR] = "error"};
+
+struct srv_log {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t thread;
+    bool on, started, closing;
+    srv_log_level least;
+    _Atomic int64_t close_by_ns; /* 0: not closing */
+    char *filling, *writing;
+    size_t filled, dropped;
+    atomic_uint_fast64_t dropped_ever;
+    time_t second;  /* whose text is in `stamp` */
+    char stamp[24]; /* "2026-01-31T12:00:00." */
+};
+
+/* {"time":"2026-01-31T12:00:00.123Z","level":"info" ; under the lock, for the text of the second is
+ * shared. */
+static char *put_lead(srv_log *log, srv_log_level level, char *p) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (now.tv_sec != log->second || !*log->stamp) {
+        struct tm parts;
+        gmtime_r(&now.tv_sec, &parts);
+        strftime(log->stamp, sizeof log->stamp, "%Y-%m-%dT%H:%M:%S.", &parts);
+        log->second = now.tv_sec;
+    }
+    long ms = now.tv_nsec / 1000000;
+    p = srv_put(srv_put(p, "{\"time\":\""), log->stamp);
+    *p++ = (char)('0' + ms / 100);
+    *p++ = (char)('0' + ms / 10 % 10);
+    *p++ = (char)('0' + ms % 10);
+    p = srv_put(srv_put(p, "Z\",\"level\":\""), level_names[level]);
+    return srv_put(p, "\"");
+}
+
+/* A pipe that is ready takes this much without blocking. */
+#define AT_ONCE (size_t)4096
+
+/* While the service runs it waits for the reader as long as it takes; once it closes, until
+ * `close_by_ns`. */
+static void write_all(srv_log *log, const char *data, size_t size) {
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    while (size) {
+        int64_t by = atomic_load(&log->close_by_ns);
+        if (by && attn_now_ns() > by)
+            return;
+        if (poll(&out, 1, POLL_MS) <= 0)
+            continue;
+        ssize_t n = write(STDERR_FILENO, data, size < AT_ONCE ? size : AT_ONCE);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n < 0)
+            return; /* nobody reads the log: there is nowhere to say so */
+        data += n;
+        size -= (size_t)n;
+    }
+}
+
+static void *writer(void *argument) {
+    srv_log *log = argument;
+    pthread_mutex_lock(&log->lock);
+    while (!log->closing || log->filled) {
+        if (!log->filled) {
+            pthread_cond_wait(&log->wake, &log->lock);
+            continue;
+        }
+        if (!log->closing) { /* let a batch gather */
+            struct timespec until;
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_nsec += FLUSH_MS * 1000000L;
+            until.tv_sec += until.tv_nsec / 1000000000L;
+            until.tv_nsec %= 1000000000L;
+            while (!log->closing && log->filled < BUFFER / 2 &&
+                   !pthread_cond_timedwait(&log->wake, &log->lock, &until))
+                ;
+        }
+        char *full = log->filling;
+        size_t size = log->filled, dropped = log->dropped;
+        log->filling = log->writing;
+        log->writing = full;
+        log->filled = log->dropped = 0;
+        pthread_mutex_unlock(&log->lock);
+        write_all(log, full, size);
+        if (dropped) {
+            char line[160];
+            pthread_mutex_lock(&log->lock);
+            char *p = srv_put(put_lead(log, SRV_LOG_WARN, line), ",\"event\":\"");
+            pthread_mutex_unlock(&log->lock);
+            p = srv_put(srv_put_number(p, dropped), " log lines dropped\"}\n");
+            write_all(log, line, (size_t)(p - line));
+        }
+        pthread_mutex_lock(&log->lock);
+    }
+    pthread_mutex_unlock(&log->lock);
+    return NULL;
+}
+
+srv_log *srv_log_new(bool on, srv_log_level least) {
+    srv_log *log = calloc(1, sizeof *log);
+    if (!log)
+        return NULL;
+    pthread_mutex_init(&log->lock, NULL);
+    pthread_cond_init(&log->wake, NULL);
+    log->on = on;
+    log->least = least;
+    log->filling = malloc(BUFFER);
+    log->writing = malloc(BUFFER);
+    log->started = log->filling && log->writing && !pthread_create(&log->thread, NULL, writer, log);
+    if (!log->started) {
+        srv_log_free(log);
+        return NULL;
+    }
+    return log;
+}
+
+void srv_log_free(srv_log *log) {
+    if (!log)
+        return;
+    if (log->started) {
+        pthread_mutex_lock(&log->lock);
+        atomic_store(&log->close_by_ns, attn_now_ns() + CLOSE_NS);
+        log->closing = true;
+        pthread_cond_signal(&log->wake);
+        pthread_mutex_unlock(&log->lock);
+        pthread_join(log->thread, NULL);
+    }
+    pthread_cond_destroy(&log->wake);
+    pthread_mutex_destroy(&log->lock);
+    free(log->filling);
+    free(log->writing);
+    free(log);
+}
+
+/* Append a finished line; under the lock. */
+static void append(srv_log *log, const char *line, size_t size) {
+    if (log->filled + size > BUFFER) {
+        log->dropped++;
+        atomic_fetch_add_explicit(&log->dropped_ever, 1, memory_order_relaxed);
+        return;
+    }
+    memcpy(log->filling + log->filled, line, size);
+    bool first = log->filled == 0;
+    log->filled += size;
+    if (first || (log->filled >= BUFFER / 2 && log->filled - size < BUFFER / 2))
+        pthread_cond_signal(&log->wake);
+}
+
+static srv_log_level level_of(int status) {
+    return status == 500 ? SRV_LOG_ERROR : status > 500 ? SRV_LOG_WARN : SRV_LOG_INFO;
+}
+
+void srv_log_request(srv_log *log, const srv_log_entry *e) {
+    const srv_log_level level = level_of(e->status);
+    if (!log->on || level < log->least)
+        return;
+    char line[LINE_MOST];
+    pthread_mutex_lock(&log->lock);
+    char *p = put_lead(log, level, line);
+    /* Lengths: an id has at most 128 bytes, a client 108, a key's name 64; methods and routes are
+     * our own texts. */
+    p = srv_put(srv_put(p, ",\"id\":\""), e->id);
+    if (*e->trace)
+        p = srv_put(
+            srv_put(srv_put(srv_put(p, "\",\"trace_id\":\""), e->trace), "\",\"span_id\":\""),
+            e->span);
+    if (*e->parent)
+        p = srv_put(srv_put(p, "\",\"parent_id\":\""), e->parent);
+    p = srv_put(srv_put(p, "\",\"method\":\""), e->method);
+    p = srv_put(srv_put(p, "\",\"route\":\""), e->route);
+    p = srv_put_number(srv_put(p, "\",\"status\":"), (uint64_t)e->status);
+    if (*e->code)
+        p = srv_put(srv_put(srv_put(p, ",\"code\":\""), e->code), "\"");
+    p = srv_put_number(srv_put(p, ",\"bytes_in\":"), e->bytes_in);
+    p = srv_put_number(srv_put(p, ",\"bytes_out\":"), e->bytes_out);
+    p = srv_put_ms(srv_put(p, ",\"ms\":"), e->total_ns);
+    p = srv_put_ms(srv_put(p, ",\"queue_ms\":"), e->queue_ns);
+    p = srv_put_ms(srv_put(p, ",\"decode_ms\":"), e->decode_ns);
+    p = srv_put_ms(srv_put(p, ",\"compute_ms\":"), e->compute_ns);
+    p = srv_put_ms(srv_put(p, ",\"encode_ms\":"), e->encode_ns);
+    p = srv_put(srv_put(p, ",\"client\":\""), e->client);
+    if (*e->key)
+        p = srv_put(srv_put(p, "\",\"key\":\""), e->key);
+    p = srv_put(p, "\"}\n");
+    append(log, line, (size_t)(p - line));
+    pthread_mutex_unlock(&log->lock);
+}
+
+void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...) {
+    if (log && (!log->on || level < log->least))
+        return;
+    char event[EVENT_MOST], line[128 + SRV_ESCAPE_MOST * EVENT_MOST];
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(event, sizeof event, format, args);
+    va_end(args);
+    if (!log) {
+        fprintf(stderr, "attnd: %s\n", size > 0 ? event : "");
+        return;
+    }
+    pthread_mutex_lock(&log->lock);
+    char *p = srv_put(put_lead(log, level, line), ",\"event\":\"");
+    p = srv_put(srv_escape(p, event, size > 0 ? strnlen(event, sizeof event) : 0), "\"}\n");
+    append(log, line, (size_t)(p - line));
+    pthread_mutex_unlock(&log->lock);
+}
+
+uint64_t srv_log_dropped(const srv_log *log) {
+    return atomic_load_explicit(&log->dropped_ever, memory_order_relaxed);
+}

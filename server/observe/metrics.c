@@ -1,0 +1,343 @@
+/* A dense table of counters [route][method][code] and two kinds of histograms, all of them atomics.
+ */
+#include "observe/metrics.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "number/line.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const char *const methods[] = {"GET", "HEAD",   "POST",  "OPTIONS",
+                                      "PUT", "DELETE", "PATCH", "other"};
+static const int codes[] = {200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 410, 411,
+                            413, 415, 417, 421, 422, 429, 499, 500, 501, 503, 504, 0 /* other */};
+/* Upper bounds in nanoseconds, and as the text of their label in seconds. */
+static const int64_t bounds[] = {100000,      250000,      1000000,    2500000,    10000000,
+                                 25000000,    100000000,   250000000,  1000000000, 2500000000,
+                                 10000000000, 30000000000, 60000000000};
+static const char *const bound_texts[] = {"0.0001", "0.00025", "0.001", "0.0025", "0.01",
+                                          "0.025",  "0.1",     "0.25",  "1",      "2.5",
+                                          "10",     "30",      "60"};
+
+/* Bytes of a label, and of a line of a histogram with its name, label, bound and number. */
+enum { LABEL_ROOM = 128, LINE_ROOM = LABEL_ROOM + 128 };
+
+typedef struct histogram {
+    atomic_uint_fast64_t buckets[COUNT(bounds) + 1]; /* each on its own; summed up when printed */
+    atomic_uint_fast64_t sum_ns;
+} histogram;
+
+/* Of other things than time: upper bounds, in the unit of the name. */
+enum { SPREAD_BOUNDS = 10 };
+typedef struct spread_row {
+    const char *name, *help;
+    double bounds[SPREAD_BOUNDS];
+} spread_row;
+
+#define KIB 1024.0
+#define MIB 1048576.0
+static const spread_row spread_rows[SRV_SPREAD_COUNT] = {
+    [SRV_RESERVED_BYTES] = {"attnd_request_reserved_bytes",
+                            "Memory that a request took at once for scratch, results and reply.",
+                            {64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB,
+                             1024 * MIB, 4096 * MIB, 16384 * MIB}},
+    [SRV_VERIFY_OUTPUT] = {"attnd_verify_output_error",
+                           "Largest error of the output that verify found, relative to the largest "
+                           "value; what is not finite counts as infinite.",
+                           {1e-16, 1e-12, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2}},
+    [SRV_VERIFY_LOGSUMEXP] = {"attnd_verify_logsumexp_error",
+                              "Largest error of logsumexp that verify found; what is not finite "
+                              "counts as infinite.",
+                              {1e-16, 1e-12, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2}},
+};
+
+typedef struct spread {
+    atomic_uint_fast64_t buckets[SPREAD_BOUNDS + 1];
+    _Atomic double sum;
+} spread;
+
+typedef struct route_meters {
+    atomic_uint_fast64_t requests[COUNT(methods)][COUNT(codes)];
+    histogram duration;
+} route_meters;
+
+struct srv_meters {
+    const char *const *names;
+    size_t count; /* routes; the row behind the last is for unknown paths */
+    double started;
+    atomic_int_fast64_t single[SRV_METER_COUNT];
+    histogram queue;
+    spread spreads[SRV_SPREAD_COUNT];
+    const char *const *problem_names;
+    atomic_uint_fast64_t problems[SRV_METER_PROBLEMS];
+    route_meters routes[];
+};
+
+srv_meters *srv_meters_new(const char *const *routes, size_t count, const char *const *problems) {
+    size_t bytes;
+    if (!attn_size_mul(count + 1, sizeof(route_meters), &bytes) ||
+        !attn_size_add(bytes, sizeof(srv_meters), &bytes))
+        return NULL;
+    srv_meters *meters = calloc(1, bytes);
+    if (!meters)
+        return NULL;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    meters->started = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    meters->names = routes;
+    meters->problem_names = problems;
+    meters->count = count;
+    return meters;
+}
+
+void srv_meters_free(srv_meters *meters) {
+    free(meters);
+}
+
+void srv_meter_add(srv_meters *meters, srv_meter which, int64_t amount) {
+    atomic_fetch_add_explicit(&meters->single[which], amount, memory_order_relaxed);
+}
+
+void srv_meter_set(srv_meters *meters, srv_meter which, int64_t value) {
+    atomic_store_explicit(&meters->single[which], value, memory_order_relaxed);
+}
+
+int64_t srv_meter_read(const srv_meters *meters, srv_meter which) {
+    return atomic_load_explicit(&meters->single[which], memory_order_relaxed);
+}
+
+static void count_one(atomic_uint_fast64_t *counter, uint64_t amount) {
+    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+static void observe(histogram *h, int64_t ns) {
+    size_t i = 0;
+    while (i < COUNT(bounds) && ns > bounds[i])
+        i++;
+    count_one(&h->buckets[i], 1);
+    count_one(&h->sum_ns, ns > 0 ? (uint64_t)ns : 0);
+}
+
+static size_t method_index(const char *method) {
+    size_t i = 0;
+    while (i < COUNT(methods) - 1 && strcmp(methods[i], method))
+        i++;
+    return i;
+}
+
+const char *srv_method_name(const char *method) {
+    return methods[method_index(method)];
+}
+
+void srv_meters_request(srv_meters *meters, size_t route, const char *method, int code,
+                        int64_t total_ns, int64_t queue_ns) {
+    route_meters *row = &meters->routes[route < meters->count ? route : meters->count];
+    size_t c = 0;
+    while (c < COUNT(codes) - 1 && codes[c] != code)
+        c++;
+    count_one(&row->requests[method_index(method)][c], 1);
+    observe(&row->duration, total_ns);
+    if (queue_ns >= 0)
+        observe(&meters->queue, queue_ns);
+}
+
+void srv_meters_problem(srv_meters *meters, size_t code) {
+    if (code < SRV_METER_PROBLEMS)
+        count_one(&meters->problems[code], 1);
+}
+
+void srv_meters_observe(srv_meters *meters, srv_spread which, double value) {
+    spread *s = &meters->spreads[which];
+    size_t i = 0;
+    while (i < SPREAD_BOUNDS && !(value <= spread_rows[which].bounds[i]))
+        i++;
+    count_one(&s->buckets[i], 1);
+    double sum = atomic_load(&s->sum);
+    while (isfinite(value) && !atomic_compare_exchange_weak(&s->sum, &sum, sum + value))
+        ;
+}
+
+static void family(attn_text *out, const char *name, const char *type, const char *help) {
+    attn_text_add(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void single(attn_text *out, const char *name, const char *type, const char *help,
+                   double value) {
+    family(out, name, type, help);
+    attn_text_add(out, "%s %.17g\n", name, value);
+}
+
+/* `label`: `route="/x"` or "". Without printf, for there are a thousand of these lines and whoever
+ * asks on the main port holds the HTTP thread. */
+static void print_histogram(attn_text *out, const char *name, const char *label, histogram *h) {
+    char lines[(COUNT(bounds) + 1) * LINE_ROOM], *p = lines;
+    uint64_t total = 0;
+    const char *comma = *label ? "," : "", *open = *label ? "{" : "", *shut = *label ? "}" : "";
+    for (size_t i = 0; i <= COUNT(bounds); i++) {
+        total += atomic_load_explicit(&h->buckets[i], memory_order_relaxed);
+        p = srv_put(srv_put(srv_put(p, name), "_bucket{"), label);
+        p = srv_put(srv_put(srv_put(p, comma), "le=\""),
+                    i < COUNT(bounds) ? bound_texts[i] : "+Inf");
+        p = srv_put(srv_put_number(srv_put(p, "\"} "), total), "\n");
+    }
+    double sum = 1e-9 * (double)atomic_load_explicit(&h->sum_ns, memory_order_relaxed);
+    attn_text_add(out, "%.*s%s_sum%s%s%s %.9g\n%s_count%s%s%s %llu\n", (int)(p - lines), lines,
+                  name, open, label, shut, sum, name, open, label, shut, (unsigned long long)total);
+}
+
+static void print_requests(srv_meters *meters, attn_text *out) {
+    family(out, "attnd_requests_total", "counter",
+           "Requests answered, by route, method and status.");
+    for (size_t r = 0; r <= meters->count; r++)
+        for (size_t m = 0; m < COUNT(methods); m++)
+            for (size_t c = 0; c < COUNT(codes); c++) {
+                uint64_t n =
+                    atomic_load_explicit(&meters->routes[r].requests[m][c], memory_order_relaxed);
+                char code[16] = "other";
+                if (!n)
+                    continue;
+                if (codes[c])
+                    snprintf(code, sizeof code, "%d", codes[c]);
+                attn_text_add(out,
+                              "attnd_requests_total{route=\"%s\",method=\"%s\",code=\"%s\"} %llu\n",
+                              r < meters->count ? meters->names[r] : "none", methods[m], code,
+                              (unsigned long long)n);
+            }
+}
+
+static void print_problems(srv_meters *meters, attn_text *out) {
+    family(out, "attnd_problems_total", "counter",
+           "Requests that ended with a problem, by the code in its body.");
+    for (size_t i = 0; i < SRV_METER_PROBLEMS && meters->problem_names[i]; i++) {
+        uint64_t n = atomic_load_explicit(&meters->problems[i], memory_order_relaxed);
+        attn_text_add(out, "attnd_problems_total{code=\"%s\"} %llu\n", meters->problem_names[i],
+                      (unsigned long long)n);
+    }
+}
+
+static void print_durations(srv_meters *meters, attn_text *out) {
+    family(out, "attnd_request_duration_seconds", "histogram",
+           "Time from the request line to the last byte of the reply.");
+    for (size_t r = 0; r <= meters->count; r++) {
+        char label[LABEL_ROOM];
+        snprintf(label, sizeof label, "route=\"%s\"",
+                 r < meters->count ? meters->names[r] : "none");
+        print_histogram(out, "attnd_request_duration_seconds", label, &meters->routes[r].duration);
+    }
+    family(out, "attnd_queue_duration_seconds", "histogram",
+           "Time that a request waited for a request thread.");
+    print_histogram(out, "attnd_queue_duration_seconds", "", &meters->queue);
+}
+
+static void print_spreads(srv_meters *meters, attn_text *out) {
+    for (size_t which = 0; which < SRV_SPREAD_COUNT; which++) {
+        const spread_row *row = &spread_rows[which];
+        spread *s = &meters->spreads[which];
+        uint64_t total = 0;
+        family(out, row->name, "histogram", row->help);
+        for (size_t i = 0; i <= SPREAD_BOUNDS; i++) {
+            char bound[32] = "+Inf";
+            if (i < SPREAD_BOUNDS)
+                snprintf(bound, sizeof bound, "%.12g", row->bounds[i]);
+            total += atomic_load_explicit(&s->buckets[i], memory_order_relaxed);
+            attn_text_add(out, "%s_bucket{le=\"%s\"} %llu\n", row->name, bound,
+                          (unsigned long long)total);
+        }
+        attn_text_add(out, "%s_sum %.17g\n%s_count %llu\n", row->name, atomic_load(&s->sum),
+                      row->name, (unsigned long long)total);
+    }
+}
+
+static void print_singles(const srv_meters *meters, const srv_gauges *now, attn_text *out) {
+    static const struct {
+        const char *name, *type, *help;
+    } rows[SRV_METRICS_COUNT] = {
+        [SRV_IN_FLIGHT] = {"attnd_requests_in_flight", "gauge", "Requests not yet answered."},
+        [SRV_CONNECTIONS] = {"attnd_connections", "gauge", "Open connections."},
+        [SRV_EXPIRED_IN_QUEUE] =
+            {"attnd_expired_in_queue_total", "counter",
+             "Requests that were never begun: their deadline passed while they waited, or "
+             "would have."},
+        [SRV_CLIENT_GONE] = {"attnd_client_gone_total", "counter",
+                             "Requests whose client left before the answer."},
+        [SRV_CLOSED_SLOW] = {"attnd_closed_slow_total", "counter",
+                             "Connections closed because header, body or reply moved too slowly."},
+        [SRV_CLOSED_CROWDED] =
+            {"attnd_closed_crowded_total", "counter",
+             "Idle connections that gave way to new ones: connections, connections_per_address."},
+        [SRV_BYTES_IN] = {"attnd_request_body_bytes_total", "counter", "Bytes of request bodies."},
+        [SRV_BYTES_OUT] = {"attnd_reply_body_bytes_total", "counter", "Bytes of reply bodies."},
+    };
+    for (int i = 0; i < SRV_METRICS_COUNT; i++)
+        single(out, rows[i].name, rows[i].type, rows[i].help,
+               (double)srv_meter_read(meters, (srv_meter)i));
+    single(out, "attnd_queue_waiting", "gauge", "Requests that wait for a request thread.",
+           (double)now->queue_waiting);
+    single(out, "attnd_queue_running", "gauge", "Requests on a request thread.",
+           (double)now->queue_running);
+    single(out, "attnd_queue_limit", "gauge", "Setting queue_length.", (double)now->queue_length);
+    single(out, "attnd_long_running", "gauge", "Long requests on a request thread.",
+           (double)now->long_running);
+    single(out, "attnd_long_waiting", "gauge", "Long requests that wait for one.",
+           (double)now->long_waiting);
+    single(out, "attnd_long_limit", "gauge", "Long requests that may run at a time (long_share).",
+           (double)now->long_threads);
+    single(out, "attnd_long_put_back_total", "counter",
+           "Requests that were found to be long and had to wait for others.",
+           (double)now->long_put_back);
+    single(out, "attnd_queue_newest_first", "gauge",
+           "1 while the queue is standing, so that the newest are served first.",
+           now->newest_first ? 1 : 0);
+    single(out, "attnd_memory_reserved_bytes", "gauge", "Memory that requests hold.",
+           (double)now->memory_used);
+    single(out, "attnd_memory_budget_bytes", "gauge", "Setting memory_bytes.",
+           (double)now->memory_budget);
+    single(out, "attnd_runs", "gauge", "Stored runs.", (double)now->runs);
+    single(out, "attnd_runs_bytes", "gauge", "Bytes of stored runs.", (double)now->runs_bytes);
+    single(out, "attnd_runs_stored_total", "counter", "Runs stored.", (double)now->runs_stored);
+    single(out, "attnd_runs_evicted_total", "counter", "Runs that made room for others.",
+           (double)now->runs_evicted);
+    single(out, "attnd_runs_expired_total", "counter", "Runs whose time was over.",
+           (double)now->runs_expired);
+}
+
+static void print_jobs(const srv_gauges *now, attn_text *out) {
+    family(out, "attnd_jobs", "gauge", "Jobs, by state.");
+    for (size_t i = 0; now->job_states && i < SRV_GAUGE_JOBS; i++)
+        attn_text_add(out, "attnd_jobs{state=\"%s\"} %zu\n", now->job_states[i], now->jobs[i]);
+    single(out, "attnd_jobs_reserved_bytes", "gauge", "Memory reserved for running jobs.",
+           (double)now->jobs_bytes);
+}
+
+void srv_meters_print(srv_meters *meters, const srv_gauges *now, attn_text *out) {
+    struct timespec cpu;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    print_requests(meters, out);
+    print_problems(meters, out);
+    print_durations(meters, out);
+    print_spreads(meters, out);
+    print_singles(meters, now, out);
+    print_jobs(now, out);
+    family(out, "attnd_build_info", "gauge", "Version and kernel table; the value is always 1.");
+    attn_text_add(out, "attnd_build_info{version=\"%s\",isa=\"%s\"} 1\n", attn_version(), now->isa);
+    single(out, "attnd_log_lines_dropped_total", "counter",
+           "Lines of the log that were dropped because nobody read it in time.",
+           (double)now->log_dropped);
+    if (now->certificate_until)
+        single(out, "attnd_tls_certificate_expiry_timestamp_seconds", "gauge",
+               "End of the certificate's validity since the epoch.",
+               (double)now->certificate_until);
+    single(out, "process_start_time_seconds", "gauge", "Start of the process since the epoch.",
+           meters->started);
+    single(out, "process_cpu_seconds_total", "counter", "Processor time used.",
+           (double)cpu.tv_sec + 1e-9 * (double)cpu.tv_nsec);
+    single(out, "process_resident_memory_bytes", "gauge", "Resident memory.",
+           (double)now->resident_bytes);
+    single(out, "process_open_fds", "gauge", "Open file descriptors.", (double)now->open_files);
+}

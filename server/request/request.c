@@ -1,0 +1,89 @@
+/* What handlers and wire use of a request, whoever carries it. */
+#include "request/request.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "app.h"
+
+attn_pool *srv_request_pool(const srv_request *req) {
+    return req->in_place || !req->app ? NULL : req->app->pool;
+}
+
+bool srv_request_owns(srv_request *req, const char *owner) {
+    const bool own = owner ? req->owner && !strcmp(req->owner, owner) : !req->owner;
+    if (own || req->admin)
+        return true;
+    srv_problem(req, SRV_FORBIDDEN, NULL,
+                owner ? "this belongs to another API key: its owner may delete it, or a key with "
+                        "the right \"admin\""
+                      : "this is shared by all: a key with the right \"admin\" may delete it");
+    return false;
+}
+
+bool srv_request_sees(const srv_request *req, const char *owner) {
+    return !owner || req->admin || (req->owner && !strcmp(req->owner, owner));
+}
+
+void srv_request_hurry(srv_request *req, int64_t by_ns) {
+    if (req->control.deadline_ns != 0 && by_ns >= req->control.deadline_ns)
+        return;
+    req->control.deadline_ns = by_ns;
+    req->hurried = true;
+}
+
+void srv_reply_header(srv_request *req, const char *name, const char *value) {
+    srv_reply *reply = &req->reply;
+    for (size_t i = 0; i < reply->header_count; i++)
+        if (!strcasecmp(reply->headers[i].name, name)) {
+            reply->headers[i].value = value;
+            return;
+        }
+    if (reply->header_count < SRV_REPLY_HEADERS)
+        reply->headers[reply->header_count++] = (srv_header){name, value};
+    else
+        srv_problem(req, SRV_INTERNAL, NULL, "the answer has no room for the header %s", name);
+}
+
+void srv_reply_set(srv_request *req, int status, const char *type, const char *body, size_t size) {
+    req->reply = (srv_reply){.status = status, .type = type, .body = body, .size = size};
+}
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)tolower((unsigned char)c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static void decode_query(char *out, const char *from, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        int high = from[i] == '%' && i + 2 < size ? hex_digit(from[i + 1]) : -1;
+        int low = high >= 0 ? hex_digit(from[i + 2]) : -1;
+        if (low >= 0) {
+            *out++ = (char)(high * 16 + low);
+            i += 2;
+        } else {
+            *out++ = from[i] == '+' ? ' ' : from[i];
+        }
+    }
+    *out = 0;
+}
+
+const char *srv_query(srv_request *req, const char *name) {
+    size_t length = strlen(name);
+    for (const char *p = req->query; *p;) {
+        size_t size = strcspn(p, "&");
+        if (size >= length && !strncmp(p, name, length) && (size == length || p[length] == '=')) {
+            const char *value = p + length + (size > length);
+            size_t bytes = size - (size_t)(value - p);
+            char *text = attn_arena_small(req->arena, bytes + 1);
+            if (text)
+                decode_query(text, value, bytes);
+            return text;
+        }
+        p += size + (p[size] == '&');
+    }
+    return NULL;
+}

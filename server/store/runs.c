@@ -1,0 +1,395 @@
+/* One table of open runs for both kinds of store. In memory the table is the store; with a
+ * directory it is what this process has mapped, and the directory decides what exists. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "store/runs_table.h"
+
+enum { SWEEP_MS = 5000 }; /* between looks at what has expired */
+
+/* --- expiry --- */
+
+static void sweep(srv_runs *s) {
+    if (s->has_dir)
+        srv_runs_dir_sweep(&s->dir);
+    pthread_mutex_lock(&s->lock);
+    srv_runs_expire(s, attn_now_ns());
+    pthread_mutex_unlock(&s->lock);
+}
+
+void srv_runs_tick(srv_runs *s) {
+    const int64_t now = attn_now_ns();
+    int64_t due = atomic_load(&s->next_sweep_ns);
+    if (now >= due &&
+        atomic_compare_exchange_strong(&s->next_sweep_ns, &due, now + (int64_t)SWEEP_MS * 1000000))
+        sweep(s);
+}
+
+static void keep_alive(const srv_runs *s, srv_runs_entry *e, int64_t now) {
+    const int64_t ttl = s->config->runs_ttl_s * 1000000000;
+    if (!srv_runs_is_due(e->moved_ns, ttl, now))
+        return;
+    e->moved_ns = now;
+    e->run.ends_ns = now + ttl;
+}
+
+/* --- the store --- */
+
+int srv_runs_open(srv_runs **out, const srv_config *config) {
+    srv_runs *s = calloc(1, sizeof *s);
+    char(*gone)[SRV_RUN_ID] = calloc(SRV_RUNS_REMEMBERED, sizeof *gone);
+    if (!s || !gone) {
+        fprintf(stderr, "attnd: cannot start: not enough memory\n");
+        free(gone);
+        free(s);
+        return SRV_EXIT_RESOURCES;
+    }
+    s->config = config;
+    s->gone = gone;
+    s->has_dir = *config->runs_dir != 0;
+    pthread_mutex_init(&s->lock, NULL);
+    int failed = s->has_dir ? srv_runs_dir_open(&s->dir, config) : 0;
+    if (failed) {
+        fprintf(stderr, "attnd: cannot use runs_dir %s: %s\n", config->runs_dir, strerror(failed));
+        srv_runs_free(s);
+        return SRV_EXIT_USAGE;
+    }
+    srv_runs_tick(s);
+    *out = s;
+    return 0;
+}
+
+void srv_runs_free(srv_runs *s) {
+    if (!s)
+        return;
+    while (s->first)
+        srv_runs_drop(s, s->first);
+    if (s->has_dir)
+        srv_runs_dir_close(&s->dir);
+    pthread_mutex_destroy(&s->lock);
+    free(s->gone);
+    free(s);
+}
+
+void srv_runs_look(srv_runs *s, srv_runs_state *out) {
+    srv_runs_state files = {0};
+    if (s->has_dir)
+        srv_runs_dir_look(&s->dir, &files);
+    pthread_mutex_lock(&s->lock);
+    *out = s->state;
+    out->count = s->has_dir ? files.count : s->count;
+    out->bytes = s->has_dir ? files.bytes : s->bytes;
+    out->expired += files.expired;
+    out->evicted += files.evicted;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int map_file(srv_runs *s, srv_runs_entry *e, const char *id) {
+    const int failed = srv_runs_dir_map(&s->dir, id, &e->mapped);
+    if (!failed) {
+        e->image = srv_mapped_data(e->mapped);
+        e->image_size = srv_mapped_size(e->mapped);
+    }
+    return failed;
+}
+
+/* A run over the image of e; the problem is the caller's to word. */
+static attn_status open_image(const srv_config *config, srv_runs_entry *e, attn_error *err) {
+    attn_run *run;
+    e->arena = attn_arena_new((size_t)config->max_request_bytes);
+    if (!e->arena)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the stored run");
+    attn_status status = attn_run_open(e->image, e->image_size, e->arena, &run, err);
+    if (status != ATTN_OK)
+        return status;
+    e->run.run = run;
+    e->owner = srv_owner_of(attn_run_text(run, SRV_RUN_OWNER));
+    e->run.bytes = e->image_size + attn_arena_used(e->arena);
+    return ATTN_OK;
+}
+
+static bool new_id(char id[SRV_RUN_ID + 1]) {
+    unsigned char bytes[SRV_RUN_ID / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return false;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+    return true;
+}
+
+static const srv_run *too_large(srv_request *req, size_t bytes) {
+    srv_problem_limit(req, SRV_TOO_LARGE, "/store", (double)req->app->config->runs_bytes,
+                      "runs_bytes",
+                      "the run needs %zu bytes; all stored runs together may use %lld", bytes,
+                      (long long)req->app->config->runs_bytes);
+    return NULL;
+}
+
+/* Memory for the image, for which older runs go when the budget has none. */
+static void *take_image(srv_runs *s, size_t size) {
+    void *image = attn_alloc(size);
+    while (!image) {
+        pthread_mutex_lock(&s->lock);
+        const bool dropped = srv_runs_drop_one(s);
+        pthread_mutex_unlock(&s->lock);
+        if (!dropped)
+            break;
+        image = attn_alloc(size);
+    }
+    return image;
+}
+
+static attn_status store_in_memory(srv_runs *s, srv_runs_entry *e, const attn_run_image *image,
+                                   attn_error *err) {
+    char *to = take_image(s, image->size);
+    e->image = to;
+    e->image_size = image->size;
+    if (!to)
+        return attn_fail(err, ATTN_ENOMEM, "store", "no memory left for the stored run");
+    for (size_t i = 0; i < image->count; i++) {
+        memcpy(to, image->pieces[i].data, image->pieces[i].size);
+        to += image->pieces[i].size;
+    }
+    return open_image(s->config, e, err);
+}
+
+/* The disk may be slow: others compute meanwhile. */
+static int store_in_dir(srv_request *req, srv_runs *s, srv_runs_entry *e,
+                        const attn_run_image *image) {
+    attn_pool *pool = srv_request_pool(req);
+    attn_pool_leave(pool);
+    srv_runs_tick(s);
+    int failed = srv_runs_dir_write(&s->dir, e->run.id, srv_owner_of(req->owner), image);
+    if (!failed)
+        failed = map_file(s, e, e->run.id);
+    attn_pool_enter(pool);
+    return failed;
+}
+
+static const srv_run *store_failed(srv_request *req, srv_runs_entry *e, const attn_error *err) {
+    srv_runs *s = req->app->runs;
+    if (e->mapped)
+        srv_runs_dir_remove(&s->dir, e->run.id);
+    srv_runs_entry_free(e);
+    srv_problem_error(req, err);
+    return NULL;
+}
+
+const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
+    srv_runs *s = req->app->runs;
+    const size_t most = (size_t)s->config->runs_bytes;
+    attn_error err = {0};
+    if (image->size > most)
+        return too_large(req, image->size);
+    srv_runs_entry *e = calloc(1, sizeof *e);
+    if (!e || !new_id(e->run.id)) {
+        free(e);
+        srv_problem(req, SRV_MEMORY_BUDGET, "/store", "no memory for the stored run is left");
+        return NULL;
+    }
+    if (!s->has_dir && store_in_memory(s, e, image, &err))
+        return store_failed(req, e, &err);
+    if (s->has_dir) {
+        int failed = store_in_dir(req, s, e, image);
+        if (failed) {
+            srv_runs_entry_free(e);
+            srv_problem_file(req, "/store", "the run cannot be written to runs_dir", failed);
+            return NULL;
+        }
+        if (open_image(s->config, e, &err))
+            return store_failed(req, e, &err);
+    }
+    if (e->run.bytes > most) {
+        const size_t bytes = e->run.bytes;
+        if (e->mapped)
+            srv_runs_dir_remove(&s->dir, e->run.id);
+        srv_runs_entry_free(e);
+        return too_large(req, bytes);
+    }
+    e->holds = 1;
+    keep_alive(s, e, attn_now_ns());
+    pthread_mutex_lock(&s->lock);
+    srv_runs_make_room(s, e->owner, e->run.bytes);
+    srv_runs_add(s, e);
+    s->state.stored++;
+    pthread_mutex_unlock(&s->lock);
+    return &e->run;
+}
+
+/* --- holding --- */
+
+static bool is_id(const char *id) {
+    return strlen(id) == SRV_RUN_ID && strspn(id, "0123456789abcdef") == SRV_RUN_ID;
+}
+
+static const srv_run *missing(srv_request *req, const char *id, bool gone) {
+    if (gone)
+        srv_problem(req, SRV_GONE, NULL,
+                    "the run %s is no longer kept: it was not used for runs_ttl_s (%lld s), was "
+                    "deleted, or "
+                    "made room for others (runs_bytes); store it again",
+                    id, (long long)req->app->config->runs_ttl_s);
+    else
+        srv_problem(req, SRV_NOT_FOUND, NULL,
+                    "there is no stored run \"%.64s\"; POST /v1/attention with \"store\": true "
+                    "answers the id of one%s",
+                    id,
+                    req->app->runs->has_dir
+                        ? ""
+                        : ". Runs are in the memory of the process that stored them: where there "
+                          "are several, another one may have it (runs_dir is what they share)");
+    return NULL;
+}
+
+/* Open the file of a run that another process stored, or that this one has let go. */
+static const srv_run *hold_file(srv_request *req, const char *id) {
+    srv_runs *s = req->app->runs;
+    srv_runs_entry *e = calloc(1, sizeof *e);
+    attn_error err = {0};
+    int failed = e ? map_file(s, e, id) : ENOMEM;
+    if (failed) {
+        free(e);
+        if (failed == ENODATA)
+            srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is empty", id);
+        else if (failed != ENOENT)
+            srv_problem_file(req, NULL, "the run cannot be read from runs_dir", failed);
+        else
+            missing(req, id, true); /* it went since it was looked for */
+        return NULL;
+    }
+    memcpy(e->run.id, id, SRV_RUN_ID);
+    if (open_image(s->config, e, &err)) {
+        srv_runs_entry_free(e);
+        if (err.code == ATTN_ENOMEM)
+            srv_problem_error(req, &err);
+        else
+            srv_problem(req, SRV_NOT_FOUND, NULL, "the file of run %s is not a stored run: %s%s%s",
+                        id, err.where, *err.where ? ": " : "", err.text);
+        return NULL;
+    }
+    e->holds = 1;
+    pthread_mutex_lock(&s->lock);
+    srv_runs_entry *other = srv_runs_find(s, id); /* opened by another thread meanwhile */
+    if (other) {
+        other->holds++;
+    } else {
+        srv_runs_make_room(s, e->owner, e->run.bytes);
+        srv_runs_add(s, e);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (!other)
+        return &e->run;
+    srv_runs_entry_free(e);
+    return &other->run;
+}
+
+/* The entry, held, when it is open. Under the lock. */
+static srv_runs_entry *hold_open(srv_runs *s, const char *id) {
+    srv_runs_entry *e = srv_runs_find(s, id);
+    if (e) {
+        e->holds++;
+        srv_runs_used(s, e);
+    }
+    return e;
+}
+
+static const srv_run *hold_in_memory(srv_request *req, const char *id) {
+    srv_runs *s = req->app->runs;
+    const int64_t now = attn_now_ns();
+    pthread_mutex_lock(&s->lock);
+    srv_runs_entry *e = srv_runs_find(s, id);
+    if (e && e->run.ends_ns <= now)
+        srv_runs_expire(s, now);
+    e = hold_open(s, id);
+    if (e)
+        keep_alive(s, e, now);
+    const bool gone = !e && srv_runs_knew(s, id);
+    pthread_mutex_unlock(&s->lock);
+    return e ? &e->run : missing(req, id, gone);
+}
+
+static void drop_open(srv_runs *s, const char *id) {
+    pthread_mutex_lock(&s->lock);
+    srv_runs_entry *e = srv_runs_find(s, id);
+    if (e)
+        srv_runs_drop(s, e);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static const srv_run *hold_in_dir(srv_request *req, const char *id) {
+    srv_runs *s = req->app->runs;
+    int64_t ends;
+    const srv_run_presence there = srv_runs_dir_use(&s->dir, id, &ends);
+    if (there != SRV_RUN_THERE) {
+        drop_open(s, id);
+        return missing(req, id, there == SRV_RUN_GONE);
+    }
+    pthread_mutex_lock(&s->lock);
+    srv_runs_entry *e = hold_open(s, id);
+    pthread_mutex_unlock(&s->lock);
+    const srv_run *run = e ? &e->run : hold_file(req, id);
+    if (run)
+        ((srv_run *)(uintptr_t)run)->ends_ns = ends;
+    return run;
+}
+
+const srv_run *srv_run_hold(srv_request *req, const char *id) {
+    srv_runs *s = req->app->runs;
+    if (!is_id(id))
+        return missing(req, id, false);
+    srv_runs_tick(s);
+    return s->has_dir ? hold_in_dir(req, id) : hold_in_memory(req, id);
+}
+
+bool srv_run_is_whole(srv_request *req, const srv_run *run) {
+    const srv_runs_entry *e = (const srv_runs_entry *)(const void *)run;
+    if (!run || !e->mapped || !srv_mapped_is_hurt(e->mapped))
+        return true;
+    srv_problem(req, SRV_NOT_FOUND, NULL,
+                "the file of run %s was cut short, or cannot be read to its end", run->id);
+    return false;
+}
+
+/* A damaged file is opened anew by who asks next. */
+void srv_run_release(srv_request *req, const srv_run *run) {
+    srv_runs *s = req->app->runs;
+    srv_runs_entry *e = (srv_runs_entry *)(void *)(uintptr_t)run;
+    if (!run)
+        return;
+    srv_runs_entry *gone = NULL;
+    pthread_mutex_lock(&s->lock);
+    e->holds--;
+    if (e->listed && e->mapped && srv_mapped_is_hurt(e->mapped))
+        srv_runs_drop(s, e);
+    else if (!e->listed && !e->holds)
+        gone = e;
+    pthread_mutex_unlock(&s->lock);
+    srv_runs_entry_free(gone);
+}
+
+void srv_run_discard(srv_request *req, const srv_run *run) {
+    srv_runs *s = req->app->runs;
+    if (s->has_dir)
+        srv_runs_dir_remove(&s->dir, run->id);
+    pthread_mutex_lock(&s->lock);
+    srv_runs_entry *e = srv_runs_find(s, run->id);
+    if (e) {
+        srv_runs_remember(s, run->id);
+        srv_runs_drop(s, e);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool srv_run_delete(srv_request *req, const char *id) {
+    const srv_run *run = srv_run_hold(req, id);
+    if (!run)
+        return false;
+    const bool may = srv_request_owns(req, attn_run_text(run->run, SRV_RUN_OWNER));
+    if (may)
+        srv_run_discard(req, run);
+    srv_run_release(req, run);
+    return may;
+}

@@ -1,0 +1,448 @@
+/* What has to go is taken out of the index under the lock, and its file removed without it. */
+#include "store/runs_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "system/files.h"
+
+#define RUN  ".safetensors"
+#define GONE ".gone"
+
+enum {
+    NAME = SRV_RUN_ID + 16,
+    HOUR = 3600,
+    MARKS = 8192,           /* most of them; those that went first are forgotten */
+    HEADER_BYTES = 1 << 16, /* of an arena for the metadata of a file */
+};
+
+int srv_runs_dir_open(srv_runs_dir *dir, const srv_config *config) {
+    *dir = (srv_runs_dir){
+        .fd = open(config->runs_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+        .has_owners = *config->keys_file != 0,
+        .ttl_ns = config->runs_ttl_s * 1000000000,
+        .most = (size_t)config->runs_bytes,
+    };
+    pthread_mutex_init(&dir->lock, NULL);
+    if (dir->fd < 0)
+        return errno;
+    return faccessat(dir->fd, ".", W_OK | X_OK, AT_EACCESS) ? errno : 0;
+}
+
+void srv_runs_dir_close(srv_runs_dir *dir) {
+    if (dir->fd >= 0)
+        close(dir->fd);
+    dir->fd = -1;
+    srv_runs_index_free(&dir->index);
+    pthread_mutex_destroy(&dir->lock);
+}
+
+static void name_of(char name[NAME], const char *id, const char *suffix) {
+    snprintf(name, NAME, "%.*s%s", SRV_RUN_ID, id, suffix);
+}
+
+static bool exists(const srv_runs_dir *dir, const char *id, const char *suffix) {
+    char name[NAME];
+    name_of(name, id, suffix);
+    return !faccessat(dir->fd, name, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+static bool look_at_file(const srv_runs_dir *dir, const char *id, struct stat *st) {
+    char name[NAME];
+    name_of(name, id, RUN);
+    return !fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW);
+}
+
+/* The mark comes first: no replica finds neither. */
+static bool remove_file(const srv_runs_dir *dir, const char *id) {
+    char run[NAME], gone[NAME];
+    name_of(run, id, RUN);
+    name_of(gone, id, GONE);
+    if (!exists(dir, id, RUN))
+        return false;
+    int fd = openat(dir->fd, gone, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    return !unlinkat(dir->fd, run, 0);
+}
+
+static void forget(srv_runs_dir *dir, const char *id) {
+    pthread_mutex_lock(&dir->lock);
+    srv_runs_item *item = srv_runs_index_find(&dir->index, id);
+    if (item)
+        srv_runs_index_remove(&dir->index, item);
+    pthread_mutex_unlock(&dir->lock);
+}
+
+bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id) {
+    forget(dir, id);
+    return remove_file(dir, id);
+}
+
+bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id) {
+    pthread_mutex_lock(&dir->lock);
+    const bool known = srv_runs_index_find(&dir->index, id);
+    pthread_mutex_unlock(&dir->lock);
+    return known;
+}
+
+void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out) {
+    pthread_mutex_lock(&dir->lock);
+    *out = dir->state;
+    out->count = dir->index.count;
+    out->bytes = dir->index.bytes;
+    pthread_mutex_unlock(&dir->lock);
+}
+
+/* --- what is known of a file --- */
+
+static int64_t access_of(const struct stat *st) {
+    return (int64_t)st->st_atim.tv_sec * 1000000000 + st->st_atim.tv_nsec;
+}
+
+/* Mapping a file may change its access time, which is no use by another. */
+static void note_access(srv_runs_dir *dir, const char *id, int fd) {
+    struct stat st;
+    if (fstat(fd, &st))
+        return;
+    pthread_mutex_lock(&dir->lock);
+    srv_runs_item *item = srv_runs_index_find(&dir->index, id);
+    if (item)
+        item->access_ns = access_of(&st);
+    pthread_mutex_unlock(&dir->lock);
+}
+
+int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out) {
+    char name[NAME];
+    struct stat st;
+    name_of(name, id, RUN);
+    const int fd = srv_file_open(dir->fd, name, false, &st);
+    if (fd < 0)
+        return fd == -EISDIR || fd == -ESPIPE || fd == -ELOOP ? ENODATA : -fd;
+    const int failed = st.st_size ? srv_mapped_open(fd, (size_t)st.st_size, out) : ENODATA;
+    if (!failed)
+        note_access(dir, id, fd);
+    close(fd);
+    return failed;
+}
+
+static srv_owner owner_of_image(const void *data, size_t size) {
+    attn_safetensors file;
+    attn_error err;
+    srv_owner owner = 0;
+    attn_arena *arena = attn_arena_new(HEADER_BYTES);
+    if (arena && !attn_safetensors_read(data, size, arena, &file, &err))
+        for (size_t i = 0; i < file.metadata_count; i++)
+            if (!strcmp(file.metadata[i].key, SRV_RUN_OWNER))
+                owner = srv_owner_of(file.metadata[i].text);
+    attn_arena_free(arena);
+    return owner;
+}
+
+/* Whose a run is says its file. */
+static srv_owner owner_of_file(srv_runs_dir *dir, const char *id) {
+    srv_mapped *m;
+    if (!dir->has_owners || srv_runs_dir_map(dir, id, &m))
+        return 0;
+    const srv_owner owner = owner_of_image(srv_mapped_data(m), srv_mapped_size(m));
+    srv_mapped_close(m);
+    return owner;
+}
+
+static srv_runs_item new_item(const char *id, const struct stat *st, srv_owner owner) {
+    srv_runs_item item = {
+        .owner = owner,
+        .bytes = (size_t)st->st_size,
+        .access_ns = access_of(st),
+        .since_ns = attn_now_ns(),
+    };
+    memcpy(item.id, id, SRV_RUN_ID);
+    return item;
+}
+
+/* What is known of it, or now known: a copy. */
+static srv_runs_item item_of(srv_runs_dir *dir, const char *id, const struct stat *st) {
+    pthread_mutex_lock(&dir->lock);
+    const srv_runs_item *known = srv_runs_index_find(&dir->index, id);
+    srv_runs_item item = known ? *known : (srv_runs_item){0};
+    pthread_mutex_unlock(&dir->lock);
+    if (!known) {
+        const srv_owner owner = owner_of_file(dir, id);
+        struct stat now = *st;
+        look_at_file(dir, id, &now);
+        return new_item(id, &now, owner);
+    }
+    if (item.access_ns != access_of(st)) {
+        item.access_ns = access_of(st);
+        item.since_ns = item.used_ns = attn_now_ns();
+    }
+    return item;
+}
+
+static bool has_expired(const srv_runs_dir *dir, const srv_runs_item *item, int64_t now) {
+    return now - item->since_ns >= dir->ttl_ns;
+}
+
+/* --- use --- */
+
+static void touch(const srv_runs_dir *dir, srv_runs_item *item, int64_t now) {
+    const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
+    struct stat st;
+    char name[NAME];
+    name_of(name, item->id, RUN);
+    utimensat(dir->fd, name, times, AT_SYMLINK_NOFOLLOW);
+    if (look_at_file(dir, item->id, &st))
+        item->access_ns = access_of(&st);
+    item->touched_ns = item->since_ns = now;
+}
+
+static void put_back(srv_runs_dir *dir, const srv_runs_item *item) {
+    pthread_mutex_lock(&dir->lock);
+    srv_runs_item *at = srv_runs_index_add(&dir->index, item);
+    if (at) {
+        at->access_ns = item->access_ns;
+        at->since_ns = item->since_ns;
+        at->used_ns = item->used_ns;
+        at->touched_ns = item->touched_ns;
+    }
+    pthread_mutex_unlock(&dir->lock);
+}
+
+static void expire(srv_runs_dir *dir, const char *id) {
+    const bool removed = remove_file(dir, id);
+    pthread_mutex_lock(&dir->lock);
+    dir->state.expired += removed;
+    pthread_mutex_unlock(&dir->lock);
+}
+
+srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns) {
+    const int64_t now = attn_now_ns();
+    struct stat st;
+    if (!look_at_file(dir, id, &st)) {
+        forget(dir, id);
+        return exists(dir, id, GONE) ? SRV_RUN_GONE : SRV_RUN_NEVER;
+    }
+    srv_runs_item item = item_of(dir, id, &st);
+    if (has_expired(dir, &item, now)) {
+        forget(dir, id);
+        expire(dir, id);
+        return SRV_RUN_GONE;
+    }
+    item.used_ns = now;
+    if (srv_runs_is_due(item.touched_ns, dir->ttl_ns, now))
+        touch(dir, &item, now);
+    put_back(dir, &item);
+    *ends_ns = item.since_ns + dir->ttl_ns;
+    return SRV_RUN_THERE;
+}
+
+/* --- room --- */
+
+static size_t bytes_of_all(const srv_runs_dir *dir) {
+    return dir->index.bytes + dir->coming + dir->unfinished;
+}
+
+/* Remove runs until all fit; false: they do not. */
+static bool make_room(srv_runs_dir *dir) {
+    char id[SRV_RUN_ID];
+    for (;;) {
+        pthread_mutex_lock(&dir->lock);
+        const bool over = bytes_of_all(dir) > dir->most;
+        srv_runs_item *victim = over ? srv_runs_index_victim(&dir->index) : NULL;
+        if (victim) {
+            memcpy(id, victim->id, SRV_RUN_ID);
+            srv_runs_index_remove(&dir->index, victim);
+        }
+        pthread_mutex_unlock(&dir->lock);
+        if (!victim)
+            return !over;
+        const bool removed = remove_file(dir, id);
+        pthread_mutex_lock(&dir->lock);
+        dir->state.evicted += removed;
+        pthread_mutex_unlock(&dir->lock);
+    }
+}
+
+static void reserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
+    pthread_mutex_lock(&dir->lock);
+    dir->coming += bytes;
+    srv_shares_add(&dir->index.shares, owner, bytes);
+    pthread_mutex_unlock(&dir->lock);
+}
+
+static void unreserve(srv_runs_dir *dir, srv_owner owner, size_t bytes) {
+    pthread_mutex_lock(&dir->lock);
+    dir->coming -= bytes;
+    srv_shares_take(&dir->index.shares, owner, bytes);
+    pthread_mutex_unlock(&dir->lock);
+}
+
+static int write_file(const srv_runs_dir *dir, const char *id, const attn_run_image *image) {
+    char run[NAME];
+    srv_new_file file;
+    name_of(run, id, RUN);
+    const int failed = srv_new_file_open(&file, dir->fd, run);
+    if (failed)
+        return failed;
+    for (size_t i = 0; i < image->count; i++)
+        srv_new_file_write(&file, image->pieces[i].data, image->pieces[i].size);
+    return srv_new_file_close(&file);
+}
+
+static void add_written(srv_runs_dir *dir, const char *id, srv_owner owner) {
+    struct stat st;
+    if (!look_at_file(dir, id, &st))
+        return;
+    srv_runs_item item = new_item(id, &st, owner);
+    item.used_ns = item.touched_ns = item.since_ns;
+    put_back(dir, &item);
+}
+
+int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
+                       const attn_run_image *image) {
+    reserve(dir, owner, image->size);
+    const int failed = make_room(dir) ? write_file(dir, id, image) : EDQUOT;
+    unreserve(dir, owner, image->size);
+    if (!failed)
+        add_written(dir, id, owner);
+    return failed;
+}
+
+/* --- sweeping --- */
+
+/* What a look at the directory has found. */
+typedef struct sweep {
+    srv_runs_dir *dir;
+    int64_t start_ns;
+    srv_runs_item *items;
+    size_t count, room;
+    size_t unfinished; /* bytes */
+    size_t marks;
+    bool failed; /* no memory: the index stays as it is */
+} sweep;
+
+static bool ends_with(const char *name, const char *suffix) {
+    const size_t n = strlen(name), m = strlen(suffix);
+    return n == SRV_RUN_ID + m && !strcmp(name + SRV_RUN_ID, suffix);
+}
+
+/* An unfinished file counts as long as it is written. Where there are no locks it goes when nobody
+ * has changed it for an hour. */
+static void look_at_part(sweep *s, const char *name) {
+    struct stat st;
+    const int failed = srv_part_sweep(s->dir->fd, name);
+    if (!failed || fstatat(s->dir->fd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        return;
+    if (failed != EWOULDBLOCK && time(NULL) - st.st_mtime > HOUR)
+        unlinkat(s->dir->fd, name, 0);
+    else
+        s->unfinished += (size_t)st.st_size;
+}
+
+static void append(sweep *s, const srv_runs_item *item) {
+    if (s->count == s->room) {
+        const size_t room = s->room ? 2 * s->room : 64;
+        srv_runs_item *grown = realloc(s->items, room * sizeof *grown);
+        s->failed |= !grown;
+        if (!grown)
+            return;
+        s->items = grown;
+        s->room = room;
+    }
+    s->items[s->count++] = *item;
+}
+
+static void look_at_run(sweep *s, const char *name) {
+    struct stat st;
+    if (!look_at_file(s->dir, name, &st) || !S_ISREG(st.st_mode))
+        return;
+    const srv_runs_item item = item_of(s->dir, name, &st);
+    if (has_expired(s->dir, &item, s->start_ns))
+        expire(s->dir, name);
+    else
+        append(s, &item);
+}
+
+static void look_at(sweep *s, const char *name) {
+    if (ends_with(name, RUN))
+        look_at_run(s, name);
+    else if (srv_is_part(name))
+        look_at_part(s, name);
+    else if (ends_with(name, GONE))
+        s->marks++;
+}
+
+/* Call for each name; false: the directory cannot be read. */
+static bool each_name(const srv_runs_dir *dir, void (*look)(sweep *, const char *), sweep *s) {
+    const int fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!list && fd >= 0)
+        close(fd);
+    for (struct dirent *e = list ? readdir(list) : NULL; e; e = readdir(list))
+        look(s, e->d_name);
+    if (list)
+        closedir(list);
+    return list;
+}
+
+typedef struct mark {
+    char name[NAME];
+    int64_t made_ns;
+} mark;
+
+typedef struct marks {
+    sweep base; /* first: each_name passes it on */
+    mark *list;
+    size_t count, room;
+} marks;
+
+static void take_mark(sweep *s, const char *name) {
+    marks *m = (marks *)s;
+    struct stat st;
+    if (m->count == m->room || !ends_with(name, GONE) ||
+        fstatat(s->dir->fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return;
+    mark *at = &m->list[m->count++];
+    snprintf(at->name, sizeof at->name, "%s", name);
+    at->made_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+}
+
+static int by_age(const void *a, const void *b) {
+    const int64_t x = ((const mark *)a)->made_ns, y = ((const mark *)b)->made_ns;
+    return x < y ? -1 : x > y;
+}
+
+/* Remove the oldest marks, a quarter more than there are too many. */
+static void drop_marks(srv_runs_dir *dir, size_t count) {
+    const size_t left = MARKS / 4 * 3;
+    marks m = {.base.dir = dir, .list = calloc(count, sizeof *m.list), .room = count};
+    if (m.list && each_name(dir, take_mark, &m.base) && m.count > left) {
+        qsort(m.list, m.count, sizeof *m.list, by_age);
+        for (size_t i = 0; i < m.count - left; i++)
+            unlinkat(dir->fd, m.list[i].name, 0);
+    }
+    free(m.list);
+}
+
+void srv_runs_dir_sweep(srv_runs_dir *dir) {
+    sweep s = {.dir = dir, .start_ns = attn_now_ns()};
+    const bool read = each_name(dir, look_at, &s);
+    if (!read || s.failed) {
+        free(s.items);
+        return;
+    }
+    pthread_mutex_lock(&dir->lock);
+    srv_runs_index_renew(&dir->index, s.items, s.count, s.start_ns);
+    dir->unfinished = s.unfinished > dir->coming ? s.unfinished - dir->coming : 0;
+    pthread_mutex_unlock(&dir->lock);
+    make_room(dir);
+    if (s.marks > MARKS)
+        drop_marks(dir, s.marks);
+}

@@ -1,0 +1,122 @@
+#include "store/runs_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool srv_runs_is_due(int64_t moved_ns, int64_t ttl_ns, int64_t now) {
+    const int64_t minute = (int64_t)60 * 1000000000, quarter = ttl_ns / 4;
+    return !moved_ns || now - moved_ns >= (quarter < minute ? quarter : minute);
+}
+
+static int by_id(const void *a, const void *b) {
+    return memcmp(((const srv_runs_item *)a)->id, ((const srv_runs_item *)b)->id, SRV_RUN_ID);
+}
+
+void srv_runs_index_free(srv_runs_index *x) {
+    free(x->items);
+    *x = (srv_runs_index){0};
+}
+
+/* The place of the first item that does not stand before the id. */
+static size_t place_of(const srv_runs_index *x, const char *id) {
+    size_t from = 0, to = x->count;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (memcmp(x->items[middle].id, id, SRV_RUN_ID) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static bool is_at(const srv_runs_index *x, size_t place, const char *id) {
+    return place < x->count && !memcmp(x->items[place].id, id, SRV_RUN_ID);
+}
+
+srv_runs_item *srv_runs_index_find(const srv_runs_index *x, const char *id) {
+    const size_t place = place_of(x, id);
+    return is_at(x, place, id) ? &x->items[place] : NULL;
+}
+
+static bool grow(srv_runs_index *x) {
+    const size_t room = x->room ? 2 * x->room : 64;
+    srv_runs_item *grown = realloc(x->items, room * sizeof *grown);
+    if (!grown)
+        return false;
+    x->items = grown;
+    x->room = room;
+    return true;
+}
+
+static void count_in(srv_runs_index *x, const srv_runs_item *item) {
+    x->bytes += item->bytes;
+    srv_shares_add(&x->shares, item->owner, item->bytes);
+}
+
+static void count_out(srv_runs_index *x, const srv_runs_item *item) {
+    x->bytes -= item->bytes;
+    srv_shares_take(&x->shares, item->owner, item->bytes);
+}
+
+srv_runs_item *srv_runs_index_add(srv_runs_index *x, const srv_runs_item *item) {
+    const size_t place = place_of(x, item->id);
+    if (is_at(x, place, item->id))
+        return &x->items[place];
+    if (x->count == x->room && !grow(x))
+        return NULL;
+    srv_runs_item *at = &x->items[place];
+    memmove(at + 1, at, (x->count - place) * sizeof *at);
+    *at = *item;
+    x->count++;
+    count_in(x, at);
+    return at;
+}
+
+void srv_runs_index_remove(srv_runs_index *x, srv_runs_item *item) {
+    const size_t after = x->count - 1 - (size_t)(item - x->items);
+    count_out(x, item);
+    memmove(item, item + 1, after * sizeof *item);
+    x->count--;
+}
+
+void srv_runs_index_renew(srv_runs_index *x, srv_runs_item *items, size_t count, int64_t start_ns) {
+    srv_runs_item *before = x->items;
+    const size_t count_before = x->count;
+    for (size_t i = 0; i < count_before; i++)
+        count_out(x, &before[i]);
+    if (count)
+        qsort(items, count, sizeof *items, by_id);
+    for (size_t i = 0; i < count; i++)
+        count_in(x, &items[i]);
+    x->items = items;
+    x->count = x->room = count;
+    for (size_t i = 0; i < count_before; i++) {
+        if (before[i].since_ns < start_ns && before[i].used_ns < start_ns)
+            continue;
+        srv_runs_item *at = srv_runs_index_add(x, &before[i]);
+        if (!at)
+            continue;
+        before[i].bytes = at->bytes; /* as counted */
+        before[i].owner = at->owner;
+        *at = before[i];
+    }
+    free(before);
+}
+
+static bool goes_before(const srv_runs_item *a, const srv_runs_item *b) {
+    return a->used_ns != b->used_ns ? a->used_ns < b->used_ns : a->access_ns < b->access_ns;
+}
+
+srv_runs_item *srv_runs_index_victim(const srv_runs_index *x) {
+    const srv_owner owner = srv_shares_heaviest(&x->shares);
+    srv_runs_item *of_owner = NULL, *of_all = NULL;
+    for (size_t i = 0; i < x->count; i++) {
+        srv_runs_item *item = &x->items[i];
+        if (!of_all || goes_before(item, of_all))
+            of_all = item;
+        if (item->owner == owner && (!of_owner || goes_before(item, of_owner)))
+            of_owner = item;
+    }
+    return of_owner ? of_owner : of_all;
+}

@@ -1,0 +1,106 @@
+/* Opening judges the descriptor, not the path: what is read is what was looked at. */
+#include "system/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { TRIES = 16 };
+
+int srv_file_open(int dir, const char *name, bool follow, struct stat *about) {
+    const int link = follow ? 0 : O_NOFOLLOW,
+              fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | link);
+    if (fd < 0)
+        return -errno;
+    int failed = fstat(fd, about) ? errno : 0;
+    if (!failed && !S_ISREG(about->st_mode))
+        failed = S_ISDIR(about->st_mode) ? EISDIR : ESPIPE;
+    if (!failed)
+        return fd;
+    close(fd);
+    return -failed;
+}
+
+/* File systems without locks have writers that nobody can tell from left-overs. */
+static int lock(int fd) {
+    if (!flock(fd, LOCK_EX | LOCK_NB) || errno == ENOLCK || errno == EOPNOTSUPP)
+        return 0;
+    return errno == EWOULDBLOCK ? EBUSY : errno;
+}
+
+/* Does the name still lead to what is open? */
+static bool is_named(int fd, int dir, const char *name) {
+    struct stat own, named;
+    return !fstat(fd, &own) && !fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) &&
+           own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+}
+
+/* Between the opening and the locking a sweeper may remove the file, or another writer finish it:
+ * then the next one is tried. */
+int srv_new_file_open(srv_new_file *f, int dir, const char *name) {
+    *f = (srv_new_file){.dir = dir, .fd = -1, .name = name};
+    if (snprintf(f->part, sizeof f->part, "%s" SRV_PART, name) >= (int)sizeof f->part)
+        return ENAMETOOLONG;
+    for (int i = 0; i < TRIES; i++) {
+        f->fd =
+            openat(dir, f->part, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
+        if (f->fd < 0)
+            return errno;
+        const int failed = lock(f->fd);
+        if (!failed && is_named(f->fd, dir, f->part) && !ftruncate(f->fd, 0))
+            return 0;
+        close(f->fd);
+        if (failed)
+            return failed;
+    }
+    return EBUSY;
+}
+
+void srv_new_file_write(srv_new_file *f, const void *data, size_t size) {
+    for (const char *at = data; size && !f->failed;) {
+        const ssize_t n = write(f->fd, at, size);
+        if (n < 0 && errno != EINTR)
+            f->failed = errno;
+        at += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* Some file systems have no sync of directories. */
+static int sync_dir(int dir) {
+    return dir != AT_FDCWD && fsync(dir) && errno != EINVAL && errno != EBADF ? errno : 0;
+}
+
+int srv_new_file_close(srv_new_file *f) {
+    if (!f->failed && fsync(f->fd))
+        f->failed = errno;
+    if (!f->failed && renameat(f->dir, f->part, f->dir, f->name))
+        f->failed = errno;
+    if (f->failed)
+        unlinkat(f->dir, f->part, 0);
+    else
+        f->failed = sync_dir(f->dir);
+    if (close(f->fd) && !f->failed)
+        f->failed = errno;
+    return f->failed;
+}
+
+bool srv_is_part(const char *name) {
+    const size_t n = strlen(name), m = sizeof SRV_PART - 1;
+    return n > m && !strcmp(name + n - m, SRV_PART);
+}
+
+int srv_part_sweep(int dir, const char *name) {
+    struct stat about;
+    const int fd = srv_file_open(dir, name, false, &about);
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : -fd;
+    int failed = flock(fd, LOCK_EX | LOCK_NB) ? errno : 0;
+    if (!failed && unlinkat(dir, name, 0))
+        failed = errno;
+    close(fd);
+    return failed;
+}

@@ -1,0 +1,241 @@
+/* Reads /proc and the cgroup trees. Cgroup limits hold for a group and all above it, so each path
+ * is walked from this process's group up to the mount. */
+#include "system/host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "system/files.h"
+
+#define FILE_MOST (64u << 20) /* a configuration or /proc file beyond this is a mistake */
+
+int srv_read_file(const char *path, char **text, size_t *size) {
+    char *data = NULL;
+    size_t used = 0, room = 4096;
+    struct stat info;
+    int failed = 0;
+    int fd = srv_file_open(AT_FDCWD, path, true, &info);
+    if (fd < 0)
+        return -fd;
+    while (!failed) {
+        char *grown = data && used + 1 < room ? data : realloc(data, data ? (room *= 2) : room);
+        if (!grown || room > FILE_MOST) {
+            data = grown ? grown : data;
+            failed = grown ? EFBIG : ENOMEM;
+            break;
+        }
+        data = grown;
+        ssize_t got = read(fd, data + used, room - used - 1);
+        if (got < 0 && errno != EINTR)
+            failed = errno;
+        if (got == 0)
+            break;
+        used += got > 0 ? (size_t)got : 0;
+    }
+    close(fd);
+    if (failed) {
+        free(data);
+        return failed;
+    }
+    data[used] = 0;
+    *text = data;
+    *size = used;
+    return 0;
+}
+
+/* The smaller of *limit and the limit that `file` states, as quota/period or as one number. */
+static void take_smaller(const char *file, double period, double *limit) {
+    char *text;
+    size_t size;
+    if (srv_read_file(file, &text, &size))
+        return;
+    char *end;
+    double value = strtod(text, &end);
+    if (end != text && value > 0) {
+        double inside = period > 0 ? period : strtod(end, NULL);
+        if (inside > 0)
+            value /= inside;
+        if (value < *limit)
+            *limit = value;
+    }
+    free(text);
+}
+
+/* One number of a file, or 0. */
+static double number_of(const char *file) {
+    char *text;
+    size_t size;
+    if (srv_read_file(file, &text, &size))
+        return 0;
+    double value = strtod(text, NULL);
+    free(text);
+    return value;
+}
+
+typedef struct group_file {
+    const char *controller; /* v1: the hierarchy; "" = v2 */
+    const char *mount;
+    const char *file, *period; /* period: v1 file with the divisor, or NULL */
+} group_file;
+
+/* This process's path in the hierarchy of `controller`, from /proc/self/cgroup; false: not in one.
+ */
+static bool group_path(const char *root, const char *controller, char *path, size_t size) {
+    char file[512], *text;
+    size_t length;
+    bool found = false;
+    snprintf(file, sizeof file, "%s/proc/self/cgroup", root);
+    if (srv_read_file(file, &text, &length))
+        return false;
+    char *rest = text, *line;
+    while (!found && (line = strsep(&rest, "\n"))) {
+        strsep(&line, ":");
+        char *names = line ? strsep(&line, ":") : NULL;
+        if (!names || !line)
+            continue;
+        found = !*controller && !*names;
+        for (char *name; *controller && !found && (name = strsep(&names, ","));)
+            found = !strcmp(name, controller);
+        if (found)
+            snprintf(path, size, "%s", line);
+    }
+    free(text);
+    return found;
+}
+
+static void group_limit(const char *root, const group_file *what, double *limit) {
+    char path[1024], file[2048], period[2048];
+    if (!group_path(root, what->controller, path, sizeof path))
+        return;
+    for (;;) {
+        char *slash = strrchr(path, '/');
+        if (slash && !slash[1])
+            *slash = 0;
+        snprintf(file, sizeof file, "%s%s%s/%s", root, what->mount, path, what->file);
+        double divisor = 0;
+        if (what->period) {
+            snprintf(period, sizeof period, "%s%s%s/%s", root, what->mount, path, what->period);
+            divisor = number_of(period);
+        }
+        if (!what->period || divisor > 0)
+            take_smaller(file, divisor, limit);
+        slash = strrchr(path, '/');
+        if (!slash)
+            return;
+        *slash = 0;
+    }
+}
+
+size_t srv_host_processors(const char *root) {
+    static const group_file files[] = {
+        {"", "/sys/fs/cgroup", "cpu.max", NULL},
+        {"", "/sys/fs/cgroup/unified", "cpu.max", NULL},
+        {"cpu", "/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"},
+        {"cpu", "/sys/fs/cgroup/cpu,cpuacct", "cpu.cfs_quota_us", "cpu.cfs_period_us"},
+    };
+    cpu_set_t set;
+    double limit = 1;
+    if (!sched_getaffinity(0, sizeof set, &set))
+        limit = CPU_COUNT(&set);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        group_limit(root, &files[i], &limit);
+    return limit < 1 ? 1 : (size_t)limit;
+}
+
+uint64_t srv_host_memory(const char *root) {
+    static const group_file files[] = {
+        {"", "/sys/fs/cgroup", "memory.max", NULL},
+        {"", "/sys/fs/cgroup/unified", "memory.max", NULL},
+        {"memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", NULL},
+    };
+    double limit = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        group_limit(root, &files[i], &limit);
+    return (uint64_t)limit;
+}
+
+/* The kernel's struct sched_attr, first version; its header and the C library's exclude each other.
+ */
+struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period; /* ns; runtime: of a turn */
+};
+
+void srv_host_be_prompt(void) {
+    enum { TURN_NS = 100000 }; /* the shortest that the kernel grants */
+    struct attributes attr = {.size = sizeof attr};
+    if (syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0))
+        return;
+    attr.runtime = TURN_NS;
+    (void)syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+void srv_host_be_nice(int number) {
+    const struct sched_param none = {0};
+    if (!number)
+        return;
+    (void)sched_setscheduler(0, SCHED_BATCH, &none);
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), number); /* of the thread, on Linux */
+}
+
+uint64_t srv_host_raise_files(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return UINT64_MAX;
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit)) /* the old limit stays, which is safe */
+        limit.rlim_cur = before;
+    return (uint64_t)limit.rlim_cur;
+}
+
+uint64_t srv_host_resident(void) {
+    char *text;
+    size_t size;
+    unsigned long long total, resident = 0;
+    if (srv_read_file("/proc/self/statm", &text, &size))
+        return 0;
+    if (sscanf(text, "%llu %llu", &total, &resident) != 2)
+        resident = 0;
+    free(text);
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t srv_host_open_files(void) {
+    DIR *dir = opendir("/proc/self/fd");
+    size_t count = 0;
+    if (!dir)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count ? count - 1 : 0; /* without the one that reads the folder */
+}
+
+srv_file_state srv_file_look(const char *path) {
+    struct stat info;
+    if (stat(path, &info))
+        return (srv_file_state){0};
+    return (srv_file_state){.device = (uint64_t)info.st_dev,
+                            .inode = (uint64_t)info.st_ino,
+                            .size = (uint64_t)info.st_size,
+                            .changed_ns = info.st_ctim.tv_sec * 1000000000 + info.st_ctim.tv_nsec};
+}
+
+bool srv_file_same(const srv_file_state *a, const srv_file_state *b) {
+    return a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->changed_ns == b->changed_ns;
+}

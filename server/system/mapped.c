@@ -1,0 +1,116 @@
+/* The handler walks a list that only grows: a closed mapping keeps its place, of size 0, for the
+ * next file. Who reads a mapping holds it, so it is not closed while the handler is at it. */
+#include "system/mapped.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct srv_mapped {
+    srv_mapped *next;
+    bool taken; /* under the lock */
+    _Atomic uintptr_t at;
+    _Atomic size_t size;
+    _Atomic bool hurt;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(srv_mapped *) first;
+static size_t page;
+
+static srv_mapped *find(uintptr_t address) {
+    srv_mapped *m = atomic_load(&first);
+    while (m && address - atomic_load(&m->at) >= (atomic_load(&m->size) + page - 1) / page * page)
+        m = m->next;
+    return m;
+}
+
+/* By the bare call: ThreadSanitizer takes the library's for a write to the page by this thread,
+ * beside which others read. */
+static bool put_zeros(uintptr_t start) {
+    return syscall(SYS_mmap, start, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                   0) == (long)start;
+}
+
+static void on_fault(int number, siginfo_t *info, void *context) {
+    const uintptr_t address = (uintptr_t)info->si_addr;
+    const int before = errno;
+    srv_mapped *m = find(address);
+    (void)context;
+    if (m && put_zeros(address / page * page))
+        atomic_store(&m->hurt, true);
+    else
+        signal(number, SIG_DFL); /* it comes again */
+    errno = before;
+}
+
+void srv_mapped_start(void) {
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
+}
+
+/* A place in the list, taken; NULL: no memory. */
+static srv_mapped *take_place(void) {
+    pthread_mutex_lock(&lock);
+    srv_mapped *m = atomic_load(&first);
+    while (m && m->taken)
+        m = m->next;
+    if (!m && (m = calloc(1, sizeof *m))) {
+        m->next = atomic_load(&first);
+        atomic_store(&first, m);
+    }
+    if (m)
+        m->taken = true;
+    pthread_mutex_unlock(&lock);
+    return m;
+}
+
+static void leave_place(srv_mapped *m) {
+    pthread_mutex_lock(&lock);
+    m->taken = false;
+    pthread_mutex_unlock(&lock);
+}
+
+int srv_mapped_open(int fd, size_t size, srv_mapped **out) {
+    srv_mapped *m = take_place();
+    if (!m)
+        return ENOMEM;
+    void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        const int failed = errno;
+        leave_place(m);
+        return failed;
+    }
+    atomic_store(&m->hurt, false);
+    atomic_store(&m->at, (uintptr_t)at);
+    atomic_store(&m->size, size);
+    *out = m;
+    return 0;
+}
+
+void srv_mapped_close(srv_mapped *m) {
+    if (!m)
+        return;
+    void *at = (void *)atomic_load(&m->at);
+    const size_t size = atomic_exchange(&m->size, 0);
+    munmap(at, size);
+    leave_place(m);
+}
+
+const void *srv_mapped_data(const srv_mapped *m) {
+    return (const void *)atomic_load(&m->at);
+}
+size_t srv_mapped_size(const srv_mapped *m) {
+    return atomic_load(&m->size);
+}
+bool srv_mapped_is_hurt(const srv_mapped *m) {
+    return atomic_load(&m->hurt);
+}
