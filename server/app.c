@@ -15,6 +15,7 @@
 #include "jobs/jobs.h"
 #include "load/admission.h"
 #include "load/budget.h"
+#include "load/queue.h"
 #include "store/model_registry.h"
 #include "store/runs.h"
 #include "system/host.h"

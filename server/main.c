@@ -10,6 +10,7 @@
 #include "app.h"
 #include "command/command.h"
 #include "config/document.h"
+#include "config/nearest.h"
 #include "http/address.h"
 #include "http/daemon.h"
 #include "http/health.h"

@@ -2,7 +2,7 @@
 #ifndef ATTN_PATTERN_H
 #define ATTN_PATTERN_H
 
-#include <attn/forms.h>
+#include <attn/mask.h>
 #include <attn/status.h>
 
 attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, attn_error *err);

@@ -5,8 +5,8 @@
 #include "api/analyses_call.h"
 #include "api/dry.h"
 #include "api/handlers.h"
-#include "app.h"
 #include "load/admission.h"
+#include "request/shared.h"
 
 /* Operations that the HTTP thread does itself: a fraction of a millisecond. */
 #define IN_PLACE_OPERATIONS 3e5

@@ -6,7 +6,7 @@
 
 #include "api/analyses_call.h"
 #include "api/runs_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 /* Bytes of text that a heatmap's bytes become (attention_cost.c). */
 #define TEXT_OF_HEATMAP 4.0

@@ -1,6 +1,6 @@
 /* One analysis is run: measures in one pass, then what is said about them; pairs of heads. */
 #include "api/analyses_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 /* Bytes of text: of a head with its measures and pattern, of a class of a head, of a number. */
 #define TEXT_OF_HEAD   4096.0

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/attention_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 /* Most bytes of JSON that a result byte becomes: a float32 takes up to 15 and a comma, a float64 26
  * with it, either of them 33 when it is rounded; cells of a heatmap no more, and its runs and edges

@@ -4,7 +4,7 @@
 
 #include "api/attention_call.h"
 #include "api/dry.h"
-#include "app.h"
+#include "request/shared.h"
 
 /* Rows that are looked at to see how much of a matrix a mask leaves; keys and queries of a tile,
  * which are computed or skipped together; operations of a piece of the pool. */

@@ -4,8 +4,8 @@
 
 #include "api/attention_call.h"
 #include "api/handlers.h"
-#include "app.h"
 #include "load/admission.h"
+#include "request/shared.h"
 
 /* Work that the HTTP thread may do itself, a fraction of a millisecond: operations, and the bound
  * of the answer's text for 256 KiB of results. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/plain.h"
-#include "app.h"
+#include "request/shared.h"
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims) {
     srv_shape *shape = &dry->shapes[dry->shape_count++];

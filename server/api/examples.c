@@ -2,6 +2,7 @@
  * embedded in the daemon. A file is served as it is; the list takes the first fields of each (their
  * format: config/examples/README.md). */
 #include "api/examples.h"
+#include "config/nearest.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #include "api/handlers.h"
 #include "api/heatmaps_call.h"
 #include "api/weights_lint.h"
-#include "app.h"
 #include "load/admission.h"
+#include "request/shared.h"
 
 /* Weights that the HTTP thread looks at itself: about half a millisecond. */
 #define IN_PLACE_CELLS 16384

@@ -3,7 +3,7 @@
 
 #include "api/form_input.h"
 #include "api/heatmaps_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 #define AT(member) offsetof(srv_heatmaps_body, member)
 

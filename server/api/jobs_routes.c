@@ -5,8 +5,8 @@
 
 #include "api/handlers.h"
 #include "api/heat_reply.h"
-#include "app.h"
 #include "jobs/jobs.h"
+#include "request/shared.h"
 #include "wire/json_out.h"
 
 static bool describe(srv_request *req, srv_job_entry *job, int status) {

@@ -2,7 +2,7 @@
 #include "api/dry.h"
 #include "api/handlers.h"
 #include "api/masks_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 /* Masks up to this many cells are resolved on the HTTP thread: about half a millisecond. */
 #define IN_PLACE_CELLS 262144

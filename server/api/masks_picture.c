@@ -4,8 +4,8 @@
 
 #include "api/heat_reply.h"
 #include "api/masks_call.h"
-#include "app.h"
 #include "load/admission.h"
+#include "request/shared.h"
 
 /* The compiled mask as a source of weights: 1 visible, 0 hidden. */
 typedef struct mask_source {

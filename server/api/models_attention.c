@@ -5,7 +5,7 @@
 
 #include "api/handlers.h"
 #include "api/models_looks.h"
-#include "app.h"
+#include "request/shared.h"
 
 static const char *const returns[] = {"weights", "heatmap", "logits", NULL};
 

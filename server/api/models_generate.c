@@ -4,7 +4,7 @@
 
 #include "api/handlers.h"
 #include "api/models_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
 enum { EVENT = 1024 }; /* bytes of one without its attention */

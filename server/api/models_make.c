@@ -5,8 +5,8 @@
 
 #include "api/handlers.h"
 #include "api/models_call.h"
-#include "app.h"
 #include "jobs/jobs.h"
+#include "request/shared.h"
 #include "store/model_keys.h"
 
 typedef struct body {

@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "api/models_call.h"
-#include "app.h"
 #include "load/admission.h"
+#include "request/shared.h"
 
 /* Floats that a token holds in each half of a model, in widths and layers: inputs, gates and states
  * of the LSTMs, projections, sums; and scores beside the weights. Measured, with room to spare. */

@@ -10,7 +10,7 @@
 #include "api/plain.h"
 #include "api/route_fields.h"
 #include "api/schema.h"
-#include "app.h"
+#include "request/shared.h"
 
 /* "application/json": {"schema": {"$ref": …}} */
 static void put_media(srv_json *j, const char *type, const char *schema, const char *suffix) {

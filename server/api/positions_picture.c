@@ -4,7 +4,7 @@
 
 #include "api/csv.h"
 #include "api/positions_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 /* --- curves --- */
 

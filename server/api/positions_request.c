@@ -4,8 +4,8 @@
 #include "api/dry.h"
 #include "api/handlers.h"
 #include "api/positions_call.h"
-#include "app.h"
 #include "load/admission.h"
+#include "request/shared.h"
 
 /* Numbers that the HTTP thread makes itself: about half a millisecond. */
 #define IN_PLACE_VALUES 8192

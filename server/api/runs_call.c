@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "app.h"
 #include "load/admission.h"
+#include "request/shared.h"
 
 const char *const srv_run_sites[] = {"attention", NULL};
 

@@ -5,8 +5,8 @@
 #include "api/plain.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
-#include "app.h"
 #include "number/number.h"
+#include "request/shared.h"
 
 typedef struct query {
     uint64_t given;

@@ -5,7 +5,7 @@
 #include "api/plain.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 static const char *const positions[] = {"none", "alibi", "t5", "relative", "shaw", "rotary"};
 

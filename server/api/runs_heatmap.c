@@ -3,7 +3,7 @@
 #include "api/heat_reply.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 #define TEXT_OF_HEATMAP 4.0
 

@@ -2,7 +2,7 @@
 #include "api/analyses_call.h"
 #include "api/handlers.h"
 #include "api/runs_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 typedef struct query {
     uint64_t given;

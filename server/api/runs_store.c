@@ -1,6 +1,6 @@
 /* store of POST /v1/attention: the operation that has run becomes a stored run. */
 #include "api/attention_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 bool srv_attention_store(srv_attention_call *call) {
     srv_request *req = call->req;

@@ -4,7 +4,7 @@
 #include "api/handlers.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 static const char *const encodings[] = {"u8", "f32", NULL};
 static const char *const transforms[] = {"linear", "sqrt", "log", NULL};

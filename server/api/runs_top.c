@@ -2,7 +2,7 @@
 #include "api/handlers.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 typedef struct query {
     uint64_t given;

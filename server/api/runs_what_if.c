@@ -3,7 +3,7 @@
 #include "api/plain.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
-#include "app.h"
+#include "request/shared.h"
 
 static const char *const items[] = {"weights",        "output",        "removed",
                                     "weights_before", "output_before", NULL};

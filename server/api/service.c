@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "api/handlers.h"
-#include "app.h"
 #include "jobs/jobs.h"
 #include "load/budget.h"
+#include "load/queue.h"
+#include "request/shared.h"
 #include "store/runs.h"
 #include "system/host.h"
 #include "wire/json_out.h"

@@ -7,7 +7,7 @@
 #include "api/handlers.h"
 #include "api/route_fields.h"
 #include "api/v2_model.h"
-#include "app.h"
+#include "request/shared.h"
 #include "wire/infer.h"
 #include "wire/scan.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "wire/fields.h"
+#include "config/nearest.h"
 
 static const char *const log_choices[] = {"json", "off", NULL};
 static const char *const level_choices[] = {"info", "warn", "error", NULL};

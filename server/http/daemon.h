@@ -2,9 +2,9 @@
 #ifndef SRV_DAEMON_H
 #define SRV_DAEMON_H
 
-#include "app.h"
 #include "http/address.h"
 #include "http/router.h"
+#include "request/shared.h"
 
 /* The version of libmicrohttpd that was loaded, if it is none whose inner workings this room knows
  * and looks into; NULL: it is one. */

@@ -11,14 +11,15 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
-#include "app.h"
 #include "config/client.h"
 #include "config/keys.h"
 #include "http/crowd.h"
 #include "http/router.h"
 #include "load/admission.h"
+#include "load/queue.h"
 #include "observe/trace.h"
 #include "request/request.h"
+#include "request/shared.h"
 
 typedef struct srv_link srv_link;
 typedef struct srv_exchange srv_exchange;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app.h"
 #include "jobs/job.h"
+#include "request/shared.h"
 
 typedef struct srv_job_reader {
     srv_stream stream; /* first: the stream is the reader */

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "app.h"
 #include "jobs/job.h"
+#include "request/shared.h"
 #include "system/host.h"
 
 enum { LOOK_AGAIN_NS = 200000000, STACK_BYTES = 4 << 20 };

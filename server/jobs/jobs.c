@@ -8,10 +8,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "app.h"
 #include "jobs/job.h"
 #include "jobs/train_cost.h"
 #include "load/admission.h"
+#include "request/shared.h"
 
 /* --- entries; the lock is held, or nobody else knows them --- */
 

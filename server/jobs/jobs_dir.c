@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "app.h"
 #include "jobs/job.h"
+#include "request/shared.h"
 #include "system/files.h"
 
 #define DESCRIPTION ".json"

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app.h"
 #include "load/budget.h"
+#include "load/queue.h"
+#include "request/shared.h"
 
 /* What a body is credited with before it has shown its rate: this many times min_rate_bytes, for
  * this long. Silence soon outweighs it. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "app.h"
+#include "request/shared.h"
 
 attn_pool *srv_request_pool(const srv_request *req) {
     return req->in_place || !req->app ? NULL : req->app->pool;

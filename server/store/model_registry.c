@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "app.h"
 #include "observe/log.h"
+#include "request/shared.h"
 #include "store/model_file.h"
 #include "system/embedded.h"
 #include "system/host.h"

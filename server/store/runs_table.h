@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "app.h"
+#include "request/shared.h"
 #include "store/runs.h"
 #include "store/runs_dir.h"
 

@@ -1,6 +1,7 @@
 /* Values of a JSON document into C types, each as the row of its field table says: numbers within
  * their range, names of a list, lists, tensors from the envelope's side table, unions. */
 #include "wire/field_value.h"
+#include "config/nearest.h"
 
 #include <math.h>
 #include <stdio.h>

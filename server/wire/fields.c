@@ -1,12 +1,13 @@
 /* A JSON body into a C struct by a field table: the envelope's document is loaded by jansson and
  * walked beside the table; tensors come from the envelope's side table. */
 #include "wire/fields.h"
+#include "config/nearest.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "app.h"
 #include "config/document.h"
+#include "request/shared.h"
 #include "wire/field_value.h"
 #include "wire/graft.h"
 
@@ -200,4 +201,28 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     if (!form.beyond.pointer)
         form.beyond = d.envelope.beyond;
     return ok && (!form.beyond.pointer || may_be_beyond(req, &form.beyond, fields, out));
+}
+
+static const char *mistaken_for(const char *name, const srv_field *fields) {
+    for (; fields->name; fields++)
+        if (fields->mistaken && !strcasecmp(fields->mistaken, name))
+            return fields->name;
+    return NULL;
+}
+
+void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
+                       const srv_field *fields) {
+    const char *names[64] = {NULL};
+    size_t count = 0;
+    for (; fields[count].name && count < 64; count++)
+        names[count] = fields[count].name;
+    const char *near = srv_nearest(name, names, count);
+    if (!near)
+        near = mistaken_for(name, fields);
+    if (near)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; did you mean \"%s\"?", name, near);
+    else
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; /openapi.json lists them", name);
 }

@@ -110,7 +110,4 @@ typedef struct srv_field {
  * holds the problem. Tensors and strings live in req->arena or in the body. */
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
-/* The nearest name of a table or a list to `word` (edit distance), or NULL if nothing is near. */
-const char *srv_nearest(const char *word, const char *const *names, size_t count);
-
 #endif

@@ -1,5 +1,6 @@
 /* The small parts of an infer request: keys, strings, numbers, the parameters of one tensor. */
 #include "wire/infer_reader.h"
+#include "config/nearest.h"
 
 #include <string.h>
 

@@ -15,11 +15,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "app.h"
 #include "load/admission.h"
 #include "number/escape.h"
 #include "number/number.h"
 #include "request/request.h"
+#include "request/shared.h"
 #include "wire/container.h"
 
 #define TYPE "application/problem+json"

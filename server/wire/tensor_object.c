@@ -3,6 +3,7 @@
  * known. */
 #include <string.h>
 
+#include "config/nearest.h"
 #include "number/base64.h"
 #include "number/number.h"
 #include "wire/tensor_in.h"

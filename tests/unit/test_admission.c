@@ -12,6 +12,7 @@
 #include "app.h"
 #include "load/admission.h"
 #include "load/budget.h"
+#include "load/queue.h"
 
 enum { MB = 1 << 20, BUDGET = 64 * MB, BODIES = BUDGET / 2 };
 static const int64_t S = 1000000000;

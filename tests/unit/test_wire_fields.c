@@ -2,6 +2,7 @@
  * and bodies that try to pass something off as a tensor. */
 #include <stdio.h>
 
+#include "config/nearest.h"
 #include "unit/wire_body.h"
 #include "wire/envelope.h"
 

@@ -1,4 +1,4 @@
-/* Forms of attention beyond the scaled dot product: learned scores, positions, patterns.
+/* Forms of attention beyond the scaled dot product: learned scores and positions.
  *
  * Letters as in attention.h; A = score width, m = largest distance of a relative table.
  *
@@ -82,21 +82,6 @@ void attn_alibi_slopes(size_t H, double *slopes);
 /* The T5 bucket of distance j - p, in [0, buckets), of at least 2 buckets (4, and an even number,
  * unless unidirectional) and a max_distance above the half of those of a side. */
 size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bool unidirectional);
-
-/* Patterns hide keys by position, and hidden tiles are skipped, not computed and masked. */
-typedef enum attn_pattern_kind {
-    ATTN_PATTERN_LOCAL,   /* |j - p| <= radius */
-    ATTN_PATTERN_STRIDED, /* (p - j) mod stride = 0, or |j - p| <= local.  Child et al. 2019,
-                             section 4.2 */
-    ATTN_PATTERN_BLOCK,   /* floor(p / size) = floor(j / size) */
-    ATTN_PATTERN_GLOBAL,  /* j < keys, p < keys, or |j - p| <= local.      Beltagy, Peters and Cohan
-                             2020 */
-} attn_pattern_kind;
-
-typedef struct attn_pattern {
-    attn_pattern_kind kind;
-    int64_t radius, stride, size, keys, local; /* sizes and strides >= 1, the others >= 0 */
-} attn_pattern;
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "forms.h"
 #include "memory.h"
 #include "pool.h"
 #include "status.h"
@@ -30,11 +29,26 @@ typedef enum attn_layer_kind {
     ATTN_LAYER_BIAS,    /* the same, always additive */
     ATTN_LAYER_PADDING, /* [B, S] or [S]: which keys are real */
     ATTN_LAYER_LENGTHS, /* [B]: the first length keys are real */
-    ATTN_LAYER_PATTERN, /* forms.h: local, strided, block, global */
+    ATTN_LAYER_PATTERN, /* attn_pattern: local, strided, block, global */
     ATTN_LAYER_TOKENS,  /* token ids [B, S] or [S]: a key is real when its id is not pad_id */
     ATTN_LAYER_BITS,    /* uint8 [.., L, ceil(S / 8)], every axis but the last broadcast to the
                            weights': bit j % 8 of byte j / 8 is 1 where key j is visible */
 } attn_layer_kind;
+
+/* Patterns hide keys by position, and hidden tiles are skipped, not computed and masked. */
+typedef enum attn_pattern_kind {
+    ATTN_PATTERN_LOCAL,   /* |j - p| <= radius */
+    ATTN_PATTERN_STRIDED, /* (p - j) mod stride = 0, or |j - p| <= local.  Child et al. 2019,
+                             section 4.2 */
+    ATTN_PATTERN_BLOCK,   /* floor(p / size) = floor(j / size) */
+    ATTN_PATTERN_GLOBAL,  /* j < keys, p < keys, or |j - p| <= local.      Beltagy, Peters and Cohan
+                             2020 */
+} attn_pattern_kind;
+
+typedef struct attn_pattern {
+    attn_pattern_kind kind;
+    int64_t radius, stride, size, keys, local; /* sizes and strides >= 1, the others >= 0 */
+} attn_pattern;
 
 /* How 0/1 numbers (and, for padding, booleans) are read. Booleans in VALUES: true = attend. */
 typedef enum attn_semantics {

@@ -1,8 +1,9 @@
-/* The nearest known name: for "did you mean". */
+#include "config/nearest.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
-
-#include "wire/envelope.h"
 
 enum { LONGEST = 48 };
 
@@ -60,28 +61,4 @@ const char *srv_nearest(const char *word, const char *const *names, size_t count
         }
     }
     return nearest;
-}
-
-static const char *mistaken_for(const char *name, const srv_field *fields) {
-    for (; fields->name; fields++)
-        if (fields->mistaken && !strcasecmp(fields->mistaken, name))
-            return fields->name;
-    return NULL;
-}
-
-void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
-                       const srv_field *fields) {
-    const char *names[64] = {NULL};
-    size_t count = 0;
-    for (; fields[count].name && count < 64; count++)
-        names[count] = fields[count].name;
-    const char *near = srv_nearest(name, names, count);
-    if (!near)
-        near = mistaken_for(name, fields);
-    if (near)
-        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
-                    "\"%.100s\" is not a field here; did you mean \"%s\"?", name, near);
-    else
-        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
-                    "\"%.100s\" is not a field here; /openapi.json lists them", name);
 }
