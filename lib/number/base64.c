@@ -22,7 +22,7 @@ static const uint8_t values[256] = {
     RUN('8', 60), RUN('9', 61), RUN('+', 62), RUN('/', 63),
 };
 
-char *srv_base64_encode(char *p, const void *bytes, size_t n) {
+char *attn_base64_encode(char *p, const void *bytes, size_t n) {
     const uint8_t *b = bytes;
     for (; n >= 3; n -= 3, b += 3) {
         uint32_t t = (uint32_t)b[0] << 16 | (uint32_t)b[1] << 8 | b[2];
@@ -47,7 +47,7 @@ static size_t padding_of(const char *text, size_t n) {
     return text[n - 2] == '=' ? 2 : 1;
 }
 
-bool srv_base64_size(const char *text, size_t n, size_t *bytes) {
+bool attn_base64_size(const char *text, size_t n, size_t *bytes) {
     if (n % 4 != 0)
         return false;
     *bytes = n / 4 * 3 - padding_of(text, n);
@@ -61,7 +61,7 @@ static size_t first_foreign(const char *text, size_t n) {
     return i;
 }
 
-size_t srv_base64_decode(void *out, const char *text, size_t n) {
+size_t attn_base64_decode(void *out, const char *text, size_t n) {
     uint8_t *b = out;
     size_t padding = padding_of(text, n), i = 0;
     if (n % 4 != 0) {

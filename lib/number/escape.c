@@ -7,7 +7,7 @@
 
 /* The first byte says the length; the ranges of the second byte keep out overlong forms, surrogates
  * and what lies beyond U+10FFFF. */
-size_t srv_utf8_length(const char *text, size_t n) {
+size_t attn_utf8_length(const char *text, size_t n) {
     const uint8_t *s = (const uint8_t *)text;
     if (n == 0)
         return 0;
@@ -41,7 +41,7 @@ static char *escape_control(char *p, char c) {
     return p + 5;
 }
 
-char *srv_escape(char *p, const char *text, size_t n) {
+char *attn_escape(char *p, const char *text, size_t n) {
     for (size_t i = 0; i < n;) {
         char c = text[i];
         if (c == '"' || c == '\\') {
@@ -55,7 +55,7 @@ char *srv_escape(char *p, const char *text, size_t n) {
             *p++ = c;
             i++;
         } else {
-            size_t length = srv_utf8_length(text + i, n - i);
+            size_t length = attn_utf8_length(text + i, n - i);
             memcpy(p, length ? text + i : "\xEF\xBF\xBD", length ? length : 3);
             p += length ? length : 3;
             i += length ? length : 1;

@@ -2,7 +2,7 @@
 #include "number/number_powers.h"
 
 // clang-format off
-const srv_power srv_powers[SRV_POWER_LAST - SRV_POWER_FIRST + 1] = {
+const attn_power attn_powers[ATTN_POWER_LAST - ATTN_POWER_FIRST + 1] = {
     {0xeef453d6923bd65a, 0x113faa2906a13b3f}, {0x9558b4661b6565f8, 0x4ac7ca59a424c507},
     {0xbaaee17fa23ebf76, 0x5d79bcf00d2df649}, {0xe95a99df8ace6f53, 0xf4d82c2c107973dc},
     {0x91d8a02bb6c10594, 0x79071b9b8a4be869}, {0xb64ec836a47146f9, 0x9748e2826cdee284},
@@ -339,7 +339,7 @@ const srv_power srv_powers[SRV_POWER_LAST - SRV_POWER_FIRST + 1] = {
     {0x9e19db92b4e31ba9, 0x6c07a2c26a8346d1},
 };
 
-const srv_single_unit srv_single_units[256] = {
+const attn_single_unit attn_single_units[256] = {
     {0x0000000000000000, 0}, {0x23df8cb39efa971c, -45}, {0x47bf19673df52e38, -45},
     {0x8f7e32ce7bea5c70, -45}, {0x1cb2d6f618c878e4, -44}, {0x3965adec3190f1c7, -44},
     {0x72cb5bd86321e38d, -44}, {0xe596b7b0c643c71a, -44}, {0x2deaf189c140c16c, -43},

@@ -1,33 +1,33 @@
 /* The 128 leading bits of the powers of ten, for reading and writing numbers. */
-#ifndef SRV_NUMBER_POWERS_H
-#define SRV_NUMBER_POWERS_H
+#ifndef ATTN_NUMBER_POWERS_H
+#define ATTN_NUMBER_POWERS_H
 
 #include <stdint.h>
 
 /* Any 64-bit integer times 10^-343 is less than half of the smallest double; 10^324 scales that
  * double to an integer of 17 digits. */
-#define SRV_POWER_FIRST (-342)
-#define SRV_POWER_LAST  324
+#define ATTN_POWER_FIRST (-342)
+#define ATTN_POWER_LAST  324
 
 /* Rows 0 … 55 are exact; rows -27 … -1 are rounded up; all others are cut off. */
-typedef struct srv_power {
+typedef struct attn_power {
     uint64_t high, low;
-} srv_power;
+} attn_power;
 
-extern const srv_power srv_powers[SRV_POWER_LAST - SRV_POWER_FIRST + 1];
+extern const attn_power attn_powers[ATTN_POWER_LAST - ATTN_POWER_FIRST + 1];
 
 /* Of the exponent field e of a float32: the size of its last place, 2^(e - 150), in units of
  * 10^(k + 1) with k = floor(log10(2^(e - 150))), so between 0.1 and 1; in 2^-64, rounded up. Rows 0
  * and 255 (subnormals; infinity and NaN) are 0. */
-typedef struct srv_single_unit {
+typedef struct attn_single_unit {
     _Alignas(16) uint64_t size;
     int64_t k;
-} srv_single_unit;
+} attn_single_unit;
 
-extern const srv_single_unit srv_single_units[256];
+extern const attn_single_unit attn_single_units[256];
 
 /* floor(q * log2(10)), exact for |q| <= 1233: 1741647 / 2^19 = 3.3219280…. */
-static inline int srv_power_log2(int q) {
+static inline int attn_power_log2(int q) {
     return (q * 1741647) >> 19;
 }
 

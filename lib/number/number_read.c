@@ -129,12 +129,12 @@ static const format twice = {52, 1023, 2047, -4, 23};
 /* The bits, without sign, of the number nearest to w * 10^q. */
 static inline uint64_t nearest(uint64_t w, int64_t q64, const format f) {
     uint64_t infinity = (uint64_t)f.infinite << f.fraction;
-    if (w == 0 || q64 < SRV_POWER_FIRST)
+    if (w == 0 || q64 < ATTN_POWER_FIRST)
         return 0;
     if (q64 > 308)
         return infinity;
     int q = (int)q64;
-    const srv_power *ten = &srv_powers[q - SRV_POWER_FIRST];
+    const attn_power *ten = &attn_powers[q - ATTN_POWER_FIRST];
     int zeros = __builtin_clzll(w);
     w <<= zeros;
     unsigned __int128 product = (unsigned __int128)w * ten->high;
@@ -148,7 +148,7 @@ static inline uint64_t nearest(uint64_t w, int64_t q64, const format f) {
     int upper = (int)(high >> 63);
     int cut = upper + 64 - f.fraction - 3; /* leaves one bit for rounding */
     uint64_t m = high >> cut;
-    int exponent = srv_power_log2(q) + 63 + upper - zeros + f.bias;
+    int exponent = attn_power_log2(q) + 63 + upper - zeros + f.bias;
     if (exponent <= 0) { /* subnormal; never exactly half-way, that takes more than 19 digits */
         if (exponent <= -63)
             return 0;
@@ -238,7 +238,7 @@ static __attribute__((noinline)) uint64_t nearest_long(const decimal *d, const f
     return bits;
 }
 
-const char *srv_read_f32(const char *p, const char *end, float *out) {
+const char *attn_read_f32(const char *p, const char *end, float *out) {
     static const float exact[] = {1e0f, 1e1f, 1e2f, 1e3f, 1e4f, 1e5f,
                                   1e6f, 1e7f, 1e8f, 1e9f, 1e10f};
     decimal d;
@@ -260,7 +260,7 @@ const char *srv_read_f32(const char *p, const char *end, float *out) {
     return p;
 }
 
-const char *srv_read_f64(const char *p, const char *end, double *out) {
+const char *attn_read_f64(const char *p, const char *end, double *out) {
     decimal d;
     p = read_decimal(p, end, &d);
     if (!p)
@@ -301,7 +301,7 @@ static bool exact_integer(const decimal *d, uint64_t *out) {
     return true;
 }
 
-const char *srv_read_i64(const char *p, const char *end, int64_t *out) {
+const char *attn_read_i64(const char *p, const char *end, int64_t *out) {
     decimal d;
     uint64_t w;
     p = read_decimal(p, end, &d);

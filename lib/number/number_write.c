@@ -45,7 +45,7 @@ static inline int log10_pow2(int q, bool uneven) {
 
 /* The 64 leading bits of 10^e, rounded up. */
 static inline uint64_t power_single(int e) {
-    const srv_power *ten = &srv_powers[e - SRV_POWER_FIRST];
+    const attn_power *ten = &attn_powers[e - ATTN_POWER_FIRST];
     return ten->high + (ten->low != 0);
 }
 
@@ -61,7 +61,7 @@ static inline decimal shortest_single(uint32_t bits) {
     int q = (int)(exponent ? exponent : 1) - 150;
     bool uneven = fraction == 0 && exponent > 1;
     int k = log10_pow2(q, uneven);
-    int shift = q + srv_power_log2(-k) + 1;
+    int shift = q + attn_power_log2(-k) + 1;
     uint64_t power = power_single(-k);
     interval v = {scale_single(power, (4 * c - 2 + uneven) << shift),
                   scale_single(power, (4 * c) << shift), scale_single(power, (4 * c + 2) << shift),
@@ -69,15 +69,15 @@ static inline decimal shortest_single(uint32_t bits) {
     return choose(v, c & 1);
 }
 
-static inline srv_power power_double(int e) {
-    srv_power ten = srv_powers[e - SRV_POWER_FIRST];
+static inline attn_power power_double(int e) {
+    attn_power ten = attn_powers[e - ATTN_POWER_FIRST];
     bool rounded_down = e < -27 || e > 55;
     ten.low += rounded_down;
     ten.high += rounded_down && ten.low == 0;
     return ten;
 }
 
-static inline uint64_t scale_double(srv_power power, uint64_t c) {
+static inline uint64_t scale_double(attn_power power, uint64_t c) {
     unsigned __int128 product = (unsigned __int128)power.high * c;
     product += (uint64_t)(((unsigned __int128)power.low * c) >> 64);
     return (uint64_t)(product >> 64) | ((uint64_t)product > 1);
@@ -90,8 +90,8 @@ static decimal shortest_double(uint64_t bits) {
     int q = (int)(exponent ? exponent : 1) - 1075;
     bool uneven = fraction == 0 && exponent > 1;
     int k = log10_pow2(q, uneven);
-    int shift = q + srv_power_log2(-k) + 1;
-    srv_power power = power_double(-k);
+    int shift = q + attn_power_log2(-k) + 1;
+    attn_power power = power_double(-k);
     interval v = {scale_double(power, (4 * c - 2 + uneven) << shift),
                   scale_double(power, (4 * c) << shift), scale_double(power, (4 * c + 2) << shift),
                   k};
@@ -135,7 +135,7 @@ static char *write_exponent(char *p, const char *digits, int n, int exponent) {
         p += n - 1;
     }
     *p++ = 'e';
-    return srv_write_i64(p, exponent);
+    return attn_write_i64(p, exponent);
 }
 
 /* 0.digits * 10^point, without exponent for 1e-5 <= value < 10^most. */
@@ -180,7 +180,7 @@ static inline char *place_single(char *p, unsigned __int128 digits, int n, int p
     return place(p, text, n, point, 16);
 }
 
-char *srv_write_f32(char *p, float value) {
+char *attn_write_f32(char *p, float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     *p = '-';
@@ -203,7 +203,7 @@ char *srv_write_f32(char *p, float value) {
     return place_single(p, digits, n, 9 - leading + d.exponent);
 }
 
-char *srv_write_f64(char *p, double value) {
+char *attn_write_f64(char *p, double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     *p = '-';
@@ -227,7 +227,7 @@ char *srv_write_f64(char *p, double value) {
     return place(p, text, n, n + d.exponent, 21);
 }
 
-char *srv_write_i64(char *p, int64_t value) {
+char *attn_write_i64(char *p, int64_t value) {
     *p = '-';
     p += value < 0;
     return write_u64(p, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
@@ -249,9 +249,9 @@ static unsigned __int128 scaled(double value, uint64_t ten) {
     return whole + (rest > half || (rest == half && (whole & 1)));
 }
 
-char *srv_write_decimals(char *p, double value, int decimals) {
+char *attn_write_decimals(char *p, double value, int decimals) {
     if (fabs(value) >= 9007199254740992.0) /* 2^53: no digit behind the point */
-        return srv_write_f64(p, value);
+        return attn_write_f64(p, value);
     uint64_t ten = 1;
     for (int i = 0; i < decimals; i++)
         ten *= 10;

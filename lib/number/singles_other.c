@@ -4,13 +4,13 @@
 #include "number/number.h"
 #include "number/singles_wide.h"
 
-const char *srv_read_singles(const char *p, const char *start, const char *end, float *out,
-                             size_t room, size_t *count, bool *comma) {
+const char *attn_read_singles(const char *p, const char *start, const char *end, float *out,
+                              size_t room, size_t *count, bool *comma) {
     (void)start;
     *comma = true;
     *count = 0;
     while (*count < room) {
-        const char *next = srv_read_f32(p, end, &out[*count]);
+        const char *next = attn_read_f32(p, end, &out[*count]);
         if (!next || !isfinite(out[*count]))
             break;
         ++*count;
@@ -23,11 +23,11 @@ const char *srv_read_singles(const char *p, const char *start, const char *end, 
     return p;
 }
 
-size_t srv_singles_lanes(void) {
+size_t attn_singles_lanes(void) {
     return 0;
 }
 
-char *srv_write_singles_wide(char *p, const float *values, size_t n, size_t width) {
+char *attn_write_singles_wide(char *p, const float *values, size_t n, size_t width) {
     (void)values, (void)n, (void)width;
     return p;
 }

@@ -1,13 +1,13 @@
 /* Lists of float32, the bytes of most JSON answers: the shortest text of a number without a branch
  * that data could make unpredictable.
  *
- * A float32 is c units of srv_single_units[], t + g in powers 10^(k + 1): t < 2^24 an integer, g a
+ * A float32 is c units of attn_single_units[], t + g in powers 10^(k + 1): t < 2^24 an integer, g a
  * fraction. What reads back to it lies within half a unit. That is the nearest integer when g is
  * that near to 0 or 1, and shorter than all others; else the nearest multiple of a tenth, which
  * always is within (the search of Adams, "Ryu: fast float-to-string conversion", 2018; here with
  * one product, since its error is looked at: below 2^24 times the table's, which is 2^-64). Powers
  * of two, whose lower neighbour is nearer, subnormals, what lies within that error of a decision,
- * and what is written with an exponent go to srv_write_f32. */
+ * and what is written with an exponent go to attn_write_f32. */
 #include <math.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ static inline char *place_high(char *p, uint32_t first, uint64_t others, int64_t
 static inline char *write_plain(char *p, uint32_t bits) {
     static const uint32_t widen[] = {1, 10, 100};
     uint32_t fraction = bits & 0x7FFFFF;
-    const srv_single_unit *unit = &srv_single_units[bits >> 23 & 0xFF];
+    const attn_single_unit *unit = &attn_single_units[bits >> 23 & 0xFF];
     if (fraction == 0)
         return NULL;
     uint32_t digits = find_digits(fraction | 0x800000, unit->size);
@@ -95,17 +95,17 @@ static inline char *write_plain(char *p, uint32_t bits) {
     return NULL;
 }
 
-char *srv_write_singles(char *p, const float *values, size_t n) {
-    const size_t lanes = srv_singles_lanes();
+char *attn_write_singles(char *p, const float *values, size_t n) {
+    const size_t lanes = attn_singles_lanes();
     size_t i = lanes ? n - n % lanes : 0;
     if (i)
-        p = srv_write_singles_wide(p, values, i, 0);
+        p = attn_write_singles_wide(p, values, i, 0);
     for (; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
         char *after = write_plain(p, bits);
         if (!after && isfinite(values[i]))
-            after = srv_write_f32(p, values[i]);
+            after = attn_write_f32(p, values[i]);
         else if (!after)
             after = (char *)memcpy(p, "null", 4) + 4;
         *after = ',';
@@ -114,11 +114,11 @@ char *srv_write_singles(char *p, const float *values, size_t n) {
     return p;
 }
 
-char *srv_write_single_rows(char *p, const float *values, size_t rows, size_t width) {
-    const size_t lanes = srv_singles_lanes();
+char *attn_write_single_rows(char *p, const float *values, size_t rows, size_t width) {
+    const size_t lanes = attn_singles_lanes();
     if (lanes && width % lanes == 0)
-        return srv_write_singles_wide(p, values, rows * width, width);
+        return attn_write_singles_wide(p, values, rows * width, width);
     for (size_t i = 0; i < rows; i++)
-        p = srv_write_row_end(srv_write_singles(p, values + i * width, width));
+        p = attn_write_row_end(attn_write_singles(p, values + i * width, width));
     return p;
 }

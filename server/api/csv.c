@@ -35,13 +35,13 @@ void srv_csv_text(srv_csv *t, bool first, const char *text) {
 }
 
 void srv_csv_number(srv_csv *t, bool first, double value, bool single, int decimals) {
-    char text[SRV_NUMBER_TEXT];
+    char text[ATTN_NUMBER_TEXT];
     begin_field(t, first);
     if (!isfinite(value))
         return;
-    char *end = decimals >= 0 ? srv_write_decimals(text, value, decimals)
-                : single      ? srv_write_f32(text, (float)value)
-                              : srv_write_f64(text, value);
+    char *end = decimals >= 0 ? attn_write_decimals(text, value, decimals)
+                : single      ? attn_write_f32(text, (float)value)
+                              : attn_write_f64(text, value);
     attn_text_add(&t->text, "%.*s", (int)(end - text), text);
 }
 

@@ -62,10 +62,10 @@ static const char *words(srv_request *req, const srv_run *run, const attn_run_ce
 }
 
 static void put_real(srv_json *j, const char *name, double value, bool wide) {
-    char text[SRV_NUMBER_TEXT];
+    char text[ATTN_NUMBER_TEXT];
     srv_json_key(j, name);
     if (wide && j->decimals >= 0 && isfinite(value))
-        srv_json_raw(j, text, (size_t)(srv_write_decimals(text, value, j->decimals) - text));
+        srv_json_raw(j, text, (size_t)(attn_write_decimals(text, value, j->decimals) - text));
     else if (wide)
         srv_json_real(j, value);
     else

@@ -31,11 +31,11 @@ static void print_tsv(const attn_pair *p) {
 }
 
 static void print_list(const char *name, const char *const *words, size_t count) {
-    char text[64 * SRV_ESCAPE_MOST];
+    char text[64 * ATTN_ESCAPE_MOST];
     printf("\"%s\":[", name);
     for (size_t i = 0; i < count; i++) {
         size_t n = strlen(words[i]);
-        *srv_escape(text, words[i], n < 64 ? n : 63) = 0;
+        *attn_escape(text, words[i], n < 64 ? n : 63) = 0;
         printf("%s\"%s\"", i ? "," : "", text);
     }
     putchar(']');

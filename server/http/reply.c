@@ -12,7 +12,7 @@
 #include "http/exchange.h"
 #include "http/refusals.h"
 #include "http/upload.h"
-#include "number/line.h"
+#include "number/print_small.h"
 #include "request/stream.h"
 
 #define COPIED_MOST ((size_t)16384)
@@ -28,10 +28,10 @@ static bool add(struct MHD_Response *response, const char *name, const char *val
 
 static bool add_timing(srv_exchange *x, struct MHD_Response *response) {
     char text[160], *p = text;
-    p = srv_put_ms(srv_put(p, "queue;dur="), x->req.queued_ns);
-    p = srv_put_ms(srv_put(p, ", decode;dur="), x->req.decode_ns);
-    p = srv_put_ms(srv_put(p, ", compute;dur="), x->req.compute_ns);
-    p = srv_put_ms(srv_put(p, ", encode;dur="), x->req.encode_ns);
+    p = attn_put_ms(attn_put(p, "queue;dur="), x->req.queued_ns);
+    p = attn_put_ms(attn_put(p, ", decode;dur="), x->req.decode_ns);
+    p = attn_put_ms(attn_put(p, ", compute;dur="), x->req.compute_ns);
+    p = attn_put_ms(attn_put(p, ", encode;dur="), x->req.encode_ns);
     *p = 0;
     return add(response, "Server-Timing", text);
 }

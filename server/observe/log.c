@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "number/escape.h"
-#include "number/line.h"
+#include "number/print_small.h"
 
 enum { BUFFER = 512 * 1024, LINE_MOST = 1024, EVENT_MOST = 512, FLUSH_MS = 100, POLL_MS = 50 };
 #define CLOSE_NS 1000000000
@@ -47,12 +47,12 @@ static char *put_lead(srv_log *log, srv_log_level level, char *p) {
         log->second = now.tv_sec;
     }
     long ms = now.tv_nsec / 1000000;
-    p = srv_put(srv_put(p, "{\"time\":\""), log->stamp);
+    p = attn_put(attn_put(p, "{\"time\":\""), log->stamp);
     *p++ = (char)('0' + ms / 100);
     *p++ = (char)('0' + ms / 10 % 10);
     *p++ = (char)('0' + ms % 10);
-    p = srv_put(srv_put(p, "Z\",\"level\":\""), level_names[level]);
-    return srv_put(p, "\"");
+    p = attn_put(attn_put(p, "Z\",\"level\":\""), level_names[level]);
+    return attn_put(p, "\"");
 }
 
 /* A pipe that is ready takes this much without blocking. */
@@ -106,9 +106,9 @@ static void *writer(void *argument) {
         if (dropped) {
             char line[160];
             pthread_mutex_lock(&log->lock);
-            char *p = srv_put(put_lead(log, SRV_LOG_WARN, line), ",\"event\":\"");
+            char *p = attn_put(put_lead(log, SRV_LOG_WARN, line), ",\"event\":\"");
             pthread_mutex_unlock(&log->lock);
-            p = srv_put(srv_put_number(p, dropped), " log lines dropped\"}\n");
+            p = attn_put(attn_put_number(p, dropped), " log lines dropped\"}\n");
             write_all(log, line, (size_t)(p - line));
         }
         pthread_mutex_lock(&log->lock);
@@ -180,29 +180,29 @@ void srv_log_request(srv_log *log, const srv_log_entry *e) {
     char *p = put_lead(log, level, line);
     /* Lengths: an id has at most 128 bytes, a client 108, a key's name 64; methods and routes are
      * our own texts. */
-    p = srv_put(srv_put(p, ",\"id\":\""), e->id);
+    p = attn_put(attn_put(p, ",\"id\":\""), e->id);
     if (*e->trace)
-        p = srv_put(
-            srv_put(srv_put(srv_put(p, "\",\"trace_id\":\""), e->trace), "\",\"span_id\":\""),
+        p = attn_put(
+            attn_put(attn_put(attn_put(p, "\",\"trace_id\":\""), e->trace), "\",\"span_id\":\""),
             e->span);
     if (*e->parent)
-        p = srv_put(srv_put(p, "\",\"parent_id\":\""), e->parent);
-    p = srv_put(srv_put(p, "\",\"method\":\""), e->method);
-    p = srv_put(srv_put(p, "\",\"route\":\""), e->route);
-    p = srv_put_number(srv_put(p, "\",\"status\":"), (uint64_t)e->status);
+        p = attn_put(attn_put(p, "\",\"parent_id\":\""), e->parent);
+    p = attn_put(attn_put(p, "\",\"method\":\""), e->method);
+    p = attn_put(attn_put(p, "\",\"route\":\""), e->route);
+    p = attn_put_number(attn_put(p, "\",\"status\":"), (uint64_t)e->status);
     if (*e->code)
-        p = srv_put(srv_put(srv_put(p, ",\"code\":\""), e->code), "\"");
-    p = srv_put_number(srv_put(p, ",\"bytes_in\":"), e->bytes_in);
-    p = srv_put_number(srv_put(p, ",\"bytes_out\":"), e->bytes_out);
-    p = srv_put_ms(srv_put(p, ",\"ms\":"), e->total_ns);
-    p = srv_put_ms(srv_put(p, ",\"queue_ms\":"), e->queue_ns);
-    p = srv_put_ms(srv_put(p, ",\"decode_ms\":"), e->decode_ns);
-    p = srv_put_ms(srv_put(p, ",\"compute_ms\":"), e->compute_ns);
-    p = srv_put_ms(srv_put(p, ",\"encode_ms\":"), e->encode_ns);
-    p = srv_put(srv_put(p, ",\"client\":\""), e->client);
+        p = attn_put(attn_put(attn_put(p, ",\"code\":\""), e->code), "\"");
+    p = attn_put_number(attn_put(p, ",\"bytes_in\":"), e->bytes_in);
+    p = attn_put_number(attn_put(p, ",\"bytes_out\":"), e->bytes_out);
+    p = attn_put_ms(attn_put(p, ",\"ms\":"), e->total_ns);
+    p = attn_put_ms(attn_put(p, ",\"queue_ms\":"), e->queue_ns);
+    p = attn_put_ms(attn_put(p, ",\"decode_ms\":"), e->decode_ns);
+    p = attn_put_ms(attn_put(p, ",\"compute_ms\":"), e->compute_ns);
+    p = attn_put_ms(attn_put(p, ",\"encode_ms\":"), e->encode_ns);
+    p = attn_put(attn_put(p, ",\"client\":\""), e->client);
     if (*e->key)
-        p = srv_put(srv_put(p, "\",\"key\":\""), e->key);
-    p = srv_put(p, "\"}\n");
+        p = attn_put(attn_put(p, "\",\"key\":\""), e->key);
+    p = attn_put(p, "\"}\n");
     append(log, line, (size_t)(p - line));
     pthread_mutex_unlock(&log->lock);
 }
@@ -210,7 +210,7 @@ void srv_log_request(srv_log *log, const srv_log_entry *e) {
 void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...) {
     if (log && (!log->on || level < log->least))
         return;
-    char event[EVENT_MOST], line[128 + SRV_ESCAPE_MOST * EVENT_MOST];
+    char event[EVENT_MOST], line[128 + ATTN_ESCAPE_MOST * EVENT_MOST];
     va_list args;
     va_start(args, format);
     int size = vsnprintf(event, sizeof event, format, args);
@@ -220,8 +220,8 @@ void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...) {
         return;
     }
     pthread_mutex_lock(&log->lock);
-    char *p = srv_put(put_lead(log, level, line), ",\"event\":\"");
-    p = srv_put(srv_escape(p, event, size > 0 ? strnlen(event, sizeof event) : 0), "\"}\n");
+    char *p = attn_put(put_lead(log, level, line), ",\"event\":\"");
+    p = attn_put(attn_escape(p, event, size > 0 ? strnlen(event, sizeof event) : 0), "\"}\n");
     append(log, line, (size_t)(p - line));
     pthread_mutex_unlock(&log->lock);
 }

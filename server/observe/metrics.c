@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "number/line.h"
+#include "number/print_small.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -181,10 +181,10 @@ static void print_histogram(attn_text *out, const char *name, const char *label,
     const char *comma = *label ? "," : "", *open = *label ? "{" : "", *shut = *label ? "}" : "";
     for (size_t i = 0; i <= COUNT(bounds); i++) {
         total += atomic_load_explicit(&h->buckets[i], memory_order_relaxed);
-        p = srv_put(srv_put(srv_put(p, name), "_bucket{"), label);
-        p = srv_put(srv_put(srv_put(p, comma), "le=\""),
-                    i < COUNT(bounds) ? bound_texts[i] : "+Inf");
-        p = srv_put(srv_put_number(srv_put(p, "\"} "), total), "\n");
+        p = attn_put(attn_put(attn_put(p, name), "_bucket{"), label);
+        p = attn_put(attn_put(attn_put(p, comma), "le=\""),
+                     i < COUNT(bounds) ? bound_texts[i] : "+Inf");
+        p = attn_put(attn_put_number(attn_put(p, "\"} "), total), "\n");
     }
     double sum = 1e-9 * (double)atomic_load_explicit(&h->sum_ns, memory_order_relaxed);
     attn_text_add(out, "%.*s%s_sum%s%s%s %.9g\n%s_count%s%s%s %llu\n", (int)(p - lines), lines,

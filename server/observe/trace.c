@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "number/line.h"
+#include "number/print_small.h"
 
 enum { ID = 3, PARENT = 36, FLAGS = 53 }; /* where they begin */
 
@@ -53,6 +53,6 @@ void srv_trace_begin(srv_trace *trace, const char *header, const uint64_t random
 }
 
 void srv_trace_text(const srv_trace *trace, char text[SRV_TRACE_TEXT + 1]) {
-    char *p = srv_put(srv_put(srv_put(text, "00-"), trace->id), "-");
-    memcpy(srv_put(srv_put(p, trace->span), trace->sampled ? "-01" : "-00"), "", 1);
+    char *p = attn_put(attn_put(attn_put(text, "00-"), trace->id), "-");
+    memcpy(attn_put(attn_put(p, trace->span), trace->sampled ? "-01" : "-00"), "", 1);
 }

@@ -98,14 +98,14 @@ int64_t srv_envelope_add(srv_envelope *e, attn_arena *arena, const char *pointer
 
 static bool cut_tensor(walk *w, unsigned accepts) {
     srv_scan *s = &w->s;
-    char text[SRV_NUMBER_TEXT];
+    char text[ATTN_NUMBER_TEXT];
     attn_tensor t;
     if (!count_value(w, false) || !srv_tensor_read(s, accepts, &t))
         return false;
     int64_t index = srv_envelope_add(w->e, s->req->arena, s->path.text, &t);
     if (index < 0)
         return srv_scan_memory(s);
-    char *last = srv_write_i64(text, index);
+    char *last = attn_write_i64(text, index);
     return put(w, text, (size_t)(last - text));
 }
 
@@ -224,13 +224,13 @@ static bool read_number(walk *w) {
     const char *from = s->p;
     double value;
     int64_t integer;
-    const char *after = srv_read_f64(from, s->end, &value);
+    const char *after = attn_read_f64(from, s->end, &value);
     if (!after)
         return srv_scan_expected(s, "a number as JSON writes it");
     bool whole = true;
     for (const char *p = from; p < after; p++)
         whole = whole && *p != '.' && *p != 'e' && *p != 'E';
-    if (!isfinite(value) || (whole && !srv_read_i64(from, s->end, &integer))) {
+    if (!isfinite(value) || (whole && !attn_read_i64(from, s->end, &integer))) {
         srv_problem(s->req, SRV_VALUE, s->path.text, "expected a number within %s, found %s",
                     whole ? "64 bits" : "float64", srv_scan_found(s, from, found));
         return false;

@@ -68,7 +68,7 @@ static bool check_value(srv_infer_reader *r) {
         return check_members(r);
     if (*s->p == '"')
         return srv_scan_string(s, &from, &to, &escaped);
-    const char *after = srv_read_f64(s->p, s->end, &number);
+    const char *after = attn_read_f64(s->p, s->end, &number);
     if (after)
         s->p = after;
     return after || srv_scan_word(s, "true") || srv_scan_word(s, "false") ||
@@ -103,7 +103,7 @@ static bool read_field(srv_infer_reader *r, srv_infer_fields *to, const srv_infe
             return is_json(r, text) && put(r, to, text, strlen(text));
         return put(r, to, from, (size_t)(r->s.p - from));
     }
-    const char *after = srv_read_f64(from, r->s.end, &number);
+    const char *after = attn_read_f64(from, r->s.end, &number);
     if (after)
         r->s.p = after;
     else if (!srv_scan_word(&r->s, "true") && !srv_scan_word(&r->s, "false"))

@@ -107,7 +107,7 @@ bool srv_infer_bool(srv_infer_reader *r, bool *out) {
 }
 
 bool srv_infer_integer(srv_infer_reader *r, int64_t low, int64_t *out) {
-    const char *p = srv_read_i64(r->s.p, r->s.end, out);
+    const char *p = attn_read_i64(r->s.p, r->s.end, out);
     if (!p || *out < low)
         return srv_infer_refuse(r, SRV_TYPE,
                                 low ? "expected an integer of 1 or more"

@@ -71,7 +71,7 @@ void srv_json_begin(srv_json *j, srv_request *req) {
 }
 
 void srv_json_reserve(srv_json *j, size_t bytes) {
-    size_t need, run = SRV_RUN * (SRV_NUMBER_TEXT + 1); /* what the last run of numbers asks for */
+    size_t need, run = SRV_RUN * (ATTN_NUMBER_TEXT + 1); /* what the last run of numbers asks for */
     if (!j->failed && attn_size_add(j->size + run, bytes, &need) && need > j->room)
         grow(j, need);
 }
@@ -112,13 +112,13 @@ void srv_json_array_end(srv_json *j) {
 
 static void put_text(srv_json *j, const char *text) {
     size_t n = strlen(text), most;
-    if (!attn_size_mul(n, SRV_ESCAPE_MOST, &most) || !srv_json_room(j, most + 2)) {
+    if (!attn_size_mul(n, ATTN_ESCAPE_MOST, &most) || !srv_json_room(j, most + 2)) {
         j->failed = true;
         return;
     }
     char *p = j->data + j->size;
     *p++ = '"';
-    p = srv_escape(p, text, n);
+    p = attn_escape(p, text, n);
     *p++ = '"';
     j->size = (size_t)(p - j->data);
 }
@@ -156,8 +156,8 @@ void srv_json_bool(srv_json *j, bool value) {
 }
 
 void srv_json_int(srv_json *j, int64_t value) {
-    char text[SRV_NUMBER_TEXT];
-    srv_json_raw(j, text, (size_t)(srv_write_i64(text, value) - text));
+    char text[ATTN_NUMBER_TEXT];
+    srv_json_raw(j, text, (size_t)(attn_write_i64(text, value) - text));
 }
 
 void srv_json_size(srv_json *j, size_t value) {
@@ -168,12 +168,12 @@ void srv_json_size(srv_json *j, size_t value) {
 }
 
 void srv_json_real(srv_json *j, double value) {
-    char text[SRV_NUMBER_TEXT];
+    char text[ATTN_NUMBER_TEXT];
     srv_json_raw(j, text, (size_t)(srv_write_real(text, value, -1) - text));
 }
 
 void srv_json_float(srv_json *j, float value) {
-    char text[SRV_NUMBER_TEXT];
+    char text[ATTN_NUMBER_TEXT];
     srv_json_raw(j, text, (size_t)(srv_write_float(text, value, j->decimals) - text));
 }
 
@@ -182,7 +182,7 @@ static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t st
     put(j, "[", 1);
     for (size_t i = 0; i < n; i += SRV_RUN) {
         size_t run = n - i < SRV_RUN ? n - i : SRV_RUN;
-        if (!srv_json_room(j, run * (SRV_NUMBER_TEXT + 1)))
+        if (!srv_json_room(j, run * (ATTN_NUMBER_TEXT + 1)))
             return;
         const char *at = src + (ptrdiff_t)i * stride * (ptrdiff_t)attn_dtype_size(dtype);
         char *p = srv_write_run(j->data + j->size, at, dtype, stride, run, j->decimals);
@@ -208,9 +208,9 @@ static void put_short_rows(srv_json *j, const float *src, size_t rows, size_t wi
     put(j, "[[", 2);
     for (size_t i = 0; i < rows; i += most) {
         size_t run = rows - i < most ? rows - i : most;
-        if (!srv_json_room(j, run * width * (SRV_NUMBER_TEXT + 1)))
+        if (!srv_json_room(j, run * width * (ATTN_NUMBER_TEXT + 1)))
             return;
-        char *p = srv_write_single_rows(j->data + j->size, src + i * width, run, width);
+        char *p = attn_write_single_rows(j->data + j->size, src + i * width, run, width);
         j->size = (size_t)(p - j->data);
     }
     j->size--;
@@ -285,13 +285,13 @@ void srv_json_floats(srv_json *j, const float *values, size_t n) {
 
 void srv_json_base64(srv_json *j, const void *bytes, size_t n) {
     open_value(j);
-    if (n >= SIZE_MAX / 4 || !srv_json_room(j, srv_base64_length(n) + 2)) {
+    if (n >= SIZE_MAX / 4 || !srv_json_room(j, attn_base64_length(n) + 2)) {
         j->failed = true;
         return;
     }
     char *p = j->data + j->size;
     *p++ = '"';
-    p = srv_base64_encode(p, bytes, n);
+    p = attn_base64_encode(p, bytes, n);
     *p++ = '"';
     j->size = (size_t)(p - j->data);
 }

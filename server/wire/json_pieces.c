@@ -90,7 +90,7 @@ static attn_status put_piece(void *ctx, size_t i, size_t lane, attn_error *err) 
 static bool bound_text(const work *w, size_t *out) {
     attn_dtype dtype = w->t->dtype;
     bool single = dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16;
-    size_t number = single && w->decimals < 0 ? SINGLE : SRV_NUMBER_TEXT + 1;
+    size_t number = single && w->decimals < 0 ? SINGLE : ATTN_NUMBER_TEXT + 1;
     size_t row = 2 * (size_t)w->t->rank + 1, rows;
     return attn_size_mul(w->count, number, out) && attn_size_mul(w->count / w->width, row, &rows) &&
            attn_size_add(*out, rows, out);
@@ -108,7 +108,7 @@ bool srv_json_pieces(srv_json *j, const attn_tensor *t) {
         j->failed = false;
         return false;
     }
-    w.room = PIECE * (SRV_NUMBER_TEXT + 1) + (PIECE / w.width + 2) * (2 * ATTN_MAX_RANK);
+    w.room = PIECE * (ATTN_NUMBER_TEXT + 1) + (PIECE / w.width + 2) * (2 * ATTN_MAX_RANK);
     w.scratch = attn_arena_take(arena, lanes * w.room);
     if (!w.scratch)
         return false;

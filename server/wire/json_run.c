@@ -11,12 +11,12 @@ char *srv_write_real(char *p, double value, int decimals) {
         memcpy(p, "null", 4);
         return p + 4;
     }
-    return decimals < 0 ? srv_write_f64(p, value) : srv_write_decimals(p, value, decimals);
+    return decimals < 0 ? attn_write_f64(p, value) : attn_write_decimals(p, value, decimals);
 }
 
 char *srv_write_float(char *p, float value, int decimals) {
     if (decimals < 0 && isfinite(value))
-        return srv_write_f32(p, value);
+        return attn_write_f32(p, value);
     return srv_write_real(p, value, decimals);
 }
 
@@ -31,10 +31,10 @@ char *srv_write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t stride
     case ATTN_F16:
     case ATTN_BF16:
         if (decimals < 0 && dtype == ATTN_F32 && stride == 1)
-            return srv_write_singles(p, (const float *)(const void *)src, n);
+            return attn_write_singles(p, (const float *)(const void *)src, n);
         attn_widen_f32(wide.f, src, dtype, stride, n);
         if (decimals < 0)
-            return srv_write_singles(p, wide.f, n);
+            return attn_write_singles(p, wide.f, n);
         for (size_t i = 0; i < n; i++, *p++ = ',')
             p = srv_write_float(p, wide.f[i], decimals);
         break;
@@ -52,15 +52,15 @@ char *srv_write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t stride
         break;
     case ATTN_I64:
         for (size_t i = 0; i < n; i++, *p++ = ',')
-            p = srv_write_i64(p, ((const int64_t *)(const void *)src)[(ptrdiff_t)i * stride]);
+            p = attn_write_i64(p, ((const int64_t *)(const void *)src)[(ptrdiff_t)i * stride]);
         break;
     case ATTN_I32:
         for (size_t i = 0; i < n; i++, *p++ = ',')
-            p = srv_write_i64(p, ((const int32_t *)(const void *)src)[(ptrdiff_t)i * stride]);
+            p = attn_write_i64(p, ((const int32_t *)(const void *)src)[(ptrdiff_t)i * stride]);
         break;
     case ATTN_U8:
         for (size_t i = 0; i < n; i++, *p++ = ',')
-            p = srv_write_i64(p, ((const uint8_t *)src)[(ptrdiff_t)i * stride]);
+            p = attn_write_i64(p, ((const uint8_t *)src)[(ptrdiff_t)i * stride]);
         break;
     }
     return p;

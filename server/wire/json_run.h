@@ -8,11 +8,11 @@
 #define SRV_RUN 128 /* numbers converted at a time */
 
 /* Text of one number, null when it is not finite; `decimals` as in srv_json. Returns the byte
- * behind it; SRV_NUMBER_TEXT bytes are used at most. */
+ * behind it; ATTN_NUMBER_TEXT bytes are used at most. */
 char *srv_write_real(char *p, double value, int decimals);
 char *srv_write_float(char *p, float value, int decimals);
 /* n <= SRV_RUN elements, `stride` elements apart, each followed by a comma. Room:
- * n * (SRV_NUMBER_TEXT + 1). */
+ * n * (ATTN_NUMBER_TEXT + 1). */
 char *srv_write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n,
                     int decimals);
 

@@ -67,7 +67,7 @@ static const char *read_bool(const char *p, bool *out) {
 
 static const char *read_int(const char *p, const char *end, const srv_field *f, int64_t *out) {
     int64_t value;
-    const char *after = srv_read_i64(p, end, &value);
+    const char *after = attn_read_i64(p, end, &value);
     const bool bounded = f->min != 0 || f->max != 0;
     if (!after || !ends(*after) || (bounded && ((double)value < f->min || (double)value > f->max)))
         return NULL;

@@ -46,7 +46,7 @@ static int64_t find(const char *text, size_t size, const char *object, const cha
         if (object && depth == 1)
             inside = is(name, length, object);
         else if (inside && depth == wanted && is(name, length, key) &&
-                 srv_read_f64(skip_space(at + 1, end), end, &value) && value >= 1 && value <= 1e12)
+                 attn_read_f64(skip_space(at + 1, end), end, &value) && value >= 1 && value <= 1e12)
             return (int64_t)value;
     }
     return 0;

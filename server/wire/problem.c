@@ -90,7 +90,7 @@ enum { TEXT_MOST = 1024, POINTER_MOST = 512, INSTANCE_MOST = 160 };
 
 typedef struct body {
     char *p;
-    char text[256 + SRV_ESCAPE_MOST * (2 * TEXT_MOST + POINTER_MOST + INSTANCE_MOST + 256)];
+    char text[256 + ATTN_ESCAPE_MOST * (2 * TEXT_MOST + POINTER_MOST + INSTANCE_MOST + 256)];
 } body;
 
 static void put(body *b, const char *text) {
@@ -106,13 +106,13 @@ static void put_member(body *b, const char *key, const char *prefix, const char 
     put(b, key);
     put(b, "\":\"");
     put(b, prefix);
-    b->p = srv_escape(b->p, text, strnlen(text, most));
+    b->p = attn_escape(b->p, text, strnlen(text, most));
     put(b, "\"");
 }
 
 static void put_number(body *b, const char *key, double value) {
     put(b, key);
-    b->p = srv_write_f64(b->p, value);
+    b->p = attn_write_f64(b->p, value);
 }
 
 typedef struct problem_limit {

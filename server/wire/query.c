@@ -89,12 +89,12 @@ static bool is_number(const char *text) {
 
 static void put_string(attn_text *t, const char *text) {
     const size_t n = strlen(text);
-    char *escaped = attn_arena_small(t->arena, n * SRV_ESCAPE_MOST + 1);
+    char *escaped = attn_arena_small(t->arena, n * ATTN_ESCAPE_MOST + 1);
     if (!escaped) {
         t->failed = true;
         return;
     }
-    *srv_escape(escaped, text, n) = 0;
+    *attn_escape(escaped, text, n) = 0;
     attn_text_add(t, "\"%s\"", escaped);
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "number/escape.h"
-#include "number/line.h"
+#include "number/print_small.h"
 
 size_t srv_path_key(srv_path *path, const char *key, size_t n) {
     size_t mark = path->size, at = mark;
@@ -28,7 +28,7 @@ size_t srv_path_key(srv_path *path, const char *key, size_t n) {
 
 size_t srv_path_index(srv_path *path, size_t index) {
     char text[24];
-    return srv_path_key(path, text, (size_t)(srv_put_number(text, index) - text));
+    return srv_path_key(path, text, (size_t)(attn_put_number(text, index) - text));
 }
 
 void srv_path_back(srv_path *path, size_t mark) {
@@ -209,7 +209,7 @@ bool srv_scan_string(srv_scan *s, const char **from, const char **to, bool *esca
                                           "this escape stands for no character (\\u0000 and "
                                           "lone surrogates are refused)");
         } else if (c >= 0x80) {
-            n = srv_utf8_length(p, (size_t)(s->end - p));
+            n = attn_utf8_length(p, (size_t)(s->end - p));
             if (n == 0)
                 return srv_scan_malformed(s, p, "expected UTF-8, found the byte 0x%02x", c);
         }

@@ -105,7 +105,7 @@ bool srv_list_refuse(srv_list *l, int level, size_t at) {
     if (!srv_scan_is_value(s->p))
         return srv_scan_expected(s, expected_element(l));
     bool is_number = *s->p == '-' || (*s->p >= '0' && *s->p <= '9');
-    if (is_number && srv_read_f64(s->p, s->end, &number))
+    if (is_number && attn_read_f64(s->p, s->end, &number))
         return refuse_number(l);
     if (is_number)
         return srv_scan_expected(s, "a number as JSON writes it");
@@ -127,7 +127,7 @@ bool srv_list_refuse(srv_list *l, int level, size_t at) {
 
 static bool read_integer(srv_list *l, size_t i) {
     int64_t v;
-    const char *p = srv_read_i64(l->s->p, l->s->end, &v);
+    const char *p = attn_read_i64(l->s->p, l->s->end, &v);
     if (!p || (l->dtype == ATTN_I32 && (v < INT32_MIN || v > INT32_MAX)) ||
         (l->dtype == ATTN_U8 && (v < 0 || v > UINT8_MAX)))
         return false;
@@ -167,10 +167,10 @@ static bool read_element(srv_list *l, size_t i) {
     case ATTN_U8:
         return read_integer(l, i);
     case ATTN_F64:
-        p = srv_read_f64(l->s->p, l->s->end, &value);
+        p = attn_read_f64(l->s->p, l->s->end, &value);
         break;
     default:
-        p = srv_read_f32(l->s->p, l->s->end, &single);
+        p = attn_read_f32(l->s->p, l->s->end, &single);
         value = p ? (double)single : 0;
     }
     if (!p)
@@ -190,7 +190,7 @@ static bool take_beyond(srv_list *l, int level, size_t at) {
     char found[SRV_FOUND_ROOM], text[160];
     double value;
     bool whole = l->dtype == ATTN_I32 || l->dtype == ATTN_I64 || l->dtype == ATTN_U8;
-    const char *next = whole || l->dtype == ATTN_BOOL ? NULL : srv_read_f64(s->p, s->end, &value);
+    const char *next = whole || l->dtype == ATTN_BOOL ? NULL : attn_read_f64(s->p, s->end, &value);
     if (!next)
         return false;
     if (!s->beyond.pointer) {
@@ -212,8 +212,8 @@ static bool take_beyond(srv_list *l, int level, size_t at) {
 static void read_singles(srv_list *l, bool *comma) {
     srv_scan *s = l->s;
     size_t n;
-    s->p = srv_read_singles(s->p, s->start, s->end, (float *)(void *)l->data + l->count,
-                            l->room - l->count, &n, comma);
+    s->p = attn_read_singles(s->p, s->start, s->end, (float *)(void *)l->data + l->count,
+                             l->room - l->count, &n, comma);
     l->count += n;
 }
 

@@ -51,7 +51,7 @@ static bool refuse_type(srv_scan *s, const char *expected) {
 
 static bool read_dim(srv_scan *s, size_t *out) {
     int64_t v;
-    const char *p = srv_read_i64(s->p, s->end, &v);
+    const char *p = attn_read_i64(s->p, s->end, &v);
     if (!p || v < 0)
         return refuse_type(s, "a size, an integer of 0 or more");
     *out = (size_t)v;
@@ -147,7 +147,7 @@ static bool read_base64(srv_scan *s, description *d) {
 }
 
 static bool read_seed(srv_scan *s, description *d) {
-    const char *p = srv_read_i64(s->p, s->end, &d->seed);
+    const char *p = attn_read_i64(s->p, s->end, &d->seed);
     if (!p)
         return refuse_type(s, "an integer of 64 bits");
     s->p = p;
@@ -281,7 +281,7 @@ static bool load_base64(srv_scan *s, const description *d, attn_tensor *t, size_
     srv_path_key(&s->path, "base64", 6);
     if (!plain_base64(s, d, &text, &n))
         return false;
-    bool whole = srv_base64_size(text, n, &bytes);
+    bool whole = attn_base64_size(text, n, &bytes);
     if (whole && bytes != need) {
         srv_problem(s->req, SRV_SHAPE, s->path.text,
                     "shape %s of %s needs %zu byte%s, base64 has %zu",
@@ -292,7 +292,7 @@ static bool load_base64(srv_scan *s, const description *d, attn_tensor *t, size_
     t->data = whole ? srv_tensor_take(s, t->dtype, count) : NULL;
     if (whole && !t->data)
         return false;
-    size_t bad = whole ? srv_base64_decode(t->data, text, n) : n;
+    size_t bad = whole ? attn_base64_decode(t->data, text, n) : n;
     if (!whole || bad < n) {
         srv_problem(s->req, SRV_VALUE, s->path.text,
                     whole

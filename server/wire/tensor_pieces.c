@@ -82,8 +82,8 @@ static attn_status read_piece(void *ctx, size_t i, size_t lane, attn_error *err)
         bool comma = true;
         if (row >= w->rows)
             return ATTN_EARG;
-        p = srv_read_singles(p, w->s->start, w->s->end, w->data + row * w->width, w->width, &count,
-                             &comma);
+        p = attn_read_singles(p, w->s->start, w->s->end, w->data + row * w->width, w->width, &count,
+                              &comma);
         if (count != w->width || comma || *p != ']' || !next_row(w, &p, row))
             return ATTN_EARG;
     }

@@ -96,13 +96,13 @@ static void read_body(const char *body, size_t size, const attn_tensor *t, timin
 
 /* The loops alone, in memory that is there, in rows of 64. */
 static void use_loops(const float *values, size_t n, timing *reading, timing *writing) {
-    char *text = malloc(n * (SRV_NUMBER_TEXT + 1) + 128), *p = text + 64;
+    char *text = malloc(n * (ATTN_NUMBER_TEXT + 1) + 128), *p = text + 64;
     float *back = malloc(n * sizeof *back);
-    memset(text, ' ', n * (SRV_NUMBER_TEXT + 1) + 128);
+    memset(text, ' ', n * (ATTN_NUMBER_TEXT + 1) + 128);
     memset(back, 0, n * sizeof *back);
     start();
     for (size_t i = 0; i < n; i += 64) {
-        p = srv_write_singles(p, values + i, 64);
+        p = attn_write_singles(p, values + i, 64);
         p[-1] = ']';
         *p++ = '[';
     }
@@ -111,7 +111,7 @@ static void use_loops(const float *values, size_t n, timing *reading, timing *wr
     start();
     for (size_t i = 0, count; i < n; i += count, q += 2) {
         bool comma;
-        q = srv_read_singles(q, text, end, back + i, n - i, &count, &comma);
+        q = attn_read_singles(q, text, end, back + i, n - i, &count, &comma);
         if (count == 0)
             break;
     }

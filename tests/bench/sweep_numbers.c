@@ -1,8 +1,8 @@
 /* The long form of the number tests, run by hand: what unit tests sample, this does over all.
  *
- *   sweep_numbers all            every float32 through the list writer, equal to srv_write_f32's
+ *   sweep_numbers all            every float32 through the list writer, equal to attn_write_f32's
  *                                text, and back through the list reader, bit for bit
- *   sweep_numbers strtof MILLIONS SEED   random texts through srv_read_singles, _f32 and _f64
+ *   sweep_numbers strtof MILLIONS SEED   random texts through attn_read_singles, _f32 and _f64
  *                                beside strtof and strtod
  *
  * Exit code 1 at the first difference. */
@@ -23,16 +23,16 @@ static void fail(const char *what, const char *text, double got) {
 
 /* RUN floats from `first` on as a list and back. */
 static void round_trip(uint32_t first) {
-    static char text[64 + RUN * (SRV_NUMBER_TEXT + 1) + 64];
+    static char text[64 + RUN * (ATTN_NUMBER_TEXT + 1) + 64];
     static float values[RUN], back[RUN];
-    char one[SRV_NUMBER_TEXT + 1];
+    char one[ATTN_NUMBER_TEXT + 1];
     char *start = text + 64;
     memset(text, ' ', 64);
     for (uint32_t i = 0; i < RUN; i++) {
         uint32_t bits = first + i;
         memcpy(&values[i], &bits, sizeof bits);
     }
-    char *end = srv_write_singles(start, values, RUN);
+    char *end = attn_write_singles(start, values, RUN);
     if (!isfinite(values[0])) { /* runs are either all finite or none */
         for (const char *p = start; p < end; p += 5)
             if (memcmp(p, "null,", 5) != 0)
@@ -41,7 +41,7 @@ static void round_trip(uint32_t first) {
     }
     const char *p = start;
     for (int i = 0; i < RUN; i++) {
-        char *after = srv_write_f32(one, values[i]);
+        char *after = attn_write_f32(one, values[i]);
         size_t n = (size_t)(after - one);
         if (memcmp(p, one, n) != 0 || p[n] != ',')
             fail("writing", p, (double)values[i]);
@@ -51,7 +51,7 @@ static void round_trip(uint32_t first) {
     memset(end, 0, 64);
     size_t count = 0;
     bool comma;
-    const char *stopped = srv_read_singles(start, text, end + 32, back, RUN, &count, &comma);
+    const char *stopped = attn_read_singles(start, text, end + 32, back, RUN, &count, &comma);
     if (count != RUN || stopped != end - 1 || memcmp(values, back, sizeof back) != 0)
         fail("reading back", start, (double)values[0]);
 }
@@ -111,10 +111,10 @@ static void beside_strtof(uint64_t *state) {
     size_t n = strlen(start);
     float right = strtof(start, NULL);
     double right_twice = strtod(start, NULL);
-    srv_read_f32(start, start + n, &single);
-    srv_read_f64(start, start + n, &twice);
+    attn_read_f32(start, start + n, &single);
+    attn_read_f64(start, start + n, &twice);
     start[n] = ']';
-    srv_read_singles(start, text, start + n + 40, &list, 1, &count, &comma);
+    attn_read_singles(start, text, start + n + 40, &list, 1, &count, &comma);
     start[n] = 0;
     if (memcmp(&right, &single, sizeof right) != 0)
         fail("f32", start, (double)single);

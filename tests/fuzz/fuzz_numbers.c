@@ -55,11 +55,11 @@ static void check_one(const char *text, const char *end) {
     int64_t whole = 0;
     size_t size = grammar(text);
     const char *after = size ? text + size : NULL;
-    if (srv_read_f32(text, end, &single) != after || srv_read_f64(text, end, &wide) != after)
+    if (attn_read_f32(text, end, &single) != after || attn_read_f64(text, end, &wide) != after)
         abort();
     if (size && !is_read(text, size, &single, &wide))
         abort();
-    const char *integer = srv_read_i64(text, end, &whole);
+    const char *integer = attn_read_i64(text, end, &whole);
     if (integer && integer != after)
         abort();
     /* up to 2^53 a double tells integers apart */
@@ -75,7 +75,7 @@ static void check_list(const char *text, const char *end) {
     float values[ROOM];
     size_t count = 0;
     bool comma = false;
-    const char *p = text, *stop = srv_read_singles(text, text, end, values, ROOM, &count, &comma);
+    const char *p = text, *stop = attn_read_singles(text, text, end, values, ROOM, &count, &comma);
     if (count > ROOM || stop < text || stop > end)
         abort();
     for (size_t i = 0; i < count; i++) {

@@ -36,7 +36,7 @@ def main():
 #include "wire/number_powers.h"
 
 // clang-format off
-const srv_power srv_powers[SRV_POWER_LAST - SRV_POWER_FIRST + 1] = {{""")
+const attn_power attn_powers[ATTN_POWER_LAST - ATTN_POWER_FIRST + 1] = {{""")
     cells = []
     for q in range(FIRST, LAST + 1):
         value = row(q)
@@ -44,7 +44,7 @@ const srv_power srv_powers[SRV_POWER_LAST - SRV_POWER_FIRST + 1] = {{""")
         cells.append(f"{{0x{value >> 64:016x}, 0x{value & (1 << 64) - 1:016x}}},")
     for i in range(0, len(cells), 2):
         print("    " + " ".join(cells[i:i + 2]))
-    print("};\n\nconst srv_single_unit srv_single_units[256] = {")
+    print("};\n\nconst attn_single_unit attn_single_units[256] = {")
     cells = ["{0x%016x, %d}," % (unit(e) if 0 < e < 255 else (0, 0)) for e in range(256)]
     for i in range(0, len(cells), 3):
         print("    " + " ".join(cells[i:i + 3]))

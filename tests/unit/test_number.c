@@ -11,7 +11,7 @@
 static void check_f32(const char *text) {
     float expected = strtof(text, NULL), got = NAN;
     const char *end = text + strlen(text);
-    const char *after = srv_read_f32(text, end, &got);
+    const char *after = attn_read_f32(text, end, &got);
     if (after != end || memcmp(&got, &expected, sizeof got) != 0)
         fail_msg("f32 %s: %a, expected %a", text, (double)got, (double)expected);
 }
@@ -19,7 +19,7 @@ static void check_f32(const char *text) {
 static void check_f64(const char *text) {
     double expected = strtod(text, NULL), got = NAN;
     const char *end = text + strlen(text);
-    const char *after = srv_read_f64(text, end, &got);
+    const char *after = attn_read_f64(text, end, &got);
     if (after != end || memcmp(&got, &expected, sizeof got) != 0)
         fail_msg("f64 %s: %a, expected %a", text, got, expected);
 }
@@ -173,13 +173,13 @@ static void test_read_grammar(void **state) {
     int64_t n;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const char *end = wrong[i] + strlen(wrong[i]);
-        assert_null(srv_read_f32(wrong[i], end, &f));
-        assert_null(srv_read_f64(wrong[i], end, &d));
-        assert_null(srv_read_i64(wrong[i], end, &n));
+        assert_null(attn_read_f32(wrong[i], end, &f));
+        assert_null(attn_read_f64(wrong[i], end, &d));
+        assert_null(attn_read_i64(wrong[i], end, &n));
     }
     const char *text = "12345678901234567"; /* the end counts, not the next byte */
     for (int size = 1; size <= 17; size++) {
-        assert_ptr_equal(srv_read_i64(text, text + size, &n), text + size);
+        assert_ptr_equal(attn_read_i64(text, text + size, &n), text + size);
         char cut[20];
         snprintf(cut, sizeof cut, "%.*s", size, text);
         assert_int_equal(n, atoll(cut));
@@ -208,11 +208,11 @@ static void test_read_integers(void **state) {
         "1e99", "0.1",  "99999999999999999999"};
     int64_t n;
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
-        assert_non_null(srv_read_i64(right[i].text, right[i].text + strlen(right[i].text), &n));
+        assert_non_null(attn_read_i64(right[i].text, right[i].text + strlen(right[i].text), &n));
         assert_true(n == right[i].value);
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_null(srv_read_i64(wrong[i], wrong[i] + strlen(wrong[i]), &n));
+        assert_null(attn_read_i64(wrong[i], wrong[i] + strlen(wrong[i]), &n));
 }
 
 /* Significant digits of a decimal text. */
@@ -228,8 +228,8 @@ static int digits_in(const char *p) {
 }
 
 static void check_shortest_f32(float value) {
-    char text[SRV_NUMBER_TEXT + 1], other[64];
-    *srv_write_f32(text, value) = 0;
+    char text[ATTN_NUMBER_TEXT + 1], other[64];
+    *attn_write_f32(text, value) = 0;
     float back = strtof(text, NULL);
     if (memcmp(&back, &value, sizeof back) != 0)
         fail_msg("%a became %s", (double)value, text);
@@ -263,7 +263,7 @@ static void test_write_f32(void **state) {
 static void test_write_f64(void **state) {
     (void)state;
     uint64_t seed = 4;
-    char text[SRV_NUMBER_TEXT + 1], other[64];
+    char text[ATTN_NUMBER_TEXT + 1], other[64];
     for (int i = 0; i < 300000; i++) {
         double value = double_of(wire_random(&seed));
         if (i % 2)
@@ -272,7 +272,7 @@ static void test_write_f64(void **state) {
             value = double_of((wire_random(&seed) & 2047) << 52); /* powers of two */
         if (!isfinite(value))
             continue;
-        *srv_write_f64(text, value) = 0;
+        *attn_write_f64(text, value) = 0;
         double back = strtod(text, NULL);
         if (memcmp(&back, &value, sizeof back) != 0)
             fail_msg("%a became %s", value, text);
@@ -323,18 +323,18 @@ static void test_write_form(void **state) {
                    {-0.0, "-0.0"},
                    {0.00001, "0.00001"},
                    {0.0000099, "9.9e-6"}};
-    char text[SRV_NUMBER_TEXT + 1];
+    char text[ATTN_NUMBER_TEXT + 1];
     for (size_t i = 0; i < sizeof singles / sizeof *singles; i++) {
-        *srv_write_f32(text, singles[i].value) = 0;
+        *attn_write_f32(text, singles[i].value) = 0;
         assert_string_equal(text, singles[i].text);
     }
     for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++) {
-        *srv_write_f64(text, doubles[i].value) = 0;
+        *attn_write_f64(text, doubles[i].value) = 0;
         assert_string_equal(text, doubles[i].text);
     }
-    *srv_write_i64(text, INT64_MIN) = 0;
+    *attn_write_i64(text, INT64_MIN) = 0;
     assert_string_equal(text, "-9223372036854775808");
-    *srv_write_i64(text, 100000000) = 0;
+    *attn_write_i64(text, 100000000) = 0;
     assert_string_equal(text, "100000000");
 }
 
@@ -342,15 +342,15 @@ static void test_write_form(void **state) {
 static void test_write_decimals(void **state) {
     (void)state;
     uint64_t seed = 5;
-    char text[SRV_NUMBER_TEXT + 1], other[400];
+    char text[ATTN_NUMBER_TEXT + 1], other[400];
     for (int i = 0; i < 300000; i++) {
         int decimals = (int)(wire_random(&seed) % 18);
         double value =
             ldexp((double)(int64_t)wire_random(&seed), -10 - (int)(wire_random(&seed) % 90));
         if (i % 4 == 0)
             value = (double)((int64_t)(wire_random(&seed) % 4000) - 2000) / 16; /* ties */
-        char *end = srv_write_decimals(text, value, decimals);
-        assert_true(end - text <= SRV_NUMBER_TEXT);
+        char *end = attn_write_decimals(text, value, decimals);
+        assert_true(end - text <= ATTN_NUMBER_TEXT);
         *end = 0;
         snprintf(other, sizeof other, "%.*f", decimals, value);
         char *last = other + strlen(other);
@@ -362,11 +362,11 @@ static void test_write_decimals(void **state) {
         *last = 0;
         assert_string_equal(text, strcmp(other, "-0") == 0 ? "0" : other);
     }
-    *srv_write_decimals(text, 1e300, 3) = 0;
+    *attn_write_decimals(text, 1e300, 3) = 0;
     assert_string_equal(text, "1e300");
-    *srv_write_decimals(text, 0.125, 2) = 0;
+    *attn_write_decimals(text, 0.125, 2) = 0;
     assert_string_equal(text, "0.12");
-    *srv_write_decimals(text, 0.375, 2) = 0;
+    *attn_write_decimals(text, 0.375, 2) = 0;
     assert_string_equal(text, "0.38");
 }
 
@@ -392,11 +392,11 @@ static void test_locale(void **state) {
     float f = 0;
     double d = 0;
     const char *text = "1.000000059604644775390625000000000000000000000000000001";
-    assert_non_null(srv_read_f32(text, text + strlen(text), &f));
-    assert_non_null(srv_read_f64(text, text + strlen(text), &d));
-    char out[SRV_NUMBER_TEXT + 1], rounded[SRV_NUMBER_TEXT + 1];
-    *srv_write_f64(out, 0.1) = 0;
-    *srv_write_decimals(rounded, 0.26, 1) = 0;
+    assert_non_null(attn_read_f32(text, text + strlen(text), &f));
+    assert_non_null(attn_read_f64(text, text + strlen(text), &d));
+    char out[ATTN_NUMBER_TEXT + 1], rounded[ATTN_NUMBER_TEXT + 1];
+    *attn_write_f64(out, 0.1) = 0;
+    *attn_write_decimals(rounded, 0.26, 1) = 0;
     setlocale(LC_ALL, "C");
     unsetenv("LOCPATH");
     if (made) {

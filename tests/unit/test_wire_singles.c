@@ -16,7 +16,7 @@ static float float_of(uint32_t bits) {
 static void test_write_as_one_by_one(void **state) {
     (void)state;
     static float values[1024];
-    static char text[1024 * (SRV_NUMBER_TEXT + 1)];
+    static char text[1024 * (ATTN_NUMBER_TEXT + 1)];
     uint64_t seed = 11;
     for (int round = 0; round < 400; round++) {
         for (int i = 0; i < 1024; i++) {
@@ -27,12 +27,12 @@ static void test_write_as_one_by_one(void **state) {
                 bits &= 0xFFF80000;
             values[i] = float_of(bits);
         }
-        char *end = srv_write_singles(text, values, 1024), *p = text;
+        char *end = attn_write_singles(text, values, 1024), *p = text;
         for (int i = 0; i < 1024; i++) {
-            char one[SRV_NUMBER_TEXT + 1] = "null";
+            char one[ATTN_NUMBER_TEXT + 1] = "null";
             size_t n = 4;
             if (isfinite(values[i]))
-                n = (size_t)(srv_write_f32(one, values[i]) - one);
+                n = (size_t)(attn_write_f32(one, values[i]) - one);
             if (memcmp(p, one, n) != 0 || p[n] != ',')
                 fail_msg("%a: %.20s, expected %.*s", (double)values[i], p, (int)n, one);
             p += n + 1;
@@ -46,7 +46,7 @@ static void test_write_rows(void **state) {
     (void)state;
     enum { MOST = 70, ROWS = 9 };
     static float values[ROWS * MOST];
-    static char text[ROWS * MOST * (SRV_NUMBER_TEXT + 1)], row[MOST * (SRV_NUMBER_TEXT + 1)];
+    static char text[ROWS * MOST * (ATTN_NUMBER_TEXT + 1)], row[MOST * (ATTN_NUMBER_TEXT + 1)];
     uint64_t seed = 13;
     for (size_t width = 1; width <= MOST; width++)
         for (size_t rows = 1; rows <= ROWS; rows++) {
@@ -54,9 +54,9 @@ static void test_write_rows(void **state) {
                 uint32_t bits = (uint32_t)wire_random(&seed);
                 values[i] = float_of(bits % 5 ? (bits & 0x807FFFFF) | 125u << 23 : bits);
             }
-            char *end = srv_write_single_rows(text, values, rows, width), *p = text;
+            char *end = attn_write_single_rows(text, values, rows, width), *p = text;
             for (size_t i = 0; i < rows; i++) {
-                size_t n = (size_t)(srv_write_singles(row, values + i * width, width) - row) - 1;
+                size_t n = (size_t)(attn_write_singles(row, values + i * width, width) - row) - 1;
                 assert_memory_equal(p, row, n);
                 assert_memory_equal(p + n, "],[", 3);
                 p += n + 3;
@@ -71,7 +71,7 @@ static size_t read_list(const char *text, float *out, size_t room, size_t *stopp
     char *block = test_malloc(size + 1);
     assert_non_null(block);
     memcpy(block, text, size + 1);
-    const char *end = srv_read_singles(block, block, block + size, out, room, &count, comma);
+    const char *end = attn_read_singles(block, block, block + size, out, room, &count, comma);
     *stopped = (size_t)(end - block);
     test_free(block);
     return count;

@@ -483,13 +483,13 @@ static void test_base64(void **state) {
     for (size_t i = 0; i < 7; i++) {
         char text[16], back[16];
         size_t n = strlen(plain[i]), size = 99;
-        char *end = srv_base64_encode(text, plain[i], n);
-        assert_int_equal(end - text, srv_base64_length(n));
+        char *end = attn_base64_encode(text, plain[i], n);
+        assert_int_equal(end - text, attn_base64_length(n));
         *end = 0;
         assert_string_equal(text, coded[i]);
-        assert_true(srv_base64_size(text, strlen(text), &size));
+        assert_true(attn_base64_size(text, strlen(text), &size));
         assert_int_equal(size, n);
-        assert_int_equal(srv_base64_decode(back, text, strlen(text)), strlen(text));
+        assert_int_equal(attn_base64_decode(back, text, strlen(text)), strlen(text));
         assert_memory_equal(back, plain[i], n);
     }
     static const struct {
@@ -499,7 +499,7 @@ static void test_base64(void **state) {
                  {"Zm 9", 2}, {"Zg==Zg==", 2}, {"Zm9vYg-=", 6}, {"Zm9", 2}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char out[16];
-        assert_int_equal(srv_base64_decode(out, wrong[i].text, strlen(wrong[i].text)),
+        assert_int_equal(attn_base64_decode(out, wrong[i].text, strlen(wrong[i].text)),
                          wrong[i].bad);
     }
 }

@@ -6,7 +6,7 @@
  * power of ten n <= 16, both exact; w / 10^n in double is off by at most 2 units of its last place.
  * A double that is no nearer than 2^11 such units to the middle between two floats rounds to the
  * same float as the exact number does, since rounding is monotonic; so do digits that were left
- * out, when those that were kept are at least 2^43. Whatever else there is goes to srv_read_f32.
+ * out, when those that were kept are at least 2^43. Whatever else there is goes to attn_read_f32.
  *
  * With AVX2 or AVX-512, blocks of numbers are tried first (singles_read_body.h). */
 #include <emmintrin.h>
@@ -159,14 +159,14 @@ static inline const char *read_one(const char *p, const char *end, bool fast, fl
     if (!next && fast)
         next = read_near(p, out);
     if (!next)
-        next = srv_read_f32(p, end, out);
+        next = attn_read_f32(p, end, out);
     return next && isfinite(*out) ? next : NULL;
 }
 
-const char *srv_read_singles(const char *p, const char *start, const char *end, float *out,
-                             size_t room, size_t *count, bool *comma) {
+const char *attn_read_singles(const char *p, const char *start, const char *end, float *out,
+                              size_t room, size_t *count, bool *comma) {
     const char *from = end - start >= KEPT + AHEAD ? start + KEPT : end, *to = end - AHEAD;
-    attn_isa isa = srv_singles_isa();
+    attn_isa isa = attn_singles_isa();
     const char *block = from; /* where blocks may be tried again */
     size_t i = 0;
     bool closed = false;
@@ -174,8 +174,8 @@ const char *srv_read_singles(const char *p, const char *start, const char *end, 
     while (i < room) {
         if (isa != ATTN_ISA_REF && p >= block) {
             size_t n = isa == ATTN_ISA_AVX512
-                           ? srv_read_singles_avx512(p, end, out + i, room - i, &p, &closed)
-                           : srv_read_singles_avx2(p, end, out + i, room - i, &p, &closed);
+                           ? attn_read_singles_avx512(p, end, out + i, room - i, &p, &closed)
+                           : attn_read_singles_avx2(p, end, out + i, room - i, &p, &closed);
             i += n;
             if (n < FEW) /* much of another form */
                 block = end - p > ALONE ? p + ALONE : end;

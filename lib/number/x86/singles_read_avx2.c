@@ -155,7 +155,7 @@ static __attribute__((noinline)) bool convert(places *found, size_t at, float *o
     return true;
 }
 
-size_t srv_read_singles_avx2(const char *p, const char *end, float *out, size_t room,
-                             const char **next, bool *closed) {
+size_t attn_read_singles_avx2(const char *p, const char *end, float *out, size_t room,
+                              const char **next, bool *closed) {
     return read_list(p, end, out, room, next, closed);
 }

@@ -7,7 +7,7 @@
  * What bit masks cannot decide (an exponent, a number without a point, something that is no number)
  * ends the run before it. The value is found as singles_read.c finds it, here with 10^-n, whose
  * error adds one unit of the last place; digits that were left out weigh at most 1 / w of it. Where
- * that could matter, srv_read_f32 reads the number once more. */
+ * that could matter, attn_read_f32 reads the number once more. */
 
 enum {
     BLOCK = 64,
@@ -141,7 +141,7 @@ static inline size_t convert_all(places *found, bool last, float *out, const cha
     for (size_t g = 0; doubts && g < done; g += LANES)
         for (unsigned doubt = found->doubt[g / LANES]; doubt; doubt &= doubt - 1) {
             size_t i = g + (size_t)_tzcnt_u32(doubt);
-            srv_read_f32(begin_of(found, i), end, &out[i]);
+            attn_read_f32(begin_of(found, i), end, &out[i]);
         }
     return done;
 }

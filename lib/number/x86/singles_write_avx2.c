@@ -78,7 +78,7 @@ static inline __m256i find_digits(__m256i c, __m256i unit, __m256i *unclear) {
 
 /* The rows of four exponents. */
 static inline __m256i load_two(const uint32_t *exponent, int odd) {
-    const srv_single_unit *rows = srv_single_units;
+    const attn_single_unit *rows = attn_single_units;
     const __m128i *a = (const void *)(rows + exponent[odd]);
     const __m128i *b = (const void *)(rows + exponent[2 + odd]);
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_load_si128(a)), _mm_load_si128(b), 1);
@@ -215,6 +215,6 @@ static inline void store_texts(const texts *t, char text[LANES][16], uint64_t si
 
 #include "number/x86/singles_write_body.h"
 
-char *srv_write_singles_avx2(char *p, const float *values, size_t n, size_t width) {
+char *attn_write_singles_avx2(char *p, const float *values, size_t n, size_t width) {
     return write_list(p, values, n, width);
 }

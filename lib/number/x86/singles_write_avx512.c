@@ -3,7 +3,7 @@
  *
  * A number below ten is "0.", zeros, and nine digits; a larger one is nine digits with a point
  * among them. Zeros at the end are left out by the length. What has neither form (singles_write.c
- * says which) goes to srv_write_f32. */
+ * says which) goes to attn_write_f32. */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static inline __m512i find_digits(__m512i c, __m512i unit, __mmask8 *unclear) {
 /* The rows of eight exponents. Gather instructions take many times as long as these loads on
  * processors that guard them against data sampling. */
 static inline __m512i load_four(const uint32_t *exponent, int odd) {
-    const srv_single_unit *rows = srv_single_units;
+    const attn_single_unit *rows = attn_single_units;
     __m512i four = _mm512_castsi128_si512(_mm_load_si128((const void *)(rows + exponent[odd])));
     four = _mm512_inserti32x4(four, _mm_load_si128((const void *)(rows + exponent[2 + odd])), 1);
     four = _mm512_inserti32x4(four, _mm_load_si128((const void *)(rows + exponent[4 + odd])), 2);
@@ -212,6 +212,6 @@ static inline void store_texts(const texts *t, char text[LANES][16], uint64_t si
 
 #include "number/x86/singles_write_body.h"
 
-char *srv_write_singles_avx512(char *p, const float *values, size_t n, size_t width) {
+char *attn_write_singles_avx512(char *p, const float *values, size_t n, size_t width) {
     return write_list(p, values, n, width);
 }

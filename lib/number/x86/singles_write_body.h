@@ -5,7 +5,7 @@
 static char *write_one(char *p, float value) {
     if (!isfinite(value))
         return (char *)memcpy(p, "null", 4) + 4;
-    return srv_write_f32(p, value);
+    return attn_write_f32(p, value);
 }
 
 /* LANES texts, each with its comma; `others`: lanes that have none. */
@@ -37,7 +37,7 @@ static inline char *write_list(char *p, const float *values, size_t n, size_t wi
         p = put_texts(p, &t, others, values + i);
         left -= LANES;
         if (left == 0) {
-            p = srv_write_row_end(p);
+            p = attn_write_row_end(p);
             left = width;
         }
     }

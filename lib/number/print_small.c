@@ -1,15 +1,15 @@
 /* See line.h. */
-#include "number/line.h"
+#include "number/print_small.h"
 
 #include <string.h>
 
-char *srv_put(char *p, const char *text) {
+char *attn_put(char *p, const char *text) {
     size_t n = strlen(text);
     memcpy(p, text, n);
     return p + n;
 }
 
-char *srv_put_number(char *p, uint64_t value) {
+char *attn_put_number(char *p, uint64_t value) {
     char digits[20];
     int n = 0;
     do
@@ -20,9 +20,9 @@ char *srv_put_number(char *p, uint64_t value) {
     return p;
 }
 
-char *srv_put_ms(char *p, int64_t ns) {
+char *attn_put_ms(char *p, int64_t ns) {
     uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
-    p = srv_put_number(p, us / 1000);
+    p = attn_put_number(p, us / 1000);
     *p++ = '.';
     *p++ = (char)('0' + us / 100 % 10);
     *p++ = (char)('0' + us / 10 % 10);
