@@ -13,9 +13,8 @@
  * lists of true and false are bool where booleans are accepted.
  *
  * When the arena's limit is reached the reply is 413 too_large with setting "max_request_bytes". A
- * handler that runs in place (req->in_place, with its small limit) then returns SRV_DEFER instead:
- *     if (!srv_decode(req, fields, &body))
- *         return req->in_place && srv_problem_is_memory(req) ? SRV_DEFER : SRV_DONE;
+ * handler leaves that reply as it is, also in place (req->in_place, with its small limit):
+ * server/http/exchange.c then drops it and runs the request again on a request thread.
  * The bounds of what is not a tensor (text, values, lists and objects) are 413 too, with setting
  * "max_envelope_bytes". */
 #ifndef SRV_FIELDS_H
