@@ -135,6 +135,16 @@ static int open_files(srv_app *app) {
     return code ? code : open_tls(app, &err);
 }
 
+/* A longer table would be read beyond the bits of its fields: a mistake of the program. */
+static void check_tables(void) {
+    for (const srv_route *route = srv_routes; route->method; route++)
+        if (route->fields && !srv_fields_fit(route->fields)) {
+            fprintf(stderr, "attnd: a field table of %s has more than %d rows\n", route->path,
+                    SRV_FIELDS_MOST);
+            abort();
+        }
+}
+
 static int open_stores(srv_app *app) {
     const int code = srv_runs_open(&app->runs, app->config);
     return code ? code : srv_models_open(&app->models, app->config, app->log);
@@ -262,6 +272,7 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         code = open_files(app);
     if (!code)
         code = srv_jobs_open(&app->jobs, app);
+    check_tables(); /* jobs make theirs when they open */
     return code ? code : open_daemons(app);
 }
 
