@@ -357,6 +357,9 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+/* The start itself takes some kilobytes, and a small request the rest. */
+enum { MEMORY_LEAST = 1 << 20 };
+
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -376,6 +379,11 @@ bool srv_config_resolve(srv_config *c, srv_config_error *err) {
         c->queue_target_ms = larger(1, c->request_timeout_ms / 2);
     if (!c->memory_bytes)
         c->memory_bytes = larger((int64_t)(srv_host_memory("") / 2), 64 << 20);
+    if (c->memory_bytes < MEMORY_LEAST)
+        return srv_config_refuse(err,
+                                 "\"memory_bytes\" must be at least %d, or 0 for half of the "
+                                 "machine's memory, found %lld",
+                                 MEMORY_LEAST, (long long)c->memory_bytes);
     if (!c->max_request_bytes)
         c->max_request_bytes = c->memory_bytes / 2;
     if (c->max_request_bytes > c->memory_bytes)
