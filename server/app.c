@@ -13,6 +13,7 @@
 #include "api/route.h"
 #include "budget.h"
 #include "host.h"
+#include "housekeeping.h"
 #include "http/daemon.h"
 #include "http/tls.h"
 #include "learning/jobs.h"
@@ -273,7 +274,12 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     if (!code)
         code = srv_jobs_open(&app->jobs, app);
     check_tables(); /* jobs make theirs when they open */
-    return code ? code : open_daemons(app);
+    if (!code)
+        code = open_daemons(app);
+    if (code)
+        return code;
+    app->housekeeping = srv_housekeeping_start(app);
+    return app->housekeeping ? 0 : no_resources();
 }
 
 static void reload_keys(srv_app *app) {
@@ -346,7 +352,8 @@ static void pause_ms(int64_t ms) {
 /* ready = 503, all is still served, until those who send us requests have seen it -> no new
  * connections, jobs stop and end their streams -> requests under way finish, new ones on open
  * connections get 503 -> what is over time is cancelled -> the request threads end, so nothing is
- * suspended any more -> the last replies go out -> the daemons stop. */
+ * suspended any more -> the last replies go out -> the housekeeping ends, which wakes streams ->
+ * the daemons stop. */
 void srv_app_close(srv_app *app) {
     atomic_store(&app->draining, SRV_LEAVING);
     if (app->data) {
@@ -362,6 +369,7 @@ void srv_app_close(srv_app *app) {
     srv_queue_close(app->queue);
     if (app->data)
         srv_daemon_settle(app->data, 0, 2000);
+    srv_housekeeping_stop(app->housekeeping);
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
     if (app->data)
