@@ -10,6 +10,7 @@
 
 #include "api/predict.h"
 #include "api/route.h"
+#include "housekeeping.h"
 #include "http/daemon.h"
 #include "http/tls.h"
 #include "jobs/jobs.h"
@@ -134,6 +135,16 @@ static int open_files(srv_app *app) {
     see(app);
     int code = open_keys(app, &err);
     return code ? code : open_tls(app, &err);
+}
+
+/* A longer table would be read beyond the bits of its fields: a mistake of the program. */
+static void check_tables(void) {
+    for (const srv_route *route = srv_routes; route->method; route++)
+        if (route->fields && !srv_fields_fit(route->fields)) {
+            fprintf(stderr, "attnd: a field table of %s has more than %d rows\n", route->path,
+                    SRV_FIELDS_MOST);
+            abort();
+        }
 }
 
 static int open_stores(srv_app *app) {
@@ -263,7 +274,13 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         code = open_files(app);
     if (!code)
         code = srv_jobs_open(&app->jobs, app);
-    return code ? code : open_daemons(app);
+    check_tables(); /* jobs make theirs when they open */
+    if (!code)
+        code = open_daemons(app);
+    if (code)
+        return code;
+    app->housekeeping = srv_housekeeping_start(app);
+    return app->housekeeping ? 0 : no_resources();
 }
 
 static void reload_keys(srv_app *app) {
@@ -336,7 +353,8 @@ static void pause_ms(int64_t ms) {
 /* ready = 503, all is still served, until those who send us requests have seen it -> no new
  * connections, jobs stop and end their streams -> requests under way finish, new ones on open
  * connections get 503 -> what is over time is cancelled -> the request threads end, so nothing is
- * suspended any more -> the last replies go out -> the daemons stop. */
+ * suspended any more -> the last replies go out -> the housekeeping ends, which wakes streams ->
+ * the daemons stop. */
 void srv_app_close(srv_app *app) {
     atomic_store(&app->draining, SRV_LEAVING);
     if (app->data) {
@@ -352,6 +370,7 @@ void srv_app_close(srv_app *app) {
     srv_queue_close(app->queue);
     if (app->data)
         srv_daemon_settle(app->data, 0, 2000);
+    srv_housekeeping_stop(app->housekeeping);
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
     if (app->data)

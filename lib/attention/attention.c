@@ -154,6 +154,9 @@ const attn_attention_dims *attn_attention_dims_of(const attn_attention *a) {
 const attn_mask *attn_attention_mask(const attn_attention *a) {
     return a->mask;
 }
+double attn_attention_scale(const attn_attention *a) {
+    return a->scale;
+}
 const char *attn_attention_kernel(const attn_attention *a) {
     return a->kernels->name;
 }

@@ -144,33 +144,33 @@ double attn_run_logsumexp(const attn_run *run, size_t batch, size_t head, size_t
                                    : table->logsumexp(run->stats.max[at], run->stats.sum[at]);
 }
 
-attn_status attn_run_explain(const attn_run *run, size_t batch, size_t head, size_t q, size_t k,
+attn_status attn_run_explain(const attn_run *run, size_t batch, size_t head, size_t row, size_t col,
                              attn_arena *arena, attn_run_cell *out, attn_error *err) {
     const attn_attention *a = run->op;
     const attn_attention_dims *d = run->dims;
-    const attn_range at = {batch, head, q, 1, k, 1};
+    const attn_range at = {batch, head, row, 1, col, 1};
     attn_run_cell cell = {.scale = a->scale, .softcap = a->in.softcap};
-    if (batch >= d->B || head >= d->Hq || q >= d->L || k >= d->S)
+    if (batch >= d->B || head >= d->Hq || row >= d->L || col >= d->S)
         return attn_fail(err, ATTN_EARG,
                          batch >= d->B   ? "batch"
                          : head >= d->Hq ? "head"
-                         : q >= d->L     ? "q"
-                                         : "k",
+                         : row >= d->L   ? "row"
+                                         : "col",
                          "the weights are %zu x %zu x %zu x %zu (batch, head, query, key), counted "
                          "from 0; found %zu, %zu, %zu, %zu",
-                         d->B, d->Hq, d->L, d->S, batch, head, q, k);
+                         d->B, d->Hq, d->L, d->S, batch, head, row, col);
     attn_cells_scratch *scratch = attn_cells_scratch_new(a, arena);
     if (!scratch)
         return no_memory(err);
-    cell.distance = (int64_t)k - (int64_t)q - attn_mask_offset(a->mask, batch);
+    cell.distance = (int64_t)col - (int64_t)row - attn_mask_offset(a->mask, batch);
     attn_status status = explain_product(run, &at, arena, &cell, err);
     if (status == ATTN_OK)
         status = explain_stages(run, &at, scratch, &cell, err);
     if (status != ATTN_OK)
         return status;
     explain_mask(run, &at, &cell);
-    cell.row_max = run->stats.max[attn_row_index(a, batch, head, q)];
-    cell.logsumexp = attn_run_logsumexp(run, batch, head, q);
+    cell.row_max = run->stats.max[attn_row_index(a, batch, head, row)];
+    cell.logsumexp = attn_run_logsumexp(run, batch, head, row);
     status = find_rank(run, &at, arena, scratch, &cell, err);
     if (status == ATTN_OK)
         *out = cell;

@@ -1,7 +1,6 @@
 /* The answer of POST /v1/attention as JSON: the named tensors in a fixed order, and what else was
  * asked for. Nothing in it depends on time, load or identity, so that equal requests have equal
  * bodies. */
-#include <math.h>
 #include <stdio.h>
 
 #include "api/attention_call.h"
@@ -48,13 +47,6 @@ static void write_dims(srv_json *j, const attn_attention_dims *d) {
     srv_json_object_end(j);
 }
 
-static double scale_used(const srv_attention_call *call) {
-    if (!isnan(call->in.scale))
-        return call->in.scale;
-    bool unit = call->in.score.kind != ATTN_SCORE_scaled_dot || call->dims.E == 0;
-    return unit ? 1 : 1 / sqrt((double)call->dims.E);
-}
-
 /* Costs on one thread: what explain may say of any service. */
 static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     const attn_mask *mask = attn_attention_mask(call->op);
@@ -76,7 +68,7 @@ static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     srv_json_key(j, "parameters");
     srv_json_size(j, call->parameters);
     srv_json_key(j, "scale");
-    srv_json_real(j, scale_used(call));
+    srv_json_real(j, attn_attention_scale(call->op));
     srv_json_key(j, "softcap");
     srv_json_real(j, call->in.softcap);
     srv_json_key(j, "dtype");

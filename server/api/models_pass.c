@@ -170,7 +170,7 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
     const bool ok = steps->decode(pass);
     req->decode_ns = attn_now_ns() - start;
     if (!ok)
-        return req->in_place && srv_problem_is_memory(req) ? SRV_DEFER : SRV_DONE;
+        return SRV_DONE;
     const srv_pass_cost cost = steps->cost(pass);
     if (pass->dry_run)
         return steps->predict(pass, &cost);

@@ -11,21 +11,23 @@
 typedef struct query {
     uint64_t given;
     srv_run_spot spot;
-    int64_t q, k, decimals;
+    int64_t row, col, decimals;
 } query;
 
 const srv_field srv_run_cells_query[] = {
     SRV_RUN_SPOT_ROWS(query),
-    {.name = "q",
+    {.name = "row",
      .kind = SRV_INT,
-     .offset = offsetof(query, q),
+     .offset = offsetof(query, row),
+     .mistaken = "q",
      .min = 0,
      .max = 4294967296,
      .required = true,
      .doc = "Which query."},
-    {.name = "k",
+    {.name = "col",
      .kind = SRV_INT,
-     .offset = offsetof(query, k),
+     .offset = offsetof(query, col),
+     .mistaken = "k",
      .min = 0,
      .max = 4294967296,
      .required = true,
@@ -137,12 +139,12 @@ static void answer(srv_request *req, const srv_run *run, const query *q, const a
     srv_json_begin(&j, req);
     j.decimals = (int)q->decimals;
     srv_json_object(&j);
-    srv_json_key(&j, "q");
-    srv_json_int(&j, q->q);
-    srv_json_key(&j, "k");
-    srv_json_int(&j, q->k);
-    put_label(&j, "query_label", attn_run_query_labels(run->run), q->q);
-    put_label(&j, "key_label", attn_run_key_labels(run->run), q->k);
+    srv_json_key(&j, "row");
+    srv_json_int(&j, q->row);
+    srv_json_key(&j, "col");
+    srv_json_int(&j, q->col);
+    put_label(&j, "query_label", attn_run_query_labels(run->run), q->row);
+    put_label(&j, "key_label", attn_run_key_labels(run->run), q->col);
     put_steps(&j, c, attn_run_inputs(run->run), wide);
     srv_json_key(&j, "words");
     srv_json_string(&j, words(req, run, c));
@@ -157,8 +159,8 @@ static bool explain(srv_request *req, const srv_run *run, const query *q, attn_r
     if (!srv_run_admit(req, (double)d->S,
                        srv_run_cells_work(req, run) + 200 * (double)d->score_width))
         return false;
-    if (!attn_run_explain(run->run, (size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->q,
-                          (size_t)q->k, req->arena, cell, &err))
+    if (!attn_run_explain(run->run, (size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->row,
+                          (size_t)q->col, req->arena, cell, &err))
         return true;
     srv_problem_error(req, &err);
     return false;

@@ -1,3 +1,5 @@
+/* Weights are looked at row by row: rows whose sum is not 1, weights outside of 0 … 1, and weights
+ * on padding (padding.h). */
 #include "api/weights_lint.h"
 
 #include <math.h>
@@ -7,10 +9,10 @@
 #include "api/plain.h"
 
 #define SUM_SLACK   0.01 /* weights are often rounded to two decimals */
-#define RANGE_SLACK 1e-6
-#define TOLD        8 /* heads that are named a kind of warning */
+#define RANGE_SLACK 1e-6 /* softmax in float32 may round a weight to just above 1 */
+#define TOLD        8    /* heads with a warning of their own, for each kind of warning */
 
-/* Of one head. */
+/* What is odd about one head. */
 typedef struct findings {
     size_t sums, row; /* rows whose weights do not sum to 1, and the worst of them */
     double sum;
@@ -18,11 +20,12 @@ typedef struct findings {
     double value;
 } findings;
 
+/* How far a weight lies outside of 0 … 1; not above 0 where it lies inside. */
 static double beyond(double w) {
     return w < 0 ? -w : w - 1;
 }
 
-/* A row of zeros is one that sees nothing. */
+/* Row i of a head. A row of zeros is a query that sees no key, so its sum is not odd. */
 static void look(findings *f, size_t i, const double *row, size_t S) {
     double sum = 0, largest = 0;
     for (size_t j = 0; j < S; j++) {
@@ -44,7 +47,8 @@ static void look(findings *f, size_t i, const double *row, size_t S) {
     }
 }
 
-/* [0]: heads with odd sums, [1]: heads with odd weights. */
+/* The warnings of one head. told[0] counts the heads with odd sums, told[1] those with weights
+ * outside of 0 … 1. */
 static bool tell(const srv_weights_lint *l, const findings *f, size_t b, size_t h, size_t told[2]) {
     attn_arena *arena = l->req->arena;
     char which[64] = "";
@@ -64,6 +68,7 @@ static bool tell(const srv_weights_lint *l, const findings *f, size_t b, size_t 
     return ok;
 }
 
+/* One more warning of each kind counts the heads beyond TOLD. */
 static bool tell_rest(const srv_weights_lint *l, const size_t told[2]) {
     static const char *const codes[] = {"row_sums", "weight_range"};
     bool ok = true;
@@ -83,6 +88,7 @@ attn_status srv_weights_look(const srv_weights_lint *l, attn_error *err) {
     size_t told[2] = {0, 0};
     attn_arena *arena = l->req->arena;
     double *row = attn_arena_zeroed(arena, d->S, sizeof *row);
+    /* The weights on padding keys, in their order. */
     double *padded = attn_arena_zeroed(arena, d->S, sizeof *padded);
     srv_padding p;
     bool ok = row && padded &&

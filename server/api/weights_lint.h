@@ -14,7 +14,8 @@ typedef struct srv_weights_lint {
     attn_warnings *warnings;
 } srv_weights_lint;
 
-/* What is odd about them: legal to draw and to measure, but probably not meant. */
+/* Warn of what is odd about them: legal to draw and to measure, but probably not meant. Fails with
+ * ATTN_ENOMEM, or as attn_control_check does. */
 attn_status srv_weights_look(const srv_weights_lint *lint, attn_error *err);
 
 #endif

@@ -64,7 +64,7 @@ bool srv_client_is_network(const char *text) {
     return !strcmp(text, UNIX) || read_network(text, &net);
 }
 
-bool srv_client_is_proxy(const srv_list *proxies, const char *address) {
+bool srv_client_is_proxy(const srv_texts *proxies, const char *address) {
     unsigned char bytes[BYTES];
     const bool is_address = read_address(address, bytes);
     for (size_t i = 0; i < proxies->count; i++) {
@@ -99,7 +99,8 @@ static bool read_entry(const char *text, size_t size, unsigned char bytes[BYTES]
 }
 
 /* false: the search is over. */
-static bool look_behind(const srv_list *proxies, const char *value, char address[SRV_CLIENT_TEXT]) {
+static bool look_behind(const srv_texts *proxies, const char *value,
+                        char address[SRV_CLIENT_TEXT]) {
     const char *end = value + strlen(value);
     for (;;) {
         const char *from = end;
@@ -117,7 +118,7 @@ static bool look_behind(const srv_list *proxies, const char *value, char address
     }
 }
 
-void srv_client_behind(const srv_list *proxies, const char *const *values, size_t count,
+void srv_client_behind(const srv_texts *proxies, const char *const *values, size_t count,
                        char address[SRV_CLIENT_TEXT]) {
     while (count && look_behind(proxies, values[count - 1], address))
         count--;

@@ -42,14 +42,14 @@ static bool unknown_key(const char *key, const char *origin, srv_config_error *e
                 : srv_config_refuse(err, "%s: unknown setting \"%.80s\"", origin, key);
 }
 
-static void list_close(srv_list *list) {
+static void list_close(srv_texts *list) {
     for (size_t i = 0; i < list->count; i++)
         free(list->items[i]);
     free(list->items);
-    *list = (srv_list){0};
+    *list = (srv_texts){0};
 }
 
-static bool list_add(srv_list *list, const char *text, size_t size) {
+static bool list_add(srv_texts *list, const char *text, size_t size) {
     char **items = realloc(list->items, (list->count + 1) * sizeof *items);
     if (!items)
         return false;
@@ -59,7 +59,7 @@ static bool list_add(srv_list *list, const char *text, size_t size) {
 }
 
 /* "a, b" -> a list; empty text is an empty list. */
-static bool list_parse(srv_list *list, const char *text) {
+static bool list_parse(srv_texts *list, const char *text) {
     while (*text) {
         size_t size = strcspn(text, ",");
         size_t from = strspn(text, " ");
@@ -173,9 +173,9 @@ static const list_form *form_of(const srv_setting *row) {
 }
 
 /* Takes the list over, also when it is refused. */
-static bool list_set(srv_config *c, const srv_setting *row, srv_list *fresh, const char *origin,
+static bool list_set(srv_config *c, const srv_setting *row, srv_texts *fresh, const char *origin,
                      srv_config_error *err) {
-    srv_list *place = (srv_list *)((char *)c + row->offset);
+    srv_texts *place = (srv_texts *)((char *)c + row->offset);
     const list_form *form = form_of(row);
     for (size_t i = 0; form && i < fresh->count; i++)
         if (!form->fits(fresh->items[i])) {
@@ -197,7 +197,7 @@ bool srv_config_set(srv_config *c, const char *key, const char *text, const char
     if (row->offset == offsetof(srv_config, ops_listen))
         c->ops_given = true;
     double value;
-    srv_list list = {0};
+    srv_texts list = {0};
     switch (row->kind) {
     case SRV_SET_STRING:
         return string_set(c, row, text, err);
@@ -225,7 +225,7 @@ bool srv_config_set(srv_config *c, const char *key, const char *text, const char
 
 static bool json_list(srv_config *c, const srv_setting *row, const json_t *value,
                       const char *origin, srv_config_error *err) {
-    srv_list list = {0};
+    srv_texts list = {0};
     for (size_t i = 0; i < json_array_size(value); i++) {
         const json_t *item = json_array_get(value, i);
         if (!json_is_string(item)) {
@@ -357,6 +357,9 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+/* The start itself takes some kilobytes, and a small request the rest. */
+enum { MEMORY_LEAST = 1 << 20 };
+
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -376,6 +379,11 @@ bool srv_config_resolve(srv_config *c, srv_config_error *err) {
         c->queue_target_ms = larger(1, c->request_timeout_ms / 2);
     if (!c->memory_bytes)
         c->memory_bytes = larger((int64_t)(srv_host_memory("") / 2), 64 << 20);
+    if (c->memory_bytes < MEMORY_LEAST)
+        return srv_config_refuse(err,
+                                 "\"memory_bytes\" must be at least %d, or 0 for half of the "
+                                 "machine's memory, found %lld",
+                                 MEMORY_LEAST, (long long)c->memory_bytes);
     if (!c->max_request_bytes)
         c->max_request_bytes = c->memory_bytes / 2;
     if (c->max_request_bytes > c->memory_bytes)

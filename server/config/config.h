@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-typedef struct srv_list {
+typedef struct srv_texts {
     char **items;
     size_t count;
-} srv_list;
+} srv_texts;
 
 typedef struct srv_config {
     char *listen;               /* "127.0.0.1:8080", "[::1]:8080", "unix:/path" */
@@ -47,8 +47,8 @@ typedef struct srv_config {
     int64_t max_inflate_ratio;
     int64_t in_place_bytes; /* bodies up to this may run on the HTTP thread */
     int64_t in_place_memory_bytes;
-    srv_list cors_origins;
-    srv_list hosts;           /* names that requests may be addressed to; "*": any */
+    srv_texts cors_origins;
+    srv_texts hosts;          /* names that requests may be addressed to; "*": any */
     char *keys_file;          /* "" = no keys */
     char *tls_cert, *tls_key; /* "" = plain HTTP */
     int64_t key_requests;     /* requests of one key at a time; 0: they wait */
@@ -59,7 +59,7 @@ typedef struct srv_config {
     int64_t idle_timeout_s;
     int64_t min_rate_bytes; /* slowest upload or download that is served, bytes a second */
     int64_t connections, connections_per_address;
-    srv_list trusted_proxies; /* whose X-Forwarded-For is believed (client.h) */
+    srv_texts trusted_proxies; /* whose X-Forwarded-For is believed (client.h) */
     int64_t connection_bytes; /* buffer of one connection: request headers, one slice of the body */
     int64_t drain_delay_ms;
     int64_t drain_ms;

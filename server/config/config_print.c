@@ -34,7 +34,7 @@ static void print_string(const char *text, FILE *out) {
     putc('"', out);
 }
 
-static void print_list(const srv_list *list, FILE *out) {
+static void print_list(const srv_texts *list, FILE *out) {
     putc('[', out);
     for (size_t i = 0; i < list->count; i++) {
         fputs(i ? ", " : "", out);
@@ -58,7 +58,7 @@ static void print_value(const srv_config *c, const srv_setting *row, FILE *out) 
         fputs(*(const bool *)place ? "true" : "false", out);
         break;
     case SRV_SET_LIST:
-        print_list((const srv_list *)place, out);
+        print_list((const srv_texts *)place, out);
         break;
     default:
         fprintf(out, "%.15g", srv_setting_number(c, row));

@@ -1,5 +1,7 @@
-/* Digests are keyed by a number that only this process knows: neither the time of a comparison nor
- * a picture of the memory tells anything about a key. */
+/* Digests are keyed by a number that only this process knows, so that the time of a comparison
+ * tells nothing about a key. The text of a file is wiped once it was read; only digests of it are
+ * kept. The key of a request is beyond this promise: it lies in a buffer of the connection, which
+ * is libmicrohttpd's, and which that library gives back without wiping it. */
 #include "config/secret.h"
 
 #include <errno.h>

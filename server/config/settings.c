@@ -38,8 +38,8 @@ const srv_setting srv_settings[] = {
     {"max_request_bytes", SRV_SET_BYTES, AT(max_request_bytes), "0", 0, MOST, NULL, true,
      "largest working memory and reply of one request; 0: half of memory_bytes"},
     {"memory_bytes", SRV_SET_BYTES, AT(memory_bytes), "0", 0, MOST, NULL, true,
-     "memory of all requests together, bodies at most half of it; beyond it 503 memory_budget; 0: "
-     "half of the smaller of RAM and cgroup limit"},
+     "memory of all requests together, bodies at most half of it; beyond it 503 memory_budget; at "
+     "least 1048576; 0: half of the smaller of RAM and cgroup limit"},
     {"max_cells", SRV_SET_REAL, AT(max_cells), "4e10", 1, 1e18, NULL, true,
      "most attention cells (batch x heads x queries x keys) of one request"},
     {"max_operations", SRV_SET_REAL, AT(max_operations), "2e13", 1, 1e24, NULL, true,

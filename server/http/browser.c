@@ -63,7 +63,7 @@ static bool is_localhost(part name) {
 }
 
 /* An entry without a port stands for every port. */
-static bool is_in_hosts(const srv_list *hosts, const authority *a) {
+static bool is_in_hosts(const srv_texts *hosts, const authority *a) {
     for (size_t i = 0; i < hosts->count; i++) {
         const authority entry = split(part_of(hosts->items[i]));
         if (same(entry.name, a->name) && (!entry.port.size || same(entry.port, a->port)))
@@ -72,7 +72,7 @@ static bool is_in_hosts(const srv_list *hosts, const authority *a) {
     return false;
 }
 
-static bool is_any(const srv_list *hosts) {
+static bool is_any(const srv_texts *hosts) {
     for (size_t i = 0; i < hosts->count; i++)
         if (!strcmp(hosts->items[i], "*"))
             return true;
@@ -89,7 +89,7 @@ static part addressed(const srv_exchange *x) {
 }
 
 static void judge_host(srv_exchange *x) {
-    const srv_list *hosts = &x->req.app->config->hosts;
+    const srv_texts *hosts = &x->req.app->config->hosts;
     const part whole = addressed(x);
     const authority a = split(whole);
     if (x->req.app->keys || !whole.size || is_localhost(a.name) || is_address(a.name) ||
@@ -104,7 +104,7 @@ static void judge_host(srv_exchange *x) {
 }
 
 static bool is_cors(const srv_exchange *x) {
-    const srv_list *origins = &x->req.app->config->cors_origins;
+    const srv_texts *origins = &x->req.app->config->cors_origins;
     const char *origin = x->facts.origin;
     for (size_t i = 0; origin && i < origins->count; i++)
         if (!strcmp(origins->items[i], origin))

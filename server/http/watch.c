@@ -16,15 +16,12 @@
 
 #include "http/cut.h"
 #include "http/turns.h"
-#include "jobs/jobs.h"
 #include "request/stream.h"
-#include "store/runs.h"
 
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
 /* Sockets that the kernel is asked about under one hold of the lock, and the pause after them: who
  * waits for the lock is woken in it (without one the watcher would have it again first). */
 enum { LOOKS_AT_ONCE = 32, PAUSE_NS = 20000 };
-#define KEPT_NS 2000000000 /* after which memory that the library keeps goes back */
 
 static bool client_left(const srv_link *link, bool half_close_is_gone) {
     struct pollfd fd = {.fd = link->fd, .events = half_close_is_gone ? POLLRDHUP : 0};
@@ -212,12 +209,8 @@ static void *watcher(void *argument) {
         busy = look_at_links(d, &gone);
         busy |= srv_turn_next(d);
         answer_all(gone, SRV_TIMEOUT);
-        if (!d->is_ops) {
+        if (!d->is_ops)
             answer_late(d);
-            srv_runs_tick(d->app->runs);
-            srv_jobs_tick(d->app->jobs);
-            attn_block_trim(KEPT_NS);
-        }
     }
     return NULL;
 }

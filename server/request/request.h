@@ -1,6 +1,6 @@
 /* A request on its way through the rooms: server/http fills the upper half, server/wire and
- * server/api read it and leave a reply in the lower half. One arena holds all of it; the arena has
- * two references (connection done, response freed), kept by server/http. */
+ * server/api read it and leave a reply in the lower half. One arena holds all of it. It lives as
+ * long as the exchange around the request, whose three references server/http/exchange.h lists. */
 #ifndef SRV_REQUEST_H
 #define SRV_REQUEST_H
 

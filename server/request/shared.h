@@ -21,6 +21,7 @@ struct srv_admission;                 /* load/admission.h */
 struct srv_runs;                      /* store/runs.h */
 struct srv_models;                    /* store/model_registry.h */
 struct srv_jobs;                      /* jobs/jobs.h */
+struct srv_housekeeping;              /* housekeeping.h */
 
 /* Exit codes of attnd, as --help lists them. */
 enum {
@@ -64,9 +65,10 @@ struct srv_app {
     struct srv_runs *runs;
     struct srv_models *models;
     struct srv_jobs *jobs;
-    _Atomic(srv_text *) openapi; /* made when somebody asks first */
-    srv_daemon *data, *ops;      /* ops: NULL when off */
-    uint64_t trace_key[2];       /* random, for the names of traces and spans */
+    struct srv_housekeeping *housekeeping; /* of runs and jobs */
+    _Atomic(srv_text *) openapi;           /* made when somebody asks first */
+    srv_daemon *data, *ops;                /* ops: NULL when off */
+    uint64_t trace_key[2];                 /* random, for the names of traces and spans */
     atomic_uint_fast64_t traces;
     atomic_int draining;                           /* srv_draining */
     _Atomic int64_t certificate_until;             /* seconds since 1970; 0: no TLS */

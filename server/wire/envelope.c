@@ -151,7 +151,7 @@ static bool read_member(walk *w, const srv_field *fields, uint64_t *seen) {
         srv_unknown_field(s->req, s->path.text, name.text, fields);
         return false;
     }
-    uint64_t bit = field ? (uint64_t)1 << ((field - fields) & 63) : 0;
+    uint64_t bit = field ? (uint64_t)1 << (field - fields) : 0;
     if (*seen & bit)
         return srv_scan_malformed(s, from, "the field \"%s\" is there twice", name.text);
     *seen |= bit;

@@ -14,6 +14,14 @@
 /* Without a configuration (tests). */
 static const srv_bounds standard = {.depth = 32, .bytes = 1 << 20};
 
+bool srv_fields_fit(const srv_field *fields) {
+    size_t rows = 0;
+    for (; fields[rows].name; rows++)
+        if (fields[rows].fields && !srv_fields_fit(fields[rows].fields))
+            return false;
+    return rows <= SRV_FIELDS_MOST;
+}
+
 static bool decode_value(srv_decoder *d, const srv_field *f, const json_t *v, void *out);
 static bool decode_object(srv_decoder *d, const srv_field *fields, const json_t *object,
                           uint64_t given, void *out);
@@ -74,10 +82,11 @@ static bool decode_value(srv_decoder *d, const srv_field *f, const json_t *v, vo
 
 /* The member of each row, NULL where there is none: a few members are found in the rows sooner than
  * all rows in a hash table. The envelope has refused fields that are in no row. */
-static void find_members(const srv_field *fields, const json_t *object, const json_t *members[64]) {
+static void find_members(const srv_field *fields, const json_t *object,
+                         const json_t *members[SRV_FIELDS_MOST]) {
     const char *name;
     json_t *v;
-    for (size_t i = 0; i < 64; i++)
+    for (size_t i = 0; i < SRV_FIELDS_MOST; i++)
         members[i] = NULL;
     json_object_foreach((json_t *)(uintptr_t)object, name, v) {
         for (size_t i = 0; fields[i].name; i++)
@@ -89,7 +98,7 @@ static void find_members(const srv_field *fields, const json_t *object, const js
 /* The rows of a table in their order; those of `given` are in *out already. */
 static bool decode_object(srv_decoder *d, const srv_field *fields, const json_t *object,
                           uint64_t given, void *out) {
-    const json_t *members[64]; /* `given` has a bit for each */
+    const json_t *members[SRV_FIELDS_MOST];
     find_members(fields, object, members);
     for (const srv_field *f = fields; f->name; f++) {
         const json_t *v = members[f - fields];

@@ -2,8 +2,9 @@
  * error texts and openapi.json come from these rows; api files hold the tables.
  *
  * Every decoded struct begins with `uint64_t given;`: bit i is set when row i of its table was in
- * the body. Absent fields keep what the struct held before (its defaults); JSON null counts as
- * absent, save inside tensors. Unknown fields are errors that name the nearest known one.
+ * the body, so that a table has at most SRV_FIELDS_MOST rows. Absent fields keep what the struct
+ * held before (its defaults); JSON null counts as absent, save inside tensors. Unknown fields are
+ * errors that name the nearest known one.
  *
  * A tensor is written as nested lists, or as an object {"shape": [..], "dtype": "float32", ..} with
  * one of "data": [flat list], "base64": "little-endian bytes", "random": "normal" or "uniform"
@@ -13,9 +14,8 @@
  * lists of true and false are bool where booleans are accepted.
  *
  * When the arena's limit is reached the reply is 413 too_large with setting "max_request_bytes". A
- * handler that runs in place (req->in_place, with its small limit) then returns SRV_DEFER instead:
- *     if (!srv_decode(req, fields, &body))
- *         return req->in_place && srv_problem_is_memory(req) ? SRV_DEFER : SRV_DONE;
+ * handler leaves that reply as it is, also in place (req->in_place, with its small limit):
+ * server/http/exchange.c then drops it and runs the request again on a request thread.
  * The bounds of what is not a tensor (text, values, lists and objects) are 413 too, with setting
  * "max_envelope_bytes". */
 #ifndef SRV_FIELDS_H
@@ -105,6 +105,12 @@ typedef struct srv_field {
                                  STRINGS, TEXTS: max count, 0 = no bound */
     bool required;
 } srv_field;
+
+enum { SRV_FIELDS_MOST = 64 }; /* rows of one table: the bits of `given` */
+
+/* Do the table and all tables in it have at most SRV_FIELDS_MOST rows? The start of the service
+ * asks this of the table of every route. */
+bool srv_fields_fit(const srv_field *fields);
 
 /* Decode the body of `req` (any content type that the route accepts) into *out. false: req->reply
  * holds the problem. Tensors and strings live in req->arena or in the body. */

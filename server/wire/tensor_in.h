@@ -19,7 +19,7 @@ bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out);
 /* --- between the files of the tensor reader --- */
 
 /* Lists of numbers on their way into `data`. */
-typedef struct srv_list {
+typedef struct srv_tensor_reader {
     srv_scan *s;
     unsigned accepts;
     attn_dtype dtype;
@@ -28,22 +28,22 @@ typedef struct srv_list {
     size_t index[ATTN_MAX_RANK]; /* where the reader is, from the outermost axis */
     size_t dims[ATTN_MAX_RANK];  /* SIZE_MAX: not known yet */
     int rank;                    /* 0: not known yet */
-} srv_list;
+} srv_tensor_reader;
 
 /* The type that the first element at p (inside of lists) asks for, among those accepted. */
-attn_dtype srv_list_dtype(const char *p, unsigned accepts);
+attn_dtype srv_tensor_reader_dtype(const char *p, unsigned accepts);
 /* How many elements the lists between two places can hold at most. */
-size_t srv_list_room(const char *from, const char *to);
+size_t srv_tensor_reader_room(const char *from, const char *to);
 /* Take room for the elements; false: 413. */
-bool srv_list_take(srv_list *l);
+bool srv_tensor_reader_take(srv_tensor_reader *l);
 /* Read the elements of the innermost list whose '[' has been taken, up to and including its ']';
  * *n counts them. `level`: its axis. */
-bool srv_list_row(srv_list *l, int level, size_t *n);
+bool srv_tensor_reader_row(srv_tensor_reader *l, int level, size_t *n);
 /* Read large nested lists of float32 by all workers. false: they are not large, or not of the usual
  * form, or wrong; nothing is taken and no problem set. */
-bool srv_list_in_pieces(srv_scan *s, attn_tensor *out);
+bool srv_tensor_reader_in_pieces(srv_scan *s, attn_tensor *out);
 /* The problem of the element at the cursor, which cannot be read as l->dtype. */
-bool srv_list_refuse(srv_list *l, int level, size_t at);
+bool srv_tensor_reader_refuse(srv_tensor_reader *l, int level, size_t at);
 
 /* The object form; the cursor is at its '{'. */
 bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out);

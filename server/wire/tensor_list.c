@@ -26,7 +26,7 @@ static size_t count_commas(const char *p, const char *end) {
 }
 
 /* A piece at a time, so that the second look at it finds it in the cache. */
-size_t srv_list_room(const char *from, const char *to) {
+size_t srv_tensor_reader_room(const char *from, const char *to) {
     size_t n = 1;
     while (from < to) {
         size_t piece = to - from < 8192 ? (size_t)(to - from) : 8192;
@@ -41,12 +41,12 @@ size_t srv_list_room(const char *from, const char *to) {
 
 static size_t find_room(const char *from, const char *to) {
     if (to - from > SHORT)
-        return srv_list_room(from, to);
+        return srv_tensor_reader_room(from, to);
     const char *quote = memchr(from, '"', (size_t)(to - from));
     return (size_t)((quote ? quote : to) - from) / 2 + 1; /* a digit and a comma each */
 }
 
-attn_dtype srv_list_dtype(const char *p, unsigned accepts) {
+attn_dtype srv_tensor_reader_dtype(const char *p, unsigned accepts) {
     while (*p && strchr("[ \n\r\t", *p))
         p++;
     bool boolean = *p == 't' || *p == 'f';
@@ -55,20 +55,20 @@ attn_dtype srv_list_dtype(const char *p, unsigned accepts) {
     return accepts & SRV_T_REAL ? ATTN_F32 : ATTN_I64;
 }
 
-bool srv_list_take(srv_list *l) {
+bool srv_tensor_reader_take(srv_tensor_reader *l) {
     l->count = 0;
     l->data = srv_tensor_take(l->s, l->dtype, l->room);
     return l->data != NULL;
 }
 
 /* Put the place of an element, or of a list, on the path. */
-static void push_place(srv_list *l, int level, size_t at) {
+static void push_place(srv_tensor_reader *l, int level, size_t at) {
     l->index[level] = at;
     for (int i = 0; i <= level; i++)
         srv_path_index(&l->s->path, l->index[i]);
 }
 
-static const char *expected_element(const srv_list *l) {
+static const char *expected_element(const srv_tensor_reader *l) {
     switch (l->dtype) {
     case ATTN_BOOL:
         return "true or false";
@@ -82,7 +82,7 @@ static const char *expected_element(const srv_list *l) {
 }
 
 /* A number that its type cannot hold. */
-static bool refuse_number(srv_list *l) {
+static bool refuse_number(srv_tensor_reader *l) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM];
     srv_scan_found(s, s->p, found);
@@ -97,7 +97,7 @@ static bool refuse_number(srv_list *l) {
     return false;
 }
 
-bool srv_list_refuse(srv_list *l, int level, size_t at) {
+bool srv_tensor_reader_refuse(srv_tensor_reader *l, int level, size_t at) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM];
     double number;
@@ -125,7 +125,7 @@ bool srv_list_refuse(srv_list *l, int level, size_t at) {
     return false;
 }
 
-static bool read_integer(srv_list *l, size_t i) {
+static bool read_integer(srv_tensor_reader *l, size_t i) {
     int64_t v;
     const char *p = attn_read_i64(l->s->p, l->s->end, &v);
     if (!p || (l->dtype == ATTN_I32 && (v < INT32_MIN || v > INT32_MAX)) ||
@@ -139,7 +139,7 @@ static bool read_integer(srv_list *l, size_t i) {
     return true;
 }
 
-static bool read_boolean(srv_list *l, size_t i) {
+static bool read_boolean(srv_tensor_reader *l, size_t i) {
     bool on = srv_scan_word(l->s, "true");
     if (!on && !srv_scan_word(l->s, "false"))
         return false;
@@ -147,7 +147,7 @@ static bool read_boolean(srv_list *l, size_t i) {
     return true;
 }
 
-static bool read_null(srv_list *l, size_t i) {
+static bool read_null(srv_tensor_reader *l, size_t i) {
     if (!(l->accepts & SRV_T_NEGINF) || !srv_scan_word(l->s, "null"))
         return false;
     srv_tensor_store(l->data, l->dtype, i, -(double)INFINITY);
@@ -155,7 +155,7 @@ static bool read_null(srv_list *l, size_t i) {
 }
 
 /* float32 is left to the hot loop. */
-static bool read_element(srv_list *l, size_t i) {
+static bool read_element(srv_tensor_reader *l, size_t i) {
     float single;
     double value;
     const char *p;
@@ -185,7 +185,7 @@ static bool read_element(srv_list *l, size_t i) {
 
 /* A number that no element of this float type can be: an infinity, remembered for the one who may
  * allow it. */
-static bool take_beyond(srv_list *l, int level, size_t at) {
+static bool take_beyond(srv_tensor_reader *l, int level, size_t at) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM], text[160];
     double value;
@@ -209,7 +209,7 @@ static bool take_beyond(srv_list *l, int level, size_t at) {
     return true;
 }
 
-static void read_singles(srv_list *l, bool *comma) {
+static void read_singles(srv_tensor_reader *l, bool *comma) {
     srv_scan *s = l->s;
     size_t n;
     s->p = attn_read_singles(s->p, s->start, s->end, (float *)(void *)l->data + l->count,
@@ -217,7 +217,7 @@ static void read_singles(srv_list *l, bool *comma) {
     l->count += n;
 }
 
-bool srv_list_row(srv_list *l, int level, size_t *n) {
+bool srv_tensor_reader_row(srv_tensor_reader *l, int level, size_t *n) {
     srv_scan *s = l->s;
     size_t first = l->count;
     for (;;) {
@@ -229,7 +229,7 @@ bool srv_list_row(srv_list *l, int level, size_t *n) {
             srv_scan_space(s);
             if (l->count == l->room ||
                 (!read_element(l, l->count) && !take_beyond(l, level, l->count - first)))
-                return srv_list_refuse(l, level, l->count - first);
+                return srv_tensor_reader_refuse(l, level, l->count - first);
             l->count++;
         }
         srv_scan_space(s);
@@ -247,7 +247,7 @@ bool srv_list_row(srv_list *l, int level, size_t *n) {
 }
 
 /* The first odd list: path of the list itself, not of an element. */
-static bool refuse_ragged(srv_list *l, int level, size_t found) {
+static bool refuse_ragged(srv_tensor_reader *l, int level, size_t found) {
     srv_scan *s = l->s;
     if (level > 0)
         push_place(l, level - 1, l->index[level - 1]);
@@ -274,9 +274,9 @@ static bool refuse_rank(srv_scan *s) {
     return false;
 }
 
-static bool read_axis(srv_list *l, int level);
+static bool read_axis(srv_tensor_reader *l, int level);
 
-static bool read_lists(srv_list *l, int level, size_t *n) {
+static bool read_lists(srv_tensor_reader *l, int level, size_t *n) {
     srv_scan *s = l->s;
     for (*n = 0;; s->p++) {
         srv_scan_space(s);
@@ -306,7 +306,7 @@ static bool read_lists(srv_list *l, int level, size_t *n) {
     return true;
 }
 
-static bool read_axis(srv_list *l, int level) {
+static bool read_axis(srv_tensor_reader *l, int level) {
     srv_scan *s = l->s;
     size_t n = 0;
     if (level == ATTN_MAX_RANK || s->depth + (size_t)level >= s->max_depth)
@@ -317,7 +317,8 @@ static bool read_axis(srv_list *l, int level) {
         l->rank = level + 1;
     if (*s->p == ']')
         s->p++;
-    else if (level + 1 == l->rank ? !srv_list_row(l, level, &n) : !read_lists(l, level, &n))
+    else if (level + 1 == l->rank ? !srv_tensor_reader_row(l, level, &n)
+                                  : !read_lists(l, level, &n))
         return false;
     if (l->dims[level] == SIZE_MAX)
         l->dims[level] = n;
@@ -325,13 +326,13 @@ static bool read_axis(srv_list *l, int level) {
 }
 
 static bool read_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
-    srv_list l = {.s = s, .accepts = accepts, .dtype = dtype};
-    if (dtype == ATTN_F32 && srv_list_in_pieces(s, out))
+    srv_tensor_reader l = {.s = s, .accepts = accepts, .dtype = dtype};
+    if (dtype == ATTN_F32 && srv_tensor_reader_in_pieces(s, out))
         return true;
     l.room = find_room(s->p, s->end);
     for (int i = 0; i < ATTN_MAX_RANK; i++)
         l.dims[i] = SIZE_MAX;
-    if (!srv_list_take(&l) || !read_axis(&l, 0))
+    if (!srv_tensor_reader_take(&l) || !read_axis(&l, 0))
         return false;
     attn_arena_shrink(s->req->arena, l.data, l.count * attn_dtype_size(l.dtype));
     *out = attn_tensor_dense(l.data, l.dtype, l.rank, l.dims);
@@ -347,7 +348,7 @@ bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out) {
 bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out) {
     char found[SRV_FOUND_ROOM];
     if (*s->p == '[')
-        return read_nested(s, accepts, srv_list_dtype(s->p, accepts), out);
+        return read_nested(s, accepts, srv_tensor_reader_dtype(s->p, accepts), out);
     if (*s->p == '{')
         return srv_tensor_object(s, accepts, out);
     if (!srv_scan_is_value(s->p))

@@ -240,19 +240,19 @@ static bool load_data(srv_scan *s, unsigned accepts, const description *d, attn_
                       size_t count) {
     const char *after = s->p;
     char shape[128];
-    srv_list l = {.s = s, .accepts = accepts, .rank = 1, .dtype = t->dtype};
+    srv_tensor_reader l = {.s = s, .accepts = accepts, .rank = 1, .dtype = t->dtype};
     size_t n = 0, mark = srv_path_key(&s->path, "data", 4);
     s->p = d->data + 1;
     srv_scan_space(s);
     if (s->p < d->data_end)
-        n = l.room = srv_list_room(d->data, d->data_end);
+        n = l.room = srv_tensor_reader_room(d->data, d->data_end);
     if (n != count) {
         srv_problem(s->req, SRV_SHAPE, s->path.text, "shape %s needs %zu element%s, data has %zu",
                     attn_shape_text(d->dims, d->rank, shape, sizeof shape), count,
                     count == 1 ? "" : "s", n);
         return false;
     }
-    if (!srv_list_take(&l) || (n > 0 && !srv_list_row(&l, 0, &n)))
+    if (!srv_tensor_reader_take(&l) || (n > 0 && !srv_tensor_reader_row(&l, 0, &n)))
         return false;
     srv_path_back(&s->path, mark);
     t->data = l.data;
@@ -330,7 +330,8 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
     size_t mark = s->path.size, count;
     if (!read_members(s, accepts, &d) || !check_members(s, &d))
         return false;
-    attn_dtype dtype = has(&d, DTYPE) ? d.dtype : srv_list_dtype(d.data ? d.data : "", accepts);
+    attn_dtype dtype =
+        has(&d, DTYPE) ? d.dtype : srv_tensor_reader_dtype(d.data ? d.data : "", accepts);
     attn_tensor t = {.dtype = dtype};
     if (!count_elements(s, &d, dtype, &count))
         return false;

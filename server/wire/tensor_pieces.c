@@ -31,7 +31,7 @@ static attn_status count_piece(void *ctx, size_t i, size_t lane, attn_error *err
     work *w = ctx;
     (void)lane;
     (void)err;
-    w->commas[i] = srv_list_room(w->from + i * PIECE, piece_end(w, i)) - 1;
+    w->commas[i] = srv_tensor_reader_room(w->from + i * PIECE, piece_end(w, i)) - 1;
     return ATTN_OK;
 }
 
@@ -74,7 +74,7 @@ static attn_status read_piece(void *ctx, size_t i, size_t lane, attn_error *err)
     (void)err;
     if (!p)
         return ATTN_OK;
-    size_t before = w->commas[i] + srv_list_room(begin, p) - 1, row = before / w->width;
+    size_t before = w->commas[i] + srv_tensor_reader_room(begin, p) - 1, row = before / w->width;
     if (before % w->width)
         return ATTN_EARG;
     for (; p && p - 1 < end; row++) {
@@ -129,7 +129,7 @@ static bool count_elements(work *w, attn_pool *pool, size_t pieces, int rank) {
     const srv_request *req = w->s->req;
     size_t elements = 1;
     const char *row = w->from + rank, *close = memchr(row, ']', (size_t)(w->to - row));
-    w->width = srv_list_room(row, close ? close : row);
+    w->width = srv_tensor_reader_room(row, close ? close : row);
     if (attn_pool_run(pool, pieces, count_piece, w, &req->control, NULL))
         return false;
     for (size_t i = 0; i < pieces; i++) {
@@ -141,7 +141,7 @@ static bool count_elements(work *w, attn_pool *pool, size_t pieces, int rank) {
     return elements % w->width == 0;
 }
 
-bool srv_list_in_pieces(srv_scan *s, attn_tensor *out) {
+bool srv_tensor_reader_in_pieces(srv_scan *s, attn_tensor *out) {
     attn_pool *pool = srv_request_pool(s->req);
     attn_arena *arena = s->req->arena;
     work w = {.s = s};

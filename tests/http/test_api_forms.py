@@ -62,6 +62,21 @@ def test_explain_names_the_form(daemon):
     assert (told["score"], told["parameters"], told["scale"]) == ("general", 17, 1)
 
 
+@pytest.mark.parametrize("scale", [{}, {"scale": 0.3}, {"scale": False}], ids=["own", "given", "false"])
+@pytest.mark.parametrize("score", [
+    "scaled_dot", "dot",
+    {"kind": "additive", "w_q": normal(3, 4, seed=3), "w_k": normal(3, 4, seed=4), "v": normal(3, seed=5)},
+    {"kind": "general", "w": normal(4, 4, seed=3)},
+    {"kind": "concat", "w": normal(3, 8, seed=3), "v": normal(3, seed=4)},
+], ids=lambda score: score if isinstance(score, str) else score["kind"])
+def test_the_scale_of_explain_makes_the_scores(daemon, score, scale):
+    body = X | {"score": score, "return": ["scores"], "explain": True} | scale
+    raw, scaled = (ask(daemon, body | {"score_stage": stage}) for stage in ("raw", "scaled"))
+    told = raw["diagnostics"]["scale"]
+    assert told == scaled["diagnostics"]["scale"]
+    close(scaled["scores"], array(raw["scores"]) * told)
+
+
 # --- projections ---
 
 PROJECTED = {"num_heads": 2, "w_q": normal(8, 8, seed=3), "b_q": normal(8, seed=4), "w_o": normal(5, 8, seed=5)}

@@ -122,7 +122,7 @@ def test_every_form_bit_for_bit(daemon, form):
             hidden = np.isneginf(planes[0])
             assert np.array_equal(np.where(hidden, 0, planes[0]), cells) and np.array_equal(planes[0], planes[1])
     for q, k in ((0, 0), (59, 100), (30, S - 1)):
-        cell = run.json(f"/cells?batch={B - 1}&head=1&q={q}&k={k}")
+        cell = run.json(f"/cells?batch={B - 1}&head=1&row={q}&col={k}")
         assert cell["weight"] == pytest.approx(float(whole[B - 1, 1, q, k]), rel=1e-7, abs=0)
         assert cell["visible"] == (cell["hidden_by"] == [] or form == "fill")
         row = whole[B - 1, 1, q]
@@ -223,17 +223,18 @@ def test_answers_have_their_schemas(daemon, document):  # noqa: F811
     assert described["labels"] == {"query": list("abcde"), "key": list("uvwxyz")}
     assert described["mask"] == "causal: query i sees keys 0 to i"
     for what, name in (("weights?rows=0:2", "RunWeights"), ("weights?stage=raw", "RunWeights"), ("rows", "RunRows"),
-                       ("top-k", "RunEdges"), ("cells?q=1&k=3", "RunCell"), ("heatmap?heads=0,1&pool=both", "Heatmaps")):
+                       ("top-k", "RunEdges"), ("cells?row=1&col=3", "RunCell"),
+                       ("heatmap?heads=0,1&pool=both", "Heatmaps")):
         schema(document, name).validate(run.json("/" + what))
     body = {"hide": [1]}
     schema(document, "RunWhatIfRequest").validate(body)
     schema(document, "RunWhatIf").validate(daemon.post(run.path + "/what-if", body).json())
-    cell = run.json("/cells?q=1&k=3&head=1")
-    assert (cell["query_label"], cell["key_label"]) == ("b", "x")
+    cell = run.json("/cells?row=1&col=3&head=1")
+    assert (cell["row"], cell["query_label"], cell["col"], cell["key_label"]) == (1, "b", 3, "x")
     assert cell["hidden_by"] == ["is_causal"] and not cell["visible"] and cell["rank"] == 0 and cell["of"] == 2
     assert cell["biased"] is None and cell["weight"] == 0
     assert sum(cell["products"]) == pytest.approx(cell["raw"], rel=1e-5)
-    assert "hidden by is_causal" in run.get("/cells?q=1&k=3", headers={"Accept": "text/plain"}).text
+    assert "hidden by is_causal" in run.get("/cells?row=1&col=3", headers={"Accept": "text/plain"}).text
 
 
 def test_heatmap_is_that_of_attention(daemon):
@@ -300,9 +301,10 @@ def test_what_if_refuses(daemon):
     ("/weights?site=decoder", 422, "/site", "attention"), ("/weights?rwos=1:2", 422, "/rwos", "rows"),
     ("/weights?head=1&head=2", 400, None, "twice"), ("/weights?head=one", 422, "/head", "integer"),
     ("/tiles?level=9", 422, "/level", "2 levels"), ("/tiles?y=1", 422, "/y", "1 rows of tiles"),
-    ("/tiles?encoding=f16", 422, "/encoding", "u8"), ("/cells?q=1", 422, "", "\"k\" is required"),
-    ("/cells?q=60&k=0", 422, "/q", "60"), ("/top-k?k=0", 422, "/k", "1"), ("/heatmap?heads=9", 422, "/heads/0", "9"),
-    ("/heatmap?figure=x", 422, "/figure", "title="),
+    ("/tiles?encoding=f16", 422, "/encoding", "u8"), ("/cells?row=1", 422, "", "\"col\" is required"),
+    ("/cells?row=60&col=0", 422, "/row", "60"), ("/cells?row=0&col=300", 422, "/col", "300"),
+    ("/cells?q=1&col=0", 422, "/q", "did you mean \"row\"?"), ("/cells?row=1&k=0", 422, "/k", "did you mean \"col\"?"),
+    ("/top-k?k=0", 422, "/k", "1"), ("/heatmap?heads=9", 422, "/heads/0", "9"), ("/heatmap?figure=x", 422, "/figure", "title="),
 ], ids=str)
 def test_refusals(daemon, what, status, pointer, words):
     run = Stored(daemon, MASKED)
@@ -313,7 +315,7 @@ def test_refusals(daemon, what, status, pointer, words):
 
 
 def test_every_number_of_a_cell_is_rounded(daemon):
-    text = Stored(daemon, MASKED).get("/cells?q=3&k=1&decimals=2").text
+    text = Stored(daemon, MASKED).get("/cells?row=3&col=1&decimals=2").text
     numbers = re.findall(r"-?\d+\.(\d+)", text.split('"words"')[0])
     assert numbers and all(len(digits) <= 2 for digits in numbers), text
 
@@ -480,4 +482,4 @@ def test_the_id_is_in_the_header_too(daemon, accept):
 
 def test_vectors_of_a_cell_are_the_inputs(daemon):
     run = Stored(daemon, {"query": [[0.1, 0.2]], "return": ["weights"]})
-    assert '"query":[0.1,0.2],"key":[0.1,0.2]' in run.get("/cells?q=0&k=0").text
+    assert '"query":[0.1,0.2],"key":[0.1,0.2]' in run.get("/cells?row=0&col=0").text

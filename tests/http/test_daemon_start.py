@@ -77,6 +77,11 @@ def test_later_layers_win(tmp_path):
     assert values["connections"] == 4096
 
 
+def test_the_least_memory_answers_a_request(start):
+    daemon = start("--memory-bytes", "1MiB", "--workers", "64")
+    assert daemon.post("/v1/attention", '{"query":[[1,0],[0,1]]}').status_code == 200
+
+
 def test_lists_and_equals_signs():
     values = json.loads(run_attnd("--print-config", "--cors-origins=https://a.example, https://b.example",
                                   "--half-close-is-gone=false").stdout)
@@ -107,6 +112,8 @@ def test_lists_and_equals_signs():
     (["--check-config", "--cors-origins", "https://a.example,*"], ["origins", "https://example.org", '"*"']),
     (["--check-config", "--cors-origins", "localhost:8000"], ["origins", "http://localhost:8000"]),
     (["--max-request-bytes", "2GiB", "--memory-bytes", "1GiB"], ["max_request_bytes", "memory_bytes"]),
+    (["--memory-bytes", "1"], ["memory_bytes", "at least 1048576", "found 1"]),
+    (["--check-config", "--memory-bytes", "1023KiB"], ["memory_bytes", "at least 1048576"]),
 ])
 def test_wrong_options_are_one_clear_line(args, words):
     result = run_attnd(*args)

@@ -359,6 +359,30 @@ def test_no_key_and_no_payload_is_told_to_others(start, keys):
     assert '"key":"ops"' in told and '"key":"line-4"' in told
 
 
+def memory(pid):
+    """What a process has in memory, region by region; the shadow of a sanitizer, terabytes, is left out."""
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as mem:
+        for line in maps:
+            first, last = (int(part, 16) for part in line.split()[0].split("-"))
+            if line.split()[1].startswith("r") and last - first <= 1 << 30:
+                try:
+                    yield os.pread(mem.fileno(), last - first, first)
+                except OSError:  # [vvar]
+                    pass
+
+
+def test_no_key_of_the_file_stays_in_memory(start, keys):
+    daemon = start("--keys-file", str(keys))
+    for reloads in range(3):
+        if reloads:
+            daemon.signal(signal.SIGHUP)
+            assert len(daemon.log(reloads, event="3 API keys read")) == reloads
+        held = list(memory(daemon.pid))
+        assert any(str(keys).encode() in region for region in held), "what is there is found"
+        for key in (ADMIN, PLAIN, ALONE):
+            assert not any(key.encode() in region for region in held), f"after {reloads} reloads"
+
+
 def test_key_is_not_in_the_answer_to_a_proxy(daemon):
     """A 401 says what kind of credentials are needed, and nothing of those that came."""
     reply = daemon.raw(post(b"", "Content-Length: 0", f"Authorization: Bearer {WRONG}", "Connection: close"))

@@ -24,14 +24,14 @@ static void test_networks(void **state) {
 }
 
 static char *entries[] = {"10.1.0.0/16", "192.168.0.9", "172.16.0.0/13", "2001:db8::/33", "unix"};
-static const srv_list proxies = {entries, 5};
+static const srv_texts proxies = {entries, 5};
 
 static void test_proxies(void **state) {
     static const char *const in[] = {"10.1.2.3",    "192.168.0.9",       "172.23.255.255", "unix",
                                      "2001:db8::1", "::ffff:10.1.0.255", "2001:db8:7fff::"};
     static const char *const out[] = {"10.2.0.0", "192.168.0.8",     "172.24.0.0",  "127.0.0.1",
                                       "",         "2001:db8:8000::", "2001:db7::1", "::10.1.2.3"};
-    const srv_list none = {0};
+    const srv_texts none = {0};
     (void)state;
     for (size_t i = 0; i < sizeof in / sizeof *in; i++) {
         assert_true(srv_client_is_proxy(&proxies, in[i]));

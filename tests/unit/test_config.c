@@ -206,9 +206,12 @@ static void test_automatic_values(void **state) {
     assert_true(set(c, "workers", "3"));
     assert_true(srv_config_resolve(c, &err));
     assert_int_equal(c->workers, 3);
-    assert_true(set(c, "memory_bytes", "1000"));
+    assert_true(set(c, "memory_bytes", "2MiB"));
     assert_false(srv_config_resolve(c, &err));
     assert_non_null(strstr(err.text, "max_request_bytes"));
+    assert_true(set(c, "memory_bytes", "1048575"));
+    assert_false(srv_config_resolve(c, &err));
+    assert_non_null(strstr(err.text, "\"memory_bytes\" must be at least 1048576"));
 }
 
 static char *printed(const srv_config *c) {

@@ -2,7 +2,9 @@
  * and bodies that try to pass something off as a tensor. */
 #include <stdio.h>
 
+#include "api/route.h"
 #include "config/nearest.h"
+#include "jobs/jobs.h"
 #include "unit/wire_body.h"
 #include "wire/envelope.h"
 
@@ -452,13 +454,52 @@ static void test_leaves(void **state) {
     refuse("{\"on\":true,\"query\":[1],\"query\":[1]}", 400, "malformed_json", "/query", "twice");
 }
 
+/* A table of `rows` rows, its last one an object of the table `inner`. */
+static void fill_table(srv_field *table, size_t rows, const srv_field *inner) {
+    for (size_t i = 0; i < rows; i++)
+        table[i] = (srv_field){.name = "row", .kind = SRV_BOOL};
+    table[rows - 1].kind = SRV_OBJECT;
+    table[rows - 1].fields = inner;
+    table[rows] = (srv_field){0};
+}
+
+static void test_most_rows(void **state) {
+    srv_field outer[SRV_FIELDS_MOST + 2], inner[SRV_FIELDS_MOST + 2];
+    (void)state;
+    fill_table(inner, SRV_FIELDS_MOST, NULL);
+    fill_table(outer, SRV_FIELDS_MOST, inner);
+    assert_true(srv_fields_fit(outer));
+    fill_table(inner, SRV_FIELDS_MOST + 1, NULL);
+    assert_false(srv_fields_fit(outer));
+    fill_table(outer, SRV_FIELDS_MOST + 1, NULL);
+    assert_false(srv_fields_fit(outer));
+}
+
+static void test_tables_of_routes_fit(void **state) {
+    size_t tables = 0;
+    (void)state;
+    srv_job_fields_make();
+    for (const srv_route *route = srv_routes; route->method; route++)
+        if (route->fields) {
+            assert_true(srv_fields_fit(route->fields));
+            tables++;
+        }
+    assert_true(tables > 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_refused_values), cmocka_unit_test(test_unknown_fields),
-        cmocka_unit_test(test_malformed),      cmocka_unit_test(test_forging),
-        cmocka_unit_test(test_amplification),  cmocka_unit_test(test_names),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_refused_values),
+        cmocka_unit_test(test_unknown_fields),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_forging),
+        cmocka_unit_test(test_amplification),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_leaves),
+        cmocka_unit_test(test_most_rows),
+        cmocka_unit_test(test_tables_of_routes_fit),
     };
     return cmocka_run_group_tests_name("wire_fields", tests, NULL, NULL);
 }

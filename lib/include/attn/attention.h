@@ -133,6 +133,8 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
                                attn_error *err);
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
 const attn_mask *attn_attention_mask(const attn_attention *a);
+/* What scores are multiplied by: the scale of the inputs, or the score form's own. */
+double attn_attention_scale(const attn_attention *a);
 /* The table that computes, "ref", "avx2", "avx512", or with bf16 products "avx512_bf16" or "amx".
  * The name and the precision make the bytes. */
 const char *attn_attention_kernel(const attn_attention *a);

@@ -136,9 +136,9 @@ typedef struct attn_run_cell {
     size_t rank, of; /* 1 = largest weight of the row's visible keys (ties: the lower key first); 0
                         when hidden */
 } attn_run_cell;
-/* Explain weight (q, k) of a head; memory from the arena. ATTN_EARG outside of the matrix. Stages
- * are exact cells of attn_attention_cells; products are taken in double. */
-attn_status attn_run_explain(const attn_run *run, size_t batch, size_t head, size_t q, size_t k,
+/* Explain weight (row, col) of a head; memory from the arena. ATTN_EARG outside of the matrix.
+ * Stages are exact cells of attn_attention_cells; products are taken in double. */
+attn_status attn_run_explain(const attn_run *run, size_t batch, size_t head, size_t row, size_t col,
                              attn_arena *arena, attn_run_cell *out, attn_error *err);
 
 /* --- what if --- */
