@@ -88,8 +88,7 @@ def get(*lines, target=b"/healthz", version=b"HTTP/1.1"):
 def test_one_answer(daemon, name, data, expected):
     reply = daemon.raw(data)
     assert statuses(reply)[0] == expected, reply[:300]
-    # libmicrohttpd writes the head of its own answer to a length beyond 2^64 twice.
-    assert len(statuses(reply)) == 1 or b"beyond 64 bits" in reply
+    assert len(statuses(reply)) == 1
     assert daemon.get("/healthz").status_code == 200
 
 
@@ -100,17 +99,18 @@ def test_one_answer(daemon, name, data, expected):
     (get(b"Host: localhost", version=b"HTTP/2.0"), "version_not_supported", "none", None),
     (b"GET /healthz\r\n\r\n", "bad_request", "none", None),
     (post(b"{}", "Content-Length: 99999999999999999999"), "too_large", "none", None),
+    (post(b"{}", "Content-Length: -1"), "bad_request", "none", None),
     (post(b"FFFFFFFFFFFFFFFFF\r\nabcde\r\n0\r\n\r\n", "Transfer-Encoding: chunked"), "too_large", "/v1/attention", None),
     (post(b"5\r\nabcdeXX0\r\n\r\n", "Transfer-Encoding: chunked"), "bad_request", "/v1/attention", None),
     (post(b"5;x=" + b"a" * 100000 + b"\r\nabcde\r\n0\r\n\r\n", "Transfer-Encoding: chunked"), "bad_request", "/v1/attention", "connection_bytes"),
     (post(b"5;x=" + b"a" * 30000, "Transfer-Encoding: chunked"), "bad_request", "/v1/attention", "connection_bytes"),
-], ids=["header", "headers", "target", "version", "request line", "length", "chunk", "end of a chunk", "extension", "extension without an end"])
+], ids=["header", "headers", "target", "version", "request line", "length", "negative length", "chunk", "end of a chunk", "extension", "extension without an end"])
 def test_what_the_library_refuses_is_a_problem(start, data, code, route, setting):
     """With an id, a line in the log and a count; libmicrohttpd's own page is HTML, and a chunk extension of 100 kB was a 500."""
     daemon = start("--log-level", "info")
     reply = daemon.raw(data)
     lines = head(reply)
-    problem = json.loads(reply.rsplit(b"\r\n\r\n", 1)[1])
+    problem = json.loads(reply.split(b"\r\n\r\n", 1)[1])
     assert lines["content-type"] == "application/problem+json" and lines["connection"] == "close"
     assert problem["code"] == code and problem["status"] == statuses(reply)[0] < 506 and problem["status"] != 500
     assert problem["instance"] == "urn:request:" + lines["x-request-id"]
