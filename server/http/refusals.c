@@ -10,8 +10,10 @@ typedef enum MHD_Result queue_function(struct MHD_Connection *, unsigned, struct
 
 static queue_function *library_queue;
 
+/* Called for each daemon, the second time beside threads of the first, which read the pointer. */
 bool srv_refusals_begin(void) {
-    *(void **)&library_queue = dlsym(RTLD_NEXT, "MHD_queue_response");
+    if (!library_queue)
+        *(void **)&library_queue = dlsym(RTLD_NEXT, "MHD_queue_response");
     return library_queue != NULL;
 }
 
