@@ -68,7 +68,9 @@ int64_t attn_pool_helped_ns(void);
 void attn_pool_yield(attn_pool *pool);
 
 /* Take and give back a slot around work of the caller's own (decoding, encoding). attn_pool_run
- * inside such a pair uses the slot that is held. NULL pool: nothing. */
+ * inside such a pair uses the slot that is held. A thread may be inside several pools and leave them
+ * in any order; inside eight others, it has no slot of a further one and runs its pieces alone. NULL
+ * pool: nothing. */
 void attn_pool_enter(attn_pool *pool);
 void attn_pool_leave(attn_pool *pool);
 
