@@ -74,8 +74,8 @@ typedef struct hold {
     size_t depth;          /* how many enter() are open: attn_pool_run inside uses the slot */
     int64_t slot_ns;       /* since when the slot is not accounted for */
     int64_t used_ns;       /* of slots, in all */
-    int64_t turn_ns;       /* when it got the slot, or, if nobody waited, since when others have been
-                            * seen to wait; 0: nobody */
+    int64_t turn_ns; /* when it got the slot, or, if nobody waited, since when others have been
+                      * seen to wait; 0: nobody */
 } hold;
 
 /* A thread with slots of so many pools works on its own in further ones. */
@@ -359,6 +359,20 @@ static void *helper(void *arg) {
     return NULL;
 }
 
+/* Threads have ATTN_POOL_STACK bytes of stack, whatever the process gives its own. */
+static bool start_helpers(attn_pool *pool) {
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes))
+        return false;
+    bool ok = !pthread_attr_setstacksize(&attributes, ATTN_POOL_STACK);
+    while (ok && pool->helpers < pool->slots - 1) {
+        ok = !pthread_create(&pool->threads[pool->helpers], &attributes, helper, pool);
+        pool->helpers += ok;
+    }
+    pthread_attr_destroy(&attributes);
+    return ok;
+}
+
 /* --- the public side --- */
 
 attn_pool *attn_pool_new(size_t slots) {
@@ -370,12 +384,9 @@ attn_pool *attn_pool_new(size_t slots) {
     *pool = (attn_pool){.slots = slots, .free_slots = slots};
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
-    while (pool->helpers < slots - 1) {
-        if (pthread_create(&pool->threads[pool->helpers], NULL, helper, pool) != 0) {
-            attn_pool_free(pool);
-            return NULL;
-        }
-        pool->helpers++;
+    if (!start_helpers(pool)) {
+        attn_pool_free(pool);
+        return NULL;
     }
     return pool;
 }

@@ -287,6 +287,44 @@ static void test_pool_runs_each_piece_once(void **state) {
     }
 }
 
+static pthread_t caller_thread;
+static atomic_size_t helper_stack;
+
+static attn_status stack_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    pthread_attr_t attributes;
+    size_t size = 0;
+    (void)ctx, (void)index, (void)lane, (void)err;
+    if (pthread_equal(pthread_self(), caller_thread)) {
+        usleep(100);
+        return ATTN_OK;
+    }
+    assert_int_equal(pthread_getattr_np(pthread_self(), &attributes), 0);
+    assert_int_equal(pthread_attr_getstacksize(&attributes, &size), 0);
+    pthread_attr_destroy(&attributes);
+    atomic_store(&helper_stack, size);
+    return ATTN_OK;
+}
+
+/* Helpers have the stack that is promised where the process gives its threads less. */
+static void test_pool_gives_helpers_their_stack(void **state) {
+    pthread_attr_t usual, small;
+    (void)state;
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, 256 << 10), 0);
+    assert_int_equal(pthread_setattr_default_np(&small), 0);
+    attn_pool *pool = attn_pool_new(2);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    pthread_attr_destroy(&small);
+    pthread_attr_destroy(&usual);
+    assert_non_null(pool);
+    caller_thread = pthread_self();
+    for (int i = 0; i < 1000 && !helper_stack; i++) /* until the helper has had a piece */
+        assert_int_equal(attn_pool_run(pool, 50, stack_piece, NULL, NULL, NULL), ATTN_OK);
+    assert_int_equal(helper_stack, ATTN_POOL_STACK);
+    attn_pool_free(pool);
+}
+
 static void test_pool_reports_lowest_failure(void **state) {
     attn_pool *pool = attn_pool_new(4);
     (void)state;
@@ -588,6 +626,7 @@ int main(void) {
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_widen),
         cmocka_unit_test(test_pool_runs_each_piece_once),
+        cmocka_unit_test(test_pool_gives_helpers_their_stack),
         cmocka_unit_test(test_pool_reports_lowest_failure),
         cmocka_unit_test(test_control),
         cmocka_unit_test(test_pool_many_callers),
