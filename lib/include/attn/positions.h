@@ -40,7 +40,7 @@ attn_status attn_position_table(const attn_position *position, size_t H, size_t 
                                 size_t keys, int64_t offset, const attn_control *control,
                                 attn_arena *arena, double *table, attn_error *err);
 /* cosines and sines [length, dims / 2] of rotary positions 0 … length - 1; position->dims must be
- * set. */
+ * set and even, else ATTN_EARG at "dims". */
 attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
                               double *sines, const attn_control *control, attn_error *err);
 
