@@ -24,6 +24,9 @@ static attn_status look(size_t row, size_t width, const attn_control *control, a
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             const attn_control *control, attn_error *err) {
     attn_status status = ATTN_OK;
+    if ((unsigned)layout > ATTN_ENCODING_HALVES)
+        return attn_fail(err, ATTN_EARG, "layout", "there is no layout of the number %d",
+                         (int)layout);
     if (width % 2)
         return attn_fail(err, ATTN_EARG, "width",
                          "sinusoidal positions need an even width (pairs of sine and cosine), "

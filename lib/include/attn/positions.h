@@ -24,7 +24,8 @@ typedef enum attn_encoding_layout {
 
 /* All tables: ATTN_ECANCELED, ATTN_EDEADLINE as `control` says (NULL: never). */
 
-/* table [length, width], float64, row = position; width must be even, else ATTN_EARG at "width". */
+/* table [length, width], float64, row = position; width must be even, else ATTN_EARG at "width";
+ * or at "layout". */
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             const attn_control *control, attn_error *err);
 /* One row [width] of it, at any position, also a negative one; an odd width's last column is not

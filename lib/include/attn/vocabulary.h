@@ -58,7 +58,7 @@ typedef struct attn_token {
 /* The words of UTF-8 text: runs of letters, marks and digits, with single hyphens and apostrophes
  * inside; every other visible character by itself. In French an apostrophe ends a word ("l'eau":
  * "l'", "eau"; but "aujourd'hui"). Tokens are in the arena. Errors: ATTN_EVALUE at the byte that is
- * no UTF-8, ATTN_ENOMEM. */
+ * no UTF-8, ATTN_EARG at "language", ATTN_ENOMEM. */
 attn_status attn_words_split(const char *text, size_t size, attn_language language,
                              attn_arena *arena, attn_token **tokens, size_t *count,
                              attn_error *err);
