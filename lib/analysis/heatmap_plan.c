@@ -74,6 +74,12 @@ static attn_status choose_maps(attn_heatmap_plan *p, size_t B, attn_error *err) 
     const attn_heatmap_options *o = p->options;
     attn_status status = ATTN_OK;
     size_t batches = o->batch_list ? o->batch_count : B;
+    if ((unsigned)o->heads > ATTN_HEADS_MEAN)
+        return attn_fail(err, ATTN_EARG, "heads", "there is no choice of the number %d",
+                         (int)o->heads);
+    if ((unsigned)o->pool > ATTN_POOL_BOTH)
+        return attn_fail(err, ATTN_EARG, "pool", "there is no pooling of the number %d",
+                         (int)o->pool);
     if (o->batch_list)
         status = choose_list("batch", o->batch_list, o->batch_count, B, err);
     if (!status && o->heads == ATTN_HEADS_LIST)

@@ -82,7 +82,7 @@ static const attn_measure_info about[ATTN_MEASURES] = {
 };
 
 const attn_measure_info *attn_measure_about(attn_measure measure) {
-    return &about[measure];
+    return (unsigned)measure < ATTN_MEASURES ? &about[measure] : NULL;
 }
 
 const char *attn_analysis_caveat(void) {

@@ -70,6 +70,8 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
                                  const attn_tensor *value, attn_gradient_kind kind, size_t lanes,
                                  attn_arena *arena, attn_weight_source *out, attn_error *err) {
     char shape[128];
+    if ((unsigned)kind > ATTN_GRADIENT_POSITIVE)
+        return attn_fail(err, ATTN_EARG, "kind", "there is no kind of the number %d", (int)kind);
     if (!dims_fit(grad_output, source->batches, source->heads, source->rows))
         return attn_fail(
             err, ATTN_ESHAPE, "grad_output",

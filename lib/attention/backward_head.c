@@ -198,7 +198,10 @@ attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_s
     attn_results found;
     attn_gradients gradients = {.score.kind = a->in.score.kind};
     const attn_arena_mark before = attn_arena_here(arena);
-    attn_status status = ATTN_ENONFINITE;
+    attn_status status = attn_forward_check(want, stage, err);
+    if (status != ATTN_OK)
+        return status;
+    status = ATTN_ENONFINITE;
     if (by_heads(a, want))
         status =
             run_heads(a, want, stage, grad_output, pool, control, arena, &found, &gradients, err);

@@ -109,6 +109,9 @@ static attn_status check_range(const request *q, attn_error *err) {
                          "%zu x %zu x %zu x %zu",
                          r->batch, r->head, r->row, r->rows, r->col, r->cols, d->B, d->Hq, d->L,
                          d->S);
+    if ((unsigned)q->stage > ATTN_STAGE_PROBS)
+        return attn_fail(err, ATTN_EARG, "stage", "there is no stage of the number %d",
+                         (int)q->stage);
     if (q->stage == ATTN_STAGE_PROBS && !q->stats)
         return attn_fail(err, ATTN_EARG, "stats", "weights need the statistics of a run");
     return ATTN_OK;

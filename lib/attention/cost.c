@@ -56,6 +56,9 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
 
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err) {
+    attn_status status = attn_forward_check(want, ATTN_STAGE_RAW, err);
+    if (status != ATTN_OK)
+        return status;
     attn_cost c = {.cells = (double)dims->B * (double)dims->Hq * (double)dims->L * (double)dims->S};
     c.operations = c.cells * 2 * ((double)dims->score_width + (double)dims->Ev);
     if (!result_bytes(dims, want, &c.result_bytes) || !work_bytes(dims, want, slots, &c.work_bytes))

@@ -12,6 +12,17 @@ static attn_status run_piece(void *ctx, size_t index, size_t lane, attn_error *e
                                &f->lanes[lane], err);
 }
 
+attn_status attn_forward_check(unsigned want, attn_stage stage, attn_error *err) {
+    const unsigned known = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP |
+                           ATTN_WANT_SCORES | ATTN_WANT_PRESENT | ATTN_WANT_WEIGHTS_DROPPED |
+                           ATTN_WANT_CELLS;
+    if (want & ~known)
+        return attn_fail(err, ATTN_EARG, "want", "the bits 0x%x want nothing", want & ~known);
+    if (want & ATTN_WANT_SCORES && (unsigned)stage > ATTN_STAGE_PROBS)
+        return attn_fail(err, ATTN_EARG, "stage", "there is no stage of the number %d", (int)stage);
+    return ATTN_OK;
+}
+
 /* --- results --- */
 
 static bool allocate_tensor(attn_arena *arena, attn_dtype dtype, int rank, const size_t *dims,
@@ -188,9 +199,11 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
                                attn_error *err) {
     attn_results results;
     attn_forward f;
+    attn_status status = attn_forward_check(want, stage, err);
+    if (status != ATTN_OK)
+        return status;
     a->packed = NULL; /* its arena may be gone */
-    attn_status status =
-        attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, &results, err);
+    status = attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, &results, err);
     const bool pieces_pack = f.head_bytes || a->dims.L <= ATTN_FEW_QUERIES;
     if (status == ATTN_OK && pieces_pack)
         status = run_rows(&f, pool, arena, err);

@@ -57,6 +57,8 @@ typedef struct attn_forward {
     double *reach;          /* [B, Hkv, parts, 2]: of keys and values */
 } attn_forward;
 
+/* ATTN_EARG for bits that want nothing, and for a stage of scores that there is none of. */
+attn_status attn_forward_check(unsigned want, attn_stage stage, attn_error *err);
 /* Results, plan and lanes for so many slots. */
 attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned want, size_t slots,
                               const attn_control *control, attn_arena *arena, attn_results *out,

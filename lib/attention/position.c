@@ -223,6 +223,9 @@ static attn_status check_rotary(const attn_attention *a, attn_error *err) {
             err, ATTN_EARG, "position/layout",
             "say which coordinates form a pair: \"interleaved\" (0 and 1, 2 and 3, …; the "
             "paper) or \"halves\" (0 and dims/2, …; GPT-NeoX)");
+    if ((unsigned)p->rotary > ATTN_ROTARY_HALVES)
+        return attn_fail(err, ATTN_EARG, "position/layout", "there is no layout of the number %d",
+                         (int)p->rotary);
     if (p->dims < 0 || (size_t)p->dims > a->dims.E || (p->dims ? p->dims : (int64_t)a->dims.E) % 2)
         return attn_fail(
             err, ATTN_EARG, "position/dims",

@@ -24,6 +24,9 @@ static attn_status look(size_t row, size_t width, const attn_control *control, a
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             const attn_control *control, attn_error *err) {
     attn_status status = ATTN_OK;
+    if ((unsigned)layout > ATTN_ENCODING_HALVES)
+        return attn_fail(err, ATTN_EARG, "layout", "there is no layout of the number %d",
+                         (int)layout);
     if (width % 2)
         return attn_fail(err, ATTN_EARG, "width",
                          "sinusoidal positions need an even width (pairs of sine and cosine), "
@@ -61,6 +64,11 @@ attn_status attn_rotary_table(const attn_position *position, size_t length, doub
                               double *sines, const attn_control *control, attn_error *err) {
     const size_t pairs = (size_t)position->dims / 2;
     attn_status status = ATTN_OK;
+    if (position->dims < 1 || position->dims % 2)
+        return attn_fail(err, ATTN_EARG, "dims",
+                         "rotary positions turn pairs of coordinates: expected an even number "
+                         "above 0, found %lld",
+                         (long long)position->dims);
     for (size_t p = 0; p < length && !(status = look(p, 2 * pairs, control, err)); p++)
         attn_rotary_angles(position, (size_t)position->dims, (double)p, cosines + p * pairs,
                            sines + p * pairs);

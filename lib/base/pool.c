@@ -68,15 +68,30 @@ struct attn_pool {
     pthread_t threads[];
 };
 
-/* How many enter() the current thread has open: attn_pool_run inside uses the slot that is held. */
-static _Thread_local int held;
+/* A thread's slot of one pool. */
+typedef struct hold {
+    const attn_pool *pool; /* NULL: the place is free */
+    size_t depth;          /* how many enter() are open: attn_pool_run inside uses the slot */
+    int64_t slot_ns;       /* since when the slot is not accounted for */
+    int64_t used_ns;       /* of slots, in all */
+    int64_t turn_ns; /* when it got the slot, or, if nobody waited, since when others have been
+                      * seen to wait; 0: nobody */
+} hold;
+
+/* A thread with slots of so many pools works on its own in further ones. */
+enum { MOST_HOLDS = 8 };
+static _Thread_local hold holds[MOST_HOLDS];
 static _Thread_local pace own_pace;
 static _Thread_local int64_t own_helped_ns;
-static _Thread_local int64_t slot_ns; /* since when its slot is not accounted for */
-static _Thread_local int64_t used_ns; /* of slots, in all */
 static _Thread_local pace piece_pace; /* of the run whose piece it computes */
-static _Thread_local int64_t turn_ns; /* when it got its slot, or, if nobody waited, since when
-                                       * others have been seen to wait; 0: nobody */
+
+/* The current thread's; with NULL a free place. NULL: there is none. */
+static hold *hold_of(const attn_pool *pool) {
+    for (size_t i = 0; i < MOST_HOLDS; i++)
+        if (holds[i].pool == pool)
+            return &holds[i];
+    return NULL;
+}
 
 int64_t attn_now_ns(void) {
     struct timespec t;
@@ -114,10 +129,11 @@ static void line_append(line *l, waiter *w) {
 }
 
 static void slot_take(attn_pool *pool, pace p, bool helps) {
+    hold *h = hold_of(pool);
     if (pool->free_slots && !somebody_waits(pool)) {
         pool->free_slots--;
-        turn_ns = 0;
-        slot_ns = attn_now_ns();
+        h->turn_ns = 0;
+        h->slot_ns = attn_now_ns();
         return;
     }
     waiter self = {.helps = helps};
@@ -126,15 +142,16 @@ static void slot_take(attn_pool *pool, pace p, bool helps) {
     while (!self.granted)
         pthread_cond_wait(&self.granted_cond, &pool->lock);
     pthread_cond_destroy(&self.granted_cond);
-    turn_ns = slot_ns = attn_now_ns();
+    h->turn_ns = h->slot_ns = attn_now_ns();
 }
 
 /* The calling thread has used its slot for such work. */
 static void account(attn_pool *pool, int class) {
-    const int64_t now = attn_now_ns(), used = now - slot_ns;
+    hold *h = hold_of(pool);
+    const int64_t now = attn_now_ns(), used = now - h->slot_ns;
     const int64_t most = (int64_t)pool->slots * DUE_NS;
-    slot_ns = now;
-    used_ns += used;
+    h->slot_ns = now;
+    h->used_ns += used;
     for (int c = class; c < CLASSES; c++) {
         const int64_t due = pool->due_ns[c] + (c == class ? used * (ATTN_POOL_SHARE - 1) : -used);
         pool->due_ns[c] = due < 0 ? 0 : due < most ? due : most;
@@ -207,10 +224,11 @@ static bool turn_is_over(const attn_pool *pool) {
         return false;
     if (gives_way(pool, own_pace))
         return true;
+    hold *h = hold_of(pool);
     const int64_t now = attn_now_ns();
-    if (!turn_ns)
-        turn_ns = now;
-    return now - turn_ns >= TURN_NS;
+    if (!h->turn_ns)
+        h->turn_ns = now;
+    return now - h->turn_ns >= TURN_NS;
 }
 
 /* --- the ring; the lock is held --- */
@@ -291,14 +309,15 @@ static void run_one(attn_pool *pool, run *r, bool helps) {
         ring_remove(pool, r);
     r->running++;
     pthread_mutex_unlock(&pool->lock);
-    const int64_t before = used_ns;
+    const hold *h = hold_of(pool);
+    const int64_t before = h->used_ns;
     const pace outer = piece_pace;
     piece_pace = r->pace;
     status = r->piece(r->ctx, index, lane, &error);
     piece_pace = outer;
     pthread_mutex_lock(&pool->lock);
     account(pool, class_of(r->pace));
-    r->helped_ns += helps ? used_ns - before : 0;
+    r->helped_ns += helps ? h->used_ns - before : 0;
     r->running--;
     r->busy[lane / 64] &= ~(UINT64_C(1) << lane % 64);
     if (status != ATTN_OK)
@@ -319,6 +338,7 @@ static pace ring_pace(const attn_pool *pool) {
 
 static void *helper(void *arg) {
     attn_pool *pool = arg;
+    holds[0] = (hold){.pool = pool, .depth = 1}; /* its pieces run while it has a slot */
     pthread_mutex_lock(&pool->lock);
     while (!pool->stopping) {
         if (!pool->ring) {
@@ -339,6 +359,20 @@ static void *helper(void *arg) {
     return NULL;
 }
 
+/* Threads have ATTN_POOL_STACK bytes of stack, whatever the process gives its own. */
+static bool start_helpers(attn_pool *pool) {
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes))
+        return false;
+    bool ok = !pthread_attr_setstacksize(&attributes, ATTN_POOL_STACK);
+    while (ok && pool->helpers < pool->slots - 1) {
+        ok = !pthread_create(&pool->threads[pool->helpers], &attributes, helper, pool);
+        pool->helpers += ok;
+    }
+    pthread_attr_destroy(&attributes);
+    return ok;
+}
+
 /* --- the public side --- */
 
 attn_pool *attn_pool_new(size_t slots) {
@@ -350,12 +384,9 @@ attn_pool *attn_pool_new(size_t slots) {
     *pool = (attn_pool){.slots = slots, .free_slots = slots};
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->work, NULL);
-    while (pool->helpers < slots - 1) {
-        if (pthread_create(&pool->threads[pool->helpers], NULL, helper, pool) != 0) {
-            attn_pool_free(pool);
-            return NULL;
-        }
-        pool->helpers++;
+    if (!start_helpers(pool)) {
+        attn_pool_free(pool);
+        return NULL;
     }
     return pool;
 }
@@ -391,7 +422,7 @@ int64_t attn_pool_helped_ns(void) {
 }
 
 void attn_pool_yield(attn_pool *pool) {
-    if (!pool)
+    if (!pool || !hold_of(pool))
         return;
     pthread_mutex_lock(&pool->lock);
     account(pool, class_of(piece_pace));
@@ -403,19 +434,25 @@ void attn_pool_yield(attn_pool *pool) {
 }
 
 void attn_pool_enter(attn_pool *pool) {
-    if (!pool || held++)
+    hold *h = pool ? hold_of(pool) : NULL;
+    if (h)
+        h->depth++;
+    if (!pool || h || !(h = hold_of(NULL)))
         return;
+    *h = (hold){.pool = pool, .depth = 1};
     pthread_mutex_lock(&pool->lock);
     slot_take(pool, own_pace, false);
     pthread_mutex_unlock(&pool->lock);
 }
 
 void attn_pool_leave(attn_pool *pool) {
-    if (!pool || --held)
+    hold *h = pool ? hold_of(pool) : NULL;
+    if (!h || --h->depth)
         return;
     pthread_mutex_lock(&pool->lock);
     slot_give(pool);
     pthread_mutex_unlock(&pool->lock);
+    h->pool = NULL;
 }
 
 static attn_status run_alone(size_t pieces, attn_piece piece, void *ctx,
@@ -432,15 +469,15 @@ static attn_status run_alone(size_t pieces, attn_piece piece, void *ctx,
 
 attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void *ctx,
                           const attn_control *control, attn_error *err) {
-    if (!pool || pieces <= 1) { /* nobody can help with one piece, but it takes a slot */
-        attn_pool *slot = pieces ? pool : NULL;
-        attn_pool_enter(slot);
+    attn_pool *slot = pieces ? pool : NULL;
+    attn_pool_enter(slot);
+    /* nobody can help with one piece, but it takes a slot */
+    if (pieces <= 1 || !slot || !hold_of(slot)) {
         attn_status status = run_alone(pieces, piece, ctx, control, err);
         attn_pool_leave(slot);
         return status;
     }
     run r = {.piece = piece, .ctx = ctx, .control = control, .pieces = pieces, .pace = own_pace};
-    attn_pool_enter(pool);
     pthread_cond_init(&r.done, NULL);
     pthread_mutex_lock(&pool->lock);
     ring_add(pool, &r);

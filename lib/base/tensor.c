@@ -16,7 +16,7 @@ static const struct {
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
 size_t attn_dtype_size(attn_dtype dtype) {
-    return dtypes[dtype].size;
+    return (unsigned)dtype < DTYPES ? dtypes[dtype].size : 0;
 }
 const char *attn_dtype_name(attn_dtype dtype) {
     return (unsigned)dtype < DTYPES ? dtypes[dtype].name : "unknown";

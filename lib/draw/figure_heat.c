@@ -13,6 +13,23 @@ static void put(attn_svg *s, const char *text) {
     attn_draw_bytes(s->t, text, strlen(text));
 }
 
+attn_status attn_figure_check(const attn_figure_options *o, attn_error *err) {
+    const struct {
+        const char *where;
+        unsigned value, last;
+    } choices[] = {{"colormap", o->colormap, ATTN_COLORMAP_CIVIDIS},
+                   {"transform", o->transform, ATTN_LOG},
+                   {"theme", o->theme, ATTN_THEME_DARK}};
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
+        if (choices[i].value > choices[i].last)
+            return attn_fail(err, ATTN_EARG, choices[i].where, "there is no %s of the number %d",
+                             choices[i].where, (int)choices[i].value);
+    if (o->tick_rotation > 90)
+        return attn_fail(err, ATTN_EARG, "tick_rotation", "expected 0 to 90 degrees, found %d",
+                         o->tick_rotation);
+    return ATTN_OK;
+}
+
 static attn_status check(const attn_figure_heat *data, const attn_figure_options *o,
                          attn_error *err) {
     if (data->count == 0 || data->maps[0].shape[0] == 0 || data->maps[0].shape[1] == 0)
@@ -20,10 +37,7 @@ static attn_status check(const attn_figure_heat *data, const attn_figure_options
                          "a figure needs at least one cell, found %zu panels of %zu x %zu",
                          data->count, data->count ? data->maps[0].shape[0] : 0,
                          data->count ? data->maps[0].shape[1] : 0);
-    if (o->tick_rotation > 90)
-        return attn_fail(err, ATTN_EARG, "tick_rotation", "expected 0 to 90 degrees, found %d",
-                         o->tick_rotation);
-    return ATTN_OK;
+    return attn_figure_check(o, err);
 }
 
 static void put_row_labels(attn_svg *s, const attn_heat_plan *plan, double x, double y) {

@@ -397,7 +397,9 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
         if (data->items[k].panel >= data->panels)
             return attn_fail(err, ATTN_EARG, "panel", "panel %zu is outside: there are %zu, from 0",
                              data->items[k].panel, data->panels);
-    attn_status status = lay_out(&plan, err);
+    attn_status status = attn_figure_check(options, err);
+    if (!status)
+        status = lay_out(&plan, err);
     if (!status)
         status = measure_curves(&plan, err);
     if (status)

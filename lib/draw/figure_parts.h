@@ -79,6 +79,9 @@ typedef struct attn_heat_plan {
     int line_count;
 } attn_heat_plan;
 
+/* Are the options' enums and the rotation of labels in their ranges? ATTN_EARG. */
+attn_status attn_figure_check(const attn_figure_options *options, attn_error *err);
+
 /* Data and options -> panels, range, scale (figure_data.c). */
 attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *data,
                                 attn_error *err);

@@ -14,9 +14,11 @@
 #define LIBRARY "librsvg-2.so.2"
 /* Bytes that a parsed document takes for each byte of SVG: an element of 60 bytes takes 2.5 KB. */
 #define PARSED_BYTES 48
-#define COPIED_BYTES 1 /* where lines are taken out of it */
+/* Bytes of the copy of the SVG without its lines of emoji (emoji.h), for each byte of it. */
+#define COPIED_BYTES 1
 #define PIXEL_BYTES  4
-#define PACKED_BYTES 1 /* of the PNG, a pixel, as a rule */
+/* Bytes of the PNG that a pixel takes as a rule. */
+#define PACKED_BYTES 1
 
 /* What is called, with the types of the library's own headers. */
 typedef struct renderer {
@@ -54,6 +56,7 @@ static attn_status load(renderer *r, attn_error *err) {
                      why ? why : LIBRARY);
 }
 
+/* Cairo hands the PNG over in parts, which go to the end of the text. */
 static cairo_status_t keep(void *closure, const unsigned char *bytes, unsigned int n) {
     attn_text *t = closure;
     attn_draw_bytes(t, (const char *)bytes, n);
@@ -72,6 +75,7 @@ static attn_status failed(const renderer *r, GError *why, attn_error *err) {
     return ATTN_EUNSUPPORTED;
 }
 
+/* Is the scale above 0, and is the picture within ATTN_PNG_PIXELS? */
 static attn_status check(double width, double height, double scale, attn_error *err) {
     if (!(scale > 0))
         return attn_fail(err, ATTN_EARG, "scale", "expected a scale above 0, found %g", scale);
@@ -85,7 +89,7 @@ static attn_status check(double width, double height, double scale, attn_error *
 
 attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *bytes,
                                  attn_error *err) {
-    double width, height; /* as attn_svg_begin writes them */
+    double width, height; /* attn_svg_open writes them first */
     if (sscanf(svg->data, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lf\" height=\"%lf\"",
                &width, &height) != 2)
         return attn_fail(err, ATTN_EARG, "", "this is no SVG of a figure");
@@ -97,7 +101,7 @@ attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *byt
     return status;
 }
 
-/* Pixels each way, within the cap. */
+/* The picture's width and height in pixels, which check() has passed. */
 static attn_status measure(const renderer *r, RsvgHandle *handle, double scale, size_t size[2],
                            attn_error *err) {
     double width = 0, height = 0;
@@ -118,7 +122,7 @@ static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t siz
     const RsvgRectangle page = {0, 0, width, height};
     GError *why = NULL;
     attn_status status = ATTN_OK;
-    /* rows of whole pixels are aligned as cairo wants them */
+    /* Cairo wants rows that begin at multiples of 4 bytes: those of whole pixels do. */
     unsigned char *pixels = attn_arena_zeroed(arena, size[0] * size[1], PIXEL_BYTES);
     if (!pixels)
         return no_memory(err);
@@ -146,6 +150,7 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
     attn_status status = load(&r, err);
     if (status)
         return status;
+    /* What librsvg allocates does not come from the arena: its share is only kept free there. */
     void *reserved =
         attn_size_mul(svg->size, PARSED_BYTES, &parsed) ? attn_arena_take(arena, parsed) : NULL;
     attn_emoji_line *lines = attn_emoji_take(svg, arena, &rest);

@@ -166,6 +166,14 @@ attn_status attn_io_string(attn_io_cursor *c, const char **out) {
     return ATTN_OK;
 }
 
+bool attn_io_is_utf8(const char *text) {
+    const unsigned char *p = (const unsigned char *)text, *end = p + strlen(text);
+    size_t n = 1;
+    for (; p < end && n; p += n)
+        n = *p < 0x20 ? 1 : utf8_length(p, (size_t)(end - p));
+    return n;
+}
+
 size_t attn_io_quoted_most(const char *text) {
     return 6 * strlen(text) + 2;
 }

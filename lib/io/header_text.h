@@ -26,6 +26,8 @@ attn_status attn_io_string(attn_io_cursor *c, const char **out);
 /* A decimal integer without sign, below 2^63. */
 attn_status attn_io_count(attn_io_cursor *c, size_t *out);
 
+/* Is the text UTF-8 (RFC 3629)? Control characters are. */
+bool attn_io_is_utf8(const char *text);
 /* Bytes that `text` takes as a JSON string with its quotes, at most. */
 size_t attn_io_quoted_most(const char *text);
 /* Write it; returns the end. */

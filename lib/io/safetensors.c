@@ -8,8 +8,9 @@
 
 #include "io/header_text.h"
 
-#define MOST_HEADER 100000000 /* the format's own bound */
-#define METADATA    "__metadata__"
+#define MOST_HEADER   100000000 /* the format's own bound */
+#define MOST_METADATA 64
+#define METADATA      "__metadata__"
 
 static const struct {
     const char *name;
@@ -138,7 +139,7 @@ static attn_status read_metadata(attn_io_cursor *c, list *metadata) {
         for (size_t i = 0; i + 1 < metadata->count; i++)
             if (strcmp(((attn_metadata *)(void *)metadata->items)[i].key, m->key) == 0)
                 return attn_io_expected(c, "each name of the metadata once");
-    } while (metadata->count < 64 && attn_io_take(c, ','));
+    } while (metadata->count < MOST_METADATA && attn_io_take(c, ','));
     return attn_io_need(c, '}', "',' or '}' (at most 64 texts)");
 }
 
@@ -186,18 +187,26 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
 
+/* Bytes of a tensor; false when they are beyond what can be counted. */
+static bool count_bytes(attn_dtype dtype, int rank, const size_t *dims, size_t *bytes) {
+    size_t need = attn_dtype_size(dtype), bound = need;
+    for (int k = 0; k < rank; k++) {
+        /* an axis of 0 counts as 1, so that the others stay countable */
+        if (!attn_size_mul(bound, dims[k] ? dims[k] : 1, &bound) || bound > SIZE_MAX / 2)
+            return false;
+        need *= dims[k];
+    }
+    *bytes = need;
+    return true;
+}
+
 static attn_status check_sizes(const entry *e, size_t count, attn_error *err) {
     char shape[128];
     for (size_t i = 0; i < count; i++, e++) {
-        size_t need = attn_dtype_size(e->dtype), bound = need;
-        for (int k = 0; k < e->rank; k++) {
-            /* an axis of 0 counts as 1, so that the others stay countable */
-            if (!attn_size_mul(bound, e->dims[k] ? e->dims[k] : 1, &bound) || bound > SIZE_MAX / 2)
-                return attn_fail(err, ATTN_ESHAPE, e->name,
-                                 "shape %s is beyond what can be counted",
-                                 attn_shape_text(e->dims, e->rank, shape, sizeof shape));
-            need *= e->dims[k];
-        }
+        size_t need;
+        if (!count_bytes(e->dtype, e->rank, e->dims, &need))
+            return attn_fail(err, ATTN_ESHAPE, e->name, "shape %s is beyond what can be counted",
+                             attn_shape_text(e->dims, e->rank, shape, sizeof shape));
         if (e->end < e->begin || e->end - e->begin != need)
             return attn_fail(err, ATTN_ESHAPE, e->name,
                              "shape %s of %s needs %zu bytes, data_offsets [%zu, %zu]",
@@ -297,11 +306,49 @@ static void sort_by_size(attn_named_tensor *t, size_t count) {
     }
 }
 
+/* NULL: the container has no such type. */
 static const char *type_name(attn_dtype dtype) {
     for (int i = 0; i < TYPES; i++)
         if (types[i].dtype == dtype)
             return types[i].name;
-    return "";
+    return NULL;
+}
+
+/* What the reader would refuse is not written. */
+static attn_status check_tensor(const attn_safetensors *what, size_t index, attn_error *err) {
+    const char *name = what->tensors[index].name;
+    const attn_tensor *t = &what->tensors[index].tensor;
+    if (!attn_io_is_utf8(name))
+        return attn_fail(err, ATTN_EARG, "", "the name of tensor %zu is not UTF-8", index);
+    if (strcmp(name, METADATA) == 0)
+        return attn_fail(err, ATTN_EARG, name, "no tensor can have the metadata's name");
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(what->tensors[i].name, name) == 0)
+            return attn_fail(err, ATTN_EARG, name, "two tensors have this name");
+    if (!type_name(t->dtype))
+        return attn_fail(err, ATTN_EDTYPE, name, "%d is no element type", (int)t->dtype);
+    if (t->rank < 1 || t->rank > ATTN_MAX_RANK)
+        return attn_fail(err, ATTN_ESHAPE, name, "expected 1 to %d axes, found %d", ATTN_MAX_RANK,
+                         t->rank);
+    size_t elements = 1; /* also of those that cannot be counted */
+    attn_tensor_count(t, &elements);
+    if (elements && !attn_tensor_is_dense(t))
+        return attn_fail(err, ATTN_EARG, name, "expected a row-major tensor without gaps");
+    return ATTN_OK;
+}
+
+static attn_status check_metadata(const attn_metadata *m, size_t count, attn_error *err) {
+    if (count > MOST_METADATA)
+        return attn_fail(err, ATTN_EARG, METADATA, "expected at most %d texts, found %zu",
+                         MOST_METADATA, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!attn_io_is_utf8(m[i].key) || !attn_io_is_utf8(m[i].text))
+            return attn_fail(err, ATTN_EARG, METADATA, "text %zu is not UTF-8", i);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(m[k].key, m[i].key) == 0)
+                return attn_fail(err, ATTN_EARG, METADATA, "two texts are called %.64s", m[i].key);
+    }
+    return ATTN_OK;
 }
 
 static char *write_entry(char *p, const attn_named_tensor *t, size_t begin, size_t end) {
@@ -343,6 +390,11 @@ static char *write_metadata(char *p, const attn_safetensors *what) {
 attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, const void **header,
                                     size_t *size, attn_error *err) {
     size_t most, at = 0;
+    attn_status status = check_metadata(what->metadata, what->metadata_count, err);
+    for (size_t i = 0; !status && i < what->count; i++)
+        status = check_tensor(what, i, err);
+    if (status)
+        return status;
     char *text = header_most(what, &most) ? attn_arena_take(arena, most) : NULL;
     if (!text)
         return no_memory(err);
@@ -352,19 +404,23 @@ attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, c
     if (what->metadata_count)
         p = write_metadata(p, what);
     for (size_t i = 0; i < what->count; i++) {
-        size_t count = 0, bytes;
-        if (!attn_tensor_count(&what->tensors[i].tensor, &count) ||
-            !attn_size_mul(count, attn_dtype_size(what->tensors[i].tensor.dtype), &bytes))
+        const attn_tensor *t = &what->tensors[i].tensor;
+        size_t bytes, end;
+        if (!count_bytes(t->dtype, t->rank, t->dims, &bytes) || !attn_size_add(at, bytes, &end) ||
+            end > SIZE_MAX / 2)
             return attn_fail(err, ATTN_ELIMIT, what->tensors[i].name, "it cannot be counted");
         if (p[-1] != '{')
             *p++ = ',';
-        p = write_entry(p, &what->tensors[i], at, at + bytes);
-        at += bytes;
+        p = write_entry(p, &what->tensors[i], at, end);
+        at = end;
     }
     *p++ = '}';
     while ((p - text) % PAD)
         *p++ = ' ';
     uint64_t length = (uint64_t)(p - text - 8);
+    if (length > MOST_HEADER)
+        return attn_fail(err, ATTN_ELIMIT, "", "a header has at most %d bytes, this one %llu",
+                         MOST_HEADER, (unsigned long long)length);
     for (int i = 0; i < 8; i++)
         text[i] = (char)(unsigned char)(length >> 8 * i);
     *header = text;

@@ -26,11 +26,11 @@ bool attn_kernels_find(const char *name, attn_precision precision, bool tanh_sco
 
 const char *attn_precision_name(attn_precision precision) {
     static const char *const precisions[ATTN_PRECISION_COUNT] = {"fp32", "fast", "bf16"};
-    return precisions[precision];
+    return (unsigned)precision < ATTN_PRECISION_COUNT ? precisions[precision] : "unknown";
 }
 
 const char *attn_isa_name(attn_isa isa) {
-    return names[isa];
+    return (unsigned)isa < ATTN_ISA_COUNT ? names[isa] : "unknown";
 }
 
 bool attn_isa_parse(const char *name, attn_isa *out) {
@@ -70,9 +70,9 @@ attn_status attn_isa_choose(const char *name, attn_error *err) {
     } else if (!can_be_asked_for(isa)) {
         return attn_fail(err, ATTN_EUNSUPPORTED, "isa", "this processor lacks %s", name);
     }
-    chosen = (int)isa;
     forced = !best;
     chosen_why = why;
+    chosen = (int)isa; /* last: a thread that sees it finds its reason, too */
     return ATTN_OK;
 }
 

@@ -159,6 +159,9 @@ static void see(attn_inputs *in, const attn_attend *a, const attn_attend_saved *
 static attn_status project(const attn_attend *a, attn_attend_saved *s,
                            const attn_attend_saved *ready, attn_pass *pass, attn_error *err) {
     const size_t D = a->width, keys = ready ? 0 : s->B * s->S;
+    if ((unsigned)a->kind > ATTN_ATTEND_CONCAT || (unsigned)a->position > ATTN_ATTEND_SHAW)
+        return attn_fail(err, ATTN_EARG, "kind", "there is no layer of kind %d and position %d",
+                         (int)a->kind, (int)a->position);
     if (a->kind != ATTN_ATTEND_MULTIHEAD) {
         s->q = s->x;
         s->k = s->v = s->memory;

@@ -66,6 +66,9 @@ static attn_status declare(attn_parameters *set, const char *name, int rank, con
     if (rank < 0 || rank > ATTN_PARAMETER_RANK)
         return attn_fail(err, ATTN_EARG, name, "a parameter has at most %d axes, found %d",
                          ATTN_PARAMETER_RANK, rank);
+    if ((unsigned)init.kind > ATTN_INIT_NORMAL)
+        return attn_fail(err, ATTN_EARG, name, "there is no initial kind of the number %d",
+                         (int)init.kind);
     if (set->values)
         return attn_fail(err, ATTN_EARG, name, "the set is sealed");
     if (find(set, name))

@@ -257,6 +257,9 @@ static attn_status add_bias(compiler *c, const attn_mask_layer *layer, const sur
 }
 
 static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
+    if ((unsigned)layer->semantics > ATTN_SEM_ADDITIVE)
+        return attn_fail(c->err, ATTN_EARG, layer->where, "a mask has no meaning of the number %d",
+                         (int)layer->semantics);
     if (layer->values.dtype == ATTN_BOOL) {
         if (layer->semantics == ATTN_SEM_ADDITIVE)
             return attn_fail(c->err, ATTN_EDTYPE, layer->where,
@@ -282,10 +285,9 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
                 "booleans (true = attend)");
         return add_bias(c, layer, &s);
     case ATTN_SEM_ADDITIVE:
-        return add_bias(c, layer, &s);
+        break;
     }
-    return attn_fail(c->err, ATTN_EARG, layer->where, "a mask has no meaning of the number %d",
-                     (int)layer->semantics);
+    return add_bias(c, layer, &s);
 }
 
 /* Bits have no stride: every axis but the last may be broadcast, and the last is whole. */
@@ -488,6 +490,9 @@ attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *sha
     if ((unsigned)spec->fill > ATTN_FILL_REPLACE)
         return attn_fail(err, ATTN_EARG, "mask_fill/mode", "there is no fill of the number %d",
                          (int)spec->fill);
+    if ((unsigned)spec->offset > ATTN_OFFSET_END)
+        return attn_fail(err, ATTN_EARG, "query_offset", "there is no offset of the number %d",
+                         (int)spec->offset);
     if (spec->fill != ATTN_FILL_HIDE && !isfinite(spec->fill_value))
         return attn_fail(err, ATTN_EARG, "mask_fill/value", "the fill is a finite number");
     *c.m = (attn_mask){.stated_offset = spec->offset,

@@ -116,6 +116,8 @@ attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64
                              attn_pair *out, attn_error *err) {
     uint64_t stream = attn_rng_bits(attn_rng_bits(corpus->options.seed, split), index);
     attn_sentence s = {.words = &corpus->words, .split = split};
+    if ((unsigned)split > ATTN_HELD_OUT)
+        return attn_fail(err, ATTN_EVALUE, "split", "is none of train, validation, held-out");
     for (uint64_t i = 0; i < MOST_CANDIDATES; i++) {
         s.seed = attn_rng_bits(stream, i);
         s.drawn = s.english_count = s.french_count = 0;

@@ -14,6 +14,7 @@ struct attn_vocabulary {
     size_t length, room;
     uint32_t *slots; /* place in entries + 1, 0: free; a power of two, at most half full */
     size_t slot_count;
+    bool settled;
 };
 
 static const char *const specials[ATTN_SPECIALS] = {"<pad>", "<bos>", "<eos>", "<unk>"};
@@ -105,8 +106,11 @@ void attn_vocabulary_free(attn_vocabulary *v) {
 
 attn_status attn_vocabulary_add(attn_vocabulary *v, const char *word, size_t n, attn_error *err) {
     size_t place;
-    if (!n || memchr(word, '\n', n))
-        return attn_fail(err, ATTN_EVALUE, "word", "a word must not be empty nor have line breaks");
+    if (v->settled)
+        return attn_fail(err, ATTN_EARG, "vocabulary", "it is settled and takes no more words");
+    if (!n || memchr(word, '\n', n) || memchr(word, 0, n))
+        return attn_fail(err, ATTN_EVALUE, "word",
+                         "a word must not be empty nor have line breaks or NULs");
     if (!put(v, word, n, &place))
         return attn_fail(err, ATTN_ENOMEM, "word", "no memory for %zu words", v->length + 1);
     v->entries[place].count++;
@@ -121,6 +125,7 @@ static int by_count(const void *a, const void *b) {
 
 attn_status attn_vocabulary_settle(attn_vocabulary *v, size_t minimum, size_t most,
                                    attn_error *err) {
+    v->settled = true;
     qsort(v->entries + ATTN_SPECIALS, v->length - ATTN_SPECIALS, sizeof *v->entries, by_count);
     size_t keep = ATTN_SPECIALS;
     while (keep < v->length && v->entries[keep].count >= minimum &&
@@ -175,6 +180,8 @@ static attn_status read_line(attn_vocabulary *v, const char *word, size_t n, siz
                              specials[line]);
         return ATTN_OK;
     }
+    if (memchr(word, 0, n))
+        return attn_fail(err, ATTN_EVALUE, "vocabulary", "line %zu has a NUL", line + 1);
     if (!put(v, word, n, &place))
         return attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory for %zu words", line + 1);
     if (place != line)
@@ -200,9 +207,11 @@ attn_status attn_vocabulary_read(const char *text, size_t size, attn_vocabulary 
                            "has %zu lines, expected <pad>, <bos>, "
                            "<eos>, <unk> and the words",
                            line);
-    if (status)
+    if (status) {
         attn_vocabulary_free(v);
-    else
-        *out = v;
-    return status;
+        return status;
+    }
+    v->settled = true;
+    *out = v;
+    return ATTN_OK;
 }

@@ -103,6 +103,9 @@ attn_status attn_words_split(const char *text, size_t size, attn_language langua
                              attn_error *err) {
     size_t total = 0, begin, end;
     cursor c = {text, size, 0, language};
+    if ((unsigned)language > ATTN_FRENCH)
+        return attn_fail(err, ATTN_EARG, "language", "there is no language of the number %d",
+                         (int)language);
     while (next(&c, &begin, &end))
         total++;
     if (c.at < size)

@@ -34,7 +34,7 @@ double attn_clip_gradients(float *gradients, size_t n, double most) {
 static const char *const schedules[] = {"constant", "inverse-root", "cosine"};
 
 const char *attn_schedule_name(attn_schedule s) {
-    return schedules[s];
+    return (unsigned)s <= ATTN_COSINE ? schedules[s] : "unknown";
 }
 
 double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t warmup,

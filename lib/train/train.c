@@ -214,6 +214,9 @@ attn_status attn_train(attn_model *model, const attn_dataset *train, const attn_
     if (!(options->rate >= 0 && isfinite(options->rate)))
         return attn_fail(err, ATTN_EARG, "rate", "expected a rate of 0 or more, found %g",
                          options->rate);
+    if ((unsigned)options->schedule > ATTN_COSINE)
+        return attn_fail(err, ATTN_EARG, "schedule", "there is no schedule of the number %d",
+                         (int)options->schedule);
     l.arena = attn_arena_new(PASS_BYTES);
     if (!l.arena)
         return attn_fail(err, ATTN_ENOMEM, "training", "no memory for a batch");

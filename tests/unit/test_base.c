@@ -287,6 +287,44 @@ static void test_pool_runs_each_piece_once(void **state) {
     }
 }
 
+static pthread_t caller_thread;
+static atomic_size_t helper_stack;
+
+static attn_status stack_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    pthread_attr_t attributes;
+    size_t size = 0;
+    (void)ctx, (void)index, (void)lane, (void)err;
+    if (pthread_equal(pthread_self(), caller_thread)) {
+        usleep(100);
+        return ATTN_OK;
+    }
+    assert_int_equal(pthread_getattr_np(pthread_self(), &attributes), 0);
+    assert_int_equal(pthread_attr_getstacksize(&attributes, &size), 0);
+    pthread_attr_destroy(&attributes);
+    atomic_store(&helper_stack, size);
+    return ATTN_OK;
+}
+
+/* Helpers have the stack that is promised where the process gives its threads less. */
+static void test_pool_gives_helpers_their_stack(void **state) {
+    pthread_attr_t usual, small;
+    (void)state;
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, 256 << 10), 0);
+    assert_int_equal(pthread_setattr_default_np(&small), 0);
+    attn_pool *pool = attn_pool_new(2);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    pthread_attr_destroy(&small);
+    pthread_attr_destroy(&usual);
+    assert_non_null(pool);
+    caller_thread = pthread_self();
+    for (int i = 0; i < 1000 && !helper_stack; i++) /* until the helper has had a piece */
+        assert_int_equal(attn_pool_run(pool, 50, stack_piece, NULL, NULL, NULL), ATTN_OK);
+    assert_int_equal(helper_stack, ATTN_POOL_STACK);
+    attn_pool_free(pool);
+}
+
 static void test_pool_reports_lowest_failure(void **state) {
     attn_pool *pool = attn_pool_new(4);
     (void)state;
@@ -474,6 +512,76 @@ static void test_pool_prompt_work_waits_for_a_yield(void **state) {
     attn_pool_free(pool);
 }
 
+/* A thread that takes a slot of each pool once. */
+typedef struct visitor {
+    attn_pool *pools[2];
+    atomic_int visits;
+} visitor;
+
+static void *visit(void *arg) {
+    visitor *v = arg;
+    for (int i = 0; i < 2; i++) {
+        attn_pool_enter(v->pools[i]);
+        atomic_fetch_add(&v->visits, 1);
+        attn_pool_leave(v->pools[i]);
+    }
+    return NULL;
+}
+
+/* A thread inside two pools holds a slot of each, and gives back those that it took, in any order.
+ */
+static void test_pool_slots_are_held_by_pool(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        visitor v = {.pools = {attn_pool_new(1), attn_pool_new(1)}};
+        pthread_t thread;
+        attn_pool_enter(v.pools[0]);
+        attn_pool_enter(v.pools[1]);
+        attn_pool_enter(v.pools[1]);
+        attn_pool_leave(v.pools[1]);
+        assert_int_equal(pthread_create(&thread, NULL, visit, &v), 0);
+        usleep(20000);
+        assert_int_equal(v.visits, 0);
+        attn_pool_leave(v.pools[first]);
+        usleep(20000);
+        assert_int_equal(v.visits <= (first == 0), 1);
+        attn_pool_leave(v.pools[!first]);
+        pthread_join(thread, NULL);
+        assert_int_equal(v.visits, 2);
+        /* each has one slot again */
+        v.visits = 0;
+        attn_pool_enter(v.pools[first]);
+        assert_int_equal(pthread_create(&thread, NULL, visit, &v), 0);
+        usleep(20000);
+        assert_int_equal(v.visits <= first, 1);
+        attn_pool_leave(v.pools[first]);
+        pthread_join(thread, NULL);
+        attn_pool_free(v.pools[0]);
+        attn_pool_free(v.pools[1]);
+    }
+}
+
+/* A thread inside more pools than it can hold slots of computes its pieces on its own. */
+static void test_pool_many_pools_at_once(void **state) {
+    enum { POOLS = 12 };
+    attn_pool *pools[POOLS];
+    atomic_int total = 0;
+    (void)state;
+    for (int i = 0; i < POOLS; i++) {
+        pools[i] = attn_pool_new(2);
+        attn_pool_enter(pools[i]);
+    }
+    for (int i = 0; i < POOLS; i++)
+        assert_int_equal(attn_pool_run(pools[i], 17, count_piece, &total, NULL, NULL), ATTN_OK);
+    for (int i = 0; i < POOLS; i++)
+        attn_pool_leave(pools[i]);
+    for (int i = 0; i < POOLS; i++) {
+        assert_int_equal(attn_pool_run(pools[i], 17, count_piece, &total, NULL, NULL), ATTN_OK);
+        attn_pool_free(pools[i]);
+    }
+    assert_int_equal(total, 2 * POOLS * 17);
+}
+
 static atomic_llong spun_ns;
 
 static attn_status spin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
@@ -518,11 +626,14 @@ int main(void) {
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_widen),
         cmocka_unit_test(test_pool_runs_each_piece_once),
+        cmocka_unit_test(test_pool_gives_helpers_their_stack),
         cmocka_unit_test(test_pool_reports_lowest_failure),
         cmocka_unit_test(test_control),
         cmocka_unit_test(test_pool_many_callers),
         cmocka_unit_test(test_pool_less_pressing_work_has_a_share),
         cmocka_unit_test(test_pool_prompt_work_waits_for_a_yield),
+        cmocka_unit_test(test_pool_slots_are_held_by_pool),
+        cmocka_unit_test(test_pool_many_pools_at_once),
         cmocka_unit_test(test_pool_counts_help),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -124,6 +124,9 @@ static void test_the_loop_learns_and_resumes_bit_by_bit(void **state) {
     kit whole, parts, copy;
     attn_evaluation before, after;
     open_kit(&whole), open_kit(&parts), open_kit(&copy);
+    whole.options.schedule = (attn_schedule)3;
+    assert_int_equal(run(&whole), ATTN_EARG);
+    whole.options.schedule = parts.options.schedule;
     assert_int_equal(
         attn_training_evaluate(whole.model, &whole.validation, 200, NULL, NULL, &before, NULL),
         ATTN_OK);

@@ -59,6 +59,38 @@ static void test_text_and_back_with_many_words(void **state) {
     attn_arena_free(arena);
 }
 
+static void test_faulty_words_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *word;
+        size_t size;
+    } faulty[] = {{"", 0}, {"a\nb", 3}, {"a\0b", 3}, {"\0", 1}};
+    static const char with_nul[] = "<pad>\n<bos>\n<eos>\n<unk>\na\0b\n";
+    attn_vocabulary *v = attn_vocabulary_new(), *read = NULL;
+    attn_error err;
+    for (size_t i = 0; i < sizeof faulty / sizeof *faulty; i++)
+        assert_int_equal(attn_vocabulary_add(v, faulty[i].word, faulty[i].size, &err), ATTN_EVALUE);
+    assert_int_equal(attn_vocabulary_size(v), ATTN_SPECIALS);
+    assert_int_equal(attn_vocabulary_read(with_nul, sizeof with_nul - 1, &read, &err), ATTN_EVALUE);
+    assert_string_equal(err.text, "line 5 has a NUL");
+    attn_vocabulary_free(v);
+}
+
+static void test_settled_ones_take_no_words(void **state) {
+    (void)state;
+    static const char text[] = "<pad>\n<bos>\n<eos>\n<unk>\na\n";
+    attn_vocabulary *v[2] = {attn_vocabulary_new(), NULL};
+    attn_error err;
+    add(v[0], "a", 1);
+    assert_int_equal(attn_vocabulary_settle(v[0], 1, 0, NULL), ATTN_OK);
+    assert_int_equal(attn_vocabulary_read(text, sizeof text - 1, &v[1], NULL), ATTN_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(attn_vocabulary_add(v[i], "b", 1, &err), ATTN_EARG);
+        assert_int_equal(attn_vocabulary_size(v[i]), ATTN_SPECIALS + 1);
+        attn_vocabulary_free(v[i]);
+    }
+}
+
 static void test_faulty_texts_are_refused(void **state) {
     (void)state;
     static const char *const faulty[] = {
@@ -138,6 +170,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ids_go_by_count_then_bytes),
         cmocka_unit_test(test_text_and_back_with_many_words),
+        cmocka_unit_test(test_faulty_words_are_refused),
+        cmocka_unit_test(test_settled_ones_take_no_words),
         cmocka_unit_test(test_faulty_texts_are_refused),
         cmocka_unit_test(test_words_of_a_text),
         cmocka_unit_test(test_no_utf8),

@@ -93,7 +93,7 @@ typedef enum attn_measure {
     ATTN_MEASURES
 } attn_measure;
 
-/* A measure in words, for legends: all static texts. */
+/* A measure in words, for legends: all static texts. NULL: there is no such measure. */
 typedef struct attn_measure_info {
     const char *name, *formula, *range, *paper; /* paper "" where it is ours */
 } attn_measure_info;
@@ -206,11 +206,10 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
                                 const attn_control *control, attn_arena *arena,
                                 attn_weight_source *out, attn_error *err);
 /* Gradient x attention: with O = A V, dF/dA_ij = dO_i . v_j, exactly. grad_output [B, H, L, Ev] and
- * value [B, Hkv, S, Ev] are dense float32 or float64 of the source's sizes (ATTN_ESHAPE).
- *   ATTN_GRADIENT           dA
- *   ATTN_GRADIENT_PRODUCT   A * dA (input x gradient at the weights)
- *   ATTN_GRADIENT_POSITIVE  max(A * dA, 0); its mean over heads is the A-bar of Chefer et al. 2021,
- *                           eq. 5 */
+ * value [B, Hkv, S, Ev] are dense float32 or float64 of the source's sizes (ATTN_ESHAPE); no kind
+ * is ATTN_EARG. ATTN_GRADIENT           dA ATTN_GRADIENT_PRODUCT   A * dA (input x gradient at the
+ * weights) ATTN_GRADIENT_POSITIVE  max(A * dA, 0); its mean over heads is the A-bar of Chefer et
+ * al. 2021, eq. 5 */
 typedef enum attn_gradient_kind {
     ATTN_GRADIENT = 0,
     ATTN_GRADIENT_PRODUCT,

@@ -118,7 +118,8 @@ typedef struct attn_cost {
 } attn_cost;
 
 /* Bytes and operations of a run over `slots` threads, from shapes alone, with what
- * attn_attention_new takes but for masks: the arena hands out no more. ATTN_ELIMIT on overflow. */
+ * attn_attention_new takes but for masks: the arena hands out no more. ATTN_ELIMIT on overflow,
+ * ATTN_EARG at "want" for bits that are none of the above. */
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
 
@@ -155,7 +156,8 @@ typedef struct attn_results {
     size_t hidden_rows; /* fully hidden rows, over all batches and heads */
 } attn_results;
 
-/* Run. `stage` matters with ATTN_WANT_SCORES. Errors: ATTN_ENONFINITE (a visible NaN or infinity,
+/* Run. `stage` matters with ATTN_WANT_SCORES. Errors: ATTN_EARG ("want": bits that are none of the
+ * above, "stage": no stage), ATTN_ENONFINITE (a visible NaN or infinity,
  * scores that overflow), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Same inputs on the same
  * kernel table: same bytes, for any pool. One call at a time for an operation, and none of
  * attn_attention_cells beside it. The operation reads its inputs: these must live. */
@@ -185,9 +187,9 @@ attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *
 
 /* Exact cells of the weights (stage PROBS) or of a score stage, row-major [rows, cols] into dst
  * with a row stride of ld >= cols elements of dims.result. ATTN_EARG: "range" outside of the
- * matrix, "stats" NULL where weights are asked for. Weights equal those of attn_attention_run bit
- * for bit. stats come from that run (NULL allowed for score stages). Any thread with its own
- * scratch. */
+ * matrix, "stage" is none, "stats" NULL where weights are asked for. Weights equal those of
+ * attn_attention_run bit for bit. stats come from that run (NULL allowed for score stages). Any
+ * thread with its own scratch. */
 attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stats,
                                  const attn_range *range, attn_stage stage, void *dst, size_t ld,
                                  attn_cells_scratch *scratch, attn_error *err);

@@ -74,7 +74,7 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
                             attn_corpus **out, attn_error *err);
 
 /* Pair `index` of a split: a pure function of options, split and index. Errors: ATTN_EVALUE when
- * the lengths leave no such sentence. Any thread. */
+ * the lengths leave no such sentence, or there is no such split. Any thread. */
 attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64_t index,
                              attn_pair *out, attn_error *err);
 

@@ -98,7 +98,8 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
 /* Build. Row entropy is ln l - sum p (s - m) where logits are known (numerically exact for large
  * logits), else -sum p ln p. A head, batch entry, row or column outside is ATTN_EARG with where
- * "heads/2", "batch/0", "rows", …; more than max(512, max_cells) heatmaps are ATTN_ELIMIT
+ * "heads/2", "batch/0", "rows", …, as is a number that is none of an enum ("heads", "pool"); more
+ * than max(512, max_cells) heatmaps are ATTN_ELIMIT
  * ("heads"), and so are more than 1,048,576 edges in all ("top_k"; with top_p alone every row may
  * have an equal share of them, "top_p"). Weights that are NaN count nowhere; a cell of nothing else
  * is NaN. Pieces are blocks of rows; results do not depend on the pool. */

@@ -36,9 +36,10 @@ typedef enum attn_precision {
     ATTN_PRECISION_COUNT
 } attn_precision;
 
-const char *attn_precision_name(attn_precision precision); /* "fp32", "fast", "bf16" */
+const char *
+attn_precision_name(attn_precision precision); /* "fp32", "fast", "bf16", else "unknown" */
 
-const char *attn_isa_name(attn_isa isa); /* "ref", "avx2", "avx512", "amx" */
+const char *attn_isa_name(attn_isa isa); /* "ref", "avx2", "avx512", "amx", else "unknown" */
 bool attn_isa_available(attn_isa isa);   /* does this processor have it? */
 bool attn_isa_parse(const char *name, attn_isa *out);
 

@@ -217,7 +217,8 @@ typedef struct attn_attend_sight {
 
 /* The members up to `causal` say what it is. */
 void attn_attend_declare(attn_attend *layer, attn_parameters *set, const char *name);
-/* x and memory must outlive backward. Errors of attn_attention_new and _run. */
+/* x and memory must outlive backward. Errors of attn_attention_new and _run; ATTN_EARG at "kind"
+ * for numbers that are none of the enums. */
 attn_status attn_attend_forward(float *out, const float *x, const float *memory, size_t B, size_t L,
                                 size_t S, const attn_attend_sight *sight, bool want_weights,
                                 const attn_attend *layer, attn_attend_saved *saved, attn_pass *pass,

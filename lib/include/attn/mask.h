@@ -100,7 +100,9 @@ typedef struct attn_mask attn_mask;
 /* Check and compile. Memory comes from the arena; tensors must outlive the mask. Errors:
  * ATTN_ESHAPE (both shapes and the axis in the text), ATTN_ESEMANTICS when a 0/1 mask has no
  * declared meaning or a padding mask none at all, ATTN_ENONFINITE (NaN, +infinity), ATTN_EVALUE
- * (for keep and hide anything but 0 and 1), ATTN_ENOMEM. */
+ * (for keep and hide anything but 0 and 1), ATTN_EARG (numbers that are none of an enum),
+ * ATTN_ENOMEM.
+ */
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err);
 

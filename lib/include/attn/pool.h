@@ -36,6 +36,9 @@ typedef struct attn_control {
 attn_status attn_control_check(const attn_control *control, attn_error *err);
 int64_t attn_now_ns(void); /* CLOCK_MONOTONIC */
 
+/* Bytes of stack of a helper thread. The library's own pieces take less than a quarter of it; a
+ * caller's thread, which runs the same pieces, needs that quarter, too. */
+#define ATTN_POOL_STACK (2 << 20)
 /* A pool with `slots` >= 1 (slots - 1 helper threads are started). NULL if out of memory or
  * threads. */
 attn_pool *attn_pool_new(size_t slots);
@@ -68,7 +71,9 @@ int64_t attn_pool_helped_ns(void);
 void attn_pool_yield(attn_pool *pool);
 
 /* Take and give back a slot around work of the caller's own (decoding, encoding). attn_pool_run
- * inside such a pair uses the slot that is held. NULL pool: nothing. */
+ * inside such a pair uses the slot that is held. A thread may be inside several pools and leave
+ * them in any order; inside eight others, it has no slot of a further one and runs its pieces
+ * alone. NULL pool: nothing. */
 void attn_pool_enter(attn_pool *pool);
 void attn_pool_leave(attn_pool *pool);
 

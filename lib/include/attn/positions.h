@@ -24,7 +24,8 @@ typedef enum attn_encoding_layout {
 
 /* All tables: ATTN_ECANCELED, ATTN_EDEADLINE as `control` says (NULL: never). */
 
-/* table [length, width], float64, row = position; width must be even, else ATTN_EARG at "width". */
+/* table [length, width], float64, row = position; width must be even, else ATTN_EARG at "width";
+ * or at "layout". */
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             const attn_control *control, attn_error *err);
 /* One row [width] of it, at any position, also a negative one; an odd width's last column is not
@@ -40,7 +41,7 @@ attn_status attn_position_table(const attn_position *position, size_t H, size_t 
                                 size_t keys, int64_t offset, const attn_control *control,
                                 attn_arena *arena, double *table, attn_error *err);
 /* cosines and sines [length, dims / 2] of rotary positions 0 … length - 1; position->dims must be
- * set. */
+ * set and even, else ATTN_EARG at "dims". */
 attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
                               double *sines, const attn_control *control, attn_error *err);
 

@@ -41,7 +41,11 @@ attn_status attn_safetensors_read(const void *data, size_t size, attn_arena *are
 
 /* What stands before the tensors' bytes: length and header, padded with blanks to a multiple of 64
  * bytes, in the arena. The bytes must follow in the order of `tensors`, which are sorted here by
- * falling element size so that each is aligned to its element. */
+ * falling element size so that each is aligned to its element. What attn_safetensors_read would
+ * refuse is refused here: ATTN_EARG (a name twice, or not UTF-8, or "__metadata__"; a tensor with
+ * gaps; more than 64 texts), ATTN_EDTYPE, ATTN_ESHAPE (rank 0 or above ATTN_MAX_RANK), ATTN_ELIMIT
+ * (bytes beyond what can be counted, a header above 100 MB); err->where names the tensor. Also
+ * ATTN_ENOMEM. */
 attn_status attn_safetensors_header(attn_safetensors *what, attn_arena *arena, const void **header,
                                     size_t *size, attn_error *err);
 

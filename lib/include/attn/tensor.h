@@ -34,7 +34,7 @@ typedef struct attn_tensor {
     ptrdiff_t strides[ATTN_MAX_RANK];
 } attn_tensor;
 
-size_t attn_dtype_size(attn_dtype dtype);      /* bytes an element */
+size_t attn_dtype_size(attn_dtype dtype);      /* bytes an element; 0: no such type */
 const char *attn_dtype_name(attn_dtype dtype); /* "float32", …, else "unknown" */
 /* The type of a name ("float32", "bool", …); false if there is none. */
 bool attn_dtype_parse(const char *name, attn_dtype *out);

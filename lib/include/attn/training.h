@@ -39,7 +39,8 @@ typedef enum attn_schedule {
     ATTN_COSINE,       /* warmed up, then half a cosine down to 0 (Loshchilov and Hutter 2017) */
 } attn_schedule;
 
-const char *attn_schedule_name(attn_schedule s); /* "constant", "inverse-root", "cosine" */
+const char *
+attn_schedule_name(attn_schedule s); /* "constant", "inverse-root", "cosine", else "unknown" */
 /* All rise linearly over the first `warmup` steps: rate t / warmup. */
 double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t warmup,
                           uint64_t steps);

@@ -23,7 +23,7 @@ attn_vocabulary *attn_vocabulary_new(void);    /* NULL: out of memory */
 void attn_vocabulary_free(attn_vocabulary *v); /* NULL is fine */
 
 /* Count one occurrence of a word of n bytes. Errors: ATTN_ENOMEM; ATTN_EVALUE: empty, or with a
- * line break. Not after attn_vocabulary_settle. */
+ * line break or a NUL; ATTN_EARG: the vocabulary is settled. */
 attn_status attn_vocabulary_add(attn_vocabulary *v, const char *word, size_t n, attn_error *err);
 /* Number the words that occurred at least `minimum` times, by falling count, then by bytes; at most
  * `most` of them (0: all). */
@@ -41,8 +41,8 @@ const char *attn_vocabulary_word(const attn_vocabulary *v, int32_t id);
  */
 attn_status attn_vocabulary_write(const attn_vocabulary *v, attn_arena *arena, const char **text,
                                   attn_error *err);
-/* A settled vocabulary from such a text. Errors: ATTN_EVALUE (specials, a word twice, an empty
- * line; err->text names the line), ATTN_ENOMEM. */
+/* A settled vocabulary from such a text. Errors: ATTN_EVALUE (specials, a word twice or with a NUL,
+ * an empty line; err->text names the line), ATTN_ENOMEM. */
 attn_status attn_vocabulary_read(const char *text, size_t size, attn_vocabulary **out,
                                  attn_error *err);
 
@@ -58,7 +58,7 @@ typedef struct attn_token {
 /* The words of UTF-8 text: runs of letters, marks and digits, with single hyphens and apostrophes
  * inside; every other visible character by itself. In French an apostrophe ends a word ("l'eau":
  * "l'", "eau"; but "aujourd'hui"). Tokens are in the arena. Errors: ATTN_EVALUE at the byte that is
- * no UTF-8, ATTN_ENOMEM. */
+ * no UTF-8, ATTN_EARG at "language", ATTN_ENOMEM. */
 attn_status attn_words_split(const char *text, size_t size, attn_language language,
                              attn_arena *arena, attn_token **tokens, size_t *count,
                              attn_error *err);
