@@ -69,7 +69,7 @@ FOREIGN_png   = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
 FOREIGN_emoji = $(patsubst -I%,-isystem %,$(call PKG,pangocairo))
 
 .PHONY: all help run test deps unit fuzz check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test check-fresh gallery layers format format-check install uninstall clean
+        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 
@@ -153,6 +153,9 @@ check-fresh: ## both commands of the README on a bare Debian 12 in a chroot (roo
 
 gallery: all ## draw the figures of attention papers into build/gallery/
 	@$(PYTHON) tests/tools/gallery $(BUILD)/gallery
+
+walk: ## the files and functions that one request runs through, in order; REQUEST=file.json: of another body
+	@BUILD='$(BUILD)/walk' tests/tools/walk $(REQUEST)
 
 layers: ## check that rooms only look down
 	@tests/tools/layers
