@@ -83,7 +83,7 @@ $(foreach file,$(filter-out $(WITH_FLAGS),$(wildcard lib/*/x86/*.c)),$(error $(f
 $(foreach file,$(filter-out $(wildcard $(WITH_FLAGS)),$(WITH_FLAGS)),$(error the Makefile has flags for $(file), which is not there))
 
 .PHONY: all help run test deps unit fuzz check-asan check-tsan check-valgrind check-emulated check-faults check-mutants check-torch bench bench-attention \
-        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test check-fresh gallery layers format format-check install uninstall clean
+        bench-accuracy bench-gemm bench-jobs bench-models bench-numbers bench-service bench-zoom sweep-numbers docker-test check-fresh gallery walk layers format format-check install uninstall clean
 
 all: $(BUILD)/attnd $(BUILD)/libattn.a $(BUILD)/libattn.so ## build daemon and libraries
 
@@ -167,6 +167,9 @@ check-fresh: ## both commands of the README on a bare Debian 12 in a chroot (roo
 
 gallery: all ## draw the figures of attention papers into build/gallery/
 	@$(PYTHON) tests/tools/gallery $(BUILD)/gallery
+
+walk: ## the files and functions that one request runs through, in order; REQUEST=file.json: of another body
+	@BUILD='$(BUILD)/walk' tests/tools/walk $(REQUEST)
 
 layers: ## check that rooms only look down
 	@tests/tools/layers
