@@ -37,6 +37,11 @@ attn_status attn_gradients_cost(const attn_attention_dims *dims, size_t bias_ele
 /* results: of a run with ATTN_WANT_OUTPUT. grad_output: the shape of the output, floating point.
  * Gradients are sums in an order that the shapes alone decide: the same bytes for any pool.
  *
+ * In float32 a cell's dZ times the scale counts as 0 when it is below 1.2e-38, float32's smallest
+ * normal number, but on the table "ref", which computes in double. With a grad_output or a scale so
+ * small, gradients of queries and keys are too small or 0 without an error, also where large keys
+ * would bring them back into range. Send grad_output times a power of two then, or float64.
+ *
  * With dropout, gradients of the output that was computed. A score that a finite fill replaced
  * passes nothing on to query, key and bias. Errors: ATTN_ESHAPE ("grad_output"), ATTN_ENONFINITE
  * (in grad_output; in what a query sees, even where the run allowed it; gradients that overflow),
