@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "number/number.h"
-#include "number/singles_wide.h"
+#include "number/number_lists.h"
 
 const char *attn_read_singles(const char *p, const char *start, const char *end, float *out,
                               size_t room, size_t *count, bool *comma) {

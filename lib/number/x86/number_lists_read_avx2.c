@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "number/number.h"
-#include "number/singles_wide.h"
+#include "number/number_lists.h"
 
 #define LANES 4
 
@@ -47,7 +47,7 @@ static inline uint64_t gather(uint64_t bits, uint64_t from, size_t n) {
     return all;
 }
 
-#include "number/x86/singles_read_body.h"
+#include "number/x86/number_lists_read_body.h"
 
 #define ALL(x) _mm256_set1_epi64x((int64_t)(x))
 

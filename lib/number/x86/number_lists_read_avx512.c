@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "number/number.h"
-#include "number/singles_wide.h"
+#include "number/number_lists.h"
 
 #define LANES 8
 
@@ -39,7 +39,7 @@ static inline uint64_t gather(uint64_t bits, uint64_t from, size_t n) {
     return _pext_u64(bits, from);
 }
 
-#include "number/x86/singles_read_body.h"
+#include "number/x86/number_lists_read_body.h"
 
 /* The 16 bytes before four places each; `odd`: numbers 1, 3, 5, 7, else 0, 2, 4, 6. */
 static inline __m512i load_four(const uint64_t *stop, int odd) {

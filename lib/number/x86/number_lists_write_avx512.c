@@ -1,16 +1,16 @@
-/* Lists of float32 to text, eight values at a time: the search of singles_write.c in the lanes of
+/* Lists of float32 to text, eight values at a time: the search of number_write.c in the lanes of
  * vectors, then the text of each in 16 bytes of its own.
  *
  * A number below ten is "0.", zeros, and nine digits; a larger one is nine digits with a point
- * among them. Zeros at the end are left out by the length. What has neither form (singles_write.c
+ * among them. Zeros at the end are left out by the length. What has neither form (number_write.c
  * says which) goes to attn_write_f32. */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
 #include "number/number.h"
+#include "number/number_lists.h"
 #include "number/number_powers.h"
-#include "number/singles_wide.h"
 
 enum { LANES = 8 };
 
@@ -44,7 +44,7 @@ static inline __m512i eight_digits(__m512i v) {
     return _mm512_or_si512(tens, _mm512_slli_epi16(ones, 8));
 }
 
-/* The decision of find_digits in singles_write.c; its `tenths` is looked at through its upper half,
+/* The decision of find_digits in number_write.c; its `tenths` is looked at through its upper half,
  * which doubts a little more often. */
 static inline __m512i find_digits(__m512i c, __m512i unit, __mmask8 *unclear) {
     const __m512i low32 = ALL(0xFFFFFFFF), doubt = ALL(1 << 25);
@@ -210,7 +210,7 @@ static inline void store_texts(const texts *t, char text[LANES][16], uint64_t si
     _mm512_store_si512((void *)size, t->size);
 }
 
-#include "number/x86/singles_write_body.h"
+#include "number/x86/number_lists_write_body.h"
 
 char *attn_write_singles_avx512(char *p, const float *values, size_t n, size_t width) {
     return write_list(p, values, n, width);

@@ -5,7 +5,7 @@
  * convert_plain and convert.
  *
  * What bit masks cannot decide (an exponent, a number without a point, something that is no number)
- * ends the run before it. The value is found as singles_read.c finds it, here with 10^-n, whose
+ * ends the run before it. The value is found as number_lists.c finds it, here with 10^-n, whose
  * error adds one unit of the last place; digits that were left out weigh at most 1 / w of it. Where
  * that could matter, attn_read_f32 reads the number once more. */
 

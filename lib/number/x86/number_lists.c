@@ -1,14 +1,16 @@
-/* Lists of float32, the bytes of most JSON requests: one number is found, checked and converted
- * with a handful of vector instructions (SSE2, which every x86-64 has) and one division.
+/* Lists of float32 on x86-64: the choice among the loops with wide vectors, and the reader for any
+ * x86-64. Lists are the bytes of most JSON requests, so one number is found, checked and converted
+ * with a handful of SSE2 instructions and one division.
  *
  * The next ',' or ']' among 32 bytes ends the number, so the next one can begin before this one is
- * converted. Up to 16 digits behind the point and up to 3 before it make an integer w < 10^18 and a
- * power of ten n <= 16, both exact; w / 10^n in double is off by at most 2 units of its last place.
+ * converted. Up to 16 digits after the point and up to 3 before it make an integer w < 10^18 and a
+ * power of ten n <= 16, both exact. w / 10^n in double is off by at most 2 units of its last place.
  * A double that is no nearer than 2^11 such units to the middle between two floats rounds to the
- * same float as the exact number does, since rounding is monotonic; so do digits that were left
- * out, when those that were kept are at least 2^43. Whatever else there is goes to attn_read_f32.
+ * same float as the exact number does, since rounding is monotonic. Digits that were left out do
+ * not change it either, when those that were kept are at least 2^43. attn_read_f32 reads all other
+ * numbers.
  *
- * With AVX2 or AVX-512, blocks of numbers are tried first (singles_read_body.h). */
+ * With AVX2 or AVX-512, blocks of numbers are tried first (number_lists_read_body.h). */
 #include <emmintrin.h>
 #include <math.h>
 #include <string.h>
@@ -16,7 +18,27 @@
 #include <attn/isa.h>
 
 #include "number/number.h"
-#include "number/singles_wide.h"
+#include "number/number_lists.h"
+
+/* LZCNT is as old as BMI2, and not every compiler has a name for it here. */
+attn_isa attn_singles_isa(void) {
+    attn_isa isa = attn_isa_current();
+    if (isa == ATTN_ISA_AMX) /* emulated tiles may stand on AVX2 */
+        isa = attn_isa_available(ATTN_ISA_AVX512) ? ATTN_ISA_AVX512 : ATTN_ISA_AVX2;
+    if (!__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
+        return ATTN_ISA_REF;
+    return isa == ATTN_ISA_AVX512 && !__builtin_cpu_supports("avx512cd") ? ATTN_ISA_AVX2 : isa;
+}
+
+size_t attn_singles_lanes(void) {
+    attn_isa isa = attn_singles_isa();
+    return isa == ATTN_ISA_REF ? 0 : isa == ATTN_ISA_AVX512 ? 8 : 4;
+}
+
+char *attn_write_singles_wide(char *p, const float *values, size_t n, size_t width) {
+    return attn_singles_isa() == ATTN_ISA_AVX512 ? attn_write_singles_avx512(p, values, n, width)
+                                                 : attn_write_singles_avx2(p, values, n, width);
+}
 
 enum {
     AHEAD = 32,

@@ -1,12 +1,12 @@
-/* Lists of float32 to text, four values at a time: the search of singles_write.c in the lanes of
+/* Lists of float32 to text, four values at a time: the search of number_write.c in the lanes of
  * vectors, then the text of each in 16 bytes of its own, in the forms of singles_write_avx512.c. */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
 #include "number/number.h"
+#include "number/number_lists.h"
 #include "number/number_powers.h"
-#include "number/singles_wide.h"
 
 enum { LANES = 4 };
 
@@ -50,7 +50,7 @@ static inline __m256i zero_bytes_above(__m256i x) {
     return _mm256_sad_epu8(_mm256_sub_epi8(none, _mm256_cmpeq_epi8(x, none)), none);
 }
 
-/* The decision of find_digits in singles_write.c; its `tenths` is looked at through its upper half,
+/* The decision of find_digits in number_write.c; its `tenths` is looked at through its upper half,
  * which doubts a little more often. */
 static inline __m256i find_digits(__m256i c, __m256i unit, __m256i *unclear) {
     const __m256i none = _mm256_setzero_si256();
@@ -213,7 +213,7 @@ static inline void store_texts(const texts *t, char text[LANES][16], uint64_t si
     _mm256_store_si256((void *)size, t->size);
 }
 
-#include "number/x86/singles_write_body.h"
+#include "number/x86/number_lists_write_body.h"
 
 char *attn_write_singles_avx2(char *p, const float *values, size_t n, size_t width) {
     return write_list(p, values, n, width);
