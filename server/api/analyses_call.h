@@ -3,7 +3,7 @@
 #ifndef SRV_ANALYSES_CALL_H
 #define SRV_ANALYSES_CALL_H
 
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/mask_input.h"
 #include "api/plain.h"
 #include "api/predict.h"

@@ -2,7 +2,7 @@
 #ifndef SRV_HEATMAPS_CALL_H
 #define SRV_HEATMAPS_CALL_H
 
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/route_fields.h"
 
 typedef struct srv_heatmaps_body {

@@ -2,7 +2,7 @@
 #ifndef SRV_MASKS_CALL_H
 #define SRV_MASKS_CALL_H
 
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/mask_input.h"
 #include "api/route_fields.h"
 

@@ -2,7 +2,7 @@
  * entries and heads that are equal are drawn once, and hidden cells are those of any heatmap. */
 #include <math.h>
 
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/masks_call.h"
 #include "load/admission.h"
 #include "request/shared.h"

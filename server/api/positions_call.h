@@ -3,7 +3,7 @@
 #define SRV_POSITIONS_CALL_H
 
 #include "api/form_input.h"
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/route_fields.h"
 
 typedef enum srv_encoding_kind {

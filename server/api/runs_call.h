@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "api/labels.h"
+#include "api/scope.h"
 #include "api/scope.h"
 #include "store/runs.h"
 #include "wire/json_out.h"

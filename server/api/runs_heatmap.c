@@ -1,6 +1,6 @@
 /* GET /v1/runs/{id}/heatmap: the heatmap of POST /v1/attention, of a stored run. */
 #include "api/handlers.h"
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
 #include "request/shared.h"
