@@ -20,7 +20,8 @@ typedef struct srv_figure_input {
 extern const srv_field srv_figure_fields[];
 void srv_figure_init(void *input); /* defaults, a srv_figure_input */
 
-/* The object as the library's options, which point to its texts. `transform` is an attn_transform. */
+/* The object as the library's options, which point to its texts. `transform` is an attn_transform.
+ */
 attn_figure_options srv_figure_options(const srv_figure_input *in, int transform);
 /* Checks the fields of the object against each other. false: a problem is set. */
 bool srv_figure_check(srv_request *req, const srv_figure_input *in);

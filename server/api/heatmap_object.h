@@ -1,12 +1,12 @@
 /* Heatmaps in requests and in answers. The `heatmap` object of a request becomes the library's
- * options; heatmaps become a reply as JSON, text, CSV, npy, SVG or PNG, as the client's Accept says.
- * Every route that answers heatmaps uses these functions. */
+ * options; heatmaps become a reply as JSON, text, CSV, npy, SVG or PNG, as the client's Accept
+ * says. Every route that answers heatmaps uses these functions. */
 #ifndef SRV_HEATMAP_OBJECT_H
 #define SRV_HEATMAP_OBJECT_H
 
 #include "api/figure_input.h"
-#include "api/scope.h"
 #include "api/plain.h"
+#include "api/scope.h"
 
 typedef enum srv_encoding {
     SRV_CELLS_JSON,
@@ -50,8 +50,8 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
  * ends in srv_heat_reply or srv_heat_draw. */
 #define SRV_DRAWN (SRV_ACCEPT_SVG | SRV_ACCEPT_PNG | SRV_ACCEPT_CSV)
 
-/* Does the client read one of SRV_DRAWN? It is then answered with the heatmap alone. A handler on the
- * HTTP thread returns SRV_DEFER in this case, because drawing is work for a worker. */
+/* Does the client read one of SRV_DRAWN? It is then answered with the heatmap alone. A handler on
+ * the HTTP thread returns SRV_DEFER in this case, because drawing is work for a worker. */
 bool srv_draws(const srv_request *req);
 
 /* What an answer that is a heatmap consists of. */

@@ -6,7 +6,6 @@
 #include <stddef.h>
 
 #include "api/scope.h"
-#include "api/scope.h"
 #include "store/runs.h"
 #include "wire/json_out.h"
 #include "wire/query.h"

@@ -107,7 +107,7 @@ const srv_field srv_label_fields[] = {
 };
 
 static bool check_labels(const srv_scope *scope, const char *name, const char *what,
-                  const srv_strings *list, size_t expected) {
+                         const srv_strings *list, size_t expected) {
     if (list->count == expected)
         return true;
     return srv_refuse(scope, SRV_SHAPE, name, "expected %zu name%s (one a %s), found %zu", expected,
@@ -118,7 +118,8 @@ bool srv_labels_check(const srv_scope *scope, const srv_labels *labels, size_t L
     if (!srv_given(scope, "labels"))
         return true;
     const srv_scope inside = {scope->req, srv_label_fields, labels, "/labels"};
-    return (!srv_given(&inside, "query") || check_labels(&inside, "query", "query", &labels->query, L)) &&
+    return (!srv_given(&inside, "query") ||
+            check_labels(&inside, "query", "query", &labels->query, L)) &&
            (!srv_given(&inside, "key") || check_labels(&inside, "key", "key", &labels->key, S));
 }
 
