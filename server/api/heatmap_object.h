@@ -36,6 +36,8 @@ bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_att
 /* Sets the problem for a library error about the options; its place lies inside /heatmap. */
 void srv_heat_problem(srv_request *req, const attn_error *err);
 
+/* The most bytes of JSON that a byte of a heatmap becomes. */
+#define SRV_HEAT_TEXT 4.0
 /* Writes the answer's `heatmap`. */
 void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                     const srv_labels *labels);

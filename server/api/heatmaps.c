@@ -129,8 +129,6 @@ static bool prepare(heatmaps_call *call) {
 
 /* Weights that the HTTP thread looks at itself: about half a millisecond. */
 #define IN_PLACE_CELLS 16384
-/* Bytes of text that a heatmap's bytes become (attention_cost.c). */
-#define TEXT_OF_HEATMAP 4.0
 
 static bool decode(heatmaps_call *call) {
     srv_request *req = call->req;
@@ -153,7 +151,7 @@ static bool within_limits(const heatmaps_call *call) {
     double most = req->app->config->max_cells, limit = (double)attn_arena_limit(req->arena);
     double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
     double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
-                  (1 + TEXT_OF_HEATMAP) * (double)call->cost.result_bytes;
+                  (1 + SRV_HEAT_TEXT) * (double)call->cost.result_bytes;
     if (cells > most) {
         srv_problem_limit(req, SRV_TOO_LARGE, "/weights", most, "max_cells",
                           "%.4g weights; at most %.4g are allowed", cells, most);
@@ -253,7 +251,7 @@ srv_outcome srv_heatmaps(srv_request *req) {
         return SRV_DEFER;
     if (!srv_admission_work(req, call.cost.cells,
                             (double)call.cost.work_bytes +
-                                (1 + TEXT_OF_HEATMAP) * (double)call.cost.result_bytes))
+                                (1 + SRV_HEAT_TEXT) * (double)call.cost.result_bytes))
         return SRV_DONE;
     int64_t start = attn_now_ns();
     bool ok = draw(&call);
