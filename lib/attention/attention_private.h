@@ -5,7 +5,7 @@
 #include <attn/attention.h>
 
 #include "attention/position.h"
-#include "attention/score.h"
+#include "attention/score_forms.h"
 #include "base/view.h"
 #include "kernels/kernels.h"
 #include "mask/mask_private.h"
