@@ -1,11 +1,88 @@
-/* A piece of the measures: a block of rows of one head is fetched, each row is split into what it
- * sees and what it holds, and added to the block's sums, once as it is and once as uniform
- * attention over the keys that it sees. */
+/* A piece of the measures: a block of rows of one head is fetched. Each row is split into the keys
+ * that it sees and the weights that it holds, and is added to the block's sums, once as it is and
+ * once as uniform attention over the keys that it sees. Keys with equal tokens are found once a
+ * batch entry by sorting, so that rows walk from one equal key to the next instead of comparing
+ * all. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "analysis/heatmap_private.h"
 #include "analysis/measure_private.h"
 #include "analysis/sums.h"
+
+typedef struct place {
+    int64_t token;
+    size_t key;
+} place;
+
+static int by_token(const void *x, const void *y) {
+    const place *a = x, *b = y;
+    if (a->token != b->token)
+        return a->token < b->token ? -1 : 1;
+    return a->key < b->key ? -1 : a->key > b->key;
+}
+
+static place *sorted(const int64_t *keys, size_t S, attn_arena *arena) {
+    place *all = attn_arena_zeroed(arena, S, sizeof *all);
+    for (size_t j = 0; all && j < S; j++)
+        all[j] = (place){keys[j], j};
+    if (all && S > 1)
+        qsort(all, S, sizeof *all, by_token);
+    return all;
+}
+
+/* How many places come before (token, key). */
+static size_t rank_of(const place *all, size_t n, int64_t token, size_t key) {
+    const place wanted = {token, key};
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (by_token(&all[mid], &wanted) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+bool attn_analysis_equals(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
+                          int64_t offset, attn_arena *arena, attn_equals *out) {
+    place *all = sorted(keys, S, arena);
+    out->before = attn_arena_zeroed(arena, S, sizeof *out->before);
+    out->last = attn_arena_zeroed(arena, L, sizeof *out->last);
+    if (!all || !out->before || !out->last)
+        return false;
+    for (size_t r = 0; r < S; r++)
+        out->before[all[r].key] =
+            r > 0 && all[r - 1].token == all[r].token ? all[r - 1].key : SIZE_MAX;
+    for (size_t i = 0; i < L; i++) {
+        int64_t at = (int64_t)i + offset;
+        size_t r = at > 0 ? rank_of(all, S, queries[i], (size_t)at) : 0;
+        out->last[i] = r > 0 && all[r - 1].token == queries[i] ? all[r - 1].key : SIZE_MAX;
+    }
+    return true;
+}
+
+bool attn_analysis_kin(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
+                       attn_arena *arena, attn_kin *out) {
+    place *all = sorted(keys, S, arena);
+    out->next = attn_arena_zeroed(arena, S, sizeof *out->next);
+    out->entry = attn_arena_zeroed(arena, L, sizeof *out->entry);
+    if (!all || !out->next || !out->entry)
+        return false;
+    for (size_t from = 0, to; from < S; from = to) {
+        for (to = from + 1; to < S && all[to].token == all[from].token;)
+            to++;
+        for (size_t r = from; r < to; r++)
+            out->next[all[r].key] = all[r + 1 < to ? r + 1 : from].key;
+    }
+    for (size_t i = 0; i < L; i++) {
+        size_t r = rank_of(all, S, queries[i], 0);
+        bool found = queries[i] >= 0 && r < S && all[r].token == queries[i];
+        out->entry[i] = found ? all[r].key : SIZE_MAX;
+    }
+    return true;
+}
 
 #define SATURATED 0.99
 #define ROUNDED   1e-6 /* what a row of float32 may lack of 1 without a sink */
@@ -35,9 +112,9 @@ static void add_offsets(const attn_measure_line *line, size_t S, size_t best,
     int64_t from = line->at - ATTN_OFFSETS;
     for (int64_t k = from < 0 ? -from : 0; k < ATTN_DIAGONALS && from + k < (int64_t)S; k++)
         add(&sums->diagonal[k], line->p[from + k]);
-    int64_t place = (int64_t)best - from;
-    if (line->peaks && place >= 0 && place < ATTN_DIAGONALS)
-        sums->peak[place]++;
+    int64_t diagonal = (int64_t)best - from;
+    if (line->peaks && diagonal >= 0 && diagonal < ATTN_DIAGONALS)
+        sums->peak[diagonal]++;
 }
 
 static void add_local(const attn_measure_line *line, size_t S, size_t radius,
@@ -94,8 +171,9 @@ static void add_classes(const attn_measure_plan *plan, const attn_measure_line *
     add(&sums->own_block, row[own]);
 }
 
-void attn_analysis_add_line(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
-                            attn_measure_sums *sums) {
+/* Adds a row to the sums of its head. */
+static void add_line(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
+                     attn_measure_sums *sums) {
     const attn_measure_plan *plan = w->plan;
     const size_t S = plan->S;
     const size_t n = line->to - line->from;
@@ -174,7 +252,7 @@ static bool take_weights(const attn_measure_work *w, attn_measure_part *part, si
         line->entropy = log(line->mass) - attn_sum_xlnx(line->p + from, n) / line->mass;
     if (line->entropy < 0)
         line->entropy = 0; /* one key holds all: rounding */
-    attn_analysis_add_line(w, batch, line, &part->weights);
+    add_line(w, batch, line, &part->weights);
     if (logits)
         add_scores(logits + from, line->visible + from, n, line->seen, &part->weights);
     return true;
@@ -189,7 +267,7 @@ static void take_uniform(const attn_measure_work *w, attn_measure_part *part, si
     line->mass = 1;
     line->entropy = log((double)line->seen);
     line->peaks = false;
-    attn_analysis_add_line(w, batch, line, &part->uniform);
+    add_line(w, batch, line, &part->uniform);
 }
 
 static void take_row(const attn_measure_work *w, attn_measure_part *part,
