@@ -4,8 +4,6 @@
 #include "http/daemon.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +12,6 @@
 #include <unistd.h>
 
 #include "http/auth.h"
-#include "http/cut.h"
 #include "http/exchange.h"
 #include "http/guard.h"
 #include "http/refusals.h"
@@ -22,65 +19,6 @@
 #include "http/turns.h"
 #include "http/upload.h"
 #include "http/watch.h"
-
-static srv_link *link_of(struct MHD_Connection *connection) {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
-
-/* Bytes that the kernel holds of an answer beyond what is on its way. Without a bound it takes
- * megabytes for each client that does not read, a thousand of which use up the memory of all
- * sockets; and what it holds counts as sent, so that nobody would see how slow they are. */
-#define UNSENT_MOST (128 * 1024)
-
-static void bound_unsent(int fd) {
-    int most = UNSENT_MOST;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
-}
-
-static void open_link(srv_daemon *d, struct MHD_Connection *connection, void **context) {
-    srv_link *link = calloc(1, sizeof *link);
-    if (!link)
-        return; /* on_request_line refuses a connection without one */
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    link->fd = info->connect_fd;
-    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *client = info ? info->client_addr : NULL;
-    srv_address_host(client, link->client, sizeof link->client);
-    link->client_id = srv_client_number(link->client);
-    link->proxied = srv_client_is_proxy(&d->app->config->trusted_proxies, link->client);
-    link->tcp = client && (client->sa_family == AF_INET || client->sa_family == AF_INET6);
-    if (link->tcp)
-        bound_unsent(link->fd);
-    link->plain = !MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    link->daemon = d;
-    atomic_store(&link->edges, 1);
-    atomic_store(&link->stage, SRV_READING);
-    pthread_mutex_lock(&d->lock);
-    link->next = d->links;
-    if (d->links)
-        d->links->previous = link;
-    d->links = link;
-    pthread_mutex_unlock(&d->lock);
-    srv_meter_add(d->app->meters, SRV_CONNECTIONS, 1);
-    srv_crowd_join(d, link);
-    *context = link;
-}
-
-static void close_link(srv_daemon *d, srv_link *link) {
-    pthread_mutex_lock(&d->lock);
-    *(link->previous ? &link->previous->next : &d->links) = link->next;
-    if (link->next)
-        link->next->previous = link->previous;
-    if (d->next_look == link)
-        d->next_look = link->next;
-    pthread_mutex_unlock(&d->lock);
-    srv_meter_add(d->app->meters, SRV_CONNECTIONS, -1);
-    srv_crowd_leave(d, link);
-    free(link);
-}
 
 /* libmicrohttpd 0.9.75 keeps 64 bytes for each argument of a query; when they do not fit beside
  * what it reads into, which is half of the buffer and grows until 12,000 bytes are left, it neither
@@ -101,7 +39,7 @@ static void refuse_line(srv_exchange *x) {
     x->refused = true;
     srv_problem(&x->req, SRV_TARGET_LONG, NULL,
                 "the target of the request is too long, or its query has too many arguments");
-    srv_cut_body(x);
+    srv_upload_cut(x);
 }
 
 static srv_exchange *begin_exchange(srv_link *link, const char *uri,
@@ -114,9 +52,7 @@ static srv_exchange *begin_exchange(srv_link *link, const char *uri,
     link->exchange = x;
     srv_crowd_busy(d, link);
     atomic_fetch_add_explicit(&link->edges, 1, memory_order_relaxed);
-    atomic_store_explicit(&link->deadline_ns,
-                          x->req.start_ns + d->app->config->header_timeout_ms * 1000000,
-                          memory_order_relaxed);
+    srv_link_allow(link, x->req.start_ns + d->app->config->header_timeout_ms * 1000000);
     atomic_fetch_add(&d->in_flight, 1);
     if (!d->is_ops)
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, 1);
@@ -124,14 +60,14 @@ static srv_exchange *begin_exchange(srv_link *link, const char *uri,
 }
 
 srv_exchange *srv_daemon_exchange(struct MHD_Connection *connection) {
-    srv_link *link = link_of(connection);
+    srv_link *link = srv_link_of(connection);
     if (!link)
         return NULL;
     return link->exchange ? link->exchange : begin_exchange(link, "", connection);
 }
 
 static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *connection) {
-    srv_link *link = link_of(connection);
+    srv_link *link = srv_link_of(connection);
     srv_exchange *x = link ? begin_exchange(link, uri, connection) : NULL;
     if (x && !has_room(cls, uri))
         refuse_line(x);
@@ -151,7 +87,7 @@ static enum MHD_Result begin(srv_exchange *x, const char *url, const char *metho
     bool waits = x->facts.expect && has_body;
     bool is_long = x->facts.length > SRV_SWALLOW_BYTES;
     if (x->refused && is_long && !x->close && !waits && x->link->plain && !x->facts.origin) {
-        srv_cut_body(x); /* such a body is on its way already */
+        srv_upload_cut(x); /* such a body is on its way already */
         return MHD_YES;
     }
     if (x->refused && (x->close || waits || is_long)) {
@@ -238,9 +174,9 @@ static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_reply_end(x);
     srv_turn_over(x);
     x->link->exchange = NULL;
-    atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
+    srv_link_allow(x->link, 0);
     atomic_fetch_add_explicit(&x->link->edges, 1, memory_order_relaxed);
-    srv_link_read(x->link);
+    srv_link_release(x->link);
     srv_crowd_idle(d, x->link);
     if (!d->is_ops) {
         record(x, final_status(x, how), attn_now_ns());
@@ -266,11 +202,11 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
                           enum MHD_ConnectionNotificationCode code) {
     srv_link *link = *context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        open_link(cls, connection, context);
+        *context = srv_link_open(cls, connection); /* on_request answers one without, too */
     } else if (link) {
         if (link->exchange)
             finish(link->exchange, MHD_REQUEST_TERMINATED_WITH_ERROR);
-        close_link(cls, link);
+        srv_link_close(link);
     }
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "http/coding.h"
-#include "http/cut.h"
 #include "http/negotiate.h"
 #include "http/turns.h"
 #include "http/upload.h"
@@ -324,7 +323,7 @@ enum MHD_Result srv_exchange_answer(srv_exchange *x) {
     x->req.if_none_match = x->facts.if_none_match;
     x->req.body = x->body ? x->body + x->body_shift : "";
     x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
-    atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
+    srv_link_allow(x->link, 0);
     if (!srv_link_claim(x->link))
         return MHD_NO;
     bool done = false;

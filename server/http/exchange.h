@@ -1,4 +1,4 @@
-/* Inside server/http: a listening daemon, a connection (link) and a request on it (exchange).
+/* Inside server/http: a listening daemon and a request on one of its links (exchange).
  *
  * An exchange is made at the request line and belongs to the HTTP thread, except between suspend
  * and resume, when it belongs to the queue or to a request thread; the watcher then only touches it
@@ -8,21 +8,16 @@
 #ifndef SRV_EXCHANGE_H
 #define SRV_EXCHANGE_H
 
-#include <microhttpd.h>
 #include <pthread.h>
 
-#include "config/client.h"
 #include "config/keys.h"
-#include "http/crowd.h"
+#include "http/link.h"
 #include "http/router.h"
 #include "load/admission.h"
 #include "load/queue.h"
 #include "observe/trace.h"
 #include "request/request.h"
 #include "request/shared.h"
-
-typedef struct srv_link srv_link;
-typedef struct srv_exchange srv_exchange;
 
 /* Whose body is read (http/turns.h). */
 typedef struct srv_turns {
@@ -53,37 +48,6 @@ struct srv_daemon {
     pthread_t watcher;
     pthread_cond_t wake; /* with lock: stop_watching was set */
     bool watching, stop_watching;
-};
-
-enum {
-    SRV_READING,   /* nothing to do but wait for bytes of the client */
-    SRV_ANSWERING, /* the request is here */
-    SRV_CUT,       /* given up, the socket is shut down */
-};
-
-struct srv_link {
-    srv_daemon *daemon;
-    srv_link *next, *previous;
-    int fd;
-    bool tcp, plain;             /* plain: no TLS */
-    bool proxied;                /* the other end is a trusted proxy */
-    _Atomic int64_t deadline_ns; /* the watcher closes the socket after this; 0 = none */
-    atomic_uint edges; /* beginnings and ends of requests, from 1: even while one is under way */
-    atomic_int stage;  /* SRV_READING, …: http/cut.h */
-    int64_t cut_ns;    /* since when it is cut, for the HTTP thread */
-    srv_exchange *suspended;
-    srv_exchange *streaming; /* under the daemon's lock, as suspended */
-    srv_exchange *exchange;  /* the one under way, for the HTTP thread */
-    /* The watcher's own, for a header that has begun to come in: */
-    unsigned seen_edges;
-    uint64_t seen_bytes;
-    int64_t header_since_ns, look_ns;
-    /* and for a reply that goes out: */
-    unsigned taken_edges;
-    uint64_t taken_bytes;
-    char client[SRV_CLIENT_TEXT]; /* the other end's address */
-    srv_owner client_id;
-    srv_member member;
 };
 
 typedef enum srv_phase {
@@ -132,6 +96,7 @@ struct srv_exchange {
     size_t body_room;
     size_t body_shift;            /* where in `body` it begins, so that its tensors are aligned */
     uint64_t bytes_in, swallowed; /* received, kept or not; of them, after the refusal */
+    int64_t cut_ns;               /* since when its link is cut, or 0 */
     bool refused;                 /* the reply is in req.reply; the rest of the body is swallowed */
     bool close;                   /* the reply closes the connection */
     bool by_library;              /* libmicrohttpd refuses: it reports no success to us */

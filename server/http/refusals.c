@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 
-#include "http/cut.h"
 #include "http/exchange.h"
 #include "http/guard.h"
+#include "http/upload.h"
 
 typedef enum MHD_Result queue_function(struct MHD_Connection *, unsigned, struct MHD_Response *);
 
@@ -70,6 +70,6 @@ MHD_queue_response(struct MHD_Connection *connection, unsigned status, struct MH
     x->refused = x->close = x->by_library = true;
     if (!cut)
         return srv_exchange_send(x);
-    srv_cut_body(x);
+    srv_upload_cut(x);
     return MHD_NO; /* it closes the connection */
 }

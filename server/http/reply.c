@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "http/browser.h"
-#include "http/cut.h"
 #include "http/exchange.h"
 #include "http/refusals.h"
 #include "http/upload.h"
@@ -160,7 +159,7 @@ static void set_deadline(srv_exchange *x) {
     size_t unseen = x->link->tcp ? 0 : x->req.reply.size;
     double allowed = (double)unseen / (double)config->min_rate_bytes;
     int64_t ns = config->header_timeout_ms * 1000000 + (int64_t)(allowed * 1e9);
-    atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + ns, memory_order_relaxed);
+    srv_link_allow(x->link, attn_now_ns() + ns);
 }
 
 /* --- streams: the connection is suspended while there is nothing to send --- */
@@ -184,7 +183,7 @@ static ssize_t read_stream(void *cls, uint64_t position, char *to, size_t room) 
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (n > 0) {
         int64_t grace = x->req.app->config->header_timeout_ms * 1000000;
-        atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + grace, memory_order_relaxed);
+        srv_link_allow(x->link, attn_now_ns() + grace);
         x->req.reply.size += (size_t)n;
     }
     return n;

@@ -8,14 +8,19 @@
 #include "http/upload.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #include "http/chunks.h"
-#include "http/cut.h"
 #include "http/turns.h"
 #include "load/admission.h"
 #include "load/budget.h"
 #include "wire/container.h"
 #include "wire/infer.h"
+
+/* How long a client that was refused in its body may be silent, and how long it may go on sending,
+ * before the connection is reset. */
+#define SILENT_NS 3000000000
+#define LINGER_NS 30000000000
 
 enum { CHUNKED_FIRST = 16384, FIRST = 65536, FASTER = 16, LAST = 1 << 24 };
 
@@ -26,6 +31,19 @@ void srv_upload_drop(srv_exchange *x) {
     x->body = NULL;
     x->req.body = "";
     x->req.body_size = 0;
+}
+
+/* More of the body of x, whose link is cut, has come: its client is not silent. */
+static void linger(srv_exchange *x) {
+    int64_t silent = attn_now_ns() + SILENT_NS, last = x->cut_ns + LINGER_NS;
+    srv_link_allow(x->link, silent < last ? silent : last);
+}
+
+void srv_upload_cut(srv_exchange *x) {
+    if (!srv_link_cut(x->link, x->req.id, &x->req.reply, SHUT_WR))
+        return;
+    x->cut_ns = attn_now_ns();
+    linger(x);
 }
 
 static void refuse_memory(srv_exchange *x) {
@@ -39,7 +57,7 @@ static void refuse_memory(srv_exchange *x) {
 static void give_way(srv_incoming *incoming) {
     srv_exchange *x = (srv_exchange *)(void *)((char *)incoming - offsetof(srv_exchange, incoming));
     refuse_memory(x);
-    srv_cut_body(x);
+    srv_upload_cut(x);
 }
 
 void srv_upload_begin(srv_exchange *x) {
@@ -81,16 +99,6 @@ static bool grow(srv_exchange *x, size_t need, size_t cap, int64_t now) {
     return true;
 }
 
-/* Each piece buys time at the slowest rate that is served, but no more than the grace lies ahead:
- * much at first does not pay for silence later. */
-static void set_deadline(srv_exchange *x, size_t size, int64_t now) {
-    const srv_config *config = x->req.app->config;
-    int64_t bought = (int64_t)(1e9 * (double)size / (double)config->min_rate_bytes);
-    int64_t most = now + config->header_timeout_ms * 1000000;
-    int64_t by = atomic_load_explicit(&x->link->deadline_ns, memory_order_relaxed) + bought;
-    atomic_store_explicit(&x->link->deadline_ns, by < most ? by : most, memory_order_relaxed);
-}
-
 /* A first piece that is too short to tell leaves the tensors to be copied where they have to be. */
 size_t srv_upload_shift(const srv_exchange *x, const char *data, size_t size) {
     size_t lead = 0;
@@ -107,11 +115,11 @@ static bool swallow(srv_exchange *x, size_t size) {
     x->swallowed += size;
     bool is_long = x->facts.length > x->bytes_in + SRV_SWALLOW_BYTES;
     if (is_long || x->swallowed > SRV_SWALLOW_BYTES)
-        srv_cut_body(x);
+        srv_upload_cut(x);
     if (!srv_link_is_cut(x->link))
         return x->swallowed <= SRV_SWALLOW_BYTES;
-    if (x->link->cut_ns)
-        srv_cut_linger(x);
+    if (x->cut_ns)
+        linger(x);
     return x->swallowed <= SRV_LINGER_BYTES;
 }
 
@@ -120,7 +128,7 @@ static void refuse_chunk(srv_exchange *x) {
     srv_problem(&x->req, SRV_BAD_REQUEST, NULL,
                 "a line between the chunks of the body ends in something else than CR LF");
     x->refused = x->close = true;
-    srv_cut_body(x);
+    srv_upload_cut(x);
 }
 
 bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
@@ -128,7 +136,7 @@ bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
     int64_t now = attn_now_ns();
     x->bytes_in += size;
     if (!x->refused)
-        set_deadline(x, size, now);
+        srv_link_credit(x->link, (double)size, now);
     x->incoming.received = x->bytes_in;
     if (!x->refused && x->facts.chunked && !srv_chunk_line_is_clean(x->facts.body_from, data))
         refuse_chunk(x);
