@@ -13,7 +13,7 @@
 
 #include "http/auth.h"
 #include "http/exchange.h"
-#include "http/guard.h"
+#include "http/head.h"
 #include "http/refusals.h"
 #include "http/tls.h"
 #include "http/turns.h"
@@ -80,13 +80,13 @@ static enum MHD_Result begin(srv_exchange *x, const char *url, const char *metho
                              const char *version) {
     x->phase = SRV_BODY;
     srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
-    srv_guard(x, url, method, version);
+    srv_head_read(x, url, method, version);
     if (!x->refused)
         srv_upload_begin(x);
-    bool has_body = x->facts.length > 0 || x->facts.chunked;
-    bool waits = x->facts.expect && has_body;
-    bool is_long = x->facts.length > SRV_SWALLOW_BYTES;
-    if (x->refused && is_long && !x->close && !waits && x->link->plain && !x->facts.origin) {
+    bool has_body = x->head.length > 0 || x->head.chunked;
+    bool waits = x->head.expect && has_body;
+    bool is_long = x->head.length > SRV_SWALLOW_BYTES;
+    if (x->refused && is_long && !x->close && !waits && x->link->plain && !x->head.origin) {
         srv_upload_cut(x); /* such a body is on its way already */
         return MHD_YES;
     }

@@ -51,8 +51,8 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
     if (query)
         memcpy(x->text, query + 1, strlen(query + 1));
     x->params = x->text + length + 1;
-    x->bad_uri = has_bad_bytes(uri);
-    x->target_end = uri + length;
+    x->head.bad_uri = has_bad_bytes(uri);
+    x->head.target_end = uri + length;
     x->daemon = daemon;
     x->link = link;
     atomic_init(&x->refs, 1);
@@ -214,7 +214,7 @@ static void work_on(srv_task *task) {
         size_t refusals = srv_budget_refusals();
         attn_pool_enter(app->pool);
         srv_outcome outcome = SRV_DONE;
-        if (!x->facts.encoding || srv_coding_decode(x))
+        if (!x->head.encoding || srv_coding_decode(x))
             outcome = x->match.route->run(&x->req);
         attn_pool_leave(app->pool);
         if (x->went_out) {
@@ -249,9 +249,8 @@ static void refuse_full(srv_exchange *x) {
 static int64_t asked_ns(const srv_exchange *x) {
     const srv_request *req = &x->req;
     size_t size = req->body_size;
-    bool infer = !strncmp(x->match.route->path, "/v2/", 4);
-    if (x->facts.encoding ||
-        (!infer && (req->infer_header || !srv_type_is_json(req->content_type))))
+    const bool infer = x->match.route->open_inference;
+    if (x->head.encoding || (!infer && (req->infer_header || !srv_type_is_json(req->content_type))))
         return 0;
     if (infer && req->infer_header &&
         (!srv_infer_lead(req->infer_header, &size) || size > req->body_size))
@@ -320,7 +319,7 @@ enum MHD_Result srv_exchange_answer(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     const srv_route *route = x->match.route;
     srv_admission_close(x->req.app->admission, &x->incoming);
-    x->req.if_none_match = x->facts.if_none_match;
+    x->req.if_none_match = x->head.if_none_match;
     x->req.body = x->body ? x->body + x->body_shift : "";
     x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
     srv_link_allow(x->link, 0);
@@ -329,7 +328,7 @@ enum MHD_Result srv_exchange_answer(srv_exchange *x) {
     bool done = false;
     if (route->place == SRV_HERE)
         done = answer_in_place(x, (size_t)config->max_request_bytes);
-    else if (route->place == SRV_SMALL && !x->facts.encoding &&
+    else if (route->place == SRV_SMALL && !x->head.encoding &&
              x->req.body_size <= (size_t)config->in_place_bytes)
         done = answer_in_place(x, (size_t)config->in_place_memory_bytes);
     if (done)

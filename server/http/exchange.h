@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "config/keys.h"
+#include "http/head.h"
 #include "http/link.h"
 #include "http/router.h"
 #include "load/admission.h"
@@ -58,30 +59,6 @@ typedef enum srv_phase {
     SRV_SENT,   /* the response was handed to the HTTP library */
 } srv_phase;
 
-enum { SRV_FORWARDED = 8 };
-
-/* What the guards found in the header; texts belong to the HTTP library. */
-typedef struct srv_facts {
-    const char *origin, *if_match, *if_none_match, *request_method; /* of a CORS preflight */
-    const char *accept, *type, *id, *trace, *expect, *length_text, *transfer, *encoding,
-        *infer_header, *last_event_id;
-    const char *accept_encoding;
-    const char *authorization, *host;
-    const char *target_host; /* of a target in absolute form, which goes on behind it, or NULL */
-    const char *forwarded[SRV_FORWARDED]; /* the last values of X-Forwarded-For, in their order */
-    size_t forwards;
-    const char *fetch_site, *fetch_mode, *fetch_dest; /* Sec-Fetch-… */
-    unsigned authorizations;
-    unsigned hosts, lengths, transfers, traces, types, encodings;
-    bool bad_name; /* a header name that is no token */
-    bool bad_value, bad_host;
-    const char *line_end;  /* of the line before, in the library's buffer */
-    const char *body_from; /* where the library reads a body into */
-    bool hidden;           /* bytes that the library did not hand on, or a bare LF */
-    bool has_length, chunked;
-    uint64_t length; /* Content-Length */
-} srv_facts;
-
 struct srv_exchange {
     srv_task task; /* first: the queue hands back its address */
     srv_request req;
@@ -89,7 +66,7 @@ struct srv_exchange {
     srv_link *link;
     struct MHD_Connection *connection;
     srv_phase phase;
-    srv_facts facts;
+    srv_head head;
     srv_match match;
     srv_incoming incoming; /* what admission knows of the body */
     char *body;
@@ -100,13 +77,11 @@ struct srv_exchange {
     bool refused;                 /* the reply is in req.reply; the rest of the body is swallowed */
     bool close;                   /* the reply closes the connection */
     bool by_library;              /* libmicrohttpd refuses: it reports no success to us */
-    bool bad_uri;                 /* control bytes or %00 in the request line */
     srv_exchange *after;          /* among those that wait for their turn to read */
     int64_t waits_ns;             /* since when it does */
     srv_key *key;                 /* held until the end, or NULL */
     bool key_runs;                /* it counts among the running requests of the key */
     atomic_int gone;              /* the client left while suspended */
-    const char *target_end;       /* in the library's buffer */
     struct MHD_Response *response; /* made before it is sent, or NULL */
     attn_arena *lent; /* the request's, once its reply goes out while its handler goes on */
     bool went_out;    /* that is so: the request thread's */

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "http/exchange.h"
-#include "http/guard.h"
+#include "http/head.h"
 #include "http/upload.h"
 
 typedef enum MHD_Result queue_function(struct MHD_Connection *, unsigned, struct MHD_Response *);
@@ -65,7 +65,7 @@ MHD_queue_response(struct MHD_Connection *connection, unsigned status, struct MH
         return library_queue(connection, status, page);
     const bool cut = goes_on(x);
     if (x->phase == SRV_HEADER)
-        srv_guard_unread(x);
+        srv_head_unread(x);
     explain(x, status);
     x->refused = x->close = x->by_library = true;
     if (!cut)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/browser.h"
+#include "http/auth.h"
 #include "http/exchange.h"
 #include "http/refusals.h"
 #include "http/upload.h"
@@ -89,12 +89,12 @@ static const char *header_of(const srv_reply *reply, const char *name) {
 /* RFC 9110, 13.2.2: If-Match first, then If-None-Match. */
 static void judge(srv_exchange *x, const char *tag) {
     srv_reply *reply = &x->req.reply;
-    const srv_facts *f = &x->facts;
-    if (f->if_match && !tag_matches(f->if_match, tag, false)) {
+    const srv_head *h = &x->head;
+    if (h->if_match && !tag_matches(h->if_match, tag, false)) {
         srv_problem(&x->req, SRV_PRECONDITION, NULL, "this is %s, which If-Match does not name",
                     tag);
         srv_reply_header(&x->req, "Cache-Control", "no-store");
-    } else if (f->if_none_match && tag_matches(f->if_none_match, tag, true)) {
+    } else if (h->if_none_match && tag_matches(h->if_none_match, tag, true)) {
         reply->status = 304;
         reply->size = 0;
         reply->body = "";
@@ -145,8 +145,8 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
         bool several = x->match.route->produces & (x->match.route->produces - 1);
         ok = ok && add(response, "Vary", several ? "Accept, Accept-Encoding" : "Accept-Encoding");
     }
-    ok = ok && srv_browser_headers(x, response);
-    if (x->close || x->facts.chunked ||
+    ok = ok && srv_auth_headers(x, response);
+    if (x->close || x->head.chunked ||
         atomic_load_explicit(&x->req.app->draining, memory_order_relaxed))
         ok = ok && add(response, "Connection", "close");
     return ok;

@@ -17,9 +17,9 @@ enum { BODY_MOST = 1 << 20 };
 #define WAIT_MOST_NS 50000000
 
 static bool takes_turns(const srv_exchange *x) {
-    const srv_facts *f = &x->facts;
-    return !f->chunked && x->link->plain &&
-           f->length > (uint64_t)x->req.app->config->in_place_bytes && f->length <= BODY_MOST;
+    const srv_head *h = &x->head;
+    return !h->chunked && x->link->plain &&
+           h->length > (uint64_t)x->req.app->config->in_place_bytes && h->length <= BODY_MOST;
 }
 
 static size_t bytes_of(const srv_exchange *x) {
@@ -98,7 +98,7 @@ void srv_turn_taken(srv_exchange *x, size_t size) {
     srv_daemon *d = x->daemon;
     srv_turns *t = &d->turns;
     srv_exchange *next = NULL;
-    if (!takes_turns(x) || x->bytes_in >= x->facts.length)
+    if (!takes_turns(x) || x->bytes_in >= x->head.length)
         return; /* complete: srv_turn_over follows once the request is in the queue */
     pthread_mutex_lock(&t->lock);
     if (t->holder == x)

@@ -62,13 +62,13 @@ static void give_way(srv_incoming *incoming) {
 
 void srv_upload_begin(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
-    if (x->facts.length == 0 && !x->facts.chunked)
+    if (x->head.length == 0 && !x->head.chunked)
         return;
     x->incoming.give_way = give_way;
-    if (x->facts.chunked || x->facts.length > (uint64_t)config->in_place_bytes)
+    if (x->head.chunked || x->head.length > (uint64_t)config->in_place_bytes)
         srv_queue_promise(x->req.app->queue, &x->task);
     srv_admission_open(x->req.app->admission, &x->incoming,
-                       x->facts.chunked ? (uint64_t)config->max_body_bytes : x->facts.length,
+                       x->head.chunked ? (uint64_t)config->max_body_bytes : x->head.length,
                        x->req.start_ns);
 }
 
@@ -83,8 +83,8 @@ static void refuse_size(srv_exchange *x, size_t cap) {
 static bool grow(srv_exchange *x, size_t need, size_t cap, int64_t now) {
     if (need <= x->body_room && x->body)
         return true;
-    bool chunked = x->facts.chunked;
-    size_t most = chunked ? cap : (size_t)x->facts.length;
+    bool chunked = x->head.chunked;
+    size_t most = chunked ? cap : (size_t)x->head.length;
     size_t room = chunked ? CHUNKED_FIRST : FIRST, factor = chunked ? 2 : FASTER;
     while (room < need && room < most)
         room = room > most / factor || (room >= LAST && !chunked) ? most : room * factor;
@@ -113,7 +113,7 @@ size_t srv_upload_shift(const srv_exchange *x, const char *data, size_t size) {
  * and what follows is read for a while. false: enough. */
 static bool swallow(srv_exchange *x, size_t size) {
     x->swallowed += size;
-    bool is_long = x->facts.length > x->bytes_in + SRV_SWALLOW_BYTES;
+    bool is_long = x->head.length > x->bytes_in + SRV_SWALLOW_BYTES;
     if (is_long || x->swallowed > SRV_SWALLOW_BYTES)
         srv_upload_cut(x);
     if (!srv_link_is_cut(x->link))
@@ -138,7 +138,7 @@ bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
     if (!x->refused)
         srv_link_credit(x->link, (double)size, now);
     x->incoming.received = x->bytes_in;
-    if (!x->refused && x->facts.chunked && !srv_chunk_line_is_clean(x->facts.body_from, data))
+    if (!x->refused && x->head.chunked && !srv_chunk_line_is_clean(x->head.body_from, data))
         refuse_chunk(x);
     if (!x->refused) {
         size_t total = x->req.body_size + size;
@@ -152,7 +152,7 @@ bool srv_upload_take(srv_exchange *x, const char *data, size_t size) {
         return swallow(x, size);
     }
     if (x->req.body_size == 0)
-        x->body_shift = x->facts.encoding ? 0 : srv_upload_shift(x, data, size);
+        x->body_shift = x->head.encoding ? 0 : srv_upload_shift(x, data, size);
     char *body = x->body + x->body_shift;
     memcpy(body + x->req.body_size, data, size);
     x->req.body_size += size;

@@ -63,9 +63,10 @@ static int judge(const srv_route *route, const char *method, const char *header,
     srv_exchange *x = srv_exchange_new(&daemon, &link, "/");
     assert_non_null(x);
     x->req.method = method;
+    x->req.path = "/";
     x->match.route = route;
-    x->facts.authorization = header;
-    x->facts.authorizations = header != NULL;
+    x->head.authorization = header;
+    x->head.authorizations = header != NULL;
     srv_auth(x);
     int status = x->req.reply.status;
     bool challenge = false;

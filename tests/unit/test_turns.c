@@ -61,7 +61,7 @@ static int open_all(void **state) {
         clients[i] = (srv_exchange){.daemon = &daemon_under_test,
                                     .link = &links[i],
                                     .connection = (struct MHD_Connection *)(void *)&asleep[i],
-                                    .facts = {.length = BODY}};
+                                    .head = {.length = BODY}};
         clients[i].req.app = &app;
     }
     return !app.queue;
@@ -173,12 +173,12 @@ static void test_backed_up_queue_keeps_bodies_out_for_a_while(void **state) {
 static void test_small_long_chunked_and_tls_bodies_take_no_turns(void **state) {
     (void)state;
     read_piece(0, true);
-    clients[1].facts.length = 16384;
-    clients[2].facts.length = 3 << 20;
-    clients[3].facts.chunked = true;
+    clients[1].head.length = 16384;
+    clients[2].head.length = 3 << 20;
+    clients[3].head.chunked = true;
     for (size_t i = 1; i < CLIENTS; i++)
         read_piece(i, true);
-    links[3].plain = clients[3].facts.chunked = false;
+    links[3].plain = clients[3].head.chunked = false;
     read_piece(3, true);
     for (size_t i = 0; i < CLIENTS; i++)
         assert_false(asleep[i]);
