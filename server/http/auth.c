@@ -107,7 +107,7 @@ static void judge_host(srv_exchange *x) {
                 "the names of the setting \"hosts\", found \"%.*s\": add it to \"hosts\", or send "
                 "the request to an address",
                 (int)(whole.size < 256 ? whole.size : 256), whole.text);
-    x->refused = true;
+    srv_body_refuse(x);
 }
 
 static bool is_cors(const srv_exchange *x) {
@@ -173,7 +173,7 @@ static void judge_origin(srv_exchange *x) {
         srv_problem(&x->req, SRV_FORBIDDEN, NULL,
                     "a page of another site may link to this service and show its pictures, and "
                     "needs an origin of the setting \"cors_origins\" for more");
-    x->refused = true;
+    srv_body_refuse(x);
 }
 
 /* Probes and scrapers of the operations port reach it by whatever name they know. */
@@ -185,7 +185,7 @@ static void judge_page(srv_exchange *x) {
     if (is_probe(x))
         return;
     judge_host(x);
-    if (!x->refused)
+    if (!srv_body_is_refused(x))
         judge_origin(x);
 }
 
@@ -197,7 +197,7 @@ static void refuse(srv_exchange *x, srv_code code, const char *challenge, const 
     srv_problem(&x->req, code, NULL, "%s", why);
     if (challenge)
         srv_reply_header(&x->req, "WWW-Authenticate", challenge);
-    x->refused = true;
+    srv_body_refuse(x);
 }
 
 /* The token of "Bearer <token>", or NULL. */
@@ -229,7 +229,7 @@ static void start(srv_exchange *x) {
     srv_problem_limit(
         &x->req, SRV_QUOTA, NULL, (double)limit, by_setting ? "key_requests" : "keys_file",
         "%zu requests of this API key are under way, as many as it may have at a time", limit);
-    x->refused = true;
+    srv_body_refuse(x);
 }
 
 static void judge_key(srv_exchange *x, srv_access access) {
@@ -267,11 +267,12 @@ void srv_auth(srv_exchange *x) {
     const srv_route *route = x->match.route;
     srv_access access = route ? route->access : SRV_KEYED;
     judge_page(x);
-    if (x->refused)
+    if (srv_body_is_refused(x))
         return;
     if (access == SRV_CLOSED)
         refuse(x, SRV_FORBIDDEN, NULL, "this path is closed to everybody");
-    if (x->refused || access == SRV_OPEN || x->daemon->is_ops || !strcmp(x->req.method, "OPTIONS"))
+    if (srv_body_is_refused(x) || access == SRV_OPEN || x->daemon->is_ops ||
+        !strcmp(x->req.method, "OPTIONS"))
         return;
     if (x->req.app->keys)
         judge_key(x, access);
@@ -291,7 +292,7 @@ void srv_auth_body(srv_exchange *x) {
                 " (Content-Type), found \"%.80s\"",
                 type);
     srv_reply_header(&x->req, "Accept-Post", SRV_BODY_TYPES);
-    x->refused = true;
+    srv_body_refuse(x);
 }
 
 void srv_auth_end(srv_exchange *x) {

@@ -15,7 +15,7 @@
 
 #include "http/exchange.h"
 
-/* Refuse x (x->refused) when its page may not ask or its route is not for this client, else keep
+/* Refuse x when its page may not ask or its route is not for this client, else keep
  * the key that it came with in x->key. On the HTTP thread, once the framing is sound and the route
  * is found, before the body. */
 void srv_auth(srv_exchange *x);

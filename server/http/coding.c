@@ -7,7 +7,6 @@
 #include <zlib.h>
 
 #include "http/negotiate.h"
-#include "http/upload.h"
 #include "load/budget.h"
 
 enum { ZLIB = 15, GZIP = 15 + 16, LEVEL = 1, WORTH_IT = 1024, FREE_OUTPUT = 1 << 20 };
@@ -89,19 +88,6 @@ static bool inflate_body(srv_exchange *x, z_stream *z, bool gzip, output *out) {
     }
 }
 
-/* Put what came out where its tensors are aligned. */
-static void place(srv_exchange *x, output *out) {
-    size_t shift = srv_upload_shift(x, out->block, out->size);
-    memmove(out->block + shift, out->block, out->size);
-    out->block[shift + out->size] = 0;
-    srv_upload_drop(x);
-    x->body = out->block;
-    x->body_room = out->room;
-    x->body_shift = shift;
-    x->req.body = out->block + shift;
-    x->req.body_size = out->size;
-}
-
 bool srv_coding_decode(srv_exchange *x) {
     z_stream z = {0};
     output out = {0};
@@ -115,7 +101,7 @@ bool srv_coding_decode(srv_exchange *x) {
     bool ok = inflate_body(x, &z, gzip, &out);
     inflateEnd(&z);
     if (ok)
-        place(x, &out);
+        srv_body_replace(x, out.block, out.size);
     else
         attn_free(out.block);
     return ok;

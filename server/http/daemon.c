@@ -1,5 +1,6 @@
 /* The callbacks of libmicrohttpd and the life of a daemon. All callbacks run on its one polling
- * thread; the order for a request is begin -> (upload)* -> run -> [suspended] -> send -> completed.
+ * thread; the order for a request is begin -> (piece of the body)* -> run -> [suspended] -> send ->
+ * completed.
  */
 #include "http/daemon.h"
 
@@ -16,8 +17,6 @@
 #include "http/head.h"
 #include "http/refusals.h"
 #include "http/tls.h"
-#include "http/turns.h"
-#include "http/upload.h"
 #include "http/watch.h"
 
 /* libmicrohttpd 0.9.75 keeps 64 bytes for each argument of a query; when they do not fit beside
@@ -36,10 +35,10 @@ static bool has_room(const srv_daemon *d, const char *uri) {
 }
 
 static void refuse_line(srv_exchange *x) {
-    x->refused = true;
     srv_problem(&x->req, SRV_TARGET_LONG, NULL,
                 "the target of the request is too long, or its query has too many arguments");
-    srv_upload_cut(x);
+    srv_body_refuse(x);
+    srv_body_cut(x);
 }
 
 static srv_exchange *begin_exchange(srv_link *link, const char *uri,
@@ -78,23 +77,10 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
  * would cost a long upload for nothing, is answered before the body. */
 static enum MHD_Result begin(srv_exchange *x, const char *url, const char *method,
                              const char *version) {
-    x->phase = SRV_BODY;
+    x->phase = SRV_AT_BODY;
     srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
     srv_head_read(x, url, method, version);
-    if (!x->refused)
-        srv_upload_begin(x);
-    bool has_body = x->head.length > 0 || x->head.chunked;
-    bool waits = x->head.expect && has_body;
-    bool is_long = x->head.length > SRV_SWALLOW_BYTES;
-    if (x->refused && is_long && !x->close && !waits && x->link->plain && !x->head.origin) {
-        srv_upload_cut(x); /* such a body is on its way already */
-        return MHD_YES;
-    }
-    if (x->refused && (x->close || waits || is_long)) {
-        x->close = true;
-        return srv_exchange_send(x);
-    }
-    return MHD_YES;
+    return srv_body_begin(x) ? MHD_YES : srv_exchange_send(x);
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
@@ -104,14 +90,14 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     srv_daemon *d = cls;
     if (!x)
         return srv_queue_response(connection, MHD_HTTP_SERVICE_UNAVAILABLE, d->shortage);
-    if (x->phase == SRV_HEADER)
+    if (x->phase == SRV_AT_HEAD)
         return begin(x, url, method, version);
     if (*size) {
-        bool go_on = srv_upload_take(x, data, *size);
+        bool go_on = srv_body_take(x, data, *size);
         *size = 0;
         return go_on ? MHD_YES : MHD_NO;
     }
-    if (x->phase == SRV_BODY && !x->refused)
+    if (x->phase == SRV_AT_BODY && !srv_body_is_refused(x))
         return srv_exchange_answer(x);
     return srv_exchange_send(x);
 }
@@ -121,9 +107,9 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
 static int final_status(const srv_exchange *x, enum MHD_RequestTerminationCode how) {
     if (srv_link_is_cut(x->link))
         return x->req.reply.status ? x->req.reply.status : 408;
-    if (x->phase != SRV_SENT && x->phase != SRV_HEADER)
+    if (x->phase != SRV_SENT && x->phase != SRV_AT_HEAD)
         return 499;
-    if (x->phase == SRV_HEADER)
+    if (x->phase == SRV_AT_HEAD)
         return 400;
     bool sent = how == MHD_REQUEST_TERMINATED_COMPLETED_OK || x->by_library;
     return sent && !atomic_load(&x->gone) ? x->req.reply.status : 499;
@@ -136,11 +122,11 @@ static void record(srv_exchange *x, int status, int64_t now) {
     const char *method = srv_method_name(req->method ? req->method : "");
     bool queued = x->enqueued_ns != 0;
     bool sent = status != 499 && strcmp(method, "HEAD");
-    size_t label = x->phase == SRV_HEADER ? router->label_count : x->match.label;
+    size_t label = x->phase == SRV_AT_HEAD ? router->label_count : x->match.label;
     uint64_t bytes_out = sent ? req->reply.size : 0;
     srv_meters_request(app->meters, label, method, status, now - req->start_ns,
                        queued ? req->queued_ns : -1);
-    srv_meter_add(app->meters, SRV_BYTES_IN, (int64_t)x->bytes_in);
+    srv_meter_add(app->meters, SRV_BYTES_IN, (int64_t)x->body.incoming.received);
     srv_meter_add(app->meters, SRV_BYTES_OUT, (int64_t)bytes_out);
     if (status == 499)
         srv_meter_add(app->meters, SRV_CLIENT_GONE, 1);
@@ -159,7 +145,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
                          .key = x->key ? srv_key_name(x->key) : "",
                          .status = status,
                          .code = problem ? srv_code_name((srv_code)(problem - 1)) : "",
-                         .bytes_in = x->bytes_in,
+                         .bytes_in = x->body.incoming.received,
                          .bytes_out = bytes_out,
                          .total_ns = now - req->start_ns,
                          .queue_ns = req->queued_ns,
@@ -172,7 +158,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
 static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_daemon *d = x->daemon;
     srv_reply_end(x);
-    srv_turn_over(x);
+    srv_body_pass_on(x);
     x->link->exchange = NULL;
     srv_link_allow(x->link, 0);
     atomic_fetch_add_explicit(&x->link->edges, 1, memory_order_relaxed);
@@ -252,7 +238,7 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
         return ENOMEM;
     }
     pthread_mutex_init(&d->lock, NULL);
-    pthread_mutex_init(&d->turns.lock, NULL);
+    pthread_mutex_init(&d->order.lock, NULL);
     d->listen_fd = MHD_INVALID_SOCKET;
     d->app = app;
     d->router = router;
@@ -312,7 +298,7 @@ void srv_daemon_close(srv_daemon *d) {
     if (!d)
         return;
     srv_watch_stop(d);
-    srv_turns_end(d);
+    srv_body_order_end(&d->order);
     if (d->mhd)
         MHD_stop_daemon(d->mhd);
     if (d->listen_fd != MHD_INVALID_SOCKET)
@@ -322,7 +308,7 @@ void srv_daemon_close(srv_daemon *d) {
     attn_arena_free(d->spare);
     srv_crowd_close(&d->crowd);
     pthread_mutex_destroy(&d->lock);
-    pthread_mutex_destroy(&d->turns.lock);
+    pthread_mutex_destroy(&d->order.lock);
     free(d->unix_path);
     free(d);
 }

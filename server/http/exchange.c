@@ -8,8 +8,6 @@
 
 #include "http/coding.h"
 #include "http/negotiate.h"
-#include "http/turns.h"
-#include "http/upload.h"
 #include "load/budget.h"
 #include "wire/infer.h"
 #include "wire/peek.h"
@@ -73,7 +71,7 @@ void srv_exchange_drop(srv_exchange *x) {
     attn_arena_free(x->req.arena);
     attn_arena_free(x->lent);
     srv_reply_forget(x);
-    srv_upload_drop(x);
+    srv_body_drop(x);
     attn_block_give(x);
 }
 
@@ -152,7 +150,7 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
 static void come_back(srv_exchange *x) {
     struct MHD_Connection *connection = x->connection;
     if (!x->went_out)
-        srv_upload_drop(x);
+        srv_body_drop(x);
     pthread_mutex_lock(&x->daemon->lock);
     x->link->suspended = NULL;
     x->phase = SRV_BACK;
@@ -179,7 +177,7 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
         [SRV_DRAINING] = "the server is shutting down",
     };
     x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
-    srv_turn_next(x->daemon);
+    srv_body_order_next(&x->daemon->order, x->req.app);
     srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
     srv_problem(&x->req, code, NULL, "%s", why[code]);
     if (code == SRV_DEADLINE || code == SRV_QUEUE_FULL)
@@ -207,7 +205,7 @@ static void work_on(srv_task *task) {
         srv_exchange_give_up(x, SRV_DEADLINE);
         return;
     }
-    srv_turn_next(x->daemon);
+    srv_body_order_next(&x->daemon->order, x->req.app);
     x->req.queued_ns = now - x->enqueued_ns;
     srv_budget_leave(srv_admission_spare(app->admission));
     if (srv_exchange_arena(x, (size_t)app->config->max_request_bytes)) {
@@ -318,13 +316,10 @@ static enum MHD_Result send_soon(srv_exchange *x) {
 enum MHD_Result srv_exchange_answer(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     const srv_route *route = x->match.route;
-    srv_admission_close(x->req.app->admission, &x->incoming);
-    x->req.if_none_match = x->head.if_none_match;
-    x->req.body = x->body ? x->body + x->body_shift : "";
-    x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
-    srv_link_allow(x->link, 0);
-    if (!srv_link_claim(x->link))
+    if (!srv_body_end(x))
         return MHD_NO;
+    x->req.if_none_match = x->head.if_none_match;
+    x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
     bool done = false;
     if (route->place == SRV_HERE)
         done = answer_in_place(x, (size_t)config->max_request_bytes);
@@ -334,6 +329,6 @@ enum MHD_Result srv_exchange_answer(srv_exchange *x) {
     if (done)
         srv_coding_encode(x, IN_PLACE_CODING);
     enum MHD_Result queued = done ? send_soon(x) : enqueue(x);
-    srv_turn_over(x);
+    srv_body_pass_on(x);
     return queued;
 }

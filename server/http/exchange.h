@@ -11,23 +11,14 @@
 #include <pthread.h>
 
 #include "config/keys.h"
+#include "http/body.h"
 #include "http/head.h"
 #include "http/link.h"
 #include "http/router.h"
-#include "load/admission.h"
 #include "load/queue.h"
 #include "observe/trace.h"
 #include "request/request.h"
 #include "request/shared.h"
-
-/* Whose body is read (http/turns.h). */
-typedef struct srv_turns {
-    pthread_mutex_t lock;
-    srv_exchange *holder;       /* NULL: nobody's, for now */
-    size_t left;                /* of the holder's bytes that lay in the kernel when it was asked */
-    srv_exchange *first, *last; /* suspended, by `after` */
-    bool ended;
-} srv_turns;
 
 struct srv_daemon {
     srv_app *app;
@@ -42,7 +33,7 @@ struct srv_daemon {
     atomic_int in_flight;
     attn_arena *spare;    /* of the last request that ran in place, for the next; or NULL */
     pthread_mutex_t lock; /* links, next_look, each link's `suspended` and `streaming` */
-    srv_turns turns;
+    srv_body_order order;
     srv_crowd crowd;
     srv_link *links;
     srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
@@ -52,11 +43,11 @@ struct srv_daemon {
 };
 
 typedef enum srv_phase {
-    SRV_HEADER, /* only the request line is known */
-    SRV_BODY,   /* the header was looked at, the body is coming in */
-    SRV_AWAY,   /* suspended: in the queue or on a request thread */
-    SRV_BACK,   /* the reply is ready: resumed, or made in place and held for a round */
-    SRV_SENT,   /* the response was handed to the HTTP library */
+    SRV_AT_HEAD, /* only the request line is known */
+    SRV_AT_BODY, /* the header was looked at, the body is coming in */
+    SRV_AWAY,    /* suspended: in the queue or on a request thread */
+    SRV_BACK,    /* the reply is ready: resumed, or made in place and held for a round */
+    SRV_SENT,    /* the response was handed to the HTTP library */
 } srv_phase;
 
 struct srv_exchange {
@@ -68,20 +59,12 @@ struct srv_exchange {
     srv_phase phase;
     srv_head head;
     srv_match match;
-    srv_incoming incoming; /* what admission knows of the body */
-    char *body;
-    size_t body_room;
-    size_t body_shift;            /* where in `body` it begins, so that its tensors are aligned */
-    uint64_t bytes_in, swallowed; /* received, kept or not; of them, after the refusal */
-    int64_t cut_ns;               /* since when its link is cut, or 0 */
-    bool refused;                 /* the reply is in req.reply; the rest of the body is swallowed */
-    bool close;                   /* the reply closes the connection */
-    bool by_library;              /* libmicrohttpd refuses: it reports no success to us */
-    srv_exchange *after;          /* among those that wait for their turn to read */
-    int64_t waits_ns;             /* since when it does */
-    srv_key *key;                 /* held until the end, or NULL */
-    bool key_runs;                /* it counts among the running requests of the key */
-    atomic_int gone;              /* the client left while suspended */
+    srv_body body;
+    bool close;                    /* the reply closes the connection */
+    bool by_library;               /* libmicrohttpd refuses: it reports no success to us */
+    srv_key *key;                  /* held until the end, or NULL */
+    bool key_runs;                 /* it counts among the running requests of the key */
+    atomic_int gone;               /* the client left while suspended */
     struct MHD_Response *response; /* made before it is sent, or NULL */
     attn_arena *lent; /* the request's, once its reply goes out while its handler goes on */
     bool went_out;    /* that is so: the request thread's */

@@ -128,14 +128,11 @@ static bool parse_length(const char *text, uint64_t *length) {
     return true;
 }
 
-static void refuse(srv_exchange *x) {
-    x->refused = true;
-}
-
 /* The framing cannot be trusted: nothing that follows on this connection can be, either. */
 static void refuse_framing(srv_exchange *x, srv_code code, const char *why) {
     srv_problem(&x->req, code, NULL, "%s", why);
-    x->refused = x->close = true;
+    srv_body_refuse(x);
+    x->close = true;
 }
 
 static void check_framing(srv_exchange *x, const char *version) {
@@ -235,7 +232,7 @@ static void refuse_path(srv_exchange *x) {
                     srv_method_name(req->method), x->match.allow);
         srv_reply_header(req, "Allow", x->match.allow);
     }
-    refuse(x);
+    srv_body_refuse(x);
 }
 
 static void check_body_type(srv_exchange *x) {
@@ -246,14 +243,14 @@ static void check_body_type(srv_exchange *x) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the content codings understood are gzip, deflate and identity");
         srv_reply_header(req, "Accept-Encoding", "gzip, deflate, identity");
-        refuse(x);
+        srv_body_refuse(x);
     } else if (post && x->match.route->fields && !srv_type_is_body(req->content_type)) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
                     "the body must be JSON (\"Content-Type: application/json\", or none at all) or "
                     "safetensors (application/vnd.safetensors), found \"%.200s\"",
                     req->content_type);
         srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
-        refuse(x);
+        srv_body_refuse(x);
     } else if (post && h->type && srv_type_is_json(req->content_type) &&
                !srv_type_is_utf8(h->type)) {
         srv_problem(req, SRV_MEDIA_TYPE, NULL,
@@ -261,7 +258,7 @@ static void check_body_type(srv_exchange *x) {
                     "send utf-8",
                     h->type);
         srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
-        refuse(x);
+        srv_body_refuse(x);
     }
 }
 
@@ -273,11 +270,11 @@ static void check_accept(srv_exchange *x) {
         char types[256];
         srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",
                     srv_accept_names(route->produces, types, sizeof types));
-        refuse(x);
+        srv_body_refuse(x);
     } else if (srv_coding_choose(x->head.accept_encoding) == SRV_UNKNOWN_CODING) {
         srv_problem(req, SRV_NOT_ACCEPTABLE, NULL,
                     "the content codings of answers are identity, gzip and deflate");
-        refuse(x);
+        srv_body_refuse(x);
     }
 }
 
@@ -292,11 +289,11 @@ static void check_request(srv_exchange *x) {
     if (expect && strcasecmp(expect, "100-continue")) {
         srv_problem(&x->req, SRV_EXPECTATION, NULL,
                     "the only expectation understood is 100-continue");
-        refuse(x);
+        srv_body_refuse(x);
         return;
     }
     check_body_type(x);
-    if (!x->refused)
+    if (!srv_body_is_refused(x))
         check_accept(x);
 }
 
@@ -344,12 +341,12 @@ static bool answer_options(srv_exchange *x, bool star) {
         return false;
     srv_reply_set(&x->req, 204, NULL, "", 0);
     srv_reply_header(&x->req, "Allow", x->match.allow);
-    refuse(x);
+    srv_body_refuse(x);
     return true;
 }
 
 void srv_head_unread(srv_exchange *x) {
-    x->phase = SRV_BODY;
+    x->phase = SRV_AT_BODY;
     x->match.label = x->daemon->router->label_count;
     x->req.method = "";
     srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
@@ -385,24 +382,25 @@ void srv_head_read(srv_exchange *x, const char *target, const char *method, cons
     req->route = x->match.label;
     req->only_400 = x->match.route && x->match.route->open_inference;
     check_framing(x, version);
-    if (x->refused)
+    if (srv_body_is_refused(x))
         return;
     hide_expectation(x);
     if (atomic_load_explicit(&req->app->draining, memory_order_relaxed) == SRV_REFUSING &&
         !is_status_path(url)) {
         srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
-        x->refused = x->close = true;
+        srv_body_refuse(x);
+        x->close = true;
         return;
     }
     srv_auth(x);
-    if (x->refused)
+    if (srv_body_is_refused(x))
         return;
     if (!strcmp(method, "OPTIONS") && answer_options(x, star))
         return;
     check_request(x);
-    if (!x->refused)
+    if (!srv_body_is_refused(x))
         srv_auth_body(x);
-    if (!x->refused && !srv_admission_header(req->app->admission, req, x->task.client,
-                                             x->head.length, req->start_ns))
-        refuse(x);
+    if (!srv_body_is_refused(x) && !srv_admission_header(req->app->admission, req, x->task.client,
+                                                         x->head.length, req->start_ns))
+        srv_body_refuse(x);
 }

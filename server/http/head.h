@@ -37,8 +37,8 @@ typedef struct srv_head {
     uint64_t length; /* Content-Length */
 } srv_head;
 
-/* Read the header into x->head and x->req, find the route, refuse what can be refused: x->refused
- * and, where the framing cannot be trusted or the body is long, x->close. */
+/* Read the header into x->head and x->req, find the route, refuse what can be refused, and where
+ * the framing cannot be trusted or the body is long, x->close. */
 void srv_head_read(srv_exchange *x, const char *target, const char *method, const char *version);
 
 /* The same for a request whose header cannot be read: x gets what every reply needs, an arena, an

@@ -10,7 +10,6 @@
 #include "http/auth.h"
 #include "http/exchange.h"
 #include "http/refusals.h"
-#include "http/upload.h"
 #include "number/print_small.h"
 #include "request/stream.h"
 
@@ -136,7 +135,7 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
     const srv_reply *reply = &x->req.reply;
     bool ok = !reply->type || reply->status == 304 || add(response, "Content-Type", reply->type);
     ok = ok && add(response, "X-Request-Id", x->req.id) && add_trace(x, response);
-    ok = ok && (x->refused || add_timing(x, response));
+    ok = ok && (srv_body_is_refused(x) || add_timing(x, response));
     for (size_t i = 0; ok && i < reply->header_count; i++)
         ok = add(response, reply->headers[i].name, reply->headers[i].value);
     if (*tag)
@@ -274,7 +273,7 @@ void srv_reply_ahead(srv_exchange *x) {
         srv_reply_forget(x);
         return;
     }
-    srv_upload_drop(x);
+    srv_body_drop(x);
     srv_exchange_spare(x);
 }
 

@@ -14,7 +14,6 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "http/turns.h"
 #include "request/stream.h"
 
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
@@ -206,7 +205,7 @@ static void *watcher(void *argument) {
     while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
         srv_task *gone = NULL;
         busy = look_at_links(d, &gone);
-        busy |= srv_turn_next(d);
+        busy |= srv_body_order_next(&d->order, d->app);
         answer_all(gone, SRV_TIMEOUT);
         if (!d->is_ops)
             answer_late(d);
