@@ -62,6 +62,7 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
     x->req.start_ns = attn_now_ns();
     x->req.control.cancel = &x->req.cancel;
     x->req.go_out = go_out;
+    x->req.retry_after = srv_admission_retry_text;
     return x;
 }
 
