@@ -9,7 +9,6 @@
 #include "api/heatmap_object.h"
 #include "api/route_fields.h"
 #include "api/scope.h"
-#include "request/events.h"
 #include "store/model_registry.h"
 
 /* One side of a request, as it was sent. */
@@ -173,20 +172,5 @@ bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_inpu
 /* They are the answer, as a picture. */
 void srv_models_draw(srv_request *req, const srv_looked *looked, const srv_heat_input *in,
                      const srv_figure_input *figure, int64_t decimals);
-
-/* The steps of a greedy search as events. */
-typedef struct srv_steps {
-    srv_events *events;
-    const srv_model *model;
-    const srv_sequence *source;
-    const srv_heat_input *heatmap; /* whose heads are shown; NULL: none are */
-    int decimals;
-    size_t index;     /* of the step to come, from 0 */
-    const char *word; /* before it */
-    bool failed;      /* stopped itself, and said why in the reply */
-} srv_steps;
-
-/* For attn_generate_options.token: says the event of one step. */
-int srv_models_step(void *steps, int32_t id, double log_probability, const float *weights);
 
 #endif

@@ -1,11 +1,52 @@
-/* POST /v1/attention: decode, check, bound what it will cost, compute, answer. Runs on the HTTP
- * thread while it is small, else on a worker; everything lives in the request's arena. */
+/* POST /v1/attention: decode, check, bound what it will cost, compute, store, answer. It runs on
+ the HTTP thread while it is small, else on a worker; everything lives in the request's arena. */
 #include <string.h>
 
 #include "api/attention_call.h"
 #include "api/handlers.h"
 #include "load/admission.h"
 #include "request/shared.h"
+
+/* --- the stored run --- */
+
+/* Puts the operation that has run into the store. false: a problem is set. */
+static bool store_run(srv_attention_call *call) {
+    srv_request *req = call->req;
+    const srv_labels *labels = &call->body.labels;
+    const attn_metadata text = {SRV_RUN_OWNER, req->owner};
+    const attn_run_source source = {
+        .op = call->op,
+        .stats = &call->results.stats,
+        .query_labels = labels->query.values,
+        .key_labels = labels->key.values,
+        .metadata = &text,
+        .metadata_count = req->owner != NULL,
+    };
+    attn_run_image image;
+    attn_error err = {0};
+    if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
+                           &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    call->run = srv_run_store(req, &image);
+    return call->run != NULL;
+}
+
+/* Releases the stored run; it is deleted when its id was not answered. */
+static void settle_run(srv_attention_call *call) {
+    srv_request *req = call->req;
+    if (!call->run)
+        return;
+    const char *id = attn_arena_text(req->arena, call->run->id, SRV_RUN_ID);
+    if (req->reply.status >= 400)
+        srv_run_discard(req, call->run);
+    else if (id) /* a picture has no other place for it */
+        srv_reply_header(req, "X-Run-Id", id);
+    srv_run_release(req, call->run);
+}
+
+/* --- the handler --- */
 
 /* Work that the HTTP thread may do itself, a fraction of a millisecond: operations, and the bound
  * of the answer's text for 256 KiB of results. */
@@ -146,7 +187,7 @@ srv_outcome srv_attention(srv_request *req) {
                                 (binary ? 0 : bill.text)))
         return SRV_DONE;
 
-    bool ok = compute(&call) && (!call.body.store || srv_attention_store(&call));
+    bool ok = compute(&call) && (!call.body.store || store_run(&call));
     int64_t computed = attn_now_ns();
     req->compute_ns = computed - start - req->decode_ns;
     if (!ok)
@@ -157,7 +198,7 @@ srv_outcome srv_attention(srv_request *req) {
         srv_attention_text(&call);
     else
         srv_attention_json(&call);
-    srv_attention_settle(&call);
+    settle_run(&call);
     req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }
