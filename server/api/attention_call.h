@@ -113,8 +113,6 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill);
 /* Prediction -> reply, without running. */
 srv_outcome srv_attention_dry(srv_attention_call *call);
-/* Weights on keys whose labels say that they are padding -> warnings (padding.c). */
-attn_status srv_attention_padding(srv_attention_call *call, attn_error *err);
 /* Gradients (attention_gradients.c). */
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err);

@@ -8,7 +8,7 @@
 #include "api/handlers.h"
 #include "api/heatmap_object.h"
 #include "api/route_fields.h"
-#include "api/weights_lint.h"
+#include "api/weights_input.h"
 #include "load/admission.h"
 #include "request/shared.h"
 
@@ -166,32 +166,16 @@ static bool within_limits(const heatmaps_call *call) {
     return false;
 }
 
-/* The caller's memory as a source: hidden cells are not known. */
-static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
-                         float *logits, attn_error *err) {
-    const heatmaps_call *call = ctx;
-    const attn_tensor *w = &call->body.weights;
-    const attn_attention_dims *d = &call->dims;
-    const size_t head = (rows->batch * d->Hq + rows->head) * d->L;
-    (void)lane, (void)logits, (void)err;
-    for (size_t r = 0; r < rows->rows; r++) {
-        const size_t at = (head + rows->row + r) * d->S + rows->col;
-        attn_widen_f32(weights + r * rows->cols,
-                       (const char *)w->data + at * attn_dtype_size(w->dtype), w->dtype, 1,
-                       rows->cols);
-    }
-    return ATTN_OK;
-}
-
 static bool draw(heatmaps_call *call) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    const attn_weight_source source = {
-        .batches = d->B, .heads = d->Hq, .rows = d->L, .cols = d->S, .fetch = fetch, .ctx = call};
+    attn_weight_source source;
     attn_error err = {0};
     const srv_weights_lint lint = {req, "weights",          &call->body.weights,
                                    d,   &call->body.labels, &call->warnings};
     attn_status status = srv_weights_look(&lint, &err);
+    if (!status)
+        status = srv_weights_source(&call->body.weights, d, req->arena, &source, &err);
     if (!status)
         status = attn_heatmap_build(&source, &call->options, req->app->pool, &req->control,
                                     req->arena, &call->maps, &err);
