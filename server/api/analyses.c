@@ -347,9 +347,9 @@ static srv_outcome predict(const srv_analyses_call *call) {
                    .work = (double)call->cost.work_bytes,
                    .fits = within_limits(call)};
     srv_dry_shape(&dry, "measures", 2, heads);
-    dry.load.units[SRV_UNIT_REQUEST] = 1;
-    srv_analysis_load(&call->cost, call->text, &dry.load);
-    dry.load.units[SRV_UNIT_BYTE] = dry.result + dry.work;
+    dry.load.operations = SRV_ANALYSIS_OPERATIONS * call->cost.operations;
+    dry.load.text = call->text;
+    dry.load.memory = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;
     return srv_dry_reply(call->req, &dry);
 }

@@ -243,14 +243,6 @@ bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, dou
     return true;
 }
 
-/* Operations that a heatmap takes for a weight. */
-#define OPERATIONS_OF_CELL 10.0
-
-void srv_analysis_load(const attn_cost *cost, double text, srv_load *load) {
-    load->units[SRV_UNIT_HEATMAP] += cost->operations / OPERATIONS_OF_CELL;
-    load->units[SRV_UNIT_NUMBER] += text / TEXT_OF_NUMBER;
-}
-
 static attn_status name_patterns(srv_analysis *an, attn_error *err) {
     attn_arena *arena = an->req->arena;
     an->patterns = attn_arena_zeroed(arena, an->measures.count, sizeof *an->patterns);

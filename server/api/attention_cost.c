@@ -16,12 +16,6 @@
 #define TEXT_OF_ROUNDED 8.25
 /* Brackets and commas of a row of each of four tensors, which empty rows have too. */
 #define TEXT_OF_ROWS 32.0
-/* What tanh costs beside a multiply-add, and a row in double beside one of the table. */
-#define TANH_OPERATIONS   10.0
-#define DOUBLE_OPERATIONS 16.0
-/* What a score cell costs whatever its width: the exponential, and each of a table of positions and
- * the random number of a dropped weight. */
-#define CELL_OPERATIONS 10.0
 
 typedef struct list {
     srv_result *rows;
@@ -179,10 +173,13 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
     return false;
 }
 
+/* What a score cell costs whatever its width: the exponential, and as much for a bias by position
+ * and for the random number of a dropped weight. */
 static double cell_operations(const srv_attention_call *call) {
     const attn_inputs *in = call->shaped;
-    return CELL_OPERATIONS * (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0)) +
-           TANH_OPERATIONS * (in->softcap > 0);
+    return SRV_CELL_OPERATIONS *
+               (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0)) +
+           SRV_TANH_OPERATIONS * (in->softcap > 0);
 }
 
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
@@ -212,11 +209,11 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         !add_gradients(call, slots, &bill) || !add_store(call, slots, &bill) ||
         !add_analysis(call, slots, &bill))
         return false;
-    bill.placed = bill.operations + DOUBLE_OPERATIONS * 2 * (double)call->body.verify *
+    bill.placed = bill.operations + SRV_DOUBLE_OPERATIONS * 2 * (double)call->body.verify *
                                         (double)d->S * (double)(d->score_width + d->Ev);
     bill.placed += cell_operations(call) * cost.cells;
     if (call->in.score.v.rank)
-        bill.placed += TANH_OPERATIONS * cost.cells * (double)d->score_width;
+        bill.placed += SRV_TANH_OPERATIONS * cost.cells * (double)d->score_width;
     *out = bill;
     return true;
 }
@@ -260,8 +257,6 @@ bool srv_attention_within(const srv_attention_call *call, const srv_attention_bi
 #define ROWS_ASKED       64
 #define TILE             64.0
 #define PIECE_OPERATIONS 1e8
-/* Memory up to this is mostly at hand, or set aside and never touched. */
-#define KEPT_BYTES 262144.0
 
 /* Scores, positions and sinks are checked by an operation without queries and keys. */
 static bool check_parameters(const srv_attention_call *call) {
@@ -329,107 +324,28 @@ static bool has_values(const attn_mask_spec *spec) {
     return false;
 }
 
-/* Cells that the overview of a stored run is made of. */
-static double stored_cells(const srv_attention_call *call) {
-    attn_cost run = {0};
-    return call->body.store && !attn_run_cost(&call->dims, 1, &run, NULL) ? run.cells : 0;
-}
-
-/* What happens to the cells, on whichever table. */
-static void load_cells(const srv_attention_call *call, double visited, double cells,
-                       srv_load *load) {
+/* The run computes the cells of rows that are visited, and once more for each matrix that is filled
+ * afterwards. */
+static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
+                        double visited) {
     const attn_attention_dims *d = &call->dims;
-    const attn_position_kind position = call->in.position.kind;
-    const bool wide = d->result == ATTN_F64, learned = call->in.score.v.rank > 0;
-    const double A = (double)d->score_width, Ev = (double)d->Ev;
     const unsigned want = srv_attention_computes(call);
-    const srv_unit cell = wide ? SRV_UNIT_CELL64 : SRV_UNIT_CELL;
-    const srv_unit product = wide ? SRV_UNIT_PRODUCT64 : SRV_UNIT_PRODUCT;
-    double *u = load->units;
-    const bool edits = has_values(&call->in.mask) || call->in.softcap > 0 ||
-                       (position != ATTN_POSITION_NONE && position != ATTN_POSITION_ROTARY);
-    /* Matrices that are filled after the run compute their scores again: scores themselves all of
-     * them, weights those that are seen. */
-    const double seen = cells > 0 ? visited / cells : 0, overview = stored_cells(call) * seen;
-    const double scored = visited + ((want & ATTN_WANT_SCORES) ? cells : 0) +
-                          ((want & ATTN_WANT_WEIGHTS_DROPPED) ? visited : 0) +
-                          (call->heatmap ? visited : 0) + (call->analyses ? visited : 0) + overview;
-    u[cell] += scored;
-    u[product] += visited * Ev + (learned ? 0 : scored * A);
-    u[SRV_UNIT_TANH] += learned ? scored * A : 0;
-    u[SRV_UNIT_EDIT] += edits ? scored : 0;
-    if (position == ATTN_POSITION_SHAW)
-        u[SRV_UNIT_EDIT] += scored;
-    if (want & (ATTN_WANT_WEIGHTS | ATTN_WANT_WEIGHTS_DROPPED))
-        u[SRV_UNIT_WEIGHT] += cells;
-    if (call->in.dropout_p > 0)
-        u[SRV_UNIT_NORMAL] += 0.2 * (visited + ((want & ATTN_WANT_WEIGHTS_DROPPED) ? cells : 0));
-    u[SRV_UNIT_WEIGHT] += overview;
-    u[SRV_UNIT_HEATMAP] += call->heatmap ? cells : 0;
-    u[SRV_UNIT_CHECK] += (double)call->body.verify * (double)d->S * (A + Ev);
-    if (call->backward) { /* scores and weights again, then the products of three gradients */
-        u[cell] += 2 * visited;
-        u[product] += visited * ((learned ? 0 : 3 * A) + 2 * Ev);
-        u[SRV_UNIT_TANH] += learned ? 2 * visited * A : 0;
-        u[SRV_UNIT_EDIT] += edits ? visited : 0;
-    }
-}
-
-/* What happens to queries, keys and values before and after. */
-static void load_rows(const srv_attention_call *call, const srv_attention_bill *bill,
-                      srv_load *load) {
-    const attn_attention_dims *d = &call->dims;
-    const double queries = (double)d->B * (double)d->Hq * (double)d->L;
-    const double keys = (double)d->B * (double)d->Hkv * (double)d->S, A = (double)d->score_width;
-    double *u = load->units;
-    attn_cost around = {0};
-    u[SRV_UNIT_REQUEST] += 1;
-    u[SRV_UNIT_PACK] += keys * (A + (double)d->Ev);
-    if (call->in.score.w_q.rank || call->in.score.w.rank)
-        u[SRV_UNIT_PRODUCT] += queries * (double)d->E * A;
-    if (call->in.score.w_k.rank || call->in.score.kind == ATTN_SCORE_concat)
-        u[SRV_UNIT_PRODUCT] += keys * (double)d->Ek * A;
-    if (call->in.position.kind == ATTN_POSITION_ROTARY) {
-        u[SRV_UNIT_SINE] += (double)d->B * (double)(d->L + d->S) * (double)d->E;
-        u[SRV_UNIT_PACK] += (queries + keys) * (double)d->E;
-    }
-    u[SRV_UNIT_PRODUCT] += queries * (double)d->relative * (double)(d->E + d->Ev);
-    if (call->projections.num_heads &&
-        !attn_projections_cost(&call->in, &call->projections, &around, NULL))
-        u[SRV_UNIT_GEMM] += around.operations / 2;
-    if (call->projections.add_positions)
-        u[SRV_UNIT_SINE] += (double)(d->L + 2 * d->S) * (double)(d->E * d->Hq);
-    u[SRV_UNIT_BYTE] += fmax(0, (double)bill->result_bytes + (double)bill->work_bytes - KEPT_BYTES);
-    u[SRV_UNIT_KEEP] += has_values(&call->in.mask) ? fmin(bill->cells, 1 << 20) : 0;
-}
-
-static void load_answer(const srv_attention_call *call, const srv_dry *dry, srv_load *load) {
-    const bool wide = call->dims.result == ATTN_F64;
-    srv_result rows[SRV_RESULTS];
-    size_t n = srv_attention_results(call, call->want, rows);
-    for (size_t i = 0; i < n; i++) {
-        const bool share = (rows[i].want & (ATTN_WANT_WEIGHTS | ATTN_WANT_WEIGHTS_DROPPED)) != 0;
-        load->units[wide    ? SRV_UNIT_NUMBER64
-                    : share ? SRV_UNIT_SHARE
-                            : SRV_UNIT_NUMBER] += rows[i].values;
-        load->units[SRV_UNIT_BYTE] += 14 * rows[i].values;
-    }
-    for (size_t i = 0; i < dry->shape_count && call->heatmap; i++)
-        if (strcmp(dry->shapes[i].name, "heatmap") == 0)
-            load->units[SRV_UNIT_SHARE] += (double)dry->shapes[i].dims[0] *
-                                           (double)dry->shapes[i].dims[1] *
-                                           (double)dry->shapes[i].dims[2];
-}
-
-static bool load_analysis(const srv_attention_call *call, srv_load *load) {
+    const double heads = (double)d->B * (double)d->Hq;
+    const double share = bill->cells > 0 ? visited / bill->cells : 0;
+    const int again = ((want & ATTN_WANT_SCORES) != 0) + ((want & ATTN_WANT_WEIGHTS_DROPPED) != 0) +
+                      call->heatmap + call->analyses + call->backward;
+    const double pass = bill->placed * share * (1 + 0.5 * again);
+    double analysed = 0, text;
     attn_cost cost;
-    double text;
-    if (!call->analyses)
-        return true;
-    if (!srv_analysis_cost(&call->analysis, 1, &cost, &text))
-        return false;
-    srv_analysis_load(&cost, text, load);
-    return true;
+    if (call->analyses && srv_analysis_cost(&call->analysis, 1, &cost, &text))
+        analysed = cost.operations;
+    return (srv_load){
+        .operations = pass * (d->result == ATTN_F64 ? SRV_DOUBLE_OPERATIONS : 1) +
+                      SRV_ANALYSIS_OPERATIONS * analysed,
+        .alone = has_values(&call->in.mask) ? SRV_CELL_OPERATIONS * bill->cells : 0,
+        .text = bill->text / 2,
+        .memory = (double)bill->result_bytes + (double)bill->work_bytes,
+        .pieces = heads * fmax(1, ceil(bill->operations / fmax(1, heads) / PIECE_OPERATIONS))};
 }
 
 static bool shapes(const srv_attention_call *call, srv_dry *dry) {
@@ -501,12 +417,6 @@ srv_outcome srv_attention_dry(srv_attention_call *call) {
     dry.mask = attn_mask_words(mask, req->arena);
     compare(call, &dry);
     double visited = keys_visited(call, mask, keep) * (double)d->B * (double)d->Hq * (double)d->L;
-    load_cells(call, visited, bill.cells, &dry.load);
-    load_rows(call, &bill, &dry.load);
-    load_answer(call, &dry, &dry.load);
-    if (!load_analysis(call, &dry.load))
-        return SRV_DONE;
-    double head = bill.operations / fmax(1, (double)d->B * (double)d->Hq);
-    dry.load.pieces = (double)d->B * (double)d->Hq * fmax(1, ceil(head / PIECE_OPERATIONS));
+    dry.load = load_of(call, &bill, visited);
     return srv_dry_reply(req, &dry);
 }

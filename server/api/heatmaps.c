@@ -199,13 +199,11 @@ static srv_outcome predict(const heatmaps_call *call) {
                    .result = (double)call->cost.result_bytes,
                    .work = (double)call->cost.work_bytes,
                    .fits = within_limits(call)};
-    double *u = dry.load.units;
     srv_dry_shape(&dry, "heatmap", 3, maps);
-    u[SRV_UNIT_REQUEST] = 1;
-    u[SRV_UNIT_HEATMAP] = call->cost.cells;
-    u[SRV_UNIT_KEEP] = dry.cells; /* the linter's look */
-    u[SRV_UNIT_SHARE] = (double)maps[0] * (double)maps[1] * (double)maps[2];
-    u[SRV_UNIT_BYTE] = dry.result + dry.work;
+    dry.load.operations = SRV_CELL_OPERATIONS * call->cost.cells;
+    dry.load.alone = SRV_CELL_OPERATIONS * dry.cells; /* of the linter */
+    dry.load.text = SRV_HEAT_TEXT * dry.result;
+    dry.load.memory = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;
     return srv_dry_reply(call->req, &dry);
 }

@@ -230,6 +230,8 @@ static bool prepare(srv_masks_call *call) {
 
 /* Masks up to this many cells are resolved on the HTTP thread: about half a millisecond. */
 #define IN_PLACE_CELLS 262144
+/* Bytes of a boolean and its comma. */
+#define TEXT_OF_FLAG 6.0
 
 static bool decode(srv_masks_call *call) {
     srv_request *req = call->req;
@@ -301,9 +303,8 @@ static srv_outcome predict(srv_masks_call *call) {
                    .result = cells ? call->cells : 0,
                    .fits = fits};
     srv_dry_shape(&dry, "keep", call->rank, call->dims);
-    dry.load.units[SRV_UNIT_REQUEST] = 1;
-    dry.load.units[SRV_UNIT_KEEP] = 2 * call->cells;
-    dry.load.units[SRV_UNIT_FLAG] = cells ? call->cells : 0;
+    dry.load.alone = SRV_CELL_OPERATIONS * call->cells;
+    dry.load.text = cells ? TEXT_OF_FLAG * call->cells : 0;
     return srv_dry_reply(req, &dry);
 }
 
