@@ -1,6 +1,6 @@
 /* POST /v1/analyses answers measures and diagnoses of weights that the caller has, or of stored
- runs; with two operands, how they differ. This file opens the operands as sources, computes what is
- asked for, writes what belongs to this route alone, and holds the handler. */
+ * runs; with two operands, how they differ. This file opens the operands as sources, computes what
+ * is asked for, writes what belongs to this route alone, and holds the handler. */
 #include <math.h>
 
 #include "api/analyses_call.h"

@@ -1,7 +1,7 @@
 /* The answer of POST /v1/attention. As JSON it holds the named tensors in a fixed order and what
- else was asked for; as text each tensor as NumPy prints it, heatmaps in Unicode blocks, then
- messages. Nothing in it depends on time, load or identity, so that equal requests have equal
- bodies. */
+ * else was asked for; as text each tensor as NumPy prints it, heatmaps in Unicode blocks, then
+ * messages. Nothing in it depends on time, load or identity, so that equal requests have equal
+ * bodies. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* What a run of POST /v1/attention costs, from shapes alone: admission, explain and dry_run read
- the same bill. A dry run checks everything but the values of query, key and value. */
+ * the same bill. A dry run checks everything but the values of query, key and value. */
 #include <math.h>
 #include <string.h>
 

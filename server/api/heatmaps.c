@@ -1,5 +1,5 @@
-/* POST /v1/heatmaps draws weights that the caller has: the field table, the shapes that follow from
- a body, the costs, and the answer. */
+/* POST /v1/heatmaps draws weights that the caller has: the field table, the shapes that follow
+ * from a body, the costs, and the answer. */
 #include <math.h>
 #include <stddef.h>
 
@@ -43,43 +43,17 @@ const srv_field srv_heatmaps_fields[] = {
      .required = true,
      .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (with more batch axes behind "
             "the layers): row = query, column = key."},
-    {.name = "labels",
-     .kind = SRV_OBJECT,
-     .offset = AT(labels),
-     .fields = srv_label_fields,
-     .doc = "Names of rows and columns."},
+    SRV_LABELS_ROW(heatmaps_body, "Names of rows and columns."),
     {.name = "titles",
      .kind = SRV_STRINGS,
      .offset = AT(titles),
      .doc = "One title a head, for pictures and text."},
-    {.name = "heatmap",
-     .kind = SRV_OBJECT,
-     .offset = AT(heatmap),
-     .fields = srv_heat_fields,
-     .init = srv_heat_init,
-     .doc = "What the heatmaps hold."},
-    {.name = "figure",
-     .kind = SRV_OBJECT,
-     .offset = AT(figure),
-     .fields = srv_figure_fields,
-     .init = srv_figure_init,
-     .doc = "What a picture says around the heatmaps and looks like."},
-    {.name = "decimals",
-     .kind = SRV_INT,
-     .offset = AT(decimals),
-     .min = 0,
-     .max = 17,
-     .doc = "Round the numbers of the answer to so many decimals; default: their shortest text."},
-    {.name = "dry_run",
-     .kind = SRV_BOOL,
-     .offset = AT(dry_run),
-     .doc = "Draw nothing: answer the shapes and what the heatmaps would cost."},
-    {.name = "timeout_ms",
-     .kind = SRV_INT,
-     .offset = AT(timeout_ms),
-     .min = 1,
-     .max = 86400000,
-     .doc = "Give up after this time, if that is sooner than the service would."},
+    SRV_HEATMAP_ROW(heatmaps_body, "What the heatmaps hold."),
+    SRV_FIGURE_ROW(heatmaps_body, "What a picture says around the heatmaps and looks like."),
+    SRV_DECIMALS_ROW(heatmaps_body, "; default: their shortest text."),
+    SRV_DRY_RUN_ROW(heatmaps_body,
+                    "Draw nothing: answer the shapes and what the heatmaps would cost."),
+    SRV_TIMEOUT_ROW(heatmaps_body),
     {0},
 };
 

@@ -34,35 +34,11 @@ typedef struct srv_side {
         .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
     }
 #define SRV_MODEL_COMMON_ROWS(T)                                                                   \
-    {.name = "heatmap",                                                                            \
-     .kind = SRV_OBJECT,                                                                           \
-     .offset = offsetof(T, heatmap),                                                               \
-     .fields = srv_heat_fields,                                                                    \
-     .init = srv_heat_init,                                                                        \
-     .doc = "What the heatmaps hold, one set a sequence; giving it asks for them."},               \
-        {.name = "figure",                                                                         \
-         .kind = SRV_OBJECT,                                                                       \
-         .offset = offsetof(T, figure),                                                            \
-         .fields = srv_figure_fields,                                                              \
-         .init = srv_figure_init,                                                                  \
-         .doc = "What a picture says around the heatmaps and looks like."},                        \
-        {.name = "decimals",                                                                       \
-         .kind = SRV_INT,                                                                          \
-         .offset = offsetof(T, decimals),                                                          \
-         .min = 0,                                                                                 \
-         .max = 17,                                                                                \
-         .doc = "Round the numbers of the answer to so many decimals; default: their shortest "    \
-                "text."},                                                                          \
-        {.name = "dry_run",                                                                        \
-         .kind = SRV_BOOL,                                                                         \
-         .offset = offsetof(T, dry_run),                                                           \
-         .doc = "Compute nothing: answer the shapes and what a run would cost."},                  \
-    {                                                                                              \
-        .name = "timeout_ms", .kind = SRV_INT, .offset = offsetof(T, timeout_ms), .min = 1,        \
-        .max = 86400000,                                                                           \
-        .doc = "Give up after this time, if that is sooner than the service "                      \
-               "would."                                                                            \
-    }
+    SRV_HEATMAP_ROW(T, "What the heatmaps hold, one set a sequence; giving it asks for them."),    \
+        SRV_FIGURE_ROW(T, "What a picture says around the heatmaps and looks like."),              \
+        SRV_DECIMALS_ROW(T, "; default: their shortest text."),                                    \
+        SRV_DRY_RUN_ROW(T, "Compute nothing: answer the shapes and what a run would cost."),       \
+        SRV_TIMEOUT_ROW(T)
 
 typedef struct srv_sequence {
     int32_t *ids;

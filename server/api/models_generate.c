@@ -1,10 +1,11 @@
 /* POST /v1/models/{id}/generate: greedy or beam search, and where the model looks meanwhile. A
- greedy search can be answered as server-sent events, one for each step. */
+ * greedy search can be answered as server-sent events, one for each step. */
 #include <math.h>
 #include <string.h>
 
 #include "api/handlers.h"
 #include "api/models_call.h"
+#include "api/route_fields.h"
 #include "request/events.h"
 #include "request/shared.h"
 
@@ -165,36 +166,22 @@ typedef struct call {
 
 const srv_field srv_models_generate_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
-    {.name = "beams",
-     .kind = SRV_INT,
-     .offset = offsetof(body, beams),
-     .min = 1,
-     .max = 64,
-     .doc = "Hypotheses that are followed at a time; 1 (default): greedy."},
-    {.name = "max_length",
-     .kind = SRV_INT,
-     .offset = offsetof(body, max_length),
-     .min = 1,
-     .max = 65536,
-     .doc = "Most tokens to generate, the end included; default twice the source and 10, at most "
-            "the model's max_length."},
-    {.name = "length_penalty",
-     .kind = SRV_REAL,
-     .offset = offsetof(body, length_penalty),
-     .min = -10,
-     .max = 10,
-     .doc = "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."},
+    SRV_INT_ROW(body, beams, 1, 64, "Hypotheses that are followed at a time; 1 (default): greedy."),
+    SRV_INT_ROW(body, max_length, 1, 65536,
+                "Most tokens to generate, the end included; default twice the source and 10, at "
+                "most the model's max_length."),
+    SRV_REAL_ROW(
+        body, length_penalty, -10, 10,
+        "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = offsetof(body, returns),
      .choices = returns,
      .doc =
          "Of the attention across: heatmap (default), weights [heads, rows, S]; [] for neither."},
-    {.name = "stream",
-     .kind = SRV_BOOL,
-     .offset = offsetof(body, stream),
-     .doc = "Answer with server-sent events while the (greedy) search of one sequence goes on: "
-            "token, a step, then done, the whole answer, or error, a problem."},
+    SRV_BOOL_ROW(body, stream,
+                 "Answer with server-sent events while the (greedy) search of one sequence goes "
+                 "on: token, a step, then done, the whole answer, or error, a problem."),
     SRV_MODEL_COMMON_ROWS(body),
     {0},
 };

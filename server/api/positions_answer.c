@@ -1,6 +1,6 @@
-/* The handler of POST /v1/positions and its answers. Pictures and CSV show curves when `dims` names
- some, else the tables as maps. Maps go through the heatmap, so that long ones are pooled by the
- mean, as their values have signs. */
+/* The handler of POST /v1/positions and its answers. Pictures and CSV show curves when `dims`
+ * names some, else the tables as maps. Maps go through the heatmap, so that long ones are pooled
+ * by the mean, as their values have signs. */
 #include <stdio.h>
 
 #include "api/csv.h"

@@ -1,5 +1,5 @@
 /* What a stored run is as a whole: GET and DELETE /v1/runs/{id}, and GET /v1/runs/{id}/metrics,
- which is the analysis of POST /v1/attention. */
+ * which is the analysis of POST /v1/attention. */
 #include <time.h>
 
 #include "api/analyses_call.h"
@@ -163,7 +163,7 @@ const srv_field srv_run_metrics_query[] = {
      .offset = offsetof(metrics_query, top_keys),
      .max = 1024,
      .doc = "How many of the most attended keys to name; default 5."},
-    SRV_RUN_DECIMALS_ROW(metrics_query),
+    SRV_DECIMALS_ROW(metrics_query, "."),
     {0},
 };
 
