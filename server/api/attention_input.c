@@ -16,7 +16,6 @@ static const char *const precisions[] = {"fp32", "fast", "bf16", NULL};
 static const char *const item_names[] = {"output",  "weights",   "logsumexp",
                                          "scores",  "present",   "weights_dropped",
                                          "heatmap", "gradients", NULL};
-static const char *const stages[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
 
 static const srv_field fill_fields[] = {
     {.name = "value",
@@ -122,7 +121,7 @@ const srv_field srv_attention_fields[] = {
      .offset = AT(items),
      .choices = item_names,
      .doc = "What to answer. Default: output, and weights while they hold at most 65,536 values."},
-    SRV_ENUM_ROW(srv_attention_body, score_stage, stages,
+    SRV_ENUM_ROW(srv_attention_body, score_stage, srv_stage_names,
                  "Which scores to answer: raw (q . k), scaled, softcapped, biased (default: what "
                  "softmax sees, null where hidden) or probs."),
     SRV_DECIMALS_ROW(srv_attention_body,

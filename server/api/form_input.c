@@ -14,7 +14,9 @@
 
 #define NAME(name) #name,
 static const char *const score_kinds[] = {ATTN_SCORE_FORMS(NAME) NULL};
-static const char *const position_kinds[] = {"alibi", "t5", "relative", "shaw", "rotary", NULL};
+const char *const srv_position_names[] = {"none", "alibi",  "t5", "relative",
+                                          "shaw", "rotary", NULL};
+const char *const srv_stage_names[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
 static const char *const pattern_kinds[] = {"local", "strided", "block", "global", NULL};
 const char *const srv_pair_layouts[] = {"interleaved", "halves", NULL};
 
@@ -36,7 +38,7 @@ const srv_field srv_score_fields[] = {
 
 const srv_field srv_position_fields[] = {
     SRV_KIND_ROW(
-        srv_position_input, position_kinds,
+        srv_position_input, srv_position_names + 1,
         "alibi, t5 and relative add a bias by distance; shaw adds a learned vector to the key (and "
         "value) of each distance; rotary turns query and key."),
     SRV_TENSOR_ROW(srv_position_input, slopes, SRV_T_REAL,

@@ -23,7 +23,7 @@
 static const char *const head_words[] = {"all", "mean", NULL};
 static const char *const pools[] = {"max", "mean", "both", NULL};
 static const char *const encodings[] = {"json", "u8", "f16", "f32", NULL};
-static const char *const transforms[] = {"linear", "sqrt", "log", NULL};
+const char *const srv_transforms[] = {"linear", "sqrt", "log", NULL};
 
 const srv_field srv_heat_fields[] = {
     {.name = "heads",
@@ -57,7 +57,7 @@ const srv_field srv_heat_fields[] = {
     SRV_ENUM_ROW(srv_heat_input, encoding, encodings,
                  "Cells as nested JSON numbers (default), or as base64 of row-major u8, f16 or f32 "
                  "(little-endian)."),
-    SRV_ENUM_ROW(srv_heat_input, transform, transforms,
+    SRV_ENUM_ROW(srv_heat_input, transform, srv_transforms,
                  "How u8 cells are quantised over `range` and values coloured in pictures: linear "
                  "(default), sqrt, or log (ln(1 + 255 t) / ln 256)."),
     SRV_INT_ROW(srv_heat_input, top_k, 1, 1048576, "Also list the k largest weights of each row."),
@@ -258,7 +258,7 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
     srv_json_key(j, "pool");
     srv_json_string(j, pools[in->pool]);
     srv_json_key(j, "transform");
-    srv_json_string(j, transforms[in->transform]);
+    srv_json_string(j, srv_transforms[in->transform]);
     srv_json_key(j, "encoding");
     srv_json_string(j, encodings[in->encoding]);
 }

@@ -27,6 +27,7 @@ typedef struct srv_heat_input {
     double top_p;
 } srv_heat_input;
 
+extern const char *const srv_transforms[]; /* by attn_transform: "linear", "sqrt", "log" */
 extern const srv_field srv_heat_fields[];
 void srv_heat_init(void *input); /* defaults, a srv_heat_input */
 #define SRV_HEATMAP_ROW(T, text)                                                                   \

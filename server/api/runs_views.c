@@ -167,8 +167,7 @@ srv_outcome srv_runs_top(srv_request *req) {
 
 /* --- tiles --- */
 
-static const char *const encodings[] = {"u8", "f32", NULL};
-static const char *const transforms[] = {"linear", "sqrt", "log", NULL};
+static const char *const tile_encodings[] = {"u8", "f32", NULL};
 
 typedef struct tile_query {
     uint64_t given;
@@ -185,11 +184,11 @@ const srv_field srv_run_tiles_query[] = {
                 "A cell covers 2^level x 2^level weights; default 0, the weights themselves."),
     SRV_INT_ROW(tile_query, y, 0, 4294967296, "Row of tiles, from the first query; default 0."),
     SRV_INT_ROW(tile_query, x, 0, 4294967296, "Column of tiles, from the first key; default 0."),
-    SRV_ENUM_ROW(tile_query, encoding, encodings,
+    SRV_ENUM_ROW(tile_query, encoding, tile_encodings,
                  "u8 (default): 0 = hidden, else round(255 t), at least 1, with t from 0 to 1 over "
                  "the plane's range; f32 (little-endian): the values, -infinity = hidden."),
     SRV_ENUM_ROW(
-        tile_query, transform, transforms,
+        tile_query, transform, srv_transforms,
         "How u8 cells are quantised: linear (default), sqrt, or log (ln(1 + 255 t) / ln 256)."),
     {0},
 };
@@ -232,8 +231,8 @@ static void put_range(srv_request *req, const char *name, const float range[2]) 
 static void describe_tile(srv_request *req, const tile_query *q, const attn_run_tile *tile) {
     attn_text shape = {.arena = req->arena}, encoding = {.arena = req->arena};
     attn_text_add(&shape, "%zu,%zu", tile->shape[0], tile->shape[1]);
-    attn_text_add(&encoding, "%s%s%s", encodings[q->encoding], q->encoding == U8 ? ", " : "",
-                  q->encoding == U8 ? transforms[q->transform] : "");
+    attn_text_add(&encoding, "%s%s%s", tile_encodings[q->encoding], q->encoding == U8 ? ", " : "",
+                  q->encoding == U8 ? srv_transforms[q->transform] : "");
     put_header(req, "X-Tile-Shape", &shape);
     put_header(req, "X-Tile-Encoding", &encoding);
     srv_reply_header(req, "X-Tile-Pooling", "max,mean");
@@ -278,7 +277,7 @@ static bool answer_tile(srv_request *req, const srv_run *run, const tile_query *
         return false;
     }
     describe_tile(req, q, &tile);
-    srv_run_tagged(req, run, encodings[q->encoding]);
+    srv_run_tagged(req, run, tile_encodings[q->encoding]);
     return true;
 }
 
@@ -287,6 +286,6 @@ srv_outcome srv_runs_tiles(srv_request *req) {
     const srv_scope scope = {req, srv_run_tiles_query, &q, ""};
     const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
     const bool ok =
-        run && (srv_run_tagged(req, run, encodings[q.encoding]) || answer_tile(req, run, &q));
+        run && (srv_run_tagged(req, run, tile_encodings[q.encoding]) || answer_tile(req, run, &q));
     return srv_run_end(req, run, ok);
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/form_input.h"
 #include "api/handlers.h"
 #include "api/plain.h"
 #include "api/route_fields.h"
@@ -12,8 +13,6 @@
 #include "request/shared.h"
 
 /* --- weights and rows --- */
-
-static const char *const stages[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
 
 typedef struct part_query {
     uint64_t given;
@@ -27,7 +26,7 @@ const srv_field srv_run_weights_query[] = {
     SRV_RUN_SPOT_ROWS(part_query),
     SRV_RUN_RANGE_ROW(part_query, rows, "queries"),
     SRV_RUN_RANGE_ROW(part_query, cols, "keys"),
-    SRV_ENUM_ROW(part_query, stage, stages,
+    SRV_ENUM_ROW(part_query, stage, srv_stage_names,
                  "probs (default): the weights; else scores: raw (q . k), scaled, softcapped or "
                  "biased (what softmax saw, null where hidden)."),
     SRV_DECIMALS_ROW(part_query, "."),
