@@ -1,16 +1,126 @@
-/* Weights are looked at row by row: rows whose sum is not 1, weights outside of 0 … 1, and weights
- * on padding (padding.h). */
-#include "api/weights_lint.h"
+/* Weights that a caller sends, as a source, and what is odd about weights: rows whose sum is not 1,
+ * weights outside of 0 … 1, and weights on padding. All of it is legal to draw and to measure, but
+ * probably not meant. */
+#include "api/weights_input.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <strings.h>
 
-#include "api/padding.h"
 #include "api/plain.h"
+
+#define TOLD 8 /* heads that are named, for each kind of warning */
+
+typedef struct operand {
+    const attn_tensor *weights;
+    const attn_attention_dims *dims;
+} operand;
+
+/* Which cells are hidden is not known of weights alone, so there are no logits. */
+static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
+                         float *logits, attn_error *err) {
+    const operand *o = ctx;
+    const attn_attention_dims *d = o->dims;
+    const size_t head = (rows->batch * d->Hq + rows->head) * d->L;
+    (void)lane, (void)logits, (void)err;
+    for (size_t r = 0; r < rows->rows; r++) {
+        const size_t at = (head + rows->row + r) * d->S + rows->col;
+        attn_widen_f32(weights + r * rows->cols,
+                       (const char *)o->weights->data + at * attn_dtype_size(o->weights->dtype),
+                       o->weights->dtype, 1, rows->cols);
+    }
+    return ATTN_OK;
+}
+
+attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_dims *dims,
+                               attn_arena *arena, attn_weight_source *out, attn_error *err) {
+    operand *o = attn_arena_small(arena, sizeof *o);
+    if (!o)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operands");
+    *o = (operand){weights, dims};
+    *out = (attn_weight_source){.batches = dims->B,
+                                .heads = dims->Hq,
+                                .rows = dims->L,
+                                .cols = dims->S,
+                                .fetch = fetch,
+                                .ctx = o};
+    return ATTN_OK;
+}
+
+/* --- padding --- */
+
+/* The least mean weight of a row on padding that is warned of, which is beyond rounding. */
+#define LEAST 1e-6
+
+static bool is_padding(const char *label) {
+    static const char *const tokens[] = {"<pad>", "[pad]", "<|pad|>", "<blank>"};
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++)
+        if (strcasecmp(label, tokens[i]) == 0)
+            return true;
+    return false;
+}
+
+bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labels, bool many,
+                       attn_warnings *to) {
+    *p = (srv_padding){.arena = arena, .labels = labels, .many = many, .to = to};
+    for (size_t j = 0; j < labels->key.count; j++) {
+        if (!is_padding(labels->key.values[j]))
+            continue;
+        if (!p->keys && !(p->keys = attn_arena_zeroed(arena, labels->key.count, sizeof *p->keys)))
+            return false;
+        p->keys[p->key_count++] = j;
+    }
+    return true;
+}
+
+bool srv_padding_looks(const srv_padding *p, size_t i) {
+    const srv_strings *names = &p->labels->query;
+    return i >= names->count || !is_padding(names->values[i]);
+}
+
+void srv_padding_row(srv_padding *p, size_t i, const double *weights) {
+    p->rows++;
+    for (size_t k = 0; k < p->key_count; k++) {
+        p->mass += weights[k];
+        if (weights[k] > p->most) {
+            p->most = weights[k];
+            p->row = i;
+            p->key = p->keys[k];
+        }
+    }
+}
+
+bool srv_padding_head(srv_padding *p, size_t batch, size_t head) {
+    double share = p->rows > 0 ? p->mass / (double)p->rows : 0;
+    bool found = share > LEAST, ok = true;
+    char which[64] = "";
+    if (p->many)
+        snprintf(which, sizeof which, "batch entry %zu, head %zu: ", batch, head);
+    if (found && p->heads_told == TOLD)
+        p->heads_left++;
+    else if (found)
+        ok = srv_warnings_add(p->to, p->arena, "padding_mass", "labels/key",
+                              "%s%.3g %% of the attention goes to padding, most of it (%.3g) from "
+                              "query %zu to key %zu, \"%.40s\": hide such keys with token_ids, "
+                              "key_lengths or key_padding_mask",
+                              which, 100 * share, p->most, p->row, p->key,
+                              p->labels->key.values[p->key]);
+    p->heads_told += found && p->heads_left == 0;
+    p->mass = p->most = 0;
+    p->rows = 0;
+    return ok;
+}
+
+bool srv_padding_end(srv_padding *p) {
+    return p->heads_left == 0 ||
+           srv_warnings_add(p->to, p->arena, "padding_mass", "labels/key",
+                            "%zu more heads give weight to padding", p->heads_left);
+}
+
+/* --- sums and ranges --- */
 
 #define SUM_SLACK   0.01 /* weights are often rounded to two decimals */
 #define RANGE_SLACK 1e-6 /* softmax in float32 may round a weight to just above 1 */
-#define TOLD        8    /* heads with a warning of their own, for each kind of warning */
 
 /* What is odd about one head. */
 typedef struct findings {

@@ -1,11 +1,122 @@
-/* POST /v1/attention: decode, check, bound what it will cost, compute, answer. Runs on the HTTP
- * thread while it is small, else on a worker; everything lives in the request's arena. */
+/* POST /v1/attention: decode, check, bound what it will cost, compute, store, answer. It runs on
+ * the HTTP thread while it is small, else on a worker; everything lives in the request's arena. */
 #include <string.h>
 
 #include "api/attention_call.h"
 #include "api/handlers.h"
+#include "api/weights_input.h"
 #include "load/admission.h"
 #include "request/shared.h"
+
+/* --- the stored run --- */
+
+/* Puts the operation that has run into the store. false: a problem is set. */
+static bool store_run(srv_attention_call *call) {
+    srv_request *req = call->req;
+    const srv_labels *labels = &call->body.labels;
+    const attn_metadata text = {SRV_RUN_OWNER, req->owner};
+    const attn_run_source source = {
+        .op = call->op,
+        .stats = &call->results.stats,
+        .query_labels = labels->query.values,
+        .key_labels = labels->key.values,
+        .metadata = &text,
+        .metadata_count = req->owner != NULL,
+    };
+    attn_run_image image;
+    attn_error err = {0};
+    if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
+                           &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    call->run = srv_run_store(req, &image);
+    return call->run != NULL;
+}
+
+/* Releases the stored run; it is deleted when its id was not answered. */
+static void settle_run(srv_attention_call *call) {
+    srv_request *req = call->req;
+    if (!call->run)
+        return;
+    const char *id = attn_arena_text(req->arena, call->run->id, SRV_RUN_ID);
+    if (req->reply.status >= 400)
+        srv_run_discard(req, call->run);
+    else if (id) /* a picture has no other place for it */
+        srv_reply_header(req, "X-Run-Id", id);
+    srv_run_release(req, call->run);
+}
+
+/* --- weights on padding --- */
+
+/* Cells that are read for it, a few milliseconds; heads beyond it are not looked at. */
+#define PADDING_CELLS 1048576
+
+typedef struct reader {
+    const srv_attention_call *call;
+    attn_cells_scratch *scratch;
+    void *cells;
+    double *row;
+} reader;
+
+/* The weights of row i on the padding keys, neighbours at once. */
+static attn_status read_row(const reader *r, const srv_padding *p, size_t b, size_t h, size_t i,
+                            attn_error *err) {
+    attn_dtype dtype = r->call->dims.result;
+    for (size_t k = 0, n; k < p->key_count; k += n) {
+        for (n = 1; k + n < p->key_count && p->keys[k + n] == p->keys[k] + n;)
+            n++;
+        const attn_range range = {b, h, i, 1, p->keys[k], n};
+        attn_status status = attn_attention_cells(r->call->op, &r->call->results.stats, &range,
+                                                  ATTN_STAGE_PROBS, r->cells, n, r->scratch, err);
+        if (status)
+            return status;
+        attn_widen_f64(r->row + k, r->cells, dtype, 1, n);
+    }
+    return ATTN_OK;
+}
+
+static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h, attn_error *err) {
+    attn_status status = attn_control_check(&r->call->req->control, err);
+    for (size_t i = 0; i < r->call->dims.L && !status; i++) {
+        if (!srv_padding_looks(p, i))
+            continue;
+        status = read_row(r, p, b, h, i, err);
+        if (!status)
+            srv_padding_row(p, i, r->row);
+    }
+    if (!status && !srv_padding_head(p, b, h))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    return status;
+}
+
+/* Turns weights on keys whose labels say that they are padding into warnings. */
+static attn_status look_at_padding(srv_attention_call *call, attn_error *err) {
+    const attn_attention_dims *d = &call->dims;
+    attn_arena *arena = call->req->arena;
+    srv_padding p;
+    bool many = d->B > 1 || d->Hq > 1;
+    bool ok = srv_padding_begin(&p, arena, &call->body.labels, many, &call->warnings);
+    if (ok && p.key_count == 0)
+        return ATTN_OK;
+    reader r = {.call = call,
+                .scratch = attn_cells_scratch_new(call->op, arena),
+                .cells = attn_arena_zeroed(arena, d->S, sizeof(double)),
+                .row = attn_arena_zeroed(arena, d->S, sizeof(double))};
+    attn_status status = ok && r.scratch && r.cells && r.row
+                             ? ATTN_OK
+                             : attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    double looked = 0, each = (double)d->L * (double)p.key_count;
+    for (size_t b = 0; b < d->B && !status; b++)
+        for (size_t h = 0; h < d->Hq && !status && looked + each <= PADDING_CELLS;
+             h++, looked += each)
+            status = read_head(&r, &p, b, h, err);
+    if (!status && !srv_padding_end(&p))
+        status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    return status;
+}
+
+/* --- the handler --- */
 
 /* Work that the HTTP thread may do itself, a fraction of a millisecond: operations, and the bound
  * of the answer's text for 256 KiB of results. */
@@ -85,7 +196,7 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
                                          req->arena, &call->results.output, err);
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
-    return status ? status : srv_attention_padding(call, err);
+    return status ? status : look_at_padding(call, err);
 }
 
 static bool compute(srv_attention_call *call) {
@@ -146,7 +257,7 @@ srv_outcome srv_attention(srv_request *req) {
                                 (binary ? 0 : bill.text)))
         return SRV_DONE;
 
-    bool ok = compute(&call) && (!call.body.store || srv_attention_store(&call));
+    bool ok = compute(&call) && (!call.body.store || store_run(&call));
     int64_t computed = attn_now_ns();
     req->compute_ns = computed - start - req->decode_ns;
     if (!ok)
@@ -157,7 +268,7 @@ srv_outcome srv_attention(srv_request *req) {
         srv_attention_text(&call);
     else
         srv_attention_json(&call);
-    srv_attention_settle(&call);
+    settle_run(&call);
     req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }
