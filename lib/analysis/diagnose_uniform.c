@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analysis/diagnose.h"
-#include "attention/attention_private.h"
+#include "attention/operands.h"
 
 enum { ROWS_ASKED = 64 }; /* rows that are asked which keys are seen */
 

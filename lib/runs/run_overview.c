@@ -1,6 +1,6 @@
 /* The overview: one pass over the weights of all heads, two rows of its cells a piece, from which
  * the row of the level above follows. */
-#include "attention/attention_private.h"
+#include "attention/resolved.h"
 #include "runs/run_private.h"
 
 size_t attn_run_cells_along(size_t n, size_t level) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/block.h"
+#include "attention/tile_pass.h"
 #include "runs/run_private.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/attention_private.h"
+#include "attention/resolved.h"
 #include "runs/run_private.h"
 
 size_t attn_run_levels(const attn_run *run) {
