@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "analysis/diagnose.h"
-#include "attention/attention_private.h"
+#include "attention/operands.h"
 
 enum { FINDINGS = 16, NAMED = 6 };
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention/attention_private.h"
+#include "attention/resolved.h"
 #include "runs/run_private.h"
 
 /* --- names of tensors and numbers --- */

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/attention_private.h"
-#include "attention/block.h"
+#include "attention/resolved.h"
+#include "attention/tile_pass.h"
 #include "runs/run_private.h"
 
 enum {

@@ -4,10 +4,78 @@
  *   rows          [      ] [      ]          then acc = acc * factor + weights * values
  *
  * Only one tile of scores exists at a time; row maximum and sum are what remains. */
+#include "attention/tile_pass.h"
+
+#include <attn/rng.h>
 #include <math.h>
 #include <string.h>
 
-#include "attention/block.h"
+#include "kernels/pointwise.h"
+
+/* --- the work area --- */
+
+/* No machine holds rows of such widths; below, nothing here overflows. */
+#define WIDEST ((size_t)1 << 40)
+
+/* The next part, of so many bytes. */
+static void *part(char *area, size_t *used, size_t bytes) {
+    void *at = (void *)((uintptr_t)area + *used);
+    *used += attn_align_up(bytes);
+    return at;
+}
+
+size_t attn_block_work_place(attn_block_work *w, const attn_kernels *k, size_t rows,
+                             const attn_attention_dims *d, char *area) {
+    const size_t E = d->score_width, Ev = d->Ev, elem = k->elem, keys = k->keys * elem;
+    size_t used = 0;
+    *w = (attn_block_work){.kernels = k, .most_rows = rows};
+    w->query = part(area, &used, rows * E * elem);
+    w->tile = part(area, &used, rows * keys);
+    w->acc = part(area, &used, rows * k->acc_room(Ev) * elem);
+    w->max = part(area, &used, rows * elem);
+    w->sum = part(area, &used, rows * k->lanes * elem);
+    w->factor = part(area, &used, rows * elem);
+    w->source = part(area, &used, (E > Ev ? E : Ev) * keys);
+    w->packed_key = part(area, &used, k->key_room(E) * elem);
+    w->packed_value = part(area, &used, k->value_room(Ev) * elem);
+    w->bias = part(area, &used, keys);
+    w->line = part(area, &used, keys);
+    w->terms = part(area, &used, rows * d->relative * elem);
+    w->term_sums = part(area, &used, rows * d->relative * elem);
+    w->packed_query = part(area, &used, (k->pack_query ? k->query_room(rows, E) : 0) * elem);
+    w->maxima = part(area, &used, rows * attn_block_maxima(k, d->S) * elem);
+    w->keep = part(area, &used, k->keys);
+    return used;
+}
+
+bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
+                           size_t *bytes) {
+    attn_block_work w;
+    if (d->score_width >= WIDEST || d->Ev >= WIDEST || d->S >= WIDEST || d->relative >= WIDEST)
+        return false;
+    *bytes = attn_block_work_place(&w, k, rows, d, NULL);
+    return true;
+}
+
+size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d) {
+    enum { CACHE = 1 << 20 };
+    size_t n, all;
+    if (!attn_size_mul(rows * k->elem, d->S, &n) || n > CACHE)
+        return 0;
+    const bool fits = attn_size_mul(d->B * d->Hq * d->L * k->elem, d->S, &all) && all <= CACHE;
+    return fits ? 0 : attn_align_up(n);
+}
+
+bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,
+                          const attn_attention_dims *d, attn_arena *arena) {
+    size_t bytes;
+    char *area = attn_block_work_bytes(k, rows, d, &bytes) ? attn_arena_take(arena, bytes) : NULL;
+    if (area)
+        attn_block_work_place(w, k, rows, d, area);
+    return area != NULL;
+}
+
+/* --- scores of a tile --- */
 
 void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi) {
     *lo = a->dims.S, *hi = 0;
@@ -133,6 +201,8 @@ void attn_block_edit(const attn_attention *a, const attn_block *block, size_t ro
     k->edit((char *)w->tile + row * k->keys * k->elem, n, &edit);
 }
 
+/* --- softmax and values --- */
+
 static void accumulate(const attn_attention *a, const attn_block *block, const attn_packed *packed,
                        size_t j0, size_t n, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -183,6 +253,22 @@ static void start(const attn_attention *a, const attn_stream *s) {
         attn_block_begin(a, block, s->q, s->ldq, w);
     if (a->sinks && !s->from)
         start_sinks(a, block, w);
+}
+
+/* Srivastava et al., "Dropout", 2014, inverted: kept weights are divided by 1 - p. Whether a weight
+ * is kept depends on the seed and its place alone, so tiles, threads and tables agree. */
+void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, size_t elem,
+                   void *weights) {
+    const double p = a->in.dropout_p, gain = 1 / (1 - p);
+    const uint64_t first = (uint64_t)row * a->dims.S + j0;
+    if (elem == sizeof(float)) { /* uniform < p exactly when its 53 bits are below ceil(p 2^53) */
+        attn_pointwise_current()->dropout(weights, n, (uint64_t)ceil(ldexp(p, 53)), (float)gain,
+                                          a->in.dropout_seed, first);
+        return;
+    }
+    double *cells = weights;
+    for (size_t j = 0; j < n; j++)
+        cells[j] = attn_rng_uniform(a->in.dropout_seed, first + j) >= p ? cells[j] * gain : 0;
 }
 
 /* Weights of a tile that dropout leaves: 0, or divided by 1 - p. The sum keeps all. */

@@ -1,12 +1,11 @@
-/* From canonical rows to the caller's tensors: chunks are added up, rotary positions turned back,
- * score maps applied backwards, broadcast axes summed. */
+/* From the sums of the backward pass to the caller's gradients: sums of positions, sinks and bias
+ * tensors; queries, keys and values. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "attention/backward.h"
-#include "base/dense.h"
 #include "kernels/gemm.h"
 
 static attn_status no_memory(attn_error *err) {
@@ -20,6 +19,194 @@ void attn_back_store(const attn_tensor *t, size_t at, const double *x, size_t n)
         else
             ((float *)t->data)[at + i] = (float)x[i];
 }
+
+/* --- positions --- */
+
+static void add_all(double *to, const double *from, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        to[i] += from[i];
+}
+
+/* Sums of one kind over all pieces, in the first piece's place. */
+static double *total(const attn_backward *g, size_t pieces, size_t offset, size_t n) {
+    double *first = *(double **)(void *)((char *)&g->sums[0] + offset);
+    for (size_t p = 1; p < pieces; p++)
+        add_all(first, *(double **)(void *)((char *)&g->sums[p] + offset), n);
+    return first;
+}
+
+static attn_status store_total(const attn_backward *g, size_t pieces, size_t offset,
+                               const attn_tensor *like, attn_arena *arena, attn_tensor *out,
+                               attn_error *err) {
+    attn_status status = attn_dense_zeros(like, g->a->dims.result, arena, out, err);
+    size_t n;
+    if (status == ATTN_OK && attn_tensor_count(like, &n) && pieces)
+        attn_back_store(out, 0, total(g, pieces, offset, n), n);
+    return status;
+}
+
+/* Entries of heads, summed over batch entries and chunks, into [Hq, entries] or, T5, [entries, Hq].
+ */
+static attn_status store_entries(const attn_backward *g, size_t pieces, attn_arena *arena,
+                                 attn_gradients *out, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    const attn_position *p = &g->a->in.position;
+    const bool slopes = p->kind == ATTN_POSITION_ALIBI, columns = p->kind == ATTN_POSITION_T5;
+    attn_tensor *to = slopes ? &out->slopes : &out->table;
+    attn_status status =
+        attn_dense_zeros(slopes ? &p->slopes : &p->table, g->a->dims.result, arena, to, err);
+    for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++)
+        for (size_t e = 0; e < g->entries; e++) {
+            const size_t group = attn_group(d);
+            double sum = 0;
+            for (size_t piece = 0; piece < pieces; piece++)
+                if (piece / g->chunks % d->Hkv == h / group)
+                    sum += g->sums[piece].entries[h % group * g->entries + e];
+            attn_back_store(to, columns ? e * d->Hq + h : h * g->entries + e, &sum, 1);
+        }
+    return status;
+}
+
+attn_status attn_back_tables_finish(const attn_backward *g, size_t pieces, attn_arena *arena,
+                                    attn_gradients *out, attn_error *err) {
+    const attn_attention *a = g->a;
+    attn_status status = ATTN_OK;
+    if (g->entries)
+        status = store_entries(g, pieces, arena, out, err);
+    if (status == ATTN_OK && a->rule.relative)
+        status = store_total(g, pieces, offsetof(attn_back_sums, keys), &a->in.position.key_table,
+                             arena, &out->key_table, err);
+    if (status == ATTN_OK && a->rule.values)
+        status = store_total(g, pieces, offsetof(attn_back_sums, values),
+                             &a->in.position.value_table, arena, &out->value_table, err);
+    if (status == ATTN_OK && a->score_v)
+        status = store_total(g, pieces, offsetof(attn_back_sums, v), &a->in.score.v, arena,
+                             &out->score.v, err);
+    return status;
+}
+
+/* --- bias tensors ---
+ *
+ * The gradient of an additive bias is dZ summed over the axes that the bias broadcasts. A piece owns
+ * a part of the bias: with a row axis one block of rows, with a key axis one tile of keys, else all.
+ * It goes over the heads, rows and keys that read that part, in order. */
+
+/* One bias tensor. */
+typedef struct biases {
+    const attn_backward *g;
+    const attn_mask_part *part;
+    double *sums; /* dense, in the shape of the bias */
+    const ptrdiff_t *batch;
+    ptrdiff_t head, row, col; /* strides into sums, 0 where the bias broadcasts */
+    size_t row_parts, key_parts;
+} biases;
+
+/* Strides of the dense gradient as the mask's view broadcasts: 0 where the bias has 1 or no axis.
+ * Axes are aligned to the right of [batch.., (H), L, S]. */
+static bool lay_out(biases *s, attn_arena *arena) {
+    const attn_attention_dims *d = &s->g->a->dims;
+    const attn_tensor *t = &s->part->layer->values;
+    const attn_tensor dense = attn_tensor_dense(NULL, ATTN_F64, t->rank, t->dims);
+    ptrdiff_t batch[ATTN_MAX_RANK] = {0}, *const inner[3] = {&s->col, &s->row, &s->head};
+    const int axes = d->has_heads ? 3 : 2, batch_rank = d->batch_rank;
+    s->col = s->row = s->head = 0;
+    for (int a = 0; a < t->rank; a++) {
+        const int at = t->rank - 1 - a;
+        const ptrdiff_t stride = t->dims[at] == 1 ? 0 : dense.strides[at];
+        if (a < axes)
+            *inner[a] = stride;
+        else
+            batch[batch_rank - 1 - (a - axes)] = stride;
+    }
+    s->batch = attn_view_batches(arena, d->batch, batch_rank, batch);
+    return s->batch != NULL;
+}
+
+static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t n,
+                     const attn_back_lane *l) {
+    const attn_kernels *k = s->g->k;
+    for (size_t r = 0; r < block->rows; r++) {
+        const char *dz = (const char *)l->grad + r * k->keys * k->elem;
+        double *to = s->sums + s->batch[block->b] + (ptrdiff_t)block->h * s->head +
+                     (ptrdiff_t)(block->i + r) * s->row;
+        for (size_t j = 0; j < n; j++)
+            to[(ptrdiff_t)(j0 + j) * s->col] += k->elem == sizeof(float)
+                                                    ? (double)((const float *)(const void *)dz)[j]
+                                                    : ((const double *)(const void *)dz)[j];
+    }
+}
+
+/* Rows [i0, i1) of a head against the keys of a tile. */
+static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, size_t j, size_t n,
+                            attn_back_lane *l, attn_error *err) {
+    const attn_backward *g = s->g;
+    const size_t rows = g->k->rows;
+    attn_status status = ATTN_OK;
+    for (size_t i = i0 / rows; i < g->blocks && i * rows < i1 && status == ATTN_OK; i++) {
+        const attn_block block = attn_back_block_at(g, head * g->blocks + i);
+        size_t ldq;
+        status = attn_control_check(g->control, err);
+        if (status != ATTN_OK || !attn_back_meets(g->a, &block, j, n))
+            continue;
+        attn_back_tile(g, &block, j, n, 1, l, &ldq);
+        add_tile(s, &block, j, n, l);
+    }
+    return status;
+}
+
+static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const biases *s = ctx;
+    const attn_backward *g = s->g;
+    const attn_attention_dims *d = &g->a->dims;
+    const attn_kernels *k = g->k;
+    attn_back_lane *l = &g->lanes[lane];
+    const size_t row_part = index / s->key_parts, key_part = index % s->key_parts;
+    const size_t i0 = row_part * k->rows, i1 = s->row_parts > 1 ? i0 + k->rows : d->L;
+    const size_t j0 = key_part * k->keys, j1 = s->key_parts > 1 ? j0 + k->keys : d->S;
+    attn_status status = ATTN_OK;
+    for (size_t head = 0; head < d->B * d->Hq; head++)
+        for (size_t j = j0; j < j1 && j < d->S && status == ATTN_OK; j += k->keys) {
+            const size_t n = d->S - j < k->keys ? d->S - j : k->keys;
+            attn_back_load_tile(g, head / d->Hq, attn_kv_head(g->a, head % d->Hq), j, n, l);
+            status = add_rows(s, head, i0, i1, j, n, l, err);
+        }
+    return status;
+}
+
+static attn_status back_bias(const attn_backward *g, const attn_mask_part *part, attn_pool *pool,
+                             attn_arena *arena, attn_tensor *out, attn_error *err) {
+    biases s = {.g = g, .part = part};
+    size_t count;
+    attn_status status = attn_dense_zeros(&part->layer->values, g->a->dims.result, arena, out, err);
+    if (status != ATTN_OK)
+        return status;
+    if (!attn_tensor_count(out, &count) || !lay_out(&s, arena) ||
+        !(s.sums = attn_arena_zeroed(arena, count, sizeof *s.sums)))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+    s.row_parts = s.row && g->blocks ? g->blocks : 1;
+    s.key_parts = s.col && g->tiles ? g->tiles : 1;
+    status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err);
+    if (status == ATTN_OK)
+        attn_back_store(out, 0, s.sums, count);
+    return status;
+}
+
+attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
+                             attn_gradients *out, attn_error *err) {
+    const attn_mask *m = g->a->mask;
+    attn_status status = ATTN_OK;
+    for (size_t p = 0; p < m->bias_count && status == ATTN_OK; p++) {
+        const attn_mask_part *part = &m->bias[p];
+        if (part->layer->kind == ATTN_LAYER_BIAS)
+            status = back_bias(g, part, pool, arena, &out->bias[part->layer - m->layers], err);
+    }
+    return status;
+}
+
+/* --- queries, keys and values ---
+ *
+ * Chunks are added up, rotary positions turned back, score maps applied backwards, broadcast axes
+ * summed. */
 
 /* Gradients of one side's rows [B, heads, rows, width], elements of k. */
 typedef struct side {
@@ -297,4 +484,68 @@ attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradi
     if (status == ATTN_OK)
         status = fold_keys(g, &v, value, &out->past_value, &in->past_value, arena, err);
     return status;
+}
+
+/* --- all of them --- */
+
+/* The sinks' weight times what it would have liked to be: -dot, summed over rows. */
+static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
+                              attn_error *err) {
+    const attn_attention *a = g->a;
+    const attn_attention_dims *d = &a->dims;
+    const attn_stats *s = &g->results->stats;
+    if (!a->sinks)
+        return ATTN_OK;
+    attn_status status = attn_dense_zeros(&a->in.sinks, a->dims.result, arena, &out->sinks, err);
+    for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++) {
+        double sum = 0;
+        for (size_t b = 0; b < d->B; b++)
+            for (size_t i = 0; i < d->L; i++) {
+                const size_t r = attn_row_index(a, b, h, i);
+                const attn_kernels *k =
+                    s->kind[r] == ATTN_ROW_CAREFUL ? attn_kernels_of(ATTN_ISA_REF) : a->kernels;
+                sum -= exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
+            }
+        attn_back_store(&out->sinks, h, &sum, 1);
+    }
+    return status;
+}
+
+attn_status attn_back_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
+                             attn_gradients *out, attn_error *err) {
+    const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->chunks;
+    attn_status status = attn_back_tables_finish(g, pieces, arena, out, err);
+    if (status == ATTN_OK)
+        status = back_sinks(g, arena, out, err);
+    if (status == ATTN_OK)
+        status = attn_back_biases(g, pool, arena, out, err);
+    if (status == ATTN_OK)
+        status = attn_back_fold(g, arena, out, err);
+    return status;
+}
+
+/* All gradients in one list, for what is true of each. */
+bool attn_back_all_finite(const attn_backward *g, const attn_gradients *out) {
+    const attn_tensor *fixed[] = {
+        &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,
+        &out->sinks,   &out->score.w_q, &out->score.w_k, &out->score.b,   &out->score.v,
+        &out->score.w, &out->slopes,    &out->table,     &out->key_table, &out->value_table};
+    const size_t count = sizeof fixed / sizeof *fixed;
+    for (size_t t = 0; t < count + ATTN_MASK_LAYERS; t++) {
+        const attn_tensor *x = t < count ? fixed[t] : &out->bias[t - count];
+        const attn_kernels *k = x->dtype == ATTN_F64 ? attn_kernels_of(ATTN_ISA_REF)
+                                                     : attn_kernels_plain(g->a->kernels);
+        size_t n = 0;
+        if (!x->rank || !attn_tensor_count(x, &n))
+            continue;
+        if (k->elem == attn_dtype_size(x->dtype)) {
+            if (!isfinite(k->reach(x->data, n)))
+                return false;
+            continue;
+        }
+        for (size_t i = 0; i < n; i++)
+            if (!isfinite(((const float *)x->data)[i]))
+                return false;
+    }
+    return true;
 }

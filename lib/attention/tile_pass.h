@@ -1,34 +1,8 @@
 /* One block of query rows against all keys: the streaming pass over tiles. */
-#ifndef ATTN_BLOCK_H
-#define ATTN_BLOCK_H
+#ifndef ATTN_TILE_PASS_H
+#define ATTN_TILE_PASS_H
 
-#include "attention/attention_private.h"
-
-/* What is wrong with a key and its value, bits of attn_packed.bad. */
-enum {
-    ATTN_BAD_KEY = 1,
-    ATTN_BAD_VALUE = 2,
-    ATTN_NOT_FINITE = 3,
-    ATTN_TOO_LARGE = 4,
-    ATTN_BAD = 7
-};
-
-/* Packed operands of all key/value heads: tile t of (set, hkv). Rows that are not finite or too
- * large for the table are packed as zeros and marked; a row of queries that sees one is computed by
- * `ref` instead, and one that does not is as if they were not there. */
-typedef struct attn_packed {
-    const attn_kernels *kernels;
-    size_t tiles;                    /* tiles a head */
-    size_t key_bytes, value_bytes;   /* of one tile */
-    char *keys, *values;             /* [sets, Hkv, tiles] */
-    double *key_reach, *value_reach; /* [sets, Hkv, tiles] largest magnitude */
-    uint8_t *bad;                    /* [sets, Hkv, S] */
-    _Atomic int any_bad;
-    bool one_head; /* there is but one at a time */
-} attn_packed;
-
-/* So few query rows that packing all keys for them does not pay. */
-enum { ATTN_FEW_QUERIES = 8 };
+#include "attention/operands.h"
 
 /* Scratch of one lane for one table. */
 typedef struct attn_block_work {
@@ -105,6 +79,11 @@ void attn_block_edit(const attn_attention *a, const attn_block *block, size_t ro
  * tiles of n columns of this attention after attn_block_scores. */
 bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_work *w);
 
+/* Dropout of the n weights from column j0 on of a row [B * Hq * L]: each becomes 0 or is divided by
+ * 1 - p. */
+void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, size_t elem,
+                   void *weights);
+
 /* One block on its way over the keys. */
 typedef struct attn_stream {
     attn_block block;
@@ -126,31 +105,5 @@ typedef struct attn_stream {
  * A control that says stop leaves nothing of use: who gives one asks it afterwards. */
 void attn_block_stream(const attn_attention *a, const attn_stream *streams, size_t count,
                        const attn_packed *packed);
-
-/* Tile t of the packed operands. */
-static inline size_t attn_packed_tile(const attn_attention *a, const attn_packed *p, size_t b,
-                                      size_t hkv, size_t tile) {
-    const size_t head = p->one_head ? 0 : (a->sets == 1 ? 0 : b) * a->dims.Hkv + hkv;
-    return head * p->tiles + tile;
-}
-
-/* Pack all keys and values over the pool, then refuse visible NaN and infinity. */
-attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *control,
-                      attn_arena *arena, attn_packed **out, attn_error *err);
-/* Bytes that attn_pack takes for these dims, false on overflow. */
-bool attn_pack_bytes(const attn_attention_dims *dims, const attn_kernels *k, size_t sets,
-                     size_t *bytes);
-/* Room for the keys and values of one head; NULL: no memory. */
-attn_packed *attn_pack_head_new(const attn_attention *a, attn_arena *arena);
-bool attn_pack_head_bytes(const attn_attention_dims *dims, const attn_kernels *k, size_t *bytes);
-/* Pack those of a head there, by way of scratch [keys, max(score width, Ev)]; false: not all of
- * them are finite. */
-bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv, void *scratch);
-/* Does query row i of head (b, h) see a key or value with one of these marks? */
-bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i,
-                   unsigned marks);
-/* The largest magnitude of a key or value that is packed as it is: beyond, its products could
- * overflow whatever the other operand is like. */
-double attn_packed_most(const attn_kernels *k);
 
 #endif

@@ -13,9 +13,9 @@ typedef struct attn_position_rule {
     const int64_t *nearest; /* T5: [side] the smallest magnitude of a distance in each bucket */
     size_t side;            /* T5: buckets of distances up to 0 */
     int64_t max_distance;
-    size_t relative;      /* SHAW: 2 max_distance + 1, else 0 */
-    const double *keys;   /* SHAW: [relative, E] */
-    const double *values; /* SHAW: [relative, Ev], or NULL */
+    size_t relative;        /* SHAW: 2 max_distance + 1, else 0 */
+    const double *keys;     /* SHAW: [relative, E] */
+    const double *values;   /* SHAW: [relative, Ev], or NULL */
     double value_magnitude; /* the largest magnitude in `values` */
 } attn_position_rule;
 

@@ -1,12 +1,134 @@
-/* Keys and values of all heads packed once and shared by all query blocks, over the pool; what is
- * not finite or too large is packed as zeros and marked, so that what is hidden cannot leak. Or
- * those of one head after the other into the same memory, by the piece that takes all of its rows.
- */
+/* The operands of a pass.
+ *
+ * Rows are read in place where their elements and strides allow it. Keys and values of all heads
+ * are packed once over the pool and shared by all query blocks, or those of one head after the
+ * other into the same memory. Rows that are not finite or too large are packed as zeros and marked,
+ * so that masked keys and values never affect the output. */
+#include "attention/operands.h"
+
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "attention/block.h"
+/* --- rows --- */
+
+bool attn_layout_view(const attn_attention *a, const attn_tensor *t, attn_layout layout,
+                      attn_arena *arena, attn_view *view) {
+    const int r = t->rank, n = a->dims.batch_rank;
+    ptrdiff_t batch[ATTN_MAX_RANK];
+    *view = (attn_view){.data = t->data, .dtype = t->dtype, .col = t->strides[r - 1]};
+    for (int i = 0; i < n; i++)
+        batch[i] = t->dims[i] == 1 ? 0 : t->strides[i];
+    switch (layout) {
+    case ATTN_BHLE:
+        view->row = t->strides[r - 2];
+        view->head = r > n + 2 ? t->strides[r - 3] : 0;
+        break;
+    case ATTN_BLHE:
+        view->row = t->strides[r - 3];
+        view->head = t->strides[r - 2];
+        break;
+    case ATTN_BLD:
+        view->row = t->strides[r - 2];
+        view->head = 0; /* set by the caller, who knows the width */
+        break;
+    }
+    view->batch = attn_view_batches(arena, a->dims.batch, n, batch);
+    return view->batch != NULL;
+}
+
+static void widen_row(const attn_view *v, const void *from, size_t width, size_t elem, void *to) {
+    if (elem == sizeof(float))
+        attn_widen_f32(to, from, v->dtype, v->col, width);
+    else
+        attn_widen_f64(to, from, v->dtype, v->col, width);
+}
+
+static bool readable_in_place(const attn_view *v, size_t elem) {
+    return v->col == 1 && v->dtype == (elem == sizeof(float) ? ATTN_F32 : ATTN_F64) && v->row >= 0;
+}
+
+const void *attn_view_rows(const attn_view *past, size_t past_rows, const attn_view *v, size_t b,
+                           size_t h, size_t j0, size_t n, size_t width, size_t elem, void *scratch,
+                           size_t *ld) {
+    if (j0 >= past_rows && readable_in_place(v, elem)) {
+        *ld = (size_t)v->row;
+        return attn_view_at(v, b, h, j0 - past_rows, 0);
+    }
+    if (j0 + n <= past_rows && readable_in_place(past, elem)) {
+        *ld = (size_t)past->row;
+        return attn_view_at(past, b, h, j0, 0);
+    }
+    for (size_t k = 0; k < n; k++) {
+        const size_t j = j0 + k;
+        const attn_view *from = j < past_rows ? past : v;
+        widen_row(from, attn_view_at(from, b, h, j < past_rows ? j : j - past_rows, 0), width, elem,
+                  (char *)scratch + k * width * elem);
+    }
+    *ld = width;
+    return scratch;
+}
+
+const void *attn_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                          size_t elem, void *scratch, size_t *ld) {
+    return attn_view_rows(&a->past_key, a->score_past, &a->score_key, b, hkv, j0, n,
+                          a->dims.score_width, elem, scratch, ld);
+}
+
+const void *attn_value_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                            size_t elem, void *scratch, size_t *ld) {
+    return attn_view_rows(&a->past_value, a->dims.past, &a->value, b, hkv, j0, n, a->dims.Ev, elem,
+                          scratch, ld);
+}
+
+const void *attn_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0, size_t n,
+                            size_t elem, void *scratch, size_t *ld) {
+    return attn_view_rows(NULL, 0, &a->score_query, b, h, i0, n, a->dims.score_width, elem, scratch,
+                          ld);
+}
+
+void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, size_t row,
+                       size_t col, char path[96]) {
+    const attn_inputs *in = &a->in;
+    const bool cached = which != 'q' && row < a->dims.past;
+    const char *name = which == 'q'   ? "query"
+                       : which == 'k' ? (cached         ? "past_key"
+                                         : in->key.rank ? "key"
+                                                        : "query")
+                                      : (cached           ? "past_value"
+                                         : in->value.rank ? "value"
+                                         : in->key.rank   ? "key"
+                                                          : "query");
+    const attn_tensor *t = which == 'q'   ? &in->query
+                           : which == 'k' ? (cached ? &in->past_key : &in->key)
+                                          : (cached ? &in->past_value : &in->value);
+    const attn_layout layout = cached ? ATTN_BHLE : in->layout;
+    size_t index[ATTN_MAX_RANK], count = 0, rest = b;
+    for (int i = a->dims.batch_rank - 1; i >= 0; i--) {
+        bool one = t->rank && t->dims[i] == 1;
+        index[i] = one ? 0 : rest % a->dims.batch[i];
+        rest /= a->dims.batch[i];
+    }
+    count = (size_t)a->dims.batch_rank;
+    if (which != 'q' && !cached)
+        row -= a->dims.past;
+    if (layout == ATTN_BHLE && (a->dims.has_heads || in->layout != ATTN_BHLE))
+        index[count++] = h;
+    index[count++] = row;
+    if (layout == ATTN_BLHE)
+        index[count++] = h;
+    index[count++] = layout == ATTN_BLD ? h * (which == 'v'   ? a->dims.Ev
+                                               : which == 'k' ? a->dims.Ek
+                                                              : a->dims.E) +
+                                              col
+                                        : col;
+    int used = snprintf(path, 96, "%s", name);
+    for (size_t i = 0; i < count && used > 0 && used < 96; i++)
+        used += snprintf(path + used, 96 - (size_t)used, "/%zu", index[i]);
+}
+
+/* --- packed keys and values --- */
 
 enum { TILES_A_PIECE = 8 };
 
@@ -229,7 +351,28 @@ static attn_status refuse_bad(const attn_attention *a, const attn_packed *p,
     return status;
 }
 
-/* --- all of it --- */
+attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_t i,
+                              attn_error *err) {
+    char path[96];
+    if (a->in.allow_nonfinite || !attn_mask_sees_any(a->mask, b, h, i))
+        return ATTN_OK;
+    for (size_t e = 0; e < a->dims.E; e++) {
+        double x;
+        attn_widen_f64(&x, attn_view_at(&a->query, b, h, i, e), a->query.dtype, 1, 1);
+        if (isfinite(x))
+            continue;
+        attn_element_path(a, 'q', b, h, i, e, path);
+        return attn_fail(err, ATTN_ENONFINITE, path,
+                         "%s in a query that sees a key; expected a finite number (or set "
+                         "allow_nonfinite)",
+                         isnan(x) ? "NaN" : "infinity");
+    }
+    attn_element_path(a, 'q', b, h, i, 0, path);
+    return attn_fail(err, ATTN_ENONFINITE, path,
+                     "the score form's map of this query overflows float32");
+}
+
+/* --- packing --- */
 
 static attn_packed *allocate(const attn_attention *a, size_t heads, attn_arena *arena) {
     room r;
@@ -276,4 +419,54 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
     if (status == ATTN_OK)
         *out = pk.p;
     return status;
+}
+
+/* --- the grown cache --- */
+
+typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
+                                   void *, size_t *);
+
+static bool join(const attn_attention *a, attn_arena *arena, rows_reader read, size_t width,
+                 attn_tensor *out) {
+    const attn_attention_dims *d = &a->dims;
+    const size_t elem = attn_dtype_size(d->result);
+    const bool heads =
+        a->in.past_key.rank ? a->in.past_key.rank == d->batch_rank + 3 : d->has_heads;
+    size_t dims[ATTN_MAX_RANK], count, ld;
+    int rank = d->batch_rank;
+    memcpy(dims, d->batch, sizeof dims);
+    if (heads)
+        dims[rank++] = d->Hkv;
+    dims[rank++] = d->S;
+    dims[rank++] = width;
+    *out = attn_tensor_dense(NULL, d->result, rank, dims);
+    if (!attn_tensor_count(out, &count) || !attn_size_mul(count, elem, &count) ||
+        !(out->data = attn_arena_take(arena, count)))
+        return false;
+    char *to = out->data;
+    for (size_t b = 0; b < d->B; b++)
+        for (size_t h = 0; h < d->Hkv; h++)
+            for (size_t j = 0; j < d->S; j++, to += width * elem) {
+                const void *row = read(a, b, h, j, 1, elem, to, &ld);
+                if (row != to)
+                    memcpy(to, row, width * elem);
+            }
+    return true;
+}
+
+/* Keys as they enter the cache: turned by their positions, not mapped by a score form. */
+static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
+                                  size_t n, size_t elem, void *scratch, size_t *ld) {
+    if (a->in.position.kind == ATTN_POSITION_ROTARY)
+        return attn_key_rows(a, b, hkv, j0, n, elem, scratch, ld);
+    return attn_view_rows(&a->past_key, a->dims.past, &a->key, b, hkv, j0, n, a->dims.Ek, elem,
+                          scratch, ld);
+}
+
+attn_status attn_present(const attn_attention *a, attn_arena *arena, attn_results *out,
+                         attn_error *err) {
+    if (join(a, arena, cache_key_rows, a->dims.Ek, &out->present_key) &&
+        join(a, arena, attn_value_rows, a->dims.Ev, &out->present_value))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the grown cache");
 }
