@@ -2,7 +2,7 @@
 #ifndef SRV_ROUTE_FIELDS_H
 #define SRV_ROUTE_FIELDS_H
 
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 extern const srv_field srv_attention_fields[];
 extern const srv_field srv_masks_fields[];

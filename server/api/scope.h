@@ -3,7 +3,7 @@
 #ifndef SRV_SCOPE_H
 #define SRV_SCOPE_H
 
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 typedef struct srv_scope {
     srv_request *req;

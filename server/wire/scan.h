@@ -1,5 +1,5 @@
 /* The cursor over a JSON body: position, path for error pointers, and the errors themselves. Used
- * by the envelope (objects, strings, structure) and the tensor readers (numbers).
+ * by the decoder (objects, lists, strings) and the tensor readers (numbers).
  *
  * Functions that return bool return false after they have made the problem reply. */
 #ifndef SRV_SCAN_H

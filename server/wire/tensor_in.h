@@ -7,7 +7,7 @@
 #ifndef SRV_TENSOR_IN_H
 #define SRV_TENSOR_IN_H
 
-#include "wire/fields.h"
+#include "wire/decode.h"
 #include "wire/scan.h"
 
 /* Read the tensor at the cursor; `accepts`: SRV_T_* bits. false: the problem is set. */
