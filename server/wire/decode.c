@@ -17,7 +17,7 @@
 #include "request/shared.h"
 #include "wire/container.h"
 #include "wire/decode_value.h"
-#include "wire/tensor_in.h"
+#include "wire/tensor_read.h"
 
 bool srv_fields_fit(const srv_field *fields) {
     size_t rows = 0;

@@ -4,7 +4,7 @@
 
 #include "number/number.h"
 #include "wire/infer_reader.h"
-#include "wire/tensor_in.h"
+#include "wire/tensor_read.h"
 
 typedef struct datatype {
     const char *name;
