@@ -61,9 +61,12 @@ void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
 
 /* --- bounds --- */
 
-static void set_bounds(srv_decoder *d, const srv_config *config) {
+void srv_decode_begin(srv_decoder *d, srv_request *req) {
+    const srv_config *config = req->app ? req->app->config : NULL;
+    *d = (srv_decoder){.s = {.req = req}, .most = 1 << 20};
     d->s.max_depth = config ? (size_t)config->max_json_depth : 32;
-    d->most = config ? (size_t)config->max_envelope_bytes : 1 << 20;
+    if (config)
+        d->most = (size_t)config->max_envelope_bytes;
     d->bytes = d->most;
     d->values = d->most / 5;
     d->containers = d->most / 64;
@@ -82,8 +85,8 @@ static bool spend(srv_decoder *d, size_t *left, size_t n) {
     return false;
 }
 
-/* Takes the bracket that opens a list or an object. */
-static bool enter(srv_decoder *d) {
+/* Takes the bracket that opens a list or an object, and the one that closes it when it is empty. */
+static bool enter(srv_decoder *d, char close, bool *more) {
     srv_scan *s = &d->s;
     if (s->depth == s->max_depth) {
         srv_problem_limit(s->req, SRV_MALFORMED, s->path.text, (double)s->max_depth,
@@ -93,12 +96,8 @@ static bool enter(srv_decoder *d) {
     }
     s->depth++;
     s->p++;
+    srv_scan_open(s, close, more);
     return spend(d, &d->containers, 1) && spend(d, &d->bytes, 2);
-}
-
-static void leave(srv_decoder *d) {
-    d->s.p++;
-    d->s.depth--;
 }
 
 /* A member or an element. Lists, objects and tensors count their own bytes. */
@@ -142,12 +141,10 @@ static bool refuse_length(srv_decoder *d, const char *start, size_t mark, size_t
 static bool read_list(srv_decoder *d, const srv_field *f, srv_read_fn *read, size_t most, list *l) {
     srv_scan *s = &d->s;
     const char *start = s->p;
-    if ((!l->room && !grow(d, l)) || !enter(d))
+    bool more;
+    if ((!l->room && !grow(d, l)) || !enter(d, ']', &more))
         return false;
-    for (;; s->p++) {
-        srv_scan_space(s);
-        if (l->count == 0 && *s->p == ']')
-            break;
+    while (more) {
         const size_t mark = srv_path_index(&s->path, l->count);
         if (most && l->count == most)
             return refuse_length(d, start, mark, most);
@@ -156,15 +153,10 @@ static bool read_list(srv_decoder *d, const srv_field *f, srv_read_fn *read, siz
             return false;
         l->count++;
         srv_path_back(&s->path, mark);
-        srv_scan_space(s);
-        if (*s->p == ']')
-            break;
-        if (*s->p != ',')
-            return srv_scan_expected(s, "',' or ']'");
-        if (!spend(d, &d->bytes, 1))
+        if (!srv_scan_more(s, ']', &more) || !spend(d, &d->bytes, more))
             return false;
     }
-    leave(d);
+    s->depth--;
     return true;
 }
 
@@ -355,7 +347,7 @@ static srv_read_fn *reader_of(const srv_field *f) {
         [SRV_STRING] = srv_read_string, [SRV_ENUM] = srv_read_choice, [SRV_FLAGS] = read_flags,
         [SRV_TENSOR] = read_tensor,     [SRV_INTS] = read_ints,       [SRV_STRINGS] = read_strings,
         [SRV_TEXTS] = read_texts,       [SRV_WORDS] = read_words,     [SRV_OBJECT] = read_nested,
-        [SRV_OBJECTS] = read_objects,   [SRV_UNION] = read_union,
+        [SRV_OBJECTS] = read_objects,   [SRV_UNION] = read_union,     [SRV_RAW] = srv_read_raw,
     };
     return readers[f->kind];
 }
@@ -370,6 +362,12 @@ static bool read_member(srv_decoder *d, const srv_field *fields, uint64_t *seen,
         return false;
     const size_t mark = srv_path_key(&s->path, name.text, name.size);
     const srv_field *f = srv_find_field(fields, name.text, name.size);
+    if (!f && fields == d->open) {
+        if (!d->other(d, &name, from))
+            return false;
+        srv_path_back(&s->path, mark);
+        return true;
+    }
     if (!f) {
         srv_unknown_field(s->req, s->path.text, name.text, fields);
         return false;
@@ -378,11 +376,8 @@ static bool read_member(srv_decoder *d, const srv_field *fields, uint64_t *seen,
     if (*seen & bit)
         return srv_scan_malformed(s, from, "the field \"%s\" is there twice", name.text);
     *seen |= bit;
-    srv_scan_space(s);
-    if (*s->p != ':')
-        return srv_scan_expected(s, "':'");
-    s->p++;
-    srv_scan_space(s);
+    if (!srv_scan_mark(s, ':', "':'"))
+        return false;
     if (!srv_scan_word(s, "null")) {
         if (!read_counted(d, f, reader_of(f), (char *)out + f->offset))
             return false;
@@ -393,33 +388,23 @@ static bool read_member(srv_decoder *d, const srv_field *fields, uint64_t *seen,
 }
 
 static bool read_object(srv_decoder *d, const srv_field *fields, void *out) {
-    srv_scan *s = &d->s;
     uint64_t seen = 0;
-    bool empty = true;
-    if (!enter(d))
+    bool more;
+    if (!enter(d, '}', &more))
         return false;
-    for (;; s->p++) {
-        srv_scan_space(s);
-        if (empty && *s->p == '}')
-            break;
-        if (*s->p != '"')
-            return srv_scan_expected(s, "a field name in double quotes");
-        if (!read_member(d, fields, &seen, out))
+    while (more) {
+        if (*d->s.p != '"')
+            return srv_scan_expected(&d->s, "a field name in double quotes");
+        if (!read_member(d, fields, &seen, out) || !srv_scan_more(&d->s, '}', &more))
             return false;
-        empty = false;
-        srv_scan_space(s);
-        if (*s->p == '}')
-            break;
-        if (*s->p != ',')
-            return srv_scan_expected(s, "',' or '}'");
     }
-    leave(d);
+    d->s.depth--;
     return true;
 }
 
 /* --- the body --- */
 
-static bool read_document(srv_decoder *d, const srv_field *fields, void *out) {
+bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out) {
     srv_scan *s = &d->s;
     char found[SRV_FOUND_ROOM];
     const char *nul = memchr(s->p, 0, (size_t)(s->end - s->p));
@@ -436,14 +421,14 @@ static bool read_document(srv_decoder *d, const srv_field *fields, void *out) {
     }
     if (*s->p != '{')
         return srv_scan_expected(s, "an object");
+    *(uint64_t *)out = 0;
     if (!read_object(d, fields, out))
         return false;
     srv_scan_space(s);
     return s->p == s->end || srv_scan_expected(s, "the end of the body");
 }
 
-/* Are the required members of the struct and of those inside it there? */
-static bool check_required(srv_decoder *d, const srv_field *fields, const void *body) {
+bool srv_decode_required(srv_decoder *d, const srv_field *fields, const void *body) {
     srv_path *path = &d->s.path;
     const uint64_t given = *(const uint64_t *)body;
     for (const srv_field *f = fields; f->name; f++) {
@@ -458,11 +443,11 @@ static bool check_required(srv_decoder *d, const srv_field *fields, const void *
             continue;
         const size_t mark = srv_path_key(path, f->name, strlen(f->name));
         const srv_objects *l = (const void *)member;
-        if (f->kind == SRV_OBJECT && !check_required(d, f->fields, member))
+        if (f->kind == SRV_OBJECT && !srv_decode_required(d, f->fields, member))
             return false;
         for (size_t i = 0; f->kind == SRV_OBJECTS && i < l->count; i++) {
             const size_t element = srv_path_index(path, i);
-            if (!check_required(d, f->fields, (const char *)l->items + i * f->size))
+            if (!srv_decode_required(d, f->fields, (const char *)l->items + i * f->size))
                 return false;
             srv_path_back(path, element);
         }
@@ -528,15 +513,14 @@ static bool find_form(srv_request *req, const srv_field *fields, srv_form *out) 
 
 bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     srv_form form;
-    srv_decoder d = {.s = {.req = req}};
+    srv_decoder d;
     if (!find_form(req, fields, &form))
         return false;
+    srv_decode_begin(&d, req);
     d.s.start = d.s.p = form.text;
     d.s.end = form.text + form.size;
-    set_bounds(&d, req->app ? req->app->config : NULL);
-    *(uint64_t *)out = 0;
-    if (!read_document(&d, fields, out) || !srv_insert_tensors(req, &form, fields, out) ||
-        !check_required(&d, fields, out))
+    if (!srv_decode_document(&d, fields, out) || !srv_insert_tensors(req, &form, fields, out) ||
+        !srv_decode_required(&d, fields, out))
         return false;
     const srv_beyond *beyond = form.beyond.pointer ? &form.beyond : &d.s.beyond;
     return !beyond->pointer || allows_beyond(req, beyond, fields, out);

@@ -39,6 +39,7 @@ typedef enum srv_kind {
     SRV_OBJECT,  /* nested struct at offset, fields; see accepts */
     SRV_OBJECTS, /* srv_objects: a list of nested structs of `size` bytes, fields, `init` */
     SRV_UNION,   /* srv_union: one of several, see accepts */
+    SRV_RAW,     /* const char *: where the value begins in the text; its reader checks it */
 } srv_kind;
 
 /* accepts, for tensors. Storage: numbers float32 (or as "dtype" says), SRV_T_INT int64, booleans

@@ -257,3 +257,27 @@ bool srv_read_choice(srv_decoder *d, const srv_field *f, void *out) {
     d->s.p = start;
     return refuse_choice(d, f, text);
 }
+
+bool srv_read_raw(srv_decoder *d, const srv_field *f, void *out) {
+    srv_scan *s = &d->s;
+    const char *from, *to;
+    bool escaped, ends;
+    size_t depth = 0;
+    (void)f;
+    *(const char **)out = s->p;
+    do {
+        if (s->p >= s->end)
+            return srv_scan_expected(s, "a value");
+        if (*s->p == '"') {
+            if (!srv_scan_string(s, &from, &to, &escaped))
+                return false;
+            ends = true;
+        } else {
+            ends = *s->p == ']' || *s->p == '}';
+            depth += *s->p == '[' || *s->p == '{';
+            depth -= ends && depth > 0;
+            s->p++;
+        }
+    } while (depth > 0 || !(ends || strchr(",}] \n\r\t", *s->p)));
+    return true;
+}

@@ -10,15 +10,29 @@
 #include "wire/decode.h"
 #include "wire/scan.h"
 
-typedef struct srv_decoder {
+typedef struct srv_decoder srv_decoder;
+struct srv_decoder {
     srv_scan s;
     size_t most;                      /* max_envelope_bytes */
     size_t bytes, values, containers; /* outside tensors: how many more the request may hold */
-} srv_decoder;
+    /* An object of this table may have other members, which go to `other`: it reads from the colon
+     * behind the name on. `text`: the name as it was sent, from its quote on. */
+    const srv_field *open;
+    bool (*other)(srv_decoder *d, const srv_name *name, const char *text);
+};
+
+/* A decoder with the bounds of the service. Its caller sets the text: s.start, s.p and s.end. */
+void srv_decode_begin(srv_decoder *d, srv_request *req);
+/* Read the text, one JSON object, into *out. */
+bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out);
+/* Are the required members of the struct and of those inside it there? */
+bool srv_decode_required(srv_decoder *d, const srv_field *fields, const void *out);
 
 typedef bool srv_read_fn(srv_decoder *d, const srv_field *f, void *out);
 
 srv_read_fn srv_read_bool, srv_read_int, srv_read_real, srv_read_string, srv_read_choice;
+/* Steps over any value: only its strings and brackets are looked at. */
+srv_read_fn srv_read_raw;
 /* An integer of 64 bits, whatever the bounds of the row are. */
 srv_read_fn srv_read_any_int;
 

@@ -150,6 +150,31 @@ bool srv_scan_word(srv_scan *s, const char *word) {
     return true;
 }
 
+bool srv_scan_mark(srv_scan *s, char mark, const char *expected) {
+    srv_scan_space(s);
+    if (*s->p != mark)
+        return srv_scan_expected(s, expected);
+    s->p++;
+    srv_scan_space(s);
+    return true;
+}
+
+void srv_scan_open(srv_scan *s, char close, bool *more) {
+    srv_scan_space(s);
+    *more = *s->p != close;
+    s->p += !*more;
+}
+
+bool srv_scan_more(srv_scan *s, char close, bool *more) {
+    srv_scan_space(s);
+    *more = *s->p == ',';
+    if (!*more && *s->p != close)
+        return srv_scan_expected(s, close == '}' ? "',' or '}'" : "',' or ']'");
+    s->p++;
+    srv_scan_space(s);
+    return true;
+}
+
 /* Four hexadecimal digits, or -1. */
 static int hex4(const char *p) {
     int v = 0;

@@ -55,6 +55,14 @@ bool srv_scan_is_value(const char *at);
 /* Take one word (true, false, null) when it stands at the cursor. */
 bool srv_scan_word(srv_scan *s, const char *word);
 
+/* Take `mark` and the white space around it; the problem says that `expected` is expected. */
+bool srv_scan_mark(srv_scan *s, char mark, const char *expected);
+/* Behind the bracket that opens a list or an object: take `close` when it follows (*more: false).
+ */
+void srv_scan_open(srv_scan *s, char close, bool *more);
+/* Behind an element or a member: take ',' (*more: true) or `close`. */
+bool srv_scan_more(srv_scan *s, char close, bool *more);
+
 /* Read the string at the cursor, checking escapes and UTF-8. [*from, *to) is what stands between
  * the quotes, escapes as they are; *escaped tells whether there are any. */
 bool srv_scan_string(srv_scan *s, const char **from, const char **to, bool *escaped);
