@@ -19,12 +19,6 @@ bool srv_refuse_memory(srv_decoder *d) {
 
 /* --- refusals --- */
 
-static const char *skip_string(const char *p, const char *end) {
-    for (p++; p < end && *p != '"'; p++)
-        p += *p == '\\';
-    return p < end ? p + 1 : end;
-}
-
 /* Counts the elements of the list at p without a look at what they are. */
 static size_t count_elements(const char *p, const char *end) {
     size_t depth = 0, commas = 0;
@@ -32,7 +26,7 @@ static size_t count_elements(const char *p, const char *end) {
     while (p < end) {
         if (*p == '"') {
             any = true;
-            p = skip_string(p, end);
+            p = srv_skip_string(p, end);
             continue;
         }
         if (*p == '[' || *p == '{') {

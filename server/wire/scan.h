@@ -78,4 +78,14 @@ typedef struct srv_name {
 bool srv_scan_name(srv_scan *s, srv_name *name);
 bool srv_name_is(const srv_name *name, const char *text);
 
+/* Behind the string that begins at p, in a text that need not be JSON. */
+const char *srv_skip_string(const char *p, const char *end);
+
+/* The queue has to know the timeout of a request before anybody has decoded it: timeout_ms of the
+ * outermost object, or 0: it is not there, or no number that could be one. One pass counts brackets
+ * and skips strings; the text need not be JSON, as the decoder judges it later. */
+int64_t srv_scan_timeout(const char *text, size_t size);
+/* The same of `parameters.timeout` of the Open Inference Protocol, in microseconds. */
+int64_t srv_scan_infer_timeout(const char *text, size_t size);
+
 #endif
