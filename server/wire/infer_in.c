@@ -180,16 +180,14 @@ static bool check_key(reader *r) {
 static bool check_members(reader *r) {
     srv_scan *s = &r->d.s;
     const char close = *s->p == '{' ? '}' : ']';
+    bool more;
     if (s->depth++ == s->max_depth) {
         srv_problem_limit(s->req, SRV_VALUE, s->path.text, (double)s->max_depth, "max_json_depth",
                           "lists and objects are more than %zu deep", s->max_depth);
         return false;
     }
     s->p++;
-    srv_scan_space(s);
-    bool more = *s->p != close;
-    if (!more)
-        s->p++;
+    srv_scan_open(s, close, &more);
     while (more)
         if ((close == '}' && !check_key(r)) || !check_value(r) || !srv_scan_more(s, close, &more))
             return false;

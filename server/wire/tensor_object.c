@@ -52,26 +52,22 @@ static bool read_dim(srv_scan *s, size_t *out) {
 static bool read_shape(srv_scan *s, description *d) {
     if (*s->p != '[')
         return refuse_type(s, "a list of sizes");
+    s->p++;
+    srv_scan_space(s);
     for (bool more = true; more;) {
-        s->p++;
-        srv_scan_space(s);
-        size_t mark = srv_path_index(&s->path, (size_t)d->rank);
         if (d->rank == ATTN_MAX_RANK || (d->rank == 0 && *s->p == ']')) {
-            srv_path_back(&s->path, mark);
             srv_problem(s->req, SRV_SHAPE, s->path.text, "expected 1 to %d axes, found %s",
                         ATTN_MAX_RANK, d->rank ? "more" : "none");
             return false;
         }
+        size_t mark = srv_path_index(&s->path, (size_t)d->rank);
         if (!read_dim(s, &d->dims[d->rank]))
             return false;
         srv_path_back(&s->path, mark);
         d->rank++;
-        srv_scan_space(s);
-        more = *s->p == ',';
+        if (!srv_scan_more(s, ']', &more))
+            return false;
     }
-    if (*s->p != ']')
-        return srv_scan_expected(s, "',' or ']'");
-    s->p++;
     return true;
 }
 
@@ -176,13 +172,12 @@ static bool find_key(srv_scan *s, const srv_name *name, int *key) {
 }
 
 static bool read_members(srv_scan *s, unsigned accepts, description *d) {
-    for (bool more = true; more;) {
+    bool more;
+    s->p++;
+    srv_scan_open(s, '}', &more);
+    while (more) {
         srv_name name;
         int key;
-        s->p++;
-        srv_scan_space(s);
-        if (*s->p == '}' && d->given == 0)
-            break;
         if (*s->p != '"')
             return srv_scan_expected(s, "a field name in double quotes");
         const char *start = s->p;
@@ -192,20 +187,12 @@ static bool read_members(srv_scan *s, unsigned accepts, description *d) {
         if (has(d, key))
             return srv_scan_malformed(s, start, "the field \"%s\" is there twice", name.text);
         d->given |= 1u << key;
-        srv_scan_space(s);
-        if (*s->p != ':')
-            return srv_scan_expected(s, "':'");
-        s->p++;
-        srv_scan_space(s);
-        if (!read_member(s, key, accepts, d))
+        if (!srv_scan_mark(s, ':', "':'") || !read_member(s, key, accepts, d))
             return false;
         srv_path_back(&s->path, mark);
-        srv_scan_space(s);
-        more = *s->p == ',';
+        if (!srv_scan_more(s, '}', &more))
+            return false;
     }
-    if (*s->p != '}')
-        return srv_scan_expected(s, "',' or '}'");
-    s->p++;
     return true;
 }
 
