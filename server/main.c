@@ -16,7 +16,7 @@
 #include "http/health.h"
 #include "system/embedded.h"
 #include "system/mapped.h"
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 typedef enum command {
     RUN,

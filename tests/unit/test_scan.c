@@ -7,17 +7,17 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "wire/peek.h"
+#include "wire/scan.h"
 
-static int64_t peek(const char *text) {
-    return srv_peek_timeout(text, strlen(text));
+static int64_t timeout(const char *text) {
+    return srv_scan_timeout(text, strlen(text));
 }
 
 static void test_found(void **state) {
     (void)state;
-    assert_int_equal(peek("{\"timeout_ms\":250}"), 250);
-    assert_int_equal(peek(" {\"query\":[[1,2]],\n \"timeout_ms\" : 7.0 , \"a\":1}"), 7);
-    assert_int_equal(peek("{\"a\":\"}]\\\"\",\"b\":{\"c\":[{}]},\"timeout_ms\":1e3}"), 1000);
+    assert_int_equal(timeout("{\"timeout_ms\":250}"), 250);
+    assert_int_equal(timeout(" {\"query\":[[1,2]],\n \"timeout_ms\" : 7.0 , \"a\":1}"), 7);
+    assert_int_equal(timeout("{\"a\":\"}]\\\"\",\"b\":{\"c\":[{}]},\"timeout_ms\":1e3}"), 1000);
 }
 
 static void test_not_there(void **state) {
@@ -44,25 +44,25 @@ static void test_not_there(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (peek(texts[i]))
-            fail_msg("%s: %ld", texts[i], (long)peek(texts[i]));
+        if (timeout(texts[i]))
+            fail_msg("%s: %ld", texts[i], (long)timeout(texts[i]));
 }
 
-static int64_t peek_infer(const char *text) {
-    return srv_peek_infer_timeout(text, strlen(text));
+static int64_t infer_timeout(const char *text) {
+    return srv_scan_infer_timeout(text, strlen(text));
 }
 
 static void test_infer(void **state) {
     (void)state;
-    assert_int_equal(peek_infer("{\"parameters\":{\"timeout\":2500}}"), 2500);
+    assert_int_equal(infer_timeout("{\"parameters\":{\"timeout\":2500}}"), 2500);
     assert_int_equal(
-        peek_infer("{\"id\":\"a\",\"parameters\" : {\"b\":[1],\"timeout\" : 7},\"x\":1}"), 7);
-    assert_int_equal(peek_infer("{\"inputs\":[{\"parameters\":{\"timeout\":5}}]}"), 0);
-    assert_int_equal(peek_infer("{\"inputs\":{\"timeout\":5},\"timeout\":6}"), 0);
-    assert_int_equal(peek_infer("{\"parameters\":{},\"other\":{\"timeout\":5}}"), 0);
-    assert_int_equal(peek_infer("{\"parameters\":{\"timeout\":\"5\"}}"), 0);
-    assert_int_equal(peek_infer("{\"parameters\":{\"a\":{\"timeout\":5}}}"), 0);
-    assert_int_equal(peek_infer("{\"parameters\":{\"timeout\""), 0);
+        infer_timeout("{\"id\":\"a\",\"parameters\" : {\"b\":[1],\"timeout\" : 7},\"x\":1}"), 7);
+    assert_int_equal(infer_timeout("{\"inputs\":[{\"parameters\":{\"timeout\":5}}]}"), 0);
+    assert_int_equal(infer_timeout("{\"inputs\":{\"timeout\":5},\"timeout\":6}"), 0);
+    assert_int_equal(infer_timeout("{\"parameters\":{},\"other\":{\"timeout\":5}}"), 0);
+    assert_int_equal(infer_timeout("{\"parameters\":{\"timeout\":\"5\"}}"), 0);
+    assert_int_equal(infer_timeout("{\"parameters\":{\"a\":{\"timeout\":5}}}"), 0);
+    assert_int_equal(infer_timeout("{\"parameters\":{\"timeout\""), 0);
 }
 
 int main(void) {

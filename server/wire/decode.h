@@ -1,5 +1,5 @@
-/* Field tables: what a JSON body may hold, decoded into a C struct. The parser, the limits, the
- * error texts and openapi.json come from these rows; api files hold the tables.
+/* Field tables: what a JSON body may hold, decoded into a C struct. The decoder, the limits, the
+ * error texts and openapi.json come from these rows; the files of server/api hold the tables.
  *
  * Every decoded struct begins with `uint64_t given;`: bit i is set when row i of its table was in
  * the body, so that a table has at most SRV_FIELDS_MOST rows. Absent fields keep what the struct
@@ -18,8 +18,8 @@
  * server/http/exchange.c then drops it and runs the request again on a request thread.
  * The bounds of what is not a tensor (text, values, lists and objects) are 413 too, with setting
  * "max_envelope_bytes". */
-#ifndef SRV_FIELDS_H
-#define SRV_FIELDS_H
+#ifndef SRV_DECODE_H
+#define SRV_DECODE_H
 
 #include "request/request.h"
 
@@ -39,6 +39,7 @@ typedef enum srv_kind {
     SRV_OBJECT,  /* nested struct at offset, fields; see accepts */
     SRV_OBJECTS, /* srv_objects: a list of nested structs of `size` bytes, fields, `init` */
     SRV_UNION,   /* srv_union: one of several, see accepts */
+    SRV_RAW,     /* const char *: where the value begins in the text; its reader checks it */
 } srv_kind;
 
 /* accepts, for tensors. Storage: numbers float32 (or as "dtype" says), SRV_T_INT int64, booleans
@@ -115,5 +116,11 @@ bool srv_fields_fit(const srv_field *fields);
 /* Decode the body of `req` (any content type that the route accepts) into *out. false: req->reply
  * holds the problem. Tensors and strings live in req->arena or in the body. */
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
+
+/* The row whose name is the n bytes at `name`, or NULL. */
+const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n);
+/* The problem of a name that is in no row; it suggests the nearest row. */
+void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
+                       const srv_field *fields);
 
 #endif
