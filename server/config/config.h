@@ -129,7 +129,7 @@ const char *srv_setting_nearest(const char *key); /* that a wrong key may mean; 
 double srv_setting_number(const srv_config *c, const srv_setting *row); /* numbers and booleans */
 
 void srv_config_print(const srv_config *c, FILE *out); /* JSON, the form of config/attnd.json */
-void srv_config_print_reference(FILE *out);            /* Markdown, the form of config/README.md */
+void srv_config_print_reference(FILE *out);            /* Markdown, the table of config/README.md */
 void srv_config_print_options(FILE *out);              /* for --help */
 
 #endif
