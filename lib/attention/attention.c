@@ -139,7 +139,7 @@ attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_at
     status = attn_mask_new(&in->mask, &shape, arena, &a->mask, err);
     if (status == ATTN_OK)
         status = read_sinks(a, arena, err);
-    if (status == ATTN_OK)
+    if (status == ATTN_OK && in->position.kind != ATTN_POSITION_NONE)
         status = attn_position_new(a, arena, err);
     if (status == ATTN_OK)
         status = attn_prepare(a, arena, err);

@@ -4,8 +4,8 @@
 
 #include <attn/attention.h>
 
-#include "attention/position.h"
-#include "attention/score.h"
+#include "attention/positions.h"
+#include "attention/score_forms.h"
 #include "base/view.h"
 #include "kernels/kernels.h"
 #include "mask/mask_private.h"
@@ -66,12 +66,6 @@ bool attn_prepare_bytes(const attn_attention_dims *d, const attn_kernels *k, siz
 /* Dropout of n weights from column j0 of a row: 0, or divided by 1 - p. */
 void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, size_t elem,
                    void *weights);
-/* Turn one row by its position in place; cos and sin [dims / 2]. */
-void attn_rotary_angles(const attn_position *p, size_t width, double position, double *cosines,
-                        double *sines);
-void attn_rotary_turn(const attn_position *p, size_t width, void *row, size_t elem,
-                      const double *cosines, const double *sines);
-
 /* "key/0/3/1": the path of an element as the caller sent it. `which` is 'q', 'k' or 'v'. */
 void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, size_t row,
                        size_t col, char path[96]);

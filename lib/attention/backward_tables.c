@@ -88,7 +88,7 @@ static void by_distance(const attn_backward *g, const attn_block *block, size_t 
         (int64_t)j0 - (int64_t)(block->i + r) - attn_mask_offset(a->mask, block->b);
     memset(terms, 0, a->rule.relative * sizeof *terms);
     for (size_t j = 0; j < n; j++)
-        terms[clip(first + (int64_t)j, a->rule.reach) + a->rule.reach] +=
+        terms[clip(first + (int64_t)j, a->rule.max_distance) + a->rule.max_distance] +=
             attn_back_cell(g->k, row, j);
 }
 

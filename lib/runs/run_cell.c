@@ -42,7 +42,7 @@ static attn_status explain_product(const attn_run *run, const attn_range *at, at
         out->products[e] = a->score_v_wide ? a->score_v_wide[e] * tanh(out->query[e] + out->key[e])
                                            : out->query[e] * out->key[e];
     if (a->rule.relative) {
-        const int64_t m = a->rule.reach, d = out->distance;
+        const int64_t m = a->rule.max_distance, d = out->distance;
         attn_shaw_terms(a, out->query, sizeof(double), terms);
         out->relative = terms[(d < -m ? -m : d > m ? m : d) + m];
     }

@@ -5,7 +5,7 @@
 #include "api/analyses_call.h"
 #include "api/dry.h"
 #include "api/form_input.h"
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/mask_input.h"
 #include "api/route_fields.h"
 #include "store/runs.h"

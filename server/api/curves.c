@@ -4,6 +4,7 @@
 
 #include "api/csv.h"
 #include "api/handlers.h"
+#include "api/heatmap_object.h"
 #include "api/route_fields.h"
 #include "load/admission.h"
 

@@ -1,4 +1,5 @@
-/* The figure object: its field table, and the options that follow from it. */
+/* The figure object: its field table, the options that follow from it, and the reply that a figure
+ * becomes. */
 #include "api/figure_input.h"
 
 #include <float.h>
@@ -6,6 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "load/admission.h"
 
 #define AT(member) offsetof(srv_figure_input, member)
 
@@ -143,4 +146,28 @@ void srv_figure_problem(srv_request *req, const attn_error *err) {
     if (err->where[0])
         snprintf(inside.where, sizeof inside.where, "figure/%.80s", err->where);
     srv_problem_error(req, &inside);
+}
+
+void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_text *svg) {
+    const double scale = (double)figure->scale;
+    const void *png;
+    size_t size;
+    attn_error err = {0};
+    if (!(req->accept & SRV_ACCEPT_PNG)) {
+        srv_reply_set(req, 200, "image/svg+xml", svg->data, svg->size);
+        return;
+    }
+    if (attn_figure_png_cost(svg, scale, &size, &err)) {
+        srv_figure_problem(req, &err);
+        return;
+    }
+    if (!srv_admission_work(req, 0, (double)size))
+        return;
+    /* librsvg cannot be interrupted, and may take some seconds. */
+    if (attn_control_check(&req->control, &err))
+        srv_problem_error(req, &err);
+    else if (attn_figure_png(svg, scale, req->arena, &png, &size, &err))
+        srv_figure_problem(req, &err);
+    else
+        srv_reply_set(req, 200, "image/png", png, size);
 }

@@ -1,40 +1,157 @@
-/* POST /v1/heatmaps: draws weights that the caller has. */
+/* POST /v1/heatmaps draws weights that the caller has: the field table, the shapes that follow from
+ a body, the costs, and the answer. */
 #include <math.h>
+#include <stddef.h>
 
 #include "api/dry.h"
+#include "api/form_input.h"
 #include "api/handlers.h"
-#include "api/heatmaps_call.h"
+#include "api/heatmap_object.h"
+#include "api/route_fields.h"
 #include "api/weights_lint.h"
 #include "load/admission.h"
 #include "request/shared.h"
 
+typedef struct heatmaps_body {
+    uint64_t given;
+    attn_tensor weights;
+    srv_labels labels;
+    srv_strings titles;
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    int64_t decimals, timeout_ms;
+    bool dry_run;
+} heatmaps_body;
+
+typedef struct heatmaps_call {
+    srv_request *req;
+    heatmaps_body body;
+    attn_attention_dims dims; /* B, Hq, L and S */
+    attn_heatmap_options options;
+    attn_cost cost;
+    attn_heatmaps maps;
+    attn_warnings warnings;
+} heatmaps_call;
+
+#define AT(member) offsetof(heatmaps_body, member)
+
+const srv_field srv_heatmaps_fields[] = {
+    {.name = "weights",
+     .kind = SRV_TENSOR,
+     .offset = AT(weights),
+     .accepts = SRV_T_REAL,
+     .required = true,
+     .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (with more batch axes behind "
+            "the layers): row = query, column = key."},
+    {.name = "labels",
+     .kind = SRV_OBJECT,
+     .offset = AT(labels),
+     .fields = srv_label_fields,
+     .doc = "Names of rows and columns."},
+    {.name = "titles",
+     .kind = SRV_STRINGS,
+     .offset = AT(titles),
+     .doc = "One title a head, for pictures and text."},
+    {.name = "heatmap",
+     .kind = SRV_OBJECT,
+     .offset = AT(heatmap),
+     .fields = srv_heat_fields,
+     .init = srv_heat_init,
+     .doc = "What the heatmaps hold."},
+    {.name = "figure",
+     .kind = SRV_OBJECT,
+     .offset = AT(figure),
+     .fields = srv_figure_fields,
+     .init = srv_figure_init,
+     .doc = "What a picture says around the heatmaps and looks like."},
+    {.name = "decimals",
+     .kind = SRV_INT,
+     .offset = AT(decimals),
+     .min = 0,
+     .max = 17,
+     .doc = "Round the numbers of the answer to so many decimals; default: their shortest text."},
+    {.name = "dry_run",
+     .kind = SRV_BOOL,
+     .offset = AT(dry_run),
+     .doc = "Draw nothing: answer the shapes and what the heatmaps would cost."},
+    {.name = "timeout_ms",
+     .kind = SRV_INT,
+     .offset = AT(timeout_ms),
+     .min = 1,
+     .max = 86400000,
+     .doc = "Give up after this time, if that is sooner than the service would."},
+    {0},
+};
+
+static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
+    const attn_tensor *w = &call->body.weights;
+    attn_attention_dims *d = &call->dims;
+    if (w->rank < 2)
+        return srv_refuse(
+            scope, SRV_SHAPE, "weights",
+            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found rank %d",
+            w->rank);
+    d->L = w->dims[w->rank - 2];
+    d->S = w->dims[w->rank - 1];
+    d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
+    d->B = 1;
+    for (int axis = 0; axis < w->rank - 3; axis++)
+        d->B *= w->dims[axis]; /* its elements were decoded, so this cannot overflow but for 0 */
+    return true;
+}
+
+/* Body -> dims, options and cost. false: a problem is set. */
+static bool prepare(heatmaps_call *call) {
+    const heatmaps_body *body = &call->body;
+    const srv_scope scope = {call->req, srv_heatmaps_fields, body, ""};
+    const attn_attention_dims *d = &call->dims;
+    attn_tensor same;
+    size_t count = 0;
+    attn_error err = {0};
+    if (!srv_parameter_read(&scope, "weights", &body->weights, false, &same, &count) ||
+        !read_dims(call, &scope) || !srv_labels_check(&scope, &body->labels, d->L, d->S))
+        return false;
+    if (srv_given(&scope, "titles") && body->titles.count != d->Hq)
+        return srv_refuse(&scope, SRV_SHAPE, "titles",
+                          "expected %zu title%s (one a head), found %zu", d->Hq,
+                          d->Hq == 1 ? "" : "s", body->titles.count);
+    if (!srv_heat_options(call->req, &body->heatmap, d, &call->options) ||
+        !srv_figure_check(call->req, &body->figure))
+        return false;
+    if (!attn_heatmap_cost(&call->options, d->B, d->Hq, d->L, d->S,
+                           attn_pool_slots(call->req->app->pool), &call->cost, &err))
+        return true;
+    srv_heat_problem(call->req, &err);
+    return false;
+}
+
+/* --- the handler --- */
+
 /* Weights that the HTTP thread looks at itself: about half a millisecond. */
 #define IN_PLACE_CELLS 16384
-/* Bytes of text that a heatmap's bytes become (attention_cost.c). */
-#define TEXT_OF_HEATMAP 4.0
 
-static bool decode(srv_heatmaps_call *call) {
+static bool decode(heatmaps_call *call) {
     srv_request *req = call->req;
     int64_t start = attn_now_ns();
-    call->body = (srv_heatmaps_body){.decimals = -1};
+    call->body = (heatmaps_body){.decimals = -1};
     srv_heat_init(&call->body.heatmap);
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_heatmaps_fields, &call->body);
     if (ok) {
         srv_hurry(req, call->body.timeout_ms);
-        ok = srv_heatmaps_prepare(call);
+        ok = prepare(call);
     }
     req->decode_ns = attn_now_ns() - start;
     return ok;
 }
 
-static bool within_limits(const srv_heatmaps_call *call) {
+static bool within_limits(const heatmaps_call *call) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
     double most = req->app->config->max_cells, limit = (double)attn_arena_limit(req->arena);
     double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
     double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
-                  (1 + TEXT_OF_HEATMAP) * (double)call->cost.result_bytes;
+                  (1 + SRV_HEAT_TEXT) * (double)call->cost.result_bytes;
     if (cells > most) {
         srv_problem_limit(req, SRV_TOO_LARGE, "/weights", most, "max_cells",
                           "%.4g weights; at most %.4g are allowed", cells, most);
@@ -52,7 +169,7 @@ static bool within_limits(const srv_heatmaps_call *call) {
 /* The caller's memory as a source: hidden cells are not known. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
-    const srv_heatmaps_call *call = ctx;
+    const heatmaps_call *call = ctx;
     const attn_tensor *w = &call->body.weights;
     const attn_attention_dims *d = &call->dims;
     const size_t head = (rows->batch * d->Hq + rows->head) * d->L;
@@ -66,7 +183,7 @@ static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *
     return ATTN_OK;
 }
 
-static bool draw(srv_heatmaps_call *call) {
+static bool draw(heatmaps_call *call) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
     const attn_weight_source source = {
@@ -85,7 +202,7 @@ static bool draw(srv_heatmaps_call *call) {
     return !status;
 }
 
-static srv_outcome predict(const srv_heatmaps_call *call) {
+static srv_outcome predict(const heatmaps_call *call) {
     const attn_attention_dims *d = &call->dims;
     size_t maps[3] = {0};
     attn_error err = {0};
@@ -109,7 +226,7 @@ static srv_outcome predict(const srv_heatmaps_call *call) {
     return srv_dry_reply(call->req, &dry);
 }
 
-static void answer(srv_heatmaps_call *call) {
+static void answer(heatmaps_call *call) {
     const srv_heat_answer all = {.maps = &call->maps,
                                  .in = &call->body.heatmap,
                                  .labels = &call->body.labels,
@@ -121,7 +238,7 @@ static void answer(srv_heatmaps_call *call) {
 }
 
 srv_outcome srv_heatmaps(srv_request *req) {
-    srv_heatmaps_call call = {.req = req};
+    heatmaps_call call = {.req = req};
     if (!decode(&call))
         return SRV_DONE;
     if (call.body.dry_run)
@@ -134,7 +251,7 @@ srv_outcome srv_heatmaps(srv_request *req) {
         return SRV_DEFER;
     if (!srv_admission_work(req, call.cost.cells,
                             (double)call.cost.work_bytes +
-                                (1 + TEXT_OF_HEATMAP) * (double)call.cost.result_bytes))
+                                (1 + SRV_HEAT_TEXT) * (double)call.cost.result_bytes))
         return SRV_DONE;
     int64_t start = attn_now_ns();
     bool ok = draw(&call);

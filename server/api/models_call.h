@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "api/dry.h"
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/route_fields.h"
 #include "api/scope.h"
 #include "request/events.h"

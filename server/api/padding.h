@@ -3,7 +3,7 @@
 #ifndef SRV_PADDING_H
 #define SRV_PADDING_H
 
-#include "api/labels.h"
+#include "api/scope.h"
 
 typedef struct srv_padding {
     attn_arena *arena;

@@ -17,6 +17,14 @@ const srv_run *srv_run_of(srv_request *req) {
     return srv_run_hold(req, req->params[0]);
 }
 
+srv_labels srv_run_labels(const attn_run *run) {
+    const attn_attention_dims *d = attn_run_dims(run);
+    const char *const *rows = attn_run_query_labels(run), *const *cols = attn_run_key_labels(run);
+    return (srv_labels){.given = rows || cols,
+                        .query = {(const char **)rows, rows ? d->L : 0},
+                        .key = {(const char **)cols, cols ? d->S : 0}};
+}
+
 static bool within(const srv_scope *scope, const char *name, const char *what, int64_t found,
                    size_t count) {
     if ((uint64_t)found < count)

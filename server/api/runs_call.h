@@ -5,7 +5,6 @@
 
 #include <stddef.h>
 
-#include "api/labels.h"
 #include "api/scope.h"
 #include "store/runs.h"
 #include "wire/json_out.h"
@@ -74,11 +73,6 @@ void srv_run_keep(srv_request *req, const srv_run *run);
  * they are made. true: the client has it, the reply is 304. */
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
 
-/* Heatmaps of the run, whose answer takes `text` times the bytes of their own. false: a problem is
- * set, an error of the library by `problem`. */
-bool srv_run_heatmaps(srv_request *req, const srv_run *run, const attn_heatmap_options *options,
-                      double text, void (*problem)(srv_request *, const attn_error *),
-                      attn_heatmaps *out);
 /* Exact cells of a range over the pool into dst [rows, cols] of the run's element type. */
 attn_status srv_run_cells(srv_request *req, const srv_run *run, const attn_range *range,
                           attn_stage stage, void *dst, attn_error *err);

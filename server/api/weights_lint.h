@@ -2,7 +2,7 @@
 #ifndef SRV_WEIGHTS_LINT_H
 #define SRV_WEIGHTS_LINT_H
 
-#include "api/labels.h"
+#include "api/scope.h"
 #include "request/request.h"
 
 typedef struct srv_weights_lint {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "command/command.h"
-#include "number/escape.h"
+#include "number/print_small.h"
 
 typedef struct wishes {
     attn_corpus_options corpus;

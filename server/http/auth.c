@@ -76,8 +76,8 @@ static void judge_key(srv_exchange *x, srv_access access) {
         start(x);
     x->req.owner = x->key ? srv_key_name(x->key) : NULL;
     if (x->key)
-        x->job.client = srv_owner_of(x->req.owner);
-    x->job.most = (size_t)x->req.app->config->requests_running - 1;
+        x->task.client = srv_owner_of(x->req.owner);
+    x->task.most = (size_t)x->req.app->config->requests_running - 1;
     x->req.admin = admin;
 }
 

@@ -96,7 +96,7 @@ static bool refuse_stream(srv_exchange *x, const char *why) {
     return false;
 }
 
-static bool run(srv_exchange *x, z_stream *z, bool gzip, output *out) {
+static bool inflate_body(srv_exchange *x, z_stream *z, bool gzip, output *out) {
     for (;;) {
         if (out->size == out->room && !grow(x, out))
             return false;
@@ -144,7 +144,7 @@ bool srv_coding_decode(srv_exchange *x) {
     z.avail_in = (uInt)x->req.body_size;
     if (inflateInit2(&z, gzip ? GZIP : ZLIB) != Z_OK)
         return refuse_memory(x);
-    bool ok = run(x, &z, gzip, &out);
+    bool ok = inflate_body(x, &z, gzip, &out);
     inflateEnd(&z);
     if (ok)
         place(x, &out);

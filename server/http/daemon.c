@@ -56,7 +56,7 @@ static void open_link(srv_daemon *d, struct MHD_Connection *connection, void **c
         bound_unsent(link->fd);
     link->plain = !MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     link->daemon = d;
-    atomic_store(&link->turn, 1);
+    atomic_store(&link->edges, 1);
     atomic_store(&link->stage, SRV_READING);
     pthread_mutex_lock(&d->lock);
     link->next = d->links;
@@ -113,7 +113,7 @@ static srv_exchange *begin_exchange(srv_link *link, const char *uri,
     x->connection = connection;
     link->exchange = x;
     srv_crowd_busy(d, link);
-    atomic_fetch_add_explicit(&link->turn, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&link->edges, 1, memory_order_relaxed);
     atomic_store_explicit(&link->deadline_ns,
                           x->req.start_ns + d->app->config->header_timeout_ms * 1000000,
                           memory_order_relaxed);
@@ -176,7 +176,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
         return go_on ? MHD_YES : MHD_NO;
     }
     if (x->phase == SRV_BODY && !x->refused)
-        return srv_exchange_run(x);
+        return srv_exchange_answer(x);
     return srv_exchange_send(x);
 }
 
@@ -239,7 +239,7 @@ static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_turn_over(x);
     x->link->exchange = NULL;
     atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
-    atomic_fetch_add_explicit(&x->link->turn, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->link->edges, 1, memory_order_relaxed);
     srv_link_read(x->link);
     srv_crowd_idle(d, x->link);
     if (!d->is_ops) {

@@ -28,7 +28,7 @@
  * least, nanoseconds of processor time. */
 enum { NS_OF_BODY_BYTE = 1, NS_IN_PLACE = 5000 };
 
-static void run_job(srv_job *job);
+static void work_on(srv_task *task);
 static void go_out(srv_request *req);
 
 static bool has_bad_bytes(const char *uri) {
@@ -57,9 +57,9 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
     x->daemon = daemon;
     x->link = link;
     atomic_init(&x->refs, 1);
-    x->job.run = run_job;
+    x->task.work = work_on;
     memcpy(x->client, link->client, sizeof x->client);
-    x->job.client = link->client_id;
+    x->task.client = link->client_id;
     x->req.app = daemon->app;
     x->req.query = x->text;
     x->req.start_ns = attn_now_ns();
@@ -127,7 +127,7 @@ static void blame_budget(srv_exchange *x, size_t refusals) {
 }
 
 /* false: a worker has to do it. */
-static bool run_in_place(srv_exchange *x, size_t memory) {
+static bool answer_in_place(srv_exchange *x, size_t memory) {
     take_spare(x);
     if (!srv_exchange_arena(x, memory))
         return true;
@@ -135,7 +135,7 @@ static bool run_in_place(srv_exchange *x, size_t memory) {
     x->req.in_place = true;
     srv_outcome outcome = x->match.route->run(&x->req);
     x->req.in_place = false;
-    srv_queue_charge(x->req.app->queue, x->job.client,
+    srv_queue_charge(x->req.app->queue, x->task.client,
                      NS_IN_PLACE + x->req.decode_ns + x->req.compute_ns + x->req.encode_ns);
     /* The arena was small on purpose: what it could not hold is tried again with more. */
     if (outcome == SRV_DONE && srv_problem_is_memory(&x->req) && x->match.route->place == SRV_SMALL)
@@ -192,19 +192,19 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
 static void wait_on(srv_exchange *x) {
     x->req.later = false;
     x->req.reply = (srv_reply){0};
-    x->job.deadline_ns = x->req.control.deadline_ns;
-    srv_queue_put_back(x->req.app->queue, &x->job);
+    x->task.deadline_ns = x->req.control.deadline_ns;
+    srv_queue_put_back(x->req.app->queue, &x->task);
 }
 
-static void run_job(srv_job *job) {
-    srv_exchange *x = (srv_exchange *)job;
+static void work_on(srv_task *task) {
+    srv_exchange *x = (srv_exchange *)task;
     srv_app *app = x->req.app;
     int64_t now = attn_now_ns();
     if (atomic_load(&x->req.cancel)) {
         srv_exchange_give_up(x, atomic_load(&x->gone) ? SRV_TIMEOUT : SRV_DRAINING);
         return;
     }
-    if (now > job->deadline_ns) {
+    if (now > task->deadline_ns) {
         srv_exchange_give_up(x, SRV_DEADLINE);
         return;
     }
@@ -281,21 +281,21 @@ static void give_place(srv_exchange *x) {
 /* Hand-off 1. Suspended first: the request may be done before the push returns. */
 static enum MHD_Result enqueue(srv_exchange *x) {
     srv_queue *queue = x->req.app->queue;
-    srv_job *out;
-    if (!x->job.promised && !srv_queue_has_room(queue, x->job.client)) {
+    srv_task *out;
+    if (!x->task.promised && !srv_queue_has_room(queue, x->task.client)) {
         refuse_full(x);
         return srv_exchange_send(x);
     }
     hurry(x);
-    x->job.paid_ns = (int64_t)(x->req.body_size * NS_OF_BODY_BYTE);
-    x->job.deadline_ns = x->req.control.deadline_ns;
+    x->task.paid_ns = (int64_t)(x->req.body_size * NS_OF_BODY_BYTE);
+    x->task.deadline_ns = x->req.control.deadline_ns;
     x->enqueued_ns = attn_now_ns();
     pthread_mutex_lock(&x->daemon->lock);
     x->phase = SRV_AWAY;
     x->link->suspended = x;
     pthread_mutex_unlock(&x->daemon->lock);
     MHD_suspend_connection(x->connection);
-    if (!srv_queue_push(queue, &x->job, &out)) {
+    if (!srv_queue_push(queue, &x->task, &out)) {
         refuse_full(x);
         come_back(x);
     }
@@ -317,7 +317,7 @@ static enum MHD_Result send_soon(srv_exchange *x) {
     return MHD_YES;
 }
 
-enum MHD_Result srv_exchange_run(srv_exchange *x) {
+enum MHD_Result srv_exchange_answer(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     const srv_route *route = x->match.route;
     srv_admission_close(x->req.app->admission, &x->incoming);
@@ -329,10 +329,10 @@ enum MHD_Result srv_exchange_run(srv_exchange *x) {
         return MHD_NO;
     bool done = false;
     if (route->place == SRV_HERE)
-        done = run_in_place(x, (size_t)config->max_request_bytes);
+        done = answer_in_place(x, (size_t)config->max_request_bytes);
     else if (route->place == SRV_SMALL && !x->facts.encoding &&
              x->req.body_size <= (size_t)config->in_place_bytes)
-        done = run_in_place(x, (size_t)config->in_place_memory_bytes);
+        done = answer_in_place(x, (size_t)config->in_place_memory_bytes);
     if (done)
         srv_coding_encode(x, IN_PLACE_CODING);
     enum MHD_Result queued = done ? send_soon(x) : enqueue(x);

@@ -68,18 +68,18 @@ struct srv_link {
     bool tcp, plain;             /* plain: no TLS */
     bool proxied;                /* the other end is a trusted proxy */
     _Atomic int64_t deadline_ns; /* the watcher closes the socket after this; 0 = none */
-    atomic_uint turn;            /* odd: between requests; even: a request is under way */
-    atomic_int stage;            /* SRV_READING, …: http/cut.h */
-    int64_t cut_ns;              /* since when it is cut, for the HTTP thread */
+    atomic_uint edges; /* beginnings and ends of requests, from 1: even while one is under way */
+    atomic_int stage;  /* SRV_READING, …: http/cut.h */
+    int64_t cut_ns;    /* since when it is cut, for the HTTP thread */
     srv_exchange *suspended;
     srv_exchange *streaming; /* under the daemon's lock, as suspended */
     srv_exchange *exchange;  /* the one under way, for the HTTP thread */
     /* The watcher's own, for a header that has begun to come in: */
-    unsigned seen_turn;
+    unsigned seen_edges;
     uint64_t seen_bytes;
     int64_t header_since_ns, look_ns;
     /* and for a reply that goes out: */
-    unsigned taken_turn;
+    unsigned taken_edges;
     uint64_t taken_bytes;
     char client[SRV_CLIENT_TEXT]; /* the other end's address */
     srv_owner client_id;
@@ -119,7 +119,7 @@ typedef struct srv_facts {
 } srv_facts;
 
 struct srv_exchange {
-    srv_job job; /* first: the queue hands back its address */
+    srv_task task; /* first: the queue hands back its address */
     srv_request req;
     srv_daemon *daemon;
     srv_link *link;
@@ -178,8 +178,8 @@ void srv_reply_forget(srv_exchange *x); /* what was made ahead */
 void srv_reply_end(srv_exchange *x);
 
 /* Run x: in place, or suspend and queue. Called once the body is there. */
-enum MHD_Result srv_exchange_run(srv_exchange *x);
-/* Queue jobs that the watcher took out: answer without running. Any thread. */
+enum MHD_Result srv_exchange_answer(srv_exchange *x);
+/* Queue tasks that the watcher took out: answer without running. Any thread. */
 void srv_exchange_give_up(srv_exchange *x, srv_code code);
 
 #endif

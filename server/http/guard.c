@@ -217,7 +217,7 @@ static void take_client(srv_exchange *x) {
         return;
     srv_client_behind(&x->req.app->config->trusted_proxies, x->facts.forwarded, x->facts.forwards,
                       x->client);
-    x->job.client = srv_client_number(x->client);
+    x->task.client = srv_client_number(x->client);
 }
 
 /* Two headers name no trace. */
@@ -383,7 +383,7 @@ void srv_guard(srv_exchange *x, const char *target, const char *method, const ch
     check_request(x);
     if (!x->refused)
         srv_browser_judge_body(x);
-    if (!x->refused && !srv_admission_header(req->app->admission, req, x->job.client,
+    if (!x->refused && !srv_admission_header(req->app->admission, req, x->task.client,
                                              x->facts.length, req->start_ns))
         refuse(x);
 }

@@ -20,7 +20,7 @@
 enum { CHUNKED_FIRST = 16384, FIRST = 65536, FASTER = 16, LAST = 1 << 24 };
 
 void srv_upload_drop(srv_exchange *x) {
-    srv_queue_forget(x->req.app->queue, &x->job);
+    srv_queue_forget(x->req.app->queue, &x->task);
     srv_admission_close(x->req.app->admission, &x->incoming);
     srv_admission_drop(x->req.app->admission, &x->incoming, x->body);
     x->body = NULL;
@@ -48,7 +48,7 @@ void srv_upload_begin(srv_exchange *x) {
         return;
     x->incoming.give_way = give_way;
     if (x->facts.chunked || x->facts.length > (uint64_t)config->in_place_bytes)
-        srv_queue_promise(x->req.app->queue, &x->job);
+        srv_queue_promise(x->req.app->queue, &x->task);
     srv_admission_open(x->req.app->admission, &x->incoming,
                        x->facts.chunked ? (uint64_t)config->max_body_bytes : x->facts.length,
                        x->req.start_ns);

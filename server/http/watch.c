@@ -30,16 +30,16 @@ static bool client_left(const srv_link *link, bool half_close_is_gone) {
 
 /* Make it stop: raise the flag, and take it out of the queue when it still waits there. What was
  * taken out is put before `taken`, a list by `next`, and belongs to the caller. */
-static srv_job *cancel(srv_exchange *x, srv_job *taken) {
+static srv_task *cancel(srv_exchange *x, srv_task *taken) {
     atomic_store(&x->req.cancel, 1);
-    if (!srv_queue_take(x->req.app->queue, &x->job))
+    if (!srv_queue_take(x->req.app->queue, &x->task))
         return taken;
-    x->job.next = taken;
-    return &x->job;
+    x->task.next = taken;
+    return &x->task;
 }
 
-static void answer_all(srv_job *taken, srv_code code) {
-    for (srv_job *next; taken; taken = next) {
+static void answer_all(srv_task *taken, srv_code code) {
+    for (srv_task *next; taken; taken = next) {
         next = taken->next;
         srv_exchange_give_up((srv_exchange *)taken, code);
     }
@@ -56,13 +56,13 @@ static struct tcp_info moved(const srv_link *link) {
 
 /* Between requests: has a header begun, and for how long does it come in already? */
 static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
-    unsigned turn = atomic_load_explicit(&link->turn, memory_order_relaxed);
-    if (!(turn & 1))
+    unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
+    if (!(edges & 1))
         return false;
     uint64_t bytes = moved(link).tcpi_bytes_received;
-    if (turn != link->seen_turn) {
-        link->seen_turn = turn;
-        link->seen_bytes = turn == 1 ? 0 : bytes; /* turn 1: a new connection */
+    if (edges != link->seen_edges) {
+        link->seen_edges = edges;
+        link->seen_bytes = edges == 1 ? 0 : bytes; /* edge 1: a new connection */
         link->header_since_ns = 0;
     }
     if (bytes > link->seen_bytes && !link->header_since_ns)
@@ -90,12 +90,12 @@ static holdup who_holds_up(const srv_link *link) {
 /* A reply that goes out: what the client has taken since the last look buys time. */
 static void credit_reply(srv_link *link, int64_t now, int64_t grace_ns, int64_t rate) {
     int64_t by = atomic_load_explicit(&link->deadline_ns, memory_order_relaxed);
-    unsigned turn = atomic_load_explicit(&link->turn, memory_order_relaxed);
+    unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!link->tcp || !by || atomic_load(&link->stage) != SRV_ANSWERING)
         return;
     uint64_t bytes = moved(link).tcpi_bytes_acked;
-    double taken = turn == link->taken_turn ? (double)(bytes - link->taken_bytes) : 0;
-    link->taken_turn = turn;
+    double taken = edges == link->taken_edges ? (double)(bytes - link->taken_bytes) : 0;
+    link->taken_edges = edges;
     link->taken_bytes = bytes;
     int64_t fresh = by + (int64_t)(1e9 * taken / (double)rate), most = now + grace_ns;
     /* Unless the HTTP thread has just set another. */
@@ -116,7 +116,7 @@ static void wake_if_left(const srv_daemon *d, const srv_link *link) {
     srv_stream_wake(x->req.reply.stream);
 }
 
-/* A connection that no request thread works for, and whose turn it is. Time that the server itself
+/* A connection that no request thread works for, and that is due. Time that the server itself
  * takes is not held against the client. */
 static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     int64_t header_ns = d->app->config->header_timeout_ms * 1000000;
@@ -142,7 +142,7 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
 }
 
 /* A connection whose request is suspended: is its client still there? */
-static srv_job *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_job *gone) {
+static srv_task *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_task *gone) {
     if (atomic_load(&x->gone) || !client_left(x->link, d->app->config->half_close_is_gone))
         return gone;
     atomic_store(&x->gone, 1);
@@ -150,7 +150,7 @@ static srv_job *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_job *gone)
 }
 
 /* true: something is suspended, look again soon. */
-static bool look_at_links(srv_daemon *d, srv_job **gone) {
+static bool look_at_links(srv_daemon *d, srv_task **gone) {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int64_t now = attn_now_ns();
     int asked = 0;
@@ -179,10 +179,10 @@ static bool look_at_links(srv_daemon *d, srv_job **gone) {
 
 static void answer_late(srv_daemon *d) {
     int64_t now = attn_now_ns();
-    for (srv_job *job = srv_queue_take_late(d->app->queue, now), *next; job; job = next) {
-        next = job->next;
-        srv_exchange_give_up((srv_exchange *)job,
-                             now > job->deadline_ns ? SRV_DEADLINE : SRV_QUEUE_FULL);
+    for (srv_task *task = srv_queue_take_late(d->app->queue, now), *next; task; task = next) {
+        next = task->next;
+        srv_exchange_give_up((srv_exchange *)task,
+                             now > task->deadline_ns ? SRV_DEADLINE : SRV_QUEUE_FULL);
     }
 }
 
@@ -205,7 +205,7 @@ static void *watcher(void *argument) {
     srv_daemon *d = argument;
     bool busy = false;
     while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
-        srv_job *gone = NULL;
+        srv_task *gone = NULL;
         busy = look_at_links(d, &gone);
         busy |= srv_turn_next(d);
         answer_all(gone, SRV_TIMEOUT);
@@ -238,7 +238,7 @@ void srv_watch_stop(srv_daemon *d) {
 }
 
 void srv_watch_cancel_all(srv_daemon *d) {
-    srv_job *taken = NULL;
+    srv_task *taken = NULL;
     pthread_mutex_lock(&d->lock);
     for (srv_link *link = d->links; link; link = link->next)
         if (link->suspended)

@@ -1,7 +1,7 @@
 /* What the clients of the queue have used, so that it can serve them in turn: deficit round robin
  * (M. Shreedhar, G. Varghese, "Efficient Fair Queuing Using Deficit Round Robin", IEEE/ACM
- * Transactions on Networking 4(3), 1996) with processor time as the size of a job. A job's time is
- * known only when it has run, so a client pays afterwards: one with credit may run a job, one
+ * Transactions on Networking 4(3), 1996) with processor time as the size of a task. A task's time
+ * is known only when it has run, so a client pays afterwards: one with credit may run a task, one
  * without is passed over until the rounds have given him some. The caller's lock and clock. */
 #ifndef SRV_ACCOUNTS_H
 #define SRV_ACCOUNTS_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct srv_job srv_job; /* waiting.h */
+typedef struct srv_task srv_task; /* waiting.h */
 
 /* What a client waits for: short work, or what is known to be long. */
 enum { SRV_SHORT, SRV_LONG, SRV_LENGTHS };
@@ -22,14 +22,14 @@ struct srv_account {
     int64_t credit_ns; /* negative: owed */
     int64_t used_ns;   /* when it was last charged */
     size_t waiting, running;
-    struct srv_job_list {
-        srv_job *first, *last;
-    } jobs[SRV_LENGTHS];          /* in order of arrival */
-    srv_account *next, *previous; /* the ring of those with waiting jobs */
+    struct srv_task_list {
+        srv_task *first, *last;
+    } tasks[SRV_LENGTHS];         /* in order of arrival */
+    srv_account *next, *previous; /* the ring of those with waiting tasks */
 };
 
 enum { SRV_ACCOUNTS = 1024 }; /* clients beyond so many share accounts */
-/* Credit of a round, and most that anybody has: less than a job takes. */
+/* Credit of a round, and most that anybody has: less than a task takes. */
 #define SRV_QUANTUM_NS 100000
 #define SRV_DEBT_NS    60000000000
 

@@ -1,74 +1,75 @@
 /* The waiting list of the queue and its discipline, without threads, locks or a clock: the queue
  * (queue.h) calls it under its lock, tests with a simulated clock.
  *
- * Clients are served in turn (accounts.h), and each client's jobs first come, first served, as long
- * as that works. When the longest wait stays beyond a target for an interval, the queue is
+ * Clients are served in turn (accounts.h), and each client's tasks first come, first served, as
+ * long as that works. When the longest wait stays beyond a target for an interval, the queue is
  * standing: whoever has waited longest is about to miss his deadline, and serving in order would
- * spend all work on answers that come too late. Then the newest job of each client is served first,
- * and those that could not finish in time are dropped unserved, until the longest wait is below the
- * target again (CoDel's test of a standing queue: K. Nichols, V. Jacobson, "Controlling Queue
- * Delay", ACM Queue 10(5), 2012).
+ * spend all work on answers that come too late. Then the newest task of each client is served
+ * first, and those that could not finish in time are dropped unserved, until the longest wait is
+ * below the target again (CoDel's test of a standing queue: K. Nichols, V. Jacobson, "Controlling
+ * Queue Delay", ACM Queue 10(5), 2012).
  *
- * Jobs that are known to be long wait beside the others, and are served only while the caller has
+ * Tasks that are known to be long wait beside the others, and are served only while the caller has
  * room for long ones. */
 #ifndef SRV_WAITING_H
 #define SRV_WAITING_H
 
 #include "load/accounts.h"
 
-struct srv_job {
-    srv_job *next, *previous; /* the list's, as the next seven */
-    srv_job *next_own, *previous_own;
+struct srv_task {
+    srv_task *next, *previous; /* the list's, as the next seven */
+    srv_task *next_own, *previous_own;
     srv_account *account;
     bool waiting, promised;
     int64_t since_ns;
     bool is_long;        /* it is known to take long */
     uint64_t client;     /* whose it is: any number that tells clients apart */
-    size_t most;         /* so many jobs of its client run at a time; 0: any number */
+    size_t most;         /* so many tasks of its client run at a time; 0: any number */
     int64_t paid_ns;     /* what its client pays when it comes; the rest when it has run */
     int64_t deadline_ns; /* CLOCK_MONOTONIC */
-    void (*run)(srv_job *job);
+    void (*work)(srv_task *task);
 };
 
 typedef struct srv_waiting {
-    srv_job *first, *last; /* in order of arrival */
+    srv_task *first, *last; /* in order of arrival */
     size_t count, length, threads;
-    size_t promises;             /* to jobs that are on their way */
+    size_t promises;             /* to tasks that are on their way */
     int64_t target_ns, above_ns; /* above: since when the longest wait is beyond the target; or 0 */
     bool standing;
-    double run_ns;     /* how long a job runs: mean, the newest weigh most */
-    srv_account *turn; /* whose turn it is, in the ring of those who wait; NULL: nobody waits */
+    double work_ns; /* how long a task runs: mean, the newest weigh most */
+    srv_account
+        *rotation; /* who is served next, in the ring of those who wait; NULL: nobody waits */
     srv_accounts accounts;
 } srv_waiting;
 
-/* Room for `length` jobs, which `threads` threads will run. */
+/* Room for `length` tasks, which `threads` threads will run. */
 void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t target_ns);
-/* A place for a job that comes later, while there is one and fewer than `length` are promised: it
+/* A place for a task that comes later, while there is one and fewer than `length` are promised: it
  * will find room even when the list has become full meanwhile, so the list never holds more than
  * twice its length. Others find as much room as without it: whoever is slow to come keeps nobody
- * out. false: none, the job may find the list full. */
-bool srv_waiting_promise(srv_waiting *list, srv_job *job);
+ * out. false: none, the task may find the list full. */
+bool srv_waiting_promise(srv_waiting *list, srv_task *task);
 /* It will not come. Without a promise nothing happens. */
-void srv_waiting_forget(srv_waiting *list, srv_job *job);
-/* Would a job of this client find room? In a full list it does when another client has at least two
- * jobs more than he: the newest of them then gives up its place. */
+void srv_waiting_forget(srv_waiting *list, srv_task *task);
+/* Would a task of this client find room? In a full list it does when another client has at least
+ * two tasks more than he: the newest of them then gives up its place. */
 bool srv_waiting_has_room(srv_waiting *list, uint64_t client);
-/* false: it finds no room, and has no promise. Otherwise *out is the job that gave up its place,
+/* false: it finds no room, and has no promise. Otherwise *out is the task that gave up its place,
  * taken out, or NULL. */
-bool srv_waiting_add(srv_waiting *list, srv_job *job, int64_t now_ns, srv_job **out);
-/* A job that has begun to run waits again, as long as if it had never left, because it is long. */
-void srv_waiting_put_back(srv_waiting *list, srv_job *job);
-/* The job to run now, taken out, long ones only with `room_for_long`; NULL: none. Its account
- * counts it as running until srv_waiting_ran. */
-srv_job *srv_waiting_next(srv_waiting *list, int64_t now_ns, bool room_for_long);
-void srv_waiting_take(srv_waiting *list, srv_job *job); /* out with this one, which waits */
+bool srv_waiting_add(srv_waiting *list, srv_task *task, int64_t now_ns, srv_task **out);
+/* A task that has begun to run waits again, as long as if it had never left, because it is long. */
+void srv_waiting_put_back(srv_waiting *list, srv_task *task);
+/* The task to run now, taken out, long ones only with `room_for_long`; NULL: none. Its account
+ * counts it as running until srv_waiting_done. */
+srv_task *srv_waiting_next(srv_waiting *list, int64_t now_ns, bool room_for_long);
+void srv_waiting_take(srv_waiting *list, srv_task *task); /* out with this one, which waits */
 /* Take out those whose deadline has passed, and while the queue is standing those that would miss
  * it; a list by `next`. */
-srv_job *srv_waiting_take_late(srv_waiting *list, int64_t now_ns);
-/* A job of the account has run for `ns`, and used `busy_ns` of processor time, of which its client
+srv_task *srv_waiting_take_late(srv_waiting *list, int64_t now_ns);
+/* A task of the account has run for `ns`, and used `busy_ns` of processor time, of which its client
  * has paid `paid_ns`. */
-void srv_waiting_ran(srv_waiting *list, srv_account *account, int64_t ns, int64_t busy_ns,
-                     int64_t paid_ns, int64_t now_ns);
+void srv_waiting_done(srv_waiting *list, srv_account *account, int64_t ns, int64_t busy_ns,
+                      int64_t paid_ns, int64_t now_ns);
 /* How long one that came now would wait, in order. */
 int64_t srv_waiting_estimate(const srv_waiting *list);
 

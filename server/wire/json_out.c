@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "number/base64.h"
-#include "number/escape.h"
 #include "number/number.h"
+#include "number/print_small.h"
 #include "wire/json_run.h"
 
 enum {

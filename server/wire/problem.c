@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "load/admission.h"
-#include "number/escape.h"
 #include "number/number.h"
+#include "number/print_small.h"
 #include "request/request.h"
 #include "request/shared.h"
 #include "wire/container.h"

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "number/escape.h"
 #include "number/print_small.h"
 
 size_t srv_path_key(srv_path *path, const char *key, size_t n) {

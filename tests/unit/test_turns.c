@@ -21,7 +21,7 @@ static srv_link links[CLIENTS];
 static srv_exchange clients[CLIENTS];
 static int ends[CLIENTS]; /* of the clients */
 static bool asleep[CLIENTS];
-static srv_job waiting_job;
+static srv_task waiting_task;
 
 static size_t index_of(struct MHD_Connection *connection) {
     return (size_t)((char *)connection - (char *)asleep);
@@ -40,9 +40,9 @@ void MHD_resume_connection(struct MHD_Connection *connection) {
 static int open_all(void **state) {
     (void)state;
     memset(&daemon_under_test, 0, sizeof daemon_under_test);
-    memset(&waiting_job, 0, sizeof waiting_job);
+    memset(&waiting_task, 0, sizeof waiting_task);
     config = (srv_config){.in_place_bytes = 16384, .workers = 1};
-    /* No thread takes a job out. */
+    /* No thread takes a task out. */
     app = (srv_app){.config = &config,
                     .queue = srv_queue_new(&(srv_queue_plan){.threads = 0,
                                                              .long_threads = 1,
@@ -74,7 +74,7 @@ static int close_all(void **state) {
         close(ends[i]);
     }
     pthread_mutex_destroy(&daemon_under_test.turns.lock);
-    srv_queue_take(app.queue, &waiting_job);
+    srv_queue_take(app.queue, &waiting_task);
     srv_queue_free(app.queue);
     return 0;
 }
@@ -153,7 +153,7 @@ static void test_turn_passes_over_those_without_bytes(void **state) {
 
 static void test_backed_up_queue_keeps_bodies_out_for_a_while(void **state) {
     (void)state;
-    assert_true(srv_queue_push(app.queue, &waiting_job, &(srv_job *){NULL}));
+    assert_true(srv_queue_push(app.queue, &waiting_task, &(srv_task *){NULL}));
     read_piece(0, true);
     read_piece(1, true);
     assert_true(asleep[0] && asleep[1]);
@@ -165,7 +165,7 @@ static void test_backed_up_queue_keeps_bodies_out_for_a_while(void **state) {
     assert_true(asleep[1]);
     finish_body(0);
     assert_true(asleep[1]);
-    assert_true(srv_queue_take(app.queue, &waiting_job));
+    assert_true(srv_queue_take(app.queue, &waiting_task));
     assert_false(srv_turn_next(&daemon_under_test));
     assert_false(asleep[1]);
 }
