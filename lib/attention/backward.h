@@ -1,19 +1,15 @@
-/* The pass back: what its files share.
+/* The backward pass: what its files share.
  *
- *   backward.c         the passes over blocks and tiles, in pieces
- *   backward_begin.c   rows of queries and output gradients, packed, before the passes
- *   backward_head.c    the run and the way back of a head by one piece
- *   backward_memory.c  sizes, costs, what is taken before the passes
- *   backward_tile.c    one tile: weights again, gradients of its scores
- *   backward_tables.c  positions: gradients by distance, Shaw's tables
- *   backward_bias.c    bias tensors, summed over the axes that they broadcast
- *   backward_fold.c    from canonical rows to the caller's tensors; score maps, rotary positions */
+ *   backward.c          the passes over blocks and tiles, in pieces
+ *   backward_memory.c   how they are split, what they take
+ *   backward_tile.c     one tile: weights again, gradients of its scores
+ *   backward_results.c  from sums to the caller's tensors */
 #ifndef ATTN_BACKWARD_H
 #define ATTN_BACKWARD_H
 
 #include <attn/gradients.h>
 
-#include "attention/block.h"
+#include "attention/tile_pass.h"
 
 /* Of a head that is one piece's work. */
 enum { ATTN_BACK_MOST_TILES = 64 };
@@ -153,7 +149,6 @@ bool attn_back_meets(const attn_attention *a, const attn_block *block, size_t j0
 
 /* --- positions --- */
 
-bool attn_back_tables_new(attn_backward *g, size_t pieces, attn_arena *arena);
 /* Before attn_back_edit: biases by distance. */
 void attn_back_collect_biases(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                               const attn_back_lane *l, attn_back_sums *sums);

@@ -1,5 +1,8 @@
-/* Memory of the pass back: how an operation is split, what that takes, and taking it. */
+/* Memory of the backward pass: how an operation is split, how many bytes that takes, and taking
+ * them. */
 #include "attention/backward.h"
+
+#include "attention/forward.h"
 
 enum { PIECES = 8 }; /* wanted where heads alone are fewer */
 
@@ -226,6 +229,46 @@ static bool take_rows(const attn_backward *g, size_t width, size_t blocks, attn_
     return rows->values && rows->queries;
 }
 
+/* How many entries a head's gradients have: 1 slope, T5's buckets, the relative table's width. */
+static size_t entries_of(const attn_attention *a) {
+    const attn_position *p = &a->in.position;
+    switch (p->kind) {
+    case ATTN_POSITION_ALIBI:
+        return p->slopes.rank ? 1 : 0;
+    case ATTN_POSITION_T5:
+        return p->table.dims[0];
+    case ATTN_POSITION_RELATIVE:
+        return p->table.dims[1];
+    default:
+        return 0;
+    }
+}
+
+static bool sums_init(const attn_backward *g, attn_back_sums *s, attn_arena *arena) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t relative = g->a->rule.relative;
+    size_t count;
+    if (!attn_size_mul(attn_group(d), g->entries, &count))
+        return false;
+    s->entries = count ? attn_arena_zeroed(arena, count, sizeof(double)) : NULL;
+    s->v = g->a->score_v ? attn_arena_zeroed(arena, d->score_width, sizeof(double)) : NULL;
+    if (relative && attn_size_mul(relative, d->score_width, &count))
+        s->keys = attn_arena_zeroed(arena, count, sizeof(double));
+    if (g->a->rule.values && attn_size_mul(relative, d->Ev, &count))
+        s->values = attn_arena_zeroed(arena, count, sizeof(double));
+    return (s->entries || !g->entries) && (s->v || !g->a->score_v) && (s->keys || !relative) &&
+           (s->values || !g->a->rule.values);
+}
+
+static bool tables_new(attn_backward *g, size_t pieces, attn_arena *arena) {
+    g->entries = entries_of(g->a);
+    g->sums = attn_arena_zeroed(arena, pieces, sizeof *g->sums);
+    for (size_t p = 0; g->sums && p < pieces; p++)
+        if (!sums_init(g, &g->sums[p], arena))
+            return false;
+    return g->sums != NULL;
+}
+
 bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena) {
     const attn_attention_dims *d = &g->a->dims;
     const attn_kernels *k = g->k;
@@ -249,5 +292,5 @@ bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena) {
     for (size_t s = 0; s < slots; s++)
         if (!lane_init(g, &g->lanes[s], arena))
             return false;
-    return attn_back_tables_new(g, d->B * d->Hkv * g->chunks, arena);
+    return tables_new(g, d->B * d->Hkv * g->chunks, arena);
 }

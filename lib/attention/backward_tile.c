@@ -1,10 +1,82 @@
-/* One tile on the way back: its weights again, from the row maximum and sum or from what the run
- * just kept, then the gradients of its scores. */
+/* One tile of the backward pass: rows packed beforehand, the tile's weights again (from the row
+ * maximum and sum or from the numerators that the forward pass kept), the gradients of its scores,
+ * and what positions collect from them. */
+#include "attention/backward.h"
+
 #include <float.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
-#include "attention/backward.h"
+#include "kernels/pointwise.h"
+
+/* --- rows of queries and of output gradients --- */
+
+/* A block's queries packed, but for what is not finite. */
+static void pack_queries(attn_backward *g, size_t at, const attn_block *block, attn_back_lane *l) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const size_t E = a->dims.score_width;
+    char *values = g->queries.values + at * g->queries.value_bytes;
+    size_t ld;
+    const void *q =
+        attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, &ld);
+    if (!isfinite(k->pack_value(values, q, ld, block->rows, E))) {
+        q = attn_back_clean(k, DBL_MAX, q, &ld, block->rows, E, l->work.query);
+        k->pack_value(values, q, ld, block->rows, E);
+        atomic_store(&g->bad_queries, 1);
+    }
+    if (g->scores->pack_query)
+        g->scores->pack_query(g->queries.queries + at * g->queries.query_bytes, q, ld, block->rows,
+                              E);
+}
+
+attn_status attn_back_pack(attn_backward *g, const attn_block *block, attn_back_lane *l,
+                           attn_error *err) {
+    const attn_kernels *k = g->k;
+    const size_t Ev = g->a->dims.Ev, at = attn_back_place(g, block, l);
+    size_t ld;
+    pack_queries(g, at, block, l);
+    const char *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
+                                     Ev, k->elem, l->out, &ld);
+    g->reach[at] =
+        k->pack_value(g->outs.values + at * g->outs.value_bytes, out, ld, block->rows, Ev);
+    for (size_t r = 0; r < block->rows && !isfinite(g->reach[at]); r++)
+        if (!isfinite(k->reach(out + r * ld * k->elem, Ev)))
+            return attn_fail(err, ATTN_ENONFINITE, "grad_output",
+                             "row %zu of head %zu is not finite", block->i + r, block->h);
+    if (g->scores->pack_query && g->reach[at] <= ATTN_SPLIT_REACH)
+        g->scores->pack_query(g->outs.queries + at * g->outs.query_bytes, out, ld, block->rows, Ev);
+    return ATTN_OK;
+}
+
+/* dO . O of one row. */
+static double row_dot(const attn_backward *g, const attn_block *block, size_t r, const void *out) {
+    const attn_attention *a = g->a;
+    const attn_tensor *o = &g->results->output;
+    const size_t Ev = a->dims.Ev, base = block->b * a->dims.Hq * a->dims.L * Ev +
+                                         block->h * (size_t)a->out_head +
+                                         (block->i + r) * (size_t)a->out_row;
+    const float *single = (const float *)o->data + base;
+    double sum = 0;
+    if (o->dtype == ATTN_F32 && g->k->elem == sizeof(float))
+        return attn_pointwise_current()->dot(single, out, Ev);
+    for (size_t e = 0; e < Ev; e++)
+        sum += ((const double *)out)[e] *
+               (o->dtype == ATTN_F32 ? (double)single[e] : ((const double *)o->data)[base + e]);
+    return sum;
+}
+
+void attn_back_dots(attn_backward *g, const attn_block *block, attn_back_lane *l) {
+    size_t ld;
+    const char *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
+                                     g->a->dims.Ev, g->k->elem, l->out, &ld);
+    for (size_t r = 0; r < block->rows; r++)
+        g->dot[attn_row_index(g->a, block->b, block->h, block->i + r)] =
+            row_dot(g, block, r, out + r * ld * g->k->elem);
+}
+
+/* --- weights and gradients of scores --- */
 
 static void *row_of(void *base, size_t row, size_t width, size_t elem) {
     return (char *)base + row * width * elem;
@@ -188,5 +260,90 @@ void attn_back_edit(const attn_backward *g, const attn_block *block, size_t n, a
         if (edit.softcap != 0)
             edit.capped = row_of(l->capped, r, k->keys, k->elem);
         k->edit_back(row_of(l->grad, r, k->keys, k->elem), n, &edit);
+    }
+}
+
+/* --- positions ---
+ *
+ * Biases by distance add dZ to the entry of each distance. Shaw's tables sum by distance what keys
+ * and values sum by place:
+ *
+ *   d key_table[t] = sum of dS_ij q_i,   d value_table[t] = sum of P_ij dO_i   over cells at t
+ *
+ * Every piece has its own sums, in double; they are added up in the order of the pieces. */
+
+static int64_t clip(int64_t distance, int64_t reach) {
+    return distance < -reach ? -reach : distance > reach ? reach : distance;
+}
+
+void attn_back_collect_biases(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                              const attn_back_lane *l, attn_back_sums *sums) {
+    const attn_attention *a = g->a;
+    const size_t group = attn_group(&a->dims);
+    double *entries = sums->entries + block->h % group * g->entries;
+    for (size_t r = 0; r < block->rows; r++) {
+        const char *dz = (const char *)l->grad + r * g->k->keys * g->k->elem;
+        const int64_t first =
+            (int64_t)j0 - (int64_t)(block->i + r) - attn_mask_offset(a->mask, block->b);
+        int64_t last = first - 1;
+        size_t at = 0;
+        for (size_t j = 0; j < n; j++) {
+            const int64_t distance = first + (int64_t)j;
+            const double z = attn_back_cell(g->k, dz, j);
+            if (a->rule.slopes) {
+                entries[0] -= z * (double)(distance < 0 ? -distance : distance);
+                continue;
+            }
+            if (distance > last)
+                at = attn_position_entry(&a->rule, distance, &last);
+            entries[at] += z;
+        }
+    }
+}
+
+/* terms[t] = the row's cells at distance t, summed. */
+static void by_distance(const attn_backward *g, const attn_block *block, size_t r, size_t j0,
+                        size_t n, const void *tile, double *terms) {
+    const attn_attention *a = g->a;
+    const char *row = (const char *)tile + r * g->k->keys * g->k->elem;
+    const int64_t first =
+        (int64_t)j0 - (int64_t)(block->i + r) - attn_mask_offset(a->mask, block->b);
+    memset(terms, 0, a->rule.relative * sizeof *terms);
+    for (size_t j = 0; j < n; j++)
+        terms[clip(first + (int64_t)j, a->rule.max_distance) + a->rule.max_distance] +=
+            attn_back_cell(g->k, row, j);
+}
+
+/* table [relative, width] += terms x row. */
+static void add_outer(const attn_backward *g, const double *terms, const void *row, size_t width,
+                      double *table) {
+    for (size_t t = 0; t < g->a->rule.relative; t++)
+        for (size_t e = 0; terms[t] != 0 && e < width; e++)
+            table[t * width + e] += terms[t] * attn_back_cell(g->k, row, e);
+}
+
+void attn_back_collect_shaw(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                            const void *q, size_t ldq, void *dquery, size_t ld, attn_back_lane *l,
+                            attn_back_sums *sums) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const size_t E = a->dims.score_width;
+    for (size_t r = 0; r < block->rows; r++) {
+        char *to = (char *)dquery + r * ld * k->elem;
+        by_distance(g, block, r, j0, n, l->grad, l->terms);
+        add_outer(g, l->terms, (const char *)q + r * ldq * k->elem, E, sums->keys);
+        for (size_t t = 0; t < a->rule.relative; t++)
+            for (size_t e = 0; l->terms[t] != 0 && e < E; e++)
+                if (k->elem == sizeof(float))
+                    ((float *)(void *)to)[e] += (float)(l->terms[t] * a->rule.keys[t * E + e]);
+                else
+                    ((double *)(void *)to)[e] += l->terms[t] * a->rule.keys[t * E + e];
+    }
+    for (size_t r = 0; a->rule.values && r < block->rows; r++) {
+        size_t ldo;
+        const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i + r, 1,
+                                         a->dims.Ev, k->elem, l->out, &ldo);
+        by_distance(g, block, r, j0, n, l->dropped, l->terms);
+        add_outer(g, l->terms, out, a->dims.Ev, sums->values);
     }
 }

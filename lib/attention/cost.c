@@ -41,7 +41,7 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
     size_t table, careful, prepared, parts;
     *bytes = 0;
     return attn_forward_parts_bytes(d, k, &parts) && attn_pack_bytes(d, k, d->B, bytes) &&
-           attn_prepare_bytes(d, k, &prepared) && attn_size_add(*bytes, prepared, bytes) &&
+           attn_transform_bytes(d, k, &prepared) && attn_size_add(*bytes, prepared, bytes) &&
            attn_size_add(*bytes, parts, bytes) &&
            attn_block_work_bytes(k, rows ? rows : 1, d, &table) &&
            attn_block_work_bytes(attn_kernels_of(ATTN_ISA_REF), 1, d, &careful) &&

@@ -1,14 +1,14 @@
-/* The run: what its files share.
+/* A forward pass: what its files share.
  *
- *   forward.c         the run, its results and lanes
- *   forward_rows.c    the beginning and the end of every row
- *   forward_blocks.c  blocks of rows over packed keys and values
- *   forward_head.c    all rows of a head by one piece, which packs for itself
- *   forward_group.c   few rows over keys and values as they lie, in parts of the keys */
+ *   forward.c       the pass: how it is split into pieces, its results and its memory
+ *   forward_rows.c  the beginning and the end of every row */
 #ifndef ATTN_FORWARD_H
 #define ATTN_FORWARD_H
 
-#include "attention/block.h"
+#include "attention/tile_pass.h"
+
+/* So few query rows that packing all keys for them does not pay. */
+enum { ATTN_FEW_QUERIES = 8 };
 
 /* One block of rows under way. */
 typedef struct attn_block_run {
@@ -83,25 +83,11 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
 
 /* How many blocks of rows go abreast over packed keys at most: of the shapes alone. */
 size_t attn_forward_abreast(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
-/* How many keys at a time, where blocks go abreast. */
-size_t attn_forward_part(const attn_attention *a);
-
-/* Blocks first … last - 1 of the rows of head (b, h), over packed keys and values. */
-attn_status attn_forward_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,
-                                const attn_packed *packed, attn_forward_lane *l, attn_error *err);
-
 /* Bytes of a head's packed operands where all of it is one piece's work, else 0: of the shapes
  * alone, and of what may follow the run. */
 size_t attn_forward_head_bytes(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
-/* All heads, over the pool. */
-attn_status attn_forward_heads(attn_forward *f, attn_pool *pool, attn_error *err);
-
 /* In how many parts a group's keys are taken: of the shapes alone. */
 size_t attn_forward_parts(const attn_attention_dims *d);
 /* Bytes for the sums of parts; false on overflow. */
 bool attn_forward_parts_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
-/* All groups, over the pool. */
-attn_status attn_forward_groups(attn_forward *f, attn_pool *pool, attn_arena *arena,
-                                attn_error *err);
-
 #endif

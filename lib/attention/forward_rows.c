@@ -242,7 +242,8 @@ static bool has_wide_numbers(const attn_attention *a) {
 static bool may_overflow(const attn_attention *a, double query, double key, double value) {
     const double factor = fmax(1, fabs(a->scale));
     const double score = query * key * (double)a->dims.score_width * factor;
-    const double sum = (value + a->rule.value_magnitude) * (double)a->dims.S / (1 - a->in.dropout_p);
+    const double sum =
+        (value + a->rule.value_magnitude) * (double)a->dims.S / (1 - a->in.dropout_p);
     if (a->kernels->elem == sizeof(float) && has_wide_numbers(a))
         return true;
     if (a->kernels->pack_query &&

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/attention_private.h"
-#include "base/dense.h"
+#include "attention/resolved.h"
+#include "base/view.h"
 
 void attn_sinusoidal_row(double *row, double position, size_t width, attn_encoding_layout layout) {
     for (size_t i = 0; i < width / 2; i++) {

@@ -1,11 +1,11 @@
 /* Positions inside the operation: their parameters are checked and compiled, then scores get biases
  * by distance (ALiBi, T5, relative tables), queries and keys get Shaw's terms or are rotated. */
-#include "attention/positions.h"
+#include "attention/position_rule.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "attention/attention_private.h"
+#include "attention/resolved.h"
 
 void attn_alibi_slopes(size_t H, double *slopes) {
     size_t n = 1;
@@ -300,10 +300,12 @@ static size_t t5_entry(const attn_position_rule *rule, int64_t distance, int64_t
 size_t attn_position_entry(const attn_position_rule *rule, int64_t distance, int64_t *last) {
     if (rule->nearest)
         return t5_entry(rule, distance, last);
-    *last = distance < -rule->max_distance ? -rule->max_distance : distance < rule->max_distance ? distance : INT64_MAX;
+    *last = distance < -rule->max_distance  ? -rule->max_distance
+            : distance < rule->max_distance ? distance
+                                            : INT64_MAX;
     return distance < -rule->max_distance  ? 0
            : distance > rule->max_distance ? rule->entries - 1
-                                    : (size_t)(distance + rule->max_distance);
+                                           : (size_t)(distance + rule->max_distance);
 }
 
 void attn_position_biases(const attn_position_rule *rule, size_t h, int64_t first, size_t n,

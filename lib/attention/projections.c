@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/positions.h"
-#include "base/dense.h"
+#include "attention/position_rule.h"
+#include "base/view.h"
 #include "kernels/gemm.h"
 
 enum { ROWS_A_PIECE = 256 }; /* depends on nothing, so that results do not depend on threads */
@@ -273,7 +273,7 @@ static attn_status no_gradient_memory(attn_error *err) {
 }
 
 static void multiply_gradients(attn_dtype dtype, void *c, const void *a, const void *b,
-                     const attn_gemm_dims *dims, bool add) {
+                               const attn_gemm_dims *dims, bool add) {
     if (!dims->M || !dims->N || !dims->K)
         return;
     attn_kernels_gemm_elements(attn_dtype_size(dtype), c, a, b, dims, add ? 1 : 0);
@@ -294,15 +294,16 @@ static void sum_rows(const attn_tensor *dy, size_t rows, size_t width, attn_tens
 
 /* One projection. x [.., in], dy [.., out] dense. dx is added to. */
 static attn_status backward(const attn_tensor *x, const attn_tensor *w, const attn_tensor *b,
-                        const attn_tensor *dy, attn_arena *arena, attn_tensor *dx, attn_tensor *dw,
-                        attn_tensor *db, attn_error *err) {
+                            const attn_tensor *dy, attn_arena *arena, attn_tensor *dx,
+                            attn_tensor *dw, attn_tensor *db, attn_error *err) {
     const attn_dtype dtype = dy->dtype;
     const size_t out = w->dims[0], in = w->dims[1];
     size_t rows;
     if (!attn_dense_rows(x, &rows) || rows > INT32_MAX || out > INT32_MAX || in > INT32_MAX)
         return attn_fail(err, ATTN_ELIMIT, "projections", "beyond what can be computed");
     const void *xs = attn_dense_copy(x, dtype, arena), *ws = attn_dense_copy(w, dtype, arena);
-    attn_status status = xs && ws ? attn_dense_zeros(w, dtype, arena, dw, err) : no_gradient_memory(err);
+    attn_status status =
+        xs && ws ? attn_dense_zeros(w, dtype, arena, dw, err) : no_gradient_memory(err);
     if (status == ATTN_OK && b->rank)
         status = attn_dense_zeros(b, dtype, arena, db, err);
     if (status != ATTN_OK)
@@ -312,9 +313,9 @@ static attn_status backward(const attn_tensor *x, const attn_tensor *w, const at
         &(attn_gemm_dims){
             .M = out, .N = in, .K = rows, .lda = out, .ldb = in, .ldc = in, .transpose_a = true},
         false);
-    multiply_gradients(dtype, dx->data, dy->data, ws,
-             &(attn_gemm_dims){.M = rows, .N = in, .K = out, .lda = out, .ldb = in, .ldc = in},
-             true);
+    multiply_gradients(
+        dtype, dx->data, dy->data, ws,
+        &(attn_gemm_dims){.M = rows, .N = in, .K = out, .lda = out, .ldb = in, .ldc = in}, true);
     if (b->rank)
         sum_rows(dy, rows, out, db);
     return ATTN_OK;
@@ -351,7 +352,8 @@ attn_status attn_projections_output_backward(const attn_tensor *output, const at
     }
     attn_status status = attn_dense_zeros(output, dtype, arena, grad, err);
     if (status == ATTN_OK)
-        status = backward(output, &p->w_o, &p->b_o, &dense, arena, grad, &into->w_o, &into->b_o, err);
+        status =
+            backward(output, &p->w_o, &p->b_o, &dense, arena, grad, &into->w_o, &into->b_o, err);
     return status;
 }
 
@@ -400,8 +402,8 @@ attn_status attn_projections_backward(const attn_inputs *in, const attn_projecti
         if (p->add_positions)
             status = attn_add_positions(&shapes, i == 0, parts[i].x, arena, &x, err);
         if (status == ATTN_OK)
-            status = backward(&x, parts[i].w, parts[i].b, parts[i].dy, arena, parts[i].dx, parts[i].dw,
-                          parts[i].db, err);
+            status = backward(&x, parts[i].w, parts[i].b, parts[i].dy, arena, parts[i].dx,
+                              parts[i].dw, parts[i].db, err);
     }
     if (status == ATTN_OK)
         *out = g;

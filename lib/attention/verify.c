@@ -4,7 +4,7 @@
 
 #include <attn/rng.h>
 
-#include "attention/block.h"
+#include "attention/tile_pass.h"
 
 /* Output of one row in acc, its logsumexp in *lse. */
 static attn_status recompute(const attn_attention *a, const attn_block *row,

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/attention_private.h"
+#include "attention/operands.h"
 #include "mask/mask_say.h"
 #include "runs/run_private.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention/attention_private.h"
+#include "attention/resolved.h"
 #include "runs/run_private.h"
 
 typedef struct opener {

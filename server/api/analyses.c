@@ -1,13 +1,13 @@
 /* POST /v1/analyses answers measures and diagnoses of weights that the caller has, or of stored
- runs; with two operands, how they differ. This file opens the operands as sources, computes what is
- asked for, writes what belongs to this route alone, and holds the handler. */
+ * runs; with two operands, how they differ. This file opens the operands as sources, computes what
+ * is asked for, writes what belongs to this route alone, and holds the handler. */
 #include <math.h>
 
 #include "api/analyses_call.h"
 #include "api/dry.h"
 #include "api/handlers.h"
 #include "api/runs_call.h"
-#include "api/weights_lint.h"
+#include "api/weights_input.h"
 #include "load/admission.h"
 #include "request/shared.h"
 
@@ -16,44 +16,13 @@
 static const char *const view_names[SRV_VIEWS] = {"weights", "difference: weights - other",
                                                   "rollout", "gradient x attention"};
 
-typedef struct operand {
-    const attn_tensor *weights;
-    const attn_attention_dims *dims;
-} operand;
-
-/* The caller's memory as a source. */
-static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
-                         float *logits, attn_error *err) {
-    const operand *o = ctx;
-    const attn_attention_dims *d = o->dims;
-    const size_t head = (rows->batch * d->Hq + rows->head) * d->L;
-    (void)lane, (void)logits, (void)err;
-    for (size_t r = 0; r < rows->rows; r++) {
-        const size_t at = (head + rows->row + r) * d->S + rows->col;
-        attn_widen_f32(weights + r * rows->cols,
-                       (const char *)o->weights->data + at * attn_dtype_size(o->weights->dtype),
-                       o->weights->dtype, 1, rows->cols);
-    }
-    return ATTN_OK;
-}
-
 static attn_status open_operand(srv_analyses_call *call, const srv_run *run,
                                 const attn_tensor *weights, const attn_attention_dims *dims,
                                 size_t lanes, attn_weight_source *out, attn_error *err) {
     if (run)
         return attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run), lanes,
                                      call->req->arena, out, err);
-    operand *o = attn_arena_small(call->req->arena, sizeof *o);
-    if (!o)
-        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operands");
-    *o = (operand){weights, dims};
-    *out = (attn_weight_source){.batches = dims->B,
-                                .heads = dims->Hq,
-                                .rows = dims->L,
-                                .cols = dims->S,
-                                .fetch = fetch,
-                                .ctx = o};
-    return ATTN_OK;
+    return srv_weights_source(weights, dims, call->req->arena, out, err);
 }
 
 /* What is not known of weights alone: which cells are hidden. */
@@ -378,9 +347,9 @@ static srv_outcome predict(const srv_analyses_call *call) {
                    .work = (double)call->cost.work_bytes,
                    .fits = within_limits(call)};
     srv_dry_shape(&dry, "measures", 2, heads);
-    dry.load.units[SRV_UNIT_REQUEST] = 1;
-    srv_analysis_load(&call->cost, call->text, &dry.load);
-    dry.load.units[SRV_UNIT_BYTE] = dry.result + dry.work;
+    dry.load.operations = SRV_ANALYSIS_OPERATIONS * call->cost.operations;
+    dry.load.text = call->text;
+    dry.load.memory = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;
     return srv_dry_reply(call->req, &dry);
 }

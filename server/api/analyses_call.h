@@ -6,7 +6,6 @@
 #include "api/heatmap_object.h"
 #include "api/mask_input.h"
 #include "api/plain.h"
-#include "api/predict.h"
 #include "api/route_fields.h"
 #include "store/runs.h"
 
@@ -58,8 +57,6 @@ typedef struct srv_analysis {
 
 /* Bytes of the answer's text, and what the work takes. false: a problem is set. */
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
-/* What that adds to a prediction, beside fetching the weights. */
-void srv_analysis_load(const attn_cost *cost, double text, srv_load *load);
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
 /* Members of an object that is open: heads, pairs, diagnoses, left_out, legend, caveat. */
 void srv_analysis_members(srv_json *j, const srv_analysis *an);

@@ -7,17 +7,15 @@
 #include <string.h>
 
 #include "api/analyses_call.h"
+#include "api/route_fields.h"
 #include "api/runs_call.h"
 #include "request/shared.h"
 
 #define AT(member) offsetof(srv_analyses_body, member)
 
 static const srv_field ids_fields[] = {
-    {.name = "query",
-     .kind = SRV_TENSOR,
-     .offset = offsetof(srv_ids_input, query),
-     .accepts = SRV_T_INT,
-     .doc = "[L] or [B, L]; default: the key's at the query's position."},
+    SRV_TENSOR_ROW(srv_ids_input, query, SRV_T_INT,
+                   "[L] or [B, L]; default: the key's at the query's position."),
     {.name = "key",
      .kind = SRV_TENSOR,
      .offset = offsetof(srv_ids_input, key),
@@ -55,17 +53,12 @@ static const srv_field segment_fields[] = {
 };
 
 const srv_field srv_analyses_fields[] = {
-    {.name = "weights",
-     .kind = SRV_TENSOR,
-     .offset = AT(weights),
-     .accepts = SRV_T_REAL,
-     .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S]: row = query, column = key."},
-    {.name = "other",
-     .kind = SRV_TENSOR,
-     .offset = AT(other),
-     .accepts = SRV_T_REAL,
-     .doc = "A second operand with as many layers, batch entries, queries and keys: answers the "
-            "difference, the distance of each pair of heads, and the nearest heads."},
+    SRV_TENSOR_ROW(
+        srv_analyses_body, weights, SRV_T_REAL,
+        "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S]: row = query, column = key."),
+    SRV_TENSOR_ROW(srv_analyses_body, other, SRV_T_REAL,
+                   "A second operand with as many layers, batch entries, queries and keys: answers "
+                   "the difference, the distance of each pair of heads, and the nearest heads."),
     {.name = "run",
      .kind = SRV_STRING,
      .offset = AT(run),
@@ -80,18 +73,10 @@ const srv_field srv_analyses_fields[] = {
      .choices = srv_analysis_items,
      .doc = "What to answer. Default: all, which is everything but rollout and gradient."},
     SRV_MASK_ROWS(srv_analyses_body, mask),
-    {.name = "is_causal",
-     .kind = SRV_BOOL,
-     .offset = AT(is_causal),
-     .doc = "Query i saw the keys up to i + query_offset."},
+    SRV_BOOL_ROW(srv_analyses_body, is_causal, "Query i saw the keys up to i + query_offset."),
     SRV_OFFSET_ROW(srv_analyses_body, query_offset),
-    {.name = "labels",
-     .kind = SRV_OBJECT,
-     .offset = AT(labels),
-     .fields = srv_label_fields,
-     .doc =
-         "Names of queries and keys: for punctuation and special tokens, repeated words, and the "
-         "sentences of the answer."},
+    SRV_LABELS_ROW(srv_analyses_body, "Names of queries and keys: for punctuation and special "
+                                      "tokens, repeated words, and the sentences of the answer."),
     {.name = "ids",
      .kind = SRV_OBJECT,
      .offset = AT(ids),
@@ -120,50 +105,21 @@ const srv_field srv_analyses_fields[] = {
      .offset = AT(top_keys),
      .max = 1024,
      .doc = "How many of the most attended keys to name; default 5."},
-    {.name = "grad_output",
-     .kind = SRV_TENSOR,
-     .offset = AT(grad_output),
-     .accepts = SRV_T_REAL,
-     .doc =
-         "[.., H, L, Ev]: the gradient of something at the heads' outputs. With value it asks for "
-         "gradient x attention."},
-    {.name = "value",
-     .kind = SRV_TENSOR,
-     .offset = AT(value),
-     .accepts = SRV_T_REAL,
-     .doc = "[.., Hkv, S, Ev]: the values that the weights met, for gradient x attention."},
-    {.name = "heatmap",
-     .kind = SRV_OBJECT,
-     .offset = AT(heatmap),
-     .fields = srv_heat_fields,
-     .init = srv_heat_init,
-     .doc =
-         "What the heatmaps hold: of the weights when it is given, of the difference, the rollout "
-         "and gradient x attention where those are answered."},
-    {.name = "figure",
-     .kind = SRV_OBJECT,
-     .offset = AT(figure),
-     .fields = srv_figure_fields,
-     .init = srv_figure_init,
-     .doc = "What a picture looks like (Accept: image/svg+xml, image/png, text/csv): of the "
-            "difference, gradient x attention, the rollout or the weights, whichever is answered "
-            "first in this order."},
-    {.name = "decimals",
-     .kind = SRV_INT,
-     .offset = AT(decimals),
-     .min = 0,
-     .max = 17,
-     .doc = "Round the numbers of the answer to so many decimals."},
-    {.name = "dry_run",
-     .kind = SRV_BOOL,
-     .offset = AT(dry_run),
-     .doc = "Analyse nothing: answer what it would cost."},
-    {.name = "timeout_ms",
-     .kind = SRV_INT,
-     .offset = AT(timeout_ms),
-     .min = 1,
-     .max = 86400000,
-     .doc = "Give up after this time, if that is sooner than the service would."},
+    SRV_TENSOR_ROW(srv_analyses_body, grad_output, SRV_T_REAL,
+                   "[.., H, L, Ev]: the gradient of something at the heads' outputs. With value it "
+                   "asks for gradient x attention."),
+    SRV_TENSOR_ROW(srv_analyses_body, value, SRV_T_REAL,
+                   "[.., Hkv, S, Ev]: the values that the weights met, for gradient x attention."),
+    SRV_HEATMAP_ROW(srv_analyses_body,
+                    "What the heatmaps hold: of the weights when it is given, of the difference, "
+                    "the rollout and gradient x attention where those are answered."),
+    SRV_FIGURE_ROW(srv_analyses_body,
+                   "What a picture looks like (Accept: image/svg+xml, image/png, text/csv): of the "
+                   "difference, gradient x attention, the rollout or the weights, whichever is "
+                   "answered first in this order."),
+    SRV_DECIMALS_ROW(srv_analyses_body, "."),
+    SRV_DRY_RUN_ROW(srv_analyses_body, "Analyse nothing: answer what it would cost."),
+    SRV_TIMEOUT_ROW(srv_analyses_body),
     {0},
 };
 

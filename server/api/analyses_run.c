@@ -1,6 +1,6 @@
 /* One analysis is run: labels are read for what they say about tokens (which are punctuation or
- special, which are the same word), measures are taken in one pass, then pairs of heads are
- compared, and patterns and diagnoses follow from the numbers. */
+ * special, which are the same word), measures are taken in one pass, then pairs of heads are
+ * compared, and patterns and diagnoses follow from the numbers. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,14 +241,6 @@ bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, dou
     *out = all;
     *text = text_of(an);
     return true;
-}
-
-/* Operations that a heatmap takes for a weight. */
-#define OPERATIONS_OF_CELL 10.0
-
-void srv_analysis_load(const attn_cost *cost, double text, srv_load *load) {
-    load->units[SRV_UNIT_HEATMAP] += cost->operations / OPERATIONS_OF_CELL;
-    load->units[SRV_UNIT_NUMBER] += text / TEXT_OF_NUMBER;
 }
 
 static attn_status name_patterns(srv_analysis *an, attn_error *err) {

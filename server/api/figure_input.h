@@ -19,6 +19,11 @@ typedef struct srv_figure_input {
 
 extern const srv_field srv_figure_fields[];
 void srv_figure_init(void *input); /* defaults, a srv_figure_input */
+#define SRV_FIGURE_ROW(T, text)                                                                    \
+    {                                                                                              \
+        .name = "figure", .kind = SRV_OBJECT, .offset = offsetof(T, figure),                       \
+        .fields = srv_figure_fields, .init = srv_figure_init, .doc = text                          \
+    }
 
 /* The object as the library's options, which point to its texts. `transform` is an attn_transform.
  */

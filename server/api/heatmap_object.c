@@ -2,6 +2,8 @@
  * become in each media type. */
 #include "api/heatmap_object.h"
 
+#include "api/route_fields.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -11,7 +13,7 @@
 #include "api/csv.h"
 #include "load/admission.h"
 
-/* The library's default keeps one plane of cells under 1 MB as JSON (lib/analysis/heatmap_plan.c):
+/* The library's default keeps one plane of cells under 1 MB as JSON (lib/analysis/heatmap.c):
  * 65,536 cells, less what the frames of many heatmaps take. Two planes of numbers get half of that.
  */
 #define BOTH_CELLS 32768
@@ -21,7 +23,7 @@
 static const char *const head_words[] = {"all", "mean", NULL};
 static const char *const pools[] = {"max", "mean", "both", NULL};
 static const char *const encodings[] = {"json", "u8", "f16", "f32", NULL};
-static const char *const transforms[] = {"linear", "sqrt", "log", NULL};
+const char *const srv_transforms[] = {"linear", "sqrt", "log", NULL};
 
 const srv_field srv_heat_fields[] = {
     {.name = "heads",
@@ -45,45 +47,22 @@ const srv_field srv_heat_fields[] = {
      .offset = offsetof(srv_heat_input, cols),
      .max = 2,
      .doc = "[from, to): which keys; default all."},
-    {.name = "max_cells",
-     .kind = SRV_INT,
-     .offset = offsetof(srv_heat_input, max_cells),
-     .min = 1,
-     .max = 16777216,
-     .doc =
-         "Most cells of all heatmaps together; beyond it several weights are pooled into a cell. "
-         "The default keeps the answer under 1 MB: 40,960 as JSON, 65,536 in the other "
-         "encodings, half of that with pool \"both\"."},
-    {.name = "pool",
-     .kind = SRV_ENUM,
-     .offset = offsetof(srv_heat_input, pool),
-     .choices = pools,
-     .doc = "What a cell holds when it covers several weights: their max (default; of values with "
-            "signs the largest magnitude), their mean, or both."},
-    {.name = "encoding",
-     .kind = SRV_ENUM,
-     .offset = offsetof(srv_heat_input, encoding),
-     .choices = encodings,
-     .doc = "Cells as nested JSON numbers (default), or as base64 of row-major u8, f16 or f32 "
-            "(little-endian)."},
-    {.name = "transform",
-     .kind = SRV_ENUM,
-     .offset = offsetof(srv_heat_input, transform),
-     .choices = transforms,
-     .doc = "How u8 cells are quantised over `range` and values coloured in pictures: linear "
-            "(default), sqrt, or log (ln(1 + 255 t) / ln 256)."},
-    {.name = "top_k",
-     .kind = SRV_INT,
-     .offset = offsetof(srv_heat_input, top_k),
-     .min = 1,
-     .max = 1048576,
-     .doc = "Also list the k largest weights of each row."},
-    {.name = "top_p",
-     .kind = SRV_REAL,
-     .offset = offsetof(srv_heat_input, top_p),
-     .min = 0,
-     .max = 1,
-     .doc = "Also list, for each row, the fewest keys whose weights sum to at least p."},
+    SRV_INT_ROW(srv_heat_input, max_cells, 1, 16777216,
+                "Most cells of all heatmaps together; beyond it several weights are pooled into a "
+                "cell. The default keeps the answer under 1 MB: 40,960 as JSON, 65,536 in the "
+                "other encodings, half of that with pool \"both\"."),
+    SRV_ENUM_ROW(srv_heat_input, pool, pools,
+                 "What a cell holds when it covers several weights: their max (default; of values "
+                 "with signs the largest magnitude), their mean, or both."),
+    SRV_ENUM_ROW(srv_heat_input, encoding, encodings,
+                 "Cells as nested JSON numbers (default), or as base64 of row-major u8, f16 or f32 "
+                 "(little-endian)."),
+    SRV_ENUM_ROW(srv_heat_input, transform, srv_transforms,
+                 "How u8 cells are quantised over `range` and values coloured in pictures: linear "
+                 "(default), sqrt, or log (ln(1 + 255 t) / ln 256)."),
+    SRV_INT_ROW(srv_heat_input, top_k, 1, 1048576, "Also list the k largest weights of each row."),
+    SRV_REAL_ROW(srv_heat_input, top_p, 0, 1,
+                 "Also list, for each row, the fewest keys whose weights sum to at least p."),
     {0},
 };
 
@@ -279,7 +258,7 @@ void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_inp
     srv_json_key(j, "pool");
     srv_json_string(j, pools[in->pool]);
     srv_json_key(j, "transform");
-    srv_json_string(j, transforms[in->transform]);
+    srv_json_string(j, srv_transforms[in->transform]);
     srv_json_key(j, "encoding");
     srv_json_string(j, encodings[in->encoding]);
 }

@@ -27,8 +27,14 @@ typedef struct srv_heat_input {
     double top_p;
 } srv_heat_input;
 
+extern const char *const srv_transforms[]; /* by attn_transform: "linear", "sqrt", "log" */
 extern const srv_field srv_heat_fields[];
 void srv_heat_init(void *input); /* defaults, a srv_heat_input */
+#define SRV_HEATMAP_ROW(T, text)                                                                   \
+    {                                                                                              \
+        .name = "heatmap", .kind = SRV_OBJECT, .offset = offsetof(T, heatmap),                     \
+        .fields = srv_heat_fields, .init = srv_heat_init, .doc = text                              \
+    }
 
 /* Checks the object against the shapes and fills in the library's options, which point into it. */
 bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_attention_dims *dims,

@@ -1,5 +1,5 @@
-/* POST /v1/heatmaps draws weights that the caller has: the field table, the shapes that follow from
- a body, the costs, and the answer. */
+/* POST /v1/heatmaps draws weights that the caller has: the field table, the shapes that follow
+ * from a body, the costs, and the answer. */
 #include <math.h>
 #include <stddef.h>
 
@@ -8,7 +8,7 @@
 #include "api/handlers.h"
 #include "api/heatmap_object.h"
 #include "api/route_fields.h"
-#include "api/weights_lint.h"
+#include "api/weights_input.h"
 #include "load/admission.h"
 #include "request/shared.h"
 
@@ -43,43 +43,17 @@ const srv_field srv_heatmaps_fields[] = {
      .required = true,
      .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (with more batch axes behind "
             "the layers): row = query, column = key."},
-    {.name = "labels",
-     .kind = SRV_OBJECT,
-     .offset = AT(labels),
-     .fields = srv_label_fields,
-     .doc = "Names of rows and columns."},
+    SRV_LABELS_ROW(heatmaps_body, "Names of rows and columns."),
     {.name = "titles",
      .kind = SRV_STRINGS,
      .offset = AT(titles),
      .doc = "One title a head, for pictures and text."},
-    {.name = "heatmap",
-     .kind = SRV_OBJECT,
-     .offset = AT(heatmap),
-     .fields = srv_heat_fields,
-     .init = srv_heat_init,
-     .doc = "What the heatmaps hold."},
-    {.name = "figure",
-     .kind = SRV_OBJECT,
-     .offset = AT(figure),
-     .fields = srv_figure_fields,
-     .init = srv_figure_init,
-     .doc = "What a picture says around the heatmaps and looks like."},
-    {.name = "decimals",
-     .kind = SRV_INT,
-     .offset = AT(decimals),
-     .min = 0,
-     .max = 17,
-     .doc = "Round the numbers of the answer to so many decimals; default: their shortest text."},
-    {.name = "dry_run",
-     .kind = SRV_BOOL,
-     .offset = AT(dry_run),
-     .doc = "Draw nothing: answer the shapes and what the heatmaps would cost."},
-    {.name = "timeout_ms",
-     .kind = SRV_INT,
-     .offset = AT(timeout_ms),
-     .min = 1,
-     .max = 86400000,
-     .doc = "Give up after this time, if that is sooner than the service would."},
+    SRV_HEATMAP_ROW(heatmaps_body, "What the heatmaps hold."),
+    SRV_FIGURE_ROW(heatmaps_body, "What a picture says around the heatmaps and looks like."),
+    SRV_DECIMALS_ROW(heatmaps_body, "; default: their shortest text."),
+    SRV_DRY_RUN_ROW(heatmaps_body,
+                    "Draw nothing: answer the shapes and what the heatmaps would cost."),
+    SRV_TIMEOUT_ROW(heatmaps_body),
     {0},
 };
 
@@ -166,32 +140,16 @@ static bool within_limits(const heatmaps_call *call) {
     return false;
 }
 
-/* The caller's memory as a source: hidden cells are not known. */
-static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
-                         float *logits, attn_error *err) {
-    const heatmaps_call *call = ctx;
-    const attn_tensor *w = &call->body.weights;
-    const attn_attention_dims *d = &call->dims;
-    const size_t head = (rows->batch * d->Hq + rows->head) * d->L;
-    (void)lane, (void)logits, (void)err;
-    for (size_t r = 0; r < rows->rows; r++) {
-        const size_t at = (head + rows->row + r) * d->S + rows->col;
-        attn_widen_f32(weights + r * rows->cols,
-                       (const char *)w->data + at * attn_dtype_size(w->dtype), w->dtype, 1,
-                       rows->cols);
-    }
-    return ATTN_OK;
-}
-
 static bool draw(heatmaps_call *call) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    const attn_weight_source source = {
-        .batches = d->B, .heads = d->Hq, .rows = d->L, .cols = d->S, .fetch = fetch, .ctx = call};
+    attn_weight_source source;
     attn_error err = {0};
     const srv_weights_lint lint = {req, "weights",          &call->body.weights,
                                    d,   &call->body.labels, &call->warnings};
     attn_status status = srv_weights_look(&lint, &err);
+    if (!status)
+        status = srv_weights_source(&call->body.weights, d, req->arena, &source, &err);
     if (!status)
         status = attn_heatmap_build(&source, &call->options, req->app->pool, &req->control,
                                     req->arena, &call->maps, &err);
@@ -215,13 +173,11 @@ static srv_outcome predict(const heatmaps_call *call) {
                    .result = (double)call->cost.result_bytes,
                    .work = (double)call->cost.work_bytes,
                    .fits = within_limits(call)};
-    double *u = dry.load.units;
     srv_dry_shape(&dry, "heatmap", 3, maps);
-    u[SRV_UNIT_REQUEST] = 1;
-    u[SRV_UNIT_HEATMAP] = call->cost.cells;
-    u[SRV_UNIT_KEEP] = dry.cells; /* the linter's look */
-    u[SRV_UNIT_SHARE] = (double)maps[0] * (double)maps[1] * (double)maps[2];
-    u[SRV_UNIT_BYTE] = dry.result + dry.work;
+    dry.load.operations = SRV_CELL_OPERATIONS * call->cost.cells;
+    dry.load.alone = SRV_CELL_OPERATIONS * dry.cells; /* of the linter */
+    dry.load.text = SRV_HEAT_TEXT * dry.result;
+    dry.load.memory = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;
     return srv_dry_reply(call->req, &dry);
 }

@@ -1,6 +1,6 @@
 /* POST /v1/masks builds, combines, explains and lints masks without computing any attention. This
- file holds the field table, the checks behind it (which fields a kind of mask has, which shape the
- masks must fit), and the handler. */
+ * file holds the field table, the checks behind it (which fields a kind of mask has, which shape
+ * the masks must fit), and the handler. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "api/dry.h"
 #include "api/handlers.h"
 #include "api/masks_call.h"
+#include "api/route_fields.h"
 #include "request/shared.h"
 
 #define AT(member) offsetof(srv_masks_body, member)
@@ -32,14 +33,10 @@ static void init_item(void *item) {
 }
 
 static const srv_field item_fields[] = {
-    {.name = "kind",
-     .kind = SRV_ENUM,
-     .offset = offsetof(srv_masks_item, kind),
-     .choices = kinds,
-     .required = true,
-     .doc =
-         "causal; padding (key_padding_mask with key_padding_semantics, key_lengths, or token_ids "
-         "with pad_id); window (window); pattern (pattern); values (attn_mask)."},
+    SRV_KIND_ROW(
+        srv_masks_item, kinds,
+        "causal; padding (key_padding_mask with key_padding_semantics, key_lengths, or token_ids "
+        "with pad_id); window (window); pattern (pattern); values (attn_mask)."),
     SRV_MASK_ROWS(srv_masks_item, mask),
     {0},
 };
@@ -59,43 +56,21 @@ const srv_field srv_masks_fields[] = {
      .max = ATTN_MAX_RANK,
      .doc =
          "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in front."},
-    {.name = "token_ids",
-     .kind = SRV_TENSOR,
-     .offset = AT(token_ids),
-     .accepts = SRV_T_INT,
-     .doc = "[S] or [B, S], instead of shape: self-attention over these tokens, whose padding is "
-            "hidden as keys."},
+    SRV_TENSOR_ROW(srv_masks_body, token_ids, SRV_T_INT,
+                   "[S] or [B, S], instead of shape: self-attention over these tokens, whose "
+                   "padding is hidden as keys."),
     {.name = "pad_id",
      .kind = SRV_INT,
      .offset = AT(pad_id),
      .doc = "The id of the padding token in token_ids."},
     SRV_OFFSET_ROW(srv_masks_body, query_offset),
-    {.name = "combine",
-     .kind = SRV_ENUM,
-     .offset = AT(combine),
-     .choices = combinations,
-     .doc = "and: a key is visible when every mask lets it through; float parts are summed."},
-    {.name = "labels",
-     .kind = SRV_OBJECT,
-     .offset = AT(labels),
-     .fields = srv_label_fields,
-     .doc = "Names of queries and keys, handed back with the mask."},
-    {.name = "figure",
-     .kind = SRV_OBJECT,
-     .offset = AT(figure),
-     .fields = srv_figure_fields,
-     .init = srv_figure_init,
-     .doc = "What a picture of the mask says and looks like."},
-    {.name = "dry_run",
-     .kind = SRV_BOOL,
-     .offset = AT(dry_run),
-     .doc = "Resolve nothing: answer the shape, the mask in words and what it would cost."},
-    {.name = "timeout_ms",
-     .kind = SRV_INT,
-     .offset = AT(timeout_ms),
-     .min = 1,
-     .max = 86400000,
-     .doc = "Give up after this time, if that is sooner than the service would."},
+    SRV_ENUM_ROW(srv_masks_body, combine, combinations,
+                 "and: a key is visible when every mask lets it through; float parts are summed."),
+    SRV_LABELS_ROW(srv_masks_body, "Names of queries and keys, handed back with the mask."),
+    SRV_FIGURE_ROW(srv_masks_body, "What a picture of the mask says and looks like."),
+    SRV_DRY_RUN_ROW(srv_masks_body,
+                    "Resolve nothing: answer the shape, the mask in words and what it would cost."),
+    SRV_TIMEOUT_ROW(srv_masks_body),
     {0},
 };
 
@@ -230,6 +205,8 @@ static bool prepare(srv_masks_call *call) {
 
 /* Masks up to this many cells are resolved on the HTTP thread: about half a millisecond. */
 #define IN_PLACE_CELLS 262144
+/* Bytes of a boolean and its comma. */
+#define TEXT_OF_FLAG 6.0
 
 static bool decode(srv_masks_call *call) {
     srv_request *req = call->req;
@@ -301,9 +278,8 @@ static srv_outcome predict(srv_masks_call *call) {
                    .result = cells ? call->cells : 0,
                    .fits = fits};
     srv_dry_shape(&dry, "keep", call->rank, call->dims);
-    dry.load.units[SRV_UNIT_REQUEST] = 1;
-    dry.load.units[SRV_UNIT_KEEP] = 2 * call->cells;
-    dry.load.units[SRV_UNIT_FLAG] = cells ? call->cells : 0;
+    dry.load.alone = SRV_CELL_OPERATIONS * call->cells;
+    dry.load.text = cells ? TEXT_OF_FLAG * call->cells : 0;
     return srv_dry_reply(req, &dry);
 }
 

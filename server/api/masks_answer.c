@@ -1,6 +1,6 @@
 /* The answer of POST /v1/masks. Small masks are answered cell by cell, large ones as runs of
- visible keys; batch entries and heads that are equal are answered once. A picture of a mask is a
- heatmap of its cells, so that large masks are pooled. */
+ * visible keys; batch entries and heads that are equal are answered once. A picture of a mask is a
+ * heatmap of its cells, so that large masks are pooled. */
 #include <math.h>
 #include <string.h>
 

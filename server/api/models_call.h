@@ -9,7 +9,6 @@
 #include "api/heatmap_object.h"
 #include "api/route_fields.h"
 #include "api/scope.h"
-#include "request/events.h"
 #include "store/model_registry.h"
 
 /* One side of a request, as it was sent. */
@@ -35,35 +34,11 @@ typedef struct srv_side {
         .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
     }
 #define SRV_MODEL_COMMON_ROWS(T)                                                                   \
-    {.name = "heatmap",                                                                            \
-     .kind = SRV_OBJECT,                                                                           \
-     .offset = offsetof(T, heatmap),                                                               \
-     .fields = srv_heat_fields,                                                                    \
-     .init = srv_heat_init,                                                                        \
-     .doc = "What the heatmaps hold, one set a sequence; giving it asks for them."},               \
-        {.name = "figure",                                                                         \
-         .kind = SRV_OBJECT,                                                                       \
-         .offset = offsetof(T, figure),                                                            \
-         .fields = srv_figure_fields,                                                              \
-         .init = srv_figure_init,                                                                  \
-         .doc = "What a picture says around the heatmaps and looks like."},                        \
-        {.name = "decimals",                                                                       \
-         .kind = SRV_INT,                                                                          \
-         .offset = offsetof(T, decimals),                                                          \
-         .min = 0,                                                                                 \
-         .max = 17,                                                                                \
-         .doc = "Round the numbers of the answer to so many decimals; default: their shortest "    \
-                "text."},                                                                          \
-        {.name = "dry_run",                                                                        \
-         .kind = SRV_BOOL,                                                                         \
-         .offset = offsetof(T, dry_run),                                                           \
-         .doc = "Compute nothing: answer the shapes and what a run would cost."},                  \
-    {                                                                                              \
-        .name = "timeout_ms", .kind = SRV_INT, .offset = offsetof(T, timeout_ms), .min = 1,        \
-        .max = 86400000,                                                                           \
-        .doc = "Give up after this time, if that is sooner than the service "                      \
-               "would."                                                                            \
-    }
+    SRV_HEATMAP_ROW(T, "What the heatmaps hold, one set a sequence; giving it asks for them."),    \
+        SRV_FIGURE_ROW(T, "What a picture says around the heatmaps and looks like."),              \
+        SRV_DECIMALS_ROW(T, "; default: their shortest text."),                                    \
+        SRV_DRY_RUN_ROW(T, "Compute nothing: answer the shapes and what a run would cost."),       \
+        SRV_TIMEOUT_ROW(T)
 
 typedef struct srv_sequence {
     int32_t *ids;
@@ -173,20 +148,5 @@ bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_inpu
 /* They are the answer, as a picture. */
 void srv_models_draw(srv_request *req, const srv_looked *looked, const srv_heat_input *in,
                      const srv_figure_input *figure, int64_t decimals);
-
-/* The steps of a greedy search as events. */
-typedef struct srv_steps {
-    srv_events *events;
-    const srv_model *model;
-    const srv_sequence *source;
-    const srv_heat_input *heatmap; /* whose heads are shown; NULL: none are */
-    int decimals;
-    size_t index;     /* of the step to come, from 0 */
-    const char *word; /* before it */
-    bool failed;      /* stopped itself, and said why in the reply */
-} srv_steps;
-
-/* For attn_generate_options.token: says the event of one step. */
-int srv_models_step(void *steps, int32_t id, double log_probability, const float *weights);
 
 #endif

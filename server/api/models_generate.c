@@ -1,10 +1,136 @@
-/* POST /v1/models/{id}/generate: greedy or beam search, and where the model looked meanwhile. */
+/* POST /v1/models/{id}/generate: greedy or beam search, and where the model looks meanwhile. A
+ * greedy search can be answered as server-sent events, one for each step. */
 #include <math.h>
 #include <string.h>
 
 #include "api/handlers.h"
 #include "api/models_call.h"
+#include "api/route_fields.h"
+#include "request/events.h"
 #include "request/shared.h"
+
+/* --- the steps of a greedy search as events --- */
+
+/* A search that is answered step by step. Each event is put together in an arena of its own, and
+ * only its text is kept. */
+typedef struct told_steps {
+    srv_events *events;
+    const srv_model *model;
+    const srv_sequence *source;
+    const srv_heat_input *heatmap; /* whose heads are shown; NULL: none are */
+    int decimals;
+    size_t index;     /* of the step to come, from 0 */
+    const char *word; /* before it */
+    bool failed;      /* stopped itself, and said why in the reply */
+} told_steps;
+
+/* What the token adds to the text of those before it; NULL: no memory. The end adds nothing. */
+static const char *text_of(const told_steps *s, int32_t id, const char *word, attn_arena *arena) {
+    const char *words[2] = {s->index ? s->word : "", word};
+    const size_t before = strlen(words[0]);
+    if (id == attn_model_configuration(s->model->model)->end)
+        return "";
+    const char *text = before ? attn_words_join(words, 2, arena) : word;
+    return text ? text + before : NULL;
+}
+
+/* Where the step looked, a row a head that was asked for. false: a problem is set. */
+static bool put_step_attention(srv_json *j, const told_steps *s, const float *weights) {
+    const srv_look what = {.weights = weights,
+                           .heads = srv_models_cross_heads(s->model),
+                           .head_stride = s->source->length,
+                           .stride = s->source->length,
+                           .rows = 1,
+                           .cols = s->source->length};
+    srv_heat_input in;
+    srv_looked looked;
+    srv_heat_init(&in);
+    in.heads = s->heatmap->heads;
+    in.max_cells = (int64_t)(what.heads * what.cols);
+    if (!srv_models_look(j->req, &what, &in, &looked))
+        return false;
+    srv_json_key(j, "attention");
+    srv_json_array(j);
+    for (size_t i = 0; i < looked.maps.count; i++) {
+        const attn_heatmap *map = &looked.maps.items[i];
+        srv_json_object(j);
+        srv_json_key(j, "head");
+        if (map->head == SIZE_MAX)
+            srv_json_string(j, "mean");
+        else
+            srv_json_size(j, map->head);
+        srv_json_key(j, "weights");
+        srv_json_floats(j, map->max, map->shape[1]);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+    return true;
+}
+
+static bool put_step(srv_json *j, told_steps *s, int32_t id, double log_probability,
+                     const float *weights) {
+    srv_sequence token;
+    if (!srv_models_name(j->req, s->model, SRV_TARGET, &id, 1, &token))
+        return false;
+    srv_json_object(j);
+    srv_json_key(j, "index");
+    srv_json_size(j, s->index);
+    srv_json_key(j, "token");
+    srv_json_string(j, token.tokens[0]);
+    srv_json_key(j, "id");
+    srv_json_int(j, id);
+    if (s->model->target) {
+        const char *text = text_of(s, id, token.tokens[0], j->req->arena);
+        j->failed |= !text;
+        srv_json_key(j, "text");
+        srv_json_string(j, text);
+        s->word = attn_vocabulary_word(s->model->target, id);
+    }
+    srv_json_key(j, "log_probability");
+    srv_json_float(j, (float)log_probability);
+    if (s->heatmap && weights && !put_step_attention(j, s, weights))
+        return false;
+    srv_json_object_end(j);
+    return srv_json_end(j);
+}
+
+/* The reply that was made in a step's arena into the request's. */
+static bool keep_event(srv_request *req) {
+    const srv_reply *r = &req->reply;
+    const char *text = attn_arena_text(req->arena, r->body, r->size);
+    if (text)
+        srv_reply_set(req, r->status, r->type, text, r->size);
+    else
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for a step's event is left");
+    return text && req->reply.status < 400;
+}
+
+/* For attn_generate_options.token: says the event of one step. */
+static int say_step(void *ctx, int32_t id, double log_probability, const float *weights) {
+    told_steps *s = ctx;
+    srv_request *req = srv_events_request(s->events);
+    attn_arena *all = req->arena;
+    srv_json j;
+    req->arena = attn_arena_new(attn_arena_limit(all) - attn_arena_used(all));
+    if (req->arena) {
+        srv_json_begin(&j, req);
+        j.decimals = s->decimals;
+        put_step(&j, s, id, log_probability, weights);
+    }
+    attn_arena *step = req->arena;
+    req->arena = all;
+    const bool kept = step && keep_event(req);
+    attn_arena_free(step);
+    s->index++;
+    if (kept && srv_events_say(s->events, "token", req->reply.body, req->reply.size))
+        return 0;
+    if (req->reply.status < 400)
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for a step's event is left");
+    s->failed = true;
+    return 1;
+}
+
+/* --- the request --- */
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
 enum { EVENT = 1024 }; /* bytes of one without its attention */
@@ -35,41 +161,27 @@ typedef struct call {
     attn_warnings warnings;
     attn_generated *out; /* [B] */
     made *made;          /* [B] */
-    srv_steps steps;     /* when it streams */
+    told_steps steps;    /* when it streams */
 } call;
 
 const srv_field srv_models_generate_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
-    {.name = "beams",
-     .kind = SRV_INT,
-     .offset = offsetof(body, beams),
-     .min = 1,
-     .max = 64,
-     .doc = "Hypotheses that are followed at a time; 1 (default): greedy."},
-    {.name = "max_length",
-     .kind = SRV_INT,
-     .offset = offsetof(body, max_length),
-     .min = 1,
-     .max = 65536,
-     .doc = "Most tokens to generate, the end included; default twice the source and 10, at most "
-            "the model's max_length."},
-    {.name = "length_penalty",
-     .kind = SRV_REAL,
-     .offset = offsetof(body, length_penalty),
-     .min = -10,
-     .max = 10,
-     .doc = "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."},
+    SRV_INT_ROW(body, beams, 1, 64, "Hypotheses that are followed at a time; 1 (default): greedy."),
+    SRV_INT_ROW(body, max_length, 1, 65536,
+                "Most tokens to generate, the end included; default twice the source and 10, at "
+                "most the model's max_length."),
+    SRV_REAL_ROW(
+        body, length_penalty, -10, 10,
+        "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = offsetof(body, returns),
      .choices = returns,
      .doc =
          "Of the attention across: heatmap (default), weights [heads, rows, S]; [] for neither."},
-    {.name = "stream",
-     .kind = SRV_BOOL,
-     .offset = offsetof(body, stream),
-     .doc = "Answer with server-sent events while the (greedy) search of one sequence goes on: "
-            "token, a step, then done, the whole answer, or error, a problem."},
+    SRV_BOOL_ROW(body, stream,
+                 "Answer with server-sent events while the (greedy) search of one sequence goes "
+                 "on: token, a step, then done, the whole answer, or error, a problem."),
     SRV_MODEL_COMMON_ROWS(body),
     {0},
 };
@@ -180,12 +292,12 @@ static bool begin_events(call *c, attn_generate_options *options) {
     if (!events)
         return false;
     c->pass.req = srv_events_request(events);
-    c->steps = (srv_steps){.events = events,
-                           .model = c->pass.model,
-                           .source = &c->source.items[0],
-                           .heatmap = c->body.returns ? &c->body.heatmap : NULL,
-                           .decimals = (int)c->body.decimals};
-    options->token = srv_models_step;
+    c->steps = (told_steps){.events = events,
+                            .model = c->pass.model,
+                            .source = &c->source.items[0],
+                            .heatmap = c->body.returns ? &c->body.heatmap : NULL,
+                            .decimals = (int)c->body.decimals};
+    options->token = say_step;
     options->ctx = &c->steps;
     return true;
 }

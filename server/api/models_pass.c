@@ -148,16 +148,14 @@ bool srv_models_fits(srv_request *req, const srv_pass_cost *cost, double result,
 
 srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const srv_pass_cost *cost,
                            double result) {
-    double *u = dry->load.units;
     dry->cells = cost->cells;
     dry->operations = cost->operations;
     dry->work = cost->bytes;
     dry->result = result;
     dry->fits = srv_models_fits(req, cost, result, true);
-    u[SRV_UNIT_REQUEST] = 1;
-    u[SRV_UNIT_CELL] = cost->cells;
-    u[SRV_UNIT_GEMM] = cost->operations / 2;
-    u[SRV_UNIT_BYTE] = cost->bytes + result;
+    dry->load.operations = cost->operations + SRV_CELL_OPERATIONS * cost->cells;
+    dry->load.text = result;
+    dry->load.memory = cost->bytes;
     dry->load.pieces = 1;
     return srv_dry_reply(req, dry);
 }

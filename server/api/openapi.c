@@ -1,6 +1,6 @@
 /* GET /openapi.json: the interface as OpenAPI 3.1. It is made from srv_routes[] and the field
- tables, so that it cannot differ from what the router and the decoder do. What a route may refuse,
- its headers and its parameters follow from its row. */
+ * tables, so that it cannot differ from what the router and the decoder do. What a route may
+ * refuse, its headers and its parameters follow from its row. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* POST /v1/positions answers positional encodings as tables and curves. This file holds the field
- table, the shapes that follow from a body, the tables, which the library makes, and curves out of
- them. */
+ * table, the shapes that follow from a body, the tables, which the library makes, and curves out
+ * of them. */
 #include <float.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/positions_call.h"
+#include "api/route_fields.h"
 
 #define AT(member) offsetof(srv_positions_body, member)
 #define LONGEST    1073741824.0 /* 2^30 */
@@ -26,29 +27,15 @@ static const char *const own[] = {" !length !width layout dims ",
                                   " !length !width base dims "};
 static const char common[] = " kind decimals dry_run timeout_ms figure ";
 
-#define COUNT(field, least, text)                                                                  \
-    {                                                                                              \
-        .name = #field, .kind = SRV_INT, .offset = AT(field), .min = least, .max = LONGEST,        \
-        .doc = text                                                                                \
-    }
-#define NUMBERS(field, text)                                                                       \
-    { .name = #field, .kind = SRV_TENSOR, .offset = AT(field), .accepts = SRV_T_REAL, .doc = text }
-
 const srv_field srv_positions_fields[] = {
-    {.name = "kind",
-     .kind = SRV_ENUM,
-     .offset = AT(kind),
-     .choices = kinds,
-     .required = true,
-     .doc = "sinusoidal, learned: a vector a position; alibi, t5, relative: a bias a head and "
-            "distance; shaw: a vector a distance; rotary: the angles' cosines and sines."},
-    COUNT(length, 0, "How many positions (queries)."),
-    COUNT(width, 1, "sinusoidal, learned, rotary: numbers a position; even but for learned."),
-    {.name = "layout",
-     .kind = SRV_ENUM,
-     .offset = AT(layout),
-     .choices = srv_pair_layouts,
-     .doc = "sinusoidal: sines and cosines interleaved (default, the paper) or in halves."},
+    SRV_KIND_ROW(srv_positions_body, kinds,
+                 "sinusoidal, learned: a vector a position; alibi, t5, relative: a bias a head and "
+                 "distance; shaw: a vector a distance; rotary: the angles' cosines and sines."),
+    SRV_INT_ROW(srv_positions_body, length, 0, LONGEST, "How many positions (queries)."),
+    SRV_INT_ROW(srv_positions_body, width, 1, LONGEST,
+                "sinusoidal, learned, rotary: numbers a position; even but for learned."),
+    SRV_ENUM_ROW(srv_positions_body, layout, srv_pair_layouts,
+                 "sinusoidal: sines and cosines interleaved (default, the paper) or in halves."),
     {.name = "dims",
      .kind = SRV_INTS,
      .offset = AT(dims),
@@ -58,61 +45,32 @@ const srv_field srv_positions_fields[] = {
      .kind = SRV_INT,
      .offset = AT(seed),
      .doc = "learned: element n (row-major) is std times normal number n of this seed."},
-    {.name = "std",
-     .kind = SRV_REAL,
-     .offset = AT(std),
-     .min = 0,
-     .max = DBL_MAX,
-     .doc = "learned: the deviation of the initial table; default 0.02."},
-    COUNT(heads, 1, "alibi: how many heads; default as many as slopes."),
-    COUNT(keys, 0, "Biases and shaw: how many keys; default length."),
-    {.name = "query_offset",
-     .kind = SRV_INT,
-     .offset = AT(query_offset),
-     .min = -LONGEST,
-     .max = LONGEST,
-     .doc = "Biases and shaw: query i sits at key position i + query_offset; default 0."},
-    NUMBERS(slopes, "alibi: [H], one slope a head; default those of the paper."),
-    NUMBERS(table, "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m."),
-    {.name = "max_distance",
-     .kind = SRV_INT,
-     .offset = AT(max_distance),
-     .min = 1,
-     .max = 1048576,
-     .doc = "t5: distances from here on share the last bucket; default 128."},
-    {.name = "bidirectional",
-     .kind = SRV_BOOL,
-     .offset = AT(bidirectional),
-     .doc = "t5: half of the buckets are for keys behind the query (default true)."},
-    NUMBERS(key_table, "shaw: [2m + 1, E], for distances -m to m, clipped beyond."),
-    {.name = "base",
-     .kind = SRV_REAL,
-     .offset = AT(base),
-     .min = 1,
-     .max = DBL_MAX,
-     .doc = "rotary: pair t turns by position * base^(-2t/width); default 10000."},
-    {.name = "decimals",
-     .kind = SRV_INT,
-     .offset = AT(decimals),
-     .min = 0,
-     .max = 17,
-     .doc = "Round the numbers of the answer to so many decimals; default: their shortest text."},
-    {.name = "figure",
-     .kind = SRV_OBJECT,
-     .offset = AT(figure),
-     .fields = srv_figure_fields,
-     .init = srv_figure_init,
-     .doc = "What a picture of the curves, or else of the table, says and looks like."},
-    {.name = "dry_run",
-     .kind = SRV_BOOL,
-     .offset = AT(dry_run),
-     .doc = "Compute nothing: answer the shapes and what the tables would cost."},
-    {.name = "timeout_ms",
-     .kind = SRV_INT,
-     .offset = AT(timeout_ms),
-     .min = 1,
-     .max = 86400000,
-     .doc = "Give up after this time, if that is sooner than the service would."},
+    SRV_REAL_ROW(srv_positions_body, std, 0, DBL_MAX,
+                 "learned: the deviation of the initial table; default 0.02."),
+    SRV_INT_ROW(srv_positions_body, heads, 1, LONGEST,
+                "alibi: how many heads; default as many as slopes."),
+    SRV_INT_ROW(srv_positions_body, keys, 0, LONGEST,
+                "Biases and shaw: how many keys; default length."),
+    SRV_INT_ROW(srv_positions_body, query_offset, -LONGEST, LONGEST,
+                "Biases and shaw: query i sits at key position i + query_offset; default 0."),
+    SRV_TENSOR_ROW(srv_positions_body, slopes, SRV_T_REAL,
+                   "alibi: [H], one slope a head; default those of the paper."),
+    SRV_TENSOR_ROW(srv_positions_body, table, SRV_T_REAL,
+                   "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m."),
+    SRV_INT_ROW(srv_positions_body, max_distance, 1, 1048576,
+                "t5: distances from here on share the last bucket; default 128."),
+    SRV_BOOL_ROW(srv_positions_body, bidirectional,
+                 "t5: half of the buckets are for keys behind the query (default true)."),
+    SRV_TENSOR_ROW(srv_positions_body, key_table, SRV_T_REAL,
+                   "shaw: [2m + 1, E], for distances -m to m, clipped beyond."),
+    SRV_REAL_ROW(srv_positions_body, base, 1, DBL_MAX,
+                 "rotary: pair t turns by position * base^(-2t/width); default 10000."),
+    SRV_DECIMALS_ROW(srv_positions_body, "; default: their shortest text."),
+    SRV_FIGURE_ROW(srv_positions_body,
+                   "What a picture of the curves, or else of the table, says and looks like."),
+    SRV_DRY_RUN_ROW(srv_positions_body,
+                    "Compute nothing: answer the shapes and what the tables would cost."),
+    SRV_TIMEOUT_ROW(srv_positions_body),
     {0},
 };
 

@@ -1,6 +1,6 @@
-/* The handler of POST /v1/positions and its answers. Pictures and CSV show curves when `dims` names
- some, else the tables as maps. Maps go through the heatmap, so that long ones are pooled by the
- mean, as their values have signs. */
+/* The handler of POST /v1/positions and its answers. Pictures and CSV show curves when `dims`
+ * names some, else the tables as maps. Maps go through the heatmap, so that long ones are pooled
+ * by the mean, as their values have signs. */
 #include <stdio.h>
 
 #include "api/csv.h"
@@ -243,7 +243,7 @@ static srv_outcome predict(const srv_positions_call *call) {
                    .fits = within_limits(call),
                    .learns = true,
                    .parameters = call->parameters};
-    double *u = dry.load.units, made = call->values + work_values(call);
+    const double made = call->values + work_values(call);
     for (size_t i = 0; i < SRV_TABLES; i++)
         if (call->names[i])
             srv_dry_shape(&dry, call->names[i], call->tables[i].rank, call->tables[i].dims);
@@ -252,12 +252,9 @@ static srv_outcome predict(const srv_positions_call *call) {
             &dry, "curves", 2,
             (size_t[]){call->curve_count,
                        (size_t)(call->distances > 0 ? call->distances : call->body.length)});
-    u[SRV_UNIT_REQUEST] = 1;
-    u[call->body.kind == SRV_POSITIONS_LEARNED ? SRV_UNIT_NORMAL
-      : call->distances > 0                    ? SRV_UNIT_KEEP
-                                               : SRV_UNIT_SINE] += made;
-    u[SRV_UNIT_NUMBER64] += call->values;
-    u[SRV_UNIT_BYTE] += dry.result + dry.work + 20 * call->values;
+    dry.load.alone = (call->distances > 0 ? SRV_CELL_OPERATIONS : SRV_NUMBER_OPERATIONS) * made;
+    dry.load.text = 20 * call->values;
+    dry.load.memory = dry.result + dry.work;
     return srv_dry_reply(call->req, &dry);
 }
 

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "api/route_fields.h"
 #include "api/scope.h"
 #include "store/runs.h"
 #include "wire/json_out.h"
@@ -24,21 +25,15 @@ extern const char *const srv_run_sites[];
      .offset = offsetof(T, spot.site),                                                             \
      .choices = srv_run_sites,                                                                     \
      .doc = "Which attention of the run; the default is its only one."},                           \
-    {                                                                                              \
-        .name = "layer", .kind = SRV_INT, .offset = offsetof(T, spot.layer), .min = 0,             \
-        .max = 1048576, .doc = "Which layer; default 0."                                           \
-    }
+        SRV_RUN_PLACE_ROW(T, layer, 1048576, "Which layer; default 0.")
 #define SRV_RUN_SPOT_ROWS(T)                                                                       \
     SRV_RUN_SITE_ROWS(T),                                                                          \
-        {.name = "batch",                                                                          \
-         .kind = SRV_INT,                                                                          \
-         .offset = offsetof(T, spot.batch),                                                        \
-         .min = 0,                                                                                 \
-         .max = 4294967296,                                                                        \
-         .doc = "Which batch entry; default 0."},                                                  \
+        SRV_RUN_PLACE_ROW(T, batch, 4294967296, "Which batch entry; default 0."),                  \
+        SRV_RUN_PLACE_ROW(T, head, 4294967296, "Which query head; default 0.")
+#define SRV_RUN_PLACE_ROW(T, member, most, text)                                                   \
     {                                                                                              \
-        .name = "head", .kind = SRV_INT, .offset = offsetof(T, spot.head), .min = 0,               \
-        .max = 4294967296, .doc = "Which query head; default 0."                                   \
+        .name = #member, .kind = SRV_INT, .offset = offsetof(T, spot.member), .min = 0,            \
+        .max = most, .doc = text                                                                   \
     }
 /* `rows` or `cols`. */
 #define SRV_RUN_RANGE_ROW(T, member, which)                                                        \
@@ -46,12 +41,6 @@ extern const char *const srv_run_sites[];
         .name = #member, .kind = SRV_INTS, .offset = offsetof(T, member), .max = 2,                \
         .doc = "from:to, which " which "; default all."                                            \
     }
-#define SRV_RUN_DECIMALS_ROW(T)                                                                    \
-    {                                                                                              \
-        .name = "decimals", .kind = SRV_INT, .offset = offsetof(T, decimals), .min = 0, .max = 17, \
-        .doc = "Round the numbers of the answer to so many decimals."                              \
-    }
-
 /* The run of the path, held until srv_run_release. NULL: a problem is set. */
 const srv_run *srv_run_of(srv_request *req);
 srv_labels srv_run_labels(const attn_run *run);

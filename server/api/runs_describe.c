@@ -1,15 +1,14 @@
 /* What a stored run is as a whole: GET and DELETE /v1/runs/{id}, and GET /v1/runs/{id}/metrics,
- which is the analysis of POST /v1/attention. */
+ * which is the analysis of POST /v1/attention. */
 #include <time.h>
 
 #include "api/analyses_call.h"
+#include "api/form_input.h"
 #include "api/handlers.h"
 #include "api/plain.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
 #include "request/shared.h"
-
-static const char *const positions[] = {"none", "alibi", "t5", "relative", "shaw", "rotary"};
 
 static void put_size(srv_json *j, const char *name, size_t value) {
     srv_json_key(j, name);
@@ -102,7 +101,7 @@ static void describe(srv_request *req, const srv_run *held) {
     put_shapes(&j, d);
     put_text(&j, "dtype", attn_dtype_name(d->result));
     put_text(&j, "score", attn_score_name(in->score.kind));
-    put_text(&j, "position", positions[in->position.kind]);
+    put_text(&j, "position", srv_position_names[in->position.kind]);
     srv_json_key(&j, "softcap");
     srv_json_real(&j, in->softcap);
     srv_json_key(&j, "dropout_p");
@@ -163,7 +162,7 @@ const srv_field srv_run_metrics_query[] = {
      .offset = offsetof(metrics_query, top_keys),
      .max = 1024,
      .doc = "How many of the most attended keys to name; default 5."},
-    SRV_RUN_DECIMALS_ROW(metrics_query),
+    SRV_DECIMALS_ROW(metrics_query, "."),
     {0},
 };
 

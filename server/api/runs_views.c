@@ -1,6 +1,6 @@
 /* Pooled views of a stored run: GET /v1/runs/{id}/heatmap (as in POST /v1/attention), /top-k (the
- strongest edges of rows, by number or by the mass that they hold) and /tiles (256 x 256 cells as
- octets, the max plane and then the mean plane). */
+ * strongest edges of rows, by number or by the mass that they hold) and /tiles (256 x 256 cells as
+ * octets, the max plane and then the mean plane). */
 #include <math.h>
 
 #include "api/handlers.h"
@@ -21,19 +21,9 @@ typedef struct heatmap_query {
 
 const srv_field srv_run_heatmap_query[] = {
     SRV_RUN_SITE_ROWS(heatmap_query),
-    {.name = "heatmap",
-     .kind = SRV_OBJECT,
-     .offset = offsetof(heatmap_query, heatmap),
-     .fields = srv_heat_fields,
-     .init = srv_heat_init,
-     .doc = "What the heatmap holds."},
-    {.name = "figure",
-     .kind = SRV_OBJECT,
-     .offset = offsetof(heatmap_query, figure),
-     .fields = srv_figure_fields,
-     .init = srv_figure_init,
-     .doc = "What a picture says around it and looks like."},
-    SRV_RUN_DECIMALS_ROW(heatmap_query),
+    SRV_HEATMAP_ROW(heatmap_query, "What the heatmap holds."),
+    SRV_FIGURE_ROW(heatmap_query, "What a picture says around it and looks like."),
+    SRV_DECIMALS_ROW(heatmap_query, "."),
     {0},
 };
 
@@ -102,19 +92,11 @@ const srv_field srv_run_top_query[] = {
     SRV_RUN_SPOT_ROWS(top_query),
     SRV_RUN_RANGE_ROW(top_query, rows, "queries"),
     SRV_RUN_RANGE_ROW(top_query, cols, "keys take part"),
-    {.name = "k",
-     .kind = SRV_INT,
-     .offset = offsetof(top_query, k),
-     .min = 1,
-     .max = 1048576,
-     .doc = "The k largest weights of each row; default 10, without p."},
-    {.name = "p",
-     .kind = SRV_REAL,
-     .offset = offsetof(top_query, p),
-     .min = 0,
-     .max = 1,
-     .doc = "The fewest keys of each row whose weights sum to at least p."},
-    SRV_RUN_DECIMALS_ROW(top_query),
+    SRV_INT_ROW(top_query, k, 1, 1048576,
+                "The k largest weights of each row; default 10, without p."),
+    SRV_REAL_ROW(top_query, p, 0, 1,
+                 "The fewest keys of each row whose weights sum to at least p."),
+    SRV_DECIMALS_ROW(top_query, "."),
     {0},
 };
 
@@ -185,8 +167,7 @@ srv_outcome srv_runs_top(srv_request *req) {
 
 /* --- tiles --- */
 
-static const char *const encodings[] = {"u8", "f32", NULL};
-static const char *const transforms[] = {"linear", "sqrt", "log", NULL};
+static const char *const tile_encodings[] = {"u8", "f32", NULL};
 
 typedef struct tile_query {
     uint64_t given;
@@ -199,35 +180,16 @@ enum { U8, F32 };
 
 const srv_field srv_run_tiles_query[] = {
     SRV_RUN_SPOT_ROWS(tile_query),
-    {.name = "level",
-     .kind = SRV_INT,
-     .offset = offsetof(tile_query, level),
-     .min = 0,
-     .max = 63,
-     .doc = "A cell covers 2^level x 2^level weights; default 0, the weights themselves."},
-    {.name = "y",
-     .kind = SRV_INT,
-     .offset = offsetof(tile_query, y),
-     .min = 0,
-     .max = 4294967296,
-     .doc = "Row of tiles, from the first query; default 0."},
-    {.name = "x",
-     .kind = SRV_INT,
-     .offset = offsetof(tile_query, x),
-     .min = 0,
-     .max = 4294967296,
-     .doc = "Column of tiles, from the first key; default 0."},
-    {.name = "encoding",
-     .kind = SRV_ENUM,
-     .offset = offsetof(tile_query, encoding),
-     .choices = encodings,
-     .doc = "u8 (default): 0 = hidden, else round(255 t), at least 1, with t from 0 to 1 over the "
-            "plane's range; f32 (little-endian): the values, -infinity = hidden."},
-    {.name = "transform",
-     .kind = SRV_ENUM,
-     .offset = offsetof(tile_query, transform),
-     .choices = transforms,
-     .doc = "How u8 cells are quantised: linear (default), sqrt, or log (ln(1 + 255 t) / ln 256)."},
+    SRV_INT_ROW(tile_query, level, 0, 63,
+                "A cell covers 2^level x 2^level weights; default 0, the weights themselves."),
+    SRV_INT_ROW(tile_query, y, 0, 4294967296, "Row of tiles, from the first query; default 0."),
+    SRV_INT_ROW(tile_query, x, 0, 4294967296, "Column of tiles, from the first key; default 0."),
+    SRV_ENUM_ROW(tile_query, encoding, tile_encodings,
+                 "u8 (default): 0 = hidden, else round(255 t), at least 1, with t from 0 to 1 over "
+                 "the plane's range; f32 (little-endian): the values, -infinity = hidden."),
+    SRV_ENUM_ROW(
+        tile_query, transform, srv_transforms,
+        "How u8 cells are quantised: linear (default), sqrt, or log (ln(1 + 255 t) / ln 256)."),
     {0},
 };
 
@@ -269,8 +231,8 @@ static void put_range(srv_request *req, const char *name, const float range[2]) 
 static void describe_tile(srv_request *req, const tile_query *q, const attn_run_tile *tile) {
     attn_text shape = {.arena = req->arena}, encoding = {.arena = req->arena};
     attn_text_add(&shape, "%zu,%zu", tile->shape[0], tile->shape[1]);
-    attn_text_add(&encoding, "%s%s%s", encodings[q->encoding], q->encoding == U8 ? ", " : "",
-                  q->encoding == U8 ? transforms[q->transform] : "");
+    attn_text_add(&encoding, "%s%s%s", tile_encodings[q->encoding], q->encoding == U8 ? ", " : "",
+                  q->encoding == U8 ? srv_transforms[q->transform] : "");
     put_header(req, "X-Tile-Shape", &shape);
     put_header(req, "X-Tile-Encoding", &encoding);
     srv_reply_header(req, "X-Tile-Pooling", "max,mean");
@@ -315,7 +277,7 @@ static bool answer_tile(srv_request *req, const srv_run *run, const tile_query *
         return false;
     }
     describe_tile(req, q, &tile);
-    srv_run_tagged(req, run, encodings[q->encoding]);
+    srv_run_tagged(req, run, tile_encodings[q->encoding]);
     return true;
 }
 
@@ -324,6 +286,6 @@ srv_outcome srv_runs_tiles(srv_request *req) {
     const srv_scope scope = {req, srv_run_tiles_query, &q, ""};
     const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
     const bool ok =
-        run && (srv_run_tagged(req, run, encodings[q.encoding]) || answer_tile(req, run, &q));
+        run && (srv_run_tagged(req, run, tile_encodings[q.encoding]) || answer_tile(req, run, &q));
     return srv_run_end(req, run, ok);
 }

@@ -1,9 +1,10 @@
 /* Exact values of a stored run: GET /v1/runs/{id}/weights and /rows answer a part of the matrix,
- /cells explains one weight with its arithmetic in words, and POST /v1/runs/{id}/what-if computes
- rows again with some keys hidden and renormalises them exactly. */
+ * /cells explains one weight with its arithmetic in words, and POST /v1/runs/{id}/what-if computes
+ * rows again with some keys hidden and renormalises them exactly. */
 #include <math.h>
 #include <string.h>
 
+#include "api/form_input.h"
 #include "api/handlers.h"
 #include "api/plain.h"
 #include "api/route_fields.h"
@@ -12,8 +13,6 @@
 #include "request/shared.h"
 
 /* --- weights and rows --- */
-
-static const char *const stages[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
 
 typedef struct part_query {
     uint64_t given;
@@ -27,20 +26,17 @@ const srv_field srv_run_weights_query[] = {
     SRV_RUN_SPOT_ROWS(part_query),
     SRV_RUN_RANGE_ROW(part_query, rows, "queries"),
     SRV_RUN_RANGE_ROW(part_query, cols, "keys"),
-    {.name = "stage",
-     .kind = SRV_ENUM,
-     .offset = offsetof(part_query, stage),
-     .choices = stages,
-     .doc = "probs (default): the weights; else scores: raw (q . k), scaled, softcapped or biased "
-            "(what softmax saw, null where hidden)."},
-    SRV_RUN_DECIMALS_ROW(part_query),
+    SRV_ENUM_ROW(part_query, stage, srv_stage_names,
+                 "probs (default): the weights; else scores: raw (q . k), scaled, softcapped or "
+                 "biased (what softmax saw, null where hidden)."),
+    SRV_DECIMALS_ROW(part_query, "."),
     {0},
 };
 
 const srv_field srv_run_rows_query[] = {
     SRV_RUN_SPOT_ROWS(part_query),
     SRV_RUN_RANGE_ROW(part_query, rows, "queries"),
-    SRV_RUN_DECIMALS_ROW(part_query),
+    SRV_DECIMALS_ROW(part_query, "."),
     {0},
 };
 
@@ -235,7 +231,7 @@ const srv_field srv_run_cells_query[] = {
      .max = 4294967296,
      .required = true,
      .doc = "Which key."},
-    SRV_RUN_DECIMALS_ROW(cell_query),
+    SRV_DECIMALS_ROW(cell_query, "."),
     {0},
 };
 
@@ -414,13 +410,8 @@ const srv_field srv_run_what_if_fields[] = {
      .choices = items,
      .doc = "What to answer; default weights, output, output_before and removed, the weight that "
             "the hidden keys of each row had."},
-    SRV_RUN_DECIMALS_ROW(what_if_body),
-    {.name = "timeout_ms",
-     .kind = SRV_INT,
-     .offset = offsetof(what_if_body, timeout_ms),
-     .min = 1,
-     .max = 86400000,
-     .doc = "Give up after this time, if that is sooner than the service would."},
+    SRV_DECIMALS_ROW(what_if_body, "."),
+    SRV_TIMEOUT_ROW(what_if_body),
     {0},
 };
 

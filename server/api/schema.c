@@ -1,6 +1,6 @@
 /* JSON schemas for openapi.json: those of bodies are made from field tables, those of answers and
- of tensors stand in schemas.json, which is embedded. An optional field may also be null, which
- counts as absent. */
+ * of tensors stand in schemas.json, which is embedded. An optional field may also be null, which
+ * counts as absent. */
 #include "api/schema.h"
 
 #include <float.h>

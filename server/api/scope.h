@@ -4,6 +4,8 @@
 #ifndef SRV_SCOPE_H
 #define SRV_SCOPE_H
 
+#include <stddef.h>
+
 #include "wire/fields.h"
 #include "wire/json_out.h"
 
@@ -40,6 +42,11 @@ typedef struct srv_labels {
 } srv_labels;
 
 extern const srv_field srv_label_fields[];
+#define SRV_LABELS_ROW(T, text)                                                                    \
+    {                                                                                              \
+        .name = "labels", .kind = SRV_OBJECT, .offset = offsetof(T, labels),                       \
+        .fields = srv_label_fields, .doc = text                                                    \
+    }
 
 /* Checks that there are as many labels as queries (L) and keys (S). `scope` is the body. */
 bool srv_labels_check(const srv_scope *scope, const srv_labels *labels, size_t L, size_t S);

@@ -1,6 +1,6 @@
 /* What the service says of itself: the index of routes and examples, health, readiness, version
- with limits, and metrics. Nothing here waits for a lock that work holds, so that these routes
- answer under any load. */
+ * with limits, and metrics. Nothing here waits for a lock that work holds, so that these routes
+ * answer under any load. */
 #include <string.h>
 
 #include "api/examples.h"

@@ -1,6 +1,6 @@
 /* /v2, the Open Inference Protocol: the metadata of server and models, health, configuration,
- statistics, the index of the repository, and inference. An infer request becomes a form of
- /v1/attention, whose handler runs it and leaves its tensors as parts, which become outputs. */
+ * statistics, the index of the repository, and inference. An infer request becomes a form of
+ * /v1/attention, whose handler runs it and leaves its tensors as parts, which become outputs. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -7,10 +7,7 @@
 #include <string.h>
 
 #include "http/coding.h"
-#include "http/cut.h"
 #include "http/negotiate.h"
-#include "http/turns.h"
-#include "http/upload.h"
 #include "load/budget.h"
 #include "wire/infer.h"
 #include "wire/peek.h"
@@ -52,8 +49,8 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
     if (query)
         memcpy(x->text, query + 1, strlen(query + 1));
     x->params = x->text + length + 1;
-    x->bad_uri = has_bad_bytes(uri);
-    x->target_end = uri + length;
+    x->head.bad_uri = has_bad_bytes(uri);
+    x->head.target_end = uri + length;
     x->daemon = daemon;
     x->link = link;
     atomic_init(&x->refs, 1);
@@ -65,6 +62,7 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
     x->req.start_ns = attn_now_ns();
     x->req.control.cancel = &x->req.cancel;
     x->req.go_out = go_out;
+    x->req.retry_after = srv_admission_retry_text;
     return x;
 }
 
@@ -74,7 +72,7 @@ void srv_exchange_drop(srv_exchange *x) {
     attn_arena_free(x->req.arena);
     attn_arena_free(x->lent);
     srv_reply_forget(x);
-    srv_upload_drop(x);
+    srv_body_drop(x);
     attn_block_give(x);
 }
 
@@ -153,7 +151,7 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
 static void come_back(srv_exchange *x) {
     struct MHD_Connection *connection = x->connection;
     if (!x->went_out)
-        srv_upload_drop(x);
+        srv_body_drop(x);
     pthread_mutex_lock(&x->daemon->lock);
     x->link->suspended = NULL;
     x->phase = SRV_BACK;
@@ -180,7 +178,7 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
         [SRV_DRAINING] = "the server is shutting down",
     };
     x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
-    srv_turn_next(x->daemon);
+    srv_body_order_next(&x->daemon->order, x->req.app);
     srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
     srv_problem(&x->req, code, NULL, "%s", why[code]);
     if (code == SRV_DEADLINE || code == SRV_QUEUE_FULL)
@@ -208,14 +206,14 @@ static void work_on(srv_task *task) {
         srv_exchange_give_up(x, SRV_DEADLINE);
         return;
     }
-    srv_turn_next(x->daemon);
+    srv_body_order_next(&x->daemon->order, x->req.app);
     x->req.queued_ns = now - x->enqueued_ns;
     srv_budget_leave(srv_admission_spare(app->admission));
     if (srv_exchange_arena(x, (size_t)app->config->max_request_bytes)) {
         size_t refusals = srv_budget_refusals();
         attn_pool_enter(app->pool);
         srv_outcome outcome = SRV_DONE;
-        if (!x->facts.encoding || srv_coding_decode(x))
+        if (!x->head.encoding || srv_coding_decode(x))
             outcome = x->match.route->run(&x->req);
         attn_pool_leave(app->pool);
         if (x->went_out) {
@@ -250,9 +248,8 @@ static void refuse_full(srv_exchange *x) {
 static int64_t asked_ns(const srv_exchange *x) {
     const srv_request *req = &x->req;
     size_t size = req->body_size;
-    bool infer = !strncmp(x->match.route->path, "/v2/", 4);
-    if (x->facts.encoding ||
-        (!infer && (req->infer_header || !srv_type_is_json(req->content_type))))
+    const bool infer = x->match.route->open_inference;
+    if (x->head.encoding || (!infer && (req->infer_header || !srv_type_is_json(req->content_type))))
         return 0;
     if (infer && req->infer_header &&
         (!srv_infer_lead(req->infer_header, &size) || size > req->body_size))
@@ -320,22 +317,19 @@ static enum MHD_Result send_soon(srv_exchange *x) {
 enum MHD_Result srv_exchange_answer(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     const srv_route *route = x->match.route;
-    srv_admission_close(x->req.app->admission, &x->incoming);
-    x->req.if_none_match = x->facts.if_none_match;
-    x->req.body = x->body ? x->body + x->body_shift : "";
-    x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
-    atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
-    if (!srv_link_claim(x->link))
+    if (!srv_body_end(x))
         return MHD_NO;
+    x->req.if_none_match = x->head.if_none_match;
+    x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
     bool done = false;
     if (route->place == SRV_HERE)
         done = answer_in_place(x, (size_t)config->max_request_bytes);
-    else if (route->place == SRV_SMALL && !x->facts.encoding &&
+    else if (route->place == SRV_SMALL && !x->head.encoding &&
              x->req.body_size <= (size_t)config->in_place_bytes)
         done = answer_in_place(x, (size_t)config->in_place_memory_bytes);
     if (done)
         srv_coding_encode(x, IN_PLACE_CODING);
     enum MHD_Result queued = done ? send_soon(x) : enqueue(x);
-    srv_turn_over(x);
+    srv_body_pass_on(x);
     return queued;
 }

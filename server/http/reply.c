@@ -7,11 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/browser.h"
-#include "http/cut.h"
+#include "http/auth.h"
 #include "http/exchange.h"
 #include "http/refusals.h"
-#include "http/upload.h"
 #include "number/print_small.h"
 #include "request/stream.h"
 
@@ -90,12 +88,12 @@ static const char *header_of(const srv_reply *reply, const char *name) {
 /* RFC 9110, 13.2.2: If-Match first, then If-None-Match. */
 static void judge(srv_exchange *x, const char *tag) {
     srv_reply *reply = &x->req.reply;
-    const srv_facts *f = &x->facts;
-    if (f->if_match && !tag_matches(f->if_match, tag, false)) {
+    const srv_head *h = &x->head;
+    if (h->if_match && !tag_matches(h->if_match, tag, false)) {
         srv_problem(&x->req, SRV_PRECONDITION, NULL, "this is %s, which If-Match does not name",
                     tag);
         srv_reply_header(&x->req, "Cache-Control", "no-store");
-    } else if (f->if_none_match && tag_matches(f->if_none_match, tag, true)) {
+    } else if (h->if_none_match && tag_matches(h->if_none_match, tag, true)) {
         reply->status = 304;
         reply->size = 0;
         reply->body = "";
@@ -137,7 +135,7 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
     const srv_reply *reply = &x->req.reply;
     bool ok = !reply->type || reply->status == 304 || add(response, "Content-Type", reply->type);
     ok = ok && add(response, "X-Request-Id", x->req.id) && add_trace(x, response);
-    ok = ok && (x->refused || add_timing(x, response));
+    ok = ok && (srv_body_is_refused(x) || add_timing(x, response));
     for (size_t i = 0; ok && i < reply->header_count; i++)
         ok = add(response, reply->headers[i].name, reply->headers[i].value);
     if (*tag)
@@ -146,8 +144,8 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
         bool several = x->match.route->produces & (x->match.route->produces - 1);
         ok = ok && add(response, "Vary", several ? "Accept, Accept-Encoding" : "Accept-Encoding");
     }
-    ok = ok && srv_browser_headers(x, response);
-    if (x->close || x->facts.chunked ||
+    ok = ok && srv_auth_headers(x, response);
+    if (x->close || x->head.chunked ||
         atomic_load_explicit(&x->req.app->draining, memory_order_relaxed))
         ok = ok && add(response, "Connection", "close");
     return ok;
@@ -160,7 +158,7 @@ static void set_deadline(srv_exchange *x) {
     size_t unseen = x->link->tcp ? 0 : x->req.reply.size;
     double allowed = (double)unseen / (double)config->min_rate_bytes;
     int64_t ns = config->header_timeout_ms * 1000000 + (int64_t)(allowed * 1e9);
-    atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + ns, memory_order_relaxed);
+    srv_link_allow(x->link, attn_now_ns() + ns);
 }
 
 /* --- streams: the connection is suspended while there is nothing to send --- */
@@ -184,7 +182,7 @@ static ssize_t read_stream(void *cls, uint64_t position, char *to, size_t room) 
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (n > 0) {
         int64_t grace = x->req.app->config->header_timeout_ms * 1000000;
-        atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + grace, memory_order_relaxed);
+        srv_link_allow(x->link, attn_now_ns() + grace);
         x->req.reply.size += (size_t)n;
     }
     return n;
@@ -275,7 +273,7 @@ void srv_reply_ahead(srv_exchange *x) {
         srv_reply_forget(x);
         return;
     }
-    srv_upload_drop(x);
+    srv_body_drop(x);
     srv_exchange_spare(x);
 }
 

@@ -14,8 +14,6 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "http/cut.h"
-#include "http/turns.h"
 #include "request/stream.h"
 
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
@@ -81,30 +79,29 @@ typedef enum holdup {
 static holdup who_holds_up(const srv_link *link) {
     char byte;
     int unsent = 0;
-    if (atomic_load(&link->stage) != SRV_READING)
+    if (atomic_load(&link->stage) != SRV_LINK_READING)
         return ioctl(link->fd, SIOCOUTQ, &unsent) || unsent ? CLIENT : SERVER;
     ssize_t unread = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return unread > 0 ? SERVER : unread == 0 ? LEFT : CLIENT;
 }
 
-/* A reply that goes out: what the client has taken since the last look buys time. */
-static void credit_reply(srv_link *link, int64_t now, int64_t grace_ns, int64_t rate) {
-    int64_t by = atomic_load_explicit(&link->deadline_ns, memory_order_relaxed);
+/* What the client has taken of its reply since the last look buys time. */
+static void credit_reply(srv_link *link, int64_t now) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
-    if (!link->tcp || !by || atomic_load(&link->stage) != SRV_ANSWERING)
+    if (!link->tcp || atomic_load(&link->stage) != SRV_LINK_ANSWERING)
         return;
     uint64_t bytes = moved(link).tcpi_bytes_acked;
-    double taken = edges == link->taken_edges ? (double)(bytes - link->taken_bytes) : 0;
+    if (edges == link->taken_edges)
+        srv_link_credit(link, (double)(bytes - link->taken_bytes), now);
     link->taken_edges = edges;
     link->taken_bytes = bytes;
-    int64_t fresh = by + (int64_t)(1e9 * taken / (double)rate), most = now + grace_ns;
-    /* Unless the HTTP thread has just set another. */
-    atomic_compare_exchange_strong(&link->deadline_ns, &by, fresh < most ? fresh : most);
 }
 
-static bool is_slow(srv_link *link, int64_t now, int64_t header_ns) {
-    int64_t deadline = atomic_load_explicit(&link->deadline_ns, memory_order_relaxed);
-    return (deadline && now > deadline) || header_is_slow(link, now, header_ns);
+/* The request has not come in time. Under the lock. */
+static void answer_slow(srv_link *link) {
+    srv_request req = {.path = ""};
+    srv_problem(&req, SRV_TIMEOUT, NULL, "the request did not arrive in time");
+    srv_link_cut(link, NULL, &req.reply, SHUT_RDWR);
 }
 
 /* A stream that sleeps does not see that its client has gone. */
@@ -124,19 +121,20 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     wake_if_left(d, link);
     if (srv_link_is_cut(link)) {
         /* Again and again, for the HTTP library may miss the first time as it misses a close. */
-        if (now > atomic_load_explicit(&link->deadline_ns, memory_order_relaxed))
+        if (srv_link_is_late(link, now))
             shutdown(link->fd, SHUT_RDWR);
         return;
     }
-    credit_reply(link, now, header_ns, d->app->config->min_rate_bytes);
+    credit_reply(link, now);
     holdup who = who_holds_up(link);
-    if (who == SERVER || (who == CLIENT && !is_slow(link, now, header_ns)))
+    if (who == SERVER ||
+        (who == CLIENT && !srv_link_is_late(link, now) && !header_is_slow(link, now, header_ns)))
         return;
-    atomic_store_explicit(&link->deadline_ns, 0, memory_order_relaxed);
+    srv_link_allow(link, now); /* its time is over */
     link->header_since_ns = 0;
     if (who == CLIENT) {
         srv_meter_add(d->app->meters, SRV_CLOSED_SLOW, 1);
-        srv_cut_slow(link);
+        answer_slow(link);
     }
     shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
 }
@@ -207,7 +205,7 @@ static void *watcher(void *argument) {
     while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
         srv_task *gone = NULL;
         busy = look_at_links(d, &gone);
-        busy |= srv_turn_next(d);
+        busy |= srv_body_order_next(&d->order, d->app);
         answer_all(gone, SRV_TIMEOUT);
         if (!d->is_ops)
             answer_late(d);

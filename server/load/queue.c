@@ -203,8 +203,6 @@ bool srv_queue_promise(srv_queue *queue, srv_task *task) {
 }
 
 void srv_queue_forget(srv_queue *queue, srv_task *task) {
-    if (!task->promised)
-        return;
     pthread_mutex_lock(&queue->lock);
     srv_waiting_forget(&queue->list, task);
     pthread_mutex_unlock(&queue->lock);
@@ -229,10 +227,7 @@ bool srv_queue_has_room(srv_queue *queue, uint64_t client) {
 
 void srv_queue_charge(srv_queue *queue, uint64_t client, int64_t ns) {
     pthread_mutex_lock(&queue->lock);
-    srv_account *account = srv_account_of(&queue->list.accounts, client);
-    const int64_t now = attn_now_ns();
-    srv_account_come_back(account, now);
-    srv_account_charge(account, ns, now);
+    srv_waiting_charge(&queue->list, client, ns, attn_now_ns());
     pthread_mutex_unlock(&queue->lock);
 }
 

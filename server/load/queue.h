@@ -24,7 +24,8 @@ srv_queue *srv_queue_new(const srv_queue_plan *plan);
 void srv_queue_close(srv_queue *queue);
 void srv_queue_free(srv_queue *queue); /* closes it first; NULL is fine */
 
-/* A place for a task that comes later, and that it will not come (waiting.h). Any thread. */
+/* A place for a task that comes later, and that a promised one will not come (waiting.h). Any
+ * thread. */
 bool srv_queue_promise(srv_queue *queue, srv_task *task);
 void srv_queue_forget(srv_queue *queue, srv_task *task);
 /* false: it finds no room, or the queue is closed. The task may run before this returns. *out is a

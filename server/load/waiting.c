@@ -1,9 +1,13 @@
 /* A doubly linked list in order of arrival, each client's own in the same order, a ring of the
- * clients, and the discipline over them (waiting.h). */
+ * clients, and the discipline over them. The accounts are a table with open addressing: an account
+ * whose client waits for nothing may be given to another one, the longest unused first, among those
+ * that a client may have. */
 #include "load/waiting.h"
 
 /* The weight of the newest run in the mean, and the part of the target that is the interval. */
 enum { NEWEST = 8, INTERVALS = 4 };
+
+enum { PROBES = 16 }; /* accounts that a client may have */
 
 void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t target_ns) {
     *list =
@@ -33,6 +37,59 @@ bool srv_waiting_promise(srv_waiting *list, srv_task *task) {
 void srv_waiting_forget(srv_waiting *list, srv_task *task) {
     list->promises -= task->promised;
     task->promised = false;
+}
+
+/* --- accounts --- */
+
+static bool is_idle(const srv_account *a) {
+    return !a->waiting && !a->running;
+}
+
+/* The one to give away: a free one, else an idle one, else the first. */
+static srv_account *worse(srv_account *a, srv_account *b) {
+    if (!a->taken || !b->taken)
+        return a->taken ? b : a;
+    if (is_idle(a) != is_idle(b))
+        return is_idle(a) ? a : b;
+    return is_idle(b) && b->used_ns < a->used_ns ? b : a;
+}
+
+/* The account of a client, made when there is none. */
+static srv_account *account_of(srv_waiting *list, uint64_t client) {
+    const size_t start = (size_t)((client * 0x9e3779b97f4a7c15u) >> 32);
+    srv_account *given = &list->accounts[start % SRV_ACCOUNTS];
+    for (size_t i = 0; i < PROBES; i++) {
+        srv_account *at = &list->accounts[(start + i) % SRV_ACCOUNTS];
+        if (at->taken && at->client == client)
+            return at;
+        given = worse(given, at);
+    }
+    if (!given->taken || is_idle(given))
+        *given = (srv_account){.client = client, .taken = true};
+    return given;
+}
+
+/* It has used `ns` of processor time; negative: some of what it paid comes back. */
+static void charge(srv_account *account, int64_t ns, int64_t now_ns) {
+    account->credit_ns -= ns;
+    account->used_ns = now_ns;
+    if (account->credit_ns < -(int64_t)SRV_DEBT_NS)
+        account->credit_ns = -(int64_t)SRV_DEBT_NS;
+    if (account->credit_ns > SRV_QUANTUM_NS)
+        account->credit_ns = SRV_QUANTUM_NS;
+}
+
+/* It asks for something. */
+static void come_back(srv_account *account, int64_t now_ns) {
+    const int64_t quiet = now_ns - account->used_ns;
+    if (is_idle(account) && account->credit_ns < 0)
+        account->credit_ns = quiet < -account->credit_ns ? account->credit_ns + quiet : 0;
+}
+
+void srv_waiting_charge(srv_waiting *list, uint64_t client, int64_t ns, int64_t now_ns) {
+    srv_account *account = account_of(list, client);
+    come_back(account, now_ns);
+    charge(account, ns, now_ns);
 }
 
 /* --- in and out --- */
@@ -115,11 +172,11 @@ static srv_task *crowd_of(const srv_waiting *list, const srv_account *mine) {
 }
 
 bool srv_waiting_has_room(srv_waiting *list, uint64_t client) {
-    return list->count < list->length || crowd_of(list, srv_account_of(&list->accounts, client));
+    return list->count < list->length || crowd_of(list, account_of(list, client));
 }
 
 bool srv_waiting_add(srv_waiting *list, srv_task *task, int64_t now_ns, srv_task **out) {
-    srv_account *a = srv_account_of(&list->accounts, task->client);
+    srv_account *a = account_of(list, task->client);
     *out = NULL;
     if (list->count >= list->length && !task->promised) {
         *out = crowd_of(list, a);
@@ -128,8 +185,8 @@ bool srv_waiting_add(srv_waiting *list, srv_task *task, int64_t now_ns, srv_task
         srv_waiting_take(list, *out);
     }
     srv_waiting_forget(list, task);
-    srv_account_come_back(a, now_ns);
-    srv_account_charge(a, task->paid_ns, now_ns);
+    come_back(a, now_ns);
+    charge(a, task->paid_ns, now_ns);
     task->since_ns = now_ns;
     put_in(list, a, task);
     return true;
@@ -224,7 +281,7 @@ void srv_waiting_done(srv_waiting *list, srv_account *account, int64_t ns, int64
                       int64_t paid_ns, int64_t now_ns) {
     list->work_ns += ((double)ns - list->work_ns) / (list->work_ns > 0 ? NEWEST : 1);
     account->running--;
-    srv_account_charge(account, busy_ns - paid_ns, now_ns);
+    charge(account, busy_ns - paid_ns, now_ns);
 }
 
 int64_t srv_waiting_estimate(const srv_waiting *list) {

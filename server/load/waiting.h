@@ -1,20 +1,30 @@
 /* The waiting list of the queue and its discipline, without threads, locks or a clock: the queue
  * (queue.h) calls it under its lock, tests with a simulated clock.
  *
- * Clients are served in turn (accounts.h), and each client's tasks first come, first served, as
- * long as that works. When the longest wait stays beyond a target for an interval, the queue is
- * standing: whoever has waited longest is about to miss his deadline, and serving in order would
- * spend all work on answers that come too late. Then the newest task of each client is served
- * first, and those that could not finish in time are dropped unserved, until the longest wait is
- * below the target again (CoDel's test of a standing queue: K. Nichols, V. Jacobson, "Controlling
- * Queue Delay", ACM Queue 10(5), 2012).
+ * Clients are served in rotation by deficit round robin (M. Shreedhar, G. Varghese, "Efficient Fair
+ * Queuing Using Deficit Round Robin", IEEE/ACM Transactions on Networking 4(3), 1996) with
+ * processor time as the size of a task. A task's time is known only when it has run, so a client
+ * pays afterwards: one with credit may run a task, one without is passed over until the rounds have
+ * given him some.
+ *
+ * Each client's tasks are served in order of arrival, as long as that works. When the longest wait
+ * stays beyond a target for an interval, the queue is standing: whoever has waited longest is about
+ * to miss his deadline, and serving in order would spend all work on answers that come too late.
+ * Then the newest task of each client is served first, and those that could not finish in time are
+ * dropped unserved, until the longest wait is below the target again (CoDel's test of a standing
+ * queue: K. Nichols, V. Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012).
  *
  * Tasks that are known to be long wait beside the others, and are served only while the caller has
  * room for long ones. */
 #ifndef SRV_WAITING_H
 #define SRV_WAITING_H
 
-#include "load/accounts.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct srv_account srv_account;
+typedef struct srv_task srv_task;
 
 struct srv_task {
     srv_task *next, *previous; /* the list's, as the next seven */
@@ -30,16 +40,37 @@ struct srv_task {
     void (*work)(srv_task *task);
 };
 
+/* What a client waits for: short work, or what is known to be long. */
+enum { SRV_SHORT, SRV_LONG, SRV_LENGTHS };
+
+/* What a client has used and waits for. */
+struct srv_account {
+    uint64_t client;
+    bool taken;
+    int64_t credit_ns; /* negative: owed */
+    int64_t used_ns;   /* when it was last charged */
+    size_t waiting, running;
+    struct srv_task_list {
+        srv_task *first, *last;
+    } tasks[SRV_LENGTHS];         /* in order of arrival */
+    srv_account *next, *previous; /* the ring of those with waiting tasks */
+};
+
+enum { SRV_ACCOUNTS = 1024 }; /* clients beyond so many share accounts */
+/* Credit of a round, and the most that anybody has: less than a task takes. */
+#define SRV_QUANTUM_NS 100000
+#define SRV_DEBT_NS    60000000000
+
 typedef struct srv_waiting {
     srv_task *first, *last; /* in order of arrival */
     size_t count, length, threads;
-    size_t promises;             /* to tasks that are on their way */
-    int64_t target_ns, above_ns; /* above: since when the longest wait is beyond the target; or 0 */
-    bool standing;
-    double work_ns; /* how long a task runs: mean, the newest weigh most */
-    srv_account
-        *rotation; /* who is served next, in the ring of those who wait; NULL: nobody waits */
-    srv_accounts accounts;
+    size_t promises;       /* to tasks that are on their way */
+    int64_t target_ns;     /* of the longest wait */
+    int64_t above_ns;      /* since when it is beyond the target; or 0 */
+    bool standing;         /* the newest are served first */
+    double work_ns;        /* how long a task runs: mean, the newest weigh most */
+    srv_account *rotation; /* who is served next, in the ring of those who wait, or NULL */
+    srv_account accounts[SRV_ACCOUNTS];
 } srv_waiting;
 
 /* Room for `length` tasks, which `threads` threads will run. */
@@ -70,6 +101,9 @@ srv_task *srv_waiting_take_late(srv_waiting *list, int64_t now_ns);
  * has paid `paid_ns`. */
 void srv_waiting_done(srv_waiting *list, srv_account *account, int64_t ns, int64_t busy_ns,
                       int64_t paid_ns, int64_t now_ns);
+/* A client has used `ns` of processor time outside of the list. Debts are bounded, and get less in
+ * the time in which a client asks for nothing. */
+void srv_waiting_charge(srv_waiting *list, uint64_t client, int64_t ns, int64_t now_ns);
 /* How long one that came now would wait, in order. */
 int64_t srv_waiting_estimate(const srv_waiting *list);
 

@@ -87,6 +87,8 @@ struct srv_request {
     /* Of a request on a request thread: its reply, a stream, is server/http's from now on, and so
      * is the request; the arena stays with the handler, which goes on (events.h). */
     void (*go_out)(srv_request *req);
+    /* Seconds for Retry-After, of a problem that asks the client to come again; NULL: 1. */
+    const char *(*retry_after)(const srv_request *req);
     int64_t start_ns, queued_ns, decode_ns, compute_ns, encode_ns; /* durations but start */
     srv_reply reply;
 };

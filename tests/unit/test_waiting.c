@@ -242,17 +242,17 @@ static void test_clients_are_served_in_turn(void **state) {
 }
 
 /* One's tasks take ten times the processor time of the other's: both get half of the time. */
-static void test_turns_are_charged_by_processor_time(void **state) {
+static void test_clients_are_charged_by_processor_time(void **state) {
     (void)state;
-    enum { JOBS = 200 };
+    enum { TASKS = 200 };
     srv_waiting list;
-    static srv_task heavy[JOBS], light[JOBS];
-    srv_waiting_init(&list, 2 * JOBS, 1, INT64_MAX);
-    come(&list, heavy, JOBS, 1, 0);
-    come(&list, light, JOBS, 2, 0);
+    static srv_task heavy[TASKS], light[TASKS];
+    srv_waiting_init(&list, 2 * TASKS, 1, INT64_MAX);
+    come(&list, heavy, TASKS, 1, 0);
+    come(&list, light, TASKS, 2, 0);
     int64_t used[3] = {0};
     int served[3] = {0};
-    for (int i = 0; i < JOBS; i++) {
+    for (int i = 0; i < TASKS; i++) {
         srv_task *task = srv_waiting_next(&list, 300, true);
         const int64_t busy = task->client == 1 ? 50 * MS : 5 * MS;
         used[task->client] += busy;
@@ -279,17 +279,17 @@ static void test_what_was_paid_is_not_charged_twice(void **state) {
 
 static void test_a_debt_is_forgotten_in_time(void **state) {
     (void)state;
-    srv_accounts *accounts = calloc(1, sizeof *accounts);
-    srv_account *a = srv_account_of(accounts, 7);
-    srv_account_charge(a, 100 * MS, 0);
-    srv_account_come_back(a, 40 * MS);
-    assert_int_equal(a->credit_ns, -60 * MS);
-    srv_account_charge(a, 0, 40 * MS);
-    srv_account_come_back(a, 1000 * MS);
-    assert_int_equal(a->credit_ns, 0);
-    srv_account_charge(a, (int64_t)1 << 60, 0);
-    assert_true(a->credit_ns == -(int64_t)SRV_DEBT_NS);
-    free(accounts);
+    srv_waiting list;
+    srv_task task = {.deadline_ns = INT64_MAX, .client = 7};
+    srv_waiting_init(&list, 8, 1, INT64_MAX);
+    srv_waiting_charge(&list, 7, 100 * MS, 0);
+    assert_true(srv_waiting_add(&list, &task, 40 * MS, &out));
+    assert_int_equal(task.account->credit_ns, -60 * MS);
+    srv_waiting_take(&list, &task);
+    srv_waiting_charge(&list, 7, 0, 1000 * MS);
+    assert_int_equal(task.account->credit_ns, 0);
+    srv_waiting_charge(&list, 7, (int64_t)1 << 60, 1000 * MS);
+    assert_true(task.account->credit_ns == -(int64_t)SRV_DEBT_NS);
 }
 
 static void test_more_clients_than_accounts(void **state) {
@@ -373,7 +373,7 @@ int main(void) {
         cmocka_unit_test(test_estimate),
         cmocka_unit_test(test_overload_keeps_goodput),
         cmocka_unit_test(test_clients_are_served_in_turn),
-        cmocka_unit_test(test_turns_are_charged_by_processor_time),
+        cmocka_unit_test(test_clients_are_charged_by_processor_time),
         cmocka_unit_test(test_what_was_paid_is_not_charged_twice),
         cmocka_unit_test(test_a_debt_is_forgotten_in_time),
         cmocka_unit_test(test_more_clients_than_accounts),
