@@ -136,9 +136,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
     srv_log_request(
         app->log,
         &(srv_log_entry){.id = req->id ? req->id : "",
-                         .trace = x->trace.id,
-                         .span = x->trace.span,
-                         .parent = x->trace.parent,
+                         .trace = &x->trace,
                          .method = method,
                          .route = label < router->label_count ? router->labels[label] : "none",
                          .client = x->client,
@@ -168,7 +166,8 @@ static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
         record(x, final_status(x, how), attn_now_ns());
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, -1);
     }
-    srv_auth_end(x);
+    if (x->key)
+        srv_auth_end(x);
     atomic_fetch_sub(&d->in_flight, 1);
     srv_exchange_drop(x);
 }
@@ -221,9 +220,9 @@ static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *con
         plain ? MHD_OPTION_END : MHD_OPTION_ARRAY, srv_tls_options(), MHD_OPTION_END);
 }
 
-const char *srv_daemon_stranger(void) {
+const char *srv_daemon_unknown_version(void) {
     const char *version = MHD_get_version();
-    return strcmp(version, SRV_DAEMON_KNOWS) != 0 ? version : NULL;
+    return strcmp(version, SRV_DAEMON_VERSION) != 0 ? version : NULL;
 }
 
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,

@@ -16,7 +16,6 @@
 #include "http/link.h"
 #include "http/router.h"
 #include "load/queue.h"
-#include "observe/trace.h"
 #include "request/request.h"
 #include "request/shared.h"
 
