@@ -297,8 +297,6 @@ void srv_auth_body(srv_exchange *x) {
 
 void srv_auth_end(srv_exchange *x) {
     srv_keys *keys = x->req.app->keys;
-    if (!x->key)
-        return;
     if (x->key_runs)
         srv_keys_finish(keys, x->key);
     srv_keys_release(keys, x->key);

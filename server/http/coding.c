@@ -136,7 +136,7 @@ void srv_coding_encode(srv_exchange *x, size_t most) {
     z_stream z = {0};
     bool gzip = coding == SRV_GZIP;
     if (reply->pieces || reply->stream || reply->size < WORTH_IT || reply->size > most ||
-        !is_worth_it(x) || (!gzip && coding != SRV_DEFLATE) || !x->head.accept_encoding ||
+        !is_worth_it(x) || (!gzip && coding != SRV_DEFLATE) ||
         deflateInit2(&z, LEVEL, Z_DEFLATED, gzip ? GZIP : ZLIB, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return;
     size_t room = reply->size - reply->size / 8; /* what saves less is left alone */

@@ -8,8 +8,8 @@
 
 /* The version of libmicrohttpd that was loaded, if it is none whose inner workings this room knows
  * and looks into; NULL: it is one. */
-const char *srv_daemon_stranger(void);
-#define SRV_DAEMON_KNOWS "0.9.75"
+const char *srv_daemon_unknown_version(void);
+#define SRV_DAEMON_VERSION "0.9.75"
 
 /* Serve `router` on `address` (which becomes the bound one). 0, an errno value of the listening
  * socket, or ENOMEM when threads or memory are missing. */

@@ -71,7 +71,8 @@ void srv_exchange_drop(srv_exchange *x) {
         return;
     attn_arena_free(x->req.arena);
     attn_arena_free(x->lent);
-    srv_reply_forget(x);
+    if (x->response)
+        srv_reply_forget(x);
     srv_body_drop(x);
     attn_block_give(x);
 }
@@ -118,7 +119,7 @@ static void end_reply(srv_exchange *x, srv_outcome outcome) {
 
 /* A request that failed because all requests together hold too much is told to come again. */
 static void blame_budget(srv_exchange *x, size_t refusals) {
-    if (srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
+    if (x->req.reply.problem && srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
         srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
                           "memory_bytes",
                           "the memory of all requests is in use; try again a little later");
@@ -136,7 +137,8 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
     srv_queue_charge(x->req.app->queue, x->task.client,
                      NS_IN_PLACE + x->req.decode_ns + x->req.compute_ns + x->req.encode_ns);
     /* The arena was small on purpose: what it could not hold is tried again with more. */
-    if (outcome == SRV_DONE && srv_problem_is_memory(&x->req) && x->match.route->place == SRV_SMALL)
+    if (outcome == SRV_DONE && x->req.reply.problem && x->match.route->place == SRV_SMALL &&
+        srv_problem_is_memory(&x->req))
         outcome = SRV_DEFER;
     if (outcome == SRV_DEFER) {
         x->req.reply = (srv_reply){0};
@@ -232,7 +234,8 @@ static void work_on(srv_task *task) {
         if (atomic_load(&x->req.cancel) && !atomic_load(&x->gone) && x->req.reply.status >= 400)
             srv_problem(&x->req, SRV_DRAINING, NULL, "the server is shutting down");
     }
-    srv_coding_encode(x, SIZE_MAX);
+    if (x->head.accept_encoding)
+        srv_coding_encode(x, SIZE_MAX);
     srv_budget_leave(0);
     come_back(x);
 }
@@ -327,7 +330,7 @@ enum MHD_Result srv_exchange_answer(srv_exchange *x) {
     else if (route->place == SRV_SMALL && !x->head.encoding &&
              x->req.body_size <= (size_t)config->in_place_bytes)
         done = answer_in_place(x, (size_t)config->in_place_memory_bytes);
-    if (done)
+    if (done && x->head.accept_encoding)
         srv_coding_encode(x, IN_PLACE_CODING);
     enum MHD_Result queued = done ? send_soon(x) : enqueue(x);
     srv_body_pass_on(x);

@@ -269,7 +269,9 @@ void srv_reply_ahead(srv_exchange *x) {
             reply->size, memcpy(copy, reply->body, reply->size), attn_block_give);
     if (!x->response)
         attn_block_give(copy);
-    if (!x->response || !add_headers(x, x->response, tag)) {
+    if (!x->response)
+        return;
+    if (!add_headers(x, x->response, tag)) {
         srv_reply_forget(x);
         return;
     }
@@ -278,8 +280,7 @@ void srv_reply_ahead(srv_exchange *x) {
 }
 
 void srv_reply_forget(srv_exchange *x) {
-    if (x->response)
-        MHD_destroy_response(x->response);
+    MHD_destroy_response(x->response);
     x->response = NULL;
 }
 
