@@ -10,7 +10,6 @@
 
 #include "api/predict.h"
 #include "api/route.h"
-#include "housekeeping.h"
 #include "http/daemon.h"
 #include "http/tls.h"
 #include "jobs/jobs.h"
@@ -233,6 +232,19 @@ static size_t long_threads(const srv_config *config) {
     return most < 1 ? 1 : most < all || all == 1 ? most : all - 1;
 }
 
+#define HOUSEKEEPING_NS 250000000
+#define UNUSED_NS       2000000000 /* after which freed blocks go back to the system */
+
+/* Stored runs that have expired go, streams of jobs say that they are alive, and freed blocks that
+ * nobody has used go back to the system. */
+static int64_t keep_house(void *of) {
+    srv_app *app = of;
+    srv_runs_tick(app->runs);
+    srv_jobs_tick(app->jobs);
+    attn_block_trim(UNUSED_NS);
+    return HOUSEKEEPING_NS;
+}
+
 int srv_app_open(srv_app *app, const srv_config *config) {
     attn_error err;
     app->config = config;
@@ -279,8 +291,8 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         code = open_daemons(app);
     if (code)
         return code;
-    app->housekeeping = srv_housekeeping_start(app);
-    return app->housekeeping ? 0 : no_resources();
+    return srv_ticker_start(&app->housekeeping, keep_house, app, HOUSEKEEPING_NS) ? 0
+                                                                                  : no_resources();
 }
 
 static void reload_keys(srv_app *app) {
@@ -370,7 +382,7 @@ void srv_app_close(srv_app *app) {
     srv_queue_close(app->queue);
     if (app->data)
         srv_daemon_settle(app->data, 0, 2000);
-    srv_housekeeping_stop(app->housekeeping);
+    srv_ticker_stop(&app->housekeeping);
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
     if (app->data)

@@ -18,6 +18,7 @@
 #include "load/queue.h"
 #include "request/request.h"
 #include "request/shared.h"
+#include "system/ticker.h"
 
 struct srv_daemon {
     srv_app *app;
@@ -36,9 +37,7 @@ struct srv_daemon {
     srv_crowd crowd;
     srv_link *links;
     srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
-    pthread_t watcher;
-    pthread_cond_t wake; /* with lock: stop_watching was set */
-    bool watching, stop_watching;
+    srv_ticker watcher;
 };
 
 typedef enum srv_phase {

@@ -184,55 +184,23 @@ static void answer_late(srv_daemon *d) {
     }
 }
 
-/* Sleep; false: stop. */
-static bool nap(srv_daemon *d, long ns) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ns;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&d->lock);
-    while (!d->stop_watching && !pthread_cond_timedwait(&d->wake, &d->lock, &until))
-        ;
-    bool go_on = !d->stop_watching;
-    pthread_mutex_unlock(&d->lock);
-    return go_on;
-}
-
-static void *watcher(void *argument) {
-    srv_daemon *d = argument;
-    bool busy = false;
-    while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
-        srv_task *gone = NULL;
-        busy = look_at_links(d, &gone);
-        busy |= srv_body_order_next(&d->order, d->app);
-        answer_all(gone, SRV_TIMEOUT);
-        if (!d->is_ops)
-            answer_late(d);
-    }
-    return NULL;
+static int64_t watch(void *of) {
+    srv_daemon *d = of;
+    srv_task *gone = NULL;
+    bool busy = look_at_links(d, &gone);
+    busy |= srv_body_order_next(&d->order, d->app);
+    answer_all(gone, SRV_TIMEOUT);
+    if (!d->is_ops)
+        answer_late(d);
+    return busy ? BUSY_NS : QUIET_NS;
 }
 
 bool srv_watch_start(srv_daemon *d) {
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&d->wake, &clock);
-    pthread_condattr_destroy(&clock);
-    d->watching = !pthread_create(&d->watcher, NULL, watcher, d);
-    return d->watching;
+    return srv_ticker_start(&d->watcher, watch, d, QUIET_NS);
 }
 
 void srv_watch_stop(srv_daemon *d) {
-    if (!d->watching)
-        return;
-    pthread_mutex_lock(&d->lock);
-    d->stop_watching = true;
-    pthread_cond_signal(&d->wake);
-    pthread_mutex_unlock(&d->lock);
-    pthread_join(d->watcher, NULL);
-    pthread_cond_destroy(&d->wake);
-    d->watching = false;
+    srv_ticker_stop(&d->watcher);
 }
 
 void srv_watch_cancel_all(srv_daemon *d) {
