@@ -26,8 +26,8 @@ static bool client_left(const srv_link *link, bool half_close_is_gone) {
     return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Make it stop: raise the flag, and take it out of the queue when it still waits there. What was
- * taken out is put before `taken`, a list by `next`, and belongs to the caller. */
+/* Cancel x: raise its flag, and take it out of the queue when it still waits there. Then it is put
+ * before `taken`, a list by `next` that belongs to the caller. */
 static srv_task *cancel(srv_exchange *x, srv_task *taken) {
     atomic_store(&x->req.cancel, 1);
     if (!srv_queue_take(x->req.app->queue, &x->task))
@@ -52,7 +52,7 @@ static struct tcp_info moved(const srv_link *link) {
     return info;
 }
 
-/* Between requests: has a header begun, and for how long does it come in already? */
+/* Has a header begun between requests, and taken longer than the limit to come in? */
 static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!(edges & 1))
@@ -120,7 +120,8 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
     wake_if_left(d, link);
     if (srv_link_is_cut(link)) {
-        /* Again and again, for the HTTP library may miss the first time as it misses a close. */
+        /* Once in each round, because the HTTP library may miss the first shutdown as it misses a
+         * close. */
         if (srv_link_is_late(link, now))
             shutdown(link->fd, SHUT_RDWR);
         return;

@@ -24,7 +24,7 @@ enum { SRV_TRACE_TEXT = 55 }; /* bytes of a traceparent of version 00 */
 typedef struct srv_trace {
     char id[33];     /* trace-id, 32 lower-case hexadecimal digits */
     char parent[17]; /* the caller's span; "" for a new trace */
-    char span[17];   /* ours */
+    char span[17];   /* the span of this service */
     bool sampled;    /* the caller records this trace */
 } srv_trace;
 
@@ -41,10 +41,10 @@ typedef struct srv_log_entry {
 
 /* Lines below `least` are left out; `on` false: all of them. NULL: out of memory or threads. */
 srv_log *srv_log_new(bool on, srv_log_level least);
-/* Writes what is left, for a second at most. NULL is fine. */
+/* Writes the lines that are left, for at most a second. NULL is fine. */
 void srv_log_free(srv_log *log);
 
-/* Any thread. */
+/* Write the line of a request. Any thread. */
 void srv_log_request(srv_log *log, const srv_log_entry *entry);
 /* A line about the service itself: {"time":…,"level":…,"event":"…"}, with at most 512 bytes of
  * text; without a log "attnd: …" on standard error. Any thread. */
@@ -53,10 +53,10 @@ void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...)
 /* Lines that were dropped so far. */
 uint64_t srv_log_dropped(const srv_log *log);
 
-/* What follows from a traceparent header (NULL: none, or several), with random bits for what has to
- * be made up. */
+/* Begin a trace from a traceparent header (NULL: none, or several), with random bits for new ids.
+ */
 void srv_trace_begin(srv_trace *trace, const char *header, const uint64_t random[3]);
-/* The header to send on: NUL-terminated. */
+/* The traceparent header of the reply, NUL-terminated. */
 void srv_trace_text(const srv_trace *trace, char text[SRV_TRACE_TEXT + 1]);
 
 #endif
