@@ -209,7 +209,7 @@ static const char *bearer(const char *value) {
     return value + n + strspn(value + n, " ");
 }
 
-/* Without keys everybody may do what changes nothing for others. */
+/* Without keys everybody may do what does not affect others. */
 static void judge_place(srv_exchange *x, srv_access access) {
     x->req.admin = x->daemon->is_local;
     if (access >= SRV_OWNER && !x->daemon->is_local)
@@ -297,8 +297,6 @@ void srv_auth_body(srv_exchange *x) {
 
 void srv_auth_end(srv_exchange *x) {
     srv_keys *keys = x->req.app->keys;
-    if (!x->key)
-        return;
     if (x->key_runs)
         srv_keys_finish(keys, x->key);
     srv_keys_release(keys, x->key);

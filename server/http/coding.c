@@ -29,7 +29,7 @@ static bool refuse_memory(srv_exchange *x) {
     return false;
 }
 
-/* More room; false: beyond a limit. */
+/* Grow the block. false: it would exceed a limit, and a problem is set. */
 static bool grow(srv_exchange *x, output *out) {
     const srv_config *config = x->req.app->config;
     size_t cap = (size_t)config->max_body_bytes, ratio = (size_t)config->max_inflate_ratio, most;
@@ -107,7 +107,7 @@ bool srv_coding_decode(srv_exchange *x) {
     return ok;
 }
 
-/* Texts, and tiles, whose bytes repeat. */
+/* Texts are worth encoding, and so are tiles, whose bytes repeat. */
 static bool is_worth_it(const srv_exchange *x) {
     const char *type = x->req.reply.type;
     if (x->match.route && x->match.route->produces & SRV_ACCEPT_OCTETS)
@@ -136,10 +136,10 @@ void srv_coding_encode(srv_exchange *x, size_t most) {
     z_stream z = {0};
     bool gzip = coding == SRV_GZIP;
     if (reply->pieces || reply->stream || reply->size < WORTH_IT || reply->size > most ||
-        !is_worth_it(x) || (!gzip && coding != SRV_DEFLATE) || !x->head.accept_encoding ||
+        !is_worth_it(x) || (!gzip && coding != SRV_DEFLATE) ||
         deflateInit2(&z, LEVEL, Z_DEFLATED, gzip ? GZIP : ZLIB, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return;
-    size_t room = reply->size - reply->size / 8; /* what saves less is left alone */
+    size_t room = reply->size - reply->size / 8; /* it must save an eighth */
     char *to = room <= UINT32_MAX ? attn_arena_take(x->req.arena, room) : NULL;
     if (to) {
         z.next_in = (Bytef *)(uintptr_t)reply->body;

@@ -8,7 +8,7 @@
  * problem is set. gzip may have several members; nothing may follow the last. */
 bool srv_coding_decode(srv_exchange *x);
 /* Encode the reply when that is worth it: text of 1 KiB or more, in one piece, for a client that
- * takes it. Without memory for it the reply stays as it is. */
+ * takes it (Accept-Encoding is there). Without memory for it the reply stays as it is. */
 void srv_coding_encode(srv_exchange *x, size_t most);
 
 #endif

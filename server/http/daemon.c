@@ -102,8 +102,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     return srv_exchange_send(x);
 }
 
-/* The status that was sent, 499 when the client left first, or what the library itself refused
- * with. */
+/* The status that was sent, or 499 when the client left first. */
 static int final_status(const srv_exchange *x, enum MHD_RequestTerminationCode how) {
     if (srv_link_is_cut(x->link))
         return x->req.reply.status ? x->req.reply.status : 408;
@@ -136,9 +135,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
     srv_log_request(
         app->log,
         &(srv_log_entry){.id = req->id ? req->id : "",
-                         .trace = x->trace.id,
-                         .span = x->trace.span,
-                         .parent = x->trace.parent,
+                         .trace = &x->trace,
                          .method = method,
                          .route = label < router->label_count ? router->labels[label] : "none",
                          .client = x->client,
@@ -154,7 +151,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
                          .encode_ns = req->encode_ns});
 }
 
-/* The end of an exchange: its connection is there, or is being closed. */
+/* The exchange is over, while its connection stays or is being closed. */
 static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_daemon *d = x->daemon;
     srv_reply_end(x);
@@ -168,7 +165,8 @@ static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
         record(x, final_status(x, how), attn_now_ns());
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, -1);
     }
-    srv_auth_end(x);
+    if (x->key)
+        srv_auth_end(x);
     atomic_fetch_sub(&d->in_flight, 1);
     srv_exchange_drop(x);
 }
@@ -188,7 +186,8 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
                           enum MHD_ConnectionNotificationCode code) {
     srv_link *link = *context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context = srv_link_open(cls, connection); /* on_request answers one without, too */
+        *context =
+            srv_link_open(cls, connection); /* on_request answers connections without a link, too */
     } else if (link) {
         if (link->exchange)
             finish(link->exchange, MHD_REQUEST_TERMINATED_WITH_ERROR);
@@ -221,9 +220,9 @@ static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *con
         plain ? MHD_OPTION_END : MHD_OPTION_ARRAY, srv_tls_options(), MHD_OPTION_END);
 }
 
-const char *srv_daemon_stranger(void) {
+const char *srv_daemon_unknown_version(void) {
     const char *version = MHD_get_version();
-    return strcmp(version, SRV_DAEMON_KNOWS) != 0 ? version : NULL;
+    return strcmp(version, SRV_DAEMON_VERSION) != 0 ? version : NULL;
 }
 
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
@@ -255,7 +254,7 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
                        is_ops ? 0 : (size_t)app->config->connections_per_address);
     d->mhd = ready ? start_mhd(d, fd, app->config) : NULL;
     if (!d->mhd)
-        d->listen_fd = fd; /* still ours */
+        d->listen_fd = fd; /* libmicrohttpd did not take it over */
     if (!d->mhd || !srv_watch_start(d)) {
         srv_daemon_close(d);
         return ENOMEM;

@@ -18,26 +18,15 @@
 
 #define PEEK_MOST ((size_t)65536)
 
-/* Replies that took no longer may wait for others. */
+/* A reply that took no longer than this may wait for others (send_soon). */
 #define BRIEF_NS 200000
 
-/* What a byte of a body is taken to cost until its request has run, and a request in place at
- * least, nanoseconds of processor time. */
+/* Nanoseconds of processor time: what a byte of a body is charged for until its request has run,
+ * and the least that a request in place is charged for. */
 enum { NS_OF_BODY_BYTE = 1, NS_IN_PLACE = 5000 };
 
 static void work_on(srv_task *task);
 static void go_out(srv_request *req);
-
-static bool has_bad_bytes(const char *uri) {
-    for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
-        if (*p < 0x21 || *p == 0x7f)
-            return true;
-        /* %00 … %1f and %7f: no path of ours holds control characters. */
-        if (*p == '%' && (p[1] == '0' || p[1] == '1' || (p[1] == '7' && (p[2] | 0x20) == 'f')))
-            return true;
-    }
-    return false;
-}
 
 srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri) {
     const size_t length = strlen(uri), bytes = sizeof(srv_exchange) + 2 * length + 4;
@@ -49,8 +38,7 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
     if (query)
         memcpy(x->text, query + 1, strlen(query + 1));
     x->params = x->text + length + 1;
-    x->head.bad_uri = has_bad_bytes(uri);
-    x->head.target_end = uri + length;
+    srv_head_begin(&x->head, uri);
     x->daemon = daemon;
     x->link = link;
     atomic_init(&x->refs, 1);
@@ -71,7 +59,8 @@ void srv_exchange_drop(srv_exchange *x) {
         return;
     attn_arena_free(x->req.arena);
     attn_arena_free(x->lent);
-    srv_reply_forget(x);
+    if (x->response)
+        srv_reply_forget(x);
     srv_body_drop(x);
     attn_block_give(x);
 }
@@ -118,7 +107,7 @@ static void end_reply(srv_exchange *x, srv_outcome outcome) {
 
 /* A request that failed because all requests together hold too much is told to come again. */
 static void blame_budget(srv_exchange *x, size_t refusals) {
-    if (srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
+    if (x->req.reply.problem && srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
         srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
                           "memory_bytes",
                           "the memory of all requests is in use; try again a little later");
@@ -135,8 +124,10 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
     x->req.in_place = false;
     srv_queue_charge(x->req.app->queue, x->task.client,
                      NS_IN_PLACE + x->req.decode_ns + x->req.compute_ns + x->req.encode_ns);
-    /* The arena was small on purpose: what it could not hold is tried again with more. */
-    if (outcome == SRV_DONE && srv_problem_is_memory(&x->req) && x->match.route->place == SRV_SMALL)
+    /* The arena is small on purpose: a request that does not fit is tried again with a larger one.
+     */
+    if (outcome == SRV_DONE && x->req.reply.problem && x->match.route->place == SRV_SMALL &&
+        srv_problem_is_memory(&x->req))
         outcome = SRV_DEFER;
     if (outcome == SRV_DEFER) {
         x->req.reply = (srv_reply){0};
@@ -159,7 +150,7 @@ static void come_back(srv_exchange *x) {
     MHD_resume_connection(connection);
 }
 
-/* The same while the handler goes on, which keeps what it works with: the arena and the body. */
+/* Hand-off 2 while the handler goes on, which keeps the arena and the body that it works with. */
 static void go_out(srv_request *req) {
     srv_exchange *x = (srv_exchange *)((char *)req - offsetof(srv_exchange, req));
     x->went_out = true;
@@ -186,7 +177,7 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
     come_back(x);
 }
 
-/* Out of the request thread's hands, until the queue runs it once more. */
+/* The request leaves its thread, and begins once more when the queue has a thread for long work. */
 static void wait_on(srv_exchange *x) {
     x->req.later = false;
     x->req.reply = (srv_reply){0};
@@ -232,7 +223,8 @@ static void work_on(srv_task *task) {
         if (atomic_load(&x->req.cancel) && !atomic_load(&x->gone) && x->req.reply.status >= 400)
             srv_problem(&x->req, SRV_DRAINING, NULL, "the server is shutting down");
     }
-    srv_coding_encode(x, SIZE_MAX);
+    if (x->head.accept_encoding)
+        srv_coding_encode(x, SIZE_MAX);
     srv_budget_leave(0);
     come_back(x);
 }
@@ -244,7 +236,8 @@ static void refuse_full(srv_exchange *x) {
                           "all places in the queue are taken; try again a little later");
 }
 
-/* How long the request says that it may take, or 0. Of long JSON it is known once it is decoded. */
+/* The time that the request asks for, in nanoseconds, or 0. Long JSON is not searched for it: then
+ * it is known once the body is decoded. */
 static int64_t asked_ns(const srv_exchange *x) {
     const srv_request *req = &x->req;
     size_t size = req->body_size;
@@ -327,7 +320,7 @@ enum MHD_Result srv_exchange_answer(srv_exchange *x) {
     else if (route->place == SRV_SMALL && !x->head.encoding &&
              x->req.body_size <= (size_t)config->in_place_bytes)
         done = answer_in_place(x, (size_t)config->in_place_memory_bytes);
-    if (done)
+    if (done && x->head.accept_encoding)
         srv_coding_encode(x, IN_PLACE_CODING);
     enum MHD_Result queued = done ? send_soon(x) : enqueue(x);
     srv_body_pass_on(x);

@@ -16,9 +16,9 @@
 #include "http/link.h"
 #include "http/router.h"
 #include "load/queue.h"
-#include "observe/trace.h"
 #include "request/request.h"
 #include "request/shared.h"
+#include "system/ticker.h"
 
 struct srv_daemon {
     srv_app *app;
@@ -31,15 +31,13 @@ struct srv_daemon {
     bool is_ops;     /* the operations port: keeps answering while draining */
     bool is_local;   /* only this machine reaches it: loopback or a unix socket */
     atomic_int in_flight;
-    attn_arena *spare;    /* of the last request that ran in place, for the next; or NULL */
+    attn_arena *spare; /* the arena of the last request in place, kept for the next one, or NULL */
     pthread_mutex_t lock; /* links, next_look, each link's `suspended` and `streaming` */
     srv_body_order order;
     srv_crowd crowd;
     srv_link *links;
     srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
-    pthread_t watcher;
-    pthread_cond_t wake; /* with lock: stop_watching was set */
-    bool watching, stop_watching;
+    srv_ticker watcher;
 };
 
 typedef enum srv_phase {
@@ -51,7 +49,7 @@ typedef enum srv_phase {
 } srv_phase;
 
 struct srv_exchange {
-    srv_task task; /* first: the queue hands back its address */
+    srv_task task; /* first, because the queue hands back its address */
     srv_request req;
     srv_daemon *daemon;
     srv_link *link;
@@ -61,13 +59,13 @@ struct srv_exchange {
     srv_match match;
     srv_body body;
     bool close;                    /* the reply closes the connection */
-    bool by_library;               /* libmicrohttpd refuses: it reports no success to us */
+    bool by_library;               /* libmicrohttpd refuses it, and then never reports success */
     srv_key *key;                  /* held until the end, or NULL */
     bool key_runs;                 /* it counts among the running requests of the key */
     atomic_int gone;               /* the client left while suspended */
     struct MHD_Response *response; /* made before it is sent, or NULL */
-    attn_arena *lent; /* the request's, once its reply goes out while its handler goes on */
-    bool went_out;    /* that is so: the request thread's */
+    attn_arena *lent; /* the request's arena, once its reply goes out while the handler goes on */
+    bool went_out;    /* the reply goes out while the handler goes on; for the request thread */
     atomic_int refs;
     int64_t enqueued_ns;
     srv_trace trace;
@@ -83,26 +81,25 @@ srv_exchange *srv_daemon_exchange(struct MHD_Connection *connection);
 /* NULL: out of memory. `uri` is the raw request target. */
 srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri);
 void srv_exchange_drop(srv_exchange *x); /* one reference less */
-/* The arena goes back: to the daemon, for the next request, while it is small. On the HTTP thread.
- */
+/* Give the arena back: a small one to the daemon, for the next request. On the HTTP thread. */
 void srv_exchange_spare(srv_exchange *x);
 /* An empty arena for the request; false: a problem reply is set. */
 bool srv_exchange_arena(srv_exchange *x, size_t limit);
 
 /* The 503 of srv_daemon.shortage, a reference; NULL: out of memory. */
 struct MHD_Response *srv_reply_shortage(void);
-/* The reply of x into the HTTP library's hands. */
+/* Hand the reply of x to the HTTP library. */
 enum MHD_Result srv_exchange_send(srv_exchange *x);
-/* The reply will be sent in a while: if it is short, what the request worked in is given back now.
- */
+/* The reply will be sent in the next round. A short one is copied, so that the memory of the
+ * request serves the next one already. */
 void srv_reply_ahead(srv_exchange *x);
-void srv_reply_forget(srv_exchange *x); /* what was made ahead */
-/* The exchange is over: so is its stream, if it has one. */
+void srv_reply_forget(srv_exchange *x); /* drop what srv_reply_ahead made */
+/* The exchange is over: end its stream, if it has one. */
 void srv_reply_end(srv_exchange *x);
 
-/* Run x: in place, or suspend and queue. Called once the body is there. */
+/* Answer x, whose body is complete: in place, or suspend the connection and queue it. */
 enum MHD_Result srv_exchange_answer(srv_exchange *x);
-/* Queue tasks that the watcher took out: answer without running. Any thread. */
+/* Answer x, which was taken out of the queue, with a problem of this code. Any thread. */
 void srv_exchange_give_up(srv_exchange *x, srv_code code);
 
 #endif

@@ -53,7 +53,7 @@ static bool ends_cleanly(const char *line_end) {
     return !memcmp(line_end, empty_line, sizeof empty_line);
 }
 
-/* Many values: the last ones are those of the nearest proxies. */
+/* Of many values the last ones are kept, which the nearest proxies have written. */
 static void take_forwarded(srv_head *h, const char *value) {
     if (h->forwards == SRV_FORWARDED)
         memmove(h->forwarded, h->forwarded + 1, --h->forwards * sizeof *h->forwarded);
@@ -214,7 +214,7 @@ static void take_client(srv_exchange *x) {
     x->task.client = srv_client_number(x->client);
 }
 
-/* Two headers name no trace. */
+/* Where there are two headers, neither names the trace. */
 static void take_trace(srv_exchange *x) {
     srv_app *app = x->req.app;
     uint64_t random[3], n = atomic_fetch_add_explicit(&app->traces, 3, memory_order_relaxed);
@@ -305,7 +305,7 @@ static bool is_status_path(const char *path) {
     return false;
 }
 
-/* Codings that change nothing are as none at all. */
+/* "identity" is the same as no coding. */
 static void take_encoding(srv_exchange *x) {
     if (srv_coding_of(x->head.encoding) == SRV_IDENTITY)
         x->head.encoding = NULL;
@@ -345,6 +345,22 @@ static bool answer_options(srv_exchange *x, bool star) {
     return true;
 }
 
+static bool has_bad_bytes(const char *uri) {
+    for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
+        if (*p < 0x21 || *p == 0x7f)
+            return true;
+        /* %00 … %1f and %7f: no path of ours holds control characters. */
+        if (*p == '%' && (p[1] == '0' || p[1] == '1' || (p[1] == '7' && (p[2] | 0x20) == 'f')))
+            return true;
+    }
+    return false;
+}
+
+void srv_head_begin(srv_head *h, const char *target) {
+    h->bad_uri = has_bad_bytes(target);
+    h->target_end = target + strlen(target);
+}
+
 void srv_head_unread(srv_exchange *x) {
     x->phase = SRV_AT_BODY;
     x->match.label = x->daemon->router->label_count;
@@ -374,7 +390,7 @@ void srv_head_read(srv_exchange *x, const char *target, const char *method, cons
     req->host = x->head.host;
     req->secure = !x->link->plain;
     bool star = !strcmp(method, "OPTIONS") && !strcmp(url, "*");
-    /* The ops port has a few rows of the same table. */
+    /* The operations port answers a few rows of the same table. */
     bool closed = x->daemon->is_ops && !is_status_path(url);
     srv_router_find(x->daemon->router, method, closed ? "" : url, x->params, &x->match);
     req->params[0] = x->match.params[0];

@@ -37,6 +37,8 @@ typedef struct srv_head {
     uint64_t length; /* Content-Length */
 } srv_head;
 
+/* The request line is here, with this raw target. */
+void srv_head_begin(srv_head *h, const char *target);
 /* Read the header into x->head and x->req, find the route, refuse what can be refused, and where
  * the framing cannot be trusted or the body is long, x->close. */
 void srv_head_read(srv_exchange *x, const char *target, const char *method, const char *version);

@@ -19,7 +19,8 @@ static void free_response(void *cls) {
     srv_exchange_drop(cls);
 }
 
-/* A header that is left out can make the rest untrue, a Content-Encoding for instance. */
+/* Without memory for a header the response is not sent: a missing Content-Encoding, for instance,
+ * would make its body unreadable. */
 static bool add(struct MHD_Response *response, const char *name, const char *value) {
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
@@ -34,8 +35,9 @@ static bool add_timing(srv_exchange *x, struct MHD_Response *response) {
     return add(response, "Server-Timing", text);
 }
 
-/* As FNV-1a, but 8 bytes a step, for documents of 200 KB are hashed on the HTTP thread. Tells two
- * states of a document apart, which is all a strong tag must: every step is one to one. */
+/* FNV-1a with 8 bytes a step, because documents of 200 KB are hashed on the HTTP thread. Every step
+ * is one to one, so that two states of a document get different tags, which is all that a strong
+ * tag must do. */
 static uint64_t mix(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 32;
@@ -101,8 +103,8 @@ static void judge(srv_exchange *x, const char *tag) {
     }
 }
 
-/* What a GET finds carries a tag, its handler's or one made from the bytes, unless it is of this
- * moment (no-store); what is not of a GET must not be kept. `tag`: "" or a text to send. */
+/* The answer to a GET carries a tag, its handler's or one made from the bytes, unless the handler
+ * says no-store; other answers must not be stored. `tag` becomes "" or the text to send. */
 static void decide_caching(srv_exchange *x, char tag[20]) {
     srv_reply *reply = &x->req.reply;
     const char *kept = header_of(reply, "Cache-Control"), *own = header_of(reply, "ETag");
@@ -171,7 +173,8 @@ static void resume_stream(void *x) {
     MHD_resume_connection(((srv_exchange *)x)->connection);
 }
 
-/* What goes out must be taken in time, as other replies; silence between is nobody's fault. */
+/* The client must take what goes out in time, as with other replies. Silence between events has no
+ * deadline. */
 static ssize_t read_stream(void *cls, uint64_t position, char *to, size_t room) {
     srv_exchange *x = cls;
     (void)position;
@@ -225,7 +228,7 @@ void srv_reply_end(srv_exchange *x) {
     srv_stream_stop(stream);
 }
 
-/* Bodies in pieces go out from where the pieces lie. */
+/* Pieces of a body are sent from where they are. */
 static struct MHD_Response *make_response(srv_exchange *x) {
     srv_reply *reply = &x->req.reply;
     if (reply->stream)
@@ -269,7 +272,9 @@ void srv_reply_ahead(srv_exchange *x) {
             reply->size, memcpy(copy, reply->body, reply->size), attn_block_give);
     if (!x->response)
         attn_block_give(copy);
-    if (!x->response || !add_headers(x, x->response, tag)) {
+    if (!x->response)
+        return;
+    if (!add_headers(x, x->response, tag)) {
         srv_reply_forget(x);
         return;
     }
@@ -278,14 +283,14 @@ void srv_reply_ahead(srv_exchange *x) {
 }
 
 void srv_reply_forget(srv_exchange *x) {
-    if (x->response)
-        MHD_destroy_response(x->response);
+    MHD_destroy_response(x->response);
     x->response = NULL;
 }
 
 struct MHD_Response *srv_reply_shortage(void) {
     srv_request bare = {.path = NULL};
-    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s", ""); /* without an arena: constant texts */
+    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s",
+                ""); /* without an arena it is a constant text */
     struct MHD_Response *response = MHD_create_response_from_buffer(
         bare.reply.size, (void *)(uintptr_t)bare.reply.body, MHD_RESPMEM_PERSISTENT);
     bool ok = response && add(response, "Content-Type", bare.reply.type) &&

@@ -26,8 +26,8 @@ static bool client_left(const srv_link *link, bool half_close_is_gone) {
     return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Make it stop: raise the flag, and take it out of the queue when it still waits there. What was
- * taken out is put before `taken`, a list by `next`, and belongs to the caller. */
+/* Cancel x: raise its flag, and take it out of the queue when it still waits there. Then it is put
+ * before `taken`, a list by `next` that belongs to the caller. */
 static srv_task *cancel(srv_exchange *x, srv_task *taken) {
     atomic_store(&x->req.cancel, 1);
     if (!srv_queue_take(x->req.app->queue, &x->task))
@@ -52,7 +52,7 @@ static struct tcp_info moved(const srv_link *link) {
     return info;
 }
 
-/* Between requests: has a header begun, and for how long does it come in already? */
+/* Has a header begun between requests, and taken longer than the limit to come in? */
 static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!(edges & 1))
@@ -120,7 +120,8 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
     wake_if_left(d, link);
     if (srv_link_is_cut(link)) {
-        /* Again and again, for the HTTP library may miss the first time as it misses a close. */
+        /* Once in each round, because the HTTP library may miss the first shutdown as it misses a
+         * close. */
         if (srv_link_is_late(link, now))
             shutdown(link->fd, SHUT_RDWR);
         return;
@@ -184,55 +185,23 @@ static void answer_late(srv_daemon *d) {
     }
 }
 
-/* Sleep; false: stop. */
-static bool nap(srv_daemon *d, long ns) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ns;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&d->lock);
-    while (!d->stop_watching && !pthread_cond_timedwait(&d->wake, &d->lock, &until))
-        ;
-    bool go_on = !d->stop_watching;
-    pthread_mutex_unlock(&d->lock);
-    return go_on;
-}
-
-static void *watcher(void *argument) {
-    srv_daemon *d = argument;
-    bool busy = false;
-    while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
-        srv_task *gone = NULL;
-        busy = look_at_links(d, &gone);
-        busy |= srv_body_order_next(&d->order, d->app);
-        answer_all(gone, SRV_TIMEOUT);
-        if (!d->is_ops)
-            answer_late(d);
-    }
-    return NULL;
+static int64_t watch(void *of) {
+    srv_daemon *d = of;
+    srv_task *gone = NULL;
+    bool busy = look_at_links(d, &gone);
+    busy |= srv_body_order_next(&d->order, d->app);
+    answer_all(gone, SRV_TIMEOUT);
+    if (!d->is_ops)
+        answer_late(d);
+    return busy ? BUSY_NS : QUIET_NS;
 }
 
 bool srv_watch_start(srv_daemon *d) {
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&d->wake, &clock);
-    pthread_condattr_destroy(&clock);
-    d->watching = !pthread_create(&d->watcher, NULL, watcher, d);
-    return d->watching;
+    return srv_ticker_start(&d->watcher, watch, d, QUIET_NS);
 }
 
 void srv_watch_stop(srv_daemon *d) {
-    if (!d->watching)
-        return;
-    pthread_mutex_lock(&d->lock);
-    d->stop_watching = true;
-    pthread_cond_signal(&d->wake);
-    pthread_mutex_unlock(&d->lock);
-    pthread_join(d->watcher, NULL);
-    pthread_cond_destroy(&d->wake);
-    d->watching = false;
+    srv_ticker_stop(&d->watcher);
 }
 
 void srv_watch_cancel_all(srv_daemon *d) {

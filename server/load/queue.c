@@ -29,7 +29,7 @@ struct srv_queue {
     place *places;
 };
 
-/* Of the thread's task: its place, and what the clocks of its work said when it began. */
+/* The place of this thread, and its two clocks of processor time when its task began. */
 static _Thread_local place *own;
 static _Thread_local int64_t own_cpu_ns, own_helped_ns;
 
@@ -43,7 +43,8 @@ int64_t srv_queue_busy_ns(void) {
     return thread_cpu_ns() - own_cpu_ns + attn_pool_helped_ns() - own_helped_ns;
 }
 
-/* How many run that are long, found or not; *next_ns: when the next becomes so, or 0. */
+/* Running tasks that are long, declared or by their time so far. *next_ns: when the next task
+ * becomes long, or 0. */
 static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_ns) {
     size_t count = queue->long_running;
     *next_ns = 0;
@@ -60,7 +61,8 @@ static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_n
     return count;
 }
 
-/* The task to run now, or NULL; *look_ns: when there may be one though nothing has ended, or 0. */
+/* The task to run now, or NULL. *look_ns: when to look again even if no task has ended by then, or
+ * 0. */
 static srv_task *pick(srv_queue *queue, int64_t *look_ns) {
     const int64_t now = attn_now_ns();
     size_t most = queue->plan.threads;
@@ -83,7 +85,7 @@ static void wait_for_work(srv_queue *queue, int64_t look_ns) {
     pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
 }
 
-/* Under the lock, which is open while the task runs; afterwards it may be gone. */
+/* Called with the lock, which is released while the task runs. Afterwards the task may be freed. */
 static void work_on(srv_queue *queue, place *p, srv_task *task) {
     srv_account *account = task->account;
     const int64_t paid = task->paid_ns, start = attn_now_ns();
@@ -133,7 +135,7 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     if (pthread_attr_init(&attributes))
         return false;
     bool ok = !pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_mutex_lock(&queue->lock); /* threads look at their number */
+    pthread_mutex_lock(&queue->lock); /* threads read their number */
     while (ok && queue->threads < threads) {
         place *p = &queue->places[queue->threads];
         p->queue = queue;
@@ -145,7 +147,7 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     return ok;
 }
 
-/* Threads look at what has become long by the clock of attn_now_ns. */
+/* Timeouts are by CLOCK_MONOTONIC, the clock of attn_now_ns. */
 static bool init_condition(pthread_cond_t *condition) {
     pthread_condattr_t clock;
     if (pthread_condattr_init(&clock))

@@ -10,7 +10,7 @@ typedef struct srv_queue srv_queue;
 
 typedef struct srv_queue_plan {
     size_t threads;      /* tasks that run at a time */
-    size_t long_threads; /* of them long ones, at most */
+    size_t long_threads; /* of them at most so many long ones */
     int64_t long_ns;     /* what has run for so long is long, whatever was predicted */
     size_t length;       /* tasks that may wait */
     int64_t target_ns;   /* of the longest wait (waiting.h) */
@@ -24,8 +24,8 @@ srv_queue *srv_queue_new(const srv_queue_plan *plan);
 void srv_queue_close(srv_queue *queue);
 void srv_queue_free(srv_queue *queue); /* closes it first; NULL is fine */
 
-/* A place for a task that comes later, and that a promised one will not come (waiting.h). Any
- * thread. */
+/* Promise a place to a task that comes later; forget a promise, because the task will not come
+ * (waiting.h). Any thread. */
 bool srv_queue_promise(srv_queue *queue, srv_task *task);
 void srv_queue_forget(srv_queue *queue, srv_task *task);
 /* false: it finds no room, or the queue is closed. The task may run before this returns. *out is a
@@ -38,8 +38,9 @@ void srv_queue_charge(srv_queue *queue, uint64_t client, int64_t ns);
 
 /* Of the task that the calling thread runs: processor time of all threads since it began. */
 int64_t srv_queue_busy_ns(void);
-/* It is found to be long. true: it may go on, as one of long_threads, and its work gives way to
- * that of others (attn_pool_be_patient). false: it has to wait, by srv_queue_put_back. */
+/* The task of the calling thread turns out to be long. true: it may go on as one of long_threads,
+ * and its work gives way to that of others (attn_pool_be_patient). false: it has to wait, by
+ * srv_queue_put_back. */
 bool srv_queue_go_long(void);
 /* The running task waits again, until a thread for long ones is free. It is not the caller's any
  * more. */

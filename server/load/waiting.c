@@ -14,7 +14,7 @@ void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t 
         (srv_waiting){.length = length, .threads = threads ? threads : 1, .target_ns = target_ns};
 }
 
-/* Is the queue standing? Looked at whenever something changes. */
+/* Decide whether the queue is standing; called whenever something changes. */
 static void look(srv_waiting *list, int64_t now_ns) {
     if (!list->first || now_ns - list->first->since_ns <= list->target_ns) {
         list->above_ns = 0;
@@ -45,7 +45,7 @@ static bool is_idle(const srv_account *a) {
     return !a->waiting && !a->running;
 }
 
-/* The one to give away: a free one, else an idle one, else the first. */
+/* Which of two accounts to give to another client: a free one, else an idle one, else the first. */
 static srv_account *worse(srv_account *a, srv_account *b) {
     if (!a->taken || !b->taken)
         return a->taken ? b : a;
@@ -69,7 +69,8 @@ static srv_account *account_of(srv_waiting *list, uint64_t client) {
     return given;
 }
 
-/* It has used `ns` of processor time; negative: some of what it paid comes back. */
+/* Charge an account for `ns` of processor time; a negative number gives back some of what was paid.
+ */
 static void charge(srv_account *account, int64_t ns, int64_t now_ns) {
     account->credit_ns -= ns;
     account->used_ns = now_ns;
@@ -79,7 +80,7 @@ static void charge(srv_account *account, int64_t ns, int64_t now_ns) {
         account->credit_ns = SRV_QUANTUM_NS;
 }
 
-/* It asks for something. */
+/* The client asks for something: the time since its last charge pays its debt, if it was idle. */
 static void come_back(srv_account *account, int64_t now_ns) {
     const int64_t quiet = now_ns - account->used_ns;
     if (is_idle(account) && account->credit_ns < 0)
@@ -112,7 +113,7 @@ static void ring_out(srv_waiting *list, srv_account *a) {
         list->rotation = a->next == a ? NULL : a->next;
 }
 
-/* Behind all that came before it; nearly always behind the last. */
+/* Put the task behind all that arrived before it, which nearly always means at the end. */
 static void link_in(srv_waiting *list, srv_task *task) {
     srv_task *before = list->last;
     while (before && before->since_ns > task->since_ns)
@@ -199,7 +200,7 @@ void srv_waiting_put_back(srv_waiting *list, srv_task *task) {
 
 /* --- who is served next --- */
 
-/* What a client would run now; NULL: nothing may run. */
+/* The task of a client that would run now; NULL: none may. */
 static srv_task *candidate(const srv_waiting *list, const srv_account *a, bool room_for_long) {
     srv_task *ends[SRV_LENGTHS];
     for (int i = 0; i < SRV_LENGTHS; i++)
@@ -215,8 +216,9 @@ static void give(srv_account *a, int64_t ns) {
     a->credit_ns = a->credit_ns < SRV_QUANTUM_NS ? a->credit_ns : SRV_QUANTUM_NS;
 }
 
-/* One round: each client in the rotation gets a quantum if he has no credit, and runs a task if he
- * has some then. *least_debt: of those who stay without, or -1: nothing may run. */
+/* One round: each client in the rotation gets a quantum if he has no credit, and the first that has
+ * some then runs a task. *least_debt: the smallest debt of those that stay without credit, or -1
+ * when nothing may run. */
 static srv_task *one_round(srv_waiting *list, bool room_for_long, int64_t *least_debt) {
     srv_account *a = list->rotation;
     *least_debt = -1;
@@ -233,7 +235,7 @@ static srv_task *one_round(srv_waiting *list, bool room_for_long, int64_t *least
     return NULL;
 }
 
-/* As many rounds at once as it takes until one of them has credit in the next. */
+/* Give the quanta of as many rounds as it takes until one client has credit in the next. */
 static void skip_rounds(srv_waiting *list, bool room_for_long, int64_t least_debt) {
     const int64_t rounds = least_debt / SRV_QUANTUM_NS;
     srv_account *a = list->rotation;

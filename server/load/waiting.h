@@ -80,7 +80,7 @@ void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t 
  * twice its length. Others find as much room as without it: whoever is slow to come keeps nobody
  * out. false: none, the task may find the list full. */
 bool srv_waiting_promise(srv_waiting *list, srv_task *task);
-/* It will not come. Without a promise nothing happens. */
+/* The task will not come. Without a promise nothing happens. */
 void srv_waiting_forget(srv_waiting *list, srv_task *task);
 /* Would a task of this client find room? In a full list it does when another client has at least
  * two tasks more than he: the newest of them then gives up its place. */
@@ -93,7 +93,7 @@ void srv_waiting_put_back(srv_waiting *list, srv_task *task);
 /* The task to run now, taken out, long ones only with `room_for_long`; NULL: none. Its account
  * counts it as running until srv_waiting_done. */
 srv_task *srv_waiting_next(srv_waiting *list, int64_t now_ns, bool room_for_long);
-void srv_waiting_take(srv_waiting *list, srv_task *task); /* out with this one, which waits */
+void srv_waiting_take(srv_waiting *list, srv_task *task); /* take out this one, which waits */
 /* Take out those whose deadline has passed, and while the queue is standing those that would miss
  * it; a list by `next`. */
 srv_task *srv_waiting_take_late(srv_waiting *list, int64_t now_ns);
@@ -104,7 +104,7 @@ void srv_waiting_done(srv_waiting *list, srv_account *account, int64_t ns, int64
 /* A client has used `ns` of processor time outside of the list. Debts are bounded, and get less in
  * the time in which a client asks for nothing. */
 void srv_waiting_charge(srv_waiting *list, uint64_t client, int64_t ns, int64_t now_ns);
-/* How long one that came now would wait, in order. */
+/* How long a task that came now would wait, if served in order. */
 int64_t srv_waiting_estimate(const srv_waiting *list);
 
 #endif
