@@ -209,11 +209,13 @@ static double result_bytes(const looks *c) {
     return SRV_MODEL_TEXT * numbers + (double)(c->source.count * (c->source.longest + c->T)) * 64;
 }
 
-static srv_pass_cost cost_of(const looks *c) {
-    const double B = (double)c->source.count, S = (double)c->source.longest, T = (double)c->T;
-    srv_pass_cost cost = srv_models_cost(c->pass.req, c->pass.model, B, S, B, T);
-    if (!c->target.count) { /* generated first */
-        const srv_pass_cost search = srv_models_search_cost(c->pass.req, c->pass.model, B, S, B, T);
+static attn_model_cost cost_of(const looks *c) {
+    const double B = (double)c->source.count;
+    attn_model_pass pass = {B, (double)c->source.longest, B, (double)c->T, false};
+    attn_model_cost cost = srv_models_cost(&c->pass, &pass);
+    if (!c->target.count) { /* it is generated first */
+        pass.searches = true;
+        const attn_model_cost search = srv_models_cost(&c->pass, &pass);
         cost.cells += search.cells;
         cost.operations += search.operations;
         cost.bytes += search.bytes;
@@ -228,7 +230,7 @@ static size_t first_wanted(const looks *c, attn_site_kind kind) {
     return c->sites[i].layer;
 }
 
-static srv_outcome predict(const looks *c, const srv_pass_cost *cost) {
+static srv_outcome predict(const looks *c, const attn_model_cost *cost) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->source.count;
     srv_dry dry = {.learns = true,
@@ -538,7 +540,7 @@ static bool step_decode(srv_pass *pass) {
     return true;
 }
 
-static srv_pass_cost step_cost(const srv_pass *pass) {
+static attn_model_cost step_cost(const srv_pass *pass) {
     return cost_of(in(pass));
 }
 
@@ -546,7 +548,7 @@ static double step_result(const srv_pass *pass) {
     return result_bytes(in(pass));
 }
 
-static srv_outcome step_predict(const srv_pass *pass, const srv_pass_cost *cost) {
+static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cost) {
     return predict(in(pass), cost);
 }
 

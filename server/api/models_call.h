@@ -77,20 +77,9 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
 /* {"tokens", "ids", "offsets"} */
 void srv_models_put(srv_json *j, const srv_sequence *s);
 
-/* What a pass takes. */
-typedef struct srv_pass_cost {
-    double cells, operations, bytes; /* scores of all heads; multiply-adds as two; scratch */
-} srv_pass_cost;
-
-/* Of B sources of S tokens read once, and `rows` targets of T tokens each: at once, or a token of
- * each at a time, as a search does. */
-srv_pass_cost srv_models_cost(const srv_request *req, const srv_model *model, double B, double S,
-                              double rows, double T);
-srv_pass_cost srv_models_search_cost(const srv_request *req, const srv_model *model, double B,
-                                     double S, double rows, double T);
 /* Within the limits of the service? false: a problem is set unless `quiet`. */
-bool srv_models_fits(srv_request *req, const srv_pass_cost *cost, double result, bool quiet);
-srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const srv_pass_cost *cost,
+bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result, bool quiet);
+srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
                            double result);
 
 /* A request on its way through a model; the struct of a route begins with it. */
@@ -101,13 +90,16 @@ typedef struct srv_pass {
     bool streams;           /* the same: not for the HTTP thread */
 } srv_pass;
 
+/* What a pass takes on this service's pool. */
+attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
+
 /* What a route does in turn. false: a problem is set. */
 typedef struct srv_pass_steps {
     bool (*decode)(srv_pass *pass); /* read and check what was sent */
-    srv_pass_cost (*cost)(const srv_pass *pass);
+    attn_model_cost (*cost)(const srv_pass *pass);
     double (*result)(const srv_pass *pass); /* bytes of the answer */
     srv_outcome (*predict)(const srv_pass *pass,
-                           const srv_pass_cost *cost); /* a dry run's answer */
+                           const attn_model_cost *cost); /* a dry run's answer */
     bool (*compute)(srv_pass *pass);
     void (*answer)(const srv_pass *pass);
 } srv_pass_steps;

@@ -248,7 +248,7 @@ static double result_bytes(const call *c) {
     return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) + step * most;
 }
 
-static srv_outcome predict(const call *c, const srv_pass_cost *cost) {
+static srv_outcome predict(const call *c, const attn_model_cost *cost) {
     const size_t B = c->source.count;
     srv_dry dry = {.learns = true,
                    .parameters =
@@ -464,18 +464,19 @@ static bool step_decode(srv_pass *pass) {
     return true;
 }
 
-static srv_pass_cost step_cost(const srv_pass *pass) {
+static attn_model_cost step_cost(const srv_pass *pass) {
     const call *c = in(pass);
     const double B = (double)c->source.count;
-    return srv_models_search_cost(pass->req, pass->model, B, (double)c->source.longest,
-                                  B * (double)c->body.beams, (double)c->most);
+    return srv_models_cost(pass,
+                           &(attn_model_pass){B, (double)c->source.longest,
+                                              B * (double)c->body.beams, (double)c->most, true});
 }
 
 static double step_result(const srv_pass *pass) {
     return result_bytes(in(pass));
 }
 
-static srv_outcome step_predict(const srv_pass *pass, const srv_pass_cost *cost) {
+static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cost) {
     return predict(in(pass), cost);
 }
 

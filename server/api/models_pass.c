@@ -1,28 +1,10 @@
-/* What a pass through a model costs, before it; where it looked, as heatmaps, after it. */
+/* A request on its way through a model: whether it is within the limits, its steps in turn, and
+ * where the model looked, as heatmaps. */
 #include <math.h>
 
 #include "api/models_call.h"
 #include "load/admission.h"
 #include "request/shared.h"
-
-/* Floats that a token holds in each half of a model, in widths and layers: inputs, gates and states
- * of the LSTMs, projections, sums; and scores beside the weights. Measured, with room to spare. */
-#define TOKEN_WIDTHS 24.0
-#define LAYER_WIDTHS 16.0
-/* Of a layer of a transformer, beside the inside of its feed-forward. */
-#define SUBLAYER_WIDTHS 20.0
-#define SCORES          3.0
-#define STEP_BYTES      65536.0 /* arenas, and blocks that are rounded up */
-#define STEP_ROW_BYTES  192.0   /* what a row took, at a step: three blocks at most */
-/* Scratch of the attention operation: a head of a sequence; a slot of the pool, and more of it for
- * each number of a query. */
-#define HEAD_BYTES  32768.0
-#define SLOT_BYTES  98304.0
-#define QUERY_BYTES 5120.0
-
-static double parameters(const srv_model *model, const char *part) {
-    return (double)attn_parameters_count(attn_model_parameters(model->model), part);
-}
 
 const char *const srv_model_site_kinds[] = {"encoder", "decoder", "cross", NULL};
 
@@ -50,80 +32,11 @@ size_t srv_models_cross_heads(const srv_model *model) {
     return count ? sites[count - 1].heads : 0;
 }
 
-/* A pass of B sources of S tokens, and `rows` targets of T, of which `held` are held at a time. */
-typedef struct extent {
-    double B, S, rows, T, held;
-} extent;
-
-static bool is_transformer(const attn_model_config *c) {
-    return c->architecture == ATTN_TRANSFORMER;
+attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent) {
+    return attn_model_pass_cost(pass->model->model, extent, attn_pool_slots(pass->req->app->pool));
 }
 
-/* Cells, operations and scratch of all attentions. */
-static srv_pass_cost attention_cost(const srv_request *req, const srv_model *model,
-                                    const extent *e) {
-    const attn_model_config *c = attn_model_configuration(model->model);
-    const bool tanh = c->attention == ATTN_MODEL_ADDITIVE || c->attention == ATTN_MODEL_CONCAT;
-    const double D = (double)c->width;
-    attn_site sites[ATTN_MODEL_SITES];
-    const size_t count = attn_model_sites(model->model, sites);
-    srv_pass_cost cost = {0};
-    for (size_t i = 0; i < count; i++) {
-        const bool encodes = sites[i].kind == ATTN_SITE_ENCODER;
-        const double heads = (double)sites[i].heads, sequences = encodes ? e->B : e->rows;
-        const double places = sequences * (encodes ? e->S : e->T) *
-                              (sites[i].kind == ATTN_SITE_DECODER ? e->T : e->S);
-        cost.cells += heads * places;
-        cost.operations += (tanh && sites[i].kind == ATTN_SITE_CROSS ? 16 : 4) * D * places;
-        cost.bytes += HEAD_BYTES * heads * sequences;
-        /* The seq2seq's two operations share what a slot needs of either. */
-        if (is_transformer(c) || i + 1 == count)
-            cost.bytes +=
-                (double)attn_pool_slots(req->app->pool) * (SLOT_BYTES + QUERY_BYTES * D / heads);
-    }
-    return cost;
-}
-
-/* Floats of a pass that a token holds, in widths. */
-static double token_widths(const attn_model_config *c) {
-    const double layers = (double)c->layers;
-    if (is_transformer(c))
-        return TOKEN_WIDTHS +
-               layers * (SUBLAYER_WIDTHS + (double)c->feed_forward / (double)c->width);
-    return TOKEN_WIDTHS + LAYER_WIDTHS * layers;
-}
-
-static srv_pass_cost cost_of(const srv_request *req, const srv_model *model, const extent *e) {
-    const attn_model_config *c = attn_model_configuration(model->model);
-    const double once = parameters(model, "encoder_lstm") + parameters(model, "encoder_attention") +
-                        parameters(model, "encoder");
-    const double step = parameters(model, "decoder_lstm") + parameters(model, "cross_attention") +
-                        parameters(model, "decoder") + parameters(model, "output_projection");
-    srv_pass_cost cost = attention_cost(req, model, e);
-    cost.operations += 2 * (e->B * e->S * once + e->rows * e->T * step);
-    cost.bytes += sizeof(float) * (token_widths(c) * (double)c->width * (e->B * e->S + e->held) +
-                                   (double)c->target_vocabulary * e->held + SCORES * cost.cells) +
-                  STEP_BYTES * (is_transformer(c) ? (double)c->layers : 1);
-    return cost;
-}
-
-srv_pass_cost srv_models_cost(const srv_request *req, const srv_model *model, double B, double S,
-                              double rows, double T) {
-    return cost_of(req, model, &(extent){B, S, rows, T, rows * T});
-}
-
-srv_pass_cost srv_models_search_cost(const srv_request *req, const srv_model *model, double B,
-                                     double S, double rows, double T) {
-    const attn_model_config *c = attn_model_configuration(model->model);
-    const double D = (double)c->width, layers = is_transformer(c) ? (double)c->layers : 1;
-    srv_pass_cost cost = cost_of(req, model, &(extent){B, S, rows, T, rows});
-    /* A step's scratch goes with the step; keys and values a row, taken tokens and weights stay. */
-    cost.bytes += 3 * sizeof(float) * D * rows * layers * (S + (is_transformer(c) ? T : 0)) +
-                  STEP_ROW_BYTES * rows * T;
-    return cost;
-}
-
-bool srv_models_fits(srv_request *req, const srv_pass_cost *cost, double result, bool quiet) {
+bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result, bool quiet) {
     const srv_config *config = req->app->config;
     const double need = (double)attn_arena_used(req->arena) + cost->bytes + result;
     const double limit = (double)attn_arena_limit(req->arena);
@@ -146,7 +59,7 @@ bool srv_models_fits(srv_request *req, const srv_pass_cost *cost, double result,
     return false;
 }
 
-srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const srv_pass_cost *cost,
+srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
                            double result) {
     dry->cells = cost->cells;
     dry->operations = cost->operations;
@@ -169,7 +82,7 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
     req->decode_ns = attn_now_ns() - start;
     if (!ok)
         return SRV_DONE;
-    const srv_pass_cost cost = steps->cost(pass);
+    const attn_model_cost cost = steps->cost(pass);
     if (pass->dry_run)
         return steps->predict(pass, &cost);
     if (req->in_place && (pass->streams || cost.operations > SRV_MODEL_IN_PLACE || srv_draws(req)))
