@@ -107,8 +107,6 @@ typedef struct srv_pass_steps {
 /* Hold the model of the path and take the steps: within the limits, on a worker unless it is
  * little. */
 srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps);
-/* Operations that the HTTP thread does itself: well below a millisecond. */
-#define SRV_MODEL_IN_PLACE 2e5
 /* Bytes of JSON that a float can become, itself among them. */
 #define SRV_MODEL_TEXT 20.0
 
