@@ -369,27 +369,28 @@ srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps) {
 
 /* --- heatmaps --- */
 
-/* Rows of the weights that are looked at. */
+/* Rows of one sequence's weights. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *range, float *weights,
                          float *logits, attn_error *err) {
-    const srv_look *look = ctx;
+    const srv_model_weights *all = ctx;
     (void)lane, (void)logits, (void)err;
     for (size_t r = 0; r < range->rows; r++)
-        for (size_t c = 0; c < range->cols; c++)
-            weights[r * range->cols + c] =
-                look->weights[range->head * look->head_stride + (range->row + r) * look->stride +
-                              range->col + c];
+        memcpy(weights + r * range->cols,
+               all->weights + range->head * all->head_stride + (range->row + r) * all->stride +
+                   range->col,
+               range->cols * sizeof *weights);
     return ATTN_OK;
 }
 
-bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_input *in,
-                     srv_looked *out) {
-    const attn_attention_dims dims = {.B = 1, .Hq = look->heads, .L = look->rows, .S = look->cols};
-    srv_look own = *look;
+bool srv_models_heatmaps(srv_request *req, const srv_model_weights *weights,
+                         const srv_heat_input *in, srv_model_heatmaps *out) {
+    const attn_attention_dims dims = {
+        .B = 1, .Hq = weights->heads, .L = weights->rows, .S = weights->cols};
+    srv_model_weights own = *weights;
     const attn_weight_source source = {.batches = 1,
-                                       .heads = look->heads,
-                                       .rows = look->rows,
-                                       .cols = look->cols,
+                                       .heads = weights->heads,
+                                       .rows = weights->rows,
+                                       .cols = weights->cols,
                                        .fetch = fetch,
                                        .ctx = &own};
     attn_heatmap_options options;
@@ -402,17 +403,18 @@ bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_inpu
         return false;
     }
     for (size_t i = 0; i < out->maps.count; i++)
-        out->maps.items[i].batch = look->batch;
-    out->labels = (srv_labels){
-        .given = 3, .query = {look->row_names, look->rows}, .key = {look->col_names, look->cols}};
+        out->maps.items[i].batch = weights->batch;
+    out->labels = (srv_labels){.given = 3,
+                               .query = {weights->row_names, weights->rows},
+                               .key = {weights->col_names, weights->cols}};
     return true;
 }
 
-void srv_models_draw(srv_request *req, const srv_looked *looked, const srv_heat_input *in,
+void srv_models_draw(srv_request *req, const srv_model_heatmaps *maps, const srv_heat_input *in,
                      const srv_figure_input *figure, int64_t decimals) {
-    const srv_heat_answer all = {.maps = &looked->maps,
+    const srv_heat_answer all = {.maps = &maps->maps,
                                  .in = in,
-                                 .labels = &looked->labels,
+                                 .labels = &maps->labels,
                                  .figure = figure,
                                  .decimals = (int)decimals};
     srv_heat_draw(req, &all);

@@ -121,22 +121,22 @@ size_t srv_models_cross_heads(const srv_model *model);
 
 /* The heatmaps of one sequence: weights [heads, >= rows, stride] of its queries and keys, whose
  * names become labels. */
-typedef struct srv_look {
+typedef struct srv_model_weights {
     const float *weights;
     size_t heads, head_stride, stride, rows, cols, batch;
     const char **row_names, **col_names;
-} srv_look;
+} srv_model_weights;
 
-typedef struct srv_looked {
+typedef struct srv_model_heatmaps {
     attn_heatmaps maps;
     srv_labels labels;
-} srv_looked;
+} srv_model_heatmaps;
 
 /* false: a problem is set. */
-bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_input *in,
-                     srv_looked *out);
+bool srv_models_heatmaps(srv_request *req, const srv_model_weights *weights,
+                         const srv_heat_input *in, srv_model_heatmaps *out);
 /* They are the answer, as a picture. */
-void srv_models_draw(srv_request *req, const srv_looked *looked, const srv_heat_input *in,
+void srv_models_draw(srv_request *req, const srv_model_heatmaps *maps, const srv_heat_input *in,
                      const srv_figure_input *figure, int64_t decimals);
 
 #endif
