@@ -95,7 +95,7 @@ static attn_status roll(srv_analyses_call *call, const attn_weight_source *sourc
 }
 
 /* Is everything above the diagonal exactly zero, though no mask was sent? */
-static attn_status look_for_mask(srv_analyses_call *call, attn_error *err) {
+static attn_status warn_of_missing_mask(srv_analyses_call *call, attn_error *err) {
     const attn_attention_dims *d = &call->dims;
     const attn_tensor *w = &call->body.weights;
     const size_t each = attn_dtype_size(w->dtype), heads = d->B * d->Hq;
@@ -123,13 +123,13 @@ static attn_status look_for_mask(srv_analyses_call *call, attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
 }
 
-static attn_status look_at_weights(srv_analyses_call *call, attn_error *err) {
+static attn_status warn_of_weights(srv_analyses_call *call, attn_error *err) {
     const srv_weights_lint first = {call->req,   "weights", &call->body.weights,
                                     &call->dims, NULL,      &call->warnings};
     const srv_weights_lint second = {call->req,         "other", &call->body.other,
                                      &call->other_dims, NULL,    &call->warnings};
-    attn_status status = call->run ? ATTN_OK : srv_weights_look(&first, err);
-    return status || !call->compares || call->other_run ? status : srv_weights_look(&second, err);
+    attn_status status = call->run ? ATTN_OK : srv_weights_warn(&first, err);
+    return status || !call->compares || call->other_run ? status : srv_weights_warn(&second, err);
 }
 
 /* Opens the operands as sources, then computes all results. */
@@ -143,9 +143,9 @@ static attn_status compute(srv_analyses_call *call, attn_error *err) {
     if (call->mask && !call->run)
         status = attn_mask_lint(call->mask, req->arena, &call->warnings, err);
     if (!status)
-        status = look_for_mask(call, err);
+        status = warn_of_missing_mask(call, err);
     if (!status)
-        status = look_at_weights(call, err);
+        status = warn_of_weights(call, err);
     an->mask_warnings = &call->warnings;
     if (!status)
         status = open_operand(call, call->run, &call->body.weights, &call->dims, lanes, &an->source,
@@ -300,7 +300,7 @@ static bool decode(srv_analyses_call *call) {
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_analyses_fields, &call->body);
     if (ok) {
-        srv_hurry(req, call->body.timeout_ms);
+        srv_apply_timeout(req, call->body.timeout_ms);
         ok = srv_analyses_prepare(call);
     }
     req->decode_ns = attn_now_ns() - start;
@@ -388,7 +388,7 @@ static void answer_picture(srv_analyses_call *call) {
 }
 
 static void answer_text(srv_analyses_call *call) {
-    attn_text t = srv_plain_begin(call->req);
+    attn_text t = srv_text_begin(call->req);
     srv_analysis_text(&t, &call->analysis);
     for (srv_view v = 0; v < SRV_VIEWS; v++)
         if (call->views[v]) {
@@ -396,7 +396,7 @@ static void answer_text(srv_analyses_call *call) {
             srv_heat_text(&t, &call->maps[v], &call->labels, NULL);
         }
     srv_warnings_text(&t, &call->warnings);
-    srv_plain_end(call->req, &t);
+    srv_text_end(call->req, &t);
 }
 
 static srv_outcome analyse(srv_analyses_call *call) {
@@ -424,7 +424,7 @@ static srv_outcome analyse(srv_analyses_call *call) {
     }
     if (srv_draws(req))
         answer_picture(call);
-    else if (srv_plain(req))
+    else if (srv_reads_text(req))
         answer_text(call);
     else
         answer_json(call);

@@ -5,8 +5,8 @@
 
 #include "api/heatmap_object.h"
 #include "api/mask_input.h"
-#include "api/plain.h"
 #include "api/route_fields.h"
+#include "api/text_reply.h"
 #include "store/runs.h"
 
 /* Items of `analysis`, bits in the order of srv_analysis_items. */

@@ -202,10 +202,10 @@ void srv_attention_text(srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
     const attn_verification *v = &call->verification;
     srv_result rows[SRV_RESULTS];
-    attn_text t = srv_plain_begin(call->req);
+    attn_text t = srv_text_begin(call->req);
     size_t n = srv_attention_results(call, call->want, rows);
     for (size_t i = 0; i < n; i++)
-        srv_plain_tensor(&t, rows[i].name, rows[i].tensor, (int)call->body.decimals);
+        srv_text_tensor(&t, rows[i].name, rows[i].tensor, (int)call->body.decimals);
     if (call->backward)
         srv_gradients_text(&t, call);
     if (call->heatmap)
@@ -226,5 +226,5 @@ void srv_attention_text(srv_attention_call *call) {
     srv_warnings_text(&t, &call->warnings);
     if (call->body.explain)
         print_diagnostics(&t, call);
-    srv_plain_end(call->req, &t);
+    srv_text_end(call->req, &t);
 }

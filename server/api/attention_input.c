@@ -326,14 +326,14 @@ static bool read_shapes(srv_attention_call *call) {
 }
 
 unsigned srv_attention_computes(const srv_attention_call *call) {
-    const bool looks = call->heatmap || call->analyses || call->body.store ||
-                       (call->backward && call->projections.num_heads);
+    const bool reads_cells = call->heatmap || call->analyses || call->body.store ||
+                             (call->backward && call->projections.num_heads);
     return call->want | (call->body.verify || call->backward ? ATTN_WANT_OUTPUT : 0u) |
-           (looks ? (unsigned)ATTN_WANT_CELLS : 0u);
+           (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 
 /* Weights that nobody asked for are left out when they are large. */
-static void settle_weights(srv_attention_call *call, const srv_scope *scope) {
+static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->dims;
     double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
     if (!srv_given(scope, "return") && !srv_draws(call->req) && values > SRV_WEIGHTS_UNASKED) {
@@ -369,7 +369,7 @@ bool srv_attention_prepare(srv_attention_call *call) {
     read_scale(&body->scale, &call->in.scale);
     if (!read_masks(call, &scope) || !read_forms(call, &scope) || !read_shapes(call))
         return false;
-    settle_weights(call, &scope);
+    omit_large_weights(call, &scope);
     if (!srv_labels_check(&scope, &body->labels, call->dims.L, call->dims.S))
         return false;
     plan_analysis(call);

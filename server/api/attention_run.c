@@ -35,7 +35,7 @@ static bool store_run(srv_attention_call *call) {
 }
 
 /* Releases the stored run; it is deleted when its id was not answered. */
-static void settle_run(srv_attention_call *call) {
+static void release_run(srv_attention_call *call) {
     srv_request *req = call->req;
     if (!call->run)
         return;
@@ -79,7 +79,7 @@ static attn_status read_row(const reader *r, const srv_padding *p, size_t b, siz
 static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h, attn_error *err) {
     attn_status status = attn_control_check(&r->call->req->control, err);
     for (size_t i = 0; i < r->call->dims.L && !status; i++) {
-        if (!srv_padding_looks(p, i))
+        if (!srv_padding_counts(p, i))
             continue;
         status = read_row(r, p, b, h, i, err);
         if (!status)
@@ -91,7 +91,7 @@ static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h
 }
 
 /* Turns weights on keys whose labels say that they are padding into warnings. */
-static attn_status look_at_padding(srv_attention_call *call, attn_error *err) {
+static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
     const attn_attention_dims *d = &call->dims;
     attn_arena *arena = call->req->arena;
     srv_padding p;
@@ -128,7 +128,7 @@ static bool decode(srv_attention_call *call, int64_t start) {
     srv_attention_init(&call->body);
     bool ok = srv_decode(req, srv_attention_fields, &call->body);
     if (ok) {
-        srv_hurry(req, call->body.timeout_ms);
+        srv_apply_timeout(req, call->body.timeout_ms);
         ok = srv_attention_prepare(call);
     }
     req->decode_ns = attn_now_ns() - start;
@@ -196,7 +196,7 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
                                          req->arena, &call->results.output, err);
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
-    return status ? status : look_at_padding(call, err);
+    return status ? status : warn_of_padding(call, err);
 }
 
 static bool compute(srv_attention_call *call) {
@@ -264,11 +264,11 @@ srv_outcome srv_attention(srv_request *req) {
         return SRV_DONE;
     if (srv_draws(req) || ((req->accept & SRV_ACCEPT_NPY) && call.heatmap && call.want == 0))
         picture(&call);
-    else if (srv_plain(req))
+    else if (srv_reads_text(req))
         srv_attention_text(&call);
     else
         srv_attention_json(&call);
-    settle_run(&call);
+    release_run(&call);
     req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }

@@ -6,14 +6,14 @@
 
 #include "number/number.h"
 
-enum { FIELDS_A_LOOK = 4096 }; /* between two looks at the clock */
+enum { FIELDS_A_CHECK = 4096 }; /* between two checks of the deadline */
 
 srv_csv srv_csv_begin(srv_request *req) {
     return (srv_csv){.req = req, .text = {.arena = req->arena}};
 }
 
 static void begin_field(srv_csv *t, bool first) {
-    if (++t->fields % FIELDS_A_LOOK == 0 && !t->text.failed)
+    if (++t->fields % FIELDS_A_CHECK == 0 && !t->text.failed)
         t->text.failed = attn_control_check(&t->req->control, &t->err) != ATTN_OK;
     if (!first)
         attn_text_add(&t->text, ",");

@@ -218,14 +218,14 @@ static void answer_json(const curves_call *call) {
 
 static void answer_text(const curves_call *call) {
     const curves_body *body = &call->body;
-    attn_text t = srv_plain_begin(call->req);
+    attn_text t = srv_text_begin(call->req);
     if (body->figure.title)
         attn_text_add(&t, "%s\n\n", body->figure.title);
-    srv_plain_tensor(&t, "x", &body->x, (int)body->decimals);
+    srv_text_tensor(&t, "x", &body->x, (int)body->decimals);
     for (size_t i = 0; i < body->names.count; i++)
         attn_text_add(&t, "row %zu: %s\n", i, body->names.values[i]);
-    srv_plain_tensor(&t, "values", &body->values, (int)body->decimals);
-    srv_plain_end(call->req, &t);
+    srv_text_tensor(&t, "values", &body->values, (int)body->decimals);
+    srv_text_end(call->req, &t);
 }
 
 srv_outcome srv_curves(srv_request *req) {
@@ -234,7 +234,7 @@ srv_outcome srv_curves(srv_request *req) {
     srv_figure_init(&call.body.figure);
     bool ok = srv_decode(req, srv_curves_fields, &call.body);
     if (ok) {
-        srv_hurry(req, call.body.timeout_ms);
+        srv_apply_timeout(req, call.body.timeout_ms);
         ok = check(&call);
     }
     req->decode_ns = attn_now_ns() - start;
@@ -249,7 +249,7 @@ srv_outcome srv_curves(srv_request *req) {
         answer_csv(&call);
     else if (srv_draws(req))
         draw(&call);
-    else if (srv_plain(req))
+    else if (srv_reads_text(req))
         answer_text(&call);
     else
         answer_json(&call);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/plain.h"
+#include "api/text_reply.h"
 #include "request/shared.h"
 
 /* --- the rates --- */
@@ -195,7 +195,7 @@ static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
 
 static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
     char shape[128];
-    attn_text t = srv_plain_begin(req);
+    attn_text t = srv_text_begin(req);
     for (size_t i = 0; i < dry->shape_count; i++)
         attn_text_add(
             &t, "%s: %s\n", dry->shapes[i].name,
@@ -216,7 +216,7 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
                       "beside a recurrent layer of this width: %.6g multiply-adds of scores "
                       "instead of %.6g, paths of length 1 instead of %.0f\n",
                       dry->rnn_products, dry->rnn_operations, dry->rnn_steps);
-    srv_plain_end(req, &t);
+    srv_text_end(req, &t);
 }
 
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry) {
@@ -227,7 +227,7 @@ srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry) {
     double ms = 1e3 * predict(req->app->predictor, req->app->pool, &dry->load) +
                 1e-6 * (double)req->decode_ns;
     ms = round(ms * 1e4) / 1e4;
-    if (srv_plain(req))
+    if (srv_reads_text(req))
         dry_text(req, dry, ms);
     else
         dry_json(req, dry, ms);

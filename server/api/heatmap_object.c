@@ -481,7 +481,7 @@ void srv_heat_draw(srv_request *req, const srv_heat_answer *answer) {
 
 static void reply_text(srv_request *req, const srv_heat_answer *a) {
     const srv_figure_input *f = a->figure;
-    attn_text t = srv_plain_begin(req);
+    attn_text t = srv_text_begin(req);
     if (f->title)
         attn_text_add(&t, "%s\n\n", f->title);
     srv_heat_text(&t, a->maps, a->labels, a->titles);
@@ -490,7 +490,7 @@ static void reply_text(srv_request *req, const srv_heat_answer *a) {
                       f->x_label ? f->x_label : "keys");
     if (a->warnings)
         srv_warnings_text(&t, a->warnings);
-    srv_plain_end(req, &t);
+    srv_text_end(req, &t);
 }
 
 static void reply_json(srv_request *req, const srv_heat_answer *a) {
@@ -510,7 +510,7 @@ void srv_heat_reply(srv_request *req, const srv_heat_answer *answer) {
         srv_heat_draw(req, answer);
     else if (req->accept & SRV_ACCEPT_NPY)
         reply_npy(req, answer);
-    else if (srv_plain(req))
+    else if (srv_reads_text(req))
         reply_text(req, answer);
     else
         reply_json(req, answer);

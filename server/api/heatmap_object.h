@@ -5,8 +5,8 @@
 #define SRV_HEATMAP_OBJECT_H
 
 #include "api/figure_input.h"
-#include "api/plain.h"
 #include "api/scope.h"
+#include "api/text_reply.h"
 
 typedef enum srv_encoding {
     SRV_CELLS_JSON,

@@ -112,7 +112,7 @@ static bool decode(heatmaps_call *call) {
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_heatmaps_fields, &call->body);
     if (ok) {
-        srv_hurry(req, call->body.timeout_ms);
+        srv_apply_timeout(req, call->body.timeout_ms);
         ok = prepare(call);
     }
     req->decode_ns = attn_now_ns() - start;
@@ -147,7 +147,7 @@ static bool draw(heatmaps_call *call) {
     attn_error err = {0};
     const srv_weights_lint lint = {req, "weights",          &call->body.weights,
                                    d,   &call->body.labels, &call->warnings};
-    attn_status status = srv_weights_look(&lint, &err);
+    attn_status status = srv_weights_warn(&lint, &err);
     if (!status)
         status = srv_weights_source(&call->body.weights, d, req->arena, &source, &err);
     if (!status)

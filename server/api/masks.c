@@ -214,7 +214,7 @@ static bool decode(srv_masks_call *call) {
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_masks_fields, &call->body);
     if (ok) {
-        srv_hurry(req, call->body.timeout_ms);
+        srv_apply_timeout(req, call->body.timeout_ms);
         ok = prepare(call);
     }
     req->decode_ns = attn_now_ns() - start;
@@ -302,7 +302,7 @@ srv_outcome srv_masks(srv_request *req) {
         return SRV_DONE;
     if (srv_draws(req))
         srv_masks_picture(&call);
-    else if (srv_plain(req))
+    else if (srv_reads_text(req))
         srv_masks_text(&call);
     else
         srv_masks_json(&call);

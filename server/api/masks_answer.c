@@ -300,7 +300,7 @@ static void say_left_out(attn_text *t, const srv_masks_call *call) {
 
 void srv_masks_text(srv_masks_call *call) {
     char shape[128];
-    attn_text t = srv_plain_begin(call->req);
+    attn_text t = srv_text_begin(call->req);
     if (small(call))
         print_pictures(&t, call);
     else
@@ -309,7 +309,7 @@ void srv_masks_text(srv_masks_call *call) {
     attn_text_add(&t, "mask: %s\n", attn_mask_words(call->mask, call->req->arena));
     attn_text_add(&t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, call->cells);
     srv_warnings_text(&t, &call->warnings);
-    srv_plain_end(call->req, &t);
+    srv_text_end(call->req, &t);
 }
 
 /* --- pictures --- */

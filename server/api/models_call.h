@@ -78,20 +78,9 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
 /* {"tokens", "ids", "offsets"} */
 void srv_models_put(srv_json *j, const srv_sequence *s);
 
-/* What a pass takes. */
-typedef struct srv_pass_cost {
-    double cells, operations, bytes; /* scores of all heads; multiply-adds as two; scratch */
-} srv_pass_cost;
-
-/* Of B sources of S tokens read once, and `rows` targets of T tokens each: at once, or a token of
- * each at a time, as a search does. */
-srv_pass_cost srv_models_cost(const srv_request *req, const srv_model *model, double B, double S,
-                              double rows, double T);
-srv_pass_cost srv_models_search_cost(const srv_request *req, const srv_model *model, double B,
-                                     double S, double rows, double T);
 /* Within the limits of the service? false: a problem is set unless `quiet`. */
-bool srv_models_fits(srv_request *req, const srv_pass_cost *cost, double result, bool quiet);
-srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const srv_pass_cost *cost,
+bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result, bool quiet);
+srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
                            double result);
 
 /* A request on its way through a model; the struct of a route begins with it. */
@@ -102,13 +91,16 @@ typedef struct srv_pass {
     bool streams;           /* the same: not for the HTTP thread */
 } srv_pass;
 
+/* What a pass takes on this service's pool. */
+attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
+
 /* What a route does in turn. false: a problem is set. */
 typedef struct srv_pass_steps {
     bool (*decode)(srv_pass *pass); /* read and check what was sent */
-    srv_pass_cost (*cost)(const srv_pass *pass);
+    attn_model_cost (*cost)(const srv_pass *pass);
     double (*result)(const srv_pass *pass); /* bytes of the answer */
     srv_outcome (*predict)(const srv_pass *pass,
-                           const srv_pass_cost *cost); /* a dry run's answer */
+                           const attn_model_cost *cost); /* a dry run's answer */
     bool (*compute)(srv_pass *pass);
     void (*answer)(const srv_pass *pass);
 } srv_pass_steps;
@@ -116,8 +108,6 @@ typedef struct srv_pass_steps {
 /* Hold the model of the path and take the steps: within the limits, on a worker unless it is
  * little. */
 srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps);
-/* Operations that the HTTP thread does itself: well below a millisecond. */
-#define SRV_MODEL_IN_PLACE 2e5
 /* Bytes of JSON that a float can become, itself among them. */
 #define SRV_MODEL_TEXT 20.0
 
@@ -132,22 +122,22 @@ size_t srv_models_cross_heads(const srv_model *model);
 
 /* The heatmaps of one sequence: weights [heads, >= rows, stride] of its queries and keys, whose
  * names become labels. */
-typedef struct srv_look {
+typedef struct srv_model_weights {
     const float *weights;
     size_t heads, head_stride, stride, rows, cols, batch;
     const char **row_names, **col_names;
-} srv_look;
+} srv_model_weights;
 
-typedef struct srv_looked {
+typedef struct srv_model_heatmaps {
     attn_heatmaps maps;
     srv_labels labels;
-} srv_looked;
+} srv_model_heatmaps;
 
 /* false: a problem is set. */
-bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_input *in,
-                     srv_looked *out);
+bool srv_models_heatmaps(srv_request *req, const srv_model_weights *weights,
+                         const srv_heat_input *in, srv_model_heatmaps *out);
 /* They are the answer, as a picture. */
-void srv_models_draw(srv_request *req, const srv_looked *looked, const srv_heat_input *in,
+void srv_models_draw(srv_request *req, const srv_model_heatmaps *maps, const srv_heat_input *in,
                      const srv_figure_input *figure, int64_t decimals);
 
 #endif

@@ -36,23 +36,23 @@ static const char *text_of(const told_steps *s, int32_t id, const char *word, at
 
 /* Where the step looked, a row a head that was asked for. false: a problem is set. */
 static bool put_step_attention(srv_json *j, const told_steps *s, const float *weights) {
-    const srv_look what = {.weights = weights,
-                           .heads = srv_models_cross_heads(s->model),
-                           .head_stride = s->source->length,
-                           .stride = s->source->length,
-                           .rows = 1,
-                           .cols = s->source->length};
+    const srv_model_weights what = {.weights = weights,
+                                    .heads = srv_models_cross_heads(s->model),
+                                    .head_stride = s->source->length,
+                                    .stride = s->source->length,
+                                    .rows = 1,
+                                    .cols = s->source->length};
     srv_heat_input in;
-    srv_looked looked;
+    srv_model_heatmaps maps;
     srv_heat_init(&in);
     in.heads = s->heatmap->heads;
     in.max_cells = (int64_t)(what.heads * what.cols);
-    if (!srv_models_look(j->req, &what, &in, &looked))
+    if (!srv_models_heatmaps(j->req, &what, &in, &maps))
         return false;
     srv_json_key(j, "attention");
     srv_json_array(j);
-    for (size_t i = 0; i < looked.maps.count; i++) {
-        const attn_heatmap *map = &looked.maps.items[i];
+    for (size_t i = 0; i < maps.maps.count; i++) {
+        const attn_heatmap *map = &maps.maps.items[i];
         srv_json_object(j);
         srv_json_key(j, "head");
         if (map->head == SIZE_MAX)
@@ -199,7 +199,7 @@ static bool decode(call *c) {
     srv_figure_init(&b->figure);
     if (!srv_decode(req, srv_models_generate_fields, b))
         return false;
-    srv_hurry(req, b->timeout_ms);
+    srv_apply_timeout(req, b->timeout_ms);
     if (!srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source))
         return false;
     if (!c->source.count)
@@ -248,7 +248,7 @@ static double result_bytes(const call *c) {
     return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) + step * most;
 }
 
-static srv_outcome predict(const call *c, const srv_pass_cost *cost) {
+static srv_outcome predict(const call *c, const attn_model_cost *cost) {
     const size_t B = c->source.count;
     srv_dry dry = {.learns = true,
                    .parameters =
@@ -318,7 +318,7 @@ static bool compute(call *c) {
     options.beams = (size_t)c->body.beams;
     options.most = c->most;
     options.length_penalty = c->body.length_penalty;
-    options.want_weights = c->body.returns || srv_draws(req) || srv_plain(req);
+    options.want_weights = c->body.returns || srv_draws(req) || srv_reads_text(req);
     attn_status status =
         c->out && c->made
             ? attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest,
@@ -335,30 +335,30 @@ static bool compute(call *c) {
 
 /* --- the answer --- */
 
-/* Has sequence b rows to show? */
-static bool looked(const call *c, size_t b) {
+/* Did the search keep weights of sequence b? */
+static bool has_weights(const call *c, size_t b) {
     return c->out[b].weights && c->made[b].rows.length > 0;
 }
 
-static bool look(const call *c, size_t b, srv_looked *out) {
+static bool heatmaps_of(const call *c, size_t b, srv_model_heatmaps *out) {
     const attn_generated *g = &c->out[b];
     const srv_sequence *rows = &c->made[b].rows, *cols = &c->source.items[b];
-    const srv_look what = {.weights = g->weights,
-                           .heads = g->heads,
-                           .head_stride = rows->length * c->source.longest,
-                           .stride = c->source.longest,
-                           .rows = rows->length,
-                           .cols = cols->length,
-                           .batch = b,
-                           .row_names = rows->tokens,
-                           .col_names = cols->tokens};
-    return srv_models_look(c->pass.req, &what, &c->body.heatmap, out);
+    const srv_model_weights what = {.weights = g->weights,
+                                    .heads = g->heads,
+                                    .head_stride = rows->length * c->source.longest,
+                                    .stride = c->source.longest,
+                                    .rows = rows->length,
+                                    .cols = cols->length,
+                                    .batch = b,
+                                    .row_names = rows->tokens,
+                                    .col_names = cols->tokens};
+    return srv_models_heatmaps(c->pass.req, &what, &c->body.heatmap, out);
 }
 
 /* false: a problem is set. */
 static bool put_attention(srv_json *j, const call *c, size_t b) {
-    srv_looked maps;
-    if (!looked(c, b))
+    srv_model_heatmaps maps;
+    if (!has_weights(c, b))
         return true;
     if (c->body.returns & WEIGHTS) {
         const size_t dims[3] = {c->out[b].heads, c->made[b].rows.length, c->source.longest};
@@ -368,7 +368,7 @@ static bool put_attention(srv_json *j, const call *c, size_t b) {
     }
     if (!(c->body.returns & HEATMAP))
         return true;
-    if (!look(c, b, &maps))
+    if (!heatmaps_of(c, b, &maps))
         return false;
     srv_json_key(j, "heatmap");
     srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
@@ -413,35 +413,35 @@ static void answer_json(const call *c) {
 }
 
 static void answer_text(const call *c) {
-    attn_text t = srv_plain_begin(c->pass.req);
+    attn_text t = srv_text_begin(c->pass.req);
     for (size_t b = 0; b < c->source.count; b++) {
         const srv_sequence *tokens = &c->made[b].tokens;
-        srv_looked maps;
+        srv_model_heatmaps maps;
         if (c->made[b].text)
             attn_text_add(&t, "%s", c->made[b].text);
         for (size_t i = 0; !c->made[b].text && i < tokens->length; i++)
             attn_text_add(&t, "%s%s", i ? " " : "", tokens->tokens[i]);
         attn_text_add(&t, "\n");
-        if (!(c->body.returns & HEATMAP) || !looked(c, b))
+        if (!(c->body.returns & HEATMAP) || !has_weights(c, b))
             continue;
-        if (!look(c, b, &maps))
+        if (!heatmaps_of(c, b, &maps))
             return;
         srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
     }
     srv_warnings_text(&t, &c->warnings);
-    srv_plain_end(c->pass.req, &t);
+    srv_text_end(c->pass.req, &t);
 }
 
 static void answer_picture(const call *c) {
-    srv_looked maps;
-    if (look(c, 0, &maps))
+    srv_model_heatmaps maps;
+    if (heatmaps_of(c, 0, &maps))
         srv_models_draw(c->pass.req, &maps, &c->body.heatmap, &c->body.figure, c->body.decimals);
 }
 
 static void answer(const call *c) {
     if (srv_draws(c->pass.req))
         answer_picture(c);
-    else if (srv_plain(c->pass.req))
+    else if (srv_reads_text(c->pass.req))
         answer_text(c);
     else
         answer_json(c);
@@ -464,18 +464,19 @@ static bool step_decode(srv_pass *pass) {
     return true;
 }
 
-static srv_pass_cost step_cost(const srv_pass *pass) {
+static attn_model_cost step_cost(const srv_pass *pass) {
     const call *c = in(pass);
     const double B = (double)c->source.count;
-    return srv_models_search_cost(pass->req, pass->model, B, (double)c->source.longest,
-                                  B * (double)c->body.beams, (double)c->most);
+    return srv_models_cost(pass,
+                           &(attn_model_pass){B, (double)c->source.longest,
+                                              B * (double)c->body.beams, (double)c->most, true});
 }
 
 static double step_result(const srv_pass *pass) {
     return result_bytes(in(pass));
 }
 
-static srv_outcome step_predict(const srv_pass *pass, const srv_pass_cost *cost) {
+static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cost) {
     return predict(in(pass), cost);
 }
 

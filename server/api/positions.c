@@ -235,8 +235,8 @@ static void shaw_row(const srv_positions_call *call, int64_t distance, double *t
     attn_widen_f64(to, from, t->dtype, 1, E);
 }
 
-/* The deadline, once in so many rows of a table. */
-static attn_status look(const srv_positions_call *call, size_t row, attn_error *err) {
+/* Checks the deadline once in 64 rows of a table. */
+static attn_status check_deadline(const srv_positions_call *call, size_t row, attn_error *err) {
     return row % 64 ? ATTN_OK : attn_control_check(&call->req->control, err);
 }
 
@@ -244,7 +244,7 @@ static attn_status fill_shaw(const srv_positions_call *call, double *table, attn
     const size_t L = (size_t)call->body.length, E = call->position.key_table.dims[1];
     attn_status status = ATTN_OK;
     for (size_t i = 0; i < L && !status; i++)
-        for (size_t j = 0; j < call->keys && !(status = look(call, j, err)); j++)
+        for (size_t j = 0; j < call->keys && !(status = check_deadline(call, j, err)); j++)
             shaw_row(call, (int64_t)j - (int64_t)i - call->body.query_offset,
                      table + (i * call->keys + j) * E);
     return status;

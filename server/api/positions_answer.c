@@ -204,7 +204,7 @@ static bool decode(srv_positions_call *call) {
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_positions_fields, &call->body);
     if (ok) {
-        srv_hurry(req, call->body.timeout_ms);
+        srv_apply_timeout(req, call->body.timeout_ms);
         ok = srv_positions_prepare(call);
     }
     req->decode_ns = attn_now_ns() - start;
@@ -307,17 +307,17 @@ static void answer_json(srv_positions_call *call) {
 }
 
 static void answer_text(srv_positions_call *call) {
-    attn_text t = srv_plain_begin(call->req);
+    attn_text t = srv_text_begin(call->req);
     char name[48];
     for (size_t i = 0; i < SRV_TABLES; i++)
         if (call->names[i])
-            srv_plain_tensor(&t, call->names[i], &call->tables[i], (int)call->body.decimals);
+            srv_text_tensor(&t, call->names[i], &call->tables[i], (int)call->body.decimals);
     for (size_t i = 0; i < call->curve_count; i++) {
         snprintf(name, sizeof name, "curve %zu", call->curves[i].dim);
-        srv_plain_tensor(&t, name, &call->curves[i].values, (int)call->body.decimals);
+        srv_text_tensor(&t, name, &call->curves[i].values, (int)call->body.decimals);
     }
     attn_text_add(&t, "parameters: %zu\n", call->parameters);
-    srv_plain_end(call->req, &t);
+    srv_text_end(call->req, &t);
 }
 
 srv_outcome srv_positions(srv_request *req) {
@@ -343,7 +343,7 @@ srv_outcome srv_positions(srv_request *req) {
         answer_csv(&call);
     else if (srv_draws(req))
         answer_picture(&call);
-    else if (srv_plain(req))
+    else if (srv_reads_text(req))
         answer_text(&call);
     else
         answer_json(&call);

@@ -5,9 +5,9 @@
 #include "api/analyses_call.h"
 #include "api/form_input.h"
 #include "api/handlers.h"
-#include "api/plain.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
+#include "api/text_reply.h"
 #include "request/shared.h"
 
 static void put_size(srv_json *j, const char *name, size_t value) {
@@ -211,10 +211,10 @@ static bool run_analysis(srv_analysis *an, const srv_run *run) {
 }
 
 static void answer_metrics(srv_request *req, const srv_analysis *an, const metrics_query *q) {
-    if (srv_plain(req)) {
-        attn_text t = srv_plain_begin(req);
+    if (srv_reads_text(req)) {
+        attn_text t = srv_text_begin(req);
         srv_analysis_text(&t, an);
-        srv_plain_end(req, &t);
+        srv_text_end(req, &t);
         return;
     }
     srv_json j;

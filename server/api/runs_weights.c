@@ -6,9 +6,9 @@
 
 #include "api/form_input.h"
 #include "api/handlers.h"
-#include "api/plain.h"
 #include "api/route_fields.h"
 #include "api/runs_call.h"
+#include "api/text_reply.h"
 #include "number/number.h"
 #include "request/shared.h"
 
@@ -97,10 +97,10 @@ static bool load(srv_request *req, const srv_run *run, const attn_range *range, 
 
 static void answer_weights(srv_request *req, const part_query *q, const attn_tensor *cells) {
     const char *name = q->stage == ATTN_STAGE_PROBS ? "weights" : "scores";
-    if (srv_plain(req)) {
-        attn_text t = srv_plain_begin(req);
-        srv_plain_tensor(&t, name, cells, (int)q->decimals);
-        srv_plain_end(req, &t);
+    if (srv_reads_text(req)) {
+        attn_text t = srv_text_begin(req);
+        srv_text_tensor(&t, name, cells, (int)q->decimals);
+        srv_text_end(req, &t);
         return;
     }
     srv_json j;
@@ -329,10 +329,10 @@ static void put_steps(srv_json *j, const attn_run_cell *c, const attn_inputs *in
 static void answer_cell(srv_request *req, const srv_run *run, const cell_query *q,
                         const attn_run_cell *c) {
     const bool wide = attn_run_dims(run->run)->result == ATTN_F64;
-    if (srv_plain(req)) {
-        attn_text t = srv_plain_begin(req);
+    if (srv_reads_text(req)) {
+        attn_text t = srv_text_begin(req);
         attn_text_add(&t, "%s\n", cell_words(req, run, c));
-        srv_plain_end(req, &t);
+        srv_text_end(req, &t);
         return;
     }
     srv_json j;
@@ -516,7 +516,7 @@ static bool read_what_if(what_if *c) {
     c->body = (what_if_body){.items = WEIGHTS | OUTPUT | REMOVED | OUTPUT_BEFORE, .decimals = -1};
     if (!srv_decode(c->req, srv_run_what_if_fields, &c->body))
         return false;
-    srv_hurry(c->req, c->body.timeout_ms);
+    srv_apply_timeout(c->req, c->body.timeout_ms);
     c->rows = (attn_range){.cols = d->S};
     if (!srv_run_spot_check(&scope, c->run, &c->body.spot) ||
         !srv_run_range(&scope, "rows", &c->body.rows, d->L, &c->rows.row, &c->rows.rows))

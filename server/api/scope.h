@@ -34,7 +34,7 @@ bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, in
 bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
                size_t *from, size_t *to);
 /* Applies timeout_ms of a body: the deadline moves nearer, never away; 0 = not given. */
-void srv_hurry(srv_request *req, int64_t timeout_ms);
+void srv_apply_timeout(srv_request *req, int64_t timeout_ms);
 /* Names of the queries and keys, which are the rows and columns of the weights. */
 typedef struct srv_labels {
     uint64_t given;

@@ -5,8 +5,8 @@
 
 #include "api/examples.h"
 #include "api/handlers.h"
-#include "api/plain.h"
 #include "api/route.h"
+#include "api/text_reply.h"
 #include "jobs/jobs.h"
 #include "load/budget.h"
 #include "load/queue.h"
@@ -164,7 +164,7 @@ static const char *first_request(const srv_request *req) {
 }
 
 static void index_text(srv_request *req) {
-    attn_text t = srv_plain_begin(req);
+    attn_text t = srv_text_begin(req);
     attn_text_add(&t, "attnd %s: attention outputs, exact weights and heatmaps over HTTP\n\n",
                   attn_version());
     attn_text_add(&t, "Try:\n  %s\n  (with -H 'Accept: text/plain' the answer is for reading)\n\n",
@@ -179,7 +179,7 @@ static void index_text(srv_request *req) {
         attn_text_add(&t, "  %-36s %.*s\n", srv_example_href(f, req->arena), (int)title.size - 2,
                       title.data + 1);
     }
-    srv_plain_end(req, &t);
+    srv_text_end(req, &t);
 }
 
 static void write_route(srv_json *j, const srv_route *route) {
@@ -194,7 +194,7 @@ static void write_route(srv_json *j, const srv_route *route) {
 }
 
 srv_outcome srv_index(srv_request *req) {
-    if (srv_plain(req)) {
+    if (srv_reads_text(req)) {
         index_text(req);
         return SRV_DONE;
     }

@@ -511,7 +511,7 @@ static bool place_inputs(srv_request *req, const srv_infer_model *model, srv_inf
     return true;
 }
 
-static void hurry(srv_request *req, int64_t timeout_us) {
+static void apply_timeout(srv_request *req, int64_t timeout_us) {
     int64_t most = (INT64_MAX - req->start_ns) / 1000;
     if (timeout_us > 0)
         srv_request_hurry(req, req->start_ns + (timeout_us < most ? timeout_us : most) * 1000);
@@ -528,7 +528,7 @@ static srv_outcome infer(srv_request *req, const srv_infer_model *model) {
         !choose_outputs(req, &in, names, &count) || !check_inputs(req, &in) ||
         !place_inputs(req, model, &in) || !make_form(req, model, &in, names, count, &form))
         return SRV_DONE;
-    hurry(req, in.timeout_us);
+    apply_timeout(req, in.timeout_us);
     int64_t read = attn_now_ns() - start;
     req->form = &form.form;
     req->parts = &parts;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "api/plain.h"
+#include "api/text_reply.h"
 
 #define TOLD 8 /* heads that are named, for each kind of warning */
 
@@ -73,7 +73,7 @@ bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labe
     return true;
 }
 
-bool srv_padding_looks(const srv_padding *p, size_t i) {
+bool srv_padding_counts(const srv_padding *p, size_t i) {
     const srv_strings *names = &p->labels->query;
     return i >= names->count || !is_padding(names->values[i]);
 }
@@ -136,7 +136,7 @@ static double beyond(double w) {
 }
 
 /* Row i of a head. A row of zeros is a query that sees no key, so its sum is not odd. */
-static void look(findings *f, size_t i, const double *row, size_t S) {
+static void check_row(findings *f, size_t i, const double *row, size_t S) {
     double sum = 0, largest = 0;
     for (size_t j = 0; j < S; j++) {
         sum += row[j];
@@ -190,7 +190,7 @@ static bool tell_rest(const srv_weights_lint *l, const size_t told[2]) {
     return ok;
 }
 
-attn_status srv_weights_look(const srv_weights_lint *l, attn_error *err) {
+attn_status srv_weights_warn(const srv_weights_lint *l, attn_error *err) {
     static const srv_labels none;
     const attn_attention_dims *d = l->dims;
     const attn_tensor *w = l->weights;
@@ -211,10 +211,10 @@ attn_status srv_weights_look(const srv_weights_lint *l, attn_error *err) {
             if (status)
                 return status;
             attn_widen_f64(row, from, w->dtype, 1, d->S);
-            look(&f, i, row, d->S);
+            check_row(&f, i, row, d->S);
             for (size_t k = 0; k < p.key_count; k++)
                 padded[k] = row[p.keys[k]];
-            if (p.key_count > 0 && srv_padding_looks(&p, i))
+            if (p.key_count > 0 && srv_padding_counts(&p, i))
                 srv_padding_row(&p, i, padded);
         }
         ok = tell(l, &f, n / d->Hq, n % d->Hq, told) && srv_padding_head(&p, n / d->Hq, n % d->Hq);

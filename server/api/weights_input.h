@@ -19,7 +19,7 @@ typedef struct srv_weights_lint {
 } srv_weights_lint;
 
 /* Warns of what is odd about the weights. Fails with ATTN_ENOMEM, or as attn_control_check does. */
-attn_status srv_weights_look(const srv_weights_lint *lint, attn_error *err);
+attn_status srv_weights_warn(const srv_weights_lint *lint, attn_error *err);
 
 /* Weights on padding, as far as labels tell: a key whose label is a padding token ("<pad>",
  * "[PAD]") should receive none. Queries that are padding themselves do not count. */
@@ -39,7 +39,7 @@ typedef struct srv_padding {
 bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labels, bool many,
                        attn_warnings *to);
 /* Is the weight of query `i` on padding of interest? */
-bool srv_padding_looks(const srv_padding *p, size_t i);
+bool srv_padding_counts(const srv_padding *p, size_t i);
 /* Takes the weights of one such row on the padding keys, in their order. */
 void srv_padding_row(srv_padding *p, size_t i, const double *weights);
 /* Ends a head whose rows were all taken. false: out of memory. */

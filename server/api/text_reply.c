@@ -1,20 +1,20 @@
 /* Text replies and warnings. */
-#include "api/plain.h"
+#include "api/text_reply.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-bool srv_plain(const srv_request *req) {
+bool srv_reads_text(const srv_request *req) {
     return (req->accept & SRV_ACCEPT_TEXT) != 0 && (req->accept & SRV_ACCEPT_JSON) == 0;
 }
 
-attn_text srv_plain_begin(srv_request *req) {
+attn_text srv_text_begin(srv_request *req) {
     return (attn_text){.arena = req->arena};
 }
 
-void srv_plain_end(srv_request *req, const attn_text *t) {
+void srv_text_end(srv_request *req, const attn_text *t) {
     if (t->failed) {
         attn_error err;
         attn_fail(&err, ATTN_ENOMEM, "",
@@ -48,7 +48,7 @@ static bool round_tensor(attn_tensor *t, attn_arena *arena, int decimals) {
     return true;
 }
 
-void srv_plain_tensor(attn_text *t, const char *name, const attn_tensor *tensor, int decimals) {
+void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, int decimals) {
     if (tensor->rank == 0)
         return;
     attn_tensor shown = *tensor;

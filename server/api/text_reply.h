@@ -1,18 +1,18 @@
 /* Answers for a terminal (Accept: text/plain), and warnings in either form. */
-#ifndef SRV_PLAIN_H
-#define SRV_PLAIN_H
+#ifndef SRV_TEXT_REPLY_H
+#define SRV_TEXT_REPLY_H
 
 #include "wire/json_out.h"
 
 /* Does the client read text and not JSON? */
-bool srv_plain(const srv_request *req);
+bool srv_reads_text(const srv_request *req);
 /* An empty text in the request's arena. */
-attn_text srv_plain_begin(srv_request *req);
+attn_text srv_text_begin(srv_request *req);
 /* The reply 200 text/plain, or a problem when memory ran out. */
-void srv_plain_end(srv_request *req, const attn_text *t);
+void srv_text_end(srv_request *req, const attn_text *t);
 
 /* A tensor under its name, rounded when `decimals` is not negative; nothing for rank 0. */
-void srv_plain_tensor(attn_text *t, const char *name, const attn_tensor *tensor, int decimals);
+void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, int decimals);
 
 /* One more warning; false when memory ran out. `where` and `code` outlive the request. */
 bool srv_warnings_add(attn_warnings *warnings, attn_arena *arena, const char *code,
