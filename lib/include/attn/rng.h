@@ -1,10 +1,8 @@
 /* Counter-based random numbers. Element i of seed s is a pure function of (s, i), so threads, tiles
  * and other languages compute the same numbers.
  *
- * bits(s, i) is the output function of SplitMix64 (Steele, Lea and Flood, "Fast splittable
- * pseudorandom number generators", OOPSLA 2014) at the state s + (i + 1) * 0x9E3779B97F4A7C15,
- * modulo 2^64:
- *
+ * bits(s, i) is the SplitMix64 output function (Steele, Lea and Flood, "Fast splittable
+ * pseudorandom number generators", OOPSLA 2014), modulo 2^64:
  *   z = s + (i + 1) * 0x9E3779B97F4A7C15
  *   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
  *   z = (z ^ (z >> 27)) * 0x94D049BB133111EB
@@ -27,7 +25,7 @@ uint64_t attn_rng_bits(uint64_t seed, uint64_t index);
 double attn_rng_uniform(uint64_t seed, uint64_t index);
 double attn_rng_normal(uint64_t seed, uint64_t index);
 
-/* Fills n floats: element i is (float)normal(seed, first + i), or uniform of the same. Any
+/* Fills n floats; element i is (float)normal(seed, first + i) or (float)uniform(seed, first + i). Any
  * thread. */
 void attn_rng_fill_normal(float *dst, size_t n, uint64_t seed, uint64_t first);
 void attn_rng_fill_uniform(float *dst, size_t n, uint64_t seed, uint64_t first);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attn/scores.h"
+#include "attn/bleu.h"
 
 static const struct {
     double corpus, first;
