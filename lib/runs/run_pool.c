@@ -29,12 +29,12 @@ size_t attn_run_band(size_t level) {
 bool attn_run_lane_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes) {
     const attn_kernels *ref = attn_kernels_of(ATTN_ISA_REF);
     const attn_kernels *k = attn_kernels_with(d->isa, d->precision, d->tanh_score);
-    size_t table, careful, sums;
+    size_t table, reference, sums;
     *bytes = sizeof(attn_run_lane) + ROWS * CHUNK * attn_dtype_size(d->result) +
              CHUNK * (sizeof(float) + 1) + 8 * ATTN_ALIGN + 4096;
     return attn_block_work_bytes(k, d->L < k->rows ? d->L + 1 : k->rows, d, &table) &&
-           attn_block_work_bytes(ref, 1, d, &careful) && attn_size_add(*bytes, table, bytes) &&
-           attn_size_add(*bytes, careful, bytes) &&
+           attn_block_work_bytes(ref, 1, d, &reference) && attn_size_add(*bytes, table, bytes) &&
+           attn_size_add(*bytes, reference, bytes) &&
            attn_size_mul(cols, attn_run_band(level) * sizeof(attn_run_sum), &sums) &&
            attn_size_add(*bytes, sums, bytes);
 }
