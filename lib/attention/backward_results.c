@@ -12,7 +12,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
-void attn_back_store(const attn_tensor *t, size_t at, const double *x, size_t n) {
+void attn_backward_store(const attn_tensor *t, size_t at, const double *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (t->dtype == ATTN_F64)
             ((double *)t->data)[at + i] = x[i];
@@ -41,7 +41,7 @@ static attn_status store_total(const attn_backward *g, size_t pieces, size_t off
     attn_status status = attn_dense_zeros(like, g->a->dims.result, arena, out, err);
     size_t n;
     if (status == ATTN_OK && attn_tensor_count(like, &n) && pieces)
-        attn_back_store(out, 0, total(g, pieces, offset, n), n);
+        attn_backward_store(out, 0, total(g, pieces, offset, n), n);
     return status;
 }
 
@@ -62,34 +62,34 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
             for (size_t piece = 0; piece < pieces; piece++)
                 if (piece / g->chunks % d->Hkv == h / group)
                     sum += g->sums[piece].entries[h % group * g->entries + e];
-            attn_back_store(to, columns ? e * d->Hq + h : h * g->entries + e, &sum, 1);
+            attn_backward_store(to, columns ? e * d->Hq + h : h * g->entries + e, &sum, 1);
         }
     return status;
 }
 
-attn_status attn_back_tables_finish(const attn_backward *g, size_t pieces, attn_arena *arena,
-                                    attn_gradients *out, attn_error *err) {
+attn_status attn_backward_tables_finish(const attn_backward *g, size_t pieces, attn_arena *arena,
+                                        attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
     attn_status status = ATTN_OK;
     if (g->entries)
         status = store_entries(g, pieces, arena, out, err);
     if (status == ATTN_OK && a->rule.relative)
-        status = store_total(g, pieces, offsetof(attn_back_sums, keys), &a->in.position.key_table,
-                             arena, &out->key_table, err);
+        status = store_total(g, pieces, offsetof(attn_backward_sums, keys),
+                             &a->in.position.key_table, arena, &out->key_table, err);
     if (status == ATTN_OK && a->rule.values)
-        status = store_total(g, pieces, offsetof(attn_back_sums, values),
+        status = store_total(g, pieces, offsetof(attn_backward_sums, values),
                              &a->in.position.value_table, arena, &out->value_table, err);
     if (status == ATTN_OK && a->score_v)
-        status = store_total(g, pieces, offsetof(attn_back_sums, v), &a->in.score.v, arena,
+        status = store_total(g, pieces, offsetof(attn_backward_sums, v), &a->in.score.v, arena,
                              &out->score.v, err);
     return status;
 }
 
 /* --- bias tensors ---
  *
- * The gradient of an additive bias is dZ summed over the axes that the bias broadcasts. A piece owns
- * a part of the bias: with a row axis one block of rows, with a key axis one tile of keys, else all.
- * It goes over the heads, rows and keys that read that part, in order. */
+ * The gradient of an additive bias is dZ summed over the axes that the bias broadcasts. A piece
+ * owns a part of the bias: with a row axis one block of rows, with a key axis one tile of keys,
+ * else all. It goes over the heads, rows and keys that read that part, in order. */
 
 /* One bias tensor. */
 typedef struct biases {
@@ -103,7 +103,7 @@ typedef struct biases {
 
 /* Strides of the dense gradient as the mask's view broadcasts: 0 where the bias has 1 or no axis.
  * Axes are aligned to the right of [batch.., (H), L, S]. */
-static bool lay_out(biases *s, attn_arena *arena) {
+static bool set_strides(biases *s, attn_arena *arena) {
     const attn_attention_dims *d = &s->g->a->dims;
     const attn_tensor *t = &s->part->layer->values;
     const attn_tensor dense = attn_tensor_dense(NULL, ATTN_F64, t->rank, t->dims);
@@ -123,7 +123,7 @@ static bool lay_out(biases *s, attn_arena *arena) {
 }
 
 static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t n,
-                     const attn_back_lane *l) {
+                     const attn_backward_lane *l) {
     const attn_kernels *k = s->g->k;
     for (size_t r = 0; r < block->rows; r++) {
         const char *dz = (const char *)l->grad + r * k->keys * k->elem;
@@ -138,17 +138,17 @@ static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t
 
 /* Rows [i0, i1) of a head against the keys of a tile. */
 static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, size_t j, size_t n,
-                            attn_back_lane *l, attn_error *err) {
+                            attn_backward_lane *l, attn_error *err) {
     const attn_backward *g = s->g;
     const size_t rows = g->k->rows;
     attn_status status = ATTN_OK;
     for (size_t i = i0 / rows; i < g->blocks && i * rows < i1 && status == ATTN_OK; i++) {
-        const attn_block block = attn_back_block_at(g, head * g->blocks + i);
+        const attn_block block = attn_backward_block_at(g, head * g->blocks + i);
         size_t ldq;
         status = attn_control_check(g->control, err);
-        if (status != ATTN_OK || !attn_back_meets(g->a, &block, j, n))
+        if (status != ATTN_OK || !attn_backward_intersects(g->a, &block, j, n))
             continue;
-        attn_back_tile(g, &block, j, n, 1, l, &ldq);
+        attn_backward_tile(g, &block, j, n, 1, l, &ldq);
         add_tile(s, &block, j, n, l);
     }
     return status;
@@ -159,7 +159,7 @@ static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *
     const attn_backward *g = s->g;
     const attn_attention_dims *d = &g->a->dims;
     const attn_kernels *k = g->k;
-    attn_back_lane *l = &g->lanes[lane];
+    attn_backward_lane *l = &g->lanes[lane];
     const size_t row_part = index / s->key_parts, key_part = index % s->key_parts;
     const size_t i0 = row_part * k->rows, i1 = s->row_parts > 1 ? i0 + k->rows : d->L;
     const size_t j0 = key_part * k->keys, j1 = s->key_parts > 1 ? j0 + k->keys : d->S;
@@ -167,7 +167,7 @@ static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *
     for (size_t head = 0; head < d->B * d->Hq; head++)
         for (size_t j = j0; j < j1 && j < d->S && status == ATTN_OK; j += k->keys) {
             const size_t n = d->S - j < k->keys ? d->S - j : k->keys;
-            attn_back_load_tile(g, head / d->Hq, attn_kv_head(g->a, head % d->Hq), j, n, l);
+            attn_backward_load_tile(g, head / d->Hq, attn_kv_head(g->a, head % d->Hq), j, n, l);
             status = add_rows(s, head, i0, i1, j, n, l, err);
         }
     return status;
@@ -180,19 +180,19 @@ static attn_status back_bias(const attn_backward *g, const attn_mask_part *part,
     attn_status status = attn_dense_zeros(&part->layer->values, g->a->dims.result, arena, out, err);
     if (status != ATTN_OK)
         return status;
-    if (!attn_tensor_count(out, &count) || !lay_out(&s, arena) ||
+    if (!attn_tensor_count(out, &count) || !set_strides(&s, arena) ||
         !(s.sums = attn_arena_zeroed(arena, count, sizeof *s.sums)))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
     s.row_parts = s.row && g->blocks ? g->blocks : 1;
     s.key_parts = s.col && g->tiles ? g->tiles : 1;
     status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err);
     if (status == ATTN_OK)
-        attn_back_store(out, 0, s.sums, count);
+        attn_backward_store(out, 0, s.sums, count);
     return status;
 }
 
-attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
-                             attn_gradients *out, attn_error *err) {
+attn_status attn_backward_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
+                                 attn_gradients *out, attn_error *err) {
     const attn_mask *m = g->a->mask;
     attn_status status = ATTN_OK;
     for (size_t p = 0; p < m->bias_count && status == ATTN_OK; p++) {
@@ -205,7 +205,7 @@ attn_status attn_back_biases(const attn_backward *g, attn_pool *pool, attn_arena
 
 /* --- queries, keys and values ---
  *
- * Chunks are added up, rotary positions turned back, score maps applied backwards, broadcast axes
+ * Chunks are added up, rotary positions rotated back, score maps applied backwards, broadcast axes
  * summed. */
 
 /* Gradients of one side's rows [B, heads, rows, width], elements of k. */
@@ -248,8 +248,8 @@ static char *query_rows(const attn_backward *g) {
     return close_up(g->k, g->dquery, rows, d->score_width);
 }
 
-/* The transpose of a turn is the turn back. */
-static bool turn_back(const attn_backward *g, const side *s, attn_arena *arena) {
+/* The transpose of a rotation is its inverse: the negative sines. */
+static bool rotate_back(const attn_backward *g, const side *s, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_position *p = &a->in.position;
     double *angles = attn_arena_zeroed(arena, 2 * s->width + 1, sizeof *angles);
@@ -261,10 +261,10 @@ static bool turn_back(const attn_backward *g, const side *s, attn_arena *arena) 
             for (size_t e = 0; e < s->width; e++)
                 angles[s->width + e] = -angles[s->width + e];
             for (size_t h = 0; h < s->heads; h++)
-                attn_rotary_turn(p, s->width,
-                                 s->grads +
-                                     ((b * s->heads + h) * s->rows + i) * s->width * g->k->elem,
-                                 g->k->elem, angles, angles + s->width);
+                attn_rotary_rotate(p, s->width,
+                                   s->grads +
+                                       ((b * s->heads + h) * s->rows + i) * s->width * g->k->elem,
+                                   g->k->elem, angles, angles + s->width);
         }
     return angles != NULL;
 }
@@ -285,7 +285,7 @@ static char *source_rows(const attn_backward *g, const side *s, attn_arena *aren
             size_t ld;
             const void *row = attn_view_rows(s->past, s->past_rows, s->view, head / s->heads,
                                              head % s->heads, i, 1, s->width_in, k->elem, to, &ld);
-            row = attn_back_clean(k, DBL_MAX, row, &ld, 1, s->width_in, to);
+            row = attn_backward_clean(k, DBL_MAX, row, &ld, 1, s->width_in, to);
             if (row != to)
                 memcpy(to, row, bytes);
         }
@@ -328,8 +328,8 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     }
     for (size_t r = 0; r < A; r++)
         for (size_t e = 0; e < E; e++) {
-            const double value = attn_back_cell(k, dw, r * E + e);
-            attn_back_store(to, r * s->from->dims[1] + s->column + e, &value, 1);
+            const double value = attn_backward_cell(k, dw, r * E + e);
+            attn_backward_store(to, r * s->from->dims[1] + s->column + e, &value, 1);
         }
     s->grads = dx;
     s->width = E;
@@ -345,8 +345,8 @@ static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *
     for (size_t c = 0; c < s->width && status == ATTN_OK; c++) {
         double sum = 0;
         for (size_t r = 0; r < a->dims.B * s->heads * s->rows; r++)
-            sum += attn_back_cell(g->k, s->grads, r * s->width + c);
-        attn_back_store(&out->score.b, c, &sum, 1);
+            sum += attn_backward_cell(g->k, s->grads, r * s->width + c);
+        attn_backward_store(&out->score.b, c, &sum, 1);
     }
     return status;
 }
@@ -362,9 +362,9 @@ static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_
                           const void *row, size_t n) {
     for (size_t e = 0; e < n; e++, at++)
         if (to->dtype == ATTN_F64)
-            ((double *)to->data)[at] += attn_back_cell(k, row, e);
+            ((double *)to->data)[at] += attn_backward_cell(k, row, e);
         else
-            ((float *)to->data)[at] += (float)attn_back_cell(k, row, e);
+            ((float *)to->data)[at] += (float)attn_backward_cell(k, row, e);
 }
 
 /* The tensor that `rows` rows of every head go to. `shared`: others do, too. */
@@ -386,8 +386,9 @@ static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const
 }
 
 /* Rows first … of every head are added to the dense tensor `to`, or all that there is in it. */
-static attn_status fold(const attn_backward *g, const side *s, size_t first, size_t rows,
-                        attn_layout layout, attn_tensor *to, attn_arena *arena, attn_error *err) {
+static attn_status accumulate_rows(const attn_backward *g, const side *s, size_t first, size_t rows,
+                                   attn_layout layout, attn_tensor *to, attn_arena *arena,
+                                   attn_error *err) {
     const attn_attention *a = g->a;
     attn_view view;
     if (s->here)
@@ -412,28 +413,29 @@ static attn_status fold(const attn_backward *g, const side *s, size_t first, siz
     return ATTN_OK;
 }
 
-static attn_status fold_keys(const attn_backward *g, const side *s, attn_tensor *to,
-                             attn_tensor *past, const attn_tensor *past_like, attn_arena *arena,
-                             attn_error *err) {
+static attn_status accumulate_keys(const attn_backward *g, const side *s, attn_tensor *to,
+                                   attn_tensor *past, const attn_tensor *past_like,
+                                   attn_arena *arena, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
     side cached = *s;
-    attn_status status = fold(g, s, d->past, d->S - d->past, g->a->in.layout, to, arena, err);
+    attn_status status =
+        accumulate_rows(g, s, d->past, d->S - d->past, g->a->in.layout, to, arena, err);
     if (status == ATTN_OK && d->past)
         status = open_sums(g, &cached, d->past, past_like, false, arena, past, err);
     if (status == ATTN_OK && d->past)
-        status = fold(g, &cached, 0, d->past, ATTN_BHLE, past, arena, err);
+        status = accumulate_rows(g, &cached, 0, d->past, ATTN_BHLE, past, arena, err);
     return status;
 }
 
 static attn_status back_through(const attn_backward *g, side *s, attn_arena *arena,
                                 attn_gradients *out, attn_error *err) {
-    if (g->a->in.position.kind == ATTN_POSITION_ROTARY && !turn_back(g, s, arena))
+    if (g->a->in.position.kind == ATTN_POSITION_ROTARY && !rotate_back(g, s, arena))
         return no_memory(err);
     return s->map->rank ? map_back(g, s, arena, out, err) : ATTN_OK;
 }
 
-attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradients *out,
-                           attn_error *err) {
+attn_status attn_backward_accumulate(const attn_backward *g, attn_arena *arena, attn_gradients *out,
+                                     attn_error *err) {
     attn_attention *a = g->a;
     const attn_inputs *in = &a->in;
     const attn_attention_dims *d = &a->dims;
@@ -478,11 +480,11 @@ attn_status attn_back_fold(const attn_backward *g, attn_arena *arena, attn_gradi
     if (status == ATTN_OK)
         status = back_through(g, &k, arena, out, err);
     if (status == ATTN_OK)
-        status = fold(g, &q, 0, d->L, in->layout, &out->query, arena, err);
+        status = accumulate_rows(g, &q, 0, d->L, in->layout, &out->query, arena, err);
     if (status == ATTN_OK)
-        status = fold_keys(g, &k, key, &out->past_key, &in->past_key, arena, err);
+        status = accumulate_keys(g, &k, key, &out->past_key, &in->past_key, arena, err);
     if (status == ATTN_OK)
-        status = fold_keys(g, &v, value, &out->past_value, &in->past_value, arena, err);
+        status = accumulate_keys(g, &v, value, &out->past_value, &in->past_value, arena, err);
     return status;
 }
 
@@ -503,29 +505,29 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
             for (size_t i = 0; i < d->L; i++) {
                 const size_t r = attn_row_index(a, b, h, i);
                 const attn_kernels *k =
-                    s->kind[r] == ATTN_ROW_CAREFUL ? attn_kernels_of(ATTN_ISA_REF) : a->kernels;
+                    s->kind[r] == ATTN_ROW_DOUBLE ? attn_kernels_of(ATTN_ISA_REF) : a->kernels;
                 sum -= exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
             }
-        attn_back_store(&out->sinks, h, &sum, 1);
+        attn_backward_store(&out->sinks, h, &sum, 1);
     }
     return status;
 }
 
-attn_status attn_back_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
-                             attn_gradients *out, attn_error *err) {
+attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
+                                 attn_gradients *out, attn_error *err) {
     const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->chunks;
-    attn_status status = attn_back_tables_finish(g, pieces, arena, out, err);
+    attn_status status = attn_backward_tables_finish(g, pieces, arena, out, err);
     if (status == ATTN_OK)
         status = back_sinks(g, arena, out, err);
     if (status == ATTN_OK)
-        status = attn_back_biases(g, pool, arena, out, err);
+        status = attn_backward_biases(g, pool, arena, out, err);
     if (status == ATTN_OK)
-        status = attn_back_fold(g, arena, out, err);
+        status = attn_backward_accumulate(g, arena, out, err);
     return status;
 }
 
 /* All gradients in one list, for what is true of each. */
-bool attn_back_all_finite(const attn_backward *g, const attn_gradients *out) {
+bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out) {
     const attn_tensor *fixed[] = {
         &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,
         &out->sinks,   &out->score.w_q, &out->score.w_k, &out->score.b,   &out->score.v,
@@ -539,7 +541,7 @@ bool attn_back_all_finite(const attn_backward *g, const attn_gradients *out) {
         if (!x->rank || !attn_tensor_count(x, &n))
             continue;
         if (k->elem == attn_dtype_size(x->dtype)) {
-            if (!isfinite(k->reach(x->data, n)))
+            if (!isfinite(k->max_magnitude(x->data, n)))
                 return false;
             continue;
         }

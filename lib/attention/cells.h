@@ -4,10 +4,10 @@
 
 #include "attention/tile_pass.h"
 
-/* Fill out [B, Hq, L, S] with a stage. careful_only: only rows of kind ATTN_ROW_CAREFUL, the others
+/* Fill out [B, Hq, L, S] with a stage. double_only: only rows of kind ATTN_ROW_DOUBLE, the others
  * are there already. */
 attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, attn_stage stage,
-                            bool careful_only, attn_pool *pool, const attn_control *control,
+                            bool double_only, attn_pool *pool, const attn_control *control,
                             attn_arena *arena, attn_tensor *out, attn_error *err);
 
 /* Weights (elements of dims.result) and biased scores (float) of a range, both [rows, cols]. */

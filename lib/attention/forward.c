@@ -192,18 +192,19 @@ static bool lane_init(const attn_forward *f, attn_forward_lane *l, size_t runs, 
     const size_t rows = d->L < k->rows ? d->L : k->rows;
     const size_t kept =
         attn_forward_keeps(f) && f->parts == 1 ? attn_block_kept_bytes(k, rows, d) : 0;
-    size_t table, careful, bytes;
+    size_t table, reference, bytes;
     l->runs = attn_arena_zeroed(arena, runs, sizeof *l->runs + sizeof *l->streams);
     if (!l->runs || !attn_block_work_bytes(k, rows, d, &table) ||
-        !attn_block_work_bytes(ref, 1, d, &careful) || !attn_size_mul(runs, table + kept, &bytes) ||
-        !attn_size_add(bytes, careful, &bytes) || !attn_arena_reserve(arena, bytes + f->head_bytes))
+        !attn_block_work_bytes(ref, 1, d, &reference) ||
+        !attn_size_mul(runs, table + kept, &bytes) || !attn_size_add(bytes, reference, &bytes) ||
+        !attn_arena_reserve(arena, bytes + f->head_bytes))
         return false;
     char *area = attn_arena_take(arena, bytes);
     if (!area || (f->head_bytes && !(l->head = attn_pack_head_new(a, arena))))
         return false;
     l->streams = (attn_stream *)(l->runs + runs);
-    l->careful = area;
-    place_runs(a, rows, kept, area + careful, l->runs, runs);
+    l->double_area = area;
+    place_runs(a, rows, kept, area + reference, l->runs, runs);
     return true;
 }
 
@@ -334,9 +335,9 @@ static bool take_sums(attn_forward *f, attn_arena *arena) {
     if (!attn_size_mul(d->B * d->Hq * f->parts, sums_bytes(d, k), &bytes))
         return false;
     f->sums = attn_arena_take(arena, bytes);
-    f->reach = attn_arena_take(arena, d->B * d->Hkv * f->parts * 2 * sizeof *f->reach);
-    if (!f->sums || !f->reach || !attn_forward_keeps(f))
-        return f->sums && f->reach;
+    f->magnitudes = attn_arena_take(arena, d->B * d->Hkv * f->parts * 2 * sizeof *f->magnitudes);
+    if (!f->sums || !f->magnitudes || !attn_forward_keeps(f))
+        return f->sums && f->magnitudes;
     f->maxima = attn_size_mul(d->B * d->Hq, maxima_bytes(d, k), &bytes)
                     ? attn_arena_take(arena, bytes)
                     : NULL;
@@ -386,17 +387,18 @@ static attn_status begin_group(const attn_forward *f, size_t index, size_t from,
 }
 
 /* Its rows, after the pass over all keys. */
-static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_reach,
-                             double value_reach, attn_error *err) {
+static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_magnitude,
+                             double value_magnitude, attn_error *err) {
     const attn_attention *a = f->a;
     attn_status status = ATTN_OK;
-    const double most = attn_packed_most(a->kernels);
-    if (!(key_reach <= most && value_reach <= most)) {
+    const double most = attn_most_packed(a->kernels);
+    if (!(key_magnitude <= most && value_magnitude <= most)) {
         atomic_store(&f->not_finite, 1);
         return ATTN_OK;
     }
     for (size_t g = 0; g < attn_group(&a->dims) && status == ATTN_OK; g++) {
-        l->runs[g].careful |= attn_forward_overflowing(a, &l->runs[g], key_reach, value_reach);
+        l->runs[g].in_double |=
+            attn_forward_overflowing(a, &l->runs[g], key_magnitude, value_magnitude);
         status = attn_forward_end(f, &l->runs[g], l, err);
     }
     return status;
@@ -410,7 +412,7 @@ static attn_status run_group(void *ctx, size_t index, size_t lane, attn_error *e
     if (status != ATTN_OK)
         return status;
     attn_block_stream(f->a, l->streams, attn_group(&f->a->dims), NULL);
-    return end_group(f, l, shared->key_reach, shared->value_reach, err);
+    return end_group(f, l, shared->key_magnitude, shared->value_magnitude, err);
 }
 
 static attn_status run_part(void *ctx, size_t index, size_t lane, attn_error *err) {
@@ -423,8 +425,8 @@ static attn_status run_part(void *ctx, size_t index, size_t lane, attn_error *er
     if (status != ATTN_OK)
         return status;
     attn_block_stream(f->a, l->streams, heads, NULL);
-    f->reach[2 * index] = l->runs->work.key_reach;
-    f->reach[2 * index + 1] = l->runs->work.value_reach;
+    f->magnitudes[2 * index] = l->runs->work.key_magnitude;
+    f->magnitudes[2 * index + 1] = l->runs->work.value_magnitude;
     for (size_t g = 0; g < heads; g++) {
         const attn_partial from_work = partial_of(&l->runs[g].work),
                            to = partial_at(f, group, part, g);
@@ -437,12 +439,12 @@ static attn_status join_parts(void *ctx, size_t index, size_t lane, attn_error *
     attn_forward *f = ctx;
     attn_forward_lane *l = &f->lanes[lane];
     const attn_attention_dims *d = &f->a->dims;
-    double key_reach = 0, value_reach = 0;
+    double key_magnitude = 0, value_magnitude = 0;
     attn_status status = begin_group(f, index, 0, d->S, l, err);
     for (size_t part = 0; status == ATTN_OK && part < f->parts; part++) {
-        const double *reach = &f->reach[2 * (index * f->parts + part)];
-        key_reach = fmax(key_reach, reach[0]);
-        value_reach = fmax(value_reach, reach[1]);
+        const double *most = &f->magnitudes[2 * (index * f->parts + part)];
+        key_magnitude = fmax(key_magnitude, most[0]);
+        value_magnitude = fmax(value_magnitude, most[1]);
         for (size_t g = 0; g < attn_group(d); g++) {
             const attn_partial into = partial_of(&l->runs[g].work),
                                from = partial_at(f, index, part, g);
@@ -452,7 +454,7 @@ static attn_status join_parts(void *ctx, size_t index, size_t lane, attn_error *
                 copy_partial(f, &into, &from);
         }
     }
-    return status == ATTN_OK ? end_group(f, l, key_reach, value_reach, err) : status;
+    return status == ATTN_OK ? end_group(f, l, key_magnitude, value_magnitude, err) : status;
 }
 
 static attn_status run_groups(attn_forward *f, attn_pool *pool, attn_arena *arena,

@@ -14,16 +14,16 @@ enum { ATTN_FEW_QUERIES = 8 };
 typedef struct attn_block_run {
     attn_stream stream;
     attn_block_work work;
-    uint64_t careful; /* rows that the table must not compute */
-    double reach;     /* of its queries */
-    void *kept;       /* [rows, S] what becomes weights, when that fits a cache; or NULL */
-    void *maxima;     /* the work's own; parts of the keys share those of the run */
+    uint64_t in_double;     /* bit r: `ref` computes row r */
+    double query_magnitude; /* the largest of its queries */
+    void *kept;             /* [rows, S] what becomes weights, when that fits a cache; or NULL */
+    void *maxima;           /* the work's own; parts of the keys share those of the run */
 } attn_block_run;
 
 typedef struct attn_forward_lane {
     attn_block_run *runs; /* of blocks abreast; without packed keys one a head of a group */
     attn_stream *streams;
-    void *careful;     /* memory for the work area of one row that `ref` computes */
+    void *double_area; /* memory for the work area of one row that `ref` computes */
     attn_packed *head; /* where pieces pack for themselves: of the head under way */
 } attn_forward_lane;
 
@@ -53,8 +53,8 @@ typedef struct attn_forward {
     size_t head_bytes;      /* where a piece packs a head and takes all of its rows; else 0 */
     size_t parts;           /* of the keys of a group */
     char *sums;             /* [B, Hkv, parts, group]: sums of each part */
-    char *maxima;           /* [B, Hq]: running maxima of each tile, for settle; or NULL */
-    double *reach;          /* [B, Hkv, parts, 2]: of keys and values */
+    char *maxima;           /* [B, Hq]: running maxima of each tile, for finish_weights; or NULL */
+    double *magnitudes;     /* [B, Hkv, parts, 2]: the largest of keys and of values */
 } attn_forward;
 
 /* ATTN_EARG for bits that want nothing, and for a stage of scores that there is none of. */

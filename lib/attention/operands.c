@@ -141,8 +141,8 @@ typedef struct packer {
 
 /* The packed operands of so many heads in one piece of memory. */
 typedef struct room {
-    size_t tiles, key_bytes, value_bytes;             /* of a head; of one of them */
-    size_t keys, values, key_reach, value_reach, bad; /* where they begin */
+    size_t tiles, key_bytes, value_bytes;                     /* of a head; of one of them */
+    size_t keys, values, key_magnitude, value_magnitude, bad; /* where they begin */
     size_t bytes;
 } room;
 
@@ -162,8 +162,8 @@ static bool room_for(const attn_attention_dims *d, const attn_kernels *k, size_t
     return attn_size_mul(heads, r->tiles, &tiles) && append(r, 1, sizeof(attn_packed), &packed) &&
            append(r, tiles, r->key_bytes, &r->keys) &&
            append(r, tiles, r->value_bytes, &r->values) &&
-           append(r, tiles, sizeof(double), &r->key_reach) &&
-           append(r, tiles, sizeof(double), &r->value_reach) && append(r, heads, d->S, &r->bad);
+           append(r, tiles, sizeof(double), &r->key_magnitude) &&
+           append(r, tiles, sizeof(double), &r->value_magnitude) && append(r, heads, d->S, &r->bad);
 }
 
 bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t sets,
@@ -184,8 +184,8 @@ bool attn_pack_head_bytes(const attn_attention_dims *d, const attn_kernels *k, s
     return true;
 }
 
-double attn_packed_most(const attn_kernels *k) {
-    return k->pack_query ? ATTN_SPLIT_REACH / 256 : k->elem == sizeof(double) ? DBL_MAX : 0x1p96;
+double attn_most_packed(const attn_kernels *k) {
+    return k->pack_query ? ATTN_MOST_SPLIT / 256 : k->elem == sizeof(double) ? DBL_MAX : 0x1p96;
 }
 
 /* Rows that are not finite get `mark` in bad[], too large ones theirs. They become zeros, for which
@@ -195,13 +195,13 @@ static void clean(const attn_kernels *k, const void *rows, size_t ld, size_t n, 
     for (size_t j = 0; j < n; j++) {
         const char *row = (const char *)rows + j * ld * k->elem;
         char *to = scratch + j * width * k->elem;
-        const double reach = k->reach(row, width);
-        if (reach <= attn_packed_most(k)) {
+        const double magnitude = k->max_magnitude(row, width);
+        if (magnitude <= attn_most_packed(k)) {
             memmove(to, row, width * k->elem);
             continue;
         }
         memset(to, 0, width * k->elem);
-        bad[j] |= isfinite(reach) ? ATTN_TOO_LARGE : mark;
+        bad[j] |= isfinite(magnitude) ? ATTN_TOO_LARGE : mark;
     }
 }
 
@@ -218,22 +218,22 @@ static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, voi
     const attn_kernels *k = p->kernels;
     const size_t S = a->dims.S, j0 = tile * k->keys, n = S - j0 < k->keys ? S - j0 : k->keys;
     const size_t at = attn_packed_tile(a, p, set, hkv, tile), E = a->dims.score_width;
-    const double most = attn_packed_most(k);
+    const double most = attn_most_packed(k);
     char *keys = p->keys + at * p->key_bytes, *values = p->values + at * p->value_bytes;
     uint8_t *bad = p->bad + (set * a->dims.Hkv + hkv) * S + j0;
     size_t ld;
     memset(bad, 0, n);
     const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-    p->key_reach[at] = k->pack_key(keys, rows, ld, n, E);
-    if (!(p->key_reach[at] <= most)) {
+    p->key_magnitude[at] = k->pack_key(keys, rows, ld, n, E);
+    if (!(p->key_magnitude[at] <= most)) {
         clean(k, rows, ld, n, E, bad, ATTN_BAD_KEY, scratch);
-        p->key_reach[at] = k->pack_key(keys, scratch, E, n, E);
+        p->key_magnitude[at] = k->pack_key(keys, scratch, E, n, E);
     }
     rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-    p->value_reach[at] = k->pack_value(values, rows, ld, n, a->dims.Ev);
-    if (!(p->value_reach[at] <= most)) {
+    p->value_magnitude[at] = k->pack_value(values, rows, ld, n, a->dims.Ev);
+    if (!(p->value_magnitude[at] <= most)) {
         clean(k, rows, ld, n, a->dims.Ev, bad, ATTN_BAD_VALUE, scratch);
-        p->value_reach[at] = k->pack_value(values, scratch, a->dims.Ev, n, a->dims.Ev);
+        p->value_magnitude[at] = k->pack_value(values, scratch, a->dims.Ev, n, a->dims.Ev);
     }
     if (any_marks(bad, n))
         atomic_store(&p->any_bad, 1);
@@ -256,10 +256,13 @@ bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t 
         const size_t j0 = t * k->keys, n = a->dims.S - j0 < k->keys ? a->dims.S - j0 : k->keys;
         size_t ld;
         const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-        p->key_reach[t] = k->pack_key(p->keys + t * p->key_bytes, rows, ld, n, a->dims.score_width);
+        p->key_magnitude[t] =
+            k->pack_key(p->keys + t * p->key_bytes, rows, ld, n, a->dims.score_width);
         rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
-        p->value_reach[t] = k->pack_value(p->values + t * p->value_bytes, rows, ld, n, a->dims.Ev);
-        if (!(p->key_reach[t] <= attn_packed_most(k) && p->value_reach[t] <= attn_packed_most(k)))
+        p->value_magnitude[t] =
+            k->pack_value(p->values + t * p->value_bytes, rows, ld, n, a->dims.Ev);
+        if (!(p->key_magnitude[t] <= attn_most_packed(k) &&
+              p->value_magnitude[t] <= attn_most_packed(k)))
             return false;
     }
     return true;
@@ -385,8 +388,8 @@ static attn_packed *allocate(const attn_attention *a, size_t heads, attn_arena *
                            .value_bytes = r.value_bytes,
                            .keys = at + r.keys,
                            .values = at + r.values,
-                           .key_reach = (double *)(void *)(at + r.key_reach),
-                           .value_reach = (double *)(void *)(at + r.value_reach),
+                           .key_magnitude = (double *)(void *)(at + r.key_magnitude),
+                           .value_magnitude = (double *)(void *)(at + r.value_magnitude),
                            .bad = (uint8_t *)at + r.bad};
     return p;
 }
@@ -454,7 +457,7 @@ static bool join(const attn_attention *a, attn_arena *arena, rows_reader read, s
     return true;
 }
 
-/* Keys as they enter the cache: turned by their positions, not mapped by a score form. */
+/* Keys as they enter the cache: rotated by their positions, not mapped by a score form. */
 static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
                                   size_t n, size_t elem, void *scratch, size_t *ld) {
     if (a->in.position.kind == ATTN_POSITION_ROTARY)

@@ -1,5 +1,5 @@
-/* The operands: rows of queries, keys and values as they lie, packed keys and values, and the refusal
- * of NaN and infinity. */
+/* The operands: rows of queries, keys and values as they lie, packed keys and values, and the
+ * refusal of NaN and infinity. */
 #ifndef ATTN_OPERANDS_H
 #define ATTN_OPERANDS_H
 
@@ -43,11 +43,11 @@ enum {
  * `ref` instead, and one that does not is as if they were not there. */
 typedef struct attn_packed {
     const attn_kernels *kernels;
-    size_t tiles;                    /* tiles a head */
-    size_t key_bytes, value_bytes;   /* of one tile */
-    char *keys, *values;             /* [sets, Hkv, tiles] */
-    double *key_reach, *value_reach; /* [sets, Hkv, tiles] largest magnitude */
-    uint8_t *bad;                    /* [sets, Hkv, S] */
+    size_t tiles;                            /* tiles a head */
+    size_t key_bytes, value_bytes;           /* of one tile */
+    char *keys, *values;                     /* [sets, Hkv, tiles] */
+    double *key_magnitude, *value_magnitude; /* [sets, Hkv, tiles] largest magnitude */
+    uint8_t *bad;                            /* [sets, Hkv, S] */
     _Atomic int any_bad;
     bool one_head; /* there is but one at a time */
 } attn_packed;
@@ -76,7 +76,7 @@ bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size
                    unsigned marks);
 /* The largest magnitude of a key or value that is packed as it is: beyond, its products could
  * overflow whatever the other operand is like. */
-double attn_packed_most(const attn_kernels *k);
+double attn_most_packed(const attn_kernels *k);
 
 /* Refuse a query row that is not finite and sees a key, unless the inputs allow it. */
 attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_t i,

@@ -55,8 +55,8 @@ void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, vo
 void attn_rotary_angles(const attn_position *p, size_t width, double position, double *cosines,
                         double *sines);
 /* Rotates one row [width] in place by such angles. */
-void attn_rotary_turn(const attn_position *p, size_t width, void *row, size_t elem,
-                      const double *cosines, const double *sines);
+void attn_rotary_rotate(const attn_position *p, size_t width, void *row, size_t elem,
+                        const double *cosines, const double *sines);
 
 /* *out = x [.., L, D] plus the sinusoidal rows of its positions: i + query_offset for queries, past
  * + j for keys and values. `projected` gives the shapes of the operation (its tensors need no data)

@@ -438,8 +438,8 @@ void attn_rotary_angles(const attn_position *p, size_t width, double position, d
     }
 }
 
-/* (x, y) turned by the angle. */
-static void turn(void *row, size_t elem, size_t x, size_t y, double c, double s) {
+/* (x, y) rotated by the angle. */
+static void rotate(void *row, size_t elem, size_t x, size_t y, double c, double s) {
     if (elem == sizeof(float)) {
         float *r = row;
         const double a = (double)r[x], b = (double)r[y];
@@ -453,12 +453,12 @@ static void turn(void *row, size_t elem, size_t x, size_t y, double c, double s)
     }
 }
 
-void attn_rotary_turn(const attn_position *p, size_t width, void *row, size_t elem,
-                      const double *cosines, const double *sines) {
+void attn_rotary_rotate(const attn_position *p, size_t width, void *row, size_t elem,
+                        const double *cosines, const double *sines) {
     const size_t pairs = rotating(p, width) / 2;
     for (size_t t = 0; t < pairs; t++)
         if (p->rotary == ATTN_ROTARY_INTERLEAVED)
-            turn(row, elem, 2 * t, 2 * t + 1, cosines[t], sines[t]);
+            rotate(row, elem, 2 * t, 2 * t + 1, cosines[t], sines[t]);
         else
-            turn(row, elem, t, t + pairs, cosines[t], sines[t]);
+            rotate(row, elem, t, t + pairs, cosines[t], sines[t]);
 }

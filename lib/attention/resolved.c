@@ -183,17 +183,17 @@ static void transform_rows(const preparer *p, const side *s, const mapper *m, si
         add_bias(k, to + r * p->width * k->elem, m->bias, p->width);
 }
 
-/* Rows from first on turn by their positions, the cached ones before have turned already. */
-static void turn_rows(const preparer *p, const side *s, size_t first, int64_t offset,
-                      double *angles, char *batch) {
+/* Rotates rows from `first` on by their positions; the cached rows before are rotated already. */
+static void rotate_rows(const preparer *p, const side *s, size_t first, int64_t offset,
+                        double *angles, char *batch) {
     const attn_position *position = &p->a->in.position;
     const size_t row_bytes = p->width * p->k->elem;
     for (size_t i = first; i < s->rows; i++) {
         attn_rotary_angles(position, p->width, (double)((int64_t)i + offset), angles,
                            angles + p->width);
         for (size_t h = 0; h < s->heads; h++)
-            attn_rotary_turn(position, p->width, batch + (h * s->rows + i) * row_bytes, p->k->elem,
-                             angles, angles + p->width);
+            attn_rotary_rotate(position, p->width, batch + (h * s->rows + i) * row_bytes,
+                               p->k->elem, angles, angles + p->width);
     }
 }
 
@@ -219,8 +219,8 @@ static bool transform_side(const preparer *p, const side *s, bool query, attn_vi
                 transform_rows(p, s, &m, b, h, i, s->rows - i < k->rows ? s->rows - i : k->rows,
                                batch + h * head_bytes + i * p->width * k->elem);
         if (rotary)
-            turn_rows(p, s, s->past_rows, query ? attn_mask_offset(p->a->mask, b) : 0, angles,
-                      batch);
+            rotate_rows(p, s, s->past_rows, query ? attn_mask_offset(p->a->mask, b) : 0, angles,
+                        batch);
     }
     for (size_t b = 0; b < p->a->dims.B; b++)
         offsets[b] = s->sets == 1 ? 0 : (ptrdiff_t)(b * s->heads * s->rows * p->width);

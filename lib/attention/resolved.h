@@ -32,7 +32,7 @@ struct attn_attention {
 };
 
 /* How a row was computed: attn_stats.kind. */
-enum { ATTN_ROW_TABLE = 0, ATTN_ROW_CAREFUL = 1 };
+enum { ATTN_ROW_TABLE = 0, ATTN_ROW_DOUBLE = 1 };
 
 /* attn_attention_shape, and what the score form wants done; its plan points into `in`. On failure
  * both are undefined. */

@@ -127,7 +127,7 @@ void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t 
     const size_t E = a->dims.score_width;
     size_t ld;
     const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, w->source, &ld);
-    w->key_reach = fmax(w->key_reach, k->pack_key(w->packed_key, rows, ld, n, E));
+    w->key_magnitude = fmax(w->key_magnitude, k->pack_key(w->packed_key, rows, ld, n, E));
 }
 
 static void load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
@@ -136,7 +136,7 @@ static void load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0
     const size_t Ev = a->dims.Ev;
     size_t ld;
     const void *rows = attn_value_rows(a, b, hkv, j0, n, k->elem, w->source, &ld);
-    w->value_reach = fmax(w->value_reach, k->pack_value(w->packed_value, rows, ld, n, Ev));
+    w->value_magnitude = fmax(w->value_magnitude, k->pack_value(w->packed_value, rows, ld, n, Ev));
 }
 
 /* Nothing comes between a product and the scale. */
@@ -315,7 +315,7 @@ static void hide_tile(const attn_attention *a, const attn_stream *s, size_t j0, 
     keep_maxima(a, s, j0 / k->keys);
     for (size_t r = 0; r < s->block.rows; r++)
         for (size_t j = 0; j < n; j++)
-            set(s->kept, r * a->dims.S + j0 + j, k->settle ? 0 : -INFINITY, k);
+            set(s->kept, r * a->dims.S + j0 + j, k->finish_weights ? 0 : -INFINITY, k);
 }
 
 bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_work *w) {
@@ -329,10 +329,10 @@ static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0,
     const attn_kernels *k = w->kernels;
     for (size_t r = 0; r < block->rows && !attn_block_is_edited(a, n, w); r++)
         attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
-    if (s->kept && !k->settle)
+    if (s->kept && !k->finish_weights)
         keep_cells(a, s, j0, n);
     k->softmax(w->tile, block->rows, n, w->max, w->sum, w->factor);
-    if (s->kept && k->settle) {
+    if (s->kept && k->finish_weights) {
         keep_cells(a, s, j0, n);
         keep_maxima(a, s, j0 / k->keys);
     }
@@ -368,12 +368,12 @@ static void passable(const attn_attention *a, const attn_stream *s, const attn_p
 }
 
 /* What no score against packed tiles tile … tile + count - 1 is above, rounding included. */
-static double score_reach(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+static double score_bound(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                           size_t tile, size_t count) {
     double key = 0;
     for (size_t t = tile; t < tile + count; t++)
-        key = fmax(key, packed->key_reach[t]);
-    return s->query_packed ? 2 * s->query_reach * key * (double)a->dims.score_width * a->scale
+        key = fmax(key, packed->key_magnitude[t]);
+    return s->query_packed ? 2 * s->query_magnitude * key * (double)a->dims.score_width * a->scale
                            : INFINITY;
 }
 
@@ -390,7 +390,7 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
         .Ev = a->dims.Ev,
         .tiles = (hi - j) / k->keys,
         .scale = a->scale,
-        .reach = score_reach(a, s, packed, tile, (hi - j) / k->keys),
+        .max_score = score_bound(a, s, packed, tile, (hi - j) / k->keys),
         .query = w->packed_query,
         .keys = packed->keys + packed->key_bytes * tile,
         .values = packed->values + packed->value_bytes * tile,
@@ -408,19 +408,20 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
     return pass.tiles;
 }
 
-/* Up to FEW_ROWS rows of several streams, for the kernels of few rows. */
-enum { FEW_ROWS = 8 };
+/* Up to UNPACKED_ROWS rows of several streams, for the kernels of unpacked rows. */
+enum { UNPACKED_ROWS = 8 };
 
-typedef struct few {
+typedef struct unpacked_rows {
     size_t stream, row, count; /* the next one; how many are listed */
-    const void *q[FEW_ROWS], *weights[FEW_ROWS], *factor[FEW_ROWS];
-    void *tile[FEW_ROWS], *acc[FEW_ROWS];
-} few;
+    const void *q[UNPACKED_ROWS], *weights[UNPACKED_ROWS], *factor[UNPACKED_ROWS];
+    void *tile[UNPACKED_ROWS], *acc[UNPACKED_ROWS];
+} unpacked_rows;
 
 /* List the next rows; false when there are none. */
-static bool few_next(const attn_attention *a, const attn_stream *streams, size_t count, few *f) {
+static bool next_rows(const attn_attention *a, const attn_stream *streams, size_t count,
+                      unpacked_rows *f) {
     const attn_kernels *k = streams[0].w->kernels;
-    for (f->count = 0; f->count < FEW_ROWS && f->stream < count; f->count++) {
+    for (f->count = 0; f->count < UNPACKED_ROWS && f->stream < count; f->count++) {
         const attn_stream *s = &streams[f->stream];
         f->q[f->count] = (const char *)s->q + f->row * s->ldq * k->elem;
         f->tile[f->count] = row_of(s->w->tile, f->row, k->keys, k);
@@ -436,27 +437,28 @@ static bool few_next(const attn_attention *a, const attn_stream *streams, size_t
 }
 
 /* A tile of keys and values that is not packed, met by all streams. */
-static void visit_loose(const attn_attention *a, const attn_stream *streams, size_t count,
-                        size_t j0, size_t n) {
+static void visit_unpacked(const attn_attention *a, const attn_stream *streams, size_t count,
+                           size_t j0, size_t n) {
     attn_block_work *first = streams[0].w;
     const attn_kernels *k = first->kernels;
     const size_t b = streams[0].block.b, hkv = attn_kv_head(a, streams[0].block.h);
     const double scale = scales_at_once(a) ? a->scale : 1;
     size_t ld;
     const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, first->source, &ld);
-    for (few f = {.count = 0}; few_next(a, streams, count, &f);)
-        first->key_reach = fmax(first->key_reach, k->score_few(f.tile, f.q, f.count, rows, ld, n,
-                                                               a->dims.score_width, scale));
+    for (unpacked_rows f = {.count = 0}; next_rows(a, streams, count, &f);)
+        first->key_magnitude =
+            fmax(first->key_magnitude,
+                 k->score_unpacked(f.tile, f.q, f.count, rows, ld, n, a->dims.score_width, scale));
     for (size_t s = 0; s < count; s++) {
         streams[s].w->scaled = scales_at_once(a);
         add_terms(a, &streams[s].block, j0, n, streams[s].w);
         weigh_tile(a, &streams[s], j0, n);
     }
     rows = attn_value_rows(a, b, hkv, j0, n, k->elem, first->source, &ld);
-    for (few f = {.count = 0}; few_next(a, streams, count, &f);)
-        first->value_reach =
-            fmax(first->value_reach,
-                 k->accumulate_few(f.acc, f.weights, f.count, rows, ld, n, a->dims.Ev, f.factor));
+    for (unpacked_rows f = {.count = 0}; next_rows(a, streams, count, &f);)
+        first->value_magnitude =
+            fmax(first->value_magnitude, k->accumulate_unpacked(f.acc, f.weights, f.count, rows, ld,
+                                                                n, a->dims.Ev, f.factor));
 }
 
 void attn_block_stream(const attn_attention *a, const attn_stream *streams, size_t count,
@@ -487,9 +489,9 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
             continue;
         }
         const bool hidden = attn_mask_tile_hidden(a->mask, first->b, first->i, first->rows, j, n);
-        const bool loose = !packed && k->score_few && !a->score_v;
-        if (!hidden && loose) {
-            visit_loose(a, streams, count, j, n);
+        const bool unpacked = !packed && k->score_unpacked && !a->score_v;
+        if (!hidden && unpacked) {
+            visit_unpacked(a, streams, count, j, n);
             continue;
         }
         if (!hidden && !packed) {

@@ -13,14 +13,14 @@ typedef struct attn_block_work {
     void *max, *sum, *factor; /* [rows], [rows, lanes], [rows] */
     void *source;             /* [keys, max(score width, Ev)] widened rows */
     void *packed_key, *packed_value;
-    void *packed_query;            /* [query_room], where the table packs queries */
-    void *bias;                    /* [keys] */
-    void *line;                    /* [keys] results of a row before they are narrowed */
-    void *maxima;                  /* [rows, attn_block_maxima] running maxima, for settle */
-    void *terms, *term_sums;       /* [rows, relative] SHAW: terms of scores, weights by distance */
-    uint8_t *keep;                 /* [keys] */
-    bool scaled;                   /* the tile's scores are */
-    double key_reach, value_reach; /* of what was packed on the way */
+    void *packed_query;      /* [query_room], where the table packs queries */
+    void *bias;              /* [keys] */
+    void *line;              /* [keys] results of a row before they are narrowed */
+    void *maxima;            /* [rows, attn_block_maxima] running maxima, for finish_weights */
+    void *terms, *term_sums; /* [rows, relative] SHAW: terms of scores, weights by distance */
+    uint8_t *keep;           /* [keys] */
+    bool scaled;             /* the tile's scores are */
+    double key_magnitude, value_magnitude; /* of what was packed on the way */
 } attn_block_work;
 
 /* Row stride of attn_block_work.maxima: an element for each tile of S keys. */
@@ -53,14 +53,14 @@ void attn_block_interval(const attn_attention *a, const attn_block *block, size_
 void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
 
-/* Its parts: SHAW's terms; for tables that pack queries, those, and their reach. */
+/* Its parts: SHAW's terms; for tables that pack queries, those, and their largest magnitude. */
 void attn_block_terms(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
                       attn_block_work *w);
 double attn_block_pack_queries(const attn_attention *a, const attn_block *block, const void *q,
                                size_t ldq, attn_block_work *w);
 
 /* Pack keys (values) j0 … j0 + n - 1 of one head as they are (NaN included) into w, and note their
- * reach: what the functions below read where `packed` is NULL. */
+ * largest magnitude: what the functions below read where `packed` is NULL. */
 void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
                           attn_block_work *w);
 
@@ -89,12 +89,12 @@ typedef struct attn_stream {
     attn_block block;
     const void *q; /* [rows, score width] with stride ldq */
     size_t ldq;
-    bool query_packed;  /* w holds q as attn_block_pack_queries leaves it */
-    double query_reach; /* then */
-    size_t from, to;    /* keys of this pass, `from` at a tile's beginning; to 0: all keys */
-    bool goes_on;       /* w holds what the keys before left there */
+    bool query_packed;      /* w holds q as attn_block_pack_queries leaves it */
+    double query_magnitude; /* then */
+    size_t from, to;        /* keys of this pass, `from` at a tile's beginning; to 0: all keys */
+    bool goes_on;           /* w holds what the keys before left there */
     void *kept; /* where what becomes weights goes, row-major [rows, S] of the table's elements:
-                 * numerators if the table can settle them, else edited scores; or NULL */
+                 * numerators if the table can finish them, else edited scores; or NULL */
     const attn_control *control; /* of the first: when to stop before the end; NULL: never */
     attn_block_work *w;
 } attn_stream;

@@ -138,7 +138,7 @@ static attn_status read_stats(opener *o) {
         return status;
     run->stats = (attn_stats){(double *)max, (double *)sum, (uint8_t *)kind};
     for (size_t i = 0; i < rows; i++)
-        if (run->stats.kind[i] > ATTN_ROW_CAREFUL)
+        if (run->stats.kind[i] > ATTN_ROW_DOUBLE)
             return attn_fail(o->err, ATTN_EVALUE, "stats.kind", "expected 0 or 1");
     return ATTN_OK;
 }

@@ -27,8 +27,8 @@ static void back_round(const attn_kernels *k, uint64_t seed) {
         max[r] = most, dot[r] = attn_rng_normal(seed + 6, r);
         sum[r] = pick(seed + 7, r, 5) ? part : 0;
     }
-    const attn_weight_back back = {.max = max, .sum = sum, .dot = dot, .scale = 0.375};
-    k->weight_back(weights, dz, tile, rows, n, &back);
+    const attn_weight_backward back = {.max = max, .sum = sum, .dot = dot, .scale = 0.375};
+    k->weight_backward(weights, dz, tile, rows, n, &back);
     const double exponent = rint(3.5 * 0x1.715476p+0), turn = exp2(exponent);
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < n; j++) {
@@ -42,7 +42,7 @@ static void back_round(const attn_kernels *k, uint64_t seed) {
     const bool begins = pick(seed, 3, 2);
     for (size_t i = 0; begins && i < k->keys * room; i++)
         sums[i] = NAN, acc.d[i] = 0;
-    k->accumulate_back(sums, begins, weights, rows, n, packed, E);
+    k->accumulate_backward(sums, begins, weights, rows, n, packed, E);
     for (size_t j = 0; j < n; j++)
         for (size_t e = 0; e < E; e++) {
             double want = acc.d[j * room + e], size = fabs(want);

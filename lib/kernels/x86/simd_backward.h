@@ -11,8 +11,8 @@
  *
  * A tile has 48 rows, so that its columns, 512 bytes apart, stay in the first cache. */
 
-INLINE void accumulate_back_rows(const int mr, const int nv, float *to, bool begins, size_t ld,
-                                 const float *tile, const float *panel, size_t rows) {
+INLINE void accumulate_backward_rows(const int mr, const int nv, float *to, bool begins, size_t ld,
+                                     const float *tile, const float *panel, size_t rows) {
     vf acc[MR][NV];
     product(mr, nv, tile, 1, KEYS, panel, rows, acc);
     for (int r = 0; r < mr; r++)
@@ -22,33 +22,35 @@ INLINE void accumulate_back_rows(const int mr, const int nv, float *to, bool beg
         }
 }
 
-INLINE void accumulate_back_panel(const int nv, float *acc, bool begins, size_t ld,
-                                  const float *tile, size_t n, const float *panel, size_t rows) {
-#define CALL(mr, nv_) accumulate_back_rows(mr, nv_, acc + j * ld, begins, ld, tile + j, panel, rows)
+INLINE void accumulate_backward_panel(const int nv, float *acc, bool begins, size_t ld,
+                                      const float *tile, size_t n, const float *panel,
+                                      size_t rows) {
+#define CALL(mr, nv_)                                                                              \
+    accumulate_backward_rows(mr, nv_, acc + j * ld, begins, ld, tile + j, panel, rows)
     for (size_t j = 0; j < n; j += MR)
         EACH_ROWS(CALL, n - j, nv)
 #undef CALL
 }
 
-static void NAME(k_accumulate_back)(void *acc, bool begins, const void *tile, size_t rows, size_t n,
-                                    const void *packed, size_t width) {
+static void NAME(k_accumulate_backward)(void *acc, bool begins, const void *tile, size_t rows,
+                                        size_t n, const void *packed, size_t width) {
     const size_t ld = NAME(k_acc_room)(width);
     for (size_t c = 0; c < width; c += PW) {
         float *to = (float *)acc + c;
         const float *panel = (const float *)packed + c * rows;
         switch (panel_vectors(width - c)) {
         case 1:
-            accumulate_back_panel(1, to, begins, ld, tile, n, panel, rows);
+            accumulate_backward_panel(1, to, begins, ld, tile, n, panel, rows);
             break;
         case 2:
-            accumulate_back_panel(2, to, begins, ld, tile, n, panel, rows);
+            accumulate_backward_panel(2, to, begins, ld, tile, n, panel, rows);
             break;
 #if NV > 2
         case 3:
-            accumulate_back_panel(3, to, begins, ld, tile, n, panel, rows);
+            accumulate_backward_panel(3, to, begins, ld, tile, n, panel, rows);
             break;
         default:
-            accumulate_back_panel(4, to, begins, ld, tile, n, panel, rows);
+            accumulate_backward_panel(4, to, begins, ld, tile, n, panel, rows);
 #endif
         }
     }
@@ -56,8 +58,8 @@ static void NAME(k_accumulate_back)(void *acc, bool begins, const void *tile, si
 
 /* dz of n cells of one row. Their weights: numerators of scores above `shift`, or kept numerators
  * times `fall`, times the inverse of the sum. */
-INLINE void weight_back_row(const bool kept, float *weights, float *dz, const float *from, size_t n,
-                            vf shift, vf fall, vf inverse, vf dot, vf scale) {
+INLINE void weight_backward_row(const bool kept, float *weights, float *dz, const float *from,
+                                size_t n, vf shift, vf fall, vf inverse, vf dot, vf scale) {
     const vf zero = vset(0.0f);
     for (size_t j = 0; j < n; j += LANES) {
         const vf e =
@@ -69,8 +71,8 @@ INLINE void weight_back_row(const bool kept, float *weights, float *dz, const fl
     }
 }
 
-OUT_OF_LINE void weight_back_rows(float *weights, float *dz, const float *scores, size_t rows,
-                                  size_t n, const attn_weight_back *back) {
+OUT_OF_LINE void weight_backward_rows(float *weights, float *dz, const float *scores, size_t rows,
+                                      size_t n, const attn_weight_backward *back) {
     const vf scale = vset((float)back->scale);
     const float *kept = back->kept, *maxima = back->maxima;
     for (size_t r = 0; r < rows; r++, weights += KEYS, dz += KEYS) {
@@ -82,22 +84,22 @@ OUT_OF_LINE void weight_back_rows(float *weights, float *dz, const float *scores
         const vf inverse = vset(1 / (float)back->sum[r]), dot = vset((float)back->dot[r]);
         const vf shift = row_exponent(vset((float)back->max[r]));
         if (!kept) {
-            weight_back_row(false, weights, dz, scores + r * KEYS, n, shift, shift, inverse, dot,
-                            scale);
+            weight_backward_row(false, weights, dz, scores + r * KEYS, n, shift, shift, inverse,
+                                dot, scale);
             continue;
         }
         const vf then = row_exponent(vset(maxima[r * back->ld_maxima]));
-        weight_back_row(true, weights, dz, kept + r * back->ld_kept, n, shift,
-                        vscale(vset(1.0f), vsub(then, shift)), inverse, dot, scale);
+        weight_backward_row(true, weights, dz, kept + r * back->ld_kept, n, shift,
+                            vscale(vset(1.0f), vsub(then, shift)), inverse, dot, scale);
     }
 }
 
-static void NAME(k_weight_back)(void *weights, void *dz, const void *scores, size_t rows, size_t n,
-                                const attn_weight_back *back) {
-    FLUSHED(weight_back_rows(weights, dz, scores, rows, n, back));
+static void NAME(k_weight_backward)(void *weights, void *dz, const void *scores, size_t rows,
+                                    size_t n, const attn_weight_backward *back) {
+    FLUSHED(weight_backward_rows(weights, dz, scores, rows, n, back));
 }
 
-static void NAME(k_edit_back)(void *ds, size_t n, const attn_edit_back *edit) {
+static void NAME(k_edit_backward)(void *ds, size_t n, const attn_edit_backward *edit) {
     float *s = ds;
     const float *capped = edit->capped;
     const vf scale = vset((float)edit->scale), one = vset(1.0f);
@@ -122,8 +124,8 @@ INLINE float lane_sum(vf x) {
     return sum;
 }
 
-static void NAME(k_score_tanh_back)(const attn_tanh_back *b, const void *tile, size_t rows,
-                                    size_t n) {
+static void NAME(k_score_tanh_backward)(const attn_tanh_backward *b, const void *tile, size_t rows,
+                                        size_t n) {
     for (size_t r = 0; r < rows; r++) {
         const float *g = (const float *)tile + r * KEYS, *q = (const float *)b->q + r * b->ldq;
         for (size_t a = 0; a < b->width; a++) {
