@@ -9,7 +9,7 @@
 #include "api/scope.h"
 #include "store/runs.h"
 #include "wire/json_out.h"
-#include "wire/query.h"
+#include "wire/decode.h"
 
 /* Which head. A run of /v1/attention has one site and one layer. */
 typedef struct srv_run_spot {

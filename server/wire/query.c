@@ -1,19 +1,18 @@
-/* name=value pairs -> a small JSON object that the decoder of bodies reads: the table says how each
- * value is spelled as JSON, the decoder whether it may be. */
-#include "wire/query.h"
-
+/* A query string becomes a small JSON object, which the decoder of bodies reads: the table says how
+ * each value is spelled as JSON, and the decoder whether it is allowed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "number/escape.h"
 #include "wire/container.h"
+#include "wire/decode.h"
 
 enum { MOST_PAIRS = 64 };
 
 typedef struct pair {
     const char *name, *value;
-    const srv_field *field;  /* NULL: the decoder shall say that there is none */
+    const srv_field *field;  /* NULL: there is none, which the decoder reports */
     const srv_field *object; /* the field that holds it, or NULL */
 } pair;
 
