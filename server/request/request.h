@@ -6,9 +6,9 @@
 
 #include <attn/attn.h>
 
-typedef struct srv_app srv_app;       /* app.h */
-typedef struct srv_config srv_config; /* config.h */
-typedef struct srv_form srv_form;     /* wire/container.h */
+typedef struct srv_app srv_app;                   /* app.h */
+typedef struct srv_config srv_config;             /* config.h */
+typedef struct srv_decoded_body srv_decoded_body; /* wire/container.h */
 typedef struct srv_parts srv_parts;
 typedef struct srv_stream srv_stream; /* stream.h */
 
@@ -75,15 +75,15 @@ struct srv_request {
     size_t body_size;
     attn_control control; /* deadline and cancel flag */
     atomic_int cancel;
-    const srv_form *form; /* decode this instead of the body (wire/container.h); or NULL */
-    srv_parts *parts;     /* the JSON writer puts tensors here; or NULL */
-    bool hurried;         /* the deadline is the request's own, nearer than request_timeout_ms */
-    bool only_400;        /* what is 422 elsewhere is 400 here (/v2) */
-    bool in_place;        /* runs on the HTTP thread: small work only, else return SRV_DEFER */
-    bool later;           /* its handler returned early: it runs again when long work may */
-    size_t route;         /* which one, as the meters count them */
-    double operations;    /* of its work, when it is known; else 0 */
-    int64_t admitted_ns;  /* processor time that it had used when they became known */
+    const srv_decoded_body *decoded_body; /* instead of the body; or NULL */
+    srv_parts *parts;                     /* the JSON writer puts tensors here; or NULL */
+    bool hurried;        /* the deadline is the request's own, nearer than request_timeout_ms */
+    bool only_400;       /* what is 422 elsewhere is 400 here (/v2) */
+    bool in_place;       /* runs on the HTTP thread: small work only, else return SRV_DEFER */
+    bool later;          /* its handler returned early: it runs again when long work may */
+    size_t route;        /* which one, as the meters count them */
+    double operations;   /* of its work, when it is known; else 0 */
+    int64_t admitted_ns; /* processor time that it had used when they became known */
     /* Of a request on a request thread: its reply, a stream, is server/http's from now on, and so
      * is the request; the arena stays with the handler, which goes on (events.h). */
     void (*go_out)(srv_request *req);

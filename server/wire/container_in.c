@@ -10,7 +10,7 @@
 
 #define REQUEST "request"
 
-size_t srv_form_lead(const char *first, size_t size) {
+size_t srv_safetensors_lead(const char *first, size_t size) {
     uint64_t length = 0;
     if (size < 8)
         return 0;
@@ -85,12 +85,12 @@ bool srv_tensor_settle(srv_request *req, attn_named_tensor *t) {
     return check_booleans(req, t) && align(req, &t->tensor);
 }
 
-bool srv_form_read(srv_request *req, srv_form *out) {
+bool srv_safetensors_body(srv_request *req, srv_decoded_body *out) {
     attn_safetensors file = {0};
     attn_error err;
     if (attn_safetensors_read(req->body, req->body_size, req->arena, &file, &err))
         return refuse(req, &err);
-    *out = (srv_form){.text = "{}", .tensors = file.tensors, .count = file.count};
+    *out = (srv_decoded_body){.text = "{}", .tensors = file.tensors, .count = file.count};
     for (size_t i = 0; i < file.metadata_count; i++)
         if (strcmp(file.metadata[i].key, REQUEST) == 0)
             out->text = file.metadata[i].text;
@@ -197,17 +197,17 @@ static bool insert(place *at, const srv_field *f, const attn_tensor *t) {
     return true;
 }
 
-bool srv_insert_tensors(srv_request *req, const srv_form *form, const srv_field *fields,
-                        void *body) {
-    for (size_t i = 0; i < form->count; i++) {
-        place at = {.req = req, .name = form->tensors[i].name, .fields = fields, .body = body};
+bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from, const srv_field *fields,
+                        void *to) {
+    for (size_t i = 0; i < from->count; i++) {
+        place at = {.req = req, .name = from->tensors[i].name, .fields = fields, .body = to};
         for (;;) {
             const size_t n = strcspn(at.name, ".");
             const srv_field *f = next_row(&at, n);
             if (!f)
                 return false;
             if (at.name[n] == 0) {
-                if (!insert(&at, f, &form->tensors[i].tensor))
+                if (!insert(&at, f, &from->tensors[i].tensor))
                     return false;
                 break;
             }

@@ -492,11 +492,11 @@ static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_
     return false;
 }
 
-/* The request as JSON and the tensors beside it, whichever way it came. */
-static bool find_form(srv_request *req, const srv_field *fields, srv_form *out) {
-    *out = (srv_form){.text = req->body, .size = req->body_size};
-    if (req->form) {
-        *out = *req->form;
+/* The JSON of the request and the tensors beside it, whichever way they came. */
+static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_body *out) {
+    *out = (srv_decoded_body){.text = req->body, .size = req->body_size};
+    if (req->decoded_body) {
+        *out = *req->decoded_body;
         return true;
     }
     if (req->query && *req->query) { /* a client would expect these fields to count */
@@ -508,20 +508,20 @@ static bool find_form(srv_request *req, const srv_field *fields, srv_form *out) 
     }
     if (!req->body || (is_empty(req) && !is_safetensors(req)))
         return refuse_empty(req, fields);
-    return !is_safetensors(req) || srv_form_read(req, out);
+    return !is_safetensors(req) || srv_safetensors_body(req, out);
 }
 
 bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
-    srv_form form;
+    srv_decoded_body body;
     srv_decoder d;
-    if (!find_form(req, fields, &form))
+    if (!find_body(req, fields, &body))
         return false;
     srv_decode_begin(&d, req);
-    d.s.start = d.s.p = form.text;
-    d.s.end = form.text + form.size;
-    if (!srv_decode_document(&d, fields, out) || !srv_insert_tensors(req, &form, fields, out) ||
+    d.s.start = d.s.p = body.text;
+    d.s.end = body.text + body.size;
+    if (!srv_decode_document(&d, fields, out) || !srv_insert_tensors(req, &body, fields, out) ||
         !srv_decode_required(&d, fields, out))
         return false;
-    const srv_beyond *beyond = form.beyond.pointer ? &form.beyond : &d.s.beyond;
+    const srv_beyond *beyond = body.beyond.pointer ? &body.beyond : &d.s.beyond;
     return !beyond->pointer || allows_beyond(req, beyond, fields, out);
 }

@@ -1,5 +1,6 @@
 /* The Open Inference Protocol's infer request and answer (version 2, REST, with the binary tensor
- * extension): inputs and parameters become a form (wire/container.h), parts become outputs. */
+ * extension): inputs and parameters become a decoded body (wire/container.h), parts become outputs.
+ */
 #ifndef SRV_INFER_H
 #define SRV_INFER_H
 

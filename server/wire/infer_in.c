@@ -1,6 +1,6 @@
 /* An infer request: its JSON by field tables, as other requests are read (decode.h); its inputs
  * from the data in the JSON, straight into their final buffers, or as views of the binary data
- * behind it; its parameters as members of a form.
+ * behind it; its parameters as members of a decoded body's JSON.
  *
  * Two things stay outside the tables. The data of an input waits until the datatype and the shape
  * are known, since members come in any order. Parameters have the names of another table, and

@@ -150,8 +150,8 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
         pointer = place_of_deadline(req, &of_time);
         limit = of_time.setting ? &of_time : NULL;
     }
-    if (pointer && req->form && req->form->place) {
-        req->form->place(req->form, pointer, &place);
+    if (pointer && req->decoded_body && req->decoded_body->place) {
+        req->decoded_body->place(req->decoded_body, pointer, &place);
         pointer = place.pointer;
     }
     if (req->only_400 && pointer && *pointer) /* such clients show the text and nothing else */

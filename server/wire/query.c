@@ -168,9 +168,9 @@ bool srv_decode_query(srv_request *req, const srv_field *fields, void *out) {
         srv_problem_memory(req, NULL, "no memory is left for the query");
         return false;
     }
-    const srv_form form = {.text = t.data, .size = t.size};
-    req->form = &form;
+    const srv_decoded_body body = {.text = t.data, .size = t.size};
+    req->decoded_body = &body;
     bool ok = srv_decode(req, fields, out);
-    req->form = NULL;
+    req->decoded_body = NULL;
     return ok;
 }
