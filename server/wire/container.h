@@ -17,13 +17,14 @@ struct srv_field; /* wire/decode.h */
 #define SRV_SAFETENSORS "application/vnd.safetensors"
 #define SRV_NPY         "application/x-npy"
 
-/* The first number that its float type cannot hold: read as an infinity, which the request may
- * allow. */
+/* The first number beyond the range of its float type. It was read as an infinity, which the
+ * request may allow. */
 typedef struct srv_beyond {
-    const char *pointer, *text; /* where, NULL: none; and what to say */
+    const char *pointer, *text; /* its place (NULL: there is none) and the text of the refusal */
 } srv_beyond;
 
-/* A place in a body, and what the body calls a tensor that is there, and its type; or NULL. */
+/* A place in a body. If a tensor is there: its name and its type in the words of the body, else
+ * NULL. */
 typedef struct srv_origin {
     char pointer[512];
     const char *name, *type;
@@ -58,19 +59,19 @@ bool srv_safetensors_body(srv_request *req, srv_decoded_body *out);
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from,
                         const struct srv_field *fields, void *to);
 
-/* What every binary tensor goes through: booleans are 0 and 1 (else a problem at its name), and
- * data that is not aligned to its element is copied. */
+/* Check and align a binary tensor: a boolean other than 0 and 1 is a problem, and data that is not
+ * aligned to its element is copied. */
 bool srv_tensor_settle(srv_request *req, attn_named_tensor *t);
 
-/* Record a tensor; false: out of memory. `path` has `depth` names of enclosing objects, then its
- * own. */
+/* Add a tensor to the parts; false: out of memory. `path` holds the names of the `depth` objects
+ * around it and then its own name. */
 bool srv_parts_add(srv_request *req, srv_parts *parts, const char *const *path, int depth,
                    const attn_tensor *t);
-/* The reply: safetensors or npy, as req->accept says, with the blobs where they are. */
+/* Set the reply, safetensors or npy as req->accept says. The data of the tensors is not copied. */
 bool srv_parts_reply(srv_request *req, srv_parts *parts);
 
-/* Bytes behind which the tensors of a body begin, so that it can be placed with them at a multiple
- * of ATTN_ALIGN: of safetensors from its first 8 bytes. 0: not known. */
+/* The offset of the tensors in a safetensors body, from its first 8 bytes, so that the body can be
+ * stored with its tensors at a multiple of ATTN_ALIGN. 0: it is not known. */
 size_t srv_safetensors_lead(const char *first, size_t size);
 
 #endif
