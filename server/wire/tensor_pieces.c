@@ -92,8 +92,7 @@ static attn_status read_piece(void *ctx, size_t i, size_t lane, attn_error *err)
 
 /* Finds the shape from the number of lists that end with each row. false: there is none. */
 static bool find_shape(const work *w, int rank, size_t dims[ATTN_MAX_RANK]) {
-    size_t rows[ATTN_MAX_RANK + 1] = {0,
-                                      1}; /* [k]: rows of one list of the k-th level, from inside */
+    size_t rows[ATTN_MAX_RANK + 1] = {0, 1}; /* [k]: rows of a list of level k, from inside */
     dims[rank - 1] = w->width;
     for (int k = 2; k <= rank; k++) {
         size_t n = rows[k - 1];
