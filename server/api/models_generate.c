@@ -6,8 +6,8 @@
 #include "api/handlers.h"
 #include "api/models_call.h"
 #include "api/route_fields.h"
-#include "request/events.h"
 #include "request/shared.h"
+#include "request/stream.h"
 
 /* --- the steps of a greedy search as events --- */
 

@@ -385,7 +385,7 @@ static bool no_memory(srv_request *req) {
 
 /* A form, and the model whose request it was made of. */
 typedef struct model_form {
-    srv_form form;
+    srv_decoded_body form;
     const srv_infer_model *model;
     const char *const *types; /* of its tensors */
 } model_form;
@@ -423,7 +423,7 @@ static const srv_field *row_of(const srv_field *fields, const char *step, size_t
 
 /* From a place in the form to that of the input or parameter that came to stand there: parameters
  * are texts, and have no places inside. */
-static void place(const srv_form *of, const char *pointer, srv_origin *out) {
+static void place(const srv_decoded_body *of, const char *pointer, srv_origin *out) {
     const model_form *form = (const model_form *)(const void *)of;
     const char *object = form->model->object, *step = pointer + 1;
     const srv_field *fields = srv_attention_fields;
@@ -530,10 +530,10 @@ static srv_outcome infer(srv_request *req, const srv_infer_model *model) {
         return SRV_DONE;
     apply_timeout(req, in.timeout_us);
     int64_t read = attn_now_ns() - start;
-    req->form = &form.form;
+    req->decoded_body = &form.form;
     req->parts = &parts;
     srv_outcome outcome = srv_attention(req);
-    req->form = NULL;
+    req->decoded_body = NULL;
     req->parts = NULL;
     req->decode_ns += read;
     if (outcome == SRV_DEFER || req->reply.status != 200)
