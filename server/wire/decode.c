@@ -145,7 +145,7 @@ static bool read_list(srv_decoder *d, const srv_field *f, srv_read_fn *read, siz
         return false;
     while (more) {
         const size_t mark = srv_path_index(&s->path, l->count);
-        if (most && l->count == most)
+        if (most && l->count == most && srv_scan_is_value(s->p))
             return refuse_length(d, start, mark, most);
         if ((l->count == l->room && !grow(d, l)) ||
             !read_counted(d, f, read, l->items + l->count * l->size))
