@@ -518,7 +518,8 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     srv_decode_begin(&d, req);
     d.s.start = d.s.p = body.text;
     d.s.end = body.text + body.size;
-    if (!srv_decode_document(&d, fields, out) || !srv_insert_tensors(req, &body, fields, out) ||
+    if (!srv_decode_document(&d, fields, out) ||
+        (body.count && !srv_insert_tensors(req, &body, fields, out)) ||
         !srv_decode_required(&d, fields, out))
         return false;
     const srv_beyond *beyond = body.beyond.pointer ? &body.beyond : &d.s.beyond;
