@@ -145,7 +145,7 @@ static bool read_list(srv_decoder *d, const srv_field *f, srv_read_fn *read, siz
         return false;
     while (more) {
         const size_t mark = srv_path_index(&s->path, l->count);
-        if (most && l->count == most)
+        if (most && l->count == most && srv_scan_is_value(s->p))
             return refuse_length(d, start, mark, most);
         if ((l->count == l->room && !grow(d, l)) ||
             !read_counted(d, f, read, l->items + l->count * l->size))
@@ -518,7 +518,8 @@ bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
     srv_decode_begin(&d, req);
     d.s.start = d.s.p = body.text;
     d.s.end = body.text + body.size;
-    if (!srv_decode_document(&d, fields, out) || !srv_insert_tensors(req, &body, fields, out) ||
+    if (!srv_decode_document(&d, fields, out) ||
+        (body.count && !srv_insert_tensors(req, &body, fields, out)) ||
         !srv_decode_required(&d, fields, out))
         return false;
     const srv_beyond *beyond = body.beyond.pointer ? &body.beyond : &d.s.beyond;

@@ -402,7 +402,7 @@ static bool read_axis(reader *l, int level) {
 
 static bool read_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
     reader l = {.s = s, .accepts = accepts, .dtype = dtype};
-    if (dtype == ATTN_F32 && srv_tensor_in_pieces(s, out))
+    if (dtype == ATTN_F32 && s->end - s->p >= SRV_TENSOR_LARGE && srv_tensor_in_pieces(s, out))
         return true;
     l.room = find_room(s->p, s->end);
     for (int i = 0; i < ATTN_MAX_RANK; i++)

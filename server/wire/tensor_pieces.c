@@ -11,7 +11,7 @@
 #include "number/number.h"
 #include "wire/tensor_read.h"
 
-enum { LARGE = 1 << 19, PIECE = 1 << 18 }; /* bytes of text */
+enum { PIECE = 1 << 18 }; /* bytes of text */
 
 typedef struct work {
     const srv_scan *s;
@@ -121,7 +121,7 @@ static bool find_text(work *w) {
     w->to = w->to ? w->to : s->end;
     while (w->to > w->from && w->to[-1] != ']')
         w->to--;
-    return w->to - w->from >= LARGE;
+    return w->to - w->from >= SRV_TENSOR_LARGE;
 }
 
 /* Counts elements and rows by the commas. */

@@ -20,6 +20,7 @@ bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out);
 
 /* Read a tensor written as an object; the cursor is at its '{'. */
 bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out);
+enum { SRV_TENSOR_LARGE = 1 << 19 }; /* bytes of text from which several workers read a tensor */
 /* Read large nested lists of float32 by all workers. false: they are not large, not in the usual
  * form, or wrong; nothing is taken and no problem is set. */
 bool srv_tensor_in_pieces(srv_scan *s, attn_tensor *out);
