@@ -1,5 +1,5 @@
 /* The callbacks of libmicrohttpd and the life of a daemon. All callbacks run on its one polling
- * thread; the order for a request is begin -> (piece of the body)* -> run -> [suspended] -> send ->
+ * thread; the order for a request is begin -> (piece of the body)* -> answer -> [suspended] -> send ->
  * completed.
  */
 #include "http/daemon.h"
