@@ -255,10 +255,10 @@ static int64_t asked_ns(const srv_exchange *x) {
 
 /* That time counts while a request waits, and while it is decoded: a few bytes can ask for tensors
  * that take seconds. */
-static void hurry(srv_exchange *x) {
+static void set_own_deadline(srv_exchange *x) {
     const int64_t by = x->req.start_ns + asked_ns(x);
     if (by > x->req.start_ns)
-        srv_request_hurry(&x->req, by);
+        srv_request_finish_by(&x->req, by);
 }
 
 /* The queue is full, and x is the newest of the client who has most in it. */
@@ -276,7 +276,7 @@ static enum MHD_Result enqueue(srv_exchange *x) {
         refuse_full(x);
         return srv_exchange_send(x);
     }
-    hurry(x);
+    set_own_deadline(x);
     x->task.paid_ns = (int64_t)(x->req.body_size * NS_OF_BODY_BYTE);
     x->task.deadline_ns = x->req.control.deadline_ns;
     x->enqueued_ns = attn_now_ns();

@@ -14,7 +14,7 @@
 
 #include "config/client.h"
 #include "config/owner.h"
-#include "http/crowd.h"
+#include "http/connections.h"
 #include "request/request.h"
 
 typedef struct srv_exchange srv_exchange;
