@@ -89,7 +89,7 @@ bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, s
 
 void srv_apply_timeout(srv_request *req, int64_t timeout_ms) {
     if (timeout_ms > 0)
-        srv_request_hurry(req, req->start_ns + timeout_ms * 1000000);
+        srv_request_finish_by(req, req->start_ns + timeout_ms * 1000000);
 }
 
 /* --- labels --- */

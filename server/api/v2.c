@@ -514,7 +514,7 @@ static bool place_inputs(srv_request *req, const srv_infer_model *model, srv_inf
 static void apply_timeout(srv_request *req, int64_t timeout_us) {
     int64_t most = (INT64_MAX - req->start_ns) / 1000;
     if (timeout_us > 0)
-        srv_request_hurry(req, req->start_ns + (timeout_us < most ? timeout_us : most) * 1000);
+        srv_request_finish_by(req, req->start_ns + (timeout_us < most ? timeout_us : most) * 1000);
 }
 
 static srv_outcome infer(srv_request *req, const srv_infer_model *model) {

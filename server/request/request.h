@@ -75,12 +75,12 @@ struct srv_request {
     size_t body_size;
     attn_control control; /* deadline and cancel flag */
     atomic_int cancel;
-    const srv_decoded_body
-        *decoded_body; /* decode this instead of the body (wire/container.h); or NULL */
-    srv_parts *parts;  /* the JSON writer puts tensors here; or NULL */
-    bool hurried;      /* the deadline is the request's own, nearer than request_timeout_ms */
-    bool only_400;     /* what is 422 elsewhere is 400 here (/v2) */
-    bool in_place;     /* on the HTTP thread: small work only, else the handler defers */
+    /* What to decode instead of the body (wire/container.h), or NULL. */
+    const srv_decoded_body *decoded_body;
+    srv_parts *parts;     /* the JSON writer puts tensors here; or NULL */
+    bool own_deadline;    /* the deadline is the request's own, nearer than request_timeout_ms */
+    bool only_400;        /* what is 422 elsewhere is 400 here (/v2) */
+    bool in_place;        /* on the HTTP thread: small work only, else the handler defers */
     bool later;        /* its handler returned early, and is called again when long work may run */
     size_t route;      /* index of its route's path among the labels of the meters */
     double operations; /* floating-point operations of its work once they are known, else 0 */
@@ -113,7 +113,7 @@ bool srv_request_owns(srv_request *req, const char *owner);
 bool srv_request_sees(const srv_request *req, const char *owner);
 
 /* Set the request's own deadline, which only moves nearer. */
-void srv_request_hurry(srv_request *req, int64_t by_ns);
+void srv_request_finish_by(srv_request *req, int64_t by_ns);
 
 /* Add a reply header, or give it another value; name and value must outlive the response (arena or
  * static). More than SRV_REPLY_HEADERS are a mistake of the program, and make the reply a 500. */

@@ -128,7 +128,7 @@ static const char *place_in_query(const srv_request *req, const char *pointer) {
 
 /* The pointer to the timeout that the request asked for; or NULL and the limit of the setting. */
 static const char *place_of_deadline(const srv_request *req, problem_limit *limit) {
-    if (req->hurried)
+    if (req->own_deadline)
         return req->only_400 ? "/parameters/timeout" : "/timeout_ms";
     if (req->app && req->app->config)
         *limit =
