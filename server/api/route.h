@@ -1,5 +1,5 @@
-/* The routes: one row a method and path, in one table that the router, openapi.json and the index
- * page read. */
+/* The routes: one table with a row for each method and path, which the router, openapi.json and
+ * the index read. */
 #ifndef SRV_ROUTE_H
 #define SRV_ROUTE_H
 
@@ -12,13 +12,13 @@ typedef enum srv_place {
     SRV_POOL,  /* on a worker */
 } srv_place;
 
-/* Who may ask; server/http/auth.c judges by it. A row that says nothing is closed to everybody. */
+/* Who may use a route; server/http/auth.c decides by it. A row without it is closed to everybody.
+ */
 typedef enum srv_access {
     SRV_CLOSED, /* nobody */
     SRV_OPEN,   /* everybody: health and readiness */
     SRV_KEYED,  /* any key of keys_file; everybody when there is no such file */
-    SRV_OWNER,  /* any key, of which the handler asks srv_request_owns; without a file as SRV_ADMIN
-                 */
+    SRV_OWNER,  /* any key; the handler asks srv_request_owns; without a file as SRV_ADMIN */
     SRV_ADMIN,  /* a key with the right "admin"; without a file only loopback and unix sockets */
 } srv_access;
 
@@ -34,12 +34,13 @@ typedef struct srv_route {
     const char *answer;      /* name of the answer's schema in openapi.json */
 } srv_route;
 
-/* A path with a slash at its end is a second spelling ("/v2/"), which no list needs to show. */
+/* Is the route shown in lists? A path with a slash at its end ("/v2/") is a second spelling. */
 bool srv_route_is_listed(const srv_route *route);
-/* POST to a collection whose items can be deleted makes one: 201 and Location instead of 200. */
+/* Does the route create something? A POST to a collection whose items can be deleted does, and
+ * answers 201 with Location. */
 bool srv_route_creates(const srv_route *route);
 
-/* It is answered before it is done: 202. */
+/* Does the work go on after the answer, which is then 202? */
 bool srv_route_goes_on(const srv_route *route);
 
 extern const srv_route srv_routes[]; /* ended by a row with method NULL */
