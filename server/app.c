@@ -10,7 +10,6 @@
 
 #include "api/dry.h"
 #include "api/route.h"
-#include "housekeeping.h"
 #include "http/daemon.h"
 #include "http/tls.h"
 #include "jobs/jobs.h"
@@ -76,7 +75,7 @@ static int open_ops(srv_app *app, bool port_is_free_choice) {
     return failed ? cannot_listen(config->ops_listen, failed) : 0;
 }
 
-/* The threads of the daemons inherit what this one asks for. */
+/* The threads of the daemons inherit the timer slack that this thread asks for. */
 static int open_daemons(srv_app *app) {
     srv_address address;
     srv_host_be_prompt();
@@ -91,13 +90,14 @@ static int open_daemons(srv_app *app) {
     return open_ops(app, any_port);
 }
 
-/* A file that the settings name. */
+/* A file that the settings name cannot be used. */
 static int refused(const srv_config_error *err) {
     fprintf(stderr, "attnd: %s\n", err->text);
     return err->memory ? SRV_EXIT_RESOURCES : SRV_EXIT_USAGE;
 }
 
-/* What is written while a file is read makes it another file for srv_app_look. */
+/* Remember the files before they are read: if one is written meanwhile, srv_app_look reads it
+ * again. */
 static void see(srv_app *app) {
     const srv_config *config = app->config;
     app->seen[SRV_APP_KEYS] = srv_file_look(config->keys_file);
@@ -137,7 +137,7 @@ static int open_files(srv_app *app) {
     return code ? code : open_tls(app, &err);
 }
 
-/* A longer table would be read beyond the bits of its fields: a mistake of the program. */
+/* A table with more rows than a word has bits is a mistake of the program. */
 static void check_tables(void) {
     for (const srv_route *route = srv_routes; route->method; route++)
         if (route->fields && !srv_fields_fit(route->fields)) {
@@ -152,7 +152,7 @@ static int open_stores(srv_app *app) {
     return code ? code : srv_models_open(&app->models, app->config, app->log);
 }
 
-/* More than there is: the kernel kills the process before a request is refused. */
+/* With more memory than there is the kernel kills the process before a request is refused. */
 static bool is_beyond_machine(const srv_config *config) {
     const uint64_t most = srv_host_memory("");
     return most && (uint64_t)config->memory_bytes > most;
@@ -189,7 +189,7 @@ int srv_app_check(const srv_config *config) {
 /* Beside connections: listening sockets, files that are mapped or written, and the log. */
 #define OTHER_FILES 64
 
-/* Where files run out, nobody is answered any more, probes neither. */
+/* Without free file descriptors no connection is accepted, not even that of a probe. */
 static void tell_files(const srv_app *app, uint64_t files) {
     if (files >= (uint64_t)app->config->connections + OTHER_FILES)
         return;
@@ -205,7 +205,7 @@ static void tell_memory(const srv_app *app) {
                       (unsigned long long)srv_host_memory(""));
 }
 
-/* What is not as the processor's name would have one expect. */
+/* Log what differs from what the processor's name suggests. */
 static void tell_kernels(srv_log *log) {
     const char *tiles = attn_isa_tiles();
     if (tiles && strcmp(tiles, "emulated") == 0)
@@ -226,11 +226,24 @@ static void name_problems(srv_app *app) {
         app->problem_names[i] = srv_code_name((srv_code)i);
 }
 
-/* The others are for short work. */
+/* Threads that long requests may have; the others are for short ones. */
 static size_t long_threads(const srv_config *config) {
     const size_t all = (size_t)config->requests_running,
                  most = (size_t)((double)all * config->long_share);
     return most < 1 ? 1 : most < all || all == 1 ? most : all - 1;
+}
+
+#define HOUSEKEEPING_NS 250000000
+#define UNUSED_NS       2000000000 /* after which freed blocks go back to the system */
+
+/* Stored runs that have expired go, streams of jobs say that they are alive, and freed blocks that
+ * nobody has used go back to the system. */
+static int64_t keep_house(void *of) {
+    srv_app *app = of;
+    srv_runs_tick(app->runs);
+    srv_jobs_tick(app->jobs);
+    attn_block_trim(UNUSED_NS);
+    return HOUSEKEEPING_NS;
 }
 
 int srv_app_open(srv_app *app, const srv_config *config) {
@@ -238,14 +251,14 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     app->config = config;
     const uint64_t files = srv_host_raise_files();
     if (getrandom(app->trace_key, sizeof app->trace_key, 0) != sizeof app->trace_key)
-        app->trace_key[0] = (uint64_t)attn_now_ns(); /* names, not secrets */
+        app->trace_key[0] = (uint64_t)attn_now_ns(); /* it names traces, and need not be secret */
     if (attn_isa_choose(strcmp(config->isa, "auto") ? config->isa : NULL, &err))
         return complain(SRV_EXIT_ISA, "cannot use the kernels", config->isa, err.text);
-    const char *stranger = srv_daemon_stranger();
-    if (stranger)
-        return complain(SRV_EXIT_LIBRARY, "cannot use libmicrohttpd", stranger,
+    const char *version = srv_daemon_unknown_version();
+    if (version)
+        return complain(SRV_EXIT_LIBRARY, "cannot use libmicrohttpd", version,
                         "requests are checked in its buffers, and this program knows those of "
-                        "version " SRV_DAEMON_KNOWS " alone (Debian 12 has it)");
+                        "version " SRV_DAEMON_VERSION " alone (Debian 12 has it)");
     srv_budget_start((size_t)config->memory_bytes);
     attn_block_limit((size_t)config->memory_bytes + KEPT_BEYOND);
     app->log = srv_log_new(config->log == SRV_LOG_JSON, (srv_log_level)config->log_level);
@@ -274,13 +287,13 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         code = open_files(app);
     if (!code)
         code = srv_jobs_open(&app->jobs, app);
-    check_tables(); /* jobs make theirs when they open */
+    check_tables(); /* after srv_jobs_open, which makes the tables of jobs */
     if (!code)
         code = open_daemons(app);
     if (code)
         return code;
-    app->housekeeping = srv_housekeeping_start(app);
-    return app->housekeeping ? 0 : no_resources();
+    return srv_ticker_start(&app->housekeeping, keep_house, app, HOUSEKEEPING_NS) ? 0
+                                                                                  : no_resources();
 }
 
 static void reload_keys(srv_app *app) {
@@ -370,7 +383,7 @@ void srv_app_close(srv_app *app) {
     srv_queue_close(app->queue);
     if (app->data)
         srv_daemon_settle(app->data, 0, 2000);
-    srv_housekeeping_stop(app->housekeeping);
+    srv_ticker_stop(&app->housekeeping);
     srv_daemon_close(app->data);
     srv_daemon_close(app->ops);
     if (app->data)

@@ -9,7 +9,7 @@
 
 #include "api/handlers.h"
 #include "api/text_reply.h"
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 #define FOLDER "examples/"
 enum { MOST = 255 }; /* examples */

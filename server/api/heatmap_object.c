@@ -13,7 +13,7 @@
 #include "api/csv.h"
 #include "load/admission.h"
 
-/* The library's default keeps one plane of cells under 1 MB as JSON (lib/analysis/heatmap_plan.c):
+/* The library's default keeps one plane of cells under 1 MB as JSON (lib/analysis/heatmap.c):
  * 65,536 cells, less what the frames of many heatmaps take. Two planes of numbers get half of that.
  */
 #define BOTH_CELLS 32768

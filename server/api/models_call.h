@@ -9,6 +9,7 @@
 #include "api/heatmap_object.h"
 #include "api/route_fields.h"
 #include "api/scope.h"
+#include "request/stream.h"
 #include "store/model_registry.h"
 
 /* One side of a request, as it was sent. */

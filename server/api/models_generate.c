@@ -6,7 +6,6 @@
 #include "api/handlers.h"
 #include "api/models_call.h"
 #include "api/route_fields.h"
-#include "request/events.h"
 #include "request/shared.h"
 
 /* --- the steps of a greedy search as events --- */
@@ -123,7 +122,7 @@ static int say_step(void *ctx, int32_t id, double log_probability, const float *
     const bool kept = step && keep_event(req);
     attn_arena_free(step);
     s->index++;
-    if (kept && srv_events_say(s->events, "token", req->reply.body, req->reply.size))
+    if (kept && srv_events_add(s->events, "token", req->reply.body, req->reply.size))
         return 0;
     if (req->reply.status < 400)
         srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for a step's event is left");

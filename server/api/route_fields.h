@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 extern const srv_field srv_attention_fields[];
 extern const srv_field srv_masks_fields[];

@@ -11,7 +11,7 @@
 #define TENSORS (BOTH | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY)
 
 #define V2_GET(path, run, summary, answer)                                                         \
-    { "GET", path, SRV_KEYED, SRV_HERE, run, NULL, summary, SRV_ACCEPT_JSON, answer }
+    { "GET", path, SRV_KEYED, SRV_HERE, run, NULL, summary, SRV_ACCEPT_JSON, answer, true }
 
 /* The rows of a model, with and without a version. */
 #define V2_MODEL(path)                                                                             \
@@ -20,12 +20,14 @@
         V2_GET(path "/config", srv_v2_config, "A model's configuration", "V2Config"),              \
         V2_GET(path "/stats", srv_v2_stats, "What was counted of a model", "V2Statistics"), {      \
         "POST", path "/infer", SRV_KEYED, SRV_SMALL, srv_v2_infer, NULL,                           \
-            "Run the model, JSON or binary tensors", SRV_ACCEPT_JSON, "V2Inference"                \
+            "Run the model, JSON or binary tensors", SRV_ACCEPT_JSON, "V2Inference", true          \
     }
 
 #define RUN_GET(path, run, fields, summary, produces, answer)                                      \
     { "GET", "/v1/runs/{id}" path, SRV_KEYED, SRV_POOL, run, fields, summary, produces, answer }
 
+/* Only rows of the Open Inference Protocol have a last column. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 const srv_route srv_routes[] = {
     {"GET", "/", SRV_KEYED, SRV_HERE, srv_index, NULL, "This index: routes and examples", BOTH,
      "Index"},
@@ -100,21 +102,21 @@ const srv_route srv_routes[] = {
     {"GET", "/v1/examples/{id}", SRV_KEYED, SRV_HERE, srv_examples_one, NULL,
      "One example: requests and what they answer", SRV_ACCEPT_JSON, "Example"},
     {"GET", "/v2", SRV_KEYED, SRV_HERE, srv_v2_server, NULL, "Open Inference Protocol: the server",
-     SRV_ACCEPT_JSON, "V2Server"},
+     SRV_ACCEPT_JSON, "V2Server", true},
     {"GET", "/v2/", SRV_KEYED, SRV_HERE, srv_v2_server, NULL, "The same", SRV_ACCEPT_JSON,
-     "V2Server"},
+     "V2Server", true},
     {"GET", "/v2/health/live", SRV_OPEN, SRV_HERE, srv_v2_live, NULL, "Is the process alive?",
-     SRV_ACCEPT_JSON, "V2Live"},
+     SRV_ACCEPT_JSON, "V2Live", true},
     {"GET", "/v2/health/ready", SRV_OPEN, SRV_HERE, srv_v2_ready, NULL, "Does it take requests?",
-     SRV_ACCEPT_JSON, "V2Ready"},
+     SRV_ACCEPT_JSON, "V2Ready", true},
     {"GET", "/v2/models", SRV_KEYED, SRV_HERE, srv_v2_models, NULL, "The models of /v2",
-     SRV_ACCEPT_JSON, "V2Models"},
+     SRV_ACCEPT_JSON, "V2Models", true},
     {"GET", "/v2/models/stats", SRV_KEYED, SRV_HERE, srv_v2_stats, NULL,
-     "What was counted of all models", SRV_ACCEPT_JSON, "V2Statistics"},
+     "What was counted of all models", SRV_ACCEPT_JSON, "V2Statistics", true},
     V2_MODEL("/v2/models/{model}"),
     V2_MODEL("/v2/models/{model}/versions/{version}"),
     {"POST", "/v2/repository/index", SRV_KEYED, SRV_HERE, srv_v2_index, NULL,
-     "The models and their state", SRV_ACCEPT_JSON, "V2Index"},
+     "The models and their state", SRV_ACCEPT_JSON, "V2Index", true},
     {"GET", "/healthz", SRV_OPEN, SRV_HERE, srv_healthz, NULL, "Is the process alive?",
      SRV_ACCEPT_JSON, "Health"},
     {"GET", "/readyz", SRV_OPEN, SRV_HERE, srv_readyz, NULL, "Does it take requests?",

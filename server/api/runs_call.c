@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "load/admission.h"
+#include "number/hash.h"
 #include "request/shared.h"
 
 const char *const srv_run_sites[] = {"attention", NULL};
@@ -85,17 +86,11 @@ srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered) {
     return SRV_DONE;
 }
 
-/* FNV-1a, 64 bits. */
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash;
-}
-
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind) {
-    uint64_t hash = hash_text(0xcbf29ce484222325u, run->id);
+    uint64_t hash = attn_hash(ATTN_HASH_START, run->id, strlen(run->id));
     attn_text t = {.arena = req->arena};
-    hash = hash_text(hash_text(hash, kind), req->query);
+    hash = attn_hash(hash, kind, strlen(kind));
+    hash = attn_hash(hash, req->query, strlen(req->query));
     attn_text_add(&t, "W/\"%s-%016" PRIx64 "\"", kind, hash);
     if (t.failed)
         return false;

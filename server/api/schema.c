@@ -223,6 +223,8 @@ static void put_field(srv_json *j, const srv_field *f) {
     case SRV_UNION:
         put_union(j, f, nullable);
         break;
+    case SRV_RAW:
+        break;
     }
 }
 

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "wire/fields.h"
+#include "wire/decode.h"
 #include "wire/json_out.h"
 
 typedef struct srv_scope {

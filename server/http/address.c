@@ -1,5 +1,5 @@
-/* Sockets by hand: libmicrohttpd gets the listening one ready made, which also lets unix sockets
- * in. */
+/* The listening socket is made here and handed to libmicrohttpd, which could not make unix sockets.
+ */
 #include "http/address.h"
 
 #include <arpa/inet.h>
@@ -147,7 +147,7 @@ int srv_address_listen(srv_address *a, int *out) {
     int failed = listen_on(a, out);
     if (!asked.every || (failed != EAFNOSUPPORT && failed != EADDRNOTAVAIL))
         return failed;
-    *a = asked; /* a machine, or container, without IPv6 */
+    *a = asked; /* the machine or container has no IPv6 */
     return listen_on(a, out);
 }
 

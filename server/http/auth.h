@@ -1,13 +1,31 @@
-/* Who may ask what: the access column of the route table and the API keys. */
+/* Who may ask what: by the access column of the route table and the API keys, and of a browser's
+ * requests, of which its user may know nothing, by the page that makes them. Pages are judged by
+ * headers that a browser sets and a page cannot forge:
+ *
+ *   Host            without API keys a name is taken only if nobody else can point it at this
+ *                   service (DNS rebinding): loopback, an IP address, or one of the setting `hosts`
+ *   Origin          the service's own, one whose host is in `hosts`, or one of `cors_origins`
+ *   Sec-Fetch-Site  cross-site requests without an Origin are links and pictures, nothing else
+ *   Content-Type    with an Origin a type for which the browser asks first (a preflight)
+ *
+ * See the Fetch standard, sections 3.2 and 4.8, and "Fetch Metadata Request Headers" (W3C). Other
+ * clients send none of them but Host. */
 #ifndef SRV_AUTH_H
 #define SRV_AUTH_H
 
 #include "http/exchange.h"
 
-/* Refuse x (x->refused) when its route is not for whoever asks, else keep the key that it came with
- * in x->key. After the router, before the body. */
+/* Refuse x when its page may not ask or its route is not for this client, else keep
+ * the key that it came with in x->key. On the HTTP thread, once the framing is sound and the route
+ * is found, before the body. */
 void srv_auth(srv_exchange *x);
+/* The same of the body's type, once it is known that the client may ask. */
+void srv_auth_body(srv_exchange *x);
 /* The exchange is over: its key counts one request less. */
 void srv_auth_end(srv_exchange *x);
+
+/* Add what every answer tells a browser (no sniffing, no frames, no scripts), and to an origin of
+ * `cors_origins` what the Fetch standard asks for (CORS). false: out of memory. */
+bool srv_auth_headers(srv_exchange *x, struct MHD_Response *response);
 
 #endif

@@ -4,45 +4,12 @@
 #include "http/coding.h"
 
 #include <string.h>
-#include <strings.h>
 #include <zlib.h>
 
 #include "http/negotiate.h"
-#include "http/upload.h"
 #include "load/budget.h"
 
 enum { ZLIB = 15, GZIP = 15 + 16, LEVEL = 1, WORTH_IT = 1024, FREE_OUTPUT = 1 << 20 };
-
-srv_coding srv_coding_of(const char *value) {
-    if (!value || !strcasecmp(value, "identity"))
-        return SRV_IDENTITY;
-    if (!strcasecmp(value, "gzip") || !strcasecmp(value, "x-gzip"))
-        return SRV_GZIP;
-    return strcasecmp(value, "deflate") ? SRV_UNKNOWN_CODING : SRV_DEFLATE;
-}
-
-srv_coding srv_coding_choose(const char *accept) {
-    /* What is not named is not taken, but for identity: rather that than nothing. */
-    int weight[3] = {1, 0, 0};
-    bool named[3] = {false, false, false};
-    for (const char *p = accept ? accept : ""; *p;) {
-        p += strspn(p, " \t,");
-        const char *end = p + strcspn(p, ",");
-        size_t size = strcspn(p, "; \t,");
-        for (int i = 0; size && i < 3; i++) {
-            static const char *const names[] = {"identity", "gzip", "deflate"};
-            bool this_one = strlen(names[i]) == size && !strncasecmp(p, names[i], size);
-            if (!this_one && (named[i] || size != 1 || *p != '*'))
-                continue;
-            weight[i] = srv_accept_weight(p, end);
-            named[i] = named[i] || this_one;
-        }
-        p = end;
-    }
-    srv_coding best = weight[SRV_GZIP] >= weight[SRV_DEFLATE] ? SRV_GZIP : SRV_DEFLATE;
-    best = weight[SRV_IDENTITY] > weight[best] ? SRV_IDENTITY : best;
-    return weight[best] > 0 ? best : SRV_UNKNOWN_CODING;
-}
 
 /* What comes out of a body, in a block with room for alignment and a NUL. */
 typedef struct output {
@@ -62,7 +29,7 @@ static bool refuse_memory(srv_exchange *x) {
     return false;
 }
 
-/* More room; false: beyond a limit. */
+/* Grow the block. false: it would exceed a limit, and a problem is set. */
 static bool grow(srv_exchange *x, output *out) {
     const srv_config *config = x->req.app->config;
     size_t cap = (size_t)config->max_body_bytes, ratio = (size_t)config->max_inflate_ratio, most;
@@ -96,7 +63,7 @@ static bool refuse_stream(srv_exchange *x, const char *why) {
     return false;
 }
 
-static bool run(srv_exchange *x, z_stream *z, bool gzip, output *out) {
+static bool inflate_body(srv_exchange *x, z_stream *z, bool gzip, output *out) {
     for (;;) {
         if (out->size == out->room && !grow(x, out))
             return false;
@@ -121,39 +88,26 @@ static bool run(srv_exchange *x, z_stream *z, bool gzip, output *out) {
     }
 }
 
-/* Put what came out where its tensors are aligned. */
-static void place(srv_exchange *x, output *out) {
-    size_t shift = srv_upload_shift(x, out->block, out->size);
-    memmove(out->block + shift, out->block, out->size);
-    out->block[shift + out->size] = 0;
-    srv_upload_drop(x);
-    x->body = out->block;
-    x->body_room = out->room;
-    x->body_shift = shift;
-    x->req.body = out->block + shift;
-    x->req.body_size = out->size;
-}
-
 bool srv_coding_decode(srv_exchange *x) {
     z_stream z = {0};
     output out = {0};
-    bool gzip = srv_coding_of(x->facts.encoding) == SRV_GZIP;
+    bool gzip = srv_coding_of(x->head.encoding) == SRV_GZIP;
     if (x->req.body_size > UINT32_MAX)
         return refuse_stream(x, "has more than 4 GiB");
     z.next_in = (Bytef *)(uintptr_t)x->req.body;
     z.avail_in = (uInt)x->req.body_size;
     if (inflateInit2(&z, gzip ? GZIP : ZLIB) != Z_OK)
         return refuse_memory(x);
-    bool ok = run(x, &z, gzip, &out);
+    bool ok = inflate_body(x, &z, gzip, &out);
     inflateEnd(&z);
     if (ok)
-        place(x, &out);
+        srv_body_replace(x, out.block, out.size);
     else
         attn_free(out.block);
     return ok;
 }
 
-/* Texts, and tiles, whose bytes repeat. */
+/* Texts are worth encoding, and so are tiles, whose bytes repeat. */
 static bool is_worth_it(const srv_exchange *x) {
     const char *type = x->req.reply.type;
     if (x->match.route && x->match.route->produces & SRV_ACCEPT_OCTETS)
@@ -178,14 +132,14 @@ static void weaken_tag(srv_request *req) {
 
 void srv_coding_encode(srv_exchange *x, size_t most) {
     srv_reply *reply = &x->req.reply;
-    srv_coding coding = srv_coding_choose(x->facts.accept_encoding);
+    srv_coding coding = srv_coding_choose(x->head.accept_encoding);
     z_stream z = {0};
     bool gzip = coding == SRV_GZIP;
     if (reply->pieces || reply->stream || reply->size < WORTH_IT || reply->size > most ||
-        !is_worth_it(x) || (!gzip && coding != SRV_DEFLATE) || !x->facts.accept_encoding ||
+        !is_worth_it(x) || (!gzip && coding != SRV_DEFLATE) ||
         deflateInit2(&z, LEVEL, Z_DEFLATED, gzip ? GZIP : ZLIB, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return;
-    size_t room = reply->size - reply->size / 8; /* what saves less is left alone */
+    size_t room = reply->size - reply->size / 8; /* it must save an eighth */
     char *to = room <= UINT32_MAX ? attn_arena_take(x->req.arena, room) : NULL;
     if (to) {
         z.next_in = (Bytef *)(uintptr_t)reply->body;

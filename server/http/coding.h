@@ -1,21 +1,14 @@
-/* Content codings, gzip and deflate: the one user of zlib. */
+/* Bodies and replies in gzip and deflate: the one user of zlib. negotiate.h chooses the coding. */
 #ifndef SRV_CODING_H
 #define SRV_CODING_H
 
 #include "http/exchange.h"
 
-typedef enum srv_coding { SRV_IDENTITY, SRV_GZIP, SRV_DEFLATE, SRV_UNKNOWN_CODING } srv_coding;
-
-/* The value of Content-Encoding; NULL: identity. */
-srv_coding srv_coding_of(const char *value);
-/* The best of Accept-Encoding that this service writes; SRV_UNKNOWN_CODING: not even identity. */
-srv_coding srv_coding_choose(const char *accept);
-
 /* Replace the body by what it decodes to, within max_body_bytes and max_inflate_ratio. false: the
  * problem is set. gzip may have several members; nothing may follow the last. */
 bool srv_coding_decode(srv_exchange *x);
 /* Encode the reply when that is worth it: text of 1 KiB or more, in one piece, for a client that
- * takes it. Without memory for it the reply stays as it is. */
+ * takes it (Accept-Encoding is there). Without memory for it the reply stays as it is. */
 void srv_coding_encode(srv_exchange *x, size_t most);
 
 #endif

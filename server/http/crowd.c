@@ -8,7 +8,7 @@
 
 #include "http/exchange.h"
 
-enum { LEAST_COUNTS = 1024, COUNTS_EACH = 4 }; /* counts a connection: that numbers hardly meet */
+enum { LEAST_COUNTS = 1024, COUNTS_EACH = 4 }; /* so many that two addresses rarely share a count */
 #define TELL_NS 60000000000
 
 bool srv_crowd_open(srv_crowd *p, size_t most, size_t most_each) {
@@ -67,7 +67,8 @@ static void tell(srv_daemon *d, const srv_link *link, bool each) {
                   link->client, each ? p->most_each : p->most);
 }
 
-/* The longest idle one, of the address of `newcomer` or of all, is closed; true: there was one. */
+/* Close the connection that has been idle for longest, of the address of `newcomer` or of all.
+ * false: none is idle. */
 static bool make_room(srv_daemon *d, const srv_link *newcomer, bool each) {
     srv_crowd *p = &d->crowd;
     srv_link *link = p->first;

@@ -14,7 +14,7 @@ typedef struct srv_link srv_link;
 typedef struct srv_crowd {
     size_t most, most_each; /* in all; of an address */
     size_t open;            /* those that give way are not counted any more */
-    uint32_t *counts;       /* by address; those whose numbers meet share one */
+    uint32_t *counts;       /* by the address's number; several addresses may share one */
     size_t mask;
     srv_link *first, *last; /* idle ones, the longest first */
     int64_t told_ns;        /* when the log was told last */
@@ -30,7 +30,7 @@ typedef struct srv_member {
 bool srv_crowd_open(srv_crowd *crowd, size_t most, size_t most_each);
 void srv_crowd_close(srv_crowd *crowd);
 
-/* A connection has come, and idles. */
+/* A connection has come, and is idle. */
 void srv_crowd_join(srv_daemon *d, srv_link *link);
 void srv_crowd_busy(srv_daemon *d, srv_link *link);  /* a request has begun */
 void srv_crowd_idle(srv_daemon *d, srv_link *link);  /* and is over */

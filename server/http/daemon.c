@@ -1,11 +1,10 @@
 /* The callbacks of libmicrohttpd and the life of a daemon. All callbacks run on its one polling
- * thread; the order for a request is begin -> (upload)* -> run -> [suspended] -> send -> completed.
+ * thread; the order for a request is begin -> (piece of the body)* -> run -> [suspended] -> send ->
+ * completed.
  */
 #include "http/daemon.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,73 +13,11 @@
 #include <unistd.h>
 
 #include "http/auth.h"
-#include "http/cut.h"
 #include "http/exchange.h"
-#include "http/guard.h"
+#include "http/head.h"
 #include "http/refusals.h"
 #include "http/tls.h"
-#include "http/turns.h"
-#include "http/upload.h"
 #include "http/watch.h"
-
-static srv_link *link_of(struct MHD_Connection *connection) {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
-
-/* Bytes that the kernel holds of an answer beyond what is on its way. Without a bound it takes
- * megabytes for each client that does not read, a thousand of which use up the memory of all
- * sockets; and what it holds counts as sent, so that nobody would see how slow they are. */
-#define UNSENT_MOST (128 * 1024)
-
-static void bound_unsent(int fd) {
-    int most = UNSENT_MOST;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
-}
-
-static void open_link(srv_daemon *d, struct MHD_Connection *connection, void **context) {
-    srv_link *link = calloc(1, sizeof *link);
-    if (!link)
-        return; /* on_request_line refuses a connection without one */
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    link->fd = info->connect_fd;
-    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *client = info ? info->client_addr : NULL;
-    srv_address_host(client, link->client, sizeof link->client);
-    link->client_id = srv_client_number(link->client);
-    link->proxied = srv_client_is_proxy(&d->app->config->trusted_proxies, link->client);
-    link->tcp = client && (client->sa_family == AF_INET || client->sa_family == AF_INET6);
-    if (link->tcp)
-        bound_unsent(link->fd);
-    link->plain = !MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    link->daemon = d;
-    atomic_store(&link->turn, 1);
-    atomic_store(&link->stage, SRV_READING);
-    pthread_mutex_lock(&d->lock);
-    link->next = d->links;
-    if (d->links)
-        d->links->previous = link;
-    d->links = link;
-    pthread_mutex_unlock(&d->lock);
-    srv_meter_add(d->app->meters, SRV_CONNECTIONS, 1);
-    srv_crowd_join(d, link);
-    *context = link;
-}
-
-static void close_link(srv_daemon *d, srv_link *link) {
-    pthread_mutex_lock(&d->lock);
-    *(link->previous ? &link->previous->next : &d->links) = link->next;
-    if (link->next)
-        link->next->previous = link->previous;
-    if (d->next_look == link)
-        d->next_look = link->next;
-    pthread_mutex_unlock(&d->lock);
-    srv_meter_add(d->app->meters, SRV_CONNECTIONS, -1);
-    srv_crowd_leave(d, link);
-    free(link);
-}
 
 /* libmicrohttpd 0.9.75 keeps 64 bytes for each argument of a query; when they do not fit beside
  * what it reads into, which is half of the buffer and grows until 12,000 bytes are left, it neither
@@ -98,10 +35,10 @@ static bool has_room(const srv_daemon *d, const char *uri) {
 }
 
 static void refuse_line(srv_exchange *x) {
-    x->refused = true;
     srv_problem(&x->req, SRV_TARGET_LONG, NULL,
                 "the target of the request is too long, or its query has too many arguments");
-    srv_cut_body(x);
+    srv_body_refuse(x);
+    srv_body_cut(x);
 }
 
 static srv_exchange *begin_exchange(srv_link *link, const char *uri,
@@ -113,10 +50,8 @@ static srv_exchange *begin_exchange(srv_link *link, const char *uri,
     x->connection = connection;
     link->exchange = x;
     srv_crowd_busy(d, link);
-    atomic_fetch_add_explicit(&link->turn, 1, memory_order_relaxed);
-    atomic_store_explicit(&link->deadline_ns,
-                          x->req.start_ns + d->app->config->header_timeout_ms * 1000000,
-                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&link->edges, 1, memory_order_relaxed);
+    srv_link_allow(link, x->req.start_ns + d->app->config->header_timeout_ms * 1000000);
     atomic_fetch_add(&d->in_flight, 1);
     if (!d->is_ops)
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, 1);
@@ -124,14 +59,14 @@ static srv_exchange *begin_exchange(srv_link *link, const char *uri,
 }
 
 srv_exchange *srv_daemon_exchange(struct MHD_Connection *connection) {
-    srv_link *link = link_of(connection);
+    srv_link *link = srv_link_of(connection);
     if (!link)
         return NULL;
     return link->exchange ? link->exchange : begin_exchange(link, "", connection);
 }
 
 static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *connection) {
-    srv_link *link = link_of(connection);
+    srv_link *link = srv_link_of(connection);
     srv_exchange *x = link ? begin_exchange(link, uri, connection) : NULL;
     if (x && !has_room(cls, uri))
         refuse_line(x);
@@ -142,23 +77,10 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
  * would cost a long upload for nothing, is answered before the body. */
 static enum MHD_Result begin(srv_exchange *x, const char *url, const char *method,
                              const char *version) {
-    x->phase = SRV_BODY;
+    x->phase = SRV_AT_BODY;
     srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
-    srv_guard(x, url, method, version);
-    if (!x->refused)
-        srv_upload_begin(x);
-    bool has_body = x->facts.length > 0 || x->facts.chunked;
-    bool waits = x->facts.expect && has_body;
-    bool is_long = x->facts.length > SRV_SWALLOW_BYTES;
-    if (x->refused && is_long && !x->close && !waits && x->link->plain && !x->facts.origin) {
-        srv_cut_body(x); /* such a body is on its way already */
-        return MHD_YES;
-    }
-    if (x->refused && (x->close || waits || is_long)) {
-        x->close = true;
-        return srv_exchange_send(x);
-    }
-    return MHD_YES;
+    srv_head_read(x, url, method, version);
+    return srv_body_begin(x) ? MHD_YES : srv_exchange_send(x);
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
@@ -168,26 +90,25 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     srv_daemon *d = cls;
     if (!x)
         return srv_queue_response(connection, MHD_HTTP_SERVICE_UNAVAILABLE, d->shortage);
-    if (x->phase == SRV_HEADER)
+    if (x->phase == SRV_AT_HEAD)
         return begin(x, url, method, version);
     if (*size) {
-        bool go_on = srv_upload_take(x, data, *size);
+        bool go_on = srv_body_take(x, data, *size);
         *size = 0;
         return go_on ? MHD_YES : MHD_NO;
     }
-    if (x->phase == SRV_BODY && !x->refused)
-        return srv_exchange_run(x);
+    if (x->phase == SRV_AT_BODY && !srv_body_is_refused(x))
+        return srv_exchange_answer(x);
     return srv_exchange_send(x);
 }
 
-/* The status that was sent, 499 when the client left first, or what the library itself refused
- * with. */
+/* The status that was sent, or 499 when the client left first. */
 static int final_status(const srv_exchange *x, enum MHD_RequestTerminationCode how) {
     if (srv_link_is_cut(x->link))
         return x->req.reply.status ? x->req.reply.status : 408;
-    if (x->phase != SRV_SENT && x->phase != SRV_HEADER)
+    if (x->phase != SRV_SENT && x->phase != SRV_AT_HEAD)
         return 499;
-    if (x->phase == SRV_HEADER)
+    if (x->phase == SRV_AT_HEAD)
         return 400;
     bool sent = how == MHD_REQUEST_TERMINATED_COMPLETED_OK || x->by_library;
     return sent && !atomic_load(&x->gone) ? x->req.reply.status : 499;
@@ -200,11 +121,11 @@ static void record(srv_exchange *x, int status, int64_t now) {
     const char *method = srv_method_name(req->method ? req->method : "");
     bool queued = x->enqueued_ns != 0;
     bool sent = status != 499 && strcmp(method, "HEAD");
-    size_t label = x->phase == SRV_HEADER ? router->label_count : x->match.label;
+    size_t label = x->phase == SRV_AT_HEAD ? router->label_count : x->match.label;
     uint64_t bytes_out = sent ? req->reply.size : 0;
     srv_meters_request(app->meters, label, method, status, now - req->start_ns,
                        queued ? req->queued_ns : -1);
-    srv_meter_add(app->meters, SRV_BYTES_IN, (int64_t)x->bytes_in);
+    srv_meter_add(app->meters, SRV_BYTES_IN, (int64_t)x->body.incoming.received);
     srv_meter_add(app->meters, SRV_BYTES_OUT, (int64_t)bytes_out);
     if (status == 499)
         srv_meter_add(app->meters, SRV_CLIENT_GONE, 1);
@@ -214,16 +135,14 @@ static void record(srv_exchange *x, int status, int64_t now) {
     srv_log_request(
         app->log,
         &(srv_log_entry){.id = req->id ? req->id : "",
-                         .trace = x->trace.id,
-                         .span = x->trace.span,
-                         .parent = x->trace.parent,
+                         .trace = &x->trace,
                          .method = method,
                          .route = label < router->label_count ? router->labels[label] : "none",
                          .client = x->client,
                          .key = x->key ? srv_key_name(x->key) : "",
                          .status = status,
                          .code = problem ? srv_code_name((srv_code)(problem - 1)) : "",
-                         .bytes_in = x->bytes_in,
+                         .bytes_in = x->body.incoming.received,
                          .bytes_out = bytes_out,
                          .total_ns = now - req->start_ns,
                          .queue_ns = req->queued_ns,
@@ -232,21 +151,22 @@ static void record(srv_exchange *x, int status, int64_t now) {
                          .encode_ns = req->encode_ns});
 }
 
-/* The end of an exchange: its connection is there, or is being closed. */
+/* The exchange is over, while its connection stays or is being closed. */
 static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_daemon *d = x->daemon;
     srv_reply_end(x);
-    srv_turn_over(x);
+    srv_body_pass_on(x);
     x->link->exchange = NULL;
-    atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
-    atomic_fetch_add_explicit(&x->link->turn, 1, memory_order_relaxed);
-    srv_link_read(x->link);
+    srv_link_allow(x->link, 0);
+    atomic_fetch_add_explicit(&x->link->edges, 1, memory_order_relaxed);
+    srv_link_release(x->link);
     srv_crowd_idle(d, x->link);
     if (!d->is_ops) {
         record(x, final_status(x, how), attn_now_ns());
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, -1);
     }
-    srv_auth_end(x);
+    if (x->key)
+        srv_auth_end(x);
     atomic_fetch_sub(&d->in_flight, 1);
     srv_exchange_drop(x);
 }
@@ -266,11 +186,12 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
                           enum MHD_ConnectionNotificationCode code) {
     srv_link *link = *context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        open_link(cls, connection, context);
+        *context =
+            srv_link_open(cls, connection); /* on_request answers connections without a link, too */
     } else if (link) {
         if (link->exchange)
             finish(link->exchange, MHD_REQUEST_TERMINATED_WITH_ERROR);
-        close_link(cls, link);
+        srv_link_close(link);
     }
 }
 
@@ -299,9 +220,9 @@ static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *con
         plain ? MHD_OPTION_END : MHD_OPTION_ARRAY, srv_tls_options(), MHD_OPTION_END);
 }
 
-const char *srv_daemon_stranger(void) {
+const char *srv_daemon_unknown_version(void) {
     const char *version = MHD_get_version();
-    return strcmp(version, SRV_DAEMON_KNOWS) != 0 ? version : NULL;
+    return strcmp(version, SRV_DAEMON_VERSION) != 0 ? version : NULL;
 }
 
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
@@ -316,7 +237,7 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
         return ENOMEM;
     }
     pthread_mutex_init(&d->lock, NULL);
-    pthread_mutex_init(&d->turns.lock, NULL);
+    pthread_mutex_init(&d->order.lock, NULL);
     d->listen_fd = MHD_INVALID_SOCKET;
     d->app = app;
     d->router = router;
@@ -333,7 +254,7 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
                        is_ops ? 0 : (size_t)app->config->connections_per_address);
     d->mhd = ready ? start_mhd(d, fd, app->config) : NULL;
     if (!d->mhd)
-        d->listen_fd = fd; /* still ours */
+        d->listen_fd = fd; /* libmicrohttpd did not take it over */
     if (!d->mhd || !srv_watch_start(d)) {
         srv_daemon_close(d);
         return ENOMEM;
@@ -376,7 +297,7 @@ void srv_daemon_close(srv_daemon *d) {
     if (!d)
         return;
     srv_watch_stop(d);
-    srv_turns_end(d);
+    srv_body_order_end(&d->order);
     if (d->mhd)
         MHD_stop_daemon(d->mhd);
     if (d->listen_fd != MHD_INVALID_SOCKET)
@@ -386,7 +307,7 @@ void srv_daemon_close(srv_daemon *d) {
     attn_arena_free(d->spare);
     srv_crowd_close(&d->crowd);
     pthread_mutex_destroy(&d->lock);
-    pthread_mutex_destroy(&d->turns.lock);
+    pthread_mutex_destroy(&d->order.lock);
     free(d->unix_path);
     free(d);
 }

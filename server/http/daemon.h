@@ -6,10 +6,10 @@
 #include "http/router.h"
 #include "request/shared.h"
 
-/* The version of libmicrohttpd that was loaded, if it is none whose inner workings this room knows
- * and looks into; NULL: it is one. */
-const char *srv_daemon_stranger(void);
-#define SRV_DAEMON_KNOWS "0.9.75"
+/* NULL when the loaded libmicrohttpd is the version whose buffers this room looks into, else the
+ * version that was loaded. */
+const char *srv_daemon_unknown_version(void);
+#define SRV_DAEMON_VERSION "0.9.75"
 
 /* Serve `router` on `address` (which becomes the bound one). 0, an errno value of the listening
  * socket, or ENOMEM when threads or memory are missing. */
@@ -21,7 +21,7 @@ const char *srv_daemon_url(const srv_daemon *daemon);
 void srv_daemon_quiesce(srv_daemon *daemon); /* no new connections */
 /* Wait until no request was under way for quiet_ms, at most limit_ms. */
 void srv_daemon_settle(srv_daemon *daemon, int64_t quiet_ms, int64_t limit_ms);
-void srv_daemon_cancel(srv_daemon *daemon); /* what still runs shall stop */
+void srv_daemon_cancel(srv_daemon *daemon); /* cancel what still runs */
 void srv_daemon_close(srv_daemon *daemon);  /* nothing may be suspended; NULL is fine */
 
 #endif

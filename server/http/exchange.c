@@ -7,13 +7,10 @@
 #include <string.h>
 
 #include "http/coding.h"
-#include "http/cut.h"
 #include "http/negotiate.h"
-#include "http/turns.h"
-#include "http/upload.h"
 #include "load/budget.h"
 #include "wire/infer.h"
-#include "wire/peek.h"
+#include "wire/scan.h"
 
 /* Larger replies that were made in place go out as they are: encoding takes a millisecond for each
  * 100 KiB, which the HTTP thread does not have. */
@@ -21,26 +18,15 @@
 
 #define PEEK_MOST ((size_t)65536)
 
-/* Replies that took no longer may wait for others. */
+/* A reply that took no longer than this may wait for others (send_soon). */
 #define BRIEF_NS 200000
 
-/* What a byte of a body is taken to cost until its request has run, and a request in place at
- * least, nanoseconds of processor time. */
+/* Nanoseconds of processor time: what a byte of a body is charged for until its request has run,
+ * and the least that a request in place is charged for. */
 enum { NS_OF_BODY_BYTE = 1, NS_IN_PLACE = 5000 };
 
-static void run_job(srv_job *job);
+static void work_on(srv_task *task);
 static void go_out(srv_request *req);
-
-static bool has_bad_bytes(const char *uri) {
-    for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
-        if (*p < 0x21 || *p == 0x7f)
-            return true;
-        /* %00 … %1f and %7f: no path of ours holds control characters. */
-        if (*p == '%' && (p[1] == '0' || p[1] == '1' || (p[1] == '7' && (p[2] | 0x20) == 'f')))
-            return true;
-    }
-    return false;
-}
 
 srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri) {
     const size_t length = strlen(uri), bytes = sizeof(srv_exchange) + 2 * length + 4;
@@ -52,19 +38,19 @@ srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *u
     if (query)
         memcpy(x->text, query + 1, strlen(query + 1));
     x->params = x->text + length + 1;
-    x->bad_uri = has_bad_bytes(uri);
-    x->target_end = uri + length;
+    srv_head_begin(&x->head, uri);
     x->daemon = daemon;
     x->link = link;
     atomic_init(&x->refs, 1);
-    x->job.run = run_job;
+    x->task.work = work_on;
     memcpy(x->client, link->client, sizeof x->client);
-    x->job.client = link->client_id;
+    x->task.client = link->client_id;
     x->req.app = daemon->app;
     x->req.query = x->text;
     x->req.start_ns = attn_now_ns();
     x->req.control.cancel = &x->req.cancel;
     x->req.go_out = go_out;
+    x->req.retry_after = srv_admission_retry_text;
     return x;
 }
 
@@ -73,8 +59,9 @@ void srv_exchange_drop(srv_exchange *x) {
         return;
     attn_arena_free(x->req.arena);
     attn_arena_free(x->lent);
-    srv_reply_forget(x);
-    srv_upload_drop(x);
+    if (x->response)
+        srv_reply_forget(x);
+    srv_body_drop(x);
     attn_block_give(x);
 }
 
@@ -120,14 +107,14 @@ static void end_reply(srv_exchange *x, srv_outcome outcome) {
 
 /* A request that failed because all requests together hold too much is told to come again. */
 static void blame_budget(srv_exchange *x, size_t refusals) {
-    if (srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
+    if (x->req.reply.problem && srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
         srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
                           "memory_bytes",
                           "the memory of all requests is in use; try again a little later");
 }
 
 /* false: a worker has to do it. */
-static bool run_in_place(srv_exchange *x, size_t memory) {
+static bool answer_in_place(srv_exchange *x, size_t memory) {
     take_spare(x);
     if (!srv_exchange_arena(x, memory))
         return true;
@@ -135,10 +122,12 @@ static bool run_in_place(srv_exchange *x, size_t memory) {
     x->req.in_place = true;
     srv_outcome outcome = x->match.route->run(&x->req);
     x->req.in_place = false;
-    srv_queue_charge(x->req.app->queue, x->job.client,
+    srv_queue_charge(x->req.app->queue, x->task.client,
                      NS_IN_PLACE + x->req.decode_ns + x->req.compute_ns + x->req.encode_ns);
-    /* The arena was small on purpose: what it could not hold is tried again with more. */
-    if (outcome == SRV_DONE && srv_problem_is_memory(&x->req) && x->match.route->place == SRV_SMALL)
+    /* The arena is small on purpose: a request that does not fit is tried again with a larger one.
+     */
+    if (outcome == SRV_DONE && x->req.reply.problem && x->match.route->place == SRV_SMALL &&
+        srv_problem_is_memory(&x->req))
         outcome = SRV_DEFER;
     if (outcome == SRV_DEFER) {
         x->req.reply = (srv_reply){0};
@@ -153,7 +142,7 @@ static bool run_in_place(srv_exchange *x, size_t memory) {
 static void come_back(srv_exchange *x) {
     struct MHD_Connection *connection = x->connection;
     if (!x->went_out)
-        srv_upload_drop(x);
+        srv_body_drop(x);
     pthread_mutex_lock(&x->daemon->lock);
     x->link->suspended = NULL;
     x->phase = SRV_BACK;
@@ -161,7 +150,7 @@ static void come_back(srv_exchange *x) {
     MHD_resume_connection(connection);
 }
 
-/* The same while the handler goes on, which keeps what it works with: the arena and the body. */
+/* Hand-off 2 while the handler goes on, which keeps the arena and the body that it works with. */
 static void go_out(srv_request *req) {
     srv_exchange *x = (srv_exchange *)((char *)req - offsetof(srv_exchange, req));
     x->went_out = true;
@@ -180,7 +169,7 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
         [SRV_DRAINING] = "the server is shutting down",
     };
     x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
-    srv_turn_next(x->daemon);
+    srv_body_order_next(&x->daemon->order, x->req.app);
     srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
     srv_problem(&x->req, code, NULL, "%s", why[code]);
     if (code == SRV_DEADLINE || code == SRV_QUEUE_FULL)
@@ -188,34 +177,34 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
     come_back(x);
 }
 
-/* Out of the request thread's hands, until the queue runs it once more. */
+/* The request leaves its thread, and begins once more when the queue has a thread for long work. */
 static void wait_on(srv_exchange *x) {
     x->req.later = false;
     x->req.reply = (srv_reply){0};
-    x->job.deadline_ns = x->req.control.deadline_ns;
-    srv_queue_put_back(x->req.app->queue, &x->job);
+    x->task.deadline_ns = x->req.control.deadline_ns;
+    srv_queue_put_back(x->req.app->queue, &x->task);
 }
 
-static void run_job(srv_job *job) {
-    srv_exchange *x = (srv_exchange *)job;
+static void work_on(srv_task *task) {
+    srv_exchange *x = (srv_exchange *)task;
     srv_app *app = x->req.app;
     int64_t now = attn_now_ns();
     if (atomic_load(&x->req.cancel)) {
         srv_exchange_give_up(x, atomic_load(&x->gone) ? SRV_TIMEOUT : SRV_DRAINING);
         return;
     }
-    if (now > job->deadline_ns) {
+    if (now > task->deadline_ns) {
         srv_exchange_give_up(x, SRV_DEADLINE);
         return;
     }
-    srv_turn_next(x->daemon);
+    srv_body_order_next(&x->daemon->order, x->req.app);
     x->req.queued_ns = now - x->enqueued_ns;
     srv_budget_leave(srv_admission_spare(app->admission));
     if (srv_exchange_arena(x, (size_t)app->config->max_request_bytes)) {
         size_t refusals = srv_budget_refusals();
         attn_pool_enter(app->pool);
         srv_outcome outcome = SRV_DONE;
-        if (!x->facts.encoding || srv_coding_decode(x))
+        if (!x->head.encoding || srv_coding_decode(x))
             outcome = x->match.route->run(&x->req);
         attn_pool_leave(app->pool);
         if (x->went_out) {
@@ -234,7 +223,8 @@ static void run_job(srv_job *job) {
         if (atomic_load(&x->req.cancel) && !atomic_load(&x->gone) && x->req.reply.status >= 400)
             srv_problem(&x->req, SRV_DRAINING, NULL, "the server is shutting down");
     }
-    srv_coding_encode(x, SIZE_MAX);
+    if (x->head.accept_encoding)
+        srv_coding_encode(x, SIZE_MAX);
     srv_budget_leave(0);
     come_back(x);
 }
@@ -246,21 +236,21 @@ static void refuse_full(srv_exchange *x) {
                           "all places in the queue are taken; try again a little later");
 }
 
-/* How long the request says that it may take, or 0. Of long JSON it is known once it is decoded. */
+/* The time that the request asks for, in nanoseconds, or 0. Long JSON is not searched for it: then
+ * it is known once the body is decoded. */
 static int64_t asked_ns(const srv_exchange *x) {
     const srv_request *req = &x->req;
     size_t size = req->body_size;
-    bool infer = !strncmp(x->match.route->path, "/v2/", 4);
-    if (x->facts.encoding ||
-        (!infer && (req->infer_header || !srv_type_is_json(req->content_type))))
+    const bool infer = x->match.route->open_inference;
+    if (x->head.encoding || (!infer && (req->infer_header || !srv_type_is_json(req->content_type))))
         return 0;
     if (infer && req->infer_header &&
         (!srv_infer_lead(req->infer_header, &size) || size > req->body_size))
         return 0;
     if (size > PEEK_MOST)
         return 0;
-    return infer ? srv_peek_infer_timeout(req->body, size) * 1000
-                 : srv_peek_timeout(req->body, size) * 1000000;
+    return infer ? srv_scan_infer_timeout(req->body, size) * 1000
+                 : srv_scan_timeout(req->body, size) * 1000000;
 }
 
 /* That time counts while a request waits, and while it is decoded: a few bytes can ask for tensors
@@ -281,21 +271,21 @@ static void give_place(srv_exchange *x) {
 /* Hand-off 1. Suspended first: the request may be done before the push returns. */
 static enum MHD_Result enqueue(srv_exchange *x) {
     srv_queue *queue = x->req.app->queue;
-    srv_job *out;
-    if (!x->job.promised && !srv_queue_has_room(queue, x->job.client)) {
+    srv_task *out;
+    if (!x->task.promised && !srv_queue_has_room(queue, x->task.client)) {
         refuse_full(x);
         return srv_exchange_send(x);
     }
     hurry(x);
-    x->job.paid_ns = (int64_t)(x->req.body_size * NS_OF_BODY_BYTE);
-    x->job.deadline_ns = x->req.control.deadline_ns;
+    x->task.paid_ns = (int64_t)(x->req.body_size * NS_OF_BODY_BYTE);
+    x->task.deadline_ns = x->req.control.deadline_ns;
     x->enqueued_ns = attn_now_ns();
     pthread_mutex_lock(&x->daemon->lock);
     x->phase = SRV_AWAY;
     x->link->suspended = x;
     pthread_mutex_unlock(&x->daemon->lock);
     MHD_suspend_connection(x->connection);
-    if (!srv_queue_push(queue, &x->job, &out)) {
+    if (!srv_queue_push(queue, &x->task, &out)) {
         refuse_full(x);
         come_back(x);
     }
@@ -317,25 +307,22 @@ static enum MHD_Result send_soon(srv_exchange *x) {
     return MHD_YES;
 }
 
-enum MHD_Result srv_exchange_run(srv_exchange *x) {
+enum MHD_Result srv_exchange_answer(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     const srv_route *route = x->match.route;
-    srv_admission_close(x->req.app->admission, &x->incoming);
-    x->req.if_none_match = x->facts.if_none_match;
-    x->req.body = x->body ? x->body + x->body_shift : "";
-    x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
-    atomic_store_explicit(&x->link->deadline_ns, 0, memory_order_relaxed);
-    if (!srv_link_claim(x->link))
+    if (!srv_body_end(x))
         return MHD_NO;
+    x->req.if_none_match = x->head.if_none_match;
+    x->req.control.deadline_ns = attn_now_ns() + config->request_timeout_ms * 1000000;
     bool done = false;
     if (route->place == SRV_HERE)
-        done = run_in_place(x, (size_t)config->max_request_bytes);
-    else if (route->place == SRV_SMALL && !x->facts.encoding &&
+        done = answer_in_place(x, (size_t)config->max_request_bytes);
+    else if (route->place == SRV_SMALL && !x->head.encoding &&
              x->req.body_size <= (size_t)config->in_place_bytes)
-        done = run_in_place(x, (size_t)config->in_place_memory_bytes);
-    if (done)
+        done = answer_in_place(x, (size_t)config->in_place_memory_bytes);
+    if (done && x->head.accept_encoding)
         srv_coding_encode(x, IN_PLACE_CODING);
     enum MHD_Result queued = done ? send_soon(x) : enqueue(x);
-    srv_turn_over(x);
+    srv_body_pass_on(x);
     return queued;
 }

@@ -1,4 +1,4 @@
-/* Inside server/http: a listening daemon, a connection (link) and a request on it (exchange).
+/* Inside server/http: a listening daemon and a request on one of its links (exchange).
  *
  * An exchange is made at the request line and belongs to the HTTP thread, except between suspend
  * and resume, when it belongs to the queue or to a request thread; the watcher then only touches it
@@ -8,30 +8,17 @@
 #ifndef SRV_EXCHANGE_H
 #define SRV_EXCHANGE_H
 
-#include <microhttpd.h>
 #include <pthread.h>
 
-#include "config/client.h"
 #include "config/keys.h"
-#include "http/crowd.h"
+#include "http/body.h"
+#include "http/head.h"
+#include "http/link.h"
 #include "http/router.h"
-#include "load/admission.h"
 #include "load/queue.h"
-#include "observe/trace.h"
 #include "request/request.h"
 #include "request/shared.h"
-
-typedef struct srv_link srv_link;
-typedef struct srv_exchange srv_exchange;
-
-/* Whose body is read (http/turns.h). */
-typedef struct srv_turns {
-    pthread_mutex_t lock;
-    srv_exchange *holder;       /* NULL: nobody's, for now */
-    size_t left;                /* of the holder's bytes that lay in the kernel when it was asked */
-    srv_exchange *first, *last; /* suspended, by `after` */
-    bool ended;
-} srv_turns;
+#include "system/ticker.h"
 
 struct srv_daemon {
     srv_app *app;
@@ -44,107 +31,41 @@ struct srv_daemon {
     bool is_ops;     /* the operations port: keeps answering while draining */
     bool is_local;   /* only this machine reaches it: loopback or a unix socket */
     atomic_int in_flight;
-    attn_arena *spare;    /* of the last request that ran in place, for the next; or NULL */
+    attn_arena *spare; /* the arena of the last request in place, kept for the next one, or NULL */
     pthread_mutex_t lock; /* links, next_look, each link's `suspended` and `streaming` */
-    srv_turns turns;
+    srv_body_order order;
     srv_crowd crowd;
     srv_link *links;
     srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
-    pthread_t watcher;
-    pthread_cond_t wake; /* with lock: stop_watching was set */
-    bool watching, stop_watching;
-};
-
-enum {
-    SRV_READING,   /* nothing to do but wait for bytes of the client */
-    SRV_ANSWERING, /* the request is here */
-    SRV_CUT,       /* given up, the socket is shut down */
-};
-
-struct srv_link {
-    srv_daemon *daemon;
-    srv_link *next, *previous;
-    int fd;
-    bool tcp, plain;             /* plain: no TLS */
-    bool proxied;                /* the other end is a trusted proxy */
-    _Atomic int64_t deadline_ns; /* the watcher closes the socket after this; 0 = none */
-    atomic_uint turn;            /* odd: between requests; even: a request is under way */
-    atomic_int stage;            /* SRV_READING, …: http/cut.h */
-    int64_t cut_ns;              /* since when it is cut, for the HTTP thread */
-    srv_exchange *suspended;
-    srv_exchange *streaming; /* under the daemon's lock, as suspended */
-    srv_exchange *exchange;  /* the one under way, for the HTTP thread */
-    /* The watcher's own, for a header that has begun to come in: */
-    unsigned seen_turn;
-    uint64_t seen_bytes;
-    int64_t header_since_ns, look_ns;
-    /* and for a reply that goes out: */
-    unsigned taken_turn;
-    uint64_t taken_bytes;
-    char client[SRV_CLIENT_TEXT]; /* the other end's address */
-    srv_owner client_id;
-    srv_member member;
+    srv_ticker watcher;
 };
 
 typedef enum srv_phase {
-    SRV_HEADER, /* only the request line is known */
-    SRV_BODY,   /* the header was looked at, the body is coming in */
-    SRV_AWAY,   /* suspended: in the queue or on a request thread */
-    SRV_BACK,   /* the reply is ready: resumed, or made in place and held for a round */
-    SRV_SENT,   /* the response was handed to the HTTP library */
+    SRV_AT_HEAD, /* only the request line is known */
+    SRV_AT_BODY, /* the header was looked at, the body is coming in */
+    SRV_AWAY,    /* suspended: in the queue or on a request thread */
+    SRV_BACK,    /* the reply is ready: resumed, or made in place and held for a round */
+    SRV_SENT,    /* the response was handed to the HTTP library */
 } srv_phase;
 
-enum { SRV_FORWARDED = 8 };
-
-/* What the guards found in the header; texts belong to the HTTP library. */
-typedef struct srv_facts {
-    const char *origin, *if_match, *if_none_match, *request_method; /* of a CORS preflight */
-    const char *accept, *type, *id, *trace, *expect, *length_text, *transfer, *encoding,
-        *infer_header, *last_event_id;
-    const char *accept_encoding;
-    const char *authorization, *host;
-    const char *target_host; /* of a target in absolute form, which goes on behind it, or NULL */
-    const char *forwarded[SRV_FORWARDED]; /* the last values of X-Forwarded-For, in their order */
-    size_t forwards;
-    const char *fetch_site, *fetch_mode, *fetch_dest; /* Sec-Fetch-… */
-    unsigned authorizations;
-    unsigned hosts, lengths, transfers, traces, types, encodings;
-    bool bad_name; /* a header name that is no token */
-    bool bad_value, bad_host;
-    const char *line_end;  /* of the line before, in the library's buffer */
-    const char *body_from; /* where the library reads a body into */
-    bool hidden;           /* bytes that the library did not hand on, or a bare LF */
-    bool has_length, chunked;
-    uint64_t length; /* Content-Length */
-} srv_facts;
-
 struct srv_exchange {
-    srv_job job; /* first: the queue hands back its address */
+    srv_task task; /* first, because the queue hands back its address */
     srv_request req;
     srv_daemon *daemon;
     srv_link *link;
     struct MHD_Connection *connection;
     srv_phase phase;
-    srv_facts facts;
+    srv_head head;
     srv_match match;
-    srv_incoming incoming; /* what admission knows of the body */
-    char *body;
-    size_t body_room;
-    size_t body_shift;            /* where in `body` it begins, so that its tensors are aligned */
-    uint64_t bytes_in, swallowed; /* received, kept or not; of them, after the refusal */
-    bool refused;                 /* the reply is in req.reply; the rest of the body is swallowed */
-    bool close;                   /* the reply closes the connection */
-    bool by_library;              /* libmicrohttpd refuses: it reports no success to us */
-    bool bad_uri;                 /* control bytes or %00 in the request line */
-    srv_exchange *after;          /* among those that wait for their turn to read */
-    int64_t waits_ns;             /* since when it does */
-    srv_key *key;                 /* held until the end, or NULL */
-    bool key_runs;                /* it counts among the running requests of the key */
-    atomic_int gone;              /* the client left while suspended */
-    const char *target_end;       /* in the library's buffer */
+    srv_body body;
+    bool close;                    /* the reply closes the connection */
+    bool by_library;               /* libmicrohttpd refuses it, and then never reports success */
+    srv_key *key;                  /* held until the end, or NULL */
+    bool key_runs;                 /* it counts among the running requests of the key */
+    atomic_int gone;               /* the client left while suspended */
     struct MHD_Response *response; /* made before it is sent, or NULL */
-    attn_arena *lent; /* the request's, once its reply goes out while its handler goes on */
-    bool went_out;    /* that is so: the request thread's */
+    attn_arena *lent; /* the request's arena, once its reply goes out while the handler goes on */
+    bool went_out;    /* the reply goes out while the handler goes on; for the request thread */
     atomic_int refs;
     int64_t enqueued_ns;
     srv_trace trace;
@@ -160,26 +81,25 @@ srv_exchange *srv_daemon_exchange(struct MHD_Connection *connection);
 /* NULL: out of memory. `uri` is the raw request target. */
 srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri);
 void srv_exchange_drop(srv_exchange *x); /* one reference less */
-/* The arena goes back: to the daemon, for the next request, while it is small. On the HTTP thread.
- */
+/* Give the arena back: a small one to the daemon, for the next request. On the HTTP thread. */
 void srv_exchange_spare(srv_exchange *x);
 /* An empty arena for the request; false: a problem reply is set. */
 bool srv_exchange_arena(srv_exchange *x, size_t limit);
 
 /* The 503 of srv_daemon.shortage, a reference; NULL: out of memory. */
 struct MHD_Response *srv_reply_shortage(void);
-/* The reply of x into the HTTP library's hands. */
+/* Hand the reply of x to the HTTP library. */
 enum MHD_Result srv_exchange_send(srv_exchange *x);
-/* The reply will be sent in a while: if it is short, what the request worked in is given back now.
- */
+/* The reply will be sent in the next round. A short one is copied, so that the memory of the
+ * request serves the next one already. */
 void srv_reply_ahead(srv_exchange *x);
-void srv_reply_forget(srv_exchange *x); /* what was made ahead */
-/* The exchange is over: so is its stream, if it has one. */
+void srv_reply_forget(srv_exchange *x); /* drop what srv_reply_ahead made */
+/* The exchange is over: end its stream, if it has one. */
 void srv_reply_end(srv_exchange *x);
 
-/* Run x: in place, or suspend and queue. Called once the body is there. */
-enum MHD_Result srv_exchange_run(srv_exchange *x);
-/* Queue jobs that the watcher took out: answer without running. Any thread. */
+/* Answer x, whose body is complete: in place, or suspend the connection and queue it. */
+enum MHD_Result srv_exchange_answer(srv_exchange *x);
+/* Answer x, which was taken out of the queue, with a problem of this code. Any thread. */
 void srv_exchange_give_up(srv_exchange *x, srv_code code);
 
 #endif

@@ -69,7 +69,7 @@ const char *srv_accept_names(unsigned produces, char *text, size_t size) {
 }
 
 /* "0.25" -> 250; anything else that is no weight -> 0. */
-static int weight_of(const char *text, size_t size) {
+static int thousandths(const char *text, size_t size) {
     int value = 0, unit = 1000;
     if (!size || (text[0] != '0' && text[0] != '1'))
         return 0;
@@ -83,7 +83,8 @@ static int weight_of(const char *text, size_t size) {
     return value > 1000 ? 1000 : value;
 }
 
-int srv_accept_weight(const char *p, const char *end) {
+/* The weight of one choice, "text/plain;q=0.5", in thousandths: the number behind q, else 1000. */
+static int weight_of(const char *p, const char *end) {
     while ((p = memchr(p, ';', (size_t)(end - p)))) {
         p++;
         while (p < end && (*p == ' ' || *p == '\t'))
@@ -93,7 +94,7 @@ int srv_accept_weight(const char *p, const char *end) {
             size_t size = 0;
             while (from + size < end && strchr("0123456789.", from[size]))
                 size++;
-            return weight_of(from, size);
+            return thousandths(from, size);
         }
     }
     return 1000;
@@ -107,7 +108,7 @@ unsigned srv_accept_choose(const char *accept, unsigned produces) {
         p += strspn(p, " \t,");
         const char *end = p + strcspn(p, ",");
         size_t size = strcspn(p, "; \t,");
-        int w = size ? srv_accept_weight(p, end) : 0;
+        int w = size ? weight_of(p, end) : 0;
         for (size_t i = 0; size && i < KNOWN; i++) {
             int how = size == 3 && !strncmp(p, "*/*", 3)                                        ? 0
                       : size == strlen(known[i].group) && !strncasecmp(p, known[i].group, size) ? 1
@@ -128,4 +129,35 @@ unsigned srv_accept_choose(const char *accept, unsigned produces) {
             best_weight = weight[i];
         }
     return best;
+}
+
+srv_coding srv_coding_of(const char *value) {
+    if (!value || !strcasecmp(value, "identity"))
+        return SRV_IDENTITY;
+    if (!strcasecmp(value, "gzip") || !strcasecmp(value, "x-gzip"))
+        return SRV_GZIP;
+    return strcasecmp(value, "deflate") ? SRV_UNKNOWN_CODING : SRV_DEFLATE;
+}
+
+srv_coding srv_coding_choose(const char *accept) {
+    /* What is not named is not taken, but for identity: rather that than nothing. */
+    int weight[3] = {1, 0, 0};
+    bool named[3] = {false, false, false};
+    for (const char *p = accept ? accept : ""; *p;) {
+        p += strspn(p, " \t,");
+        const char *end = p + strcspn(p, ",");
+        size_t size = strcspn(p, "; \t,");
+        for (int i = 0; size && i < 3; i++) {
+            static const char *const names[] = {"identity", "gzip", "deflate"};
+            bool this_one = strlen(names[i]) == size && !strncasecmp(p, names[i], size);
+            if (!this_one && (named[i] || size != 1 || *p != '*'))
+                continue;
+            weight[i] = weight_of(p, end);
+            named[i] = named[i] || this_one;
+        }
+        p = end;
+    }
+    srv_coding best = weight[SRV_GZIP] >= weight[SRV_DEFLATE] ? SRV_GZIP : SRV_DEFLATE;
+    best = weight[SRV_IDENTITY] > weight[best] ? SRV_IDENTITY : best;
+    return weight[best] > 0 ? best : SRV_UNKNOWN_CODING;
 }

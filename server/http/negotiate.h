@@ -1,4 +1,5 @@
-/* Media types: what the client sends (Content-Type) and what it can read (Accept). */
+/* Media types and content codings: what the client sends (Content-Type, Content-Encoding) and what
+ * it can read (Accept, Accept-Encoding). */
 #ifndef SRV_NEGOTIATE_H
 #define SRV_NEGOTIATE_H
 
@@ -19,9 +20,14 @@ bool srv_type_is_utf8(const char *header);
 /* The one SRV_ACCEPT_* bit of `produces` that an Accept header ranks highest (ties: JSON); 0: none.
  * `accept` NULL: everything. */
 unsigned srv_accept_choose(const char *accept, unsigned produces);
-/* The weight of one choice, "text/plain;q=0.5", in thousandths: the number behind q, else 1000. */
-int srv_accept_weight(const char *p, const char *end);
 /* The types of `produces` for error texts: "application/json, text/plain or image/png". */
 const char *srv_accept_names(unsigned produces, char *text, size_t size);
+
+typedef enum srv_coding { SRV_IDENTITY, SRV_GZIP, SRV_DEFLATE, SRV_UNKNOWN_CODING } srv_coding;
+
+/* The value of Content-Encoding; NULL: identity. */
+srv_coding srv_coding_of(const char *value);
+/* The best of Accept-Encoding that this service writes; SRV_UNKNOWN_CODING: not even identity. */
+srv_coding srv_coding_choose(const char *accept);
 
 #endif

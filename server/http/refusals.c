@@ -2,9 +2,8 @@
 
 #include <dlfcn.h>
 
-#include "http/cut.h"
 #include "http/exchange.h"
-#include "http/guard.h"
+#include "http/head.h"
 
 typedef enum MHD_Result queue_function(struct MHD_Connection *, unsigned, struct MHD_Response *);
 
@@ -53,23 +52,24 @@ static void explain(srv_exchange *x, unsigned status) {
 /* Behind a Content-Length that it cannot read the library goes on as if it had not refused, and
  * sends a second head. */
 static bool goes_on(const srv_exchange *x) {
-    return x->phase == SRV_HEADER && MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND,
-                                                                 MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return x->phase == SRV_AT_HEAD && MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND,
+                                                                  MHD_HTTP_HEADER_CONTENT_LENGTH);
 }
 
 /* In place of the library's function of this name, for the library's own calls. */
 __attribute__((visibility("default"))) enum MHD_Result
 MHD_queue_response(struct MHD_Connection *connection, unsigned status, struct MHD_Response *page) {
     srv_exchange *x = srv_daemon_exchange(connection);
-    if (!x || x->phase > SRV_BODY)
+    if (!x || x->phase > SRV_AT_BODY)
         return library_queue(connection, status, page);
     const bool cut = goes_on(x);
-    if (x->phase == SRV_HEADER)
-        srv_guard_unread(x);
+    if (x->phase == SRV_AT_HEAD)
+        srv_head_unread(x);
     explain(x, status);
-    x->refused = x->close = x->by_library = true;
+    srv_body_refuse(x);
+    x->close = x->by_library = true;
     if (!cut)
         return srv_exchange_send(x);
-    srv_cut_body(x);
+    srv_body_cut(x);
     return MHD_NO; /* it closes the connection */
 }

@@ -7,11 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/browser.h"
-#include "http/cut.h"
+#include "http/auth.h"
 #include "http/exchange.h"
 #include "http/refusals.h"
-#include "http/upload.h"
 #include "number/print_small.h"
 #include "request/stream.h"
 
@@ -21,7 +19,8 @@ static void free_response(void *cls) {
     srv_exchange_drop(cls);
 }
 
-/* A header that is left out can make the rest untrue, a Content-Encoding for instance. */
+/* Without memory for a header the response is not sent: a missing Content-Encoding, for instance,
+ * would make its body unreadable. */
 static bool add(struct MHD_Response *response, const char *name, const char *value) {
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
@@ -36,8 +35,9 @@ static bool add_timing(srv_exchange *x, struct MHD_Response *response) {
     return add(response, "Server-Timing", text);
 }
 
-/* As FNV-1a, but 8 bytes a step, for documents of 200 KB are hashed on the HTTP thread. Tells two
- * states of a document apart, which is all a strong tag must: every step is one to one. */
+/* FNV-1a with 8 bytes a step, because documents of 200 KB are hashed on the HTTP thread. Every step
+ * is one to one, so that two states of a document get different tags, which is all that a strong
+ * tag must do. */
 static uint64_t mix(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 32;
@@ -90,12 +90,12 @@ static const char *header_of(const srv_reply *reply, const char *name) {
 /* RFC 9110, 13.2.2: If-Match first, then If-None-Match. */
 static void judge(srv_exchange *x, const char *tag) {
     srv_reply *reply = &x->req.reply;
-    const srv_facts *f = &x->facts;
-    if (f->if_match && !tag_matches(f->if_match, tag, false)) {
+    const srv_head *h = &x->head;
+    if (h->if_match && !tag_matches(h->if_match, tag, false)) {
         srv_problem(&x->req, SRV_PRECONDITION, NULL, "this is %s, which If-Match does not name",
                     tag);
         srv_reply_header(&x->req, "Cache-Control", "no-store");
-    } else if (f->if_none_match && tag_matches(f->if_none_match, tag, true)) {
+    } else if (h->if_none_match && tag_matches(h->if_none_match, tag, true)) {
         reply->status = 304;
         reply->size = 0;
         reply->body = "";
@@ -103,8 +103,8 @@ static void judge(srv_exchange *x, const char *tag) {
     }
 }
 
-/* What a GET finds carries a tag, its handler's or one made from the bytes, unless it is of this
- * moment (no-store); what is not of a GET must not be kept. `tag`: "" or a text to send. */
+/* The answer to a GET carries a tag, its handler's or one made from the bytes, unless the handler
+ * says no-store; other answers must not be stored. `tag` becomes "" or the text to send. */
 static void decide_caching(srv_exchange *x, char tag[20]) {
     srv_reply *reply = &x->req.reply;
     const char *kept = header_of(reply, "Cache-Control"), *own = header_of(reply, "ETag");
@@ -137,7 +137,7 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
     const srv_reply *reply = &x->req.reply;
     bool ok = !reply->type || reply->status == 304 || add(response, "Content-Type", reply->type);
     ok = ok && add(response, "X-Request-Id", x->req.id) && add_trace(x, response);
-    ok = ok && (x->refused || add_timing(x, response));
+    ok = ok && (srv_body_is_refused(x) || add_timing(x, response));
     for (size_t i = 0; ok && i < reply->header_count; i++)
         ok = add(response, reply->headers[i].name, reply->headers[i].value);
     if (*tag)
@@ -146,8 +146,8 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
         bool several = x->match.route->produces & (x->match.route->produces - 1);
         ok = ok && add(response, "Vary", several ? "Accept, Accept-Encoding" : "Accept-Encoding");
     }
-    ok = ok && srv_browser_headers(x, response);
-    if (x->close || x->facts.chunked ||
+    ok = ok && srv_auth_headers(x, response);
+    if (x->close || x->head.chunked ||
         atomic_load_explicit(&x->req.app->draining, memory_order_relaxed))
         ok = ok && add(response, "Connection", "close");
     return ok;
@@ -160,7 +160,7 @@ static void set_deadline(srv_exchange *x) {
     size_t unseen = x->link->tcp ? 0 : x->req.reply.size;
     double allowed = (double)unseen / (double)config->min_rate_bytes;
     int64_t ns = config->header_timeout_ms * 1000000 + (int64_t)(allowed * 1e9);
-    atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + ns, memory_order_relaxed);
+    srv_link_allow(x->link, attn_now_ns() + ns);
 }
 
 /* --- streams: the connection is suspended while there is nothing to send --- */
@@ -173,7 +173,8 @@ static void resume_stream(void *x) {
     MHD_resume_connection(((srv_exchange *)x)->connection);
 }
 
-/* What goes out must be taken in time, as other replies; silence between is nobody's fault. */
+/* The client must take what goes out in time, as with other replies. Silence between events has no
+ * deadline. */
 static ssize_t read_stream(void *cls, uint64_t position, char *to, size_t room) {
     srv_exchange *x = cls;
     (void)position;
@@ -184,7 +185,7 @@ static ssize_t read_stream(void *cls, uint64_t position, char *to, size_t room) 
         return MHD_CONTENT_READER_END_OF_STREAM;
     if (n > 0) {
         int64_t grace = x->req.app->config->header_timeout_ms * 1000000;
-        atomic_store_explicit(&x->link->deadline_ns, attn_now_ns() + grace, memory_order_relaxed);
+        srv_link_allow(x->link, attn_now_ns() + grace);
         x->req.reply.size += (size_t)n;
     }
     return n;
@@ -227,7 +228,7 @@ void srv_reply_end(srv_exchange *x) {
     srv_stream_stop(stream);
 }
 
-/* Bodies in pieces go out from where the pieces lie. */
+/* Pieces of a body are sent from where they are. */
 static struct MHD_Response *make_response(srv_exchange *x) {
     srv_reply *reply = &x->req.reply;
     if (reply->stream)
@@ -271,23 +272,25 @@ void srv_reply_ahead(srv_exchange *x) {
             reply->size, memcpy(copy, reply->body, reply->size), attn_block_give);
     if (!x->response)
         attn_block_give(copy);
-    if (!x->response || !add_headers(x, x->response, tag)) {
+    if (!x->response)
+        return;
+    if (!add_headers(x, x->response, tag)) {
         srv_reply_forget(x);
         return;
     }
-    srv_upload_drop(x);
+    srv_body_drop(x);
     srv_exchange_spare(x);
 }
 
 void srv_reply_forget(srv_exchange *x) {
-    if (x->response)
-        MHD_destroy_response(x->response);
+    MHD_destroy_response(x->response);
     x->response = NULL;
 }
 
 struct MHD_Response *srv_reply_shortage(void) {
     srv_request bare = {.path = NULL};
-    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s", ""); /* without an arena: constant texts */
+    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s",
+                ""); /* without an arena it is a constant text */
     struct MHD_Response *response = MHD_create_response_from_buffer(
         bare.reply.size, (void *)(uintptr_t)bare.reply.body, MHD_RESPMEM_PERSISTENT);
     bool ok = response && add(response, "Content-Type", bare.reply.type) &&

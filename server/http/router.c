@@ -1,7 +1,6 @@
-/* The table is searched from the top; rows that begin as the one before, up to where that did not
- * fit, are passed over. A {name} matches one non-empty segment; a trailing slash makes another
- * path.
- */
+/* The table is searched from the top. A row whose template begins like that of the row before is
+ * skipped when the common part did not match. A {name} matches one non-empty segment; a trailing
+ * slash makes another path. */
 #include "http/router.h"
 
 #include <stdint.h>
@@ -95,7 +94,7 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
         const char *from[2] = {NULL, NULL};
         size_t size[2] = {0, 0};
         if (at < router->shared[row])
-            continue; /* as the row before */
+            continue; /* the common part does not match */
         at = misfit(route->path, path, from, size);
         if (at != FITS)
             continue;

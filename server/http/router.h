@@ -1,8 +1,38 @@
-/* From method and path to a row of the route table. */
+/* Routes, one row a method and path, and the way from a request to its row. */
 #ifndef SRV_ROUTER_H
 #define SRV_ROUTER_H
 
-#include "api/route.h"
+#include "request/request.h"
+#include "wire/decode.h"
+
+typedef enum srv_place {
+    SRV_HERE,  /* always on the HTTP thread: constant, cheap */
+    SRV_SMALL, /* in place when the body is small, else on a worker */
+    SRV_POOL,  /* on a worker */
+} srv_place;
+
+/* Who may ask; auth.c judges by it. A row that says nothing is closed to everybody. */
+typedef enum srv_access {
+    SRV_CLOSED, /* nobody */
+    SRV_OPEN,   /* everybody: health and readiness */
+    SRV_KEYED,  /* any key of keys_file; everybody when there is no such file */
+    SRV_OWNER,  /* any key, of which the handler asks srv_request_owns; without a file as SRV_ADMIN
+                 */
+    SRV_ADMIN,  /* a key with the right "admin"; without a file only loopback and unix sockets */
+} srv_access;
+
+typedef struct srv_route {
+    const char *method; /* "GET", "POST"; HEAD follows GET */
+    const char *path;   /* "/v1/examples/{id}" */
+    srv_access access;
+    srv_place place;
+    srv_outcome (*run)(srv_request *req);
+    const srv_field *fields; /* of the body (POST) or the query string (GET), or NULL */
+    const char *summary;     /* one line */
+    unsigned produces;       /* SRV_ACCEPT_* bits */
+    const char *answer;      /* name of the answer's schema in openapi.json */
+    bool open_inference;     /* of that protocol: problems that are 422 elsewhere are 400 here */
+} srv_route;
 
 typedef struct srv_router {
     const srv_route *routes;

@@ -14,8 +14,6 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "http/cut.h"
-#include "http/turns.h"
 #include "request/stream.h"
 
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
@@ -28,18 +26,18 @@ static bool client_left(const srv_link *link, bool half_close_is_gone) {
     return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Make it stop: raise the flag, and take it out of the queue when it still waits there. What was
- * taken out is put before `taken`, a list by `next`, and belongs to the caller. */
-static srv_job *cancel(srv_exchange *x, srv_job *taken) {
+/* Cancel x: raise its flag, and take it out of the queue when it still waits there. Then it is put
+ * before `taken`, a list by `next` that belongs to the caller. */
+static srv_task *cancel(srv_exchange *x, srv_task *taken) {
     atomic_store(&x->req.cancel, 1);
-    if (!srv_queue_take(x->req.app->queue, &x->job))
+    if (!srv_queue_take(x->req.app->queue, &x->task))
         return taken;
-    x->job.next = taken;
-    return &x->job;
+    x->task.next = taken;
+    return &x->task;
 }
 
-static void answer_all(srv_job *taken, srv_code code) {
-    for (srv_job *next; taken; taken = next) {
+static void answer_all(srv_task *taken, srv_code code) {
+    for (srv_task *next; taken; taken = next) {
         next = taken->next;
         srv_exchange_give_up((srv_exchange *)taken, code);
     }
@@ -54,15 +52,15 @@ static struct tcp_info moved(const srv_link *link) {
     return info;
 }
 
-/* Between requests: has a header begun, and for how long does it come in already? */
+/* Has a header begun between requests, and taken longer than the limit to come in? */
 static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
-    unsigned turn = atomic_load_explicit(&link->turn, memory_order_relaxed);
-    if (!(turn & 1))
+    unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
+    if (!(edges & 1))
         return false;
     uint64_t bytes = moved(link).tcpi_bytes_received;
-    if (turn != link->seen_turn) {
-        link->seen_turn = turn;
-        link->seen_bytes = turn == 1 ? 0 : bytes; /* turn 1: a new connection */
+    if (edges != link->seen_edges) {
+        link->seen_edges = edges;
+        link->seen_bytes = edges == 1 ? 0 : bytes; /* edge 1: a new connection */
         link->header_since_ns = 0;
     }
     if (bytes > link->seen_bytes && !link->header_since_ns)
@@ -81,30 +79,29 @@ typedef enum holdup {
 static holdup who_holds_up(const srv_link *link) {
     char byte;
     int unsent = 0;
-    if (atomic_load(&link->stage) != SRV_READING)
+    if (atomic_load(&link->stage) != SRV_LINK_READING)
         return ioctl(link->fd, SIOCOUTQ, &unsent) || unsent ? CLIENT : SERVER;
     ssize_t unread = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return unread > 0 ? SERVER : unread == 0 ? LEFT : CLIENT;
 }
 
-/* A reply that goes out: what the client has taken since the last look buys time. */
-static void credit_reply(srv_link *link, int64_t now, int64_t grace_ns, int64_t rate) {
-    int64_t by = atomic_load_explicit(&link->deadline_ns, memory_order_relaxed);
-    unsigned turn = atomic_load_explicit(&link->turn, memory_order_relaxed);
-    if (!link->tcp || !by || atomic_load(&link->stage) != SRV_ANSWERING)
+/* What the client has taken of its reply since the last look buys time. */
+static void credit_reply(srv_link *link, int64_t now) {
+    unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
+    if (!link->tcp || atomic_load(&link->stage) != SRV_LINK_ANSWERING)
         return;
     uint64_t bytes = moved(link).tcpi_bytes_acked;
-    double taken = turn == link->taken_turn ? (double)(bytes - link->taken_bytes) : 0;
-    link->taken_turn = turn;
+    if (edges == link->taken_edges)
+        srv_link_credit(link, (double)(bytes - link->taken_bytes), now);
+    link->taken_edges = edges;
     link->taken_bytes = bytes;
-    int64_t fresh = by + (int64_t)(1e9 * taken / (double)rate), most = now + grace_ns;
-    /* Unless the HTTP thread has just set another. */
-    atomic_compare_exchange_strong(&link->deadline_ns, &by, fresh < most ? fresh : most);
 }
 
-static bool is_slow(srv_link *link, int64_t now, int64_t header_ns) {
-    int64_t deadline = atomic_load_explicit(&link->deadline_ns, memory_order_relaxed);
-    return (deadline && now > deadline) || header_is_slow(link, now, header_ns);
+/* The request has not come in time. Under the lock. */
+static void answer_slow(srv_link *link) {
+    srv_request req = {.path = ""};
+    srv_problem(&req, SRV_TIMEOUT, NULL, "the request did not arrive in time");
+    srv_link_cut(link, NULL, &req.reply, SHUT_RDWR);
 }
 
 /* A stream that sleeps does not see that its client has gone. */
@@ -116,33 +113,35 @@ static void wake_if_left(const srv_daemon *d, const srv_link *link) {
     srv_stream_wake(x->req.reply.stream);
 }
 
-/* A connection that no request thread works for, and whose turn it is. Time that the server itself
+/* A connection that no request thread works for, and that is due. Time that the server itself
  * takes is not held against the client. */
 static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     int64_t header_ns = d->app->config->header_timeout_ms * 1000000;
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
     wake_if_left(d, link);
     if (srv_link_is_cut(link)) {
-        /* Again and again, for the HTTP library may miss the first time as it misses a close. */
-        if (now > atomic_load_explicit(&link->deadline_ns, memory_order_relaxed))
+        /* Once in each round, because the HTTP library may miss the first shutdown as it misses a
+         * close. */
+        if (srv_link_is_late(link, now))
             shutdown(link->fd, SHUT_RDWR);
         return;
     }
-    credit_reply(link, now, header_ns, d->app->config->min_rate_bytes);
+    credit_reply(link, now);
     holdup who = who_holds_up(link);
-    if (who == SERVER || (who == CLIENT && !is_slow(link, now, header_ns)))
+    if (who == SERVER ||
+        (who == CLIENT && !srv_link_is_late(link, now) && !header_is_slow(link, now, header_ns)))
         return;
-    atomic_store_explicit(&link->deadline_ns, 0, memory_order_relaxed);
+    srv_link_allow(link, now); /* its time is over */
     link->header_since_ns = 0;
     if (who == CLIENT) {
         srv_meter_add(d->app->meters, SRV_CLOSED_SLOW, 1);
-        srv_cut_slow(link);
+        answer_slow(link);
     }
     shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
 }
 
 /* A connection whose request is suspended: is its client still there? */
-static srv_job *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_job *gone) {
+static srv_task *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_task *gone) {
     if (atomic_load(&x->gone) || !client_left(x->link, d->app->config->half_close_is_gone))
         return gone;
     atomic_store(&x->gone, 1);
@@ -150,7 +149,7 @@ static srv_job *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_job *gone)
 }
 
 /* true: something is suspended, look again soon. */
-static bool look_at_links(srv_daemon *d, srv_job **gone) {
+static bool look_at_links(srv_daemon *d, srv_task **gone) {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int64_t now = attn_now_ns();
     int asked = 0;
@@ -179,66 +178,34 @@ static bool look_at_links(srv_daemon *d, srv_job **gone) {
 
 static void answer_late(srv_daemon *d) {
     int64_t now = attn_now_ns();
-    for (srv_job *job = srv_queue_take_late(d->app->queue, now), *next; job; job = next) {
-        next = job->next;
-        srv_exchange_give_up((srv_exchange *)job,
-                             now > job->deadline_ns ? SRV_DEADLINE : SRV_QUEUE_FULL);
+    for (srv_task *task = srv_queue_take_late(d->app->queue, now), *next; task; task = next) {
+        next = task->next;
+        srv_exchange_give_up((srv_exchange *)task,
+                             now > task->deadline_ns ? SRV_DEADLINE : SRV_QUEUE_FULL);
     }
 }
 
-/* Sleep; false: stop. */
-static bool nap(srv_daemon *d, long ns) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ns;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&d->lock);
-    while (!d->stop_watching && !pthread_cond_timedwait(&d->wake, &d->lock, &until))
-        ;
-    bool go_on = !d->stop_watching;
-    pthread_mutex_unlock(&d->lock);
-    return go_on;
-}
-
-static void *watcher(void *argument) {
-    srv_daemon *d = argument;
-    bool busy = false;
-    while (nap(d, busy ? BUSY_NS : QUIET_NS)) {
-        srv_job *gone = NULL;
-        busy = look_at_links(d, &gone);
-        busy |= srv_turn_next(d);
-        answer_all(gone, SRV_TIMEOUT);
-        if (!d->is_ops)
-            answer_late(d);
-    }
-    return NULL;
+static int64_t watch(void *of) {
+    srv_daemon *d = of;
+    srv_task *gone = NULL;
+    bool busy = look_at_links(d, &gone);
+    busy |= srv_body_order_next(&d->order, d->app);
+    answer_all(gone, SRV_TIMEOUT);
+    if (!d->is_ops)
+        answer_late(d);
+    return busy ? BUSY_NS : QUIET_NS;
 }
 
 bool srv_watch_start(srv_daemon *d) {
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&d->wake, &clock);
-    pthread_condattr_destroy(&clock);
-    d->watching = !pthread_create(&d->watcher, NULL, watcher, d);
-    return d->watching;
+    return srv_ticker_start(&d->watcher, watch, d, QUIET_NS);
 }
 
 void srv_watch_stop(srv_daemon *d) {
-    if (!d->watching)
-        return;
-    pthread_mutex_lock(&d->lock);
-    d->stop_watching = true;
-    pthread_cond_signal(&d->wake);
-    pthread_mutex_unlock(&d->lock);
-    pthread_join(d->watcher, NULL);
-    pthread_cond_destroy(&d->wake);
-    d->watching = false;
+    srv_ticker_stop(&d->watcher);
 }
 
 void srv_watch_cancel_all(srv_daemon *d) {
-    srv_job *taken = NULL;
+    srv_task *taken = NULL;
     pthread_mutex_lock(&d->lock);
     for (srv_link *link = d->links; link; link = link->next)
         if (link->suspended)

@@ -1,4 +1,5 @@
-/* The list of incoming bodies is the HTTP thread's; only the sum of what they hold is shared. */
+/* The list of incoming bodies belongs to the HTTP thread; threads share only the sum of what bodies
+ * hold. */
 #include "load/admission.h"
 
 #include <math.h>
@@ -11,15 +12,15 @@
 #include "load/queue.h"
 #include "request/shared.h"
 
-/* What a body is credited with before it has shown its rate: this many times min_rate_bytes, for
- * this long. Silence soon outweighs it. */
+/* Before a body has shown its rate, it is assumed to have come in at this many times min_rate_bytes
+ * for this long, which silence soon outweighs. */
 #define FAIR_RATE 64.0
 #define CREDIT_S  0.25
 #define TRUST     4.0
 #define LONGEST_S 600
 
-/* What an operation is taken to cost before its route has shown it, the fewest operations that show
- * it, and the weight of the newest. */
+/* The cost that an operation is assumed to have before its route has shown it, the fewest
+ * operations from which a cost is learned, and the weight of the newest sample. */
 #define FIRST_COST_NS 0.05
 #define SHOWING       1e7
 #define NEWEST        0.25
@@ -139,7 +140,7 @@ void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block) {
     body->held = 0;
 }
 
-/* Small blocks do not grow, and are soon copied. */
+/* Only large blocks can grow in place; small ones are quick to copy. */
 static char *grow(char *old, size_t used, size_t room) {
     char *block = old ? srv_budget_grow(old, room) : NULL;
     if (block || !(block = attn_alloc(room)))
@@ -205,7 +206,7 @@ void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_
     atomic_store(cost, was + NEWEST * ((double)worked / req->operations - was));
 }
 
-/* Short work goes on, and long work for which a thread is free. */
+/* Short work may go on, and long work when one of the threads for it is free. */
 static bool may_go_on(srv_request *req, double operations) {
     const srv_app *app = req->app;
     if (!app->admission || operations <= 0)

@@ -45,7 +45,7 @@ void srv_admission_open(srv_admission *a, srv_incoming *body, uint64_t announced
  * have to give way. NULL: there is no memory now, `old` is as it was. */
 char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t used, size_t room,
                          int64_t now_ns);
-/* It is complete, or refused: it gives way no more. Twice is fine. */
+/* The body is complete or refused, and gives way no more. Twice is fine. */
 void srv_admission_close(srv_admission *a, srv_incoming *body);
 /* Free its memory. Any thread. */
 void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block);
@@ -65,7 +65,7 @@ void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_
 /* Seconds for Retry-After: `wait_ns`, rounded up, at least 1, and up to half as much again by
  * `bits`, so that those that were refused together do not come back together. At most 600. */
 unsigned srv_admission_retry(int64_t wait_ns, uint64_t bits);
-/* The same as text, for as long as the request's arena, from how long the queue makes wait now. */
+/* The same as text in the request's arena, for the present wait in the queue. */
 const char *srv_admission_retry_text(const srv_request *req);
 
 #endif

@@ -1,4 +1,4 @@
-/* The hook takes no context pointer, so the two counters are the process's. */
+/* The allocator hook takes no context pointer, so the two counters belong to the process. */
 #include "load/budget.h"
 
 #include <attn/memory.h>

@@ -16,7 +16,7 @@ size_t srv_budget_free(void);
 /* From now on this thread's allocations leave `bytes` of the budget free for others (0 at first).
  */
 void srv_budget_leave(size_t bytes);
-/* attn_block_grow within the budget, of a block that came from it and not from a reserve. */
+/* attn_block_grow within the budget. The block must not come from a reserve. */
 void *srv_budget_grow(void *p, size_t size);
 /* Memory put aside for one thread's work: what it allocates between enter and leave comes out of it
  * and never exceeds it. Only that thread may free what it allocated until the release, after which

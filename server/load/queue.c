@@ -1,4 +1,4 @@
-/* The waiting list under one lock and one condition. `run` is always called without the lock. */
+/* The waiting list under one lock and one condition. `work` is always called without the lock. */
 #include "load/queue.h"
 
 #include <attn/attn.h>
@@ -29,7 +29,7 @@ struct srv_queue {
     place *places;
 };
 
-/* Of the thread's job: its place, and what the clocks of its work said when it began. */
+/* The place of this thread, and its two clocks of processor time when its task began. */
 static _Thread_local place *own;
 static _Thread_local int64_t own_cpu_ns, own_helped_ns;
 
@@ -43,7 +43,8 @@ int64_t srv_queue_busy_ns(void) {
     return thread_cpu_ns() - own_cpu_ns + attn_pool_helped_ns() - own_helped_ns;
 }
 
-/* How many run that are long, found or not; *next_ns: when the next becomes so, or 0. */
+/* Running tasks that are long, declared or by their time so far. *next_ns: when the next task
+ * becomes long, or 0. */
 static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_ns) {
     size_t count = queue->long_running;
     *next_ns = 0;
@@ -60,8 +61,9 @@ static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_n
     return count;
 }
 
-/* The job to run now, or NULL; *look_ns: when there may be one though nothing has ended, or 0. */
-static srv_job *pick(srv_queue *queue, int64_t *look_ns) {
+/* The task to run now, or NULL. *look_ns: when to look again even if no task has ended by then, or
+ * 0. */
+static srv_task *pick(srv_queue *queue, int64_t *look_ns) {
     const int64_t now = attn_now_ns();
     size_t most = queue->plan.threads;
     *look_ns = 0;
@@ -83,13 +85,13 @@ static void wait_for_work(srv_queue *queue, int64_t look_ns) {
     pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
 }
 
-/* Under the lock, which is open while the job runs; afterwards it may be gone. */
-static void run(srv_queue *queue, place *p, srv_job *job) {
-    srv_account *account = job->account;
-    const int64_t paid = job->paid_ns, start = attn_now_ns();
+/* Called with the lock, which is released while the task runs. Afterwards the task may be freed. */
+static void work_on(srv_queue *queue, place *p, srv_task *task) {
+    srv_account *account = task->account;
+    const int64_t paid = task->paid_ns, start = attn_now_ns();
     const bool crowded = account->running > 1 || account->waiting > 0;
     p->busy = true;
-    p->is_long = job->is_long;
+    p->is_long = task->is_long;
     p->start_ns = start;
     queue->running++;
     queue->long_running += p->is_long;
@@ -98,11 +100,11 @@ static void run(srv_queue *queue, place *p, srv_job *job) {
     own_helped_ns = attn_pool_helped_ns();
     attn_pool_be_patient(p->is_long ? start : start + queue->plan.long_ns);
     attn_pool_be_crowded(crowded);
-    job->run(job);
+    task->work(task);
     const int64_t busy = srv_queue_busy_ns();
     pthread_mutex_lock(&queue->lock);
     const int64_t now = attn_now_ns();
-    srv_waiting_ran(&queue->list, account, now - start, busy, paid, now);
+    srv_waiting_done(&queue->list, account, now - start, busy, paid, now);
     queue->long_running -= p->is_long;
     queue->running--;
     p->busy = false;
@@ -114,11 +116,11 @@ static void *request_thread(void *argument) {
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         int64_t look_ns;
-        srv_job *job = pick(queue, &look_ns);
-        if (job && queue->list.count && queue->running + 1 < queue->plan.threads)
+        srv_task *task = pick(queue, &look_ns);
+        if (task && queue->list.count && queue->running + 1 < queue->plan.threads)
             pthread_cond_signal(&queue->filled); /* there is work for another */
-        if (job)
-            run(queue, p, job);
+        if (task)
+            work_on(queue, p, task);
         else if (queue->closing)
             break;
         else
@@ -133,7 +135,7 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     if (pthread_attr_init(&attributes))
         return false;
     bool ok = !pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_mutex_lock(&queue->lock); /* threads look at their number */
+    pthread_mutex_lock(&queue->lock); /* threads read their number */
     while (ok && queue->threads < threads) {
         place *p = &queue->places[queue->threads];
         p->queue = queue;
@@ -145,7 +147,7 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     return ok;
 }
 
-/* Threads look at what has become long by the clock of attn_now_ns. */
+/* Timeouts are by CLOCK_MONOTONIC, the clock of attn_now_ns. */
 static bool init_condition(pthread_cond_t *condition) {
     pthread_condattr_t clock;
     if (pthread_condattr_init(&clock))
@@ -195,25 +197,23 @@ void srv_queue_free(srv_queue *queue) {
     free(queue);
 }
 
-bool srv_queue_promise(srv_queue *queue, srv_job *job) {
+bool srv_queue_promise(srv_queue *queue, srv_task *task) {
     pthread_mutex_lock(&queue->lock);
-    bool room = srv_waiting_promise(&queue->list, job);
+    bool room = srv_waiting_promise(&queue->list, task);
     pthread_mutex_unlock(&queue->lock);
     return room;
 }
 
-void srv_queue_forget(srv_queue *queue, srv_job *job) {
-    if (!job->promised)
-        return;
+void srv_queue_forget(srv_queue *queue, srv_task *task) {
     pthread_mutex_lock(&queue->lock);
-    srv_waiting_forget(&queue->list, job);
+    srv_waiting_forget(&queue->list, task);
     pthread_mutex_unlock(&queue->lock);
 }
 
-bool srv_queue_push(srv_queue *queue, srv_job *job, srv_job **out) {
+bool srv_queue_push(srv_queue *queue, srv_task *task, srv_task **out) {
     *out = NULL;
     pthread_mutex_lock(&queue->lock);
-    bool room = !queue->closing && srv_waiting_add(&queue->list, job, attn_now_ns(), out);
+    bool room = !queue->closing && srv_waiting_add(&queue->list, task, attn_now_ns(), out);
     if (room)
         pthread_cond_signal(&queue->filled);
     pthread_mutex_unlock(&queue->lock);
@@ -229,10 +229,7 @@ bool srv_queue_has_room(srv_queue *queue, uint64_t client) {
 
 void srv_queue_charge(srv_queue *queue, uint64_t client, int64_t ns) {
     pthread_mutex_lock(&queue->lock);
-    srv_account *account = srv_account_of(&queue->list.accounts, client);
-    const int64_t now = attn_now_ns();
-    srv_account_come_back(account, now);
-    srv_account_charge(account, ns, now);
+    srv_waiting_charge(&queue->list, client, ns, attn_now_ns());
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -250,10 +247,10 @@ bool srv_queue_go_long(void) {
     return goes;
 }
 
-void srv_queue_put_back(srv_queue *queue, srv_job *job) {
+void srv_queue_put_back(srv_queue *queue, srv_task *task) {
     pthread_mutex_lock(&queue->lock);
     queue->put_back++;
-    srv_waiting_put_back(&queue->list, job);
+    srv_waiting_put_back(&queue->list, task);
     pthread_cond_signal(&queue->filled);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -264,24 +261,24 @@ srv_queue_longs srv_queue_look_at_longs(srv_queue *queue) {
     l.running = queue->long_running;
     l.put_back = queue->put_back;
     l.most = queue->plan.long_threads;
-    for (const srv_job *job = queue->list.first; job; job = job->next)
-        l.waiting += job->is_long;
+    for (const srv_task *task = queue->list.first; task; task = task->next)
+        l.waiting += task->is_long;
     pthread_mutex_unlock(&queue->lock);
     return l;
 }
 
-bool srv_queue_take(srv_queue *queue, srv_job *job) {
+bool srv_queue_take(srv_queue *queue, srv_task *task) {
     pthread_mutex_lock(&queue->lock);
-    bool waited = job->waiting;
+    bool waited = task->waiting;
     if (waited)
-        srv_waiting_take(&queue->list, job);
+        srv_waiting_take(&queue->list, task);
     pthread_mutex_unlock(&queue->lock);
     return waited;
 }
 
-srv_job *srv_queue_take_late(srv_queue *queue, int64_t now_ns) {
+srv_task *srv_queue_take_late(srv_queue *queue, int64_t now_ns) {
     pthread_mutex_lock(&queue->lock);
-    srv_job *late = srv_waiting_take_late(&queue->list, now_ns);
+    srv_task *late = srv_waiting_take_late(&queue->list, now_ns);
     pthread_mutex_unlock(&queue->lock);
     return late;
 }

@@ -1,16 +1,20 @@
 /* A doubly linked list in order of arrival, each client's own in the same order, a ring of the
- * clients, and the discipline over them (waiting.h). */
+ * clients, and the discipline over them. The accounts are a table with open addressing: an account
+ * whose client waits for nothing may be given to another one, the longest unused first, among those
+ * that a client may have. */
 #include "load/waiting.h"
 
 /* The weight of the newest run in the mean, and the part of the target that is the interval. */
 enum { NEWEST = 8, INTERVALS = 4 };
+
+enum { PROBES = 16 }; /* accounts that a client may have */
 
 void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t target_ns) {
     *list =
         (srv_waiting){.length = length, .threads = threads ? threads : 1, .target_ns = target_ns};
 }
 
-/* Is the queue standing? Looked at whenever something changes. */
+/* Decide whether the queue is standing; called whenever something changes. */
 static void look(srv_waiting *list, int64_t now_ns) {
     if (!list->first || now_ns - list->first->since_ns <= list->target_ns) {
         list->above_ns = 0;
@@ -22,135 +26,189 @@ static void look(srv_waiting *list, int64_t now_ns) {
     }
 }
 
-bool srv_waiting_promise(srv_waiting *list, srv_job *job) {
+bool srv_waiting_promise(srv_waiting *list, srv_task *task) {
     if (list->count >= list->length || list->promises >= list->length)
         return false;
-    list->promises += !job->promised;
-    job->promised = true;
+    list->promises += !task->promised;
+    task->promised = true;
     return true;
 }
 
-void srv_waiting_forget(srv_waiting *list, srv_job *job) {
-    list->promises -= job->promised;
-    job->promised = false;
+void srv_waiting_forget(srv_waiting *list, srv_task *task) {
+    list->promises -= task->promised;
+    task->promised = false;
+}
+
+/* --- accounts --- */
+
+static bool is_idle(const srv_account *a) {
+    return !a->waiting && !a->running;
+}
+
+/* Which of two accounts to give to another client: a free one, else an idle one, else the first. */
+static srv_account *worse(srv_account *a, srv_account *b) {
+    if (!a->taken || !b->taken)
+        return a->taken ? b : a;
+    if (is_idle(a) != is_idle(b))
+        return is_idle(a) ? a : b;
+    return is_idle(b) && b->used_ns < a->used_ns ? b : a;
+}
+
+/* The account of a client, made when there is none. */
+static srv_account *account_of(srv_waiting *list, uint64_t client) {
+    const size_t start = (size_t)((client * 0x9e3779b97f4a7c15u) >> 32);
+    srv_account *given = &list->accounts[start % SRV_ACCOUNTS];
+    for (size_t i = 0; i < PROBES; i++) {
+        srv_account *at = &list->accounts[(start + i) % SRV_ACCOUNTS];
+        if (at->taken && at->client == client)
+            return at;
+        given = worse(given, at);
+    }
+    if (!given->taken || is_idle(given))
+        *given = (srv_account){.client = client, .taken = true};
+    return given;
+}
+
+/* Charge an account for `ns` of processor time; a negative number gives back some of what was paid.
+ */
+static void charge(srv_account *account, int64_t ns, int64_t now_ns) {
+    account->credit_ns -= ns;
+    account->used_ns = now_ns;
+    if (account->credit_ns < -(int64_t)SRV_DEBT_NS)
+        account->credit_ns = -(int64_t)SRV_DEBT_NS;
+    if (account->credit_ns > SRV_QUANTUM_NS)
+        account->credit_ns = SRV_QUANTUM_NS;
+}
+
+/* The client asks for something: the time since its last charge pays its debt, if it was idle. */
+static void come_back(srv_account *account, int64_t now_ns) {
+    const int64_t quiet = now_ns - account->used_ns;
+    if (is_idle(account) && account->credit_ns < 0)
+        account->credit_ns = quiet < -account->credit_ns ? account->credit_ns + quiet : 0;
+}
+
+void srv_waiting_charge(srv_waiting *list, uint64_t client, int64_t ns, int64_t now_ns) {
+    srv_account *account = account_of(list, client);
+    come_back(account, now_ns);
+    charge(account, ns, now_ns);
 }
 
 /* --- in and out --- */
 
 static void ring_in(srv_waiting *list, srv_account *a) {
-    srv_account *turn = list->turn;
-    if (!turn) {
-        a->next = a->previous = list->turn = a;
+    srv_account *next = list->rotation;
+    if (!next) {
+        a->next = a->previous = list->rotation = a;
         return;
     }
-    a->next = turn; /* the last of this round */
-    a->previous = turn->previous;
-    a->previous->next = turn->previous = a;
+    a->next = next; /* the last of this round */
+    a->previous = next->previous;
+    a->previous->next = next->previous = a;
 }
 
 static void ring_out(srv_waiting *list, srv_account *a) {
     a->next->previous = a->previous;
     a->previous->next = a->next;
-    if (list->turn == a)
-        list->turn = a->next == a ? NULL : a->next;
+    if (list->rotation == a)
+        list->rotation = a->next == a ? NULL : a->next;
 }
 
-/* Behind all that came before it; nearly always behind the last. */
-static void link_in(srv_waiting *list, srv_job *job) {
-    srv_job *before = list->last;
-    while (before && before->since_ns > job->since_ns)
+/* Put the task behind all that arrived before it, which nearly always means at the end. */
+static void link_in(srv_waiting *list, srv_task *task) {
+    srv_task *before = list->last;
+    while (before && before->since_ns > task->since_ns)
         before = before->previous;
-    job->previous = before;
-    job->next = before ? before->next : list->first;
-    *(before ? &before->next : &list->first) = job;
-    *(job->next ? &job->next->previous : &list->last) = job;
+    task->previous = before;
+    task->next = before ? before->next : list->first;
+    *(before ? &before->next : &list->first) = task;
+    *(task->next ? &task->next->previous : &list->last) = task;
 }
 
-static void link_own(srv_account *a, srv_job *job) {
-    struct srv_job_list *own = &a->jobs[job->is_long];
-    srv_job *before = own->last;
-    while (before && before->since_ns > job->since_ns)
+static void link_own(srv_account *a, srv_task *task) {
+    struct srv_task_list *own = &a->tasks[task->is_long];
+    srv_task *before = own->last;
+    while (before && before->since_ns > task->since_ns)
         before = before->previous_own;
-    job->previous_own = before;
-    job->next_own = before ? before->next_own : own->first;
-    *(before ? &before->next_own : &own->first) = job;
-    *(job->next_own ? &job->next_own->previous_own : &own->last) = job;
+    task->previous_own = before;
+    task->next_own = before ? before->next_own : own->first;
+    *(before ? &before->next_own : &own->first) = task;
+    *(task->next_own ? &task->next_own->previous_own : &own->last) = task;
 }
 
-static void put_in(srv_waiting *list, srv_account *a, srv_job *job) {
-    job->account = a;
-    job->waiting = true;
-    link_in(list, job);
-    link_own(a, job);
+static void put_in(srv_waiting *list, srv_account *a, srv_task *task) {
+    task->account = a;
+    task->waiting = true;
+    link_in(list, task);
+    link_own(a, task);
     if (!a->waiting++)
         ring_in(list, a);
     list->count++;
 }
 
-void srv_waiting_take(srv_waiting *list, srv_job *job) {
-    srv_account *a = job->account;
-    struct srv_job_list *own = &a->jobs[job->is_long];
-    *(job->previous ? &job->previous->next : &list->first) = job->next;
-    *(job->next ? &job->next->previous : &list->last) = job->previous;
-    *(job->previous_own ? &job->previous_own->next_own : &own->first) = job->next_own;
-    *(job->next_own ? &job->next_own->previous_own : &own->last) = job->previous_own;
-    job->next = job->previous = job->next_own = job->previous_own = NULL;
-    job->waiting = false;
+void srv_waiting_take(srv_waiting *list, srv_task *task) {
+    srv_account *a = task->account;
+    struct srv_task_list *own = &a->tasks[task->is_long];
+    *(task->previous ? &task->previous->next : &list->first) = task->next;
+    *(task->next ? &task->next->previous : &list->last) = task->previous;
+    *(task->previous_own ? &task->previous_own->next_own : &own->first) = task->next_own;
+    *(task->next_own ? &task->next_own->previous_own : &own->last) = task->previous_own;
+    task->next = task->previous = task->next_own = task->previous_own = NULL;
+    task->waiting = false;
     if (!--a->waiting)
         ring_out(list, a);
     list->count--;
 }
 
-/* The newest job of the client with most jobs, if it has at least two more than this one. */
-static srv_job *crowd_of(const srv_waiting *list, const srv_account *mine) {
-    srv_account *most = list->turn, *a = most;
+/* The newest task of the client with most tasks, if it has at least two more than this one. */
+static srv_task *crowd_of(const srv_waiting *list, const srv_account *mine) {
+    srv_account *most = list->rotation, *a = most;
     if (!most)
         return NULL;
-    while ((a = a->next) != list->turn)
+    while ((a = a->next) != list->rotation)
         most = a->waiting > most->waiting ? a : most;
     if (most->waiting < mine->waiting + 2)
         return NULL;
-    srv_job *s = most->jobs[SRV_SHORT].last, *l = most->jobs[SRV_LONG].last;
+    srv_task *s = most->tasks[SRV_SHORT].last, *l = most->tasks[SRV_LONG].last;
     return !s || (l && l->since_ns > s->since_ns) ? l : s;
 }
 
 bool srv_waiting_has_room(srv_waiting *list, uint64_t client) {
-    return list->count < list->length || crowd_of(list, srv_account_of(&list->accounts, client));
+    return list->count < list->length || crowd_of(list, account_of(list, client));
 }
 
-bool srv_waiting_add(srv_waiting *list, srv_job *job, int64_t now_ns, srv_job **out) {
-    srv_account *a = srv_account_of(&list->accounts, job->client);
+bool srv_waiting_add(srv_waiting *list, srv_task *task, int64_t now_ns, srv_task **out) {
+    srv_account *a = account_of(list, task->client);
     *out = NULL;
-    if (list->count >= list->length && !job->promised) {
+    if (list->count >= list->length && !task->promised) {
         *out = crowd_of(list, a);
         if (!*out)
             return false;
         srv_waiting_take(list, *out);
     }
-    srv_waiting_forget(list, job);
-    srv_account_come_back(a, now_ns);
-    srv_account_charge(a, job->paid_ns, now_ns);
-    job->since_ns = now_ns;
-    put_in(list, a, job);
+    srv_waiting_forget(list, task);
+    come_back(a, now_ns);
+    charge(a, task->paid_ns, now_ns);
+    task->since_ns = now_ns;
+    put_in(list, a, task);
     return true;
 }
 
-void srv_waiting_put_back(srv_waiting *list, srv_job *job) {
-    job->is_long = true;
-    put_in(list, job->account, job);
+void srv_waiting_put_back(srv_waiting *list, srv_task *task) {
+    task->is_long = true;
+    put_in(list, task->account, task);
 }
 
-/* --- whose turn it is --- */
+/* --- who is served next --- */
 
-/* What a client would run now; NULL: nothing may run. */
-static srv_job *candidate(const srv_waiting *list, const srv_account *a, bool room_for_long) {
-    srv_job *ends[SRV_LENGTHS];
+/* The task of a client that would run now; NULL: none may. */
+static srv_task *candidate(const srv_waiting *list, const srv_account *a, bool room_for_long) {
+    srv_task *ends[SRV_LENGTHS];
     for (int i = 0; i < SRV_LENGTHS; i++)
-        ends[i] = list->standing ? a->jobs[i].last : a->jobs[i].first;
-    srv_job *job = ends[SRV_SHORT], *other = room_for_long ? ends[SRV_LONG] : NULL;
-    if (!job || (other && (other->since_ns < job->since_ns) != list->standing))
-        job = other;
-    return job && job->most && a->running >= job->most ? NULL : job;
+        ends[i] = list->standing ? a->tasks[i].last : a->tasks[i].first;
+    srv_task *task = ends[SRV_SHORT], *other = room_for_long ? ends[SRV_LONG] : NULL;
+    if (!task || (other && (other->since_ns < task->since_ns) != list->standing))
+        task = other;
+    return task && task->most && a->running >= task->most ? NULL : task;
 }
 
 static void give(srv_account *a, int64_t ns) {
@@ -158,75 +216,76 @@ static void give(srv_account *a, int64_t ns) {
     a->credit_ns = a->credit_ns < SRV_QUANTUM_NS ? a->credit_ns : SRV_QUANTUM_NS;
 }
 
-/* One round: whose turn comes gets a quantum if he has no credit, and runs a job if he has some
- * then. *least_debt: of those who stay without, or -1: nothing may run. */
-static srv_job *one_round(srv_waiting *list, bool room_for_long, int64_t *least_debt) {
-    srv_account *a = list->turn;
+/* One round: each client in the rotation gets a quantum if he has no credit, and the first that has
+ * some then runs a task. *least_debt: the smallest debt of those that stay without credit, or -1
+ * when nothing may run. */
+static srv_task *one_round(srv_waiting *list, bool room_for_long, int64_t *least_debt) {
+    srv_account *a = list->rotation;
     *least_debt = -1;
     do {
-        srv_job *job = candidate(list, a, room_for_long);
-        if (job && a->credit_ns <= 0)
+        srv_task *task = candidate(list, a, room_for_long);
+        if (task && a->credit_ns <= 0)
             give(a, SRV_QUANTUM_NS);
-        if (job && a->credit_ns > 0)
-            return job;
-        if (job && (*least_debt < 0 || -a->credit_ns < *least_debt))
+        if (task && a->credit_ns > 0)
+            return task;
+        if (task && (*least_debt < 0 || -a->credit_ns < *least_debt))
             *least_debt = -a->credit_ns;
         a = a->next;
-    } while (a != list->turn);
+    } while (a != list->rotation);
     return NULL;
 }
 
-/* As many rounds at once as it takes until one of them has credit in the next. */
+/* Give the quanta of as many rounds as it takes until one client has credit in the next. */
 static void skip_rounds(srv_waiting *list, bool room_for_long, int64_t least_debt) {
     const int64_t rounds = least_debt / SRV_QUANTUM_NS;
-    srv_account *a = list->turn;
+    srv_account *a = list->rotation;
     do {
         if (candidate(list, a, room_for_long))
             give(a, rounds * SRV_QUANTUM_NS);
         a = a->next;
-    } while (a != list->turn);
+    } while (a != list->rotation);
 }
 
-srv_job *srv_waiting_next(srv_waiting *list, int64_t now_ns, bool room_for_long) {
+srv_task *srv_waiting_next(srv_waiting *list, int64_t now_ns, bool room_for_long) {
     int64_t least_debt;
     look(list, now_ns);
-    if (!list->turn)
+    if (!list->rotation)
         return NULL;
-    srv_job *job = one_round(list, room_for_long, &least_debt);
-    if (!job && least_debt < 0)
+    srv_task *task = one_round(list, room_for_long, &least_debt);
+    if (!task && least_debt < 0)
         return NULL;
-    if (!job) {
+    if (!task) {
         skip_rounds(list, room_for_long, least_debt);
-        job = one_round(list, room_for_long, &least_debt);
+        task = one_round(list, room_for_long, &least_debt);
     }
-    list->turn = job->account->next;
-    srv_waiting_take(list, job);
-    job->account->running++;
-    return job;
+    list->rotation = task->account->next;
+    srv_waiting_take(list, task);
+    task->account->running++;
+    return task;
 }
 
-srv_job *srv_waiting_take_late(srv_waiting *list, int64_t now_ns) {
+srv_task *srv_waiting_take_late(srv_waiting *list, int64_t now_ns) {
     look(list, now_ns);
-    int64_t start_by = now_ns + (list->standing ? (int64_t)list->run_ns : 0);
-    srv_job *late = NULL;
-    for (srv_job *job = list->first, *next; job; job = next) {
-        next = job->next;
-        if (start_by <= job->deadline_ns)
+    int64_t start_by = now_ns + (list->standing ? (int64_t)list->work_ns : 0);
+    srv_task *late = NULL;
+    for (srv_task *task = list->first, *next; task; task = next) {
+        next = task->next;
+        if (start_by <= task->deadline_ns)
             continue;
-        srv_waiting_take(list, job);
-        job->next = late;
-        late = job;
+        srv_waiting_take(list, task);
+        task->next = late;
+        late = task;
     }
     return late;
 }
 
-void srv_waiting_ran(srv_waiting *list, srv_account *account, int64_t ns, int64_t busy_ns,
-                     int64_t paid_ns, int64_t now_ns) {
-    list->run_ns += ((double)ns - list->run_ns) / (list->run_ns > 0 ? NEWEST : 1);
+void srv_waiting_done(srv_waiting *list, srv_account *account, int64_t ns, int64_t busy_ns,
+                      int64_t paid_ns, int64_t now_ns) {
+    list->work_ns += ((double)ns - list->work_ns) / (list->work_ns > 0 ? NEWEST : 1);
     account->running--;
-    srv_account_charge(account, busy_ns - paid_ns, now_ns);
+    charge(account, busy_ns - paid_ns, now_ns);
 }
 
 int64_t srv_waiting_estimate(const srv_waiting *list) {
-    return (int64_t)((double)(list->count + 1) * list->run_ns / (double)list->threads);
+    return (int64_t)((double)(list->count + 1) * list->work_ns / (double)list->threads);
 }

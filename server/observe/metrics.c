@@ -29,11 +29,11 @@ static const char *const bound_texts[] = {"0.0001", "0.00025", "0.001", "0.0025"
 enum { LABEL_ROOM = 128, LINE_ROOM = LABEL_ROOM + 128 };
 
 typedef struct histogram {
-    atomic_uint_fast64_t buckets[COUNT(bounds) + 1]; /* each on its own; summed up when printed */
+    atomic_uint_fast64_t buckets[COUNT(bounds) + 1]; /* not cumulative; printed as cumulative */
     atomic_uint_fast64_t sum_ns;
 } histogram;
 
-/* Of other things than time: upper bounds, in the unit of the name. */
+/* Upper bounds of the other histograms, in the unit that the name ends with. */
 enum { SPREAD_BOUNDS = 10 };
 typedef struct spread_row {
     const char *name, *help;

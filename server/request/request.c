@@ -1,4 +1,4 @@
-/* What handlers and wire use of a request, whoever carries it. */
+/* The parts of a request that do not depend on HTTP. */
 #include "request/request.h"
 
 #include <ctype.h>

@@ -6,8 +6,8 @@
 
 #include <attn/attn.h>
 
-typedef struct srv_app srv_app;       /* app.h */
-typedef struct srv_config srv_config; /* config.h */
+typedef struct srv_app srv_app;       /* shared.h */
+typedef struct srv_config srv_config; /* config/config.h */
 typedef struct srv_form srv_form;     /* wire/container.h */
 typedef struct srv_parts srv_parts;
 typedef struct srv_stream srv_stream; /* stream.h */
@@ -79,21 +79,26 @@ struct srv_request {
     srv_parts *parts;     /* the JSON writer puts tensors here; or NULL */
     bool hurried;         /* the deadline is the request's own, nearer than request_timeout_ms */
     bool only_400;        /* what is 422 elsewhere is 400 here (/v2) */
-    bool in_place;        /* runs on the HTTP thread: small work only, else return SRV_DEFER */
-    bool later;           /* its handler returned early: it runs again when long work may */
-    size_t route;         /* which one, as the meters count them */
-    double operations;    /* of its work, when it is known; else 0 */
-    int64_t admitted_ns;  /* processor time that it had used when they became known */
-    /* Of a request on a request thread: its reply, a stream, is server/http's from now on, and so
-     * is the request; the arena stays with the handler, which goes on (events.h). */
+    bool in_place;        /* on the HTTP thread: small work only, else the handler defers */
+    bool later;        /* its handler returned early, and is called again when long work may run */
+    size_t route;      /* index of its route's path among the labels of the meters */
+    double operations; /* floating-point operations of its work once they are known, else 0 */
+    int64_t admitted_ns; /* processor time that it had used when they became known */
+    /* Called on a request thread, when the reply is a stream: from now on the request and its reply
+     * belong to server/http, while the handler keeps the arena and goes on (stream.h). */
     void (*go_out)(srv_request *req);
+    /* Seconds for Retry-After, of a problem that asks the client to come again; NULL: 1. */
+    const char *(*retry_after)(const srv_request *req);
     int64_t start_ns, queued_ns, decode_ns, compute_ns, encode_ns; /* durations but start */
     srv_reply reply;
 };
 
-/* What a handler says: the reply is in req->reply, or "too much for the HTTP thread, run me again
- * on a worker" (only when req->in_place; the reply and the arena's content are dropped). */
-typedef enum srv_outcome { SRV_DONE = 0, SRV_DEFER } srv_outcome;
+typedef enum srv_outcome {
+    SRV_DONE, /* the reply is in req->reply */
+    /* The work is too much for the HTTP thread (only when req->in_place): the reply and what is in
+     * the arena are dropped, and the handler is called again on a request thread. */
+    SRV_DEFER,
+} srv_outcome;
 
 /* The pool for this request's work: NULL on the HTTP thread, which must not wait for a slot, and
  * where there is no service. */
@@ -102,14 +107,15 @@ attn_pool *srv_request_pool(const srv_request *req);
 /* May the request delete what belongs to `owner`, the name of a key, or NULL: to all? Owners and
  * admins may. false: the problem 403 is set. */
 bool srv_request_owns(srv_request *req, const char *owner);
-/* Do its lists show that? What belongs to all, its own, and to admins everything. */
+/* May the request see what belongs to `owner`? Everybody sees what belongs to all, owners their
+ * own, admins everything. */
 bool srv_request_sees(const srv_request *req, const char *owner);
 
-/* The request's own deadline, which moves nearer, never away. */
+/* Set the request's own deadline, which only moves nearer. */
 void srv_request_hurry(srv_request *req, int64_t by_ns);
 
 /* Add a reply header, or give it another value; name and value must outlive the response (arena or
- * static). More than SRV_REPLY_HEADERS are a mistake of the program: the reply is a 500 then. */
+ * static). More than SRV_REPLY_HEADERS are a mistake of the program, and make the reply a 500. */
 void srv_reply_header(srv_request *req, const char *name, const char *value);
 /* Set the whole reply. */
 void srv_reply_set(srv_request *req, int status, const char *type, const char *body, size_t size);

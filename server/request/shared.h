@@ -11,6 +11,7 @@
 #include "observe/log.h"
 #include "observe/metrics.h"
 #include "system/host.h"
+#include "system/ticker.h"
 
 typedef struct srv_queue srv_queue;   /* load/queue.h */
 typedef struct srv_daemon srv_daemon; /* http/daemon.h */
@@ -21,7 +22,6 @@ struct srv_admission;                 /* load/admission.h */
 struct srv_runs;                      /* store/runs.h */
 struct srv_models;                    /* store/model_registry.h */
 struct srv_jobs;                      /* jobs/jobs.h */
-struct srv_housekeeping;              /* housekeeping.h */
 
 /* Exit codes of attnd, as --help lists them. */
 enum {
@@ -65,10 +65,10 @@ struct srv_app {
     struct srv_runs *runs;
     struct srv_models *models;
     struct srv_jobs *jobs;
-    struct srv_housekeeping *housekeeping; /* of runs and jobs */
-    _Atomic(srv_text *) openapi;           /* made when somebody asks first */
-    srv_daemon *data, *ops;                /* ops: NULL when off */
-    uint64_t trace_key[2];                 /* random, for the names of traces and spans */
+    srv_ticker housekeeping;
+    _Atomic(srv_text *) openapi; /* made when somebody asks first */
+    srv_daemon *data, *ops;      /* ops: NULL when off */
+    uint64_t trace_key[2];       /* random, for the names of traces and spans */
     atomic_uint_fast64_t traces;
     atomic_int draining;                           /* srv_draining */
     _Atomic int64_t certificate_until;             /* seconds since 1970; 0: no TLS */

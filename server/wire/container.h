@@ -12,6 +12,8 @@
 
 #include "request/request.h"
 
+struct srv_field; /* wire/decode.h */
+
 #define SRV_SAFETENSORS "application/vnd.safetensors"
 #define SRV_NPY         "application/x-npy"
 
@@ -49,6 +51,12 @@ struct srv_parts {
 /* A safetensors body as a form: tensors by name, the JSON from __metadata__.request. Data that is
  * not aligned to its element is copied. false: the problem is set. */
 bool srv_form_read(srv_request *req, srv_form *out);
+
+/* Put the tensors of a form into the struct that its JSON was decoded into: each where its name
+ * says. An object that they need and that the JSON does not have is made. false: the problem is
+ * set. */
+bool srv_insert_tensors(srv_request *req, const srv_form *form, const struct srv_field *fields,
+                        void *body);
 
 /* What every binary tensor goes through: booleans are 0 and 1 (else a problem at its name), and
  * data that is not aligned to its element is copied. */

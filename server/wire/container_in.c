@@ -1,8 +1,12 @@
-/* Safetensors bodies: the container is read by the library (attn/safetensors.h), the JSON of the
- * request stands in its metadata. */
+/* Requests whose tensors stand beside the JSON: safetensors bodies, which the library reads
+ * (attn/safetensors.h; the JSON of the request is in their metadata), and the way of such tensors
+ * from their names into the decoded struct. */
+#include <stdio.h>
 #include <string.h>
 
 #include "wire/container.h"
+#include "wire/decode.h"
+#include "wire/scan.h"
 
 #define REQUEST "request"
 
@@ -94,5 +98,123 @@ bool srv_form_read(srv_request *req, srv_form *out) {
     for (size_t i = 0; i < file.count; i++)
         if (!check_bound(req, &file.tensors[i]) || !srv_tensor_settle(req, &file.tensors[i]))
             return false;
+    return true;
+}
+
+/* --- names like "query", "score.w" and "masks.0.attn_mask" to members of a struct --- */
+
+/* Where the walk along a name is. */
+typedef struct place {
+    srv_request *req;
+    srv_path path;
+    const char *name; /* the rest of it */
+    const srv_field *fields;
+    char *body; /* the struct of these fields */
+} place;
+
+/* The row that the next step of the name means; NULL: the problem is set. */
+static const srv_field *next_row(place *at, size_t n) {
+    char name[128];
+    const srv_field *f = srv_find_field(at->fields, at->name, n);
+    srv_path_key(&at->path, at->name, n);
+    if (!f) {
+        snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), at->name);
+        srv_unknown_field(at->req, at->path.text, name, at->fields);
+    }
+    return f;
+}
+
+/* The element of a list of objects that the rest of the name, "3.values", begins with; or NULL. */
+static char *enter_element(place *at, const srv_field *f) {
+    const srv_objects *l = (const void *)(at->body + f->offset);
+    const size_t digits = strspn(at->name, "0123456789");
+    size_t index = 0;
+    srv_path_key(&at->path, at->name, digits);
+    if (digits == 0 || digits > 9 || at->name[digits] != '.')
+        return NULL;
+    for (size_t i = 0; i < digits; i++)
+        index = index * 10 + (size_t)(at->name[i] - '0');
+    at->name += digits + 1;
+    return index < l->count ? (char *)l->items + index * f->size : NULL;
+}
+
+/* Steps into the object or list of row f. An object that the JSON does not have is made. */
+static bool enter(place *at, const srv_field *f) {
+    uint64_t *given = (uint64_t *)(void *)at->body;
+    const uint64_t bit = (uint64_t)1 << (f - at->fields);
+    char *inner = NULL;
+    if (f->kind == SRV_OBJECT) {
+        inner = at->body + f->offset;
+        if (!(*given & bit)) {
+            if (f->init)
+                f->init(inner);
+            *(uint64_t *)(void *)inner = 0;
+        }
+        *given |= bit;
+    } else if (f->kind == SRV_OBJECTS && (*given & bit)) {
+        inner = enter_element(at, f);
+    }
+    if (!inner) {
+        srv_problem(at->req, SRV_VALUE, at->path.text,
+                    "the request has no object here that a tensor could belong to");
+        return false;
+    }
+    at->body = inner;
+    at->fields = f->fields;
+    return true;
+}
+
+/* Element types as in a tensor object with "dtype". */
+static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
+    bool whole = dtype == ATTN_I32 || dtype == ATTN_I64 || dtype == ATTN_U8;
+    unsigned wanted = dtype == ATTN_BOOL ? SRV_T_BOOL : whole ? SRV_T_REAL | SRV_T_INT : SRV_T_REAL;
+    if (f->accepts & wanted)
+        return true;
+    srv_problem(at->req, SRV_DTYPE, at->path.text, "expected %s, found %s",
+                f->accepts & SRV_T_REAL  ? "numbers"
+                : f->accepts & SRV_T_INT ? "int32, int64 or uint8"
+                                         : "bool",
+                attn_dtype_name(dtype));
+    return false;
+}
+
+static bool insert(place *at, const srv_field *f, const attn_tensor *t) {
+    uint64_t *given = (uint64_t *)(void *)at->body;
+    const uint64_t bit = (uint64_t)1 << (f - at->fields);
+    if (f->kind != SRV_TENSOR) {
+        srv_problem(at->req, SRV_TYPE, at->path.text, "this field is no tensor");
+        return false;
+    }
+    if (*given & bit) {
+        srv_problem(at->req, SRV_MALFORMED, at->path.text,
+                    "the field is there twice, in the JSON and as a tensor");
+        return false;
+    }
+    if (!takes_dtype(at, f, t->dtype))
+        return false;
+    *(attn_tensor *)(void *)(at->body + f->offset) = *t;
+    *given |= bit;
+    return true;
+}
+
+bool srv_insert_tensors(srv_request *req, const srv_form *form, const srv_field *fields,
+                        void *body) {
+    for (size_t i = 0; i < form->count; i++) {
+        place at = {.req = req, .name = form->tensors[i].name, .fields = fields, .body = body};
+        for (;;) {
+            const size_t n = strcspn(at.name, ".");
+            const srv_field *f = next_row(&at, n);
+            if (!f)
+                return false;
+            if (at.name[n] == 0) {
+                if (!insert(&at, f, &form->tensors[i].tensor))
+                    return false;
+                break;
+            }
+            at.name += n + 1;
+            if (!enter(&at, f))
+                return false;
+        }
+    }
     return true;
 }

@@ -4,7 +4,7 @@
 #define SRV_INFER_H
 
 #include "wire/container.h"
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 #define SRV_INFER_INPUTS  64 /* more than any model has tensors */
 #define SRV_INFER_OUTPUTS 16

@@ -15,9 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "load/admission.h"
-#include "number/escape.h"
 #include "number/number.h"
+#include "number/print_small.h"
 #include "request/request.h"
 #include "request/shared.h"
 #include "wire/container.h"
@@ -188,7 +187,7 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     req->reply.problem = 1 + (unsigned)(row - problems);
     req->reply.setting = limit ? limit->setting : NULL;
     if (row->status == 503 || row->status == 429)
-        srv_reply_header(req, "Retry-After", srv_admission_retry_text(req));
+        srv_reply_header(req, "Retry-After", req->retry_after ? req->retry_after(req) : "1");
 }
 
 void srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...) {

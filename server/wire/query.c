@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "number/escape.h"
+#include "number/print_small.h"
 #include "wire/container.h"
 
 enum { MOST_PAIRS = 64 };

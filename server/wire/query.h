@@ -3,7 +3,7 @@
 #ifndef SRV_QUERY_H
 #define SRV_QUERY_H
 
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 /* Decode the query string of `req` into *out. Lists are written 1,2,3 and ranges 0:256; the fields
  * of objects in the table stand beside its own. false: a problem is set. */

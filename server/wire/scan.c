@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "number/escape.h"
+#include "number/number.h"
 #include "number/print_small.h"
 
 size_t srv_path_key(srv_path *path, const char *key, size_t n) {
@@ -150,6 +150,31 @@ bool srv_scan_word(srv_scan *s, const char *word) {
     return true;
 }
 
+bool srv_scan_mark(srv_scan *s, char mark, const char *expected) {
+    srv_scan_space(s);
+    if (*s->p != mark)
+        return srv_scan_expected(s, expected);
+    s->p++;
+    srv_scan_space(s);
+    return true;
+}
+
+void srv_scan_open(srv_scan *s, char close, bool *more) {
+    srv_scan_space(s);
+    *more = *s->p != close;
+    s->p += !*more;
+}
+
+bool srv_scan_more(srv_scan *s, char close, bool *more) {
+    srv_scan_space(s);
+    *more = *s->p == ',';
+    if (!*more && *s->p != close)
+        return srv_scan_expected(s, close == '}' ? "',' or '}'" : "',' or ']'");
+    s->p++;
+    srv_scan_space(s);
+    return true;
+}
+
 /* Four hexadecimal digits, or -1. */
 static int hex4(const char *p) {
     int v = 0;
@@ -288,4 +313,59 @@ bool srv_scan_name(srv_scan *s, srv_name *name) {
 
 bool srv_name_is(const srv_name *name, const char *text) {
     return strlen(text) == name->size && memcmp(name->text, text, name->size) == 0;
+}
+
+/* --- a search of a text that nobody has checked --- */
+
+const char *srv_skip_string(const char *p, const char *end) {
+    for (p++; p < end && *p != '"'; p++)
+        p += *p == '\\';
+    return p < end ? p + 1 : end;
+}
+
+static const char *skip_space(const char *p, const char *end) {
+    while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+        p++;
+    return p;
+}
+
+static bool is_name(const char *name, size_t size, const char *wanted) {
+    return size == strlen(wanted) && !memcmp(name, wanted, size);
+}
+
+/* The number of `key`, a member of the object itself or of its member `object` (or NULL). */
+static int64_t find_number(const char *text, size_t size, const char *object, const char *key) {
+    const char *end = text + size;
+    const size_t wanted = object ? 2 : 1;
+    size_t depth = 0;
+    bool inside = !object;
+    for (const char *p = text; p < end;) {
+        if (*p != '"') {
+            depth += *p == '{' || *p == '[';
+            depth -= (*p == '}' || *p == ']') && depth;
+            p++;
+            continue;
+        }
+        const char *name = p + 1;
+        p = srv_skip_string(p, end);
+        const char *at = skip_space(p, end);
+        double value;
+        if (at == end || *at != ':')
+            continue;
+        const size_t length = (size_t)(p - 1 - name);
+        if (object && depth == 1)
+            inside = is_name(name, length, object);
+        else if (inside && depth == wanted && is_name(name, length, key) &&
+                 attn_read_f64(skip_space(at + 1, end), end, &value) && value >= 1 && value <= 1e12)
+            return (int64_t)value;
+    }
+    return 0;
+}
+
+int64_t srv_scan_timeout(const char *text, size_t size) {
+    return find_number(text, size, NULL, "timeout_ms");
+}
+
+int64_t srv_scan_infer_timeout(const char *text, size_t size) {
+    return find_number(text, size, "parameters", "timeout");
 }

@@ -1,5 +1,5 @@
 /* The cursor over a JSON body: position, path for error pointers, and the errors themselves. Used
- * by the envelope (objects, strings, structure) and the tensor readers (numbers).
+ * by the decoder (objects, lists, strings) and the tensor readers (numbers).
  *
  * Functions that return bool return false after they have made the problem reply. */
 #ifndef SRV_SCAN_H
@@ -55,6 +55,14 @@ bool srv_scan_is_value(const char *at);
 /* Take one word (true, false, null) when it stands at the cursor. */
 bool srv_scan_word(srv_scan *s, const char *word);
 
+/* Take `mark` and the white space around it; the problem says that `expected` is expected. */
+bool srv_scan_mark(srv_scan *s, char mark, const char *expected);
+/* Behind the bracket that opens a list or an object: take `close` when it follows (*more: false).
+ */
+void srv_scan_open(srv_scan *s, char close, bool *more);
+/* Behind an element or a member: take ',' (*more: true) or `close`. */
+bool srv_scan_more(srv_scan *s, char close, bool *more);
+
 /* Read the string at the cursor, checking escapes and UTF-8. [*from, *to) is what stands between
  * the quotes, escapes as they are; *escaped tells whether there are any. */
 bool srv_scan_string(srv_scan *s, const char **from, const char **to, bool *escaped);
@@ -69,5 +77,15 @@ typedef struct srv_name {
 } srv_name;
 bool srv_scan_name(srv_scan *s, srv_name *name);
 bool srv_name_is(const srv_name *name, const char *text);
+
+/* Behind the string that begins at p, in a text that need not be JSON. */
+const char *srv_skip_string(const char *p, const char *end);
+
+/* The queue has to know the timeout of a request before anybody has decoded it: timeout_ms of the
+ * outermost object, or 0: it is not there, or no number that could be one. One pass counts brackets
+ * and skips strings; the text need not be JSON, as the decoder judges it later. */
+int64_t srv_scan_timeout(const char *text, size_t size);
+/* The same of `parameters.timeout` of the Open Inference Protocol, in microseconds. */
+int64_t srv_scan_infer_timeout(const char *text, size_t size);
 
 #endif

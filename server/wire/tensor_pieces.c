@@ -1,17 +1,17 @@
 /* Large nested lists of float32, read in pieces by several workers.
  *
- * Commas are counted first, piece by piece; since every list has as many elements as the first row,
+ * Commas are counted first, piece by piece. Every list has as many elements as the first row, so
  * the count before a row is the place of its elements. Each piece then reads the rows that begin in
- * it, and notes how many lists end behind each; from these notes come the shape and whether it is
- * one. Whatever is unusual (white space between brackets, another number of elements, something
- * that is no number) ends all of it, and the ordinary reader, which words errors, begins anew. So
- * the result never depends on how many workers there are. */
+ * it, and notes how many lists end behind each row; the shape comes from these notes. Whatever is
+ * unusual (white space between brackets, a row of another length, something that is no number)
+ * ends all of this, and the ordinary reader, which words errors, begins anew. The result therefore
+ * never depends on the number of workers. */
 #include <string.h>
 
 #include "number/number.h"
-#include "wire/tensor_in.h"
+#include "wire/tensor_read.h"
 
-enum { LEAST = 1 << 19, PIECE = 1 << 18 }; /* bytes of text */
+enum { LARGE = 1 << 19, PIECE = 1 << 18 }; /* bytes of text */
 
 typedef struct work {
     const srv_scan *s;
@@ -31,7 +31,7 @@ static attn_status count_piece(void *ctx, size_t i, size_t lane, attn_error *err
     work *w = ctx;
     (void)lane;
     (void)err;
-    w->commas[i] = srv_tensor_reader_room(w->from + i * PIECE, piece_end(w, i)) - 1;
+    w->commas[i] = srv_tensor_room(w->from + i * PIECE, piece_end(w, i)) - 1;
     return ATTN_OK;
 }
 
@@ -74,7 +74,7 @@ static attn_status read_piece(void *ctx, size_t i, size_t lane, attn_error *err)
     (void)err;
     if (!p)
         return ATTN_OK;
-    size_t before = w->commas[i] + srv_tensor_reader_room(begin, p) - 1, row = before / w->width;
+    size_t before = w->commas[i] + srv_tensor_room(begin, p) - 1, row = before / w->width;
     if (before % w->width)
         return ATTN_EARG;
     for (; p && p - 1 < end; row++) {
@@ -121,7 +121,7 @@ static bool find_text(work *w) {
     w->to = w->to ? w->to : s->end;
     while (w->to > w->from && w->to[-1] != ']')
         w->to--;
-    return w->to - w->from >= LEAST;
+    return w->to - w->from >= LARGE;
 }
 
 /* How many elements there are, from the commas. */
@@ -129,7 +129,7 @@ static bool count_elements(work *w, attn_pool *pool, size_t pieces, int rank) {
     const srv_request *req = w->s->req;
     size_t elements = 1;
     const char *row = w->from + rank, *close = memchr(row, ']', (size_t)(w->to - row));
-    w->width = srv_tensor_reader_room(row, close ? close : row);
+    w->width = srv_tensor_room(row, close ? close : row);
     if (attn_pool_run(pool, pieces, count_piece, w, &req->control, NULL))
         return false;
     for (size_t i = 0; i < pieces; i++) {
@@ -141,7 +141,7 @@ static bool count_elements(work *w, attn_pool *pool, size_t pieces, int rank) {
     return elements % w->width == 0;
 }
 
-bool srv_tensor_reader_in_pieces(srv_scan *s, attn_tensor *out) {
+bool srv_tensor_in_pieces(srv_scan *s, attn_tensor *out) {
     attn_pool *pool = srv_request_pool(s->req);
     attn_arena *arena = s->req->arena;
     work w = {.s = s};

@@ -5,7 +5,6 @@
 
 #include "fuzz_request.h"
 #include "http/coding.h"
-#include "load/admission.h"
 #include "load/budget.h"
 
 enum { MOST = 1 << 16 };
@@ -59,14 +58,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     config.max_inflate_ratio = data[0] & 4 ? 1000 : 10;
     app.admission = admission_of_all();
     fuzz_open(&x.req, data + 1, size - 1);
-    x.body = attn_alloc(size);
-    if (!x.body)
+    x.body.block = attn_alloc(size);
+    if (!x.body.block)
         abort();
-    memcpy(x.body, data + 1, size - 1);
+    memcpy(x.body.block, data + 1, size - 1);
     free((char *)(uintptr_t)x.req.body);
-    x.req.body = x.body;
+    x.req.body = x.body.block;
     x.req.app = &app;
-    x.facts.encoding = gzip ? "gzip" : "deflate";
+    x.head.encoding = gzip ? "gzip" : "deflate";
     long wanted = inflate_all(data + 1, size - 1, gzip, whole, MOST + 1);
     if (srv_coding_decode(&x)) {
         if ((long)x.req.body_size != wanted || x.req.body_size > (size_t)config.max_body_bytes ||
@@ -77,8 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (wanted >= 0 && x.req.reply.status != 413)
             abort();
     }
-    srv_admission_close(app.admission, &x.incoming);
-    srv_admission_drop(app.admission, &x.incoming, x.body);
+    srv_body_drop(&x);
     attn_arena_free(x.req.arena);
     return 0;
 }

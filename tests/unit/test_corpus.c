@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "attn/corpus.h"
-#include "attn/scores.h"
+#include "attn/bleu.h"
 #include "attn/vocabulary.h"
 #include "text/sentence.h"
 

@@ -1,4 +1,4 @@
-/* The bounded queue: order, refusal, taking out, expiry, and no job lost or run twice under load.
+/* The bounded queue: order, refusal, taking out, expiry, and no task lost or run twice under load.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,15 +15,15 @@
 
 #include "load/queue.h"
 
-typedef struct job {
-    srv_job base; /* first */
+typedef struct task {
+    srv_task base; /* first */
     atomic_int runs;
     int order;
     sem_t *started, *go; /* NULL: does not wait */
-} job;
+} task;
 
 static atomic_int clock_of_runs;
-static srv_job *out; /* who gave up a place */
+static srv_task *out; /* who gave up a place */
 
 /* So many run at a time, long ones all but one, and nothing becomes long by itself. */
 static srv_queue *new_queue(size_t threads, size_t length) {
@@ -36,8 +36,8 @@ static srv_queue *new_queue(size_t threads, size_t length) {
     });
 }
 
-static void run(srv_job *base) {
-    job *j = (job *)base;
+static void run(srv_task *base) {
+    task *j = (task *)base;
     atomic_fetch_add(&j->runs, 1);
     j->order = atomic_fetch_add(&clock_of_runs, 1);
     if (j->started)
@@ -46,15 +46,15 @@ static void run(srv_job *base) {
         sem_wait(j->go);
 }
 
-static job make(int64_t deadline_ns) {
-    return (job){.base = {.run = run, .deadline_ns = deadline_ns}};
+static task make(int64_t deadline_ns) {
+    return (task){.base = {.work = run, .deadline_ns = deadline_ns}};
 }
 
 /* A queue with one thread that is held by `blocker` until `go` is posted. */
 typedef struct held {
     srv_queue *queue;
     sem_t started, go;
-    job blocker;
+    task blocker;
 } held;
 
 static void hold(held *h, size_t length) {
@@ -80,76 +80,76 @@ static void release(held *h) {
 static void test_order_and_refusal(void **state) {
     (void)state;
     held h;
-    job jobs[4];
+    task tasks[4];
     hold(&h, 3);
     for (int i = 0; i < 4; i++) {
-        jobs[i] = make(INT64_MAX);
+        tasks[i] = make(INT64_MAX);
         assert_int_equal(srv_queue_has_room(h.queue, 0), i < 3);
-        assert_int_equal(srv_queue_push(h.queue, &jobs[i].base, &out), i < 3);
+        assert_int_equal(srv_queue_push(h.queue, &tasks[i].base, &out), i < 3);
     }
     assert_int_equal(srv_queue_waiting(h.queue), 3);
     assert_int_equal(srv_queue_running(h.queue), 1);
     release(&h); /* waits for what is in the queue, too */
     for (int i = 0; i < 3; i++)
-        assert_int_equal(jobs[i].runs, 1);
-    assert_int_equal(jobs[3].runs, 0);
-    assert_true(jobs[0].order < jobs[1].order && jobs[1].order < jobs[2].order);
+        assert_int_equal(tasks[i].runs, 1);
+    assert_int_equal(tasks[3].runs, 0);
+    assert_true(tasks[0].order < tasks[1].order && tasks[1].order < tasks[2].order);
 }
 
 static void test_take(void **state) {
     (void)state;
     held h;
-    job jobs[3];
+    task tasks[3];
     hold(&h, 3);
     for (int i = 0; i < 3; i++) {
-        jobs[i] = make(INT64_MAX);
-        assert_true(srv_queue_push(h.queue, &jobs[i].base, &out));
+        tasks[i] = make(INT64_MAX);
+        assert_true(srv_queue_push(h.queue, &tasks[i].base, &out));
     }
     assert_false(srv_queue_take(h.queue, &h.blocker.base));
-    assert_true(srv_queue_take(h.queue, &jobs[1].base));
-    assert_false(srv_queue_take(h.queue, &jobs[1].base));
-    assert_true(srv_queue_take(h.queue, &jobs[2].base));
+    assert_true(srv_queue_take(h.queue, &tasks[1].base));
+    assert_false(srv_queue_take(h.queue, &tasks[1].base));
+    assert_true(srv_queue_take(h.queue, &tasks[2].base));
     assert_int_equal(srv_queue_waiting(h.queue), 1);
-    assert_true(srv_queue_push(h.queue, &jobs[2].base, &out));
+    assert_true(srv_queue_push(h.queue, &tasks[2].base, &out));
     release(&h);
-    assert_int_equal(jobs[0].runs, 1);
-    assert_int_equal(jobs[1].runs, 0);
-    assert_int_equal(jobs[2].runs, 1);
+    assert_int_equal(tasks[0].runs, 1);
+    assert_int_equal(tasks[1].runs, 0);
+    assert_int_equal(tasks[2].runs, 1);
 }
 
 static void test_expiry(void **state) {
     (void)state;
     static const int64_t deadlines[] = {100, 300, 50, 200};
     held h;
-    job jobs[4];
+    task tasks[4];
     hold(&h, 4);
     for (int i = 0; i < 4; i++) {
-        jobs[i] = make(deadlines[i]);
-        assert_true(srv_queue_push(h.queue, &jobs[i].base, &out));
+        tasks[i] = make(deadlines[i]);
+        assert_true(srv_queue_push(h.queue, &tasks[i].base, &out));
     }
     assert_null(srv_queue_take_late(h.queue, 50));
     int count = 0;
-    for (srv_job *j = srv_queue_take_late(h.queue, 200); j; j = j->next, count++)
-        assert_true(j == &jobs[0].base || j == &jobs[2].base);
+    for (srv_task *j = srv_queue_take_late(h.queue, 200); j; j = j->next, count++)
+        assert_true(j == &tasks[0].base || j == &tasks[2].base);
     assert_int_equal(count, 2);
     assert_int_equal(srv_queue_waiting(h.queue), 2);
     release(&h);
-    assert_int_equal(jobs[0].runs + jobs[2].runs, 0);
-    assert_int_equal(jobs[1].runs + jobs[3].runs, 2);
+    assert_int_equal(tasks[0].runs + tasks[2].runs, 0);
+    assert_int_equal(tasks[1].runs + tasks[3].runs, 2);
 }
 
 static void test_closed(void **state) {
     (void)state;
     srv_queue *queue = new_queue(2, 8);
-    job jobs[6], late = make(INT64_MAX);
+    task tasks[6], late = make(INT64_MAX);
     assert_non_null(queue);
     for (int i = 0; i < 6; i++) {
-        jobs[i] = make(INT64_MAX);
-        assert_true(srv_queue_push(queue, &jobs[i].base, &out));
+        tasks[i] = make(INT64_MAX);
+        assert_true(srv_queue_push(queue, &tasks[i].base, &out));
     }
     srv_queue_close(queue);
     for (int i = 0; i < 6; i++)
-        assert_int_equal(jobs[i].runs, 1);
+        assert_int_equal(tasks[i].runs, 1);
     assert_false(srv_queue_push(queue, &late.base, &out));
     assert_int_equal(srv_queue_waiting(queue) + srv_queue_running(queue), 0);
     srv_queue_close(queue);
@@ -159,7 +159,7 @@ static void test_closed(void **state) {
 }
 
 enum { MANY = 20000 };
-static job many[MANY];
+static task many[MANY];
 
 static void *taker(void *queue) {
     intptr_t taken = 0;
@@ -191,17 +191,17 @@ static void test_nothing_is_lost_under_load(void **state) {
     assert_int_equal(ran + (intptr_t)taken, MANY);
 }
 
-/* --- long jobs --- */
+/* --- long tasks --- */
 
 typedef struct lengthy {
-    srv_job base; /* first */
+    srv_task base; /* first */
     srv_queue *queue;
     sem_t *started, *go;
     atomic_int begins, ends;
 } lengthy;
 
 /* Finds that it is long, and holds a thread until `go`. */
-static void run_long(srv_job *base) {
+static void run_long(srv_task *base) {
     lengthy *l = (lengthy *)base;
     atomic_fetch_add(&l->begins, 1);
     if (!srv_queue_go_long()) {
@@ -223,7 +223,7 @@ static void test_short_jobs_have_threads_beside_long_ones(void **state) {
     sem_init(&go, 0, 0);
     sem_init(&ran, 0, 0);
     for (int i = 0; i < LONGS; i++) {
-        longs[i] = (lengthy){.base = {.run = run_long, .deadline_ns = INT64_MAX},
+        longs[i] = (lengthy){.base = {.work = run_long, .deadline_ns = INT64_MAX},
                              .queue = queue,
                              .started = &started,
                              .go = &go};
@@ -232,7 +232,7 @@ static void test_short_jobs_have_threads_beside_long_ones(void **state) {
     sem_wait(&started);
     sem_wait(&started);
     for (int i = 0; i < 20; i++) {
-        job brief = make(INT64_MAX);
+        task brief = make(INT64_MAX);
         brief.started = &ran;
         assert_true(srv_queue_push(queue, &brief.base, &out));
         sem_wait(&ran);
@@ -263,7 +263,7 @@ static void test_what_turns_out_to_be_long_keeps_nobody_out(void **state) {
                                                        .length = 64,
                                                        .target_ns = INT64_MAX});
     sem_t started, go, ran;
-    job held_up[HELD], brief = make(INT64_MAX);
+    task held_up[HELD], brief = make(INT64_MAX);
     sem_init(&started, 0, 0);
     sem_init(&go, 0, 0);
     sem_init(&ran, 0, 0);
@@ -287,21 +287,21 @@ static void test_what_turns_out_to_be_long_keeps_nobody_out(void **state) {
 static void test_a_place_is_given_up(void **state) {
     (void)state;
     held h;
-    job jobs[3], other = make(INT64_MAX);
+    task tasks[3], other = make(INT64_MAX);
     hold(&h, 3);
     for (int i = 0; i < 3; i++) {
-        jobs[i] = make(INT64_MAX);
-        assert_true(srv_queue_push(h.queue, &jobs[i].base, &out));
+        tasks[i] = make(INT64_MAX);
+        assert_true(srv_queue_push(h.queue, &tasks[i].base, &out));
     }
     other.base.client = 1;
     assert_false(srv_queue_has_room(h.queue, 0));
     assert_true(srv_queue_has_room(h.queue, 1));
     assert_true(srv_queue_push(h.queue, &other.base, &out));
-    assert_ptr_equal(out, &jobs[2].base);
+    assert_ptr_equal(out, &tasks[2].base);
     release(&h);
-    assert_int_equal(jobs[2].runs, 0);
+    assert_int_equal(tasks[2].runs, 0);
     assert_int_equal(other.runs, 1);
-    assert_true(other.order < jobs[1].order);
+    assert_true(other.order < tasks[1].order);
 }
 
 int main(void) {

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "observe/trace.h"
+#include "observe/log.h"
 
 #define ID     "4bf92f3577b34da6a3ce929d0e0e4736"
 #define PARENT "00f067aa0ba902b7"

@@ -1,0 +1,380 @@
+/* A body goes into one buffer that grows with what has come, sixteenfold, and beyond 16 MiB at once
+ * to Content-Length: an announced length costs little before its bytes are here. Chunked ones grow
+ * by doubling. Large buffers grow without a copy, which would keep the HTTP thread for long; up to
+ * 2 MiB go into a kept block, whose pages are there. Admission says whether there is memory. */
+#include "http/body.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "http/exchange.h"
+#include "load/budget.h"
+#include "wire/container.h"
+#include "wire/infer.h"
+
+/* Bytes that a refused request may still send before its link is cut rather than kept, and after
+ * that before the socket is closed. */
+#define DROPPED_MOST  (256 * 1024)
+#define LINGERED_MOST (16 * 1024 * 1024)
+/* How long a client that was refused in its body may be silent, and how long it may go on sending,
+ * before the connection is reset. */
+#define SILENT_NS 3000000000
+#define LINGER_NS 30000000000
+
+enum { CHUNKED_FIRST = 16384, FIRST = 65536, FASTER = 16, LAST = 1 << 24 };
+
+/* Longer ones do not stay in the caches; they are read side by side. */
+enum { ORDERED_MOST = 1 << 20 };
+
+/* A queue that does not move must not keep bodies out for long: their requests are to be refused,
+ * or answered, by its rules. */
+#define WAIT_MOST_NS 50000000
+
+/* --- the order of bodies ---
+ *
+ *   first piece -> [ waits … ] -> holder -> complete
+ *                       ^            |
+ *                       +------------+   no bytes now, and others have
+ *
+ * A body is the holder only while bytes of it lie in the kernel: nobody waits for a client that
+ * pauses. The order is for plain bodies of a known length, of which every byte that the HTTP
+ * library reads comes to srv_body_take. The library is called without the lock. */
+
+static bool is_ordered(const srv_exchange *x) {
+    const srv_head *h = &x->head;
+    return !h->chunked && x->link->plain &&
+           h->length > (uint64_t)x->req.app->config->in_place_bytes && h->length <= ORDERED_MOST;
+}
+
+static size_t bytes_of(const srv_exchange *x) {
+    int bytes = 0;
+    return !ioctl(x->link->fd, FIONREAD, &bytes) && bytes > 0 ? (size_t)bytes : 0;
+}
+
+/* As many requests wait as the workers will take up next. */
+static bool is_backed_up(const srv_app *app) {
+    return srv_queue_waiting(app->queue) >= (size_t)app->config->workers;
+}
+
+/* Under the lock. */
+static void hold(srv_body_order *o, srv_exchange *x) {
+    o->holder = x;
+    o->left = 0;
+}
+
+/* Does the holder still read? The kernel is asked once for all that lies there. Under the lock. */
+static bool is_held(srv_body_order *o) {
+    if (o->holder && !o->left)
+        o->left = bytes_of(o->holder);
+    return o->left > 0;
+}
+
+/* Those who may go on, by body.after, out of the list: up to the first that has bytes, which is the
+ * holder now. Under the lock. */
+static srv_exchange *admit(srv_body_order *o, const srv_app *app) {
+    srv_exchange *out = NULL, **end = &out;
+    while (o->first && !is_held(o)) {
+        srv_exchange *x = o->first;
+        if (is_backed_up(app) && attn_now_ns() - x->body.waits_ns < WAIT_MOST_NS)
+            break;
+        o->first = x->body.after;
+        x->body.after = NULL;
+        *end = x;
+        end = &x->body.after;
+        hold(o, x);
+    }
+    return out;
+}
+
+/* Under the lock. */
+static srv_exchange *admit_all(srv_body_order *o) {
+    srv_exchange *all = o->first;
+    o->first = NULL;
+    hold(o, NULL);
+    return all;
+}
+
+/* Without the lock. Who is resumed may be gone the moment after. */
+static void resume(srv_exchange *list) {
+    while (list) {
+        srv_exchange *next = list->body.after;
+        MHD_resume_connection(list->connection);
+        list = next;
+    }
+}
+
+/* At the end of the list; then again whoever may go on, for that may just have changed. */
+static void wait_in_order(srv_body_order *o, srv_exchange *x) {
+    MHD_suspend_connection(x->connection);
+    pthread_mutex_lock(&o->lock);
+    x->body.after = NULL;
+    x->body.waits_ns = attn_now_ns();
+    *(o->first ? &o->last->body.after : &o->first) = x;
+    o->last = x;
+    srv_exchange *next = o->ended ? admit_all(o) : admit(o, x->req.app);
+    pthread_mutex_unlock(&o->lock);
+    resume(next);
+}
+
+/* A piece of x was taken: x goes on, or is suspended until its order comes. */
+static void keep_order(srv_exchange *x, size_t size) {
+    srv_body_order *o = &x->daemon->order;
+    srv_exchange *next = NULL;
+    if (!is_ordered(x) || x->body.incoming.received >= x->head.length)
+        return; /* complete: srv_body_pass_on follows once the request is in the queue */
+    pthread_mutex_lock(&o->lock);
+    if (o->holder == x)
+        o->left -= size < o->left ? size : o->left;
+    else if (!o->first && !is_held(o) && !is_backed_up(x->req.app))
+        hold(o, x);
+    const bool waits = o->holder != x && !o->ended;
+    if (!waits)
+        next = admit(o, x->req.app);
+    pthread_mutex_unlock(&o->lock);
+    if (waits)
+        wait_in_order(o, x);
+    resume(next);
+}
+
+void srv_body_pass_on(srv_exchange *x) {
+    srv_body_order *o = &x->daemon->order;
+    srv_exchange *next = NULL;
+    if (!is_ordered(x))
+        return;
+    pthread_mutex_lock(&o->lock);
+    if (o->holder == x) {
+        hold(o, NULL);
+        next = admit(o, x->req.app);
+    }
+    pthread_mutex_unlock(&o->lock);
+    resume(next);
+}
+
+bool srv_body_order_next(srv_body_order *o, srv_app *app) {
+    pthread_mutex_lock(&o->lock);
+    srv_exchange *next = admit(o, app);
+    bool waiting = o->first != NULL;
+    pthread_mutex_unlock(&o->lock);
+    resume(next);
+    return waiting;
+}
+
+void srv_body_order_end(srv_body_order *o) {
+    pthread_mutex_lock(&o->lock);
+    srv_exchange *all = admit_all(o);
+    o->ended = true;
+    pthread_mutex_unlock(&o->lock);
+    resume(all);
+}
+
+/* --- refused bodies --- */
+
+void srv_body_drop(srv_exchange *x) {
+    srv_body *b = &x->body;
+    const srv_app *app = x->req.app;
+    if (x->task.promised)
+        srv_queue_forget(app->queue, &x->task);
+    if (b->incoming.listed)
+        srv_admission_close(app->admission, &b->incoming);
+    if (b->block)
+        srv_admission_drop(app->admission, &b->incoming, b->block);
+    b->block = NULL;
+    x->req.body = "";
+    x->req.body_size = 0;
+}
+
+void srv_body_refuse(srv_exchange *x) {
+    srv_body_drop(x);
+    if (!srv_body_is_refused(x))
+        x->body.state = SRV_BODY_REFUSED;
+    srv_body_pass_on(x);
+}
+
+bool srv_body_is_refused(const srv_exchange *x) {
+    return x->body.state >= SRV_BODY_REFUSED;
+}
+
+/* Bytes of x have come, whose link is cut: its client is not silent. */
+static void linger(srv_exchange *x) {
+    int64_t silent = attn_now_ns() + SILENT_NS, last = x->body.lingers_ns + LINGER_NS;
+    srv_link_allow(x->link, silent < last ? silent : last);
+}
+
+void srv_body_cut(srv_exchange *x) {
+    if (!srv_link_cut(x->link, x->req.id, &x->req.reply, SHUT_WR))
+        return;
+    x->body.state = SRV_BODY_LINGER;
+    x->body.lingers_ns = attn_now_ns();
+    linger(x);
+}
+
+static void refuse_size(srv_exchange *x, size_t cap) {
+    srv_problem_limit(&x->req, SRV_TOO_LARGE, NULL, (double)cap, "max_body_bytes",
+                      "the body has more than %zu bytes", cap);
+    srv_body_refuse(x);
+}
+
+static void refuse_memory(srv_exchange *x) {
+    srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(), "memory_bytes",
+                      "there is no memory for the body now; try again a little later");
+    srv_body_refuse(x);
+}
+
+static void refuse_chunk(srv_exchange *x) {
+    srv_problem(&x->req, SRV_BAD_REQUEST, NULL,
+                "a line between the chunks of the body ends in something else than CR LF");
+    x->close = true;
+    srv_body_refuse(x);
+    srv_body_cut(x);
+}
+
+/* Admission takes the memory of the slowest when it is short (on the HTTP thread, as all here). */
+static void give_way(srv_incoming *incoming) {
+    srv_exchange *x =
+        (srv_exchange *)(void *)((char *)incoming - offsetof(srv_exchange, body.incoming));
+    refuse_memory(x);
+    srv_body_cut(x);
+}
+
+/* false: the client has sent enough. */
+static bool drop_piece(srv_exchange *x, size_t size) {
+    srv_body *b = &x->body;
+    b->dropped += size;
+    const bool is_long = x->head.length > b->incoming.received + DROPPED_MOST;
+    if (b->state == SRV_BODY_REFUSED && (is_long || b->dropped > DROPPED_MOST))
+        srv_body_cut(x);
+    if (b->state == SRV_BODY_REFUSED)
+        return b->dropped <= DROPPED_MOST;
+    linger(x);
+    return b->dropped <= LINGERED_MOST;
+}
+
+/* --- bodies that come in --- */
+
+bool srv_body_begin(srv_exchange *x) {
+    const srv_head *h = &x->head;
+    const srv_config *config = x->req.app->config;
+    const bool has_body = h->length > 0 || h->chunked;
+    if (srv_body_is_refused(x)) {
+        const bool is_long = h->length > DROPPED_MOST, waits = h->expect && has_body;
+        if (is_long && !x->close && !waits && x->link->plain && !h->origin)
+            srv_body_cut(x); /* such a body is on its way already */
+        else
+            x->close = x->close || waits || is_long;
+        return !x->close;
+    }
+    x->body.state = SRV_BODY_READING;
+    if (!has_body)
+        return true;
+    x->body.incoming.give_way = give_way;
+    /* Whoever sends much is not refused for want of a place when all of it is here. */
+    if (h->chunked || h->length > (uint64_t)config->in_place_bytes)
+        srv_queue_promise(x->req.app->queue, &x->task);
+    srv_admission_open(x->req.app->admission, &x->body.incoming,
+                       h->chunked ? (uint64_t)config->max_body_bytes : h->length, x->req.start_ns);
+    return true;
+}
+
+/* Room for `need` bytes, the shift and a NUL. */
+static bool grow(srv_exchange *x, size_t need, size_t cap, int64_t now) {
+    srv_body *b = &x->body;
+    if (need <= b->room && b->block)
+        return true;
+    bool chunked = x->head.chunked;
+    size_t most = chunked ? cap : (size_t)x->head.length;
+    size_t room = chunked ? CHUNKED_FIRST : FIRST, factor = chunked ? 2 : FASTER;
+    while (room < need && room < most)
+        room = room > most / factor || (room >= LAST && !chunked) ? most : room * factor;
+    room = room > most ? most : room;
+    size_t used = x->req.body_size ? b->shift + x->req.body_size : 0;
+    char *block = srv_admission_take(x->req.app->admission, &b->incoming, b->block, used,
+                                     room + ATTN_ALIGN + 1, now);
+    if (!block)
+        return false;
+    b->block = block;
+    b->room = room;
+    return true;
+}
+
+/* How far into its block a body goes, ATTN_ALIGN - 1 at most, for the tensors behind its header to
+ * be aligned. A first piece that is too short to tell leaves them to be copied where they have to
+ * be. */
+static size_t shift_of(const srv_exchange *x, const char *data, size_t size) {
+    size_t lead = 0;
+    if (x->req.infer_header)
+        srv_infer_lead(x->req.infer_header, &lead);
+    else if (strcmp(x->req.content_type, SRV_SAFETENSORS) == 0)
+        lead = srv_form_lead(data, size);
+    return (ATTN_ALIGN - lead % ATTN_ALIGN) % ATTN_ALIGN;
+}
+
+static void append(srv_exchange *x, const char *data, size_t size) {
+    srv_body *b = &x->body;
+    if (x->req.body_size == 0)
+        b->shift = x->head.encoding ? 0 : shift_of(x, data, size);
+    char *body = b->block + b->shift;
+    memcpy(body + x->req.body_size, data, size);
+    x->req.body_size += size;
+    body[x->req.body_size] = 0;
+}
+
+bool srv_body_take(srv_exchange *x, const char *data, size_t size) {
+    const size_t cap = (size_t)x->req.app->config->max_body_bytes;
+    const int64_t now = attn_now_ns();
+    x->body.incoming.received += size;
+    if (x->body.state == SRV_BODY_READING) {
+        srv_link_credit(x->link, (double)size, now);
+        if (x->head.chunked && !srv_body_line_is_clean(x->head.body_from, data))
+            refuse_chunk(x);
+        else if (x->req.body_size + size > cap)
+            refuse_size(x, cap);
+        else if (!grow(x, x->req.body_size + size, cap, now))
+            refuse_memory(x);
+    }
+    if (srv_body_is_refused(x)) {
+        srv_body_pass_on(x);
+        return drop_piece(x, size);
+    }
+    append(x, data, size);
+    keep_order(x, size);
+    return true;
+}
+
+bool srv_body_end(srv_exchange *x) {
+    srv_body *b = &x->body;
+    if (b->incoming.listed)
+        srv_admission_close(x->req.app->admission, &b->incoming);
+    x->req.body = b->block ? b->block + b->shift : "";
+    b->state = SRV_BODY_COMPLETE;
+    srv_link_allow(x->link, 0);
+    return srv_link_claim(x->link);
+}
+
+void srv_body_replace(srv_exchange *x, char *block, size_t size) {
+    const size_t shift = shift_of(x, block, size);
+    memmove(block + shift, block, size);
+    block[shift + size] = 0;
+    srv_body_drop(x);
+    x->body.block = block;
+    x->body.shift = shift;
+    x->req.body = block + shift;
+    x->req.body_size = size;
+}
+
+/* A line end before p, CR LF; false: there is another one. */
+static bool ends_before(const char *from, const char *p) {
+    return p - from >= 2 && p[-1] == '\n' && p[-2] == '\r';
+}
+
+bool srv_body_line_is_clean(const char *from, const char *data) {
+    if (data <= from)
+        return true;
+    if (!ends_before(from, data))
+        return false;
+    const char *p = data - 2; /* behind the line's own characters */
+    while (p > from && p[-1] != '\n' && p[-1] != '\r')
+        p--;
+    return p == from || ends_before(from, p); /* the end of the chunk before */
+}

@@ -1,0 +1,422 @@
+#include "http/head.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "http/auth.h"
+#include "http/exchange.h"
+#include "http/negotiate.h"
+
+/* RFC 9110, 5.6.2, as bits of the characters 32 ... 127. */
+static bool is_token(const char *name, size_t size) {
+    static const uint32_t token[4] = {0, 0x03ff6cfa, 0xc7fffffe, 0x57ffffff};
+    if (!size)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        unsigned c = (unsigned char)name[i];
+        if (c > 127 || !(token[c / 32] >> c % 32 & 1))
+            return false;
+    }
+    return true;
+}
+
+static bool is(const char *key, size_t size, const char *name) {
+    return strlen(name) == size && !strncasecmp(key, name, size);
+}
+
+/* A NUL or a bare CR in a value, which other servers read as its end. */
+static bool has_controls(const char *value, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)value[i];
+        if ((c < ' ' && c != '\t') || c == 0x7f)
+            return true;
+    }
+    return false;
+}
+
+/* What may stand in "host:port" (RFC 3986, 3.2.2); it may be empty. */
+static bool is_host(const char *value) {
+    size_t n = strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                             "-._~%!$&'()*+;=:[]");
+    return value[n + strspn(value + n, " \t")] == 0;
+}
+
+/* libmicrohttpd 0.9.75 cuts a line at a NUL, loses folded lines, takes a name that is empty for the
+ * end of the header, and gives no sign of any of it. But its texts lie where they came in, so every
+ * line must begin two bytes behind the end of the one before (CR LF), and the last one is followed
+ * by an empty one; the library has put zeroes for CR and LF. No other version starts (daemon.h),
+ * for these are bytes that it promises to nobody. */
+static const char empty_line[4];
+
+static bool ends_cleanly(const char *line_end) {
+    return !memcmp(line_end, empty_line, sizeof empty_line);
+}
+
+/* Of many values the last ones are kept, which the nearest proxies have written. */
+static void take_forwarded(srv_head *h, const char *value) {
+    if (h->forwards == SRV_FORWARDED)
+        memmove(h->forwarded, h->forwarded + 1, --h->forwards * sizeof *h->forwarded);
+    h->forwarded[h->forwards++] = value;
+}
+
+static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_size,
+                               const char *value, size_t value_size) {
+    srv_head *h = cls;
+    (void)kind;
+    if (!value)
+        value = "";
+    h->hidden = h->hidden || key - h->line_end != 2;
+    h->line_end = value + value_size;
+    h->bad_value = h->bad_value || has_controls(value, value_size);
+    if (!is_token(key, key_size))
+        h->bad_name = true;
+    else if (is(key, key_size, "Host"))
+        h->host = value, h->hosts++, h->bad_host = h->bad_host || !is_host(value);
+    else if (is(key, key_size, "Accept"))
+        h->accept = h->accept ? h->accept : value;
+    else if (is(key, key_size, "Content-Type"))
+        h->type = value, h->types++;
+    else if (is(key, key_size, "Content-Length"))
+        h->length_text = value, h->lengths++;
+    else if (is(key, key_size, "Transfer-Encoding"))
+        h->transfer = value, h->transfers++;
+    else if (is(key, key_size, "Content-Encoding"))
+        h->encoding = value, h->encodings++;
+    else if (is(key, key_size, "Accept-Encoding"))
+        h->accept_encoding = value;
+    else if (is(key, key_size, "Authorization"))
+        h->authorization = value, h->authorizations++;
+    else if (is(key, key_size, "Expect"))
+        h->expect = value;
+    else if (is(key, key_size, "Origin"))
+        h->origin = value;
+    else if (is(key, key_size, "X-Forwarded-For"))
+        take_forwarded(h, value);
+    else if (is(key, key_size, "X-Request-Id"))
+        h->id = value;
+    else if (is(key, key_size, "traceparent"))
+        h->trace = value, h->traces++;
+    else if (is(key, key_size, "Inference-Header-Content-Length"))
+        h->infer_header = value;
+    else if (is(key, key_size, "Last-Event-ID"))
+        h->last_event_id = value;
+    else if (is(key, key_size, "If-Match"))
+        h->if_match = value;
+    else if (is(key, key_size, "If-None-Match"))
+        h->if_none_match = value;
+    else if (is(key, key_size, "Access-Control-Request-Method"))
+        h->request_method = value;
+    else if (is(key, key_size, "Sec-Fetch-Site"))
+        h->fetch_site = value;
+    else if (is(key, key_size, "Sec-Fetch-Mode"))
+        h->fetch_mode = value;
+    else if (is(key, key_size, "Sec-Fetch-Dest"))
+        h->fetch_dest = value;
+    return MHD_YES;
+}
+
+/* Decimal digits only, below 2^63. */
+static bool parse_length(const char *text, uint64_t *length) {
+    uint64_t value = 0;
+    size_t digits = strspn(text, "0123456789");
+    if (!digits || text[digits] || digits > 18)
+        return false;
+    while (*text)
+        value = value * 10 + (uint64_t)(*text++ - '0');
+    *length = value;
+    return true;
+}
+
+/* The framing cannot be trusted: nothing that follows on this connection can be, either. */
+static void refuse_framing(srv_exchange *x, srv_code code, const char *why) {
+    srv_problem(&x->req, code, NULL, "%s", why);
+    srv_body_refuse(x);
+    x->close = true;
+}
+
+static void check_framing(srv_exchange *x, const char *version) {
+    srv_head *h = &x->head;
+    bool http10 = !strcmp(version, "HTTP/1.0");
+    if (h->bad_uri)
+        refuse_framing(x, SRV_BAD_REQUEST, "the request target holds control characters");
+    else if (h->hidden)
+        refuse_framing(x, SRV_BAD_REQUEST,
+                       "the request line or a header holds a NUL, an empty name or a folded line, "
+                       "or ends in something else than CR LF");
+    else if (h->bad_name)
+        refuse_framing(x, SRV_BAD_REQUEST, "a header name holds characters that no name may hold");
+    else if (h->bad_value)
+        refuse_framing(x, SRV_BAD_REQUEST, "a header value holds control characters");
+    else if (h->transfers && http10)
+        refuse_framing(x, SRV_BAD_REQUEST, "HTTP/1.0 knows no Transfer-Encoding");
+    else if (h->transfers && h->lengths)
+        refuse_framing(x, SRV_BAD_REQUEST,
+                       "Transfer-Encoding and Content-Length exclude each other");
+    else if (h->lengths > 1)
+        refuse_framing(x, SRV_BAD_REQUEST, "more than one Content-Length");
+    else if (h->types > 1 || h->encodings > 1)
+        refuse_framing(x, SRV_BAD_REQUEST, "more than one Content-Type or Content-Encoding");
+    else if (h->hosts > 1 || (!http10 && !h->hosts))
+        refuse_framing(x, SRV_BAD_REQUEST, "exactly one Host header is needed");
+    else if (h->bad_host)
+        refuse_framing(x, SRV_BAD_REQUEST, "the Host header is no host and port");
+    else if (h->transfers > 1 || (h->transfers && strcasecmp(h->transfer, "chunked")))
+        refuse_framing(x, SRV_UNSUPPORTED, "the only transfer coding understood is \"chunked\"");
+    else if (h->lengths && !parse_length(h->length_text, &h->length))
+        refuse_framing(x, SRV_BAD_REQUEST, "Content-Length must be a decimal number");
+    h->has_length = h->lengths == 1;
+    h->chunked = h->transfers == 1;
+}
+
+static enum MHD_Result hide_value(void *cls, enum MHD_ValueKind kind, const char *key,
+                                  size_t key_size, const char *value, size_t value_size) {
+    (void)cls, (void)kind;
+    if (value_size && is(key, key_size, "Expect"))
+        *(char *)(uintptr_t)value = 0; /* in the connection's own buffer */
+    return MHD_YES;
+}
+
+/* Nobody waits for a 100 where there is no body (RFC 9110, 10.1.1). libmicrohttpd 0.9.75 would send
+ * one, and take the next request, if it is here already, for a body: both would be lost. */
+static void hide_expectation(srv_exchange *x) {
+    srv_head *h = &x->head;
+    if (!h->expect || h->chunked || h->length)
+        return;
+    if (!strcasecmp(h->expect, "100-continue"))
+        h->expect = NULL;
+    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, hide_value, NULL);
+}
+
+static bool safe_id(const char *id) {
+    size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return n >= 1 && n <= 128 && id[n] == 0;
+}
+
+/* The client's id when it is safe to print, else 16 hexadecimal digits of our own. */
+static void take_id(srv_exchange *x) {
+    if (x->head.id && safe_id(x->head.id)) {
+        strcpy(x->id, x->head.id);
+    } else {
+        uint64_t bits = attn_rng_bits((uint64_t)x->req.start_ns, (uint64_t)(uintptr_t)x);
+        for (int i = 0; i < 16; i++, bits >>= 4)
+            x->id[i] = "0123456789abcdef"[bits & 15];
+        x->id[16] = 0;
+    }
+    x->req.id = x->id;
+}
+
+static void take_client(srv_exchange *x) {
+    if (!x->link->proxied)
+        return;
+    srv_client_behind(&x->req.app->config->trusted_proxies, x->head.forwarded, x->head.forwards,
+                      x->client);
+    x->task.client = srv_client_number(x->client);
+}
+
+/* Where there are two headers, neither names the trace. */
+static void take_trace(srv_exchange *x) {
+    srv_app *app = x->req.app;
+    uint64_t random[3], n = atomic_fetch_add_explicit(&app->traces, 3, memory_order_relaxed);
+    for (size_t i = 0; i < 3; i++)
+        random[i] = attn_rng_bits(app->trace_key[i & 1], n + i);
+    srv_trace_begin(&x->trace, x->head.traces == 1 ? x->head.trace : NULL, random);
+}
+
+static void refuse_path(srv_exchange *x) {
+    srv_request *req = &x->req;
+    if (x->match.label == x->daemon->router->label_count) {
+        srv_problem(req, SRV_NOT_FOUND, NULL, "there is no such path; GET / lists what there is");
+    } else {
+        srv_problem(req, SRV_METHOD, NULL, "%s is not answered here; allowed: %s",
+                    srv_method_name(req->method), x->match.allow);
+        srv_reply_header(req, "Allow", x->match.allow);
+    }
+    srv_body_refuse(x);
+}
+
+static void check_body_type(srv_exchange *x) {
+    srv_request *req = &x->req;
+    const srv_head *h = &x->head;
+    const bool post = !strcmp(x->match.route->method, "POST");
+    if (srv_coding_of(h->encoding) == SRV_UNKNOWN_CODING) {
+        srv_problem(req, SRV_MEDIA_TYPE, NULL,
+                    "the content codings understood are gzip, deflate and identity");
+        srv_reply_header(req, "Accept-Encoding", "gzip, deflate, identity");
+        srv_body_refuse(x);
+    } else if (post && x->match.route->fields && !srv_type_is_body(req->content_type)) {
+        srv_problem(req, SRV_MEDIA_TYPE, NULL,
+                    "the body must be JSON (\"Content-Type: application/json\", or none at all) or "
+                    "safetensors (application/vnd.safetensors), found \"%.200s\"",
+                    req->content_type);
+        srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
+        srv_body_refuse(x);
+    } else if (post && h->type && srv_type_is_json(req->content_type) &&
+               !srv_type_is_utf8(h->type)) {
+        srv_problem(req, SRV_MEDIA_TYPE, NULL,
+                    "JSON is read as utf-8 (RFC 8259), found \"%.200s\": leave the charset out, or "
+                    "send utf-8",
+                    h->type);
+        srv_reply_header(req, "Accept-Post", SRV_BODY_TYPES);
+        srv_body_refuse(x);
+    }
+}
+
+static void check_accept(srv_exchange *x) {
+    srv_request *req = &x->req;
+    const srv_route *route = x->match.route;
+    req->accept = srv_accept_choose(x->head.accept, route->produces);
+    if (!req->accept) {
+        char types[256];
+        srv_problem(req, SRV_NOT_ACCEPTABLE, NULL, "this path answers with %s",
+                    srv_accept_names(route->produces, types, sizeof types));
+        srv_body_refuse(x);
+    } else if (srv_coding_choose(x->head.accept_encoding) == SRV_UNKNOWN_CODING) {
+        srv_problem(req, SRV_NOT_ACCEPTABLE, NULL,
+                    "the content codings of answers are identity, gzip and deflate");
+        srv_body_refuse(x);
+    }
+}
+
+/* Does the header alone make it impossible to answer this? In the order of what helps the client
+ * most. */
+static void check_request(srv_exchange *x) {
+    const char *expect = x->head.expect;
+    if (!x->match.route) {
+        refuse_path(x);
+        return;
+    }
+    if (expect && strcasecmp(expect, "100-continue")) {
+        srv_problem(&x->req, SRV_EXPECTATION, NULL,
+                    "the only expectation understood is 100-continue");
+        srv_body_refuse(x);
+        return;
+    }
+    check_body_type(x);
+    if (!srv_body_is_refused(x))
+        check_accept(x);
+}
+
+static bool is_status_path(const char *path) {
+    static const char *const paths[] = {"/healthz", "/readyz", "/metrics", "/version"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (!strcmp(path, paths[i]))
+            return true;
+    return false;
+}
+
+/* "identity" is the same as no coding. */
+static void take_encoding(srv_exchange *x) {
+    if (srv_coding_of(x->head.encoding) == SRV_IDENTITY)
+        x->head.encoding = NULL;
+}
+
+static void take_type(srv_exchange *x) {
+    const char *type = x->head.type ? x->head.type : "";
+    size_t n = strcspn(type, "; \t");
+    for (size_t i = 0; i < n && i < sizeof x->type - 1; i++)
+        x->type[i] = (char)tolower((unsigned char)type[i]);
+    x->req.content_type = x->type;
+}
+
+/* The path of a target in absolute form, "http://host/path", which a server must take as well (RFC
+ * 9112, 3.2.2). */
+static const char *path_of(const char *target, srv_head *h) {
+    size_t scheme = !strncasecmp(target, "http://", 7)    ? 7
+                    : !strncasecmp(target, "https://", 8) ? 8
+                                                          : 0;
+    if (!scheme)
+        return target;
+    h->target_host = target + scheme;
+    const char *path = strchr(target + scheme, '/');
+    return path ? path : "/";
+}
+
+/* A preflight carries no key, so where keys are asked for every path gets the same answer. */
+static bool answer_options(srv_exchange *x, bool star) {
+    static const char all[] = "GET, HEAD, POST, DELETE, OPTIONS";
+    if (star || x->req.app->keys)
+        memcpy(x->match.allow, all, sizeof all);
+    else if (x->match.label == x->daemon->router->label_count)
+        return false;
+    srv_reply_set(&x->req, 204, NULL, "", 0);
+    srv_reply_header(&x->req, "Allow", x->match.allow);
+    srv_body_refuse(x);
+    return true;
+}
+
+static bool has_bad_bytes(const char *uri) {
+    for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
+        if (*p < 0x21 || *p == 0x7f)
+            return true;
+        /* %00 … %1f and %7f: no path of ours holds control characters. */
+        if (*p == '%' && (p[1] == '0' || p[1] == '1' || (p[1] == '7' && (p[2] | 0x20) == 'f')))
+            return true;
+    }
+    return false;
+}
+
+void srv_head_begin(srv_head *h, const char *target) {
+    h->bad_uri = has_bad_bytes(target);
+    h->target_end = target + strlen(target);
+}
+
+void srv_head_unread(srv_exchange *x) {
+    x->phase = SRV_AT_BODY;
+    x->match.label = x->daemon->router->label_count;
+    x->req.method = "";
+    srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes);
+    take_id(x);
+    take_trace(x);
+}
+
+void srv_head_read(srv_exchange *x, const char *target, const char *method, const char *version) {
+    srv_request *req = &x->req;
+    const char *url = path_of(target, &x->head);
+    x->head.line_end = version + strlen(version);
+    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, look_at, &x->head);
+    bool hidden = x->head.hidden || version - x->head.target_end != 1;
+    x->head.hidden = hidden || !ends_cleanly(x->head.line_end);
+    x->head.body_from = x->head.line_end + sizeof empty_line;
+    req->method = method;
+    req->path = url;
+    take_client(x);
+    take_id(x);
+    take_trace(x);
+    take_type(x);
+    take_encoding(x);
+    req->infer_header = x->head.infer_header;
+    req->last_event_id = x->head.last_event_id;
+    req->host = x->head.host;
+    req->secure = !x->link->plain;
+    bool star = !strcmp(method, "OPTIONS") && !strcmp(url, "*");
+    /* The operations port answers a few rows of the same table. */
+    bool closed = x->daemon->is_ops && !is_status_path(url);
+    srv_router_find(x->daemon->router, method, closed ? "" : url, x->params, &x->match);
+    req->params[0] = x->match.params[0];
+    req->params[1] = x->match.params[1];
+    req->route = x->match.label;
+    req->only_400 = x->match.route && x->match.route->open_inference;
+    check_framing(x, version);
+    if (srv_body_is_refused(x))
+        return;
+    hide_expectation(x);
+    if (atomic_load_explicit(&req->app->draining, memory_order_relaxed) == SRV_REFUSING &&
+        !is_status_path(url)) {
+        srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
+        srv_body_refuse(x);
+        x->close = true;
+        return;
+    }
+    srv_auth(x);
+    if (srv_body_is_refused(x))
+        return;
+    if (!strcmp(method, "OPTIONS") && answer_options(x, star))
+        return;
+    check_request(x);
+    if (!srv_body_is_refused(x))
+        srv_auth_body(x);
+    if (!srv_body_is_refused(x) && !srv_admission_header(req->app->admission, req, x->task.client,
+                                                         x->head.length, req->start_ns))
+        srv_body_refuse(x);
+}
