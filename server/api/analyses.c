@@ -81,8 +81,8 @@ static attn_status attribute(srv_analyses_call *call, const attn_weight_source *
     if (!status)
         status = draw(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err);
     const attn_heatmaps *maps = &call->maps[SRV_VIEW_GRADIENT];
-    for (size_t i = 0; !status && i < maps->count;
-         i++) /* the rows are not distributions, so they have no entropy */
+    /* Rows of gradient x attention are not distributions, so they have no entropy. */
+    for (size_t i = 0; !status && i < maps->count; i++)
         for (size_t r = 0; r < maps->items[i].shape[0]; r++)
             maps->items[i].row_entropy[r] = NAN;
     return status;
@@ -380,8 +380,7 @@ static void answer_picture(srv_analyses_call *call) {
     if (!figure.value_label)
         figure.value_label = values[i];
     if (i == 0 && figure.colormap == ATTN_COLORMAP_AUTO)
-        figure.colormap =
-            ATTN_COLORMAP_RDBU; /* which is also right where no difference is negative */
+        figure.colormap = ATTN_COLORMAP_RDBU; /* even if none is negative */
     const srv_heat_answer all = {.maps = &call->maps[order[i]],
                                  .in = &call->body.heatmap,
                                  .labels = &call->labels,

@@ -139,7 +139,8 @@ static bool read_dims(const srv_scope *scope, const char *name, const attn_tenso
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
     *layers = w->rank == 5 ? w->dims[0] : 1;
     d->B = w->rank > 3 ? w->dims[w->rank - 4] : 1;
-    d->B *= *layers; /* cannot overflow, as the elements were decoded, unless an axis is 0 */
+    /* This cannot overflow, because the elements were decoded, unless an axis is 0. */
+    d->B *= *layers;
     return true;
 }
 

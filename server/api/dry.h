@@ -41,11 +41,10 @@ typedef struct srv_dry {
     size_t shape_count;
     const char *mask; /* the mask in words, or NULL */
     double cells, operations;
-    double result, work; /* bytes of the answer's tensors, bytes of scratch */
-    double with_weights,
-        without_weights; /* bytes of the answer with and without weights; both 0: it has none */
-    bool fits;           /* is it within the limits of this service? */
-    bool learns;         /* the route has parameters */
+    double result, work;                  /* bytes of the answer's tensors, bytes of scratch */
+    double with_weights, without_weights; /* bytes of the answer; both 0: it has no weights */
+    bool fits;                            /* is it within the limits of this service? */
+    bool learns;                          /* the route has parameters */
     size_t parameters;
     double rnn_steps,
         rnn_operations;  /* of a recurrent layer of this width; 0: nothing to compare with */

@@ -69,9 +69,9 @@ static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
     d->B = 1;
+    /* This cannot overflow, because the elements were decoded, unless an axis is 0. */
     for (int axis = 0; axis < w->rank - 3; axis++)
-        d->B *=
-            w->dims[axis]; /* cannot overflow, as the elements were decoded, unless an axis is 0 */
+        d->B *= w->dims[axis];
     return true;
 }
 
@@ -203,8 +203,7 @@ srv_outcome srv_heatmaps(srv_request *req) {
     if (!within_limits(&call))
         return SRV_DONE;
     const attn_attention_dims *d = &call.dims;
-    double rows =
-        (double)d->B * (double)d->Hq * (double)d->L; /* a row may be empty, and takes time */
+    double rows = (double)d->B * (double)d->Hq * (double)d->L; /* also of empty ones */
     if (req->in_place && (fmax(call.cost.cells, rows) > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
     if (!srv_admission_work(req, call.cost.cells,

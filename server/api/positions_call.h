@@ -44,9 +44,8 @@ typedef struct srv_positions_call {
     srv_request *req;
     srv_positions_body body;
     attn_position position;
-    size_t heads, keys; /* resolved */
-    int64_t first,
-        distances; /* the smallest distance and how many there are; 0: the kind is by position */
+    size_t heads, keys;       /* resolved */
+    int64_t first, distances; /* smallest distance, how many; 0: the kind is by position */
     size_t parameters;
     const char *names[SRV_TABLES];  /* NULL: no such table */
     attn_tensor tables[SRV_TABLES]; /* float64, without data before they are made */
