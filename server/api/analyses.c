@@ -25,7 +25,7 @@ static attn_status open_operand(srv_analyses_call *call, const srv_run *run,
     return srv_weights_source(weights, dims, call->req->arena, out, err);
 }
 
-/* What is not known of weights alone: which cells are hidden. */
+/* Adds what weights alone do not tell: which cells the mask hides. */
 static attn_status seen(srv_analyses_call *call, const attn_weight_source *plain, size_t lanes,
                         attn_weight_source *out, attn_error *err) {
     *out = *plain;
@@ -62,7 +62,8 @@ static attn_status compare(srv_analyses_call *call, const attn_weight_source *fi
     return status ? status : draw(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
 }
 
-/* A heatmap of the mean over heads is that of Chefer et al.: positive parts only. */
+/* Gradient x attention of each head. The heatmap of the mean over heads takes the positive parts
+ * only, as Chefer et al. do. */
 static attn_status attribute(srv_analyses_call *call, const attn_weight_source *source,
                              attn_pool *pool, size_t lanes, attn_error *err) {
     srv_request *req = call->req;
@@ -80,7 +81,8 @@ static attn_status attribute(srv_analyses_call *call, const attn_weight_source *
     if (!status)
         status = draw(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err);
     const attn_heatmaps *maps = &call->maps[SRV_VIEW_GRADIENT];
-    for (size_t i = 0; !status && i < maps->count; i++) /* its rows are no distributions */
+    /* Rows of gradient x attention are not distributions, so they have no entropy. */
+    for (size_t i = 0; !status && i < maps->count; i++)
         for (size_t r = 0; r < maps->items[i].shape[0]; r++)
             maps->items[i].row_entropy[r] = NAN;
     return status;
@@ -94,7 +96,7 @@ static attn_status roll(srv_analyses_call *call, const attn_weight_source *sourc
     return status ? status : draw(call, SRV_VIEW_ROLLOUT, &rollout, pool, err);
 }
 
-/* Is everything above the diagonal exactly zero, though no mask was sent? */
+/* Warns when every weight above the diagonal is exactly 0 although no mask was sent. */
 static attn_status warn_of_missing_mask(srv_analyses_call *call, attn_error *err) {
     const attn_attention_dims *d = &call->dims;
     const attn_tensor *w = &call->body.weights;
@@ -176,7 +178,7 @@ static void write_number(srv_json *j, const char *name, double value) {
     srv_json_float(j, (float)value);
 }
 
-/* The second operand's head that is least far from this one. */
+/* The head of the second operand with the smallest distance from `head`. */
 static size_t nearest(const attn_head_distances *d, size_t head) {
     size_t best = 0;
     const double *row = d->js + head * d->cols;
@@ -287,7 +289,8 @@ static void write_views(srv_json *j, const srv_analyses_call *call) {
 
 /* --- the handler --- */
 
-/* Operations that the HTTP thread does itself: a fraction of a millisecond. */
+/* The most operations that the HTTP thread does itself, a fraction of a millisecond, and what a
+ * row counts at least. */
 #define IN_PLACE_OPERATIONS 3e5
 #define OPERATIONS_OF_ROW   10.0
 
@@ -312,7 +315,7 @@ static double cells_of(const srv_analyses_call *call) {
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
 }
 
-/* Of the analysis; a row that is empty counts as one cell. */
+/* Operations of the analysis. A row without keys counts as one cell. */
 static double operations_of(const srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     return fmax(call->cost.operations,
@@ -377,7 +380,7 @@ static void answer_picture(srv_analyses_call *call) {
     if (!figure.value_label)
         figure.value_label = values[i];
     if (i == 0 && figure.colormap == ATTN_COLORMAP_AUTO)
-        figure.colormap = ATTN_COLORMAP_RDBU; /* also where no difference is negative */
+        figure.colormap = ATTN_COLORMAP_RDBU; /* even if none is negative */
     const srv_heat_answer all = {.maps = &call->maps[order[i]],
                                  .in = &call->body.heatmap,
                                  .labels = &call->labels,

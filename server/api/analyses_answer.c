@@ -1,10 +1,10 @@
-/* An analysis -> the answer: measures of each head beside those of uniform attention, pairs of
+/* The answer of an analysis: measures of each head beside those of uniform attention, pairs of
  * heads, diagnoses, and the legend that says what each number is. */
 #include <math.h>
 
 #include "api/analyses_call.h"
 
-/* Which item of `analysis` asks for a measure. */
+/* The item of `analysis` that asks for a measure. */
 static unsigned item_of(attn_measure m) {
     static const unsigned items[ATTN_MEASURES] = {
         [ATTN_ENTROPY] = SRV_AN_ENTROPY,
@@ -39,7 +39,7 @@ static unsigned item_of(attn_measure m) {
     return items[m];
 }
 
-/* What an item needs that is not there; NULL: nothing. */
+/* What an item needs and the request does not have; NULL: nothing is missing. */
 static const char *lacks(const srv_analysis *an, unsigned item) {
     switch (item) {
     case SRV_AN_DUPLICATE:
@@ -63,12 +63,12 @@ static const char *lacks(const srv_analysis *an, unsigned item) {
     }
 }
 
-/* Asked for by itself, but not computed. */
+/* Was the item asked for by its name, but cannot be computed? */
 static bool left_out(const srv_analysis *an, unsigned item) {
     return !(an->items & SRV_AN_ALL) && (an->items & item) && lacks(an, item);
 }
 
-/* Asked for, and what it needs is there. */
+/* Was the item asked for, and does the request have what it needs? */
 static bool has(const srv_analysis *an, unsigned item) {
     return (an->items & item) && !lacks(an, item);
 }
@@ -77,7 +77,7 @@ static bool shown(const srv_analysis *an, attn_measure m) {
     return has(an, item_of(m));
 }
 
-/* Measures that uniform attention has no value of. */
+/* Does uniform attention have a value of this measure? */
 static bool has_uniform(attn_measure m) {
     return m != ATTN_POSITIONAL_OFFSET && m != ATTN_POSITIONAL_SHARE && m != ATTN_POSITIONAL_MASS &&
            m != ATTN_SCORE_SPREAD && m != ATTN_SCORE_MAX && m != ATTN_SINK_LOGIT_MASS;
@@ -97,7 +97,7 @@ void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_
     srv_json_size(j, head);
 }
 
-/* Counts may be beyond what float32 tells apart. */
+/* Whole numbers are written in full, because counts may be larger than float32 tells apart. */
 static void write_number(srv_json *j, const char *name, double value) {
     srv_json_key(j, name);
     if (value == rint(value))
@@ -356,7 +356,8 @@ static void text_of_head(attn_text *t, const srv_analysis *an, size_t i) {
                       h->class_mass[c], h->class_uniform[c]);
 }
 
-/* Means that are not known are left out: uniform heads have nothing without the mask's share. */
+/* A mean that is not known is left out. Heads that are uniform have none without the mask's share.
+ */
 static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances *d) {
     attn_text_add(t, "pairs of heads, batch %zu: mean Jensen-Shannon distance %.4g", batch,
                   d->mean_js);

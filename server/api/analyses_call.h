@@ -1,5 +1,5 @@
-/* Analyses of weights: the parts that POST /v1/analyses, `analysis` of POST /v1/attention and
- * GET /v1/runs/{id}/metrics share, and the first of these routes itself. */
+/* Analyses of weights. The first part is shared by POST /v1/analyses, by `analysis` of POST
+ * /v1/attention and by GET /v1/runs/{id}/metrics; the second belongs to POST /v1/analyses alone. */
 #ifndef SRV_ANALYSES_CALL_H
 #define SRV_ANALYSES_CALL_H
 
@@ -9,7 +9,7 @@
 #include "api/text_reply.h"
 #include "store/runs.h"
 
-/* Items of `analysis`, bits in the order of srv_analysis_items. */
+/* Items of `analysis`: bits in the order of srv_analysis_items. */
 enum {
     SRV_AN_ENTROPY = 1 << 0,
     SRV_AN_CONFIDENCE = 1 << 1,
@@ -27,23 +27,23 @@ enum {
     SRV_AN_PATTERNS = 1 << 13,
     SRV_AN_PAIRS = 1 << 14,
     SRV_AN_DIAGNOSES = 1 << 15,
-    SRV_AN_ALL = 1 << 16, /* whatever can be computed; SRV_AN_EVERY is set with it */
+    SRV_AN_ALL = 1 << 16, /* everything that can be computed; SRV_AN_EVERY is set with it */
     SRV_AN_ROLLOUT = 1 << 17,
     SRV_AN_GRADIENT = 1 << 18,
     SRV_AN_EVERY = SRV_AN_ALL - 1,
 };
 
-extern const char *const srv_analysis_items[];     /* all of them */
-extern const char *const srv_analysis_items_run[]; /* those of one layer without gradients */
+extern const char *const srv_analysis_items[];     /* all items */
+extern const char *const srv_analysis_items_run[]; /* the items of one layer without gradients */
 
-/* One analysis: what is asked of which weights, and the results. */
+/* One analysis: the weights, what is asked of them, and the results. */
 typedef struct srv_analysis {
     srv_request *req;
     unsigned items;
-    size_t B, H, L, S;         /* B: all layers' batch entries */
+    size_t B, H, L, S;         /* B counts the batch entries of all layers */
     size_t layers;             /* 1 without a layer axis */
     bool layered;              /* has a layer axis */
-    attn_weight_source source; /* before srv_analysis_run */
+    attn_weight_source source; /* set before srv_analysis_run */
     const attn_mask *mask;     /* or NULL */
     const attn_attention *run; /* or NULL */
     const attn_warnings *mask_warnings;
@@ -55,13 +55,13 @@ typedef struct srv_analysis {
     attn_diagnoses diagnoses;
 } srv_analysis;
 
-/* Bytes of the answer's text, and what the work takes. false: a problem is set. */
+/* Counts what the analysis takes, and the bytes of the answer's text. false: a problem is set. */
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
-/* Members of an object that is open: heads, pairs, diagnoses, left_out, legend, caveat. */
+/* Writes the members heads, pairs, diagnoses, left_out, legend and caveat into an open object. */
 void srv_analysis_members(srv_json *j, const srv_analysis *an);
 void srv_analysis_text(attn_text *t, const srv_analysis *an);
-/* The keys layer (where there is one), batch and head. */
+/* Writes the members layer (where there is a layer axis), batch and head. */
 void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_t head);
 
 /* --- POST /v1/analyses --- */
@@ -101,7 +101,7 @@ typedef struct srv_analyses_body {
     bool dry_run;
 } srv_analyses_body;
 
-/* Heatmaps that an answer may hold. */
+/* The heatmaps that an answer may hold. */
 typedef enum srv_view {
     SRV_VIEW_WEIGHTS,
     SRV_VIEW_DIFFERENCE,
@@ -118,7 +118,7 @@ typedef struct srv_analyses_call {
     const attn_mask *mask, *other_mask; /* NULL: none was sent */
     const srv_run *run, *other_run;     /* held, or NULL */
     srv_labels labels;                  /* the body's, or the run's */
-    bool defer;                         /* runs are opened on a worker */
+    bool defer;                         /* the request goes to a worker, which opens the runs */
     srv_analysis analysis;
     attn_weight_source second; /* the other operand */
     bool compares;
@@ -132,9 +132,10 @@ typedef struct srv_analyses_call {
     attn_warnings warnings;
 } srv_analyses_call;
 
-/* Body -> dims, mask, options and cost. false: a problem is set. */
+/* Reads the body into dims, mask, options and cost. false: a problem is set. */
 bool srv_analyses_prepare(srv_analyses_call *call);
-/* The heatmap options of a view: rollout has one head; what has a sign is pooled by magnitude. */
+/* The heatmap options of a view. A rollout has one head; values with signs are pooled by
+ * magnitude. */
 attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view);
 
 #endif

@@ -1,5 +1,5 @@
-/* The field table of POST /v1/analyses, and what follows from a body: shapes, mask, options, cost.
- */
+/* The field table of POST /v1/analyses, and what follows from a body: the shapes of the operands,
+ * the mask, the options of the analysis, and the cost. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -139,11 +139,12 @@ static bool read_dims(const srv_scope *scope, const char *name, const attn_tenso
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
     *layers = w->rank == 5 ? w->dims[0] : 1;
     d->B = w->rank > 3 ? w->dims[w->rank - 4] : 1;
-    d->B *= *layers; /* its elements were decoded, so this cannot overflow but for 0 */
+    /* This cannot overflow, because the elements were decoded, unless an axis is 0. */
+    d->B *= *layers;
     return true;
 }
 
-/* The mask fields speak of weights; a run has its own mask. */
+/* Refuses the mask fields, which belong to weights: a stored run has a mask of its own. */
 static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
     static const char *const fields[] = {
         "is_causal", "query_offset", "attn_mask",   "mask_semantics", "key_padding_mask",
@@ -155,7 +156,7 @@ static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* The mask's shape has no layer axis: every layer saw the same keys. */
+/* Compiles the mask. Its shape has no layer axis, because every layer sees the same keys. */
 static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
     const srv_analyses_body *body = &call->body;
     const attn_attention_dims *d = &call->dims;
@@ -230,7 +231,7 @@ static bool read_classes(srv_analyses_call *call) {
     return true;
 }
 
-/* Key index of query i, or -1. */
+/* The key at the position of query i; -1: there is none. */
 static int64_t key_of(const srv_analyses_call *call, size_t batch, size_t i) {
     int64_t offset =
         call->mask ? attn_mask_offset(call->mask, batch % attn_mask_batches(call->mask)) : 0;
@@ -281,7 +282,7 @@ static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* One list of segment numbers, and the largest of them. */
+/* Reads one list of segment numbers and raises *count above the largest of them. */
 static bool read_numbers(const srv_scope *scope, const char *name, const srv_ints *in, size_t n,
                          uint32_t *out, size_t *count) {
     if (in->count != n)
@@ -326,7 +327,8 @@ static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* The second operand: heads may be others, if the mask does not tell them apart. */
+/* Reads the second operand. It may have another number of heads unless the mask tells heads apart.
+ */
 static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     const attn_attention_dims *a = &call->dims, *b = &call->other_dims;
     size_t layers = 1, count = 0;
@@ -379,7 +381,7 @@ static bool read_gradient(srv_analyses_call *call, const srv_scope *scope) {
         if (t->rank < 2 || t->rank > 5)
             return srv_refuse(scope, SRV_SHAPE, names[i], "expected the rank of weights, found %d",
                               t->rank);
-        for (int k = 0; k < 4; k++) /* [layers, B] become one axis, missing ones are 1 */
+        for (int k = 0; k < 4; k++) /* [layers, B] become one axis; missing axes are 1 */
             dims[k] = t->rank - 4 + k >= 0 ? t->dims[t->rank - 4 + k] : 1;
         dims[0] *= t->rank == 5 ? t->dims[0] : 1;
         *t = attn_tensor_dense(t->data, t->dtype, 4, dims);
@@ -429,7 +431,7 @@ static bool count_views(srv_analyses_call *call, size_t slots) {
             return false;
         }
         all->operations += one.operations;
-        if (rollout) /* each chunk of rows reads all layers anew */
+        if (rollout) /* each chunk of rows reads all layers again */
             all->operations += (double)d->B * (double)d->S * (double)d->S *
                                (2 * (double)d->S + (double)d->Hq * ((double)d->S / 64 + 1));
         all->work_bytes += one.work_bytes + slots * (d->S * 4096 + (4 << 20));
@@ -462,7 +464,7 @@ static bool count(srv_analyses_call *call) {
     return true;
 }
 
-/* The first operand: shapes and mask. */
+/* Reads the shapes and the mask of the first operand. */
 static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
     const srv_analyses_body *body = &call->body;
     attn_tensor same;

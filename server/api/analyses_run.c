@@ -11,7 +11,8 @@
 
 /* --- what labels say about tokens --- */
 
-/* Marks of word pieces in front of a label: BERT, GPT-2 and RoBERTa, SentencePiece. */
+/* The label without the mark of a word piece in front of it: BERT's, that of GPT-2 and RoBERTa,
+ * SentencePiece's. */
 static const char *bare(const char *label) {
     static const char *const marks[] = {"##", "\xc4\xa0", "\xe2\x96\x81"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
@@ -22,7 +23,7 @@ static const char *bare(const char *label) {
     return label;
 }
 
-/* Bytes of a punctuation mark at the start, 0 for anything else. */
+/* How many bytes the punctuation mark at the start takes; 0: there is none. */
 static size_t mark(const char *text) {
     static const char *const wide[] = {
         "\xe2\x80\x94", "\xe2\x80\x93", "\xe2\x80\x98", "\xe2\x80\x99", "\xe2\x80\x9c",
@@ -49,7 +50,7 @@ static bool is_punctuation(const char *label) {
     return n > 0;
 }
 
-/* <s>, </s>, <pad>, <|endoftext|>, [CLS], [SEP]: letters in brackets of either kind. */
+/* Is the label letters in brackets, such as <s>, </s>, <pad>, <|endoftext|>, [CLS] or [SEP]? */
 static bool is_special(const char *label) {
     size_t n = strlen(label);
     bool letters = false;
@@ -105,7 +106,7 @@ static int by_folded(const void *x, const void *y) {
     return strcasecmp(((const word *)x)->text, ((const word *)y)->text);
 }
 
-/* Equal words get equal numbers, from `first` upwards. */
+/* Numbers the words from `first` upwards; equal words get equal numbers. */
 static void number(word *words, size_t n, int (*order)(const void *, const void *), int64_t first) {
     if (n > 1)
         qsort(words, n, sizeof *words, order);
@@ -116,7 +117,7 @@ static void number(word *words, size_t n, int (*order)(const void *, const void 
     }
 }
 
-/* Row i is the token at key i + offset, where there is one and no name of its own. */
+/* Gives query i the number of the key at i + offset, and `none` where there is no such key. */
 static void copy_to_queries(const srv_analysis *an, const int64_t *keys, int64_t *queries,
                             int64_t none) {
     int64_t offset = an->mask && attn_mask_batches(an->mask) ? attn_mask_offset(an->mask, 0) : 0;
@@ -148,8 +149,8 @@ static bool tokens_of_labels(srv_analysis *an) {
     return true;
 }
 
-/* Tokens of one class are of one kind, and so are equal words outside of classes. Punctuation and
- * special tokens are classes too. */
+/* Numbers the kinds of tokens. Tokens of one class are of one kind, and so are equal words outside
+ * of classes. Punctuation and special tokens are classes, too. */
 static bool kinds_of(srv_analysis *an) {
     const srv_strings *labels = &an->labels->key;
     const attn_measure_options *o = &an->options;
@@ -175,8 +176,8 @@ static bool kinds_of(srv_analysis *an) {
     return true;
 }
 
-/* Puts tokens, kinds, and the classes that labels show (punctuation, special tokens) behind the
- * caller's into the options; options.mask must be set. false: out of memory. */
+/* Adds tokens, kinds, and the classes that labels show (punctuation, special tokens) to the
+ * options, behind the caller's classes; options.mask must be set. false: out of memory. */
 static bool read_labels(srv_analysis *an) {
     bool named = an->labels->key.count == an->S && an->S > 0;
     if (named && !add_classes(an))
@@ -188,7 +189,7 @@ static bool read_labels(srv_analysis *an) {
 
 /* --- the analysis --- */
 
-/* Bytes of text: of a head with its measures and pattern, of a class of a head, of a number. */
+/* Bytes of text: for a head with its measures and pattern, for a class of a head, for a number. */
 #define TEXT_OF_HEAD   4096.0
 #define TEXT_OF_CLASS  160.0
 #define TEXT_OF_NUMBER 16.0
@@ -227,7 +228,7 @@ bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, dou
     attn_error err = {0};
     attn_cost all, pairs = {0};
     attn_measure_options o = an->options;
-    o.class_count += 2; /* that labels may show */
+    o.class_count += 2; /* the two classes that labels may show */
     if (attn_measure_cost(&o, an->B, an->H, an->L, an->S, slots, &all, &err) ||
         (wants_pairs(an) &&
          attn_head_distances_cost(an->B, an->H, 0, an->L, an->S, slots, &pairs, &err)))

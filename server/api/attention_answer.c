@@ -32,7 +32,7 @@ static void write_omitted(srv_json *j, const srv_attention_call *call) {
     srv_json_object_end(j);
 }
 
-/* One offset where all batch entries agree, else one each. */
+/* Writes one offset if it is the same for all batch entries, else one for each. */
 static void write_offsets(srv_json *j, const attn_mask *mask) {
     size_t B = attn_mask_batches(mask), n = 1;
     for (size_t b = 1; b < B && n == 1; b++)
@@ -60,7 +60,7 @@ static void write_dims(srv_json *j, const attn_attention_dims *d) {
     srv_json_object_end(j);
 }
 
-/* Costs on one thread: what explain may say of any service. */
+/* The costs are those on one thread, so that they are the same on every service. */
 static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     const attn_mask *mask = attn_attention_mask(call->op);
     srv_attention_bill bill;
@@ -120,8 +120,8 @@ static void write_verification(srv_json *j, const attn_verification *v) {
     srv_json_object_end(j);
 }
 
-/* The named tensors. Large ones take a while, so the deadline is looked at between them; false: it
- * passed, or the client left. */
+/* Writes the named tensors. Large ones take a while, so the deadline is checked between them.
+ * false: it has passed, or the client has left. */
 static bool write_tensors(srv_json *j, const srv_attention_call *call) {
     srv_result rows[SRV_RESULTS];
     attn_error err = {0};

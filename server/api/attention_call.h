@@ -1,4 +1,5 @@
-/* One POST /v1/attention on its way: decoded body -> checked inputs -> results -> answer. */
+/* A POST /v1/attention while it runs: the decoded body becomes checked inputs, these become
+ * results, and these the answer. */
 #ifndef SRV_ATTENTION_CALL_H
 #define SRV_ATTENTION_CALL_H
 
@@ -10,7 +11,7 @@
 #include "api/route_fields.h"
 #include "store/runs.h"
 
-/* Items of `return`: the library's ATTN_WANT_* bits, then ours. */
+/* Items of `return`: the library's ATTN_WANT_* bits, then two of the server. */
 enum { SRV_WANT_HEATMAP = 64, SRV_WANT_GRADIENTS = 128, SRV_WANT_LIBRARY = 63 };
 
 typedef struct srv_fill_input {
@@ -46,12 +47,12 @@ typedef struct srv_attention_body {
     unsigned analysis; /* SRV_AN_* */
 } srv_attention_body;
 
-void srv_attention_init(srv_attention_body *body); /* defaults, into zeroes */
+void srv_attention_init(srv_attention_body *body); /* sets defaults; the body must be zeroed */
 
-/* A tensor that the operation can answer, from shapes alone. */
+/* A tensor that the operation can answer, described from shapes alone. */
 typedef struct srv_result {
     const char *name;
-    const attn_tensor *tensor; /* once it was computed */
+    const attn_tensor *tensor; /* set when it is computed */
     unsigned want;             /* its ATTN_WANT_* bit */
     int rank;
     size_t dims[ATTN_MAX_RANK];
@@ -72,61 +73,63 @@ typedef struct srv_attention_call {
     attn_projections projections; /* num_heads 0: none */
     attn_inputs *shaped;          /* after projections, without data before the run; else `in` */
     attn_attention_dims dims;     /* of `shaped` */
-    size_t parameters;            /* numbers in scores, projections, positions, sinks */
+    size_t parameters;            /* elements of all parameters */
     unsigned want;                /* ATTN_WANT_* that are answered */
     bool heatmap;                 /* asked for */
-    bool weights_omitted;         /* by default, for their size */
+    bool weights_omitted;         /* the weights are too large to be answered unasked */
     bool backward;                /* gradients are asked for */
-    srv_gradients *gradients;     /* once they were computed */
+    srv_gradients *gradients;     /* set when they are computed */
     attn_heatmap_options heat;
     attn_attention *op;
     attn_results results;
     attn_heatmaps maps;
-    double kept;   /* share of the cells that are visible, where it is to be explained */
+    double kept;   /* share of visible cells, for explain */
     bool analyses; /* asked for */
     srv_analysis analysis;
     attn_warnings warnings;
     attn_verification verification;
-    const srv_run *run; /* stored and held, or NULL */
+    const srv_run *run; /* the stored run, held; or NULL */
     size_t text;        /* most bytes of the answer */
 } srv_attention_call;
 
-/* What a run costs: tensors (and heatmaps) of the answer to the byte, the rest as the library
- * reserves it. */
+/* What a run costs. Tensors and heatmaps of the answer are counted to the byte, the rest as the
+ * library reserves it. */
 typedef struct srv_attention_bill {
-    double cells, operations, placed; /* placed: operations, with their real weight in time */
+    double cells, operations, placed; /* placed: operations weighted by the time that they take */
     size_t result_bytes, work_bytes;
     double text; /* most bytes of the answer */
 } srv_attention_bill;
 
-/* Body -> inputs, dims and what is wanted. false: a problem is set. */
+/* Reads the body into inputs, dims and what is wanted. false: a problem is set. */
 bool srv_attention_prepare(srv_attention_call *call);
-/* What the library must compute for what is answered and verified. */
+/* The ATTN_WANT_* bits that the library must compute for the answer and its verification. */
 unsigned srv_attention_computes(const srv_attention_call *call);
-/* The results among `want` in the order of answers; how many there are. */
+/* Lists the results among `want` in the order of answers and returns their number. */
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]);
-/* The cost of answering `want` on `slots` threads, from shapes alone. false: a problem is set. */
+/* Counts the cost of answering `want` on `slots` threads, from shapes alone. false: a problem is
+ * set. */
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
                          srv_attention_bill *out);
-/* Refuse what can never fit, with the numbers. */
+/* Refuses a request that is beyond the limits of the service. false: a problem is set, with the
+ * numbers. */
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill);
-/* Prediction -> reply, without running. */
+/* Sets the reply of a dry run. */
 srv_outcome srv_attention_dry(srv_attention_call *call);
-/* Gradients (attention_gradients.c). */
+/* Gradients. Counts what they cost; false: *err says why. */
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err);
-/* Bytes of their tensors. */
+/* Bytes of the tensors of gradients. */
 size_t srv_gradients_bytes(const srv_attention_call *call);
-/* false: a problem is set. */
+/* Adds the shapes of the gradients. false: a problem is set. */
 bool srv_gradients_shapes(const srv_attention_call *call, srv_dry *dry);
-/* After a run with projections; `heads`: the operation's output before W_o. */
+/* Computes the gradients after a run with projections; `heads` is the output before W_o. */
 attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads, attn_error *err);
-/* The run and its gradients, where no projection comes between them. */
+/* Computes the run and its gradients, where there are no projections. */
 attn_status srv_gradients_with_run(srv_attention_call *call, attn_error *err);
 void srv_gradients_write(srv_json *j, const srv_attention_call *call);
 void srv_gradients_text(attn_text *t, const srv_attention_call *call);
-/* Results -> reply. */
+/* Set the reply from the results. */
 void srv_attention_json(srv_attention_call *call);
 void srv_attention_text(srv_attention_call *call);
 

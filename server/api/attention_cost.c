@@ -9,12 +9,13 @@
 
 /* --- the bill --- */
 
-/* Most bytes of JSON that a result byte becomes: a float32 takes up to 15 and a comma, a float64 26
- * with it, either of them 33 when it is rounded; cells of a heatmap no more, and its runs and edges
- * less than their 24 bytes. The writer takes that room at once (attention_answer.c). */
+/* The most bytes of JSON that a byte of a result becomes. A float32 takes up to 15 characters and
+ * a comma, a float64 26 with its comma, either of them 33 when it is rounded. The JSON writer
+ * reserves this room at once. */
 #define TEXT_OF_TENSORS 4.0
 #define TEXT_OF_ROUNDED 8.25
-/* Brackets and commas of a row of each of four tensors, which empty rows have too. */
+/* Bytes of brackets and commas for a row of each of four tensors; rows without numbers have them,
+ * too. */
 #define TEXT_OF_ROWS 32.0
 
 typedef struct list {
@@ -76,7 +77,8 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
     return l.count;
 }
 
-/* Rows of queries and of keys; an axis of 0 counts as 1, as its brackets are written. */
+/* Counts the rows of queries and of keys. An axis of 0 counts as 1, because its brackets are
+ * written. */
 static double count_rows(const attn_attention_dims *d) {
     double entries = 1;
     for (int i = 0; i < d->batch_rank; i++)
@@ -252,13 +254,13 @@ bool srv_attention_within(const srv_attention_call *call, const srv_attention_bi
 
 /* --- dry_run --- */
 
-/* Rows that are looked at to see how much of a matrix a mask leaves; keys and queries of a tile,
- * which are computed or skipped together; operations of a piece of the pool. */
+/* How many rows are read to estimate how much of a matrix a mask leaves; keys and queries of a
+ * tile, which are computed or skipped together; operations of a piece of the pool. */
 #define ROWS_ASKED       64
 #define TILE             64.0
 #define PIECE_OPERATIONS 1e8
 
-/* Scores, positions and sinks are checked by an operation without queries and keys. */
+/* Checks scores, positions and sinks by making an operation without queries and keys. */
 static bool check_parameters(const srv_attention_call *call) {
     attn_inputs empty = *call->shaped;
     attn_tensor *const sides[] = {&empty.query, &empty.key, &empty.value};
@@ -286,7 +288,7 @@ static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
            fail(call, &err);
 }
 
-/* Does a layer leave whole tiles out inside of a row's interval? */
+/* Does a layer of the mask hide whole tiles inside the interval of a row? */
 static bool skips_tiles(const attn_mask_spec *spec) {
     for (size_t i = 0; i < spec->count; i++)
         if (spec->layers[i].kind == ATTN_LAYER_PATTERN &&
@@ -324,8 +326,8 @@ static bool has_values(const attn_mask_spec *spec) {
     return false;
 }
 
-/* The run computes the cells of rows that are visited, and once more for each matrix that is filled
- * afterwards. */
+/* The work of a run: the cells of the rows that are visited, and half as much again for each
+ * matrix that is filled afterwards. */
 static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
                         double visited) {
     const attn_attention_dims *d = &call->dims;
@@ -387,7 +389,8 @@ static bool bills(const srv_attention_call *call, srv_attention_bill *bill, srv_
     return true;
 }
 
-/* A recurrent layer of the model's width takes L steps of D x D multiply-adds each. */
+/* Compares with a recurrent layer of the model's width, which takes L steps of D x D multiply-adds
+ * each. */
 static void compare(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->dims;
     const attn_tensor *q = &call->in.query;

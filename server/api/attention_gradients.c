@@ -1,10 +1,11 @@
-/* Gradients of POST /v1/attention: grad_output goes back through the projections, the operation,
- * and the projections again; the answer names each gradient as its input is named. */
+/* Gradients of POST /v1/attention. The backward pass takes grad_output through the output
+ * projection, the operation and the other projections; the answer names each gradient as its input
+ * is named. */
 #include <stdio.h>
 
 #include "api/attention_call.h"
 
-/* Elements of the biases that the caller sent. */
+/* The number of elements of the bias that the caller sent. */
 static size_t bias_elements(const srv_attention_call *call) {
     size_t n = 0;
     if (call->body.attn_bias.rank && !attn_tensor_count(&call->body.attn_bias, &n))
@@ -69,7 +70,8 @@ attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads
 
 /* --- the answer --- */
 
-/* A gradient: `object` NULL stands beside the inputs, else it is a member of that object. */
+/* A gradient under its name. Where `object` is NULL it is named beside the inputs, else it is a
+ * member of that object. */
 typedef struct named {
     const char *object, *name;
     const attn_tensor *t;
@@ -77,7 +79,7 @@ typedef struct named {
 
 enum { NAMED = 24 };
 
-/* All there are, in the order of answers. */
+/* Lists the gradients that exist, in the order of answers. */
 static size_t list(const srv_attention_call *call, const srv_gradients *all_of, named rows[NAMED]) {
     const attn_gradients *g = &all_of->inputs;
     const attn_projection_gradients *p = &all_of->projections;
@@ -121,7 +123,7 @@ static size_t list(const srv_attention_call *call, const srv_gradients *all_of, 
     return n;
 }
 
-/* Tensors of the gradients' shapes: those that were sent. */
+/* The inputs that were sent, which have the shapes of the gradients. */
 static srv_gradients shaped_like(const srv_attention_call *call) {
     const attn_inputs *in = &call->in;
     const attn_position *at = &in->position;
@@ -151,7 +153,7 @@ size_t srv_gradients_bytes(const srv_attention_call *call) {
     size_t bytes = 0;
     for (size_t i = list(call, &like, rows); i-- > 0;) {
         size_t count = 0;
-        attn_tensor_count(rows[i].t, &count); /* of what was sent */
+        attn_tensor_count(rows[i].t, &count); /* succeeds, as the tensor was decoded */
         bytes += count * attn_dtype_size(call->dims.result);
     }
     return bytes;

@@ -196,8 +196,8 @@ static bool check_heads(const srv_scope *scope, const srv_attention_body *body) 
     return true;
 }
 
-/* `return`, or its default, as a set of bits; weights of the default are settled once shapes are
- * known. */
+/* Reads `return`, or its default, as a set of bits. The weights of the default may be left out
+ * later, when the shapes are known. */
 static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     const srv_attention_body *body = &call->body;
     unsigned items =
@@ -307,7 +307,8 @@ static void copy_tensors(attn_inputs *in, const srv_attention_body *body) {
     in->allow_nonfinite = body->allow_nonfinite;
 }
 
-/* The inputs after projections, which need no data for it, and the shapes that follow. */
+/* Finds the shapes of the inputs after the projections, which takes no data, and the dims of the
+ * operation. */
 static bool read_shapes(srv_attention_call *call) {
     attn_error err = {0};
     attn_status status = ATTN_OK;
@@ -332,7 +333,7 @@ unsigned srv_attention_computes(const srv_attention_call *call) {
            (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 
-/* Weights that nobody asked for are left out when they are large. */
+/* Leaves out weights that nobody asked for when they are large. */
 static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->dims;
     double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
@@ -342,7 +343,7 @@ static void omit_large_weights(srv_attention_call *call, const srv_scope *scope)
     }
 }
 
-/* The options of an analysis; its source and mask follow when the operation is there. */
+/* Sets the options of an analysis. Its source and mask are set when the operation exists. */
 static void plan_analysis(srv_attention_call *call) {
     srv_analysis *an = &call->analysis;
     const attn_attention_dims *d = &call->dims;

@@ -42,14 +42,14 @@ static void release_run(srv_attention_call *call) {
     const char *id = attn_arena_text(req->arena, call->run->id, SRV_RUN_ID);
     if (req->reply.status >= 400)
         srv_run_discard(req, call->run);
-    else if (id) /* a picture has no other place for it */
+    else if (id) /* a picture has no other place for the id */
         srv_reply_header(req, "X-Run-Id", id);
     srv_run_release(req, call->run);
 }
 
 /* --- weights on padding --- */
 
-/* Cells that are read for it, a few milliseconds; heads beyond it are not looked at. */
+/* The most cells that are read for this, a few milliseconds. Heads beyond it are not checked. */
 #define PADDING_CELLS 1048576
 
 typedef struct reader {
@@ -59,7 +59,7 @@ typedef struct reader {
     double *row;
 } reader;
 
-/* The weights of row i on the padding keys, neighbours at once. */
+/* Reads the weights of row i on the padding keys; neighbouring keys are read together. */
 static attn_status read_row(const reader *r, const srv_padding *p, size_t b, size_t h, size_t i,
                             attn_error *err) {
     attn_dtype dtype = r->call->dims.result;
@@ -118,8 +118,8 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
 
 /* --- the handler --- */
 
-/* Work that the HTTP thread may do itself, a fraction of a millisecond: operations, and the bound
- * of the answer's text for 256 KiB of results. */
+/* Upper limits for requests that are computed on the HTTP thread, a fraction of a millisecond:
+ * operations, and the bytes of the answer's text, for 256 KiB of results. */
 #define IN_PLACE_OPERATIONS 2e6
 #define IN_PLACE_TEXT       (1024.0 * 1024)
 
@@ -135,7 +135,7 @@ static bool decode(srv_attention_call *call, int64_t start) {
     return ok;
 }
 
-/* Rows of weights for what looks at them afterwards. */
+/* Opens a row reader over the computed weights, for heatmaps and analyses. */
 static attn_status open_rows(srv_attention_call *call, attn_weight_source *source,
                              attn_error *err) {
     attn_pool *pool = srv_request_pool(call->req);
@@ -161,7 +161,8 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
     return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
 }
 
-/* A row that is not finite after projections has no single element of the input to blame. */
+/* Refuses the request. A row that is not finite after the projections has no single element of the
+ * input to blame, so the path ends at the tensor. */
 static bool refuse(srv_attention_call *call, attn_error *err) {
     char *last = strrchr(err->where, '/');
     const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
@@ -249,7 +250,7 @@ srv_outcome srv_attention(srv_request *req) {
     call.text = (size_t)bill.text;
     bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
     bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT &&
-                 !call.body.store; /* a file may have to be written */
+                 !call.body.store; /* storing may write a file */
     if (req->in_place && (!small || srv_draws(req)))
         return SRV_DEFER;
     if (!srv_admission_work(req, bill.operations,

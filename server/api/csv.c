@@ -1,4 +1,5 @@
-/* Heatmaps, tables and curves for spreadsheets. */
+/* Tables as CSV, field by field. The deadline is checked now and then, because tables can be long.
+ */
 #include "api/csv.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* POST /v1/curves: draws numbers that the caller has as curves, such as quality against length. */
+/* POST /v1/curves draws numbers that the caller has as curves, such as quality against length. It
+ * answers pictures, CSV, text and JSON. */
 #include <math.h>
 #include <stddef.h>
 
@@ -23,7 +24,8 @@ typedef struct curves_call {
     srv_request *req;
     curves_body body;
     size_t count, points, each, panels;
-    const double *x, *values; /* NULL; [count, points], NaN where nothing is */
+    const double *x, *values; /* x: NULL without a field x; values: [count, points], NaN where there
+                                 is no value */
 } curves_call;
 
 #define AT(member) offsetof(curves_body, member)
@@ -86,7 +88,7 @@ static bool check(curves_call *call) {
            srv_figure_check(call->req, &body->figure);
 }
 
-/* float64, what is not finite as NaN. */
+/* The tensor in float64. Numbers that are not finite become NaN. */
 static const double *widen(curves_call *call, const attn_tensor *t) {
     size_t n;
     double *to =
@@ -112,11 +114,11 @@ static bool read_numbers(curves_call *call) {
     return false;
 }
 
-/* Bytes of an answer for each number in it: JSON and CSV (33 when rounded), a point of a line, and
- * text is written twice while it grows. */
+/* Bytes of an answer for each number in it: up to 33 in JSON and CSV, fewer in a line's point, and
+ * twice as many while the text grows. */
 #define TEXT_OF_NUMBER 64.0
 
-/* Everything in double beside it. */
+/* Takes memory for the answer and for all numbers in double. */
 static bool admit(const curves_call *call) {
     double numbers = (double)call->points * (double)(call->count + (call->body.x.rank != 0));
     return srv_admission_work(call->req, numbers, (sizeof(double) + TEXT_OF_NUMBER) * numbers);

@@ -14,11 +14,11 @@
 
 #define TRIES      4
 #define PROBE_ROOM (64u << 20)
-/* Queries and keys of the probe's attention, and their width; numbers of the probe's text. */
+/* The probe: queries and keys of an attention and their width; numbers of a text. */
 enum { PROBE_ROWS = 512, PROBE_WIDTH = 64, PROBE_NUMBERS = 65536 };
 /* What every request takes beside its work, in seconds. */
 #define REQUEST_SECONDS 1e-5
-/* What a byte of fresh memory takes beside one of text. */
+/* What a byte of fresh memory takes, beside a byte of text. */
 #define MEMORY_SHARE 0.15
 
 struct srv_predictor {
@@ -28,7 +28,7 @@ struct srv_predictor {
     double byte;      /* seconds */
 };
 
-/* Random numbers of the shape, float32. false: out of memory. */
+/* Makes a float32 tensor of random numbers. false: out of memory. */
 static bool draw(attn_arena *arena, int rank, const size_t *dims, attn_tensor *out) {
     size_t n;
     *out = attn_tensor_dense(NULL, ATTN_F32, rank, dims);
@@ -39,7 +39,7 @@ static bool draw(attn_arena *arena, int rank, const size_t *dims, attn_tensor *o
     return true;
 }
 
-/* Seconds an operation: self-attention with a head for each slot of the pool. */
+/* Measures seconds for an operation: self-attention with one head for each slot of the pool. */
 static double measure_operation(attn_arena *arena, attn_pool *pool) {
     const size_t dims[4] = {1, attn_pool_slots(pool), PROBE_ROWS, PROBE_WIDTH};
     const double cells = (double)PROBE_ROWS * PROBE_ROWS;
@@ -56,7 +56,7 @@ static double measure_operation(attn_arena *arena, attn_pool *pool) {
            (cells * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS));
 }
 
-/* Seconds a byte: numbers as JSON. */
+/* Measures seconds for a byte of text: numbers as JSON. */
 static double measure_byte(attn_arena *arena) {
     srv_request req = {.arena = arena};
     const size_t dims[2] = {PROBE_NUMBERS / 64, 64};
@@ -104,7 +104,7 @@ bool srv_predictor_ready(srv_predictor *p) {
     return atomic_load(&p->ready);
 }
 
-/* Seconds of a run; NAN: no memory to measure with. */
+/* The seconds that a run takes; NAN: there is no memory to measure with. */
 static double predict(srv_predictor *p, attn_pool *pool, const srv_load *load) {
     const double lanes = fmax(1, fmin((double)attn_pool_slots(pool), load->pieces));
     pthread_mutex_lock(&p->lock);
@@ -220,7 +220,8 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
 }
 
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry) {
-    /* In place there is less room than a run would have, so "does not fit" is no answer there. */
+    /* A request on this thread has less memory than a run would have, so it cannot tell that a run
+     * does not fit. */
     if (req->in_place && (!srv_predictor_ready(req->app->predictor) || !dry->fits))
         return SRV_DEFER;
     /* Decoding takes as long as this request's did. */

@@ -12,8 +12,9 @@
 #define SRV_DRY_SHAPES 40
 
 /* What some work takes, in floating-point operations of a matrix product: the exponential and the
- * mask of a score cell; a tanh; an operation in double where the kernel tables have none; a number
- * that is made by itself, such as a sine or a random number. */
+ * mask of a score cell; a tanh; an operation in double where the kernel tables have none; an
+ * operation of an analysis, many of which are logarithms; a number that is made by itself, such as
+ * a sine or a random number. */
 #define SRV_CELL_OPERATIONS     10.0
 #define SRV_TANH_OPERATIONS     10.0
 #define SRV_DOUBLE_OPERATIONS   16.0
@@ -38,16 +39,17 @@ typedef struct srv_shape {
 typedef struct srv_dry {
     srv_shape shapes[SRV_DRY_SHAPES];
     size_t shape_count;
-    const char *mask; /* in words, or NULL */
+    const char *mask; /* the mask in words, or NULL */
     double cells, operations;
-    double result, work;                  /* bytes of what is answered, bytes of scratch */
-    double with_weights, without_weights; /* result with and without the weights; 0, 0: none */
-    bool fits;                            /* within the limits of this service */
-    bool learns;                          /* has parameters */
+    double result, work;                  /* bytes of the answer's tensors, bytes of scratch */
+    double with_weights, without_weights; /* bytes of the answer; both 0: it has no weights */
+    bool fits;                            /* is it within the limits of this service? */
+    bool learns;                          /* the route has parameters */
     size_t parameters;
-    double rnn_steps, rnn_operations; /* of a recurrent layer of this width; 0: no counterpart */
-    double rnn_products;              /* multiply-adds of the scores, to compare with it */
-    srv_load load;                    /* of a run: compute and encode */
+    double rnn_steps,
+        rnn_operations;  /* of a recurrent layer of this width; 0: nothing to compare with */
+    double rnn_products; /* multiply-adds of the scores, to compare with it */
+    srv_load load;       /* of a run: compute and encode */
 } srv_dry;
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims);

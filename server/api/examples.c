@@ -1,6 +1,6 @@
 /* GET /v1/examples and GET /v1/examples/{id}: the worked examples of config/examples/, which are
- * embedded in the daemon. A file is served as it is; the list takes the first fields of each (their
- * format: config/examples/README.md). */
+ * embedded in the daemon. A file is served as it is; the list takes the first fields of each.
+ * Their format is in config/examples/README.md. */
 #include "api/examples.h"
 #include "config/nearest.h"
 
@@ -98,9 +98,8 @@ static long order_of(const srv_file *file) {
     return value;
 }
 
-/* In the order of the list; those of equal order stand as in the table, by their names. Sorted
- * once, for the list is written on the HTTP thread, and to find the next one would be to read them
- * all. */
+/* The examples in the order of the list; those of equal order stand by their names. They are
+ * sorted once, because the list is written on the HTTP thread. */
 static const srv_file *in_order[MOST + 1];
 
 static void sort(void) {
@@ -172,7 +171,7 @@ srv_outcome srv_examples_list(srv_request *req) {
     return SRV_DONE;
 }
 
-/* The id that comes nearest to what was asked for, or NULL. */
+/* The id that is most similar to `id`, or NULL. */
 static const char *nearest_id(srv_request *req, const char *id) {
     size_t count = 0;
     for (const srv_file *f = srv_embedded; f->name; f++)

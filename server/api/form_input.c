@@ -20,7 +20,7 @@ const char *const srv_stage_names[] = {"raw", "scaled", "softcapped", "biased", 
 static const char *const pattern_kinds[] = {"local", "strided", "block", "global", NULL};
 const char *const srv_pair_layouts[] = {"interleaved", "halves", NULL};
 
-#define FARTHEST 1099511627776.0 /* 2^40, as the library */
+#define FARTHEST 1099511627776.0 /* 2^40, the limit of the library */
 #define HEADS    1048576
 
 const srv_field srv_score_fields[] = {
@@ -115,8 +115,8 @@ void srv_position_init(void *input) {
 
 /* --- decoded objects to the library --- */
 
-/* Which fields go with each kind beside `kind` itself, in one line a kind: names between spaces. A
- * kind without a line takes none. */
+/* The fields that go with each kind beside `kind` itself: names between spaces. A kind without a
+ * line takes none. */
 static const char *const score_parameters[ATTN_SCORE_COUNT] = {
     [ATTN_SCORE_additive] = " w_q w_k b v ",
     [ATTN_SCORE_general] = " w ",
@@ -134,7 +134,8 @@ static bool is_named(const char *list, const char *name) {
     return list && strstr(list, word) != NULL;
 }
 
-/* Only fields of the kind; with `all`, each of them. The table's first row is the kind. */
+/* Refuses fields of other kinds; with `all` each field of the kind is required. The table's first
+ * row is the kind. */
 static bool check_kind(const srv_scope *scope, int kind, const char *list, bool all) {
     const char *name = scope->fields[0].choices[kind];
     for (const srv_field *f = scope->fields + 1; f->name; f++) {
@@ -148,15 +149,15 @@ static bool check_kind(const srv_scope *scope, int kind, const char *list, bool 
     return true;
 }
 
-/* The object that is the field `name` of `scope`. */
+/* The scope of the object that is the field `name` of `scope`. */
 static srv_scope inside(const srv_scope *scope, const char *name, const srv_field *fields,
                         const void *body, char at[64]) {
     snprintf(at, 64, "%.40s/%s", scope->at, name);
     return (srv_scope){scope->req, fields, body, at};
 }
 
-/* The first element that is not finite, as its row-major index; SIZE_MAX for none. Decoded tensors
- * are dense. */
+/* The row-major index of the first element that is not finite; SIZE_MAX: all are finite. Decoded
+ * tensors are dense. */
 static size_t first_bad(const attn_tensor *t, size_t count) {
     double part[256];
     const size_t step = sizeof part / sizeof part[0], each = attn_dtype_size(t->dtype);

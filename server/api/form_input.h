@@ -1,5 +1,5 @@
-/* The forms of attention in a request: score, position, pattern, projections. Their tables, and the
- * way from decoded objects to the library's structs. */
+/* The forms of attention in a request (score, position, pattern, projections): their field tables,
+ * and the way from decoded objects to the library's structs. */
 #ifndef SRV_FORM_INPUT_H
 #define SRV_FORM_INPUT_H
 
@@ -42,9 +42,9 @@ extern const char *const srv_pair_layouts[];   /* "interleaved", "halves" */
 
 void srv_position_init(void *input); /* defaults, a srv_position_input */
 
-/* Decoded object -> library. `scope` is the object around it, `name` its field there. false: a
- * problem is set. Parameters must be finite unless `any` is set. Each adds to *parameters how many
- * numbers its tensors hold. */
+/* Read a decoded object into the library's struct. `scope` is the object around it. Parameters
+ * must be finite unless `any` is set. Each function adds the number of elements of its tensors to
+ * *parameters. false: a problem is set. */
 bool srv_score_read(const srv_scope *scope, const srv_score_input *in, bool any, attn_score *out,
                     size_t *parameters);
 bool srv_position_read(const srv_scope *scope, const srv_position_input *in, bool any,
@@ -52,7 +52,7 @@ bool srv_position_read(const srv_scope *scope, const srv_position_input *in, boo
 bool srv_projections_read(const srv_scope *scope, const srv_projections_input *in, bool any,
                           attn_projections *out, size_t *parameters);
 bool srv_pattern_read(const srv_scope *scope, const srv_pattern_input *in, attn_pattern *out);
-/* The same for one tensor that is a field of `scope`. */
+/* Does the same for one tensor that is a field of `scope`. */
 bool srv_parameter_read(const srv_scope *scope, const char *name, const attn_tensor *in, bool any,
                         attn_tensor *out, size_t *parameters);
 

@@ -1,4 +1,5 @@
-/* The handlers behind srv_routes[]: each reads req and leaves the whole reply in req->reply. */
+/* The handlers behind srv_routes[]. Each reads the request and sets the whole reply in req->reply,
+ * or returns SRV_DEFER on the HTTP thread to be run again on a worker. */
 #ifndef SRV_HANDLERS_H
 #define SRV_HANDLERS_H
 

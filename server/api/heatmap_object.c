@@ -70,7 +70,7 @@ void srv_heat_init(void *input) {
     *(srv_heat_input *)input = (srv_heat_input){.pool = ATTN_POOL_MAX, .encoding = SRV_CELLS_JSON};
 }
 
-/* 0 leaves the choice to the library. */
+/* The default of max_cells; 0 leaves the choice to the library. */
 static size_t default_cells(const srv_heat_input *in, size_t batches, size_t heads) {
     size_t maps;
     if (in->pool != ATTN_POOL_BOTH || in->encoding != SRV_CELLS_JSON ||
@@ -151,7 +151,8 @@ static void write_range(srv_json *j, const char *name, const float value[2]) {
     srv_json_floats(j, value, 2);
 }
 
-/* Little-endian, as the machines that this runs on are. */
+/* Writes cells as base64 of little-endian numbers, which is the byte order of every machine that
+ * this runs on. */
 static void write_packed(srv_json *j, const attn_heatmap *map, const float *cells,
                          const float value[2], const srv_heat_input *in) {
     const size_t n = map->shape[0] * map->shape[1];
@@ -305,12 +306,13 @@ static void no_memory(srv_request *req) {
     srv_problem_error(req, &err);
 }
 
-/* Where the panels of an answer differ. */
+/* What tells the panels of an answer apart. */
 typedef struct differences {
     bool layers, batches, heads;
 } differences;
 
-/* What tells the panels apart: "batch 1", "layer 0, head 3"; or what the caller calls the head. */
+/* The title of a panel, from where the panels differ ("batch 1", "layer 0, head 3"), or the
+ * caller's name of the head. */
 static const char *title_of(srv_request *req, const srv_heat_answer *a, size_t i,
                             const differences *differ) {
     const attn_heatmap *map = &a->maps->items[i];
@@ -352,7 +354,8 @@ static const char **titles_of(srv_request *req, const srv_heat_answer *a) {
     return titles;
 }
 
-/* A row of the figure a layer, when its heads fit side by side. */
+/* The columns of the figure: one row for each layer when its heads fit side by side; 0: as they
+ * fit. */
 static size_t columns_of(const attn_heatmaps *maps) {
     size_t n = 1;
     while (n < maps->count && maps->items[n].batch == maps->items[0].batch)
@@ -416,7 +419,7 @@ static void reply_npy(srv_request *req, const srv_heat_answer *a) {
     srv_json_end(&j);
 }
 
-/* The label of the first row or key that a cell covers, else its index. */
+/* Writes the label of the first row or key that a cell covers, else its index. */
 static void put_name(srv_csv *t, const srv_strings *names, const attn_heatmap *map, int axis,
                      size_t cell) {
     const size_t at = map->origin[axis] + cell * map->step[axis];

@@ -69,12 +69,13 @@ static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
     d->B = 1;
+    /* This cannot overflow, because the elements were decoded, unless an axis is 0. */
     for (int axis = 0; axis < w->rank - 3; axis++)
-        d->B *= w->dims[axis]; /* its elements were decoded, so this cannot overflow but for 0 */
+        d->B *= w->dims[axis];
     return true;
 }
 
-/* Body -> dims, options and cost. false: a problem is set. */
+/* Reads the body into dims, options and cost. false: a problem is set. */
 static bool prepare(heatmaps_call *call) {
     const heatmaps_body *body = &call->body;
     const srv_scope scope = {call->req, srv_heatmaps_fields, body, ""};
@@ -101,7 +102,7 @@ static bool prepare(heatmaps_call *call) {
 
 /* --- the handler --- */
 
-/* Weights that the HTTP thread looks at itself: about half a millisecond. */
+/* The most weights that the HTTP thread draws itself, about half a millisecond. */
 #define IN_PLACE_CELLS 16384
 
 static bool decode(heatmaps_call *call) {
@@ -202,7 +203,7 @@ srv_outcome srv_heatmaps(srv_request *req) {
     if (!within_limits(&call))
         return SRV_DONE;
     const attn_attention_dims *d = &call.dims;
-    double rows = (double)d->B * (double)d->Hq * (double)d->L; /* which may be empty */
+    double rows = (double)d->B * (double)d->Hq * (double)d->L; /* also of empty ones */
     if (req->in_place && (fmax(call.cost.cells, rows) > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
     if (!srv_admission_work(req, call.cost.cells,

@@ -1,4 +1,5 @@
-/* GET and POST /v1/jobs, GET and DELETE /v1/jobs/{id}, and what a job has below its path. */
+/* The routes of /v1/jobs: the list, making a job, and of each job its description, deletion,
+ * events, result and pictures. The jobs themselves are in server/jobs. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,7 @@ srv_outcome srv_jobs_remove(srv_request *req) {
     return SRV_DONE;
 }
 
-/* The event that the client saw last; 0: none. */
+/* The number of the event that the client saw last; 0: none. */
 static uint64_t seen(const srv_request *req) {
     const char *text = req->last_event_id;
     return text && isdigit((unsigned char)*text) ? strtoull(text, NULL, 10) : 0;

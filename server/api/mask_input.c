@@ -1,4 +1,4 @@
-/* Decoded mask fields -> the library's mask layers. Layers point into the decoded tensors. */
+/* Decoded mask fields become mask layers of the library, which point into the decoded tensors. */
 #include "api/mask_input.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static attn_semantics meaning(int choice) {
     return choice < 0 ? ATTN_SEM_UNSTATED : meanings[choice];
 }
 
-/* Fields that mean nothing, or are ambiguous, without another one. */
+/* Refuses fields that mean nothing, or are ambiguous, without another one. */
 static bool check_company(const srv_scope *scope) {
     if (srv_given(scope, "key_padding_mask") && !srv_given(scope, "key_padding_semantics"))
         return srv_refuse(

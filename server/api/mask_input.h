@@ -1,5 +1,6 @@
-/* The mask fields that POST /v1/attention and each mask of POST /v1/masks share: their rows in a
- * field table, and the way from decoded fields to the library's mask layers. */
+/* The mask fields that POST /v1/attention, POST /v1/analyses and each mask of POST /v1/masks
+ * share: their rows in a field table, and the way from decoded fields to the library's mask
+ * layers. */
 #ifndef SRV_MASK_INPUT_H
 #define SRV_MASK_INPUT_H
 
@@ -22,7 +23,7 @@ extern const char *const srv_mask_semantics[];    /* "keep", "hide", "additive" 
 extern const char *const srv_padding_semantics[]; /* "keep", "hide" */
 extern const char *const srv_offset_words[];      /* "end" */
 
-/* Nothing given. */
+/* Sets the fields to "not given". */
 void srv_mask_input_init(srv_mask_input *in);
 
 /* Rows of a field table over struct T whose member `at` is a srv_mask_input. */
@@ -90,13 +91,15 @@ void srv_mask_input_init(srv_mask_input *in);
                "0, or the cache's length with past_key."                                           \
     }
 
-/* Add a layer; false and a problem when there are too many. */
+/* Adds a layer. false: there are too many, and a problem is set. */
 bool srv_mask_add(const srv_scope *scope, attn_mask_spec *spec, const attn_mask_layer *layer);
-/* Check the shared fields against each other and add the layers that they ask for. */
+/* Checks the shared fields against each other and adds the layers that they ask for. false: a
+ * problem is set. */
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec);
-/* query_offset; `offset` must outlive the spec. */
+/* Reads query_offset; `offset` must outlive the spec. */
 void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec);
-/* Which share of `cells` is visible; 1 of none. false: time ran out, a problem is set. */
+/* Counts the share of `cells` that is visible; without cells it is 1. false: time ran out, a
+ * problem is set. */
 bool srv_mask_kept(srv_request *req, const attn_mask *mask, double cells, double *kept);
 
 #endif

@@ -74,7 +74,7 @@ const srv_field srv_masks_fields[] = {
     {0},
 };
 
-/* Only the fields of its kind, and the one that makes it a mask. */
+/* Refuses fields of another kind, and a mask without the field that makes it one. */
 static bool check_kind(const srv_scope *scope, int kind) {
     for (size_t i = 1; item_fields[i].name; i++) {
         const char *name = item_fields[i].name;
@@ -164,7 +164,7 @@ static bool shape_of_list(srv_masks_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* [.., L, S] of rank 2 and 3 has no head axis. */
+/* Splits the shape into batch, heads, L and S. [.., L, S] of rank 2 and 3 has no head axis. */
 static void split_shape(srv_masks_call *call) {
     attn_mask_shape *shape = &call->shape;
     int rank = call->rank;
@@ -181,7 +181,7 @@ static void split_shape(srv_masks_call *call) {
     memcpy(shape->batch, call->dims, (size_t)shape->batch_rank * sizeof shape->batch[0]);
 }
 
-/* Body -> spec and shape. false: a problem is set. */
+/* Reads the body into spec and shape. false: a problem is set. */
 static bool prepare(srv_masks_call *call) {
     const srv_scope scope = {call->req, srv_masks_fields, &call->body, ""};
     if (!srv_needs(&scope, "token_ids", "pad_id", "pad_id says which of the ids is padding") ||
@@ -203,7 +203,7 @@ static bool prepare(srv_masks_call *call) {
 
 /* --- the handler --- */
 
-/* Masks up to this many cells are resolved on the HTTP thread: about half a millisecond. */
+/* The most cells of a mask that is resolved on the HTTP thread, about half a millisecond. */
 #define IN_PLACE_CELLS 262144
 /* Bytes of a boolean and its comma. */
 #define TEXT_OF_FLAG 6.0
@@ -268,7 +268,7 @@ static srv_outcome predict(srv_masks_call *call) {
     if (req->in_place && !srv_predictor_ready(req->app->predictor))
         return SRV_DEFER;
     bool fits = within_limits(call);
-    /* Words need the compiled mask, which a shape beyond the limits has no memory for. */
+    /* The words need the compiled mask, and there is no memory for a shape beyond the limits. */
     if (!fits || !compile(call))
         return SRV_DONE;
     bool cells = call->bound <= SRV_MASK_CELLS;

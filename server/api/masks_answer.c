@@ -9,13 +9,13 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
-/* Bytes of a cell that is answered as such: as boolean and float32, and as text of both, twice
+/* Bytes of a cell that is answered by itself: as boolean and float32, and as text of both, twice
  * while the text grows. */
 #define CELL_BYTES 56.0
-/* Of text around a part of its own, and brackets and commas of a run. */
+/* Bytes of text around a part, and of the brackets and commas of a run. */
 #define PART_TEXT 64.0
 #define RUN_TEXT  5.0
-/* Of a character of a label, escaped; of what follows the runs. */
+/* Bytes of a character of a label, escaped, and of all text that follows the runs. */
 #define LABEL_TEXT 6.0
 #define LATER_TEXT 16384.0
 
@@ -23,7 +23,7 @@ static bool small(const srv_masks_call *call) {
     return call->bound <= SRV_MASK_CELLS;
 }
 
-/* All cells of a small mask, [B, H, L, S]; NULL when memory ran out. */
+/* All cells of a small mask, [B, H, L, S]; NULL: memory ran out. */
 static uint8_t *keep_cells(const srv_masks_call *call) {
     const attn_mask_shape *s = &call->shape;
     uint8_t *keep = attn_arena_take(call->req->arena, (size_t)call->cells);
@@ -35,8 +35,8 @@ static uint8_t *keep_cells(const srv_masks_call *call) {
     return keep;
 }
 
-/* What is added to the scores, -infinity where hidden; NULL and *any false when nothing finite is.
- */
+/* What is added to the scores, -infinity where hidden. *any: is something finite added? NULL: no
+ * cells, or memory ran out. */
 static float *additive_cells(const srv_masks_call *call, const uint8_t *keep, bool *any) {
     const attn_mask_shape *s = &call->shape;
     size_t cells = (size_t)call->cells, at = 0;
@@ -75,8 +75,8 @@ static void write_cells(srv_json *j, const srv_masks_call *call) {
     srv_json_tensor(j, &cells);
 }
 
-/* A row into keep, which has room for S keys; only those that causal, window and lengths leave are
- * looked at. How many it is, from key *lo on. */
+/* Reads a row into `keep`, which has room for S keys: the keys from *lo on that causal masks,
+ * windows and lengths leave. Returns their number. */
 static size_t load_row(const srv_masks_call *call, size_t b, size_t h, size_t i, uint8_t *keep,
                        size_t *lo) {
     size_t hi;
@@ -85,7 +85,7 @@ static size_t load_row(const srv_masks_call *call, size_t b, size_t h, size_t i,
     return hi - *lo;
 }
 
-/* How many runs all rows of all distinct parts have. */
+/* Counts the runs of all rows of all distinct parts. */
 static attn_status count_runs(const srv_masks_call *call, size_t B, size_t H, uint8_t *keep,
                               double *runs, attn_error *err) {
     const attn_mask_shape *s = &call->shape;
@@ -118,7 +118,7 @@ static double label_text(const srv_strings *list) {
     return text;
 }
 
-/* Room for the text of all runs and what follows them, and the writer told of it. */
+/* Takes memory for the text of all runs and of what follows them, and reserves it in the writer. */
 static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t H, uint8_t *keep) {
     const attn_mask_shape *s = &call->shape;
     attn_error err = {0};
@@ -164,7 +164,7 @@ static void write_index(srv_json *j, const char *name, size_t index, bool shared
         srv_json_size(j, index);
 }
 
-/* The runs of all distinct [L, S] parts; false: a problem is set. */
+/* Writes the runs of all distinct [L, S] parts. false: a problem is set. */
 static bool write_runs(srv_json *j, const srv_masks_call *call) {
     const attn_mask_shape *s = &call->shape;
     bool same_batches = attn_mask_same_batches(call->mask);
@@ -204,7 +204,7 @@ static bool write_runs(srv_json *j, const srv_masks_call *call) {
     return true;
 }
 
-/* Numbers that may be added to the scores: said, not sent, when the mask is large. */
+/* Says that numbers are added to the scores, which are not sent when the mask is large. */
 static void write_omitted(srv_json *j, const srv_masks_call *call) {
     bool numbers = false;
     for (size_t i = 0; i < call->spec.count; i++) {
@@ -234,8 +234,8 @@ bool srv_masks_admit(srv_masks_call *call) {
     size_t n;
     for (size_t i = 0; i < call->spec.count; i++)
         if (attn_tensor_count(&call->spec.layers[i].values, &n))
-            values += (double)n; /* a byte each, once compiled */
-    /* The writer's row in double, and the linter's print of each row. */
+            values += (double)n; /* a byte for each when compiled */
+    /* The row of the writer in double, and the fingerprint that the linter takes of each row. */
     double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
     return srv_admission_work(call->req, call->cells,
                               SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows +
@@ -314,7 +314,7 @@ void srv_masks_text(srv_masks_call *call) {
 
 /* --- pictures --- */
 
-/* The compiled mask as a source of weights: 1 visible, 0 hidden. */
+/* The compiled mask as a source of weights: 1 is visible, 0 hidden. */
 typedef struct mask_source {
     const attn_mask *mask;
     uint8_t *keep; /* [lanes, S] */
@@ -337,7 +337,7 @@ static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *
     return ATTN_OK;
 }
 
-/* false: a problem is set. */
+/* Pools the mask into heatmaps. false: a problem is set. */
 static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
     static const int64_t first[] = {0};
     srv_request *req = call->req;

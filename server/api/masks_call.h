@@ -1,4 +1,4 @@
-/* One POST /v1/masks on its way: decoded body -> compiled mask -> answer. */
+/* A POST /v1/masks while it runs: the decoded body becomes a compiled mask, and this the answer. */
 #ifndef SRV_MASKS_CALL_H
 #define SRV_MASKS_CALL_H
 
@@ -6,9 +6,10 @@
 #include "api/mask_input.h"
 #include "api/route_fields.h"
 
-/* Largest mask that is answered cell by cell; beyond it, as runs of visible keys. */
+/* The most cells of a mask that is answered cell by cell. Larger ones are answered as runs of
+ * visible keys. */
 #define SRV_MASK_CELLS 65536
-/* Bytes that a batch entry takes: its offset and length, and a run of the answer. */
+/* Bytes that a batch entry takes: its offset, its length, and a run of the answer. */
 #define SRV_MASK_ENTRY 64.0
 
 typedef struct srv_masks_item {
@@ -39,16 +40,16 @@ typedef struct srv_masks_call {
     int rank;
     size_t B;
     double kept;         /* share of the cells that are visible */
-    double cells, bound; /* bound: the cells, or what it takes to say that there are none */
+    double cells, bound; /* bound: the cells where an axis of 0 counts as 1 */
     attn_mask *mask;
     attn_warnings warnings;
 } srv_masks_call;
 
 double srv_masks_batches(const srv_masks_call *call);
-/* Memory to compile it, and for the answer to a small one; that to a large one is counted once its
- * mask is known (masks_answer.c). false: a problem is set. */
+/* Takes memory to compile the mask, and for the answer to a small one. The answer to a large one
+ * is counted when its runs are known. false: a problem is set. */
 bool srv_masks_admit(srv_masks_call *call);
-/* Mask -> reply (masks_answer.c). */
+/* Set the reply from the mask. */
 void srv_masks_json(srv_masks_call *call);
 void srv_masks_text(srv_masks_call *call);
 void srv_masks_picture(srv_masks_call *call);

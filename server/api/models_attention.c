@@ -8,7 +8,7 @@
 #include "api/models_call.h"
 #include "request/shared.h"
 
-/* Of `returns`. */
+/* Bits of `returns`. */
 enum { WEIGHTS = 1, HEATMAP = 2, LOGITS = 4 };
 
 typedef struct body {
@@ -26,10 +26,10 @@ typedef struct sites_pass {
     srv_pass pass;
     body body;
     srv_sequences source, target;
-    srv_sequences read; /* the target as the decoder reads it: behind the begin */
-    /* Steps of the longest target, the end among them; expected ones before it is known. */
+    srv_sequences read; /* the target as the decoder reads it: begin, then its tokens */
+    /* Steps of the longest target with its end; an upper bound before it is known. */
     size_t T;
-    attn_site sites[ATTN_MODEL_SITES]; /* that the model has, without weights */
+    attn_site sites[ATTN_MODEL_SITES]; /* all sites of the model, without weights */
     bool wanted[ATTN_MODEL_SITES];
     size_t site_count;
     bool unasked; /* `return` is the default */
@@ -110,7 +110,7 @@ static bool lists(const srv_ints *list, size_t value) {
     return !list->count;
 }
 
-/* Which of the model's sites are asked for. */
+/* Lists the model's sites and marks those that are asked for. */
 static void list_sites(sites_pass *c) {
     c->site_count = attn_model_sites(c->pass.model->model, c->sites);
     for (size_t i = 0; i < c->site_count; i++)
@@ -118,7 +118,7 @@ static void list_sites(sites_pass *c) {
                        lists(&c->body.layers, c->sites[i].layer);
 }
 
-/* Are all numbers of `list` below what the sites of each kind that is asked for have? */
+/* Checks that the model has all layers or heads in `list`, at the sites that are asked for. */
 static bool check_numbers(const sites_pass *c, const srv_scope *scope, const char *name,
                           const srv_ints *list, bool layers) {
     for (size_t s = 0; s < c->site_count; s++) {
@@ -171,7 +171,7 @@ static size_t heads_of(const sites_pass *c, const attn_site *site) {
     return c->body.heads.count ? c->body.heads.count : site->heads;
 }
 
-/* [heads, L, S] of the answer. */
+/* The shape [heads, L, S] of a site in the answer. */
 static void site_dims(const sites_pass *c, const attn_site *site, size_t dims[3]) {
     dims[0] = heads_of(c, site);
     dims[1] = site->kind == ATTN_SITE_ENCODER ? c->source.longest : c->T;
@@ -240,7 +240,7 @@ static srv_outcome predict(const sites_pass *c, const attn_model_cost *cost) {
     for (size_t i = 0; i < c->site_count; i++) {
         size_t d[4] = {B, 0, 0, 0};
         site_dims(c, &c->sites[i], d + 1);
-        /* All layers of a kind have the same. */
+        /* All layers of a kind have the same shape. */
         if (c->wanted[i] && c->sites[i].layer == first_wanted(c, c->sites[i].kind))
             srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
     }
@@ -276,7 +276,7 @@ static bool heatmaps_of(const sites_pass *c, const attn_site *site, size_t b,
     return srv_models_heatmaps(c->pass.req, &what, &in, out);
 }
 
-/* The weights of the chosen heads, [B, heads, L, S]; data NULL: no memory. */
+/* The weights of the chosen heads, [B, heads, L, S]. data NULL: memory ran out. */
 static attn_tensor choose_heads(const sites_pass *c, const attn_tensor *all) {
     const size_t *d = all->dims, n = c->body.heads.count, matrix = d[2] * d[3];
     if (!n)
@@ -290,7 +290,7 @@ static attn_tensor choose_heads(const sites_pass *c, const attn_tensor *all) {
     return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
 }
 
-/* Rows behind the end of a shorter sequence look somewhere, which means nothing. */
+/* Clears the rows behind the end of shorter sequences, whose weights mean nothing. */
 static void clear_padding(const sites_pass *c, const attn_site *site, const attn_tensor *weights) {
     const size_t *d = weights->dims;
     for (size_t b = 0; b < d[0]; b++) {
@@ -309,7 +309,7 @@ static void put_heads(srv_json *j, const sites_pass *c, const attn_site *site) {
     srv_json_array_end(j);
 }
 
-/* false: a problem is set. */
+/* Writes a site. false: a problem is set. */
 static bool put_site(srv_json *j, const sites_pass *c, const attn_site *site) {
     srv_json_object(j);
     srv_json_key(j, "kind");
@@ -403,8 +403,8 @@ static void answer_text(const sites_pass *c) {
     srv_text_end(c->pass.req, &t);
 }
 
-/* One site as a picture: the last one of those that were asked for, by default the last layer's
- * attention across. */
+/* Draws one site: the last one that was asked for, by default the cross-attention of the last
+ * layer. */
 static void answer_picture(const sites_pass *c) {
     srv_model_heatmaps maps;
     const attn_site *site = NULL;
@@ -480,7 +480,8 @@ static bool compute(sites_pass *c) {
     return !status;
 }
 
-/* A sequence with one more token in front (`first`) or behind; false: a problem is set. */
+/* Copies a sequence with one more token in front (`first`) or at the end. false: a problem is set.
+ */
 static bool lengthen(const sites_pass *c, const srv_sequence *s, const srv_sequence *one,
                      bool first, srv_sequence *out) {
     attn_arena *arena = c->pass.req->arena;
@@ -498,8 +499,8 @@ static bool lengthen(const sites_pass *c, const srv_sequence *s, const srv_seque
     return true;
 }
 
-/* The targets as rows are called: each row by the token that it leads to, the last by the end; and
- * as the decoder reads them, the begin first. */
+/* Names the rows of the weights. A row has the name of the token that it leads to, the last row
+ * that of the end. The decoder reads the target with the begin in front. */
 static bool name_rows(sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->target.count;

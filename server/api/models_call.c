@@ -31,7 +31,7 @@ static size_t vocabulary_size(const srv_model *model, int which) {
     return which == SRV_SOURCE ? c->source_vocabulary : c->target_vocabulary;
 }
 
-/* The field of sequence b, when it is one of several. */
+/* The name of the field of sequence b, with its index when there are several. */
 static const char *place(char text[96], const char *name, size_t b, size_t count) {
     if (count > 1)
         snprintf(text, 96, "%s/%zu", name, b);
@@ -152,7 +152,7 @@ static bool read_ids(const srv_reading *r, const attn_tensor *t, size_t b, const
     return srv_models_name(r->req, r->model, r->which, ids, length, out);
 }
 
-/* Which of the three fields was given: its number, 3 for none, 4 and a problem for several. */
+/* Which of the three fields was given: its number; 3: none; 4: several, and a problem is set. */
 static int which_field(const srv_reading *r) {
     int found = 3;
     for (int i = 0; i < 3; i++) {
@@ -350,7 +350,7 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
     const int64_t begun = attn_now_ns();
     const bool done = steps->compute(pass);
     const int64_t computed = attn_now_ns();
-    pass->req->compute_ns = computed - begun; /* compute may have put another in its place */
+    pass->req->compute_ns = computed - begun; /* compute may have replaced the request */
     if (done)
         steps->answer(pass);
     pass->req->encode_ns = attn_now_ns() - computed;

@@ -1,5 +1,5 @@
-/* What the routes of /v1/models/{id} share: texts, tokens or ids -> padded batches, what a pass
- * costs, heatmaps of where a model looked. */
+/* What the routes of /v1/models/{id} share: texts, tokens or ids become padded batches, a request
+ * takes its steps, and weights become heatmaps. */
 #ifndef SRV_MODELS_CALL_H
 #define SRV_MODELS_CALL_H
 
@@ -44,9 +44,9 @@ typedef struct srv_side {
 typedef struct srv_sequence {
     int32_t *ids;
     size_t length;
-    const char **tokens; /* as they were sent, or as the vocabulary calls the ids */
-    size_t *offsets;     /* [length + 1, 2]: bytes of the text, nothing of it behind the last; NULL:
-                            there was none */
+    const char **tokens; /* as they were sent, or the vocabulary's words for the ids */
+    size_t *offsets;     /* [length + 1, 2]: first and last byte of each token in the text, then an
+                            empty range at its end; NULL: there was no text */
 } srv_sequence;
 
 typedef struct srv_sequences {
@@ -63,65 +63,66 @@ typedef struct srv_reading {
     const srv_scope *scope;
     int which;               /* SRV_SOURCE, SRV_TARGET */
     const char *names[3];    /* of the fields: text, tokens, ids */
-    size_t most;             /* tokens of a sequence */
+    size_t most;             /* the most tokens of a sequence */
     attn_warnings *warnings; /* words that the vocabulary lacks */
 } srv_reading;
 
-/* A side's sequences; out->count 0: none was given. false: a problem is set. */
+/* Reads the sequences of a side. out->count 0: none was given. false: a problem is set. */
 bool srv_models_read(const srv_reading *r, const srv_side *side, srv_sequences *out);
-/* A sequence of ids with the names of the model's words; false: a problem is set. */
+/* Makes a sequence of ids with the model's words for them. false: a problem is set. */
 bool srv_models_name(srv_request *req, const srv_model *model, int which, const int32_t *ids,
                      size_t length, srv_sequence *out);
-/* [count, width] ids with `before` in front unless negative, padded; NULL: a problem is set. */
+/* The ids [count, width], padded, with `before` in front unless it is negative. NULL: a problem is
+ * set. */
 int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, int32_t before,
                         int64_t **lengths);
-/* {"tokens", "ids", "offsets"} */
+/* Writes {"tokens", "ids", "offsets"}. */
 void srv_models_put(srv_json *j, const srv_sequence *s);
 
-/* Within the limits of the service? false: a problem is set unless `quiet`. */
+/* Is the pass within the limits of the service? false: a problem is set unless `quiet`. */
 bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result, bool quiet);
 srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
                            double result);
 
-/* A request on its way through a model; the struct of a route begins with it. */
+/* A request to a model. The struct of a route begins with it. */
 typedef struct srv_pass {
     srv_request *req;
     const srv_model *model; /* held */
-    bool dry_run;           /* asked for, says decode */
-    bool streams;           /* the same: not for the HTTP thread */
+    bool dry_run;           /* set by decode */
+    bool streams;           /* set by decode: the answer is a stream, which a worker writes */
 } srv_pass;
 
-/* What a pass takes on this service's pool. */
+/* What a pass takes on the pool of this service. */
 attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
 
-/* What a route does in turn. false: a problem is set. */
+/* The steps of a route, in order. false: a problem is set. */
 typedef struct srv_pass_steps {
     bool (*decode)(srv_pass *pass); /* read and check what was sent */
     attn_model_cost (*cost)(const srv_pass *pass);
     double (*result)(const srv_pass *pass); /* bytes of the answer */
     srv_outcome (*predict)(const srv_pass *pass,
-                           const attn_model_cost *cost); /* a dry run's answer */
+                           const attn_model_cost *cost); /* answers a dry run */
     bool (*compute)(srv_pass *pass);
     void (*answer)(const srv_pass *pass);
 } srv_pass_steps;
 
-/* Hold the model of the path and take the steps: within the limits, on a worker unless it is
- * little. */
+/* Holds the model of the path and takes the steps, within the limits, and on a worker unless the
+ * work is small. */
 srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps);
-/* Bytes of JSON that a float can become, itself among them. */
+/* Bytes that a float of an answer takes: itself and its JSON. */
 #define SRV_MODEL_TEXT 20.0
 
 bool srv_models_attends(const srv_model *model);
-/* A picture, if that is asked for, is of a model with attention and one sequence. false: a problem
- * is set. */
+/* Checks that a picture, if one is asked for, is of a model with attention and of one sequence.
+ * false: a problem is set. */
 bool srv_models_may_draw(const srv_pass *pass, size_t sequences);
-/* "encoder", "decoder", "cross" by attn_site_kind; NULL ends. */
+/* "encoder", "decoder", "cross": by attn_site_kind, ended by NULL. */
 extern const char *const srv_model_site_kinds[];
-/* Heads of its attention across. */
+/* The number of heads of its cross-attention. */
 size_t srv_models_cross_heads(const srv_model *model);
 
-/* The heatmaps of one sequence: weights [heads, >= rows, stride] of its queries and keys, whose
- * names become labels. */
+/* The weights of one sequence, [heads, >= rows, stride]. The names of its queries and keys become
+ * labels. */
 typedef struct srv_model_weights {
     const float *weights;
     size_t heads, head_stride, stride, rows, cols, batch;
@@ -133,10 +134,10 @@ typedef struct srv_model_heatmaps {
     srv_labels labels;
 } srv_model_heatmaps;
 
-/* false: a problem is set. */
+/* Builds heatmaps of the weights. false: a problem is set. */
 bool srv_models_heatmaps(srv_request *req, const srv_model_weights *weights,
                          const srv_heat_input *in, srv_model_heatmaps *out);
-/* They are the answer, as a picture. */
+/* Answers with heatmaps as a picture. */
 void srv_models_draw(srv_request *req, const srv_model_heatmaps *maps, const srv_heat_input *in,
                      const srv_figure_input *figure, int64_t decimals);
 

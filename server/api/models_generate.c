@@ -1,5 +1,5 @@
-/* POST /v1/models/{id}/generate: greedy or beam search, and where the model looks meanwhile. A
- * greedy search can be answered as server-sent events, one for each step. */
+/* POST /v1/models/{id}/generate answers a greedy or beam search, and the cross-attention of its
+ * steps. A greedy search can be answered as server-sent events, one for each step. */
 #include <math.h>
 #include <string.h>
 
@@ -19,12 +19,12 @@ typedef struct told_steps {
     const srv_sequence *source;
     const srv_heat_input *heatmap; /* whose heads are shown; NULL: none are */
     int decimals;
-    size_t index;     /* of the step to come, from 0 */
-    const char *word; /* before it */
-    bool failed;      /* stopped itself, and said why in the reply */
+    size_t index;     /* of the next step, from 0 */
+    const char *word; /* the word before that step */
+    bool failed;      /* a step failed, and set a problem */
 } told_steps;
 
-/* What the token adds to the text of those before it; NULL: no memory. The end adds nothing. */
+/* What the token adds to the text so far; NULL: memory ran out. The end adds nothing. */
 static const char *text_of(const told_steps *s, int32_t id, const char *word, attn_arena *arena) {
     const char *words[2] = {s->index ? s->word : "", word};
     const size_t before = strlen(words[0]);
@@ -34,7 +34,8 @@ static const char *text_of(const told_steps *s, int32_t id, const char *word, at
     return text ? text + before : NULL;
 }
 
-/* Where the step looked, a row a head that was asked for. false: a problem is set. */
+/* Writes the cross-attention of the step, a row for each head that was asked for. false: a problem
+ * is set. */
 static bool put_step_attention(srv_json *j, const told_steps *s, const float *weights) {
     const srv_model_weights what = {.weights = weights,
                                     .heads = srv_models_cross_heads(s->model),
@@ -94,7 +95,7 @@ static bool put_step(srv_json *j, told_steps *s, int32_t id, double log_probabil
     return srv_json_end(j);
 }
 
-/* The reply that was made in a step's arena into the request's. */
+/* Copies the reply from the step's arena into the request's. */
 static bool keep_event(srv_request *req) {
     const srv_reply *r = &req->reply;
     const char *text = attn_arena_text(req->arena, r->body, r->size);
@@ -105,7 +106,7 @@ static bool keep_event(srv_request *req) {
     return text && req->reply.status < 400;
 }
 
-/* For attn_generate_options.token: says the event of one step. */
+/* Sends the event of one step; for attn_generate_options.token. */
 static int say_step(void *ctx, int32_t id, double log_probability, const float *weights) {
     told_steps *s = ctx;
     srv_request *req = srv_events_request(s->events);
@@ -133,7 +134,7 @@ static int say_step(void *ctx, int32_t id, double log_probability, const float *
 /* --- the request --- */
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
-enum { EVENT = 1024 }; /* bytes of one without its attention */
+enum { EVENT = 1024 }; /* bytes of an event without its attention */
 static const char *const returns[] = {"weights", "heatmap", NULL};
 
 typedef struct body {
@@ -147,7 +148,7 @@ typedef struct body {
     bool dry_run, stream;
 } body;
 
-/* One generated sequence: its tokens, and its rows, which the end may be one of. */
+/* One generated sequence: its tokens, and its rows of weights, of which the end may be one. */
 typedef struct made {
     srv_sequence tokens, rows;
     const char *text; /* NULL: the model has no words */
@@ -157,7 +158,7 @@ typedef struct call {
     srv_pass pass;
     body body;
     srv_sequences source;
-    size_t most; /* tokens at most, the end included */
+    size_t most; /* most tokens, the end included */
     attn_warnings warnings;
     attn_generated *out; /* [B] */
     made *made;          /* [B] */
@@ -215,7 +216,8 @@ static bool decode(call *c) {
     return true;
 }
 
-/* Events are asked for by the field or by Accept. */
+/* Decides whether the answer is a stream, which the field or Accept asks for, and checks that it
+ * can be one. */
 static bool check_stream(call *c) {
     const body *b = &c->body;
     const unsigned accept = c->pass.req->accept;
@@ -263,7 +265,7 @@ static srv_outcome predict(const call *c, const attn_model_cost *cost) {
 
 /* --- the search --- */
 
-/* Tokens, rows and text of sequence b; false: a problem is set. */
+/* Names tokens and rows of sequence b and joins its text. false: a problem is set. */
 static bool name(call *c, size_t b) {
     const attn_generated *g = &c->out[b];
     const size_t rows = g->length + g->ended;
@@ -286,7 +288,7 @@ static bool name(call *c, size_t b) {
     return false;
 }
 
-/* From here on the request is that of the events. false: a problem is set. */
+/* Begins the stream; from here on the request is that of the events. false: a problem is set. */
 static bool begin_events(call *c, attn_generate_options *options) {
     srv_events *events = srv_events_new(c->pass.req);
     if (!events)
@@ -355,7 +357,7 @@ static bool heatmaps_of(const call *c, size_t b, srv_model_heatmaps *out) {
     return srv_models_heatmaps(c->pass.req, &what, &c->body.heatmap, out);
 }
 
-/* false: a problem is set. */
+/* Writes weights and heatmap. false: a problem is set. */
 static bool put_attention(srv_json *j, const call *c, size_t b) {
     srv_model_heatmaps maps;
     if (!has_weights(c, b))

@@ -1,4 +1,5 @@
-/* GET and POST /v1/models, GET and DELETE /v1/models/{id}. */
+/* GET and POST /v1/models, GET and DELETE /v1/models/{id}: the field table of a model that is
+ * made, descriptions, making and deleting. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +96,8 @@ static void put_text(srv_json *j, const char *name, const char *value) {
     srv_json_string(j, value);
 }
 
-/* Numbers by the first step of their names, in the order of declaration. */
+/* Writes the number of parameters in total and of each part, which is the first step of their
+ * names. */
 static void put_parameters(srv_json *j, const srv_model *m) {
     const attn_parameters *set = attn_model_parameters(m->model);
     char last[ATTN_PARAMETER_NAME] = "";
@@ -127,7 +129,7 @@ static void put_side(srv_json *j, const char *name, size_t size, const attn_voca
     srv_json_object_end(j);
 }
 
-/* One entry a kind: its layers, and the heads that each of them has. */
+/* Writes an entry for each kind of site: its layers, and the heads of each layer. */
 static void put_sites(srv_json *j, const attn_model *model) {
     attn_site sites[ATTN_MODEL_SITES];
     const size_t count = attn_model_sites(model, sites);
@@ -238,7 +240,8 @@ static bool no_memory(srv_request *req) {
     return false;
 }
 
-/* The lines of a vocabulary: the special ones, then the words; false: a problem is set. */
+/* Joins the lines of a vocabulary: the special words, then the given ones. false: a problem is
+ * set. */
 static bool join(const srv_scope *scope, const char *name, const srv_strings *words,
                  const char **text, size_t *size) {
     static const char specials[] = "<pad>\n<bos>\n<eos>\n<unk>\n";
@@ -266,7 +269,7 @@ static bool join(const srv_scope *scope, const char *name, const srv_strings *wo
     return true;
 }
 
-/* Words and size of one side; *out NULL without words. */
+/* Reads words and size of one side. *out NULL: it has no words. */
 static bool read_side(const srv_scope *scope, const char *words_name, const char *size_name,
                       const srv_strings *words, int64_t given, size_t *size,
                       attn_vocabulary **out) {

@@ -172,7 +172,7 @@ static bool is_infer(const srv_route *route) {
     return strcmp(route->answer, "V2Inference") == 0;
 }
 
-/* Is a stored run what the path or a field of the body names? */
+/* Does the path or a field of the body name a stored run? */
 static bool names_run(const srv_route *route) {
     const srv_field *f = route->fields;
     while (f && f->name && strcmp(f->name, "run") != 0)
@@ -203,7 +203,7 @@ static void put_refusals(srv_json *j, const srv_route *route) {
     }
 }
 
-/* What a name in {} of a path may stand for. */
+/* Writes the schema of a name in {} of a path. */
 static void put_path_schema(srv_json *j, const srv_route *route, const char *name) {
     bool model = strcmp(name, "model") == 0, version = strcmp(name, "version") == 0;
     bool example = strcmp(name, "id") == 0 && strncmp(route->path, "/v1/examples/", 13) == 0;
@@ -226,7 +226,7 @@ static void put_path_schema(srv_json *j, const srv_route *route, const char *nam
     srv_json_object_end(j);
 }
 
-/* The fields of a query string, those of objects beside the others. */
+/* Writes the fields of a query string. Those of objects stand beside the others. */
 static void put_query(srv_json *j, const srv_field *fields) {
     for (const srv_field *f = fields; f->name; f++) {
         if (f->kind == SRV_OBJECT) {
@@ -429,7 +429,7 @@ static void put_body(srv_json *j, const srv_route *route) {
     srv_json_object_end(j);
 }
 
-/* A status without a body. */
+/* Writes a status without a body. */
 static void put_empty(srv_json *j, const char *what, const char *const *headers) {
     srv_json_key(j, "204");
     srv_json_object(j);
@@ -489,8 +489,8 @@ static void put_answer(srv_json *j, const srv_route *route) {
         put_empty(j, "There is nothing visible in it.", tile_headers);
 }
 
-/* With keys configured each operation names its need; without them nothing is asked for, but a key
- * that is sent does no harm. */
+/* With keys configured each operation names the right that it needs. Without keys none is needed,
+ * and one that is sent does no harm. */
 static void put_security(srv_json *j, const srv_route *route, bool keys) {
     static const char any[] = "[{\"key\":[]}]", admin[] = "[{\"key\":[\"admin\"]}]",
                       optional[] = "[{},{\"key\":[]}]", none[] = "[]";
@@ -517,7 +517,7 @@ static void put_operation(srv_json *j, const srv_route *route, bool keys) {
     srv_json_object_end(j);
 }
 
-/* Rows of one path stand together or apart: each path is written at its first row. */
+/* Writes each path at the first row that has it, with all rows of this path. */
 static void put_paths(srv_json *j, bool keys) {
     srv_json_key(j, "paths");
     srv_json_object(j);
@@ -545,7 +545,7 @@ static void put_components(srv_json *j) {
     for (const srv_route *r = srv_routes; r->method; r++) {
         char name[64];
         if (!r->fields || strcmp(r->method, "POST") != 0)
-            continue; /* those of a query string are parameters */
+            continue; /* the fields of a query string are parameters */
         snprintf(name, sizeof name, "%sRequest", r->answer);
         srv_json_key(j, name);
         srv_schema_body(j, r->fields);
@@ -578,7 +578,7 @@ static bool write_document(srv_request *req) {
     return srv_json_end(&j);
 }
 
-/* It takes ten milliseconds to write, which the HTTP thread does not have for each that asks. */
+/* Keeps the document, because writing it takes the HTTP thread ten milliseconds. */
 static void keep(srv_app *app, const srv_reply *reply) {
     srv_text *none = NULL, *text = malloc(sizeof *text + reply->size);
     if (!text)

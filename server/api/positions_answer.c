@@ -56,7 +56,8 @@ static void draw_curves(srv_positions_call *call, const srv_figure_input *figure
 
 /* --- maps --- */
 
-/* Panels: the heads of a bias, the columns of Shaw's vectors, cosines and sines. */
+/* The tables as a source. Its heads are the heads of a bias, the columns of Shaw's vectors, or
+ * cosines and sines. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const srv_positions_call *call = ctx;
@@ -150,7 +151,7 @@ static void csv_curves(const srv_positions_call *call, srv_csv *t) {
     }
 }
 
-/* One line for each index of the axes in front of the last. */
+/* Writes one line for each index of the axes before the last. */
 static void csv_table(const srv_positions_call *call, size_t which, srv_csv *t) {
     const attn_tensor *table = &call->tables[which];
     const size_t cols = table->dims[table->rank - 1];
@@ -192,9 +193,9 @@ static void answer_csv(srv_positions_call *call) {
 
 /* --- JSON, text, and the handler --- */
 
-/* Numbers that the HTTP thread makes itself: about half a millisecond. */
+/* The most numbers that the HTTP thread makes itself, about half a millisecond. */
 #define IN_PLACE_VALUES 8192
-/* Bytes of a float64 as text, with the writer's buffer doubling as it grows. */
+/* Bytes of a float64 as text, in a buffer that doubles as it grows. */
 #define TEXT_OF_NUMBER 64.0
 
 static bool decode(srv_positions_call *call) {
@@ -211,7 +212,7 @@ static bool decode(srv_positions_call *call) {
     return ok;
 }
 
-/* What curves by distance are cut from, all heads or columns of it. */
+/* How many numbers are made to cut curves by distance from: all heads or columns. */
 static double work_values(const srv_positions_call *call) {
     return call->curve_count > 0 ? (double)call->distances * (double)call->curve_columns : 0;
 }
@@ -258,7 +259,7 @@ static srv_outcome predict(const srv_positions_call *call) {
     return srv_dry_reply(call->req, &dry);
 }
 
-/* What copies float32 numbers of the request is written as they are. */
+/* Numbers that are copied from float32 of the request are written as float32. */
 static void write_numbers(srv_json *j, const srv_positions_call *call, const attn_tensor *t) {
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
     const attn_tensor *from = shaw ? &call->position.key_table : &call->position.table;
@@ -296,7 +297,7 @@ static void answer_json(srv_positions_call *call) {
             srv_json_key(&j, call->names[i]);
             write_numbers(&j, call, &call->tables[i]);
         }
-    if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* which holds a table and nothing else */
+    if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* an npy file holds one table and nothing else */
         if (call->curve_count > 0)
             write_curves(&j, call);
         srv_json_key(&j, "parameters");

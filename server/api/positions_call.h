@@ -1,4 +1,5 @@
-/* One POST /v1/positions on its way: decoded body -> tables -> answer. */
+/* A POST /v1/positions while it runs: the decoded body becomes tables and curves, and these the
+ * answer. */
 #ifndef SRV_POSITIONS_CALL_H
 #define SRV_POSITIONS_CALL_H
 
@@ -30,7 +31,8 @@ typedef struct srv_positions_body {
     srv_figure_input figure;
 } srv_positions_body;
 
-/* A curve: column `dim` of a table over positions, or what a head (or column) holds by distance. */
+/* A curve: column `dim` of a table over positions, or the values of a head (or column) by
+ * distance. */
 typedef struct srv_curve {
     size_t dim;
     attn_tensor values; /* one axis */
@@ -43,18 +45,18 @@ typedef struct srv_positions_call {
     srv_positions_body body;
     attn_position position;
     size_t heads, keys;       /* resolved */
-    int64_t first, distances; /* by distance: the least one and how many; 0: by position */
+    int64_t first, distances; /* smallest distance, how many; 0: the kind is by position */
     size_t parameters;
     const char *names[SRV_TABLES];  /* NULL: no such table */
-    attn_tensor tables[SRV_TABLES]; /* float64; without data before they are made */
+    attn_tensor tables[SRV_TABLES]; /* float64, without data before they are made */
     double values;                  /* of tables and curves */
     srv_curve *curves;
     size_t curve_count, curve_columns; /* columns that curves can show */
 } srv_positions_call;
 
-/* Body -> shapes of the tables. false: a problem is set. */
+/* Reads the body into the shapes of the tables. false: a problem is set. */
 bool srv_positions_prepare(srv_positions_call *call);
-/* Shapes -> tables and curves. false: a problem is set. */
+/* Makes the tables and curves. false: a problem is set. */
 bool srv_positions_make(srv_positions_call *call);
 
 #endif

@@ -1,16 +1,17 @@
-/* The routes: one row a method and path, in one table that the router, openapi.json and the index
- * page read. */
+/* The routes: one table with a row for each method and path, which the router, openapi.json and the
+ * index read. */
 #ifndef SRV_ROUTE_H
 #define SRV_ROUTE_H
 
 #include "http/router.h"
 
-/* A path with a slash at its end is a second spelling ("/v2/"), which no list needs to show. */
+/* Is the route shown in lists? A path with a slash at its end ("/v2/") is a second spelling. */
 bool srv_route_is_listed(const srv_route *route);
-/* POST to a collection whose items can be deleted makes one: 201 and Location instead of 200. */
+/* Does the route create something? A POST to a collection whose items can be deleted does, and answers
+ * 201 with Location. */
 bool srv_route_creates(const srv_route *route);
 
-/* It is answered before it is done: 202. */
+/* Does the work go on after the answer, which is then 202? */
 bool srv_route_goes_on(const srv_route *route);
 
 extern const srv_route srv_routes[]; /* ended by a row with method NULL */

@@ -1,4 +1,4 @@
-/* The one table of routes: router, openapi.json and index read it. */
+/* The table of routes, which the router, openapi.json and the index read. */
 #include <string.h>
 
 #include "api/handlers.h"

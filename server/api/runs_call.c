@@ -1,4 +1,5 @@
-/* What the routes of /v1/runs/{id} share. */
+/* What the routes of /v1/runs/{id} share: the run of the path, the checks of a query, headers by
+ * which clients keep answers, and exact cells computed over the pool. */
 #include "api/runs_call.h"
 #include "api/route_fields.h"
 
@@ -97,7 +98,7 @@ bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind) {
     const bool known = strcmp(asked, "*") == 0 || strstr(asked, tag);
     if (known)
         srv_reply_set(req, 304, NULL, "", 0);
-    /* That of the compressed form is weak (http/coding.c). */
+    /* The compressed form has a weak tag (http/coding.c). */
     srv_reply_header(req, "ETag", strstr(asked, t.data) ? t.data : tag);
     return known;
 }

@@ -1,5 +1,5 @@
-/* What the routes of /v1/runs/{id} share: the place that a request looks at, the run while it is
- * held, the headers by which clients keep answers. */
+/* What the routes of /v1/runs/{id} share: the head that a request names, the run while it is held,
+ * the headers by which clients keep answers. */
 #ifndef SRV_RUNS_CALL_H
 #define SRV_RUNS_CALL_H
 
@@ -44,30 +44,32 @@ extern const char *const srv_run_sites[];
 /* The run of the path, held until srv_run_release. NULL: a problem is set. */
 const srv_run *srv_run_of(srv_request *req);
 srv_labels srv_run_labels(const attn_run *run);
-/* Does the run have this head? false: a problem is set. */
+/* Checks that the run has this head. false: a problem is set. */
 bool srv_run_spot_check(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot);
-/* [from, to) of a list field within 0 … size; absent: all. */
+/* Reads [from, to) of a list field within 0 … size; without it, all. false: a problem is set. */
 bool srv_run_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
                    size_t *from, size_t *count);
-/* Take memory for the work, refuse too many cells. false: a problem is set. */
+/* Takes memory for the work, and refuses too many cells. false: a problem is set. */
 bool srv_run_admit(srv_request *req, double cells, double bytes);
-/* The run of the path, held: what the query asks is read (scope->body, which `query` is), and its
- * spot is there. NULL: a problem is set. */
+/* Holds the run of the path, reads the query (scope->body, which is `query`), and checks its spot.
+ * NULL: a problem is set. */
 const srv_run *srv_run_begin(const srv_scope *scope, void *query, const srv_run_spot *spot);
-/* Let it go (NULL is fine); an answer is the client's to keep. */
+/* Releases the run (NULL is fine). A whole answer gets headers that let the client keep it. */
 srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered);
-/* What a run answers never changes while it is kept: say so. The reply must be set. */
+/* Adds the headers that let the client keep the answer, which does not change while the run lives.
+ * The reply must be set. */
 void srv_run_keep(srv_request *req, const srv_run *run);
-/* The same with a tag made from the run and the query, for answers that are never recoded, before
- * they are made. true: the client has it, the reply is 304. */
+/* Adds an ETag made from the run and the query, for answers that are never compressed. true: the
+ * client has this answer, and the reply is 304. */
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
 
-/* Exact cells of a range over the pool into dst [rows, cols] of the run's element type. */
+/* Computes exact cells of a range over the pool into dst [rows, cols], of the run's element type.
+ */
 attn_status srv_run_cells(srv_request *req, const srv_run *run, const attn_range *range,
                           attn_stage stage, void *dst, attn_error *err);
-/* Bytes of scratch that this takes. */
+/* Bytes of scratch of srv_run_cells. */
 double srv_run_cells_work(const srv_request *req, const srv_run *run);
-/* Most bytes of JSON that a byte of a tensor becomes. */
+/* The most bytes of JSON that a byte of a tensor becomes. */
 #define SRV_RUN_TEXT 4.0
 
 #endif

@@ -103,7 +103,7 @@ const srv_field srv_run_top_query[] = {
 enum { DEFAULT_K = 10 };
 #define TEXT_OF_EDGES 5.0
 
-/* Columns of equal length: row, key, weight; best first within a row. */
+/* Answers columns of equal length: row, key and weight, the largest weight of a row first. */
 static void answer_edges(srv_request *req, const top_query *q, const attn_heatmap *map) {
     const size_t n = map->edge_count;
     int64_t *row = attn_arena_zeroed(req->arena, n, sizeof *row);
@@ -193,7 +193,7 @@ const srv_field srv_run_tiles_query[] = {
     {0},
 };
 
-/* 0 stays for hidden cells. */
+/* Quantises to 1 … 255; 0 is for hidden cells. */
 static void quantise(uint8_t *to, const float *cells, size_t n, const float range[2],
                      attn_transform transform) {
     attn_heatmap_quantise(to, cells, n, range, transform, false);
@@ -204,7 +204,7 @@ static void quantise(uint8_t *to, const float *cells, size_t n, const float rang
 static bool encode(srv_request *req, const tile_query *q, const attn_run_tile *tile) {
     const size_t n = tile->shape[0] * tile->shape[1];
     const attn_transform transform = (attn_transform)q->transform;
-    if (q->encoding == F32) { /* the planes lie side by side */
+    if (q->encoding == F32) { /* the two planes are adjacent in memory */
         srv_reply_set(req, 200, SRV_OCTETS, (const char *)tile->max, 2 * n * sizeof(float));
         return true;
     }
@@ -248,7 +248,7 @@ static bool make_tile(srv_request *req, const srv_run *run, const tile_query *q,
                       attn_run_tile *tile) {
     const attn_run_place at = {(size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->level,
                                (size_t)q->y, (size_t)q->x};
-    /* A tile of the lowest levels is too little work to share. */
+    /* A tile of the lowest levels is too little work to split. */
     attn_pool *pool = q->level > 1 ? srv_request_pool(req) : NULL;
     attn_cost cost;
     attn_error err = {0};

@@ -40,7 +40,8 @@ const srv_field srv_run_rows_query[] = {
     {0},
 };
 
-/* A page that forgets to say which part it wants shall not get gigabytes. */
+/* Refuses to answer large parts that were not asked for, so that a page that names none does not
+ * get gigabytes. */
 static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
     const double cells = (double)range->rows * (double)range->cols;
     return cells <= SRV_WEIGHTS_UNASKED || srv_given(scope, "rows") ||
@@ -51,7 +52,7 @@ static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
                       cells, SRV_WEIGHTS_UNASKED);
 }
 
-/* The run, held, and what part of it is asked for. NULL: a problem is set. */
+/* Holds the run and reads which part of it is asked for. NULL: a problem is set. */
 static const srv_run *begin(srv_request *req, const srv_field *fields, part_query *q,
                             attn_range *range) {
     const srv_scope scope = {req, fields, q, ""};
@@ -71,7 +72,7 @@ static const srv_run *begin(srv_request *req, const srv_field *fields, part_quer
     return NULL;
 }
 
-/* The cells of the range as a tensor in the arena. false: a problem is set. */
+/* Computes the cells of the range into a tensor in the arena. false: a problem is set. */
 static bool load(srv_request *req, const srv_run *run, const attn_range *range, attn_stage stage,
                  attn_tensor *out) {
     const attn_dtype dtype = attn_run_dims(run->run)->result;
@@ -132,7 +133,8 @@ typedef struct row_facts {
     uint8_t *keep;
 } row_facts;
 
-/* Runs of hidden keys of a row: [row, from, to]. */
+/* Writes the runs of hidden keys of a row, [row, from, to], and returns how many keys are visible.
+ */
 static int64_t write_hidden(srv_json *j, size_t row, const uint8_t *keep, size_t n) {
     int64_t visible = 0;
     for (size_t from = 0, to; from < n; from = to) {
@@ -235,7 +237,8 @@ const srv_field srv_run_cells_query[] = {
     {0},
 };
 
-/* In words: "q . k = 3; x 0.577 = 1.73; - logsumexp 2.1; e^-0.37 = 0.69; rank 1 of 13". */
+/* The arithmetic in words: "q . k = 3; x 0.577 = 1.73; e^(1.73 - logsumexp 2.1) = 0.69; rank 1 of
+ * 13". */
 static const char *cell_words(srv_request *req, const srv_run *run, const attn_run_cell *c) {
     const attn_inputs *in = attn_run_inputs(run->run);
     const bool learned = in->score.v.rank > 0;
@@ -352,7 +355,7 @@ static void answer_cell(srv_request *req, const srv_run *run, const cell_query *
     srv_json_end(&j);
 }
 
-/* false: a problem is set. */
+/* Explains a cell. false: a problem is set. */
 static bool explain(srv_request *req, const srv_run *run, const cell_query *q,
                     attn_run_cell *cell) {
     const attn_attention_dims *d = attn_run_dims(run->run);
@@ -438,7 +441,7 @@ static attn_status compute_rows(what_if *c, bool hidden, unsigned want, attn_res
                                        &req->control, req->arena, out, err);
 }
 
-/* Bytes of both runs, in turns; false: a problem is set. */
+/* Takes memory for both computations, one after the other. false: a problem is set. */
 static bool admit_what_if(what_if *c) {
     srv_request *req = c->req;
     attn_attention_dims d = *attn_run_dims(c->run->run);
@@ -458,7 +461,7 @@ static bool admit_what_if(what_if *c) {
                              (1 + SRV_RUN_TEXT) * elem * numbers);
 }
 
-/* The mass on the hidden keys before, each counted once. */
+/* The weight that each row had on the hidden keys, each key counted once. */
 static bool removed(const what_if *c, attn_tensor *out) {
     const attn_attention_dims *d = attn_run_dims(c->run->run);
     const size_t n = c->rows.rows;

@@ -133,7 +133,7 @@ static void put_tensor(srv_json *j, const srv_field *f, bool nullable) {
 
 static void put_object(srv_json *j, const srv_field *fields, bool nullable);
 
-/* An object, or the value of its first field. */
+/* Writes the schema of an object that may also be its first field's value alone. */
 static void put_named(srv_json *j, const srv_field *f, bool nullable) {
     srv_json_key(j, "anyOf");
     srv_json_array(j);
@@ -159,7 +159,7 @@ static void put_objects(srv_json *j, const srv_field *f, bool nullable) {
     }
 }
 
-/* A string or strings; strings or lists of strings. */
+/* Writes the schema of a string or strings, or of strings or lists of strings. */
 static void put_texts(srv_json *j, const srv_field *f, bool nullable) {
     static const char words[] = "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{"
                                 "\"type\":\"string\"}}}",
@@ -264,7 +264,7 @@ void srv_schema_body(srv_json *j, const srv_field *fields) {
     srv_json_object_end(j);
 }
 
-/* Lists are written 1,2,3 and ranges 0:256; a choice beside a list is a text, too. */
+/* In a query string lists are written 1,2,3 and ranges 0:256, so they are texts. */
 void srv_schema_parameter(srv_json *j, const srv_field *f) {
     srv_json_object(j);
     switch (f->kind) {
@@ -296,7 +296,7 @@ static const char *file_text(void) {
     return "{}";
 }
 
-/* Without the white space that is for readers of the file. */
+/* Copies the file without its white space. */
 static char *compact(const char *text, attn_arena *arena) {
     char *to = attn_arena_text(arena, text, strlen(text)), *out = to;
     bool quoted = false;
@@ -311,7 +311,7 @@ static char *compact(const char *text, attn_arena *arena) {
     return to;
 }
 
-/* The end of a value: the comma or bracket that follows it. */
+/* The end of a value: the comma or bracket behind it. */
 static char *value_end(char *at) {
     bool quoted = false;
     for (int depth = 0; *at; at++) {

@@ -11,7 +11,7 @@
 bool srv_given(const srv_scope *scope, const char *name) {
     uint64_t given;
     memcpy(&given, scope->body, sizeof given);
-    for (; given; given &= given - 1) { /* few of the rows are */
+    for (; given; given &= given - 1) { /* few rows are given */
         const char *row = scope->fields[__builtin_ctzll(given)].name;
         if (row[0] == name[0] && strcmp(row, name) == 0)
             return true;

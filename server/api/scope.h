@@ -20,17 +20,18 @@ typedef struct srv_scope {
 bool srv_given(const srv_scope *scope, const char *name);
 /* The arena text "<at without its slash>/<name>", as attn_error.where is written. */
 const char *srv_where(const srv_scope *scope, const char *name);
-/* A problem at the field; returns false, so that a failing check is one statement. */
+/* Sets a problem at the field and returns false, so that a failing check is one statement. */
 bool srv_refuse(const srv_scope *scope, srv_code code, const char *name, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* false and a problem when `name` was given without `other`; `why` ends the sentence. */
+/* Checks that `name` was not given without `other`; `why` ends the sentence. false: a problem is
+ * set. */
 bool srv_needs(const srv_scope *scope, const char *name, const char *other, const char *why);
-/* false and a problem when both were given. */
+/* Checks that not both were given. false: a problem is set. */
 bool srv_excludes(const srv_scope *scope, const char *name, const char *other, const char *why);
-/* A list of exactly two integers from `low` upwards. */
+/* Checks that the list holds exactly two integers, from `low` upwards. false: a problem is set. */
 bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, int64_t low);
-/* From and to of a part of 0 … size, which stay as they are where nothing is given. Bodies write
- * [from, to], query strings from:to. */
+/* Reads from and to of a part of 0 … size; both stay as they are when nothing is given. Bodies
+ * write [from, to], query strings from:to. false: a problem is set. */
 bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
                size_t *from, size_t *to);
 /* Applies timeout_ms of a body: the deadline moves nearer, never away; 0 = not given. */

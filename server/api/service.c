@@ -55,7 +55,7 @@ static void put_kernels(srv_json *j) {
     srv_json_object_end(j);
 }
 
-/* Numbers by the names of the settings that change them. */
+/* Writes the limits by the names of the settings that change them. */
 static void put_limits(srv_json *j, const srv_config *config) {
     srv_json_key(j, "limits");
     srv_json_object(j);
@@ -145,8 +145,7 @@ srv_outcome srv_metrics(srv_request *req) {
 
 /* --- GET /: the routes and the examples, for programs as JSON and for a terminal as text --- */
 
-/* What the client calls this service, if a shell takes that as it is; else where it is by default.
- */
+/* The client's name for this service, if a shell takes it as it is; else the default address. */
 static const char *address_of(const srv_request *req) {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:";
     const char *host = req->host;

@@ -58,7 +58,7 @@ static srv_outcome say(srv_request *req, const char *json) {
     return SRV_DONE;
 }
 
-/* Not ready: the service is on its way down. */
+/* Sets a problem when the service is shutting down. */
 static bool is_draining(srv_request *req) {
     if (!atomic_load_explicit(&req->app->draining, memory_order_relaxed))
         return false;
@@ -106,7 +106,7 @@ srv_outcome srv_v2_server(srv_request *req) {
     return end(&j);
 }
 
-/* An answer that changes while the service runs. */
+/* Ends an answer that changes while the service runs. */
 static srv_outcome end_now(srv_json *j) {
     end(j);
     srv_reply_header(j->req, "Cache-Control", "no-store");
@@ -146,8 +146,7 @@ static const srv_field index_fields[] = {
     {0},
 };
 
-/* All models are always ready, so that `ready` chooses nothing; but the body, where there is one,
- * is of the protocol. */
+/* All models are always ready, so `ready` chooses nothing, but a body that is sent is checked. */
 srv_outcome srv_v2_index(srv_request *req) {
     srv_json j;
     index_body body = {.ready = false};
@@ -169,7 +168,7 @@ srv_outcome srv_v2_index(srv_request *req) {
     return SRV_DONE;
 }
 
-/* The type that an input commonly has, and how many axes. */
+/* The usual type of an input. */
 static const char *input_type(const srv_field *f) {
     return f->accepts & SRV_T_INT ? "INT64" : f->accepts & SRV_T_BOOL ? "BOOL" : "FP32";
 }
@@ -184,7 +183,7 @@ static int input_rank(const srv_field *f, const srv_infer_model *model) {
     return main && model->side_by_side ? 3 : 4;
 }
 
-/* One tensor of the metadata, or of the configuration, which calls its members otherwise. */
+/* Writes a tensor of the metadata, or of the configuration, where its members have other names. */
 static void put_tensor(srv_json *j, const char *name, const char *type, int rank, bool config) {
     char prefixed[24] = "TYPE_";
     strncat(prefixed, type, sizeof prefixed - 6);
@@ -267,7 +266,7 @@ static void put_duration(srv_json *j, const char *name, int64_t count, int64_t n
     srv_json_object_end(j);
 }
 
-/* Every request is computed by itself, so there is one size of batch. */
+/* Every request is computed by itself, so there is one batch size. */
 static void put_batches(srv_json *j, int64_t good, const int64_t ns[3]) {
     static const char *const names[3] = {"compute_input", "compute_infer", "compute_output"};
     srv_json_key(j, "batch_stats");
@@ -340,7 +339,7 @@ static const srv_v2_output *find_output(const char *name) {
     return NULL;
 }
 
-/* The outputs to answer, by name: those asked for, or all of the metadata. */
+/* Chooses the outputs to answer: those asked for, or all that the metadata lists. */
 static bool choose_outputs(srv_request *req, const srv_infer *in, const char **names,
                            size_t *count) {
     *count = 0;
@@ -363,7 +362,7 @@ static bool choose_outputs(srv_request *req, const srv_infer *in, const char **n
     return true;
 }
 
-/* "output","weights",… as `return` calls them */
+/* Writes the items of `return`: "output","weights",… */
 static size_t list_items(const char *const *names, size_t count, char *items, size_t room) {
     size_t used = 0;
     bool present = false;
@@ -383,15 +382,15 @@ static bool no_memory(srv_request *req) {
     return false;
 }
 
-/* A form, and the model whose request it was made of. */
+/* A form, with the model that it was made for. */
 typedef struct model_form {
     srv_decoded_body form;
     const srv_infer_model *model;
-    const char *const *types; /* of its tensors */
+    const char *const *types; /* of the form's tensors */
 } model_form;
 
-/* Does the tensor of this name, "score.w" at "/score/w", stand at `pointer` or around it; or
- * `behind` it? */
+/* Is the tensor "score.w", which is at "/score/w", at `pointer` or around it; or, with `behind`,
+ * inside it? */
 static bool is_at(const char *pointer, const char *name, bool behind) {
     srv_path path = {.size = 0};
     for (size_t n; n = strcspn(name, "."), srv_path_key(&path, name, n), name[n]; name += n + 1)
@@ -421,8 +420,8 @@ static const srv_field *row_of(const srv_field *fields, const char *step, size_t
     return fields->name ? fields : NULL;
 }
 
-/* From a place in the form to that of the input or parameter that came to stand there: parameters
- * are texts, and have no places inside. */
+/* Translates a place in the form into that of the input or parameter that it was made from.
+ * Parameters are texts, and have no places inside. */
 static void place(const srv_decoded_body *of, const char *pointer, srv_origin *out) {
     const model_form *form = (const model_form *)(const void *)of;
     const char *object = form->model->object, *step = pointer + 1;
@@ -450,7 +449,7 @@ static void place(const srv_decoded_body *of, const char *pointer, srv_origin *o
                  step);
 }
 
-/* {"return":[..],…the parameters,"projections":{…those of its own}} */
+/* Makes the form {"return":[..],…the parameters,"projections":{…the model's own}}. */
 static bool make_form(srv_request *req, const srv_infer_model *model, const srv_infer *in,
                       const char *const *names, size_t count, model_form *out) {
     char items[256];
@@ -495,7 +494,7 @@ static bool check_inputs(srv_request *req, const srv_infer *in) {
     return true;
 }
 
-/* Inputs of the model's own are tensors of its object: "w_q" becomes "projections.w_q". */
+/* Inputs that belong to the model are tensors of its object: "w_q" becomes "projections.w_q". */
 static bool place_inputs(srv_request *req, const srv_infer_model *model, srv_infer *in) {
     for (size_t i = 0; i < in->input_count; i++)
         for (const srv_field *f = model->own; f && f->name; f++) {
@@ -567,7 +566,7 @@ srv_outcome srv_v2_infer(srv_request *req) {
     if (!model)
         return SRV_DONE;
     srv_outcome outcome = infer(req, model);
-    /* too large for the HTTP thread is not the last word */
+    /* a request that is too large for this thread is run again */
     if (outcome == SRV_DONE && !(req->in_place && srv_problem_is_memory(req)))
         record(req, srv_v2_index_of(model));
     return outcome;

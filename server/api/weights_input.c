@@ -16,7 +16,7 @@ typedef struct operand {
     const attn_attention_dims *dims;
 } operand;
 
-/* Which cells are hidden is not known of weights alone, so there are no logits. */
+/* Reads rows. Weights alone do not tell which cells are hidden, so there are no logits. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const operand *o = ctx;
@@ -130,12 +130,12 @@ typedef struct findings {
     double value;
 } findings;
 
-/* How far a weight lies outside of 0 … 1; not above 0 where it lies inside. */
+/* How far a weight is outside of 0 … 1; at most 0 if it is inside. */
 static double beyond(double w) {
     return w < 0 ? -w : w - 1;
 }
 
-/* Row i of a head. A row of zeros is a query that sees no key, so its sum is not odd. */
+/* Checks row i of a head. A row of zeros is a query that sees no key, so its sum is right. */
 static void check_row(findings *f, size_t i, const double *row, size_t S) {
     double sum = 0, largest = 0;
     for (size_t j = 0; j < S; j++) {
@@ -157,8 +157,8 @@ static void check_row(findings *f, size_t i, const double *row, size_t S) {
     }
 }
 
-/* The warnings of one head. told[0] counts the heads with odd sums, told[1] those with weights
- * outside of 0 … 1. */
+/* Adds the warnings of one head. told[0] counts the heads with odd sums, told[1] those with
+ * weights outside of 0 … 1. */
 static bool tell(const srv_weights_lint *l, const findings *f, size_t b, size_t h, size_t told[2]) {
     attn_arena *arena = l->req->arena;
     char which[64] = "";
@@ -178,7 +178,7 @@ static bool tell(const srv_weights_lint *l, const findings *f, size_t b, size_t 
     return ok;
 }
 
-/* One more warning of each kind counts the heads beyond TOLD. */
+/* Adds one more warning of each kind for the heads beyond TOLD. */
 static bool tell_rest(const srv_weights_lint *l, const size_t told[2]) {
     static const char *const codes[] = {"row_sums", "weight_range"};
     bool ok = true;

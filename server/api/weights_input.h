@@ -28,7 +28,7 @@ typedef struct srv_padding {
     const srv_labels *labels;
     size_t *keys, key_count; /* ascending; key_count 0: there is nothing to look for */
     attn_warnings *to;
-    bool many;         /* heads or batches: warnings name them */
+    bool many;         /* there are several heads or batch entries, which warnings name */
     size_t heads_told; /* warnings that were made, and heads beyond them */
     size_t heads_left;
     double mass, most; /* of the current head: the sum, the largest weight and where it is */

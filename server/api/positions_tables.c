@@ -16,7 +16,7 @@
 static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
                                     "relative",   "shaw",    "rotary", NULL};
 
-/* Fields of each kind, in the order of srv_encoding_kind; '!' before those that it needs. */
+/* The fields of each kind, in the order of srv_encoding_kind. A '!' stands before required ones. */
 static const char *const own[] = {" !length !width layout dims ",
                                   " !length !width !seed std dims ",
                                   " !length keys query_offset heads slopes dims ",
@@ -214,7 +214,8 @@ bool srv_positions_prepare(srv_positions_call *call) {
 
 /* --- tables and curves --- */
 
-/* Not zeroed, which would take its time before anybody looks at the clock. */
+/* Takes memory for a table. It is not zeroed, because zeroing a large one takes longer than the
+ * deadline may allow. */
 static double *take(srv_positions_call *call, attn_tensor *t) {
     size_t bytes;
     const bool fits = attn_tensor_count(t, &bytes) && attn_size_mul(bytes, sizeof(double), &bytes);
@@ -225,7 +226,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tables");
 }
 
-/* key_table[clip(distance)], a row of E numbers. */
+/* Copies key_table[clip(distance)], a row of E numbers. */
 static void shaw_row(const srv_positions_call *call, int64_t distance, double *to) {
     const attn_tensor *t = &call->position.key_table;
     const int64_t reach = (int64_t)(t->dims[0] / 2);
@@ -250,7 +251,7 @@ static attn_status fill_shaw(const srv_positions_call *call, double *table, attn
     return status;
 }
 
-/* ALiBi's bias of distance 0 is minus zero, which reads badly. */
+/* Fills in a bias. ALiBi's bias of distance 0 is minus zero, which becomes 0. */
 static attn_status fill_bias(const srv_positions_call *call, size_t queries, size_t keys,
                              int64_t offset, double *table, attn_error *err) {
     attn_status status = attn_position_table(&call->position, call->heads, queries, keys, offset,
@@ -287,7 +288,7 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
     return fill_bias(call, length, call->keys, body->query_offset, tables[0], err);
 }
 
-/* Column `dim` of the first table, over its positions. */
+/* Copies column `dim` of the first table, over its positions. */
 static void copy_column(const srv_positions_call *call, size_t dim, double *to) {
     const attn_tensor *t = &call->tables[0];
     for (size_t i = 0; i < t->dims[0]; i++)
@@ -352,8 +353,8 @@ bool srv_positions_make(srv_positions_call *call) {
         status = make_curves(call, &err);
     if (!status)
         return true;
-    /* The library names the fields of an attention request's position, which are here the body's.
-     */
+    /* The library's paths begin with "position/", as in POST /v1/attention; here these fields are
+     * the body's own. */
     if (strncmp(err.where, inside, sizeof inside - 1) == 0)
         memmove(err.where, err.where + sizeof inside - 1,
                 strlen(err.where + sizeof inside - 1) + 1);
