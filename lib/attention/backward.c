@@ -57,10 +57,10 @@ void attn_backward_block(const attn_backward *g, const attn_block *block, size_t
         chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);
     const size_t key = (block->b * d->Hkv + hkv) * d->S + j0;
     char *dquery = g->dquery + query * k->acc_room(E) * k->elem;
-    const bool only_scales = a->in.softcap == 0 && !g->entries;
+    const bool only_scales = a->in.softcap == 0 && !g->a->dims.entries;
     size_t ldq;
     const void *q = attn_backward_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
-    if (g->entries)
+    if (g->a->dims.entries)
         attn_backward_collect_biases(g, block, j0, n, l, sums);
     if (!only_scales)
         attn_backward_edit(g, block, n, l);
@@ -94,7 +94,7 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
-    const size_t head = piece / g->chunks, blocks = attn_group(d) * g->blocks;
+    const size_t head = piece / g->plan.chunks, blocks = attn_group(d) * g->plan.blocks;
     const size_t j0 = t * k->keys, n = d->S - j0 < k->keys ? d->S - j0 : k->keys;
     const size_t row = head * d->S + j0;
     bool begins = true;
@@ -106,7 +106,8 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
         const attn_block block = attn_backward_block_at(g, head * blocks + i);
         status = attn_control_check(g->control, err);
         if (status == ATTN_OK && attn_backward_intersects(a, &block, j0, n)) {
-            attn_backward_block(g, &block, j0, n, piece % g->chunks, begins, l, &g->sums[piece]);
+            attn_backward_block(g, &block, j0, n, piece % g->plan.chunks, begins, l,
+                                &g->sums[piece]);
             begins = false;
         }
     }
@@ -136,14 +137,15 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
 static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_attention_dims *d = &g->a->dims;
-    const size_t chunk = index % g->chunks, end = (chunk + 1) * g->tiles_a_chunk;
-    const size_t heads = attn_group(d), first = index / g->chunks * heads;
+    const size_t chunk = index % g->plan.chunks, end = (chunk + 1) * g->plan.tiles_a_chunk;
+    const size_t heads = attn_group(d), first = index / g->plan.chunks * heads;
     attn_status status = ATTN_OK;
-    for (size_t i = 0; g->chunks == 1 && i < heads * g->blocks && status == ATTN_OK; i++)
-        status = begin_piece(g, first * g->blocks + i, lane, err);
+    for (size_t i = 0; g->plan.chunks == 1 && i < heads * g->plan.blocks && status == ATTN_OK; i++)
+        status = begin_piece(g, first * g->plan.blocks + i, lane, err);
     attn_backward_clear(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L,
                         d->score_width);
-    for (size_t t = chunk * g->tiles_a_chunk; t < end && t < g->tiles && status == ATTN_OK; t++)
+    for (size_t t = chunk * g->plan.tiles_a_chunk;
+         t < end && t < g->plan.tiles && status == ATTN_OK; t++)
         status = back_tile(g, index, t, &g->lanes[lane], err);
     return status;
 }
@@ -186,9 +188,16 @@ bool attn_backward_view(attn_backward *g, const attn_tensor *grad_output, attn_a
     return true;
 }
 
+static void plan_pass(attn_backward *g, const attn_kernels *kernels, unsigned want, size_t slots) {
+    attn_backward_plan_make(&g->a->dims, kernels, want, attn_backward_has_biases(g->a->mask), slots,
+                            &g->plan);
+    g->k = g->plan.kernels;
+    g->scores = g->plan.scores;
+}
+
 /* Statistics as the table of the backward pass reads them: its own, or logsumexp and 1 for `ref`.
  */
-static bool read_statistics(attn_backward *g, attn_arena *arena) {
+static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_stats *s = &g->results->stats;
     const size_t rows = a->dims.B * a->dims.Hq * a->dims.L;
@@ -197,11 +206,9 @@ static bool read_statistics(attn_backward *g, attn_arena *arena) {
         in_double |= s->kind[r] == ATTN_ROW_DOUBLE;
     g->max = s->max;
     g->sum = s->sum;
-    g->scores = a->kernels;
-    g->k = attn_kernels_plain(a->kernels);
+    plan_pass(g, in_double ? attn_kernels_of(ATTN_ISA_REF) : NULL, 0, slots);
     if (!in_double || a->kernels->isa == ATTN_ISA_REF)
         return true;
-    g->k = g->scores = attn_kernels_of(ATTN_ISA_REF);
     g->max = attn_arena_zeroed(arena, rows, sizeof(double));
     g->sum = attn_arena_zeroed(arena, rows, sizeof(double));
     if (!g->max || !g->sum)
@@ -239,10 +246,11 @@ static attn_status check_finite(const attn_backward *g, const attn_packed *packe
 static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *arena,
                               attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
-    const size_t pieces = d->B * d->Hkv * g->chunks;
+    const size_t pieces = d->B * d->Hkv * g->plan.chunks;
     attn_status status = ATTN_OK;
-    if (g->chunks > 1)
-        status = attn_pool_run(pool, d->B * d->Hq * g->blocks, begin_piece, g, g->control, err);
+    if (g->plan.chunks > 1)
+        status =
+            attn_pool_run(pool, d->B * d->Hq * g->plan.blocks, begin_piece, g, g->control, err);
     if (status == ATTN_OK)
         status = attn_pool_run(pool, pieces, back_piece, g, g->control, err);
     return status == ATTN_OK ? attn_backward_finish(g, pool, arena, out, err) : status;
@@ -253,12 +261,11 @@ static attn_status run(attn_backward *g, attn_pool *pool, attn_arena *arena, att
                        attn_error *err) {
     attn_gradients gradients = {.score.kind = g->a->in.score.kind};
     const attn_arena_mark before = attn_arena_here(arena);
-    if (!read_statistics(g, arena))
+    if (!read_statistics(g, attn_pool_slots(pool), arena))
         return no_memory(err);
     g->packed = g->scores == g->a->kernels ? g->a->packed : NULL;
     g->bad_keys = g->a->packed->any_bad;
-    attn_status status =
-        attn_backward_allocate(g, attn_pool_slots(pool), arena) ? ATTN_OK : no_memory(err);
+    attn_status status = attn_backward_allocate(g, arena) ? ATTN_OK : no_memory(err);
     if (status == ATTN_OK)
         status = run_passes(g, pool, arena, &gradients, err);
     if (status != ATTN_OK)
@@ -323,16 +330,6 @@ typedef struct heads {
     _Atomic int apart; /* a piece met what pieces do not do */
 } heads;
 
-/* Is it done so? Sums by distance, over biases and through a softcap look at scores; what is to be
- * computed afterwards wants packed keys. */
-static bool by_heads(const attn_attention *a, unsigned want) {
-    const attn_position *p = &a->in.position;
-    const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
-    return attn_backward_by_heads(&a->dims, a->kernels) && (want & ATTN_WANT_OUTPUT) &&
-           !(want & later) && a->in.softcap == 0 && !p->slopes.rank && !p->table.rank &&
-           !attn_backward_has_biases(a->mask);
-}
-
 static void place_tile(attn_backward_lane *l, size_t tile) {
     l->key_values = l->tiles + tile * l->tile_bytes;
     l->value_keys = l->tiles + tile * l->tile_bytes + l->key_bytes;
@@ -344,7 +341,7 @@ static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *e
     attn_backward_lane *l = &g->lanes[lane];
     const attn_attention_dims *d = &g->a->dims;
     const size_t b = index / d->Hkv, hkv = index % d->Hkv, keys = g->k->keys;
-    const size_t blocks = attn_group(d) * g->blocks;
+    const size_t blocks = attn_group(d) * g->plan.blocks;
     attn_status status = ATTN_OK;
     if (!attn_pack_head(g->a, l->head, b, hkv, l->source))
         return ATTN_ENONFINITE;
@@ -352,7 +349,7 @@ static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *e
         const attn_block block = attn_backward_block_at(g, index * blocks + i);
         status = attn_backward_pack(g, &block, l, err);
     }
-    for (size_t tile = 0; tile < g->tiles && status == ATTN_OK; tile++) {
+    for (size_t tile = 0; tile < g->plan.tiles && status == ATTN_OK; tile++) {
         const size_t j0 = tile * keys;
         place_tile(l, tile);
         attn_backward_load_tile(g, b, hkv, j0, d->S - j0 < keys ? d->S - j0 : keys, l);
@@ -403,7 +400,7 @@ static attn_status forward_block(heads *t, const attn_block *block, size_t lane,
 static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t keys = g->k->keys;
-    for (size_t tile = 0; tile < g->tiles; tile++) {
+    for (size_t tile = 0; tile < g->plan.tiles; tile++) {
         const size_t j0 = tile * keys, n = d->S - j0 < keys ? d->S - j0 : keys;
         if (begun >> tile & 1)
             continue;
@@ -418,7 +415,7 @@ static void back_block(heads *t, const attn_block *block, size_t index, size_t l
     attn_backward_lane *l = &g->lanes[lane];
     const size_t S = g->a->dims.S, keys = g->k->keys;
     attn_backward_dots(g, block, l);
-    for (size_t tile = 0; tile < g->tiles; tile++) {
+    for (size_t tile = 0; tile < g->plan.tiles; tile++) {
         const size_t j0 = tile * keys, n = S - j0 < keys ? S - j0 : keys;
         if (!attn_backward_intersects(g->a, block, j0, n))
             continue;
@@ -433,7 +430,7 @@ static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *
     heads *t = ctx;
     attn_backward *g = &t->g;
     const attn_attention_dims *d = &g->a->dims;
-    const size_t rows = attn_group(d) * d->L, blocks = attn_group(d) * g->blocks;
+    const size_t rows = attn_group(d) * d->L, blocks = attn_group(d) * g->plan.blocks;
     uint64_t begun = 0;
     attn_status status = t->apart ? ATTN_ENONFINITE : begin_head(t, index, lane, err);
     attn_backward_clear(g->k, g->dquery, index * rows, rows, d->score_width);
@@ -453,42 +450,38 @@ static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *
 }
 
 static attn_status open_heads(heads *t, const attn_results *results, const attn_tensor *grad_output,
-                              size_t slots, attn_arena *arena, attn_error *err) {
+                              attn_arena *arena, attn_error *err) {
     attn_backward *g = &t->g;
-    attn_attention *a = g->a;
-    attn_status status = attn_backward_check(a, results, grad_output, err);
+    attn_status status = attn_backward_check(g->a, results, grad_output, err);
     if (status != ATTN_OK)
         return status;
     g->results = results;
     g->max = results->stats.max;
     g->sum = results->stats.sum;
-    g->scores = a->kernels;
-    g->k = attn_kernels_plain(a->kernels);
-    if (!attn_backward_view(g, grad_output, arena) || !attn_backward_allocate(g, slots, arena) ||
-        !attn_backward_allocate_heads(g, slots, arena))
+    if (!attn_backward_view(g, grad_output, arena) || !attn_backward_allocate(g, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
     return ATTN_OK;
 }
 
-/* ATTN_ENONFINITE: it must be done apart. */
-static attn_status run_heads(attn_attention *a, unsigned want, attn_stage stage,
-                             const attn_tensor *grad_output, attn_pool *pool,
-                             const attn_control *control, attn_arena *arena, attn_results *results,
-                             attn_gradients *out, attn_error *err) {
-    heads t = {.g = {.a = a, .control = control}};
-    const size_t slots = attn_pool_slots(pool);
-    attn_status status = attn_forward_open(&t.f, a, want, slots, control, arena, results, err);
+/* Both passes by heads, as t->g.plan says. ATTN_ENONFINITE: the passes must be separate. */
+static attn_status run_heads(heads *t, unsigned want, attn_stage stage,
+                             const attn_tensor *grad_output, attn_pool *pool, attn_arena *arena,
+                             attn_results *results, attn_gradients *out, attn_error *err) {
+    attn_attention *a = t->g.a;
+    const attn_control *control = t->g.control;
+    attn_status status =
+        attn_forward_open(&t->f, a, want, t->g.plan.slots, control, arena, results, err);
     if (status == ATTN_OK)
-        status = open_heads(&t, results, grad_output, slots, arena, err);
+        status = open_heads(t, results, grad_output, arena, err);
     if (status == ATTN_OK)
-        status = attn_pool_run(pool, a->dims.B * a->dims.Hkv, head_piece, &t, control, err);
-    if (status == ATTN_OK && t.apart)
+        status = attn_pool_run(pool, a->dims.B * a->dims.Hkv, head_piece, t, control, err);
+    if (status == ATTN_OK && t->apart)
         return ATTN_ENONFINITE;
     if (status == ATTN_OK)
-        status = attn_forward_finish(&t.f, stage, pool, arena, err);
+        status = attn_forward_finish(&t->f, stage, pool, arena, err);
     if (status == ATTN_OK)
-        status = attn_backward_finish(&t.g, pool, arena, out, err);
-    return status == ATTN_OK && !attn_backward_all_finite(&t.g, out) ? ATTN_ENONFINITE : status;
+        status = attn_backward_finish(&t->g, pool, arena, out, err);
+    return status == ATTN_OK && !attn_backward_all_finite(&t->g, out) ? ATTN_ENONFINITE : status;
 }
 
 attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_stage stage,
@@ -499,13 +492,14 @@ attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_s
     attn_results found;
     attn_gradients gradients = {.score.kind = a->in.score.kind};
     const attn_arena_mark before = attn_arena_here(arena);
+    heads t = {.g = {.a = a, .control = control}};
     attn_status status = attn_forward_check(want, stage, err);
     if (status != ATTN_OK)
         return status;
-    status = ATTN_ENONFINITE;
-    if (by_heads(a, want))
-        status =
-            run_heads(a, want, stage, grad_output, pool, control, arena, &found, &gradients, err);
+    plan_pass(&t.g, NULL, want, attn_pool_slots(pool));
+    status = t.g.plan.by_heads
+                 ? run_heads(&t, want, stage, grad_output, pool, arena, &found, &gradients, err)
+                 : ATTN_ENONFINITE;
     if (status == ATTN_ENONFINITE) {
         attn_arena_rewind(arena, &before);
         status =

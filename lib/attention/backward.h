@@ -9,6 +9,7 @@
 
 #include <attn/gradients.h>
 
+#include "attention/plan.h"
 #include "attention/tile_pass.h"
 
 /* Of a head that is one piece's work. */
@@ -57,22 +58,18 @@ typedef struct attn_backward {
     const attn_results *results;
     const attn_control *control; /* pieces ask it between blocks; NULL: never */
     bool in_double;              /* compute with ref whatever the rows say */
-    const attn_kernels *k; /* a->kernels without tiles, or ref when a row was computed with care */
-    const attn_kernels *scores; /* computes scores again: a->kernels, or ref as well */
+    attn_backward_plan plan;
+    const attn_kernels *k;      /* plan.kernels */
+    const attn_kernels *scores; /* plan.scores */
     const attn_packed *packed;  /* of scores, or NULL */
     bool bad_keys;              /* a key or value is not finite */
     _Atomic int bad_queries;
-    attn_view out;                       /* grad_output [B, Hq, L, Ev] */
-    double *max, *sum, *dot;             /* [B, Hq, L]: statistics as k reads them, and dO . O */
-    size_t blocks;                       /* of rows, a head */
-    size_t tiles, chunks, tiles_a_chunk; /* of keys, a head: a chunk is a piece */
-    attn_backward_rows queries, outs;    /* outs: grad_output's */
-    double *out_magnitude;               /* [homes, Hq / Hkv, blocks] of grad_output's rows */
-    bool lane_homes;          /* a home is a lane's: for its piece's key/value head; else there are
-                               * [B, Hkv] */
+    attn_view out;                    /* grad_output [B, Hq, L, Ev] */
+    double *max, *sum, *dot;          /* [B, Hq, L]: statistics as k reads them, and dO . O */
+    attn_backward_rows queries, outs; /* outs: grad_output's */
+    double *out_magnitude;            /* [homes, Hq / Hkv, blocks] of grad_output's rows */
     char *dquery;             /* accumulators [chunks, B, Hq, L, acc_room(E or A)], elements of k */
     char *dkey, *dvalue;      /* [B, Hkv, S, acc_room(E or A)], [B, Hkv, S, acc_room(Ev)] */
-    size_t entries;           /* of one head's table; 0 without */
     attn_backward_sums *sums; /* [pieces] */
     attn_backward_lane *lanes;
 } attn_backward;
@@ -82,22 +79,23 @@ static inline double attn_backward_cell(const attn_kernels *k, const void *row, 
     return k->elem == sizeof(float) ? (double)((const float *)row)[e] : ((const double *)row)[e];
 }
 
-/* Splits and memory of the passes with g->k, for this many lanes; false when out of memory. */
-bool attn_backward_allocate(attn_backward *g, size_t slots, attn_arena *arena);
+/* Memory of the passes by g->plan, whose lanes have room for whole heads where it is by_heads;
+ * false when out of memory. */
+bool attn_backward_allocate(attn_backward *g, attn_arena *arena);
 
 /* Where a block's rows are packed. */
 static inline size_t attn_backward_place(const attn_backward *g, const attn_block *block,
                                          const attn_backward_lane *l) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t group = attn_group(d), hkv = attn_kv_head(g->a, block->h);
-    const size_t home = g->lane_homes ? (size_t)(l - g->lanes) : block->b * d->Hkv + hkv;
-    return (home * group + block->h - hkv * group) * g->blocks + block->i / g->k->rows;
+    const size_t home = g->plan.lane_homes ? (size_t)(l - g->lanes) : block->b * d->Hkv + hkv;
+    return (home * group + block->h - hkv * group) * g->plan.blocks + block->i / g->k->rows;
 }
 
 /* Block `index` of all heads' blocks of rows. */
 static inline attn_block attn_backward_block_at(const attn_backward *g, size_t index) {
     const attn_attention_dims *d = &g->a->dims;
-    const size_t head = index / g->blocks, i = index % g->blocks * g->k->rows;
+    const size_t head = index / g->plan.blocks, i = index % g->plan.blocks * g->k->rows;
     return (attn_block){head / d->Hq, head % d->Hq, i,
                         d->L - i < g->k->rows ? d->L - i : g->k->rows};
 }
@@ -124,10 +122,6 @@ attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *
                                  attn_gradients *out, attn_error *err);
 bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out);
 
-/* May pieces be whole heads, of which each makes the run and takes it back? Of the shapes alone. */
-bool attn_backward_by_heads(const attn_attention_dims *d, const attn_kernels *k);
-/* What lanes have for it, after attn_backward_allocate. */
-bool attn_backward_allocate_heads(attn_backward *g, size_t slots, attn_arena *arena);
 /* Is a tensor of biases among the mask's layers? */
 bool attn_backward_has_biases(const attn_mask *m);
 

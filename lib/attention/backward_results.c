@@ -56,13 +56,13 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
     attn_status status =
         attn_dense_zeros(slopes ? &p->slopes : &p->table, g->a->dims.result, arena, to, err);
     for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++)
-        for (size_t e = 0; e < g->entries; e++) {
+        for (size_t e = 0; e < g->a->dims.entries; e++) {
             const size_t group = attn_group(d);
             double sum = 0;
             for (size_t piece = 0; piece < pieces; piece++)
-                if (piece / g->chunks % d->Hkv == h / group)
-                    sum += g->sums[piece].entries[h % group * g->entries + e];
-            attn_backward_store(to, columns ? e * d->Hq + h : h * g->entries + e, &sum, 1);
+                if (piece / g->plan.chunks % d->Hkv == h / group)
+                    sum += g->sums[piece].entries[h % group * g->a->dims.entries + e];
+            attn_backward_store(to, columns ? e * d->Hq + h : h * g->a->dims.entries + e, &sum, 1);
         }
     return status;
 }
@@ -71,7 +71,7 @@ attn_status attn_backward_tables_finish(const attn_backward *g, size_t pieces, a
                                         attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
     attn_status status = ATTN_OK;
-    if (g->entries)
+    if (g->a->dims.entries)
         status = store_entries(g, pieces, arena, out, err);
     if (status == ATTN_OK && a->rule.relative)
         status = store_total(g, pieces, offsetof(attn_backward_sums, keys),
@@ -142,8 +142,8 @@ static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, 
     const attn_backward *g = s->g;
     const size_t rows = g->k->rows;
     attn_status status = ATTN_OK;
-    for (size_t i = i0 / rows; i < g->blocks && i * rows < i1 && status == ATTN_OK; i++) {
-        const attn_block block = attn_backward_block_at(g, head * g->blocks + i);
+    for (size_t i = i0 / rows; i < g->plan.blocks && i * rows < i1 && status == ATTN_OK; i++) {
+        const attn_block block = attn_backward_block_at(g, head * g->plan.blocks + i);
         size_t ldq;
         status = attn_control_check(g->control, err);
         if (status != ATTN_OK || !attn_backward_intersects(g->a, &block, j, n))
@@ -183,8 +183,8 @@ static attn_status back_bias(const attn_backward *g, const attn_mask_part *part,
     if (!attn_tensor_count(out, &count) || !set_strides(&s, arena) ||
         !(s.sums = attn_arena_zeroed(arena, count, sizeof *s.sums)))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
-    s.row_parts = s.row && g->blocks ? g->blocks : 1;
-    s.key_parts = s.col && g->tiles ? g->tiles : 1;
+    s.row_parts = s.row && g->plan.blocks ? g->plan.blocks : 1;
+    s.key_parts = s.col && g->plan.tiles ? g->plan.tiles : 1;
     status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err);
     if (status == ATTN_OK)
         attn_backward_store(out, 0, s.sums, count);
@@ -243,7 +243,7 @@ static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) 
 static char *query_rows(const attn_backward *g) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t rows = d->B * d->Hq * d->L, n = rows * g->k->acc_room(d->score_width);
-    for (size_t c = 1; c < g->chunks; c++)
+    for (size_t c = 1; c < g->plan.chunks; c++)
         add_row(g->k, g->dquery, g->dquery + c * n * g->k->elem, n);
     return close_up(g->k, g->dquery, rows, d->score_width);
 }
@@ -515,7 +515,7 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
 
 attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
-    const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->chunks;
+    const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->plan.chunks;
     attn_status status = attn_backward_tables_finish(g, pieces, arena, out, err);
     if (status == ATTN_OK)
         status = back_sinks(g, arena, out, err);

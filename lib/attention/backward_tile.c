@@ -112,7 +112,7 @@ static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv
     const double *magnitudes =
         g->out_magnitude + attn_backward_place(g, &(attn_block){b, hkv * group, 0, 0}, l);
     double magnitude = 0;
-    for (size_t i = 0; i < group * g->blocks; i++)
+    for (size_t i = 0; i < group * g->plan.blocks; i++)
         magnitude = fmax(magnitude, magnitudes[i]);
     return magnitude > ATTN_MOST_SPLIT || magnitude < 1 / ATTN_MOST_SPLIT ? g->k : g->scores;
 }
@@ -285,7 +285,7 @@ void attn_backward_collect_biases(const attn_backward *g, const attn_block *bloc
                                   size_t n, const attn_backward_lane *l, attn_backward_sums *sums) {
     const attn_attention *a = g->a;
     const size_t group = attn_group(&a->dims);
-    double *entries = sums->entries + block->h % group * g->entries;
+    double *entries = sums->entries + block->h % group * g->a->dims.entries;
     for (size_t r = 0; r < block->rows; r++) {
         const char *dz = (const char *)l->grad + r * g->k->keys * g->k->elem;
         const int64_t first =

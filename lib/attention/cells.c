@@ -10,13 +10,22 @@ struct attn_cells_scratch {
     attn_block_work work, in_double;
 };
 
+attn_cells_scratch *attn_cells_place(attn_area *area, const attn_attention_dims *d,
+                                     const attn_kernels *k) {
+    attn_cells_scratch *at = attn_area_take(area, 1, sizeof *at), s;
+    const size_t rows = d->L < k->rows ? d->L : k->rows;
+    attn_block_work_place(area, &s.work, k, rows ? rows : 1, d);
+    attn_block_work_place(area, &s.in_double, attn_kernels_of(ATTN_ISA_REF), 1, d);
+    if (area->base)
+        *at = s;
+    return at;
+}
+
 attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *arena) {
-    attn_cells_scratch *s = attn_arena_small(arena, sizeof *s);
-    const size_t rows = a->dims.L < a->kernels->rows ? a->dims.L : a->kernels->rows;
-    if (!s || !attn_block_work_init(&s->work, a->kernels, rows ? rows : 1, &a->dims, arena) ||
-        !attn_block_work_init(&s->in_double, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena))
-        return NULL;
-    return s;
+    attn_area counted = {0}, area;
+    attn_cells_place(&counted, &a->dims, a->kernels);
+    return attn_area_open(&area, &counted, arena) ? attn_cells_place(&area, &a->dims, a->kernels)
+                                                  : NULL;
 }
 
 /* What to compute and where to put it. */
@@ -181,25 +190,15 @@ static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *
     return compute(&q, f->lanes[lane], f->double_only, err);
 }
 
-static bool any_double(const attn_attention *a, const attn_stats *stats) {
-    const size_t rows = a->dims.B * a->dims.Hq * a->dims.L;
-    return memchr(stats->kind, ATTN_ROW_DOUBLE, rows) != NULL;
-}
-
 attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, attn_stage stage,
-                            bool double_only, attn_pool *pool, const attn_control *control,
-                            attn_arena *arena, attn_tensor *out, attn_error *err) {
-    const size_t slots = attn_pool_slots(pool), rows = a->kernels->rows;
+                            bool double_only, attn_cells_scratch **lanes, attn_pool *pool,
+                            const attn_control *control, attn_tensor *out, attn_error *err) {
+    const size_t rows = a->kernels->rows;
     filler f = {.q = {.a = a, .stats = stats, .stage = stage, .control = control},
                 .out = out,
+                .lanes = lanes,
                 .double_only = double_only,
                 .rows = rows,
                 .blocks = (a->dims.L + rows - 1) / rows};
-    if (double_only && !any_double(a, stats))
-        return ATTN_OK;
-    f.lanes = attn_arena_take(arena, slots * sizeof *f.lanes);
-    for (size_t s = 0; s < slots; s++)
-        if (!f.lanes || !(f.lanes[s] = attn_cells_scratch_new(a, arena)))
-            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for scratch");
     return attn_pool_run(pool, a->dims.B * a->dims.Hq * f.blocks, fill_piece, &f, control, err);
 }

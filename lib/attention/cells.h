@@ -4,11 +4,15 @@
 
 #include "attention/tile_pass.h"
 
-/* Fill out [B, Hq, L, S] with a stage. double_only: only rows of kind ATTN_ROW_DOUBLE, the others
- * are there already. */
+/* The scratch of attn_attention_cells as pieces of an area. */
+attn_cells_scratch *attn_cells_place(attn_area *area, const attn_attention_dims *d,
+                                     const attn_kernels *k);
+
+/* Fills out [B, Hq, L, S] with a stage, with a scratch for each of the pool's slots. double_only:
+ * only rows of kind ATTN_ROW_DOUBLE; the others are filled already. */
 attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, attn_stage stage,
-                            bool double_only, attn_pool *pool, const attn_control *control,
-                            attn_arena *arena, attn_tensor *out, attn_error *err);
+                            bool double_only, attn_cells_scratch **lanes, attn_pool *pool,
+                            const attn_control *control, attn_tensor *out, attn_error *err);
 
 /* Weights (elements of dims.result) and biased scores (float) of a range, both [rows, cols]. */
 attn_status attn_cells_with_logits(const attn_attention *a, const attn_stats *stats,

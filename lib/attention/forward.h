@@ -1,14 +1,13 @@
 /* A forward pass: what its files share.
  *
- *   forward.c       the pass: how it is split into pieces, its results and its memory
+ *   plan.c          what is computed how, and what that costs
+ *   forward.c       the pieces of the pool, their memory and their results
  *   forward_rows.c  the beginning and the end of every row */
 #ifndef ATTN_FORWARD_H
 #define ATTN_FORWARD_H
 
-#include "attention/tile_pass.h"
-
-/* So few query rows that packing all keys for them does not pay. */
-enum { ATTN_FEW_QUERIES = 8 };
+#include "attention/cells.h"
+#include "attention/plan.h"
 
 /* One block of rows under way. */
 typedef struct attn_block_run {
@@ -16,78 +15,66 @@ typedef struct attn_block_run {
     attn_block_work work;
     uint64_t in_double;     /* bit r: `ref` computes row r */
     double query_magnitude; /* the largest of its queries */
-    void *kept;             /* [rows, S] what becomes weights, when that fits a cache; or NULL */
-    void *maxima;           /* the work's own; parts of the keys share those of the run */
+    void *kept;   /* [rows, S] what becomes weights, where that has a place of its own; or NULL */
+    void *maxima; /* the work's own; parts of the keys share those of the pass */
 } attn_block_run;
 
 typedef struct attn_forward_lane {
-    attn_block_run *runs; /* of blocks abreast; without packed keys one a head of a group */
-    attn_stream *streams;
-    void *double_area; /* memory for the work area of one row that `ref` computes */
-    attn_packed *head; /* where pieces pack for themselves: of the head under way */
+    attn_block_run *runs;      /* [plan.runs] blocks abreast, or the heads of a group */
+    attn_stream *streams;      /* [plan.runs] */
+    attn_block_work in_double; /* for one row that `ref` computes */
+    attn_packed *head;         /* ATTN_WAY_HEADS: the operands of the head under way */
 } attn_forward_lane;
 
-/* A piece of work is at most so much where it is more than one block: about a millisecond of a fast
- * table; four times that where blocks go abreast. */
-#define ATTN_PIECE_OPERATIONS 1e8
-
-/* Of so many rows and all keys; a cell's exponential and edits count as CELL_OPERATIONS. */
-static inline double attn_forward_operations(const attn_attention_dims *d, double rows) {
-    enum { CELL_OPERATIONS = 16 };
-    return 2 * rows * (double)d->S * (double)(d->score_width + d->Ev + CELL_OPERATIONS);
-}
+/* What pieces compute over parts of the keys. */
+typedef struct attn_forward_parts {
+    char *sums;         /* [B, Hkv, parts, group]: the sums of each part */
+    char *maxima;       /* [B, Hq]: running maxima of each tile, for finish_weights; or NULL */
+    double *magnitudes; /* [B, Hkv, parts, 2]: the largest of keys and of values */
+} attn_forward_parts;
 
 typedef struct attn_forward {
     const attn_attention *a;
-    const attn_packed *packed; /* of all heads; NULL: each piece packs for itself */
+    attn_plan plan;
+    const attn_packed *packed; /* of all heads; NULL: each piece packs for itself, or reads rows */
     attn_forward_lane *lanes;
-    unsigned want;
+    attn_forward_parts in_parts;
     const attn_control *control; /* asked between rows that `ref` computes, too */
     attn_pool *pool;             /* that runs the pieces, or NULL */
     attn_results *out;
     size_t elem; /* bytes of a result's element */
-    size_t row_blocks, blocks_a_piece, pieces_a_head;
-    size_t abreast, part; /* blocks that go so over packed keys; keys at a time */
     _Atomic size_t hidden_rows;
-    _Atomic int not_finite; /* without packed keys: something is not finite, so they are needed */
-    size_t head_bytes;      /* where a piece packs a head and takes all of its rows; else 0 */
-    size_t parts;           /* of the keys of a group */
-    char *sums;             /* [B, Hkv, parts, group]: sums of each part */
-    char *maxima;           /* [B, Hq]: running maxima of each tile, for finish_weights; or NULL */
-    double *magnitudes;     /* [B, Hkv, parts, 2]: the largest of keys and of values */
+    _Atomic int not_finite; /* a piece met NaN or infinity: packed keys are needed */
 } attn_forward;
 
-/* ATTN_EARG for bits that want nothing, and for a stage of scores that there is none of. */
+/* ATTN_EARG for bits that want nothing, and for a stage of scores that does not exist. */
 attn_status attn_forward_check(unsigned want, attn_stage stage, attn_error *err);
 /* Results, plan and lanes for so many slots. */
 attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned want, size_t slots,
                               const attn_control *control, attn_arena *arena, attn_results *out,
                               attn_error *err);
-/* What results hold beside rows, once these are there. */
+/* The results that cells are computed for once all rows are there, and the grown cache. */
 attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *pool,
                                 attn_arena *arena, attn_error *err);
 
-/* The pass leaves what weights are made of when their elements are the table's. */
-bool attn_forward_keeps(const attn_forward *f);
-/* Rows of a block whose products or sums with keys and values of these magnitudes could overflow
- * float, or the table's parts of it. */
+/* The memory of a pass, as pieces of areas: results, one lane, the sums of parts, and the scratch
+ * of cells that are computed after the rows. */
+void attn_forward_place_results(attn_area *area, const attn_plan *p, attn_results *out);
+void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_lane *l);
+void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_parts *parts);
+attn_cells_scratch **attn_forward_place_cells(attn_area *area, const attn_plan *p);
+
+/* Bit r: a product or sum of the block's row r with keys and values of these magnitudes could
+ * overflow float, or the halves that the table splits numbers into. */
 uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run *run, double key,
                                   double value);
 
-/* Queries, and where the pass keeps what weights are made of; then, after the pass, its rows.
- * packed NULL: keys and values are looked at on the way. */
+/* Before a block's pass: its queries, and where the pass keeps what becomes weights. packed NULL:
+ * the pass itself notes the magnitudes of keys and values. */
 attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
                                const attn_packed *packed, attn_block_run *run, attn_error *err);
+/* After it: output, weights and statistics of the block's rows. */
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err);
 
-/* How many blocks of rows go abreast over packed keys at most: of the shapes alone. */
-size_t attn_forward_abreast(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
-/* Bytes of a head's packed operands where all of it is one piece's work, else 0: of the shapes
- * alone, and of what may follow the run. */
-size_t attn_forward_head_bytes(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
-/* In how many parts a group's keys are taken: of the shapes alone. */
-size_t attn_forward_parts(const attn_attention_dims *d);
-/* Bytes for the sums of parts; false on overflow. */
-bool attn_forward_parts_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
 #endif

@@ -118,11 +118,11 @@ static attn_status finish_rows(const attn_forward *f, const attn_block *block, u
     for (size_t r = 0; wide && r < block->rows && status == ATTN_OK; r++)
         if (!(in_double >> r & 1))
             status = check_scores(a, block, r, f->out->stats.max[row + r], err);
-    if (status == ATTN_OK && (f->want & ATTN_WANT_OUTPUT) &&
+    if (status == ATTN_OK && (f->plan.want & ATTN_WANT_OUTPUT) &&
         !finish_output(f, block, f->out->stats.sum + row, w) && !a->in.allow_nonfinite)
         status = overflows(a, block, 0, "outputs",
                            err); /* of a double-precision row, which comes alone */
-    for (size_t r = 0; (f->want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
+    for (size_t r = 0; (f->plan.want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
         finish_logsumexp(f, row + r, w->kernels);
     return status;
 }
@@ -174,9 +174,8 @@ static void finish_weights(const attn_forward *f, const attn_block_run *run) {
 static attn_status double_row(attn_forward *f, const attn_block *block, size_t r,
                               attn_forward_lane *l, attn_error *err) {
     const attn_attention *a = f->a;
-    attn_block_work work, *w = &work;
+    attn_block_work *w = &l->in_double;
     attn_block one = {block->b, block->h, block->i + r, 1};
-    attn_block_work_place(w, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, l->double_area);
     size_t ld;
     const void *q = attn_query_rows(a, one.b, one.h, one.i, 1, w->kernels->elem, w->query, &ld);
     const attn_stream stream = {.block = one, .q = q, .ldq = ld, .control = f->control, .w = w};
@@ -286,11 +285,6 @@ static uint64_t double_rows(const attn_attention *a, const attn_packed *p,
     return in_double | attn_forward_overflowing(a, run, key, value);
 }
 
-/* The pass leaves what weights are made of when their elements are the table's. */
-bool attn_forward_keeps(const attn_forward *f) {
-    return (f->want & ATTN_WANT_WEIGHTS) && f->a->kernels->elem == f->elem;
-}
-
 attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
                                const attn_packed *packed, attn_block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
@@ -300,7 +294,7 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
         run->in_double |= double_rows(a, packed, run);
     run->work.key_magnitude = run->work.value_magnitude = 0;
     run->work.maxima = run->maxima;
-    if (attn_forward_keeps(f))
+    if (f->plan.keeps)
         run->stream.kept =
             run->kept ? run->kept
                       : result_at(f, &f->out->weights,
@@ -314,7 +308,7 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
     const uint64_t in_double =
         finish_statistics(f, block, ATTN_ROW_TABLE, run->in_double, &run->work);
     attn_status status = finish_rows(f, block, in_double, &run->work, err);
-    if (status == ATTN_OK && attn_forward_keeps(f))
+    if (status == ATTN_OK && f->plan.keeps)
         finish_weights(f, run);
     for (size_t r = 0; in_double && r < block->rows && status == ATTN_OK; r++)
         if (in_double >> r & 1)

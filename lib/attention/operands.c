@@ -139,49 +139,50 @@ typedef struct packer {
     size_t chunks; /* pieces a head */
 } packer;
 
-/* The packed operands of so many heads in one piece of memory. */
-typedef struct room {
-    size_t tiles, key_bytes, value_bytes;                     /* of a head; of one of them */
-    size_t keys, values, key_magnitude, value_magnitude, bad; /* where they begin */
-    size_t bytes;
-} room;
-
-/* `count` things of `size` bytes begin at *at, behind what there is. */
-static bool append(room *r, size_t count, size_t size, size_t *at) {
-    size_t bytes;
-    *at = r->bytes;
-    return attn_size_mul(count, size, &bytes) && bytes <= SIZE_MAX - ATTN_ALIGN &&
-           attn_size_add(r->bytes, attn_align_up(bytes), &r->bytes);
+attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
+                               size_t heads) {
+    attn_packed *at = attn_area_take(area, 1, sizeof *at);
+    attn_packed p = {.kernels = k,
+                     .tiles = d->S / k->keys + (d->S % k->keys != 0),
+                     .key_bytes = k->key_room(d->score_width) * k->elem,
+                     .value_bytes = k->value_room(d->Ev) * k->elem};
+    size_t tiles = 0;
+    if (!attn_size_mul(heads, p.tiles, &tiles))
+        area->overflow = true;
+    p.keys = attn_area_take(area, tiles, p.key_bytes);
+    p.values = attn_area_take(area, tiles, p.value_bytes);
+    p.key_magnitude = attn_area_take(area, tiles, sizeof(double));
+    p.value_magnitude = attn_area_take(area, tiles, sizeof(double));
+    p.bad = attn_area_take(area, heads, d->S);
+    if (area->base)
+        *at = p;
+    return at;
 }
 
-static bool room_for(const attn_attention_dims *d, const attn_kernels *k, size_t heads, room *r) {
-    size_t packed, tiles;
-    *r = (room){.tiles = d->S / k->keys + (d->S % k->keys != 0),
-                .key_bytes = k->key_room(d->score_width) * k->elem,
-                .value_bytes = k->value_room(d->Ev) * k->elem};
-    return attn_size_mul(heads, r->tiles, &tiles) && append(r, 1, sizeof(attn_packed), &packed) &&
-           append(r, tiles, r->key_bytes, &r->keys) &&
-           append(r, tiles, r->value_bytes, &r->values) &&
-           append(r, tiles, sizeof(double), &r->key_magnitude) &&
-           append(r, tiles, sizeof(double), &r->value_magnitude) && append(r, heads, d->S, &r->bad);
+/* What packing everything takes: the operands and each lane's scratch. */
+static attn_packed *place_packing(attn_area *area, const attn_attention_dims *d,
+                                  const attn_kernels *k, size_t slots, void ***lanes) {
+    const size_t widest = d->score_width > d->Ev ? d->score_width : d->Ev;
+    size_t heads = 0;
+    if (!attn_size_mul(d->sets, d->Hkv, &heads))
+        area->overflow = true;
+    attn_packed *p = attn_packed_place(area, d, k, heads);
+    *lanes = attn_area_take(area, slots, sizeof **lanes);
+    for (size_t s = 0; s < slots; s++) {
+        void *scratch = attn_area_take(area, k->keys * k->elem, widest);
+        if (area->base)
+            (*lanes)[s] = scratch;
+    }
+    return p;
 }
 
-bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t sets,
-                     size_t *bytes) {
-    size_t heads;
-    room r;
-    if (!attn_size_mul(sets, d->Hkv, &heads) || !room_for(d, k, heads, &r))
-        return false;
-    *bytes = r.bytes;
-    return true;
-}
-
-bool attn_pack_head_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes) {
-    room r;
-    if (!room_for(d, k, 1, &r))
-        return false;
-    *bytes = r.bytes;
-    return true;
+void attn_pack_count(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
+                     size_t slots) {
+    void **lanes;
+    attn_area packing = {0};
+    place_packing(&packing, d, k, slots, &lanes);
+    area->overflow |= packing.overflow;
+    attn_area_take(area, 1, packing.used);
 }
 
 double attn_most_packed(const attn_kernels *k) {
@@ -295,7 +296,7 @@ static size_t first_seen(const attn_attention *a, const uint8_t *bad, unsigned m
 }
 
 static const uint8_t *bad_of(const attn_attention *a, const attn_packed *p, size_t b, size_t hkv) {
-    return p->bad + ((a->sets == 1 ? 0 : b) * a->dims.Hkv + hkv) * a->dims.S;
+    return p->bad + ((a->dims.sets == 1 ? 0 : b) * a->dims.Hkv + hkv) * a->dims.S;
 }
 
 bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i,
@@ -377,46 +378,19 @@ attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_
 
 /* --- packing --- */
 
-static attn_packed *allocate(const attn_attention *a, size_t heads, attn_arena *arena) {
-    room r;
-    char *at = room_for(&a->dims, a->kernels, heads, &r) ? attn_arena_take(arena, r.bytes) : NULL;
-    attn_packed *p = (attn_packed *)(void *)at;
-    if (p)
-        *p = (attn_packed){.kernels = a->kernels,
-                           .tiles = r.tiles,
-                           .key_bytes = r.key_bytes,
-                           .value_bytes = r.value_bytes,
-                           .keys = at + r.keys,
-                           .values = at + r.values,
-                           .key_magnitude = (double *)(void *)(at + r.key_magnitude),
-                           .value_magnitude = (double *)(void *)(at + r.value_magnitude),
-                           .bad = (uint8_t *)at + r.bad};
-    return p;
-}
-
-attn_packed *attn_pack_head_new(const attn_attention *a, attn_arena *arena) {
-    attn_packed *p = allocate(a, 1, arena);
-    if (p)
-        p->one_head = true;
-    return p;
-}
-
 attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *control,
                       attn_arena *arena, attn_packed **out, attn_error *err) {
-    const attn_kernels *k = a->kernels;
+    const attn_attention_dims *d = &a->dims;
     const size_t slots = attn_pool_slots(pool);
-    const size_t E = a->dims.score_width, widest = E > a->dims.Ev ? E : a->dims.Ev;
-    size_t heads = 0;
-    packer pk = {.a = a, .lanes = attn_arena_take(arena, slots * sizeof(void *))};
-    if (attn_size_mul(a->sets, a->dims.Hkv, &heads))
-        pk.p = allocate(a, heads, arena);
-    if (!pk.p || !pk.lanes)
+    packer pk = {.a = a};
+    attn_area counted = {0}, area;
+    attn_pack_count(&counted, d, a->kernels, slots);
+    if (!attn_area_open(&area, &counted, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
-    for (size_t s = 0; s < slots; s++)
-        if (!(pk.lanes[s] = attn_arena_take(arena, k->keys * widest * k->elem)))
-            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
+    pk.p = place_packing(&area, d, a->kernels, slots, &pk.lanes);
     pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
-    attn_status status = attn_pool_run(pool, heads * pk.chunks, pack_piece, &pk, control, err);
+    attn_status status =
+        attn_pool_run(pool, d->sets * d->Hkv * pk.chunks, pack_piece, &pk, control, err);
     if (status == ATTN_OK && pk.p->any_bad && !a->in.allow_nonfinite)
         status = refuse_bad(a, pk.p, control, err);
     if (status == ATTN_OK)
@@ -429,23 +403,20 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
 typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
                                    void *, size_t *);
 
-static bool join(const attn_attention *a, attn_arena *arena, rows_reader read, size_t width,
-                 attn_tensor *out) {
+/* The rows [B, Hkv, S, width] of the cache and behind it, in out's memory. */
+static void join(const attn_attention *a, rows_reader read, size_t width, attn_tensor *out) {
     const attn_attention_dims *d = &a->dims;
     const size_t elem = attn_dtype_size(d->result);
     const bool heads =
         a->in.past_key.rank ? a->in.past_key.rank == d->batch_rank + 3 : d->has_heads;
-    size_t dims[ATTN_MAX_RANK], count, ld;
+    size_t dims[ATTN_MAX_RANK], ld;
     int rank = d->batch_rank;
     memcpy(dims, d->batch, sizeof dims);
     if (heads)
         dims[rank++] = d->Hkv;
     dims[rank++] = d->S;
     dims[rank++] = width;
-    *out = attn_tensor_dense(NULL, d->result, rank, dims);
-    if (!attn_tensor_count(out, &count) || !attn_size_mul(count, elem, &count) ||
-        !(out->data = attn_arena_take(arena, count)))
-        return false;
+    *out = attn_tensor_dense(out->data, d->result, rank, dims);
     char *to = out->data;
     for (size_t b = 0; b < d->B; b++)
         for (size_t h = 0; h < d->Hkv; h++)
@@ -454,7 +425,6 @@ static bool join(const attn_attention *a, attn_arena *arena, rows_reader read, s
                 if (row != to)
                     memcpy(to, row, width * elem);
             }
-    return true;
 }
 
 /* Keys as they enter the cache: rotated by their positions, not mapped by a score form. */
@@ -466,10 +436,7 @@ static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv,
                           scratch, ld);
 }
 
-attn_status attn_present(const attn_attention *a, attn_arena *arena, attn_results *out,
-                         attn_error *err) {
-    if (join(a, arena, cache_key_rows, a->dims.Ek, &out->present_key) &&
-        join(a, arena, attn_value_rows, a->dims.Ev, &out->present_value))
-        return ATTN_OK;
-    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the grown cache");
+void attn_present(const attn_attention *a, attn_results *out) {
+    join(a, cache_key_rows, a->dims.Ek, &out->present_key);
+    join(a, attn_value_rows, a->dims.Ev, &out->present_value);
 }

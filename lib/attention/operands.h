@@ -55,19 +55,19 @@ typedef struct attn_packed {
 /* Tile t of the packed operands. */
 static inline size_t attn_packed_tile(const attn_attention *a, const attn_packed *p, size_t b,
                                       size_t hkv, size_t tile) {
-    const size_t head = p->one_head ? 0 : (a->sets == 1 ? 0 : b) * a->dims.Hkv + hkv;
+    const size_t head = p->one_head ? 0 : (a->dims.sets == 1 ? 0 : b) * a->dims.Hkv + hkv;
     return head * p->tiles + tile;
 }
 
 /* Pack all keys and values over the pool, then refuse visible NaN and infinity. */
 attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *control,
                       attn_arena *arena, attn_packed **out, attn_error *err);
-/* Bytes that attn_pack takes for these dims, false on overflow. */
-bool attn_pack_bytes(const attn_attention_dims *dims, const attn_kernels *k, size_t sets,
-                     size_t *bytes);
-/* Room for the keys and values of one head; NULL: no memory. */
-attn_packed *attn_pack_head_new(const attn_attention *a, attn_arena *arena);
-bool attn_pack_head_bytes(const attn_attention_dims *dims, const attn_kernels *k, size_t *bytes);
+/* Counts, as one piece of an area, the bytes that attn_pack takes. */
+void attn_pack_count(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
+                     size_t slots);
+/* The packed operands of so many heads as pieces of an area. */
+attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
+                               size_t heads);
 /* Pack those of a head there, by way of scratch [keys, max(score width, Ev)]; false: not all of
  * them are finite. */
 bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv, void *scratch);
@@ -82,8 +82,8 @@ double attn_most_packed(const attn_kernels *k);
 attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_t i,
                               attn_error *err);
 
-/* present_key and present_value: the cache with the new keys behind it, [B, Hkv, S, …]. */
-attn_status attn_present(const attn_attention *a, attn_arena *arena, attn_results *out,
-                         attn_error *err);
+/* Fills present_key and present_value, the cache with the new keys behind it, [B, Hkv, S, …], whose
+ * memory is there. */
+void attn_present(const attn_attention *a, attn_results *out);
 
 #endif

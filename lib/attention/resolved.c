@@ -7,13 +7,6 @@
 
 #include "attention/operands.h"
 
-static bool same_for_all(const ptrdiff_t *offsets, size_t B) {
-    for (size_t b = 1; b < B; b++)
-        if (offsets[b] != offsets[0])
-            return false;
-    return true;
-}
-
 static bool make_views(attn_attention *a, attn_arena *arena) {
     const attn_inputs *in = &a->in;
     const attn_attention_dims *d = &a->dims;
@@ -33,10 +26,6 @@ static bool make_views(attn_attention *a, attn_arena *arena) {
         return false;
     a->out_head = (ptrdiff_t)(in->layout == ATTN_BHLE ? d->L * d->Ev : d->Ev);
     a->out_row = (ptrdiff_t)(in->layout == ATTN_BHLE ? d->Ev : d->Hq * d->Ev);
-    bool shared = same_for_all(a->key.batch, d->B) && same_for_all(a->value.batch, d->B);
-    if (d->past)
-        shared &= same_for_all(a->past_key.batch, d->B) && same_for_all(a->past_value.batch, d->B);
-    a->sets = shared && d->B ? 1 : d->B;
     return true;
 }
 
@@ -257,7 +246,8 @@ static attn_status transform(attn_attention *a, attn_arena *arena, attn_error *e
     const attn_tensor none = {.rank = 0};
     preparer p = {a, arena, attn_kernels_plain(a->kernels), d->score_width};
     side q = {NULL, &a->query, 0, d->Hq, d->L, d->E, d->B, &plan->query_map, &plan->query_bias};
-    side k = {&a->past_key, &a->key, d->past, d->Hkv, d->S, d->Ek, a->sets, &plan->key_map, &none};
+    side k = {&a->past_key, &a->key,      d->past,        d->Hkv, d->S,
+              d->Ek,        a->dims.sets, &plan->key_map, &none};
     const bool rotary = a->in.position.kind == ATTN_POSITION_ROTARY;
     bool ok = read_weight(&p);
     a->score_query = a->query;

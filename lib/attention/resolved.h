@@ -6,6 +6,7 @@
 
 #include "attention/position_rule.h"
 #include "attention/score_forms.h"
+#include "base/area.h"
 #include "base/view.h"
 #include "kernels/kernels.h"
 #include "mask/mask_private.h"
@@ -27,7 +28,6 @@ struct attn_attention {
     attn_position_rule rule;
     const double *sinks;              /* [Hq] or NULL */
     ptrdiff_t out_head, out_row;      /* strides of the output, whose batch stride is dense */
-    size_t sets;                      /* distinct (key, value) batch entries: B, or 1 when shared */
     const struct attn_packed *packed; /* after a run: its packed keys, for attn_attention_cells */
 };
 

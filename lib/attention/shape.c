@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/tile_pass.h"
+#include "attention/resolved.h"
 
 /* One operand split into batch axes, heads, rows and width, whatever the layout. */
 typedef struct operand {
@@ -172,6 +172,14 @@ static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, a
     return expect(v.name, "the length", v.rows, k.rows, "as past_key has", err);
 }
 
+/* Do all batch entries read the same memory? */
+static bool shared(const attn_attention_dims *d, const attn_tensor *t) {
+    for (int a = 0; t->rank && a < d->batch_rank; a++)
+        if (d->batch[a] > 1 && t->dims[a] != 1 && t->strides[a] != 0)
+            return false;
+    return true;
+}
+
 static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
     const attn_tensor *q = &in->query;
     size_t count = 1;
@@ -180,6 +188,9 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     for (int a = 0; a < d->batch_rank; a++)
         if (!attn_size_mul(d->B, d->batch[a], &d->B))
             return attn_fail(err, ATTN_ELIMIT, "query", "too many batch entries");
+    const bool one_set = shared(d, in->key.rank ? &in->key : q) && shared(d, &in->value) &&
+                         shared(d, &in->past_key) && shared(d, &in->past_value);
+    d->sets = one_set && d->B ? 1 : d->B;
     for (int r = 0; r < q->rank; r++)
         d->output[r] = r < d->batch_rank ? d->batch[r] : q->dims[r];
     d->output_rank = q->rank;
@@ -232,6 +243,21 @@ static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d
     return ATTN_OK;
 }
 
+/* Entries of a head's table of biases by distance: 1 slope, T5's buckets, the relative table's
+ * width. Tables that are not valid are refused later. */
+static size_t count_entries(const attn_position *p) {
+    switch (p->kind) {
+    case ATTN_POSITION_ALIBI:
+        return p->slopes.rank ? 1 : 0;
+    case ATTN_POSITION_T5:
+        return p->table.rank ? p->table.dims[0] : 0;
+    case ATTN_POSITION_RELATIVE:
+        return p->table.rank > 1 ? p->table.dims[1] : 0;
+    default:
+        return 0;
+    }
+}
+
 /* Widths that the score form makes of queries and keys. */
 static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
                                  attn_score_plan *plan, attn_error *err) {
@@ -252,6 +278,10 @@ static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
         return attn_fail(err, ATTN_ELIMIT, "score", "too many elements");
     if (in->position.kind == ATTN_POSITION_SHAW && in->position.key_table.rank)
         d->relative = in->position.key_table.dims[0];
+    d->relative_values =
+        in->position.kind == ATTN_POSITION_SHAW && in->position.value_table.rank != 0;
+    d->entries = count_entries(&in->position);
+    d->softcap = in->softcap != 0;
     if (in->position.kind != ATTN_POSITION_NONE)
         d->positions = attn_position_doubles(&in->position, d->Hq);
     return ATTN_OK;

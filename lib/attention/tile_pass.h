@@ -28,18 +28,9 @@ static inline size_t attn_block_maxima(const attn_kernels *k, size_t S) {
     return S / k->keys + 1;
 }
 
-/* Bytes of a work area; false on overflow. */
-bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
-                           size_t *bytes);
-/* Its parts in so many bytes of memory, aligned to ATTN_ALIGN. The result is their number. */
-size_t attn_block_work_place(attn_block_work *w, const attn_kernels *k, size_t rows,
-                             const attn_attention_dims *d, char *area);
-/* In the arena's memory. */
-bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,
-                          const attn_attention_dims *d, attn_arena *arena);
-/* Bytes of what a block keeps for its weights in a place of its own; 0: it stays in the weights'
- * memory, as a cache holds all of them, or not even these. */
-size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d);
+/* The work area of up to `rows` rows as pieces of an area. */
+void attn_block_work_place(attn_area *area, attn_block_work *w, const attn_kernels *k, size_t rows,
+                           const attn_attention_dims *d);
 
 typedef struct attn_block {
     size_t b, h, i, rows; /* queries i … i + rows - 1 of head (b, h) */

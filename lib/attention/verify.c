@@ -50,11 +50,15 @@ attn_status attn_attention_verify(const attn_attention *a, const attn_results *r
     const attn_attention_dims *d = &a->dims;
     const size_t rows = d->B * d->Hq * d->L;
     attn_verification v = {.rows = rows ? n : 0};
+    const attn_kernels *ref = attn_kernels_of(ATTN_ISA_REF);
+    attn_area counted = {0}, area;
     attn_block_work w;
     if (!results->output.rank)
         return attn_fail(err, ATTN_EARG, "verify", "only a run with its output can be verified");
-    if (!attn_block_work_init(&w, attn_kernels_of(ATTN_ISA_REF), 1, d, arena))
+    attn_block_work_place(&counted, &w, ref, 1, d);
+    if (!attn_area_open(&area, &counted, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for verification");
+    attn_block_work_place(&area, &w, ref, 1, d);
     for (size_t r = 0; r < v.rows; r++) {
         const size_t at = (size_t)(attn_rng_bits(seed, r) % rows), head = at / d->L;
         attn_block row = {head / d->Hq, head % d->Hq, at % d->L, 1};

@@ -70,6 +70,7 @@ attn_status attn_isa_choose(const char *name, attn_error *err) {
     } else if (!can_be_asked_for(isa)) {
         return attn_fail(err, ATTN_EUNSUPPORTED, "isa", "this processor lacks %s", name);
     }
+    attn_kernels_with(isa, ATTN_PRECISION_FP32, false); /* builds the tables, so no request does */
     forced = !best;
     chosen_why = why;
     chosen = (int)isa; /* last: a thread that sees it finds its reason, too */

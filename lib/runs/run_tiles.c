@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "attention/resolved.h"
-#include "attention/tile_pass.h"
+#include "attention/cells.h"
 #include "runs/run_private.h"
 
 enum {
@@ -44,14 +44,12 @@ static size_t band_of(size_t level) {
 }
 
 bool attn_run_lane_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes) {
-    const attn_kernels *ref = attn_kernels_of(ATTN_ISA_REF);
-    const attn_kernels *k = attn_kernels_with(d->isa, d->precision, d->tanh_score);
-    size_t table, single, sums;
+    attn_area scratch = {0};
+    size_t sums;
+    attn_cells_place(&scratch, d, attn_kernels_with(d->isa, d->precision, d->tanh_score));
     *bytes = sizeof(pool_lane) + ROWS * CHUNK * attn_dtype_size(d->result) +
              CHUNK * (sizeof(float) + 1) + 8 * ATTN_ALIGN + 4096;
-    return attn_block_work_bytes(k, d->L < k->rows ? d->L + 1 : k->rows, d, &table) &&
-           attn_block_work_bytes(ref, 1, d, &single) && attn_size_add(*bytes, table, bytes) &&
-           attn_size_add(*bytes, single, bytes) &&
+    return !scratch.overflow && attn_size_add(*bytes, scratch.used, bytes) &&
            attn_size_mul(cols, band_of(level) * sizeof(cell_sum), &sums) &&
            attn_size_add(*bytes, sums, bytes);
 }

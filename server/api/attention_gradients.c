@@ -16,8 +16,9 @@ static size_t bias_elements(const srv_attention_call *call) {
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err) {
     const attn_attention_dims *d = &call->dims;
+    const unsigned want = call->projections.num_heads ? 0 : srv_attention_computes(call);
     attn_cost around;
-    if (attn_gradients_cost(d, bias_elements(call), slots, out, err))
+    if (attn_gradients_cost(d, want, bias_elements(call), slots, out, err))
         return false;
     if (!call->projections.num_heads)
         return true;

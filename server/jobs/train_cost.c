@@ -45,9 +45,9 @@ static attn_status head_bytes(const srv_train_wishes *w, double n, double *bytes
         const attn_inputs in = {.query = rows, .key = rows, .value = rows};
         if (!(status = attn_attention_shape(&in, &dims, err)) &&
             !(status = attn_attention_cost(&dims, ATTN_WANT_OUTPUT, slots, &there, err)) &&
-            !(status = attn_gradients_cost(&dims, 0, slots, &back, err)))
-            *bytes = 2 * (double)(there.result_bytes + there.work_bytes) +
-                     (double)(back.result_bytes + back.work_bytes) - *bytes;
+            !(status = attn_gradients_cost(&dims, ATTN_WANT_OUTPUT, 0, slots, &back, err)))
+            *bytes = 2 * (double)(there.result_bytes + there.work_bytes + there.fallback_bytes) +
+                     (double)(back.result_bytes + back.work_bytes + back.fallback_bytes) - *bytes;
     }
     return status;
 }

@@ -77,10 +77,10 @@ struct srv_request {
     atomic_int cancel;
     /* What to decode instead of the body (wire/container.h), or NULL. */
     const srv_decoded_body *decoded_body;
-    srv_parts *parts;     /* the JSON writer puts tensors here; or NULL */
-    bool own_deadline;    /* the deadline is the request's own, nearer than request_timeout_ms */
-    bool only_400;        /* what is 422 elsewhere is 400 here (/v2) */
-    bool in_place;        /* on the HTTP thread: small work only, else the handler defers */
+    srv_parts *parts;  /* the JSON writer puts tensors here; or NULL */
+    bool own_deadline; /* the deadline is the request's own, nearer than request_timeout_ms */
+    bool only_400;     /* what is 422 elsewhere is 400 here (/v2) */
+    bool in_place;     /* on the HTTP thread: small work only, else the handler defers */
     bool later;        /* its handler returned early, and is called again when long work may run */
     size_t route;      /* index of its route's path among the labels of the meters */
     double operations; /* floating-point operations of its work once they are known, else 0 */

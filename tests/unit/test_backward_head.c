@@ -146,9 +146,10 @@ static found at_once(const trial *t, attn_pool *pool) {
         fail_msg("trial %llu: %s: %s", (unsigned long long)t->seed, f.err.where, f.err.text);
     const attn_attention_dims *d = attn_attention_dims_of(a);
     assert_false(attn_attention_cost(d, t->want, slots, &run, &f.err));
-    assert_false(attn_gradients_cost(d, t->bias_elements, slots, &back, &f.err));
+    assert_false(attn_gradients_cost(d, t->want, t->bias_elements, slots, &back, &f.err));
     attn_arena_set_limit(f.arena, attn_arena_used(f.arena) + run.work_bytes + run.result_bytes +
-                                      back.work_bytes + back.result_bytes);
+                                      run.fallback_bytes + back.work_bytes + back.result_bytes +
+                                      back.fallback_bytes);
     f.status = attn_attention_run_backward(a, t->want, ATTN_STAGE_RAW, &t->grad_output, pool, NULL,
                                            f.arena, &f.results, &f.gradients, &f.err);
     f.packed = a->packed != NULL;

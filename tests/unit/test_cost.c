@@ -1,6 +1,6 @@
-/* What an operation and its gradients cost is no less than what they take from their arena: random
- * shapes, forms, positions, element types and wants, in float and, where that overflows, once more
- * in double. */
+/* What an operation and its gradients cost is no less than what they take from their arena, and
+ * what a pass costs is what it takes: random shapes, forms, positions, element types and wants, in
+ * float and, where that overflows, once more in double. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 
 #include <attn/attn.h>
 
+#include "attention/plan.h"
 #include "unit/normal_tensor.h"
 #include "unit/trials.h"
 
@@ -113,9 +114,24 @@ static trial make_trial(uint64_t seed) {
 }
 
 static void check_cost(const attn_cost *cost, size_t used, const char *what, uint64_t seed) {
-    if (used > cost->work_bytes + cost->result_bytes)
-        fail_msg("%s of trial %llu: %zu bytes, beyond %zu + %zu", what, (unsigned long long)seed,
-                 used, cost->work_bytes, cost->result_bytes);
+    if (used > cost->work_bytes + cost->result_bytes + cost->fallback_bytes)
+        fail_msg("%s of trial %llu: %zu bytes, beyond %zu + %zu + %zu", what,
+                 (unsigned long long)seed, used, cost->work_bytes, cost->result_bytes,
+                 cost->fallback_bytes);
+}
+
+/* A pass in which no row needs double takes the bytes of its plan, no more and no fewer. */
+static void check_pass(const attn_attention_dims *d, unsigned want, size_t slots,
+                       const attn_results *out, size_t used, uint64_t seed) {
+    attn_plan plan;
+    attn_plan_bytes bytes;
+    attn_plan_make(d, want, slots, &plan);
+    assert_true(attn_plan_count(&plan, &bytes));
+    const bool any_double = memchr(out->stats.kind, ATTN_ROW_DOUBLE, d->B * d->Hq * d->L) != NULL;
+    if (any_double ? used > bytes.work + bytes.results + bytes.fallback
+                   : used != bytes.work + bytes.results)
+        fail_msg("pass of trial %llu: %zu bytes, not %zu + %zu", (unsigned long long)seed, used,
+                 bytes.work, bytes.results);
 }
 
 /* With a grad_output times `scale`, which may be too large for float. */
@@ -130,7 +146,7 @@ static void check_gradients(trial *t, attn_attention *a, const attn_results *out
     for (size_t i = 0; i < count; i++)
         ((float *)grad.data)[i] *= scale;
     assert_int_equal(
-        attn_gradients_cost(attn_attention_dims_of(a), t->bias_elements, slots, &cost, &err),
+        attn_gradients_cost(attn_attention_dims_of(a), 0, t->bias_elements, slots, &cost, &err),
         ATTN_OK);
     const size_t before = attn_arena_used(arena);
     attn_status status =
@@ -154,12 +170,16 @@ static void test_costs(void **state) {
         attn_error err;
         attn_cost cost;
         assert_true(pool && arena);
-        if (attn_attention_new(&t.in, arena, &a, &err) ||
-            attn_attention_run(a, want, ATTN_STAGE_BIASED, pool, NULL, arena, &out, &err))
+        if (attn_attention_new(&t.in, arena, &a, &err))
+            fail_msg("trial %llu: %s: %s", (unsigned long long)seed, err.where, err.text);
+        const size_t before = attn_arena_used(arena);
+        if (attn_attention_run(a, want, ATTN_STAGE_BIASED, pool, NULL, arena, &out, &err))
             fail_msg("trial %llu: %s: %s", (unsigned long long)seed, err.where, err.text);
         assert_int_equal(attn_attention_cost(attn_attention_dims_of(a), want, slots, &cost, &err),
                          ATTN_OK);
         check_cost(&cost, attn_arena_used(arena), "run", seed);
+        check_pass(attn_attention_dims_of(a), want, slots, &out, attn_arena_used(arena) - before,
+                   seed);
         for (size_t s = 0; (want & ATTN_WANT_OUTPUT) && s < 2; s++)
             check_gradients(&t, a, &out, slots, pool, arena, scales[s]);
         attn_arena_free(arena);

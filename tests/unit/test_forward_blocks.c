@@ -81,7 +81,8 @@ static attn_results run(const attn_inputs *in, unsigned want, size_t slots, attn
     if (attn_attention_new(in, arena, &a, &err) != ATTN_OK ||
         attn_attention_cost(attn_attention_dims_of(a), want, slots, &cost, &err) != ATTN_OK)
         fail_msg("%s: %s", err.where, err.text);
-    attn_arena_set_limit(arena, attn_arena_used(arena) + cost.work_bytes + cost.result_bytes);
+    attn_arena_set_limit(arena, attn_arena_used(arena) + cost.work_bytes + cost.result_bytes +
+                                    cost.fallback_bytes);
     if (attn_attention_run(a, want, ATTN_STAGE_PROBS, pool, NULL, arena, &out, &err) != ATTN_OK)
         fail_msg("%s: %s", err.where, err.text);
     attn_pool_free(pool);

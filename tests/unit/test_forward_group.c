@@ -93,8 +93,8 @@ static attn_status run_trial(trial *t, size_t slots, attn_error *err) {
     if (status == ATTN_OK)
         status = attn_attention_cost(attn_attention_dims_of(t->a), wanted, slots, &cost, err);
     if (status == ATTN_OK) {
-        attn_arena_set_limit(t->arena,
-                             attn_arena_used(t->arena) + cost.work_bytes + cost.result_bytes);
+        attn_arena_set_limit(t->arena, attn_arena_used(t->arena) + cost.work_bytes +
+                                           cost.result_bytes + cost.fallback_bytes);
         status =
             attn_attention_run(t->a, wanted, ATTN_STAGE_PROBS, pool, NULL, t->arena, &t->out, err);
     }

@@ -76,13 +76,17 @@ typedef struct attn_attention_dims {
     size_t batch[ATTN_MAX_RANK];
     bool has_heads; /* do output and weights carry a head axis? */
     size_t B, Hq, Hkv, L, S, past, E, Ek,
-        Ev;             /* E, Ek: widths of a query and a key, equal for dot forms */
-    size_t score_width; /* width of the product that makes a score: E, or A */
-    size_t relative;    /* rows of Shaw's tables, 0 without */
-    size_t positions;   /* numbers that the tables of positions hold, 0 without */
-    size_t maps;        /* and the score form's maps of queries and keys */
-    bool transforms;    /* queries or keys are transformed before the product */
-    attn_dtype result;  /* ATTN_F32, or ATTN_F64 with a float64 input */
+        Ev;               /* E, Ek: widths of a query and a key, equal for dot forms */
+    size_t score_width;   /* width of the product that makes a score: E, or A */
+    size_t sets;          /* distinct (key, value) batch entries: B, or 1 where all share them */
+    size_t relative;      /* rows of Shaw's tables, 0 without */
+    bool relative_values; /* Shaw's table of values is there */
+    size_t entries;       /* of a head's biases by distance that have gradients, 0 without */
+    bool softcap;         /* scores are capped */
+    size_t positions;     /* numbers that the tables of positions hold, 0 without */
+    size_t maps;          /* and the score form's maps of queries and keys */
+    bool transforms;      /* queries or keys are transformed before the product */
+    attn_dtype result;    /* ATTN_F32, or ATTN_F64 with a float64 input */
     attn_precision precision;
     attn_isa isa;    /* whose kernels compute: ATTN_ISA_REF in double */
     bool tanh_score; /* a score is a sum of tanh, not a product */
@@ -115,11 +119,14 @@ typedef struct attn_cost {
     double operations; /* floating-point operations, a multiply-add = 2 */
     size_t work_bytes; /* scratch and packed operands */
     size_t result_bytes;
+    /* Not in work_bytes: what a second attempt takes after NaN, infinity or an overflow, when it
+     * is met. Where there is no memory for it, the status is ATTN_ENOMEM. */
+    size_t fallback_bytes;
 } attn_cost;
 
 /* Bytes and operations of a run over `slots` threads, from shapes alone, with what
- * attn_attention_new takes but for masks: the arena hands out no more. ATTN_ELIMIT on overflow,
- * ATTN_EARG at "want" for bits that are none of the above. */
+ * attn_attention_new takes but for masks: the arena hands out no more without a second attempt.
+ * ATTN_ELIMIT on overflow, ATTN_EARG at "want" for bits that are none of the above. */
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
 

@@ -29,10 +29,13 @@ typedef struct attn_gradients {
     attn_tensor slopes, table, key_table, value_table; /* of position; slopes where given */
 } attn_gradients;
 
-/* Bytes that attn_attention_backward takes, and its operations, from shapes alone. Bias layers are
- * counted by the caller's own tensors: `bias_elements` in all. ATTN_ELIMIT on overflow. */
-attn_status attn_gradients_cost(const attn_attention_dims *dims, size_t bias_elements, size_t slots,
-                                attn_cost *out, attn_error *err);
+/* Bytes that attn_attention_backward takes, or attn_attention_run_backward beside its run, which
+ * wants `want`, and its operations, from shapes alone. Bias layers are counted by the caller's own
+ * tensors: `bias_elements` in all. A second attempt in double is in fallback_bytes. ATTN_ELIMIT on
+ * overflow. */
+attn_status attn_gradients_cost(const attn_attention_dims *dims, unsigned want,
+                                size_t bias_elements, size_t slots, attn_cost *out,
+                                attn_error *err);
 
 /* results: of a run with ATTN_WANT_OUTPUT. grad_output: the shape of the output, floating point.
  * Gradients are sums in an order that the shapes alone decide: the same bytes for any pool.

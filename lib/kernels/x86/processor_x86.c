@@ -89,7 +89,7 @@ const attn_pointwise *attn_pointwise_of(attn_isa isa) {
     }
 }
 
-/* Tables made from plain ones when the first is asked for. */
+/* Tables made from plain ones, when an instruction set is chosen or a table is first asked for. */
 static struct {
     attn_kernels fast[ATTN_ISA_AMX], bf16[ATTN_ISA_AMX]; /* by instruction set */
     attn_kernels pairs, amx[ATTN_PRECISION_COUNT];

@@ -1,0 +1,222 @@
+/* The plan of a forward pass and its cost, from shapes and from what was asked for alone, so that results do not
+ * depend on the pool's size. (How many blocks go side by side does, and changes no result.) */
+#include "attention/plan.h"
+
+#include "attention/backward.h"
+#include "attention/forward.h"
+
+/* PART: bytes of packed keys and values that stay in the second-level cache beside all else. */
+enum { ABREAST = 4, PART = 5 << 18, CACHE = 1 << 20 };
+
+/* A part of a group's keys is some 2 MiB of keys and values of width 64, a tenth of a millisecond or
+ * more. Where heads make this many pieces, nothing is gained. */
+enum { PART_KEYS = 4096, ENOUGH_PIECES = 64 };
+
+/* The most operations of a piece that is more than one block, about a millisecond of a fast table;
+ * and of a piece whose blocks go abreast, 20 to 60 ms. */
+#define PIECE_OPERATIONS   1e8
+#define ABREAST_OPERATIONS (50 * PIECE_OPERATIONS)
+
+/* The operations of so many rows and all keys; a cell's exponential and edits count as
+ * CELL_OPERATIONS. */
+static double operations(const attn_attention_dims *d, double rows) {
+    enum { CELL_OPERATIONS = 16 };
+    return 2 * rows * (double)d->S * (double)(d->score_width + d->Ev + CELL_OPERATIONS);
+}
+
+/* Bytes of a packed tile of keys and values. */
+static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
+    return (k->key_room(d->score_width) + k->value_room(d->Ev)) * k->elem;
+}
+
+/* Blocks that go abreast at most. With weights, one goes after the other, as the weights would take
+ * more of the cache than is gained. `ref` and scores with a tanh wait for their arithmetic and not
+ * for the cache. */
+static size_t most_abreast(const attn_plan *p) {
+    const attn_attention_dims *d = p->dims;
+    const attn_kernels *k = p->kernels;
+    size_t bytes;
+    if (k->isa == ATTN_ISA_REF || d->tanh_score || d->L <= k->rows || p->want & ATTN_WANT_WEIGHTS ||
+        (attn_size_mul(d->S, tile_bytes(d, k), &bytes) && bytes <= PART * k->keys))
+        return 1;
+    return p->row_blocks < ABREAST ? p->row_blocks : ABREAST;
+}
+
+/* Keys of one of `parts` parts: whole tiles. */
+static size_t keys_of_part(const attn_plan *p, size_t parts) {
+    const size_t tiles = (p->dims->S + p->kernels->keys - 1) / p->kernels->keys;
+    return (tiles + parts - 1) / parts * p->kernels->keys;
+}
+
+/* How blocks of rows become pieces over packed keys. */
+static void plan_pieces(attn_plan *p) {
+    const attn_attention_dims *d = p->dims;
+    const attn_kernels *k = p->kernels;
+    const double block = operations(d, (double)k->rows) + 1;
+    p->abreast = most_abreast(p);
+    while (p->abreast > 1 && ((double)p->abreast * block > ABREAST_OPERATIONS ||
+                              d->B * d->Hq * p->row_blocks < 2 * p->abreast * p->slots))
+        p->abreast /= 2; /* pieces stay short, and every slot has work */
+    p->part_keys = d->S;
+    if (p->abreast > 1 && !d->relative_values) { /* whose sums over positions end with the pass */
+        const size_t tiles = (d->S + k->keys - 1) / k->keys, bytes = tile_bytes(d, k);
+        const size_t most = bytes < PART ? PART / bytes : 1;
+        p->part_keys = keys_of_part(p, (tiles + most - 1) / most);
+    }
+    p->blocks_a_piece = block < PIECE_OPERATIONS ? (size_t)(PIECE_OPERATIONS / block) : 1;
+    if (p->blocks_a_piece < p->abreast)
+        p->blocks_a_piece = p->abreast;
+    if (p->blocks_a_piece > p->row_blocks)
+        p->blocks_a_piece = p->row_blocks ? p->row_blocks : 1;
+    p->pieces_a_head = (p->row_blocks + p->blocks_a_piece - 1) / p->blocks_a_piece;
+}
+
+/* Is a whole head one piece's work? Its operands must fit a cache, nothing may ask for packed keys
+ * afterwards, and batch entries must not share them. */
+static bool packs_heads(const attn_plan *p) {
+    const attn_attention_dims *d = p->dims;
+    const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
+    attn_area head = {0};
+    if (d->sets != d->B || (p->want & later) || ((p->want & ATTN_WANT_WEIGHTS) && !p->keeps) ||
+        operations(d, (double)attn_group(d) * (double)d->L) > PIECE_OPERATIONS)
+        return false;
+    attn_packed_place(&head, d, p->kernels, 1);
+    return !head.overflow && head.used <= CACHE;
+}
+
+/* Parts of a group's keys. */
+static size_t group_parts(const attn_attention_dims *d) {
+    const size_t groups = d->B * d->Hkv;
+    if (!groups || d->S <= PART_KEYS)
+        return 1;
+    const size_t long_enough = (d->S - 1) / PART_KEYS + 1;
+    const size_t useful = (ENOUGH_PIECES - 1) / groups + 1;
+    return long_enough < useful ? long_enough : useful;
+}
+
+/* Numerators of a block have a place of their own when that fits a cache, unless a cache holds all
+ * weights. */
+static size_t kept_bytes(const attn_plan *p) {
+    const attn_attention_dims *d = p->dims;
+    size_t n, all;
+    if (!p->keeps || !attn_size_mul(p->rows * p->kernels->elem, d->S, &n) || n > CACHE)
+        return 0;
+    const bool fits =
+        attn_size_mul(d->B * d->Hq * d->L * p->kernels->elem, d->S, &all) && all <= CACHE;
+    return fits ? 0 : n;
+}
+
+size_t attn_plan_part(const attn_plan *p) {
+    return keys_of_part(p, p->parts);
+}
+
+bool attn_plan_fills(const attn_plan *p) {
+    return p->want & (ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED) ||
+           ((p->want & ATTN_WANT_WEIGHTS) && !p->keeps);
+}
+
+void attn_plan_make(const attn_attention_dims *d, unsigned want, size_t slots, attn_plan *p) {
+    const attn_kernels *k = attn_kernels_with(d->isa, d->precision, d->tanh_score);
+    *p = (attn_plan){.dims = d, .kernels = k, .want = want, .slots = slots, .parts = 1};
+    p->keeps = (want & ATTN_WANT_WEIGHTS) && k->elem == attn_dtype_size(d->result);
+    p->rows = d->L < k->rows ? d->L : k->rows;
+    p->row_blocks = (d->L + k->rows - 1) / k->rows;
+    plan_pieces(p);
+    p->runs = p->abreast;
+    if (d->L <= ATTN_FEW_QUERIES) {
+        p->way = ATTN_WAY_GROUPS;
+        p->runs = attn_group(d);
+        p->parts = group_parts(d);
+    } else if (packs_heads(p)) {
+        p->way = ATTN_WAY_HEADS;
+    }
+    p->kept = p->parts == 1 ? kept_bytes(p) : 0;
+}
+
+/* --- the backward pass --- */
+
+void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *kernels,
+                             unsigned want, bool biases, size_t slots, attn_backward_plan *p) {
+    enum { PIECES = 8 }; /* wanted where heads alone are fewer */
+    const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
+    const size_t all = d->B * d->Hkv, heads = all > 0 ? all : 1;
+    if (!kernels)
+        kernels = attn_kernels_with(d->isa, d->precision, d->tanh_score);
+    const attn_kernels *k = attn_kernels_plain(kernels);
+    const size_t tiles = (d->S + k->keys - 1) / k->keys, wanted = (PIECES + heads - 1) / heads;
+    const size_t pieces = wanted < tiles ? wanted : tiles ? tiles : 1;
+    *p = (attn_backward_plan){.dims = d, .kernels = k, .scores = kernels, .slots = slots};
+    p->blocks = (d->L + k->rows - 1) / k->rows;
+    p->tiles = tiles;
+    p->tiles_a_chunk = tiles ? (tiles + pieces - 1) / pieces : 1;
+    p->chunks = tiles ? (tiles + p->tiles_a_chunk - 1) / p->tiles_a_chunk : 1;
+    /* A piece that is alone with its queries reuses its lane's rows, unless the gradients of biases
+     * read all rows once more. */
+    p->lane_homes = p->chunks == 1 && d->S > 0 && slots < all && !biases;
+    /* Sums by distance, over biases and through a softcap read scores, and what is computed
+     * afterwards needs packed keys: then the passes are separate. */
+    p->by_heads = kernels->finish_weights && d->precision == ATTN_PRECISION_FP32 &&
+                  !d->tanh_score && !d->relative && !d->softcap && !d->entries && !biases &&
+                  p->chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 &&
+                  tiles <= ATTN_BACKWARD_MOST_TILES && (want & ATTN_WANT_OUTPUT) && !(want & later);
+}
+
+/* --- cost --- */
+
+/* The most pieces that attn_attention_new takes: tables, sinks and views, each aligned. */
+enum { OPERATION_PIECES = 16 };
+
+/* A bound of what attn_attention_new takes, but for masks' tensors: the operation, its offsets by
+ * batch entry, its sinks and tables, transformed queries and keys. */
+static bool count_operation(const attn_attention_dims *d, const attn_kernels *k, attn_area *area) {
+    enum { OFFSETS = 16 };
+    size_t transformed;
+    attn_area_take(area, 1, sizeof(attn_attention) + ATTN_MASK_BYTES);
+    attn_area_take(area, d->B, OFFSETS * sizeof(ptrdiff_t));
+    attn_area_take(area, d->Hq, sizeof(double));
+    attn_area_take(area, d->positions, sizeof(double));
+    attn_area_take(area, 1, OPERATION_PIECES * ATTN_ALIGN);
+    if (!attn_transform_bytes(d, k, &transformed))
+        return false;
+    attn_area_take(area, 1, transformed);
+    return true;
+}
+
+bool attn_plan_count(const attn_plan *p, attn_plan_bytes *bytes) {
+    attn_area work = {0}, results = {0}, fallback = {0}, lane = {0};
+    attn_area *cells = attn_plan_fills(p) ? &work : &fallback;
+    attn_area *packing = p->way == ATTN_WAY_PACKED ? &work : &fallback;
+    attn_results placed;
+    attn_forward_lane placed_lane;
+    attn_forward_parts parts;
+    attn_forward_place_results(&results, p, &placed);
+    attn_forward_place_lane(&lane, p, &placed_lane);
+    attn_area_take(&work, p->slots, sizeof placed_lane);
+    attn_area_take(&work, p->slots, lane.used);
+    attn_forward_place_parts(&work, p, &parts);
+    if (attn_plan_fills(p) || p->want & ATTN_WANT_WEIGHTS)
+        attn_forward_place_cells(cells, p);
+    attn_pack_count(packing, p->dims, p->kernels, p->slots);
+    *bytes = (attn_plan_bytes){work.used, results.used, fallback.used};
+    return !(lane.overflow || work.overflow || results.overflow || fallback.overflow);
+}
+
+attn_status attn_attention_cost(const attn_attention_dims *d, unsigned want, size_t slots,
+                                attn_cost *out, attn_error *err) {
+    attn_plan plan;
+    attn_plan_bytes bytes;
+    attn_area operation = {0};
+    attn_cost c = {.cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S};
+    attn_status status = attn_forward_check(want, ATTN_STAGE_RAW, err);
+    if (status != ATTN_OK)
+        return status;
+    attn_plan_make(d, want, slots, &plan);
+    if (!attn_plan_count(&plan, &bytes) || !count_operation(d, plan.kernels, &operation) ||
+        operation.overflow || !attn_size_add(bytes.work, operation.used, &c.work_bytes))
+        return attn_fail(err, ATTN_ELIMIT, "query", "more bytes than can be counted");
+    c.operations = c.cells * 2 * ((double)d->score_width + (double)d->Ev);
+    c.result_bytes = bytes.results;
+    c.fallback_bytes = bytes.fallback;
+    *out = c;
+    return ATTN_OK;
+}
