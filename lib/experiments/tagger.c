@@ -161,7 +161,8 @@ bool attn_tagger_pass(attn_lab *lab, attn_tagger *t, const int32_t *ids, const i
         x = layers[i].y;
     }
     attn_linear_forward(scores, x, B * T, &t->out);
-    *loss = attn_cross_entropy(dscores, scores, wanted, B * T, t->symbols, -1, 0);
+    loss->loss = attn_cross_entropy(dscores, scores, wanted, B * T, t->symbols, -1, 0, &loss->rows,
+                                    &loss->right);
     if (logits)
         *logits = scores;
     return !learn || learn_from(lab, t, ids, dscores, B, T, layers, &pass);

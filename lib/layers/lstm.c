@@ -8,7 +8,7 @@
 
 #include "kernels/gemm.h"
 #include "kernels/pointwise.h"
-#include "layers/dense_layer.h"
+#include "layers/layers.h"
 
 /* One direction of one layer. */
 typedef struct walk {

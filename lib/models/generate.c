@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "kernels/pointwise.h"
-#include "layers/dense_layer.h"
 #include "models/model_private.h"
 
 enum { BEAMS_MOST = 64 };

@@ -9,7 +9,9 @@
 
 #include <attn/models.h>
 
-enum { MODEL_WIDTH_MOST = 4096, MODEL_BLOCKS = 3 * ATTN_LSTM_LAYERS + 1 };
+#include "layers/layers.h"
+
+enum { MODEL_WIDTH_MOST = 4096, MODEL_BLOCKS = 3 * ATTN_MODEL_LAYERS + 1 };
 
 typedef enum model_wrap {
     WRAP_NONE,   /* f(x) */

@@ -2,8 +2,10 @@
  * operation_attend.c. */
 #include <string.h>
 
-#include "layers/dense_layer.h"
 #include "models/model_private.h"
+
+_Static_assert((int)ATTN_MODEL_LAYERS <= (int)ATTN_LSTM_LAYERS,
+               "an LSTM holds all layers of a model");
 
 static model_cache *cache_of(const model_half *half, const model_block *block) {
     return half->caches ? &half->caches[block - half->stack->blocks] : NULL;

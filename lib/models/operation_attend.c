@@ -2,7 +2,6 @@
  * encoder's outputs. */
 #include <string.h>
 
-#include "layers/dense_layer.h"
 #include "models/model_private.h"
 
 static attn_attend_kind kind_of(attn_model_attention attention) {

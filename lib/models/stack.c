@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "kernels/pointwise.h"
-#include "layers/dense_layer.h"
 #include "models/model_private.h"
 
 static size_t numbers(const model_walk *w, const model_half *half) {

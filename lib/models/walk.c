@@ -2,7 +2,6 @@
  */
 #include <string.h>
 
-#include "layers/dense_layer.h"
 #include "models/model_private.h"
 
 /* embedded = dropout(embedding + positions). */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attn/training.h"
+#include "layers/layers.h"
 
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
@@ -37,9 +38,10 @@ static attn_status add_loss(const attn_model *model, const attn_batch *batch, at
     attn_status status = attn_model_forward(model, batch, true, arena, pool, control, &out, err);
     if (status)
         return status;
-    attn_cross_entropy_loss loss =
-        attn_cross_entropy(out.logits.data, out.logits.data, batch->expected, batch->B * batch->T,
-                           attn_model_configuration(model)->target_vocabulary, ATTN_PAD, 0);
+    attn_cross_entropy_loss loss;
+    loss.loss = attn_cross_entropy(
+        out.logits.data, out.logits.data, batch->expected, batch->B * batch->T,
+        attn_model_configuration(model)->target_vocabulary, ATTN_PAD, 0, &loss.rows, &loss.right);
     into->loss += loss.loss * (double)loss.rows;
     into->right += (double)loss.right;
     into->rows += (double)loss.rows;

@@ -4,10 +4,6 @@
 #include "attn/training.h"
 #include "kernels/pointwise.h"
 
-attn_adam attn_adam_defaults(void) {
-    return (attn_adam){.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .decoupled = true};
-}
-
 void attn_adam_step(float *values, const float *gradients, float *first, float *second, size_t n,
                     uint64_t t, double rate, const attn_adam *options) {
     const attn_adam_row step = {
@@ -29,12 +25,6 @@ double attn_clip_gradients(float *gradients, size_t n, double most) {
     if (most > 0 && scale < 1)
         attn_pointwise_current()->scale(gradients, (float)scale, n);
     return norm;
-}
-
-static const char *const schedules[] = {"constant", "inverse-root", "cosine"};
-
-const char *attn_schedule_name(attn_schedule s) {
-    return (unsigned)s <= ATTN_COSINE ? schedules[s] : "unknown";
 }
 
 double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t warmup,

@@ -5,6 +5,7 @@
 
 #include "attn/rng.h"
 #include "attn/training.h"
+#include "layers/layers.h"
 
 typedef struct loop {
     attn_model *model;
@@ -29,7 +30,7 @@ enum { ORDER, DROPOUT };
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
 attn_training_options attn_training_defaults(void) {
-    return (attn_training_options){.adam = attn_adam_defaults(),
+    return (attn_training_options){.adam = {0.9, 0.999, 1e-8, 0, true},
                                    .schedule = ATTN_INVERSE_ROOT,
                                    .rate = 0.001,
                                    .warmup = 200,

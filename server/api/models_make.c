@@ -71,7 +71,7 @@ const srv_field srv_models_fields[] = {
     CHOICE_ROW(target_language, languages, "The same of the target."),
     SIZE_ROW(width, 2, 4096, "Width of embeddings and states, even; default 128."),
     SIZE_ROW(heads, 1, 4096, "Heads of multi-head attention, which divide the width; default 4."),
-    SIZE_ROW(layers, 1, ATTN_LSTM_LAYERS,
+    SIZE_ROW(layers, 1, ATTN_MODEL_LAYERS,
              "Layers of each LSTM, of a transformer's encoder and decoder each; default 1."),
     SIZE_ROW(feed_forward, 1, 16384,
              "Of a transformer: width inside of feed-forward; default 4 x width."),

@@ -38,7 +38,7 @@ const srv_field srv_train_fields[] = {
     CHOICE(positions, srv_model_positions, "How the model knows where a word stands."),
     ROW(width, SRV_INT, 2, 4096, "Width of the model, even."),
     ROW(heads, SRV_INT, 1, 4096, "Heads of attention, which divide the width."),
-    ROW(layers, SRV_INT, 1, ATTN_LSTM_LAYERS, "Layers of encoder and decoder."),
+    ROW(layers, SRV_INT, 1, ATTN_MODEL_LAYERS, "Layers of encoder and decoder."),
     ROW(feed_forward, SRV_INT, 0, 16384,
         "Of a transformer: width inside of feed-forward; 0: 4 x width."),
     CHOICE(norm, srv_model_norms,
