@@ -7,7 +7,7 @@
 #include "api/models_call.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"
-#include "store/model_keys.h"
+#include "store/model_file.h"
 
 typedef struct body {
     uint64_t given;

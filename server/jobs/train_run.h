@@ -30,7 +30,5 @@ void srv_train_close(srv_train_run *run);
 /* train_keep.c: write the checkpoint, and the best model; nothing where no file is named. */
 attn_status srv_train_keep(srv_train_run *run, const attn_training_state *state, attn_error *err);
 attn_status srv_train_keep_best(srv_train_run *run, attn_error *err);
-/* Model and state from the checkpoint. */
-attn_status srv_train_resume(srv_train_run *run, attn_error *err);
 
 #endif

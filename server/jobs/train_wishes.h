@@ -32,4 +32,12 @@ attn_training_options srv_train_options(const srv_train_wishes *wishes);
 /* "task=copy large=false …": what decides the result, so that a checkpoint can tell whose it is. */
 void srv_train_say(const srv_train_wishes *wishes, char said[SRV_TRAIN_TEXT]);
 
+typedef struct srv_train_cost {
+    size_t bytes; /* at most, on one thread: model, moments, data, passes, files on their way */
+} srv_train_cost;
+
+/* Are the wishes such as a run can be made of? Errors: ATTN_EVALUE, ATTN_EARG, ATTN_ELIMIT,
+ * err->where the wish; ATTN_ENOMEM. */
+attn_status srv_train_check(const srv_train_wishes *wishes, srv_train_cost *cost, attn_error *err);
+
 #endif
