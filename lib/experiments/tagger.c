@@ -6,7 +6,7 @@
 
 #include "attn/positions.h"
 
-/* What a layer keeps for the way back: each [rows, D] but hidden and active [rows, 4 D]. */
+/* What a layer keeps for the backward pass: each [rows, D] but hidden and active [rows, 4 D]. */
 typedef struct kept {
     float *x, *attended, *middle, *hidden, *active, *sum, *y, *stats[2];
     attn_attend_saved saved;

@@ -259,7 +259,7 @@ static attn_status feed_forward(float *out, const float *x, model_walk *w, model
 }
 
 /* What is dropped and what the activation cuts off are both 0 in t->active: nothing but that needs
- * to be kept for the way back. */
+ * to be kept for the backward pass. */
 static attn_status feed_backward(float *dx, const float *dout, model_walk *w, model_half *half,
                                  const model_block *block, model_trace *t, attn_error *err) {
     const model_feed *feed = &block->feed;

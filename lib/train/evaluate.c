@@ -127,11 +127,11 @@ static attn_status add_heads(const scorer *w, const attn_tensor *weights, const 
     float *mean = attn_arena_zeroed(w->arena, T * S, sizeof *mean);
     if (!mean)
         return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for the mean of %zu heads", heads);
-    scores->head_count = heads < ATTN_SCORE_HEADS ? heads : ATTN_SCORE_HEADS;
+    scores->head_count = heads < ATTN_MEASURE_HEADS ? heads : ATTN_MEASURE_HEADS;
     for (size_t h = 0; h < heads; h++) {
         for (size_t i = 0; i < T * S; i++)
             mean[i] += data[h * T * S + i];
-        if (h >= ATTN_SCORE_HEADS)
+        if (h >= ATTN_MEASURE_HEADS)
             continue;
         largest(data + h * T * S, pair->target_count, S, chosen);
         attn_alignment_add(&scores->heads[h], pair, chosen);

@@ -80,13 +80,13 @@ static attn_status write_findings(const char *folder, const attn_findings *findi
 
 enum { OPTIONS = ATTN_EXPERIMENT_SETTINGS + 8, BAR = 24 };
 
-typedef struct wishes {
+typedef struct command_options {
     const attn_experiment *experiment;
     double values[ATTN_EXPERIMENT_SETTINGS];
     const char *out, *model;
     size_t threads;
     bool full, quiet;
-} wishes;
+} command_options;
 
 /* What the bar shows; `line` is what the run said last. */
 typedef struct show {
@@ -143,7 +143,7 @@ static int unknown(const char *name) {
 }
 
 /* The settings of the experiment, then what every run knows. */
-static void fill_table(wishes *w, srv_option table[OPTIONS]) {
+static void fill_table(command_options *w, srv_option table[OPTIONS]) {
     const attn_experiment *e = w->experiment;
     const srv_option common[] = {
         {"full", SRV_OPTION_FLAG, &w->full, "the profile that takes longer"},
@@ -162,7 +162,7 @@ static void fill_table(wishes *w, srv_option table[OPTIONS]) {
 }
 
 /* --full decides what the other options start from, so it is looked for first. */
-static int read_wishes(wishes *w, int argc, char **argv) {
+static int read_options(command_options *w, int argc, char **argv) {
     srv_option table[OPTIONS];
     for (int i = 1; i < argc; i++)
         w->full = w->full || !strcmp(argv[i], "--full");
@@ -179,8 +179,8 @@ static int read_wishes(wishes *w, int argc, char **argv) {
     return 0;
 }
 
-static attn_status open_model(const wishes *w, srv_model_file *file, attn_experiment_hooks *hooks,
-                              attn_error *err) {
+static attn_status open_model(const command_options *w, srv_model_file *file,
+                              attn_experiment_hooks *hooks, attn_error *err) {
     attn_status status = ATTN_OK;
     const srv_file *f = srv_embedded;
     while (!*w->model && f->name && strcmp(f->name, "models/en-fr.safetensors"))
@@ -196,7 +196,7 @@ static attn_status open_model(const wishes *w, srv_model_file *file, attn_experi
     return ATTN_OK;
 }
 
-static int report(const wishes *w, const attn_findings *findings) {
+static int report(const command_options *w, const attn_findings *findings) {
     attn_error err;
     attn_arena *arena = attn_arena_new((size_t)1 << 30);
     attn_text text = {.arena = arena};
@@ -214,7 +214,7 @@ static int report(const wishes *w, const attn_findings *findings) {
                : 0;
 }
 
-static int run(const wishes *w, attn_arena *arena, attn_pool *pool) {
+static int run(const command_options *w, attn_arena *arena, attn_pool *pool) {
     const attn_control control = {0, srv_command_watch_stop()};
     show shown = {.bar = isatty(STDERR_FILENO)};
     attn_experiment_hooks hooks = {
@@ -234,7 +234,7 @@ static int run(const wishes *w, attn_arena *arena, attn_pool *pool) {
 }
 
 int srv_command_experiment(int argc, char **argv) {
-    wishes w = {.out = ".", .model = "", .threads = 1};
+    command_options w = {.out = ".", .model = "", .threads = 1};
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
         return print_list();
     w.experiment = attn_experiment_find(argv[1]);
@@ -243,7 +243,7 @@ int srv_command_experiment(int argc, char **argv) {
     char name[64];
     snprintf(name, sizeof name, "experiment %s", argv[1]);
     argv[1] = name;
-    int code = read_wishes(&w, argc - 1, argv + 1);
+    int code = read_options(&w, argc - 1, argv + 1);
     if (code)
         return code - 1;
     attn_arena *arena = attn_arena_new(attn_experiment_bytes(w.experiment, w.values));

@@ -80,13 +80,13 @@ static int print_by_length(const srv_model_file *file, attn_corpus_options optio
     return 0;
 }
 
-typedef struct wishes {
+typedef struct command_options {
     const char *model, *format;
     size_t count, beams, threads;
     bool by_length;
-} wishes;
+} command_options;
 
-static int score_all(const wishes *w, const srv_model_file *file,
+static int score_all(const command_options *w, const srv_model_file *file,
                      const attn_corpus_options *options, attn_arena *arena, attn_pool *pool) {
     attn_model_scores scores = {0};
     attn_corpus *corpus;
@@ -111,7 +111,7 @@ static int score_all(const wishes *w, const srv_model_file *file,
     return code;
 }
 
-static int score(const wishes *w, const srv_model_file *file) {
+static int score(const command_options *w, const srv_model_file *file) {
     attn_corpus_options options;
     if (!srv_model_corpus(file, &options)) {
         fprintf(stderr, "attnd score: %s does not say which corpus it was trained on\n", w->model);
@@ -126,7 +126,7 @@ static int score(const wishes *w, const srv_model_file *file) {
 }
 
 int srv_command_score(int argc, char **argv) {
-    wishes w = {"model.safetensors", "text", 500, 1, 1, false};
+    command_options w = {"model.safetensors", "text", 500, 1, 1, false};
     const srv_option table[] = {
         {"model", SRV_OPTION_TEXT, &w.model, "file of `attnd train`"},
         {"count", SRV_OPTION_SIZE, &w.count, "held-out pairs"},

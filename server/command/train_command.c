@@ -31,7 +31,7 @@ static void make_table(train_command *c, srv_option table[TRAIN_OPTIONS]) {
     c->run.init = "";
     c->run.out = "model.safetensors";
     c->threads = 1;
-    srv_train_defaults(&c->run.wishes);
+    srv_train_defaults(&c->run.options);
     _Static_assert(sizeof rows / sizeof *rows <= TRAIN_OPTIONS, "room");
     memcpy(table, rows, sizeof rows);
 }
@@ -125,11 +125,11 @@ static int print_scores(train_command *command, attn_pool *pool, const attn_cont
     const srv_train_run *run = &command->run;
     attn_model_scores scores = {0};
     attn_error err;
-    if (!run->wishes.scored)
+    if (!run->options.scored)
         return 0;
-    attn_status status =
-        attn_model_score(run->file.model, run->corpus, ATTN_HELD_OUT, 0, (size_t)run->wishes.scored,
-                         run->file.source, run->file.target, 1, pool, control, &scores, &err);
+    attn_status status = attn_model_score(run->file.model, run->corpus, ATTN_HELD_OUT, 0,
+                                          (size_t)run->options.scored, run->file.source,
+                                          run->file.target, 1, pool, control, &scores, &err);
     if (status)
         return srv_command_fail("train", &err);
     srv_scores_print(stdout, "held-out", &scores);
@@ -148,7 +148,7 @@ static int train(train_command *command, attn_pool *pool) {
     const attn_control control = {0, srv_command_watch_stop()};
     srv_train_run *run = &command->run;
     attn_error err;
-    attn_status status = attn_train(run->file.model, &run->train, &run->validation, &run->options,
+    attn_status status = attn_train(run->file.model, &run->train, &run->validation, &run->loop,
                                     &run->state, &hooks, pool, &control, &err);
     clear_line(command);
     if (status && status != ATTN_ECANCELED)
@@ -191,7 +191,7 @@ int srv_command_train(int argc, char **argv) {
     srv_option table[TRAIN_OPTIONS];
     char checkpoint[SRV_TRAIN_TEXT];
     make_table(&command, table);
-    int code = srv_options_read_fields(srv_train_fields, &command.run.wishes, table,
+    int code = srv_options_read_fields(srv_train_fields, &command.run.options, table,
                                        "Train a sequence-to-sequence model on a built-in corpus.",
                                        argc, argv);
     if (code)

@@ -18,7 +18,7 @@ typedef struct corpus_texts {
 
 /* What the model learnt from, so that it can be scored on the same again. */
 static void describe_corpus(const srv_train_run *run, corpus_texts *out) {
-    const attn_corpus_options corpus = srv_train_corpus(&run->wishes), *o = &corpus;
+    const attn_corpus_options corpus = srv_train_corpus(&run->options), *o = &corpus;
     static const char *const keys[CORPUS_KEYS] = {
         "corpus.task",    "corpus.large", "corpus.seed",   "corpus.shortest",
         "corpus.longest", "corpus.skew",  "corpus.symbols"};
@@ -144,7 +144,7 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
     if (!pair || !file->source || !file->target)
         return attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory");
     attn_status status = ATTN_OK;
-    for (int64_t i = 0; i < run->wishes.pairs && !status; i++) {
+    for (int64_t i = 0; i < run->options.pairs && !status; i++) {
         status = attn_control_check(control, err);
         if (!status)
             status = attn_corpus_pair(run->corpus, ATTN_TRAIN, (uint64_t)i, pair, err);
@@ -153,7 +153,7 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
         if (!status)
             status = add_words(file->target, pair->target, pair->target_count, err);
     }
-    const size_t minimum = (size_t)run->wishes.minimum;
+    const size_t minimum = (size_t)run->options.minimum;
     if (!status)
         status = attn_vocabulary_settle(file->source, minimum, 0, err);
     return status ? status : attn_vocabulary_settle(file->target, minimum, 0, err);
@@ -169,10 +169,10 @@ static attn_status start_anew(srv_train_run *run, const attn_control *control, a
     attn_status status = count_words(run, control, err);
     if (status)
         return status;
-    attn_model_config config = srv_train_config(&run->wishes);
+    attn_model_config config = srv_train_config(&run->options);
     config.source_vocabulary = attn_vocabulary_size(run->file.source);
     config.target_vocabulary = attn_vocabulary_size(run->file.target);
-    status = attn_model_new(&config, run->options.seed, true, &run->file.model, err);
+    status = attn_model_new(&config, run->loop.seed, true, &run->file.model, err);
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
 }
 
@@ -184,12 +184,12 @@ static attn_status read_pairs(srv_train_run *run, attn_split split, int64_t coun
 
 attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_control *control,
                               bool *resumed, attn_error *err) {
-    const attn_corpus_options corpus = srv_train_corpus(&run->wishes);
+    const attn_corpus_options corpus = srv_train_corpus(&run->options);
     size_t used;
-    srv_train_say(&run->wishes, run->said);
+    srv_train_say(&run->options, run->said);
     used = strlen(run->said);
     snprintf(run->said + used, sizeof run->said - used, " init=%s", run->init);
-    run->options = srv_train_options(&run->wishes);
+    run->loop = srv_train_loop(&run->options);
     run->arena = attn_arena_new((size_t)1 << 36);
     if (!run->arena)
         return attn_fail(err, ATTN_ENOMEM, "training", "no memory");
@@ -201,9 +201,9 @@ attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_contro
              : *run->init ? start_from_file(run, err)
                           : start_anew(run, control, err);
     if (!status)
-        status = read_pairs(run, ATTN_TRAIN, run->wishes.pairs, &run->train, err);
+        status = read_pairs(run, ATTN_TRAIN, run->options.pairs, &run->train, err);
     if (!status)
-        status = read_pairs(run, ATTN_VALIDATION, run->wishes.validation, &run->validation, err);
+        status = read_pairs(run, ATTN_VALIDATION, run->options.validation, &run->validation, err);
     return status;
 }
 

@@ -146,12 +146,12 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
                                    attn_error *err);
 
 /* ---- scores of a model on sentence pairs ---- */
-enum { ATTN_SCORE_HEADS = 32 };
+enum { ATTN_MEASURE_HEADS = 32 };
 typedef struct attn_model_scores {
-    attn_bleu bleu;                         /* of greedy or beam decoding */
-    attn_alignment heads[ATTN_SCORE_HEADS]; /* of each head of the last cross-attention … */
-    attn_alignment mean;                    /* … and of their mean, the reference being read */
-    size_t head_count;                      /* 0: no attention */
+    attn_bleu bleu;                           /* of greedy or beam decoding */
+    attn_alignment heads[ATTN_MEASURE_HEADS]; /* of each head of the last cross-attention … */
+    attn_alignment mean;                      /* … and of their mean, the reference being read */
+    size_t head_count;                        /* 0: no attention */
 } attn_model_scores;
 
 /* Translate pair first … first + count - 1 of a split and add to the scores (zeros first). A

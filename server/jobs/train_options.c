@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "jobs/train_wishes.h"
+#include "jobs/train_options.h"
 #include "store/model_file.h"
 
 #define MOST_SEED 9007199254740991.0
@@ -15,12 +15,12 @@ static const char *const schedules[] = {"constant", "inverse-root", "cosine", NU
 
 #define ROW(member, what, least, most, text)                                                       \
     {                                                                                              \
-        .name = #member, .kind = what, .offset = offsetof(srv_train_wishes, member), .min = least, \
-        .max = most, .doc = text                                                                   \
+        .name = #member, .kind = what, .offset = offsetof(srv_train_options, member),              \
+        .min = least, .max = most, .doc = text                                                     \
     }
 #define CHOICE(member, list, text)                                                                 \
     {                                                                                              \
-        .name = #member, .kind = SRV_ENUM, .offset = offsetof(srv_train_wishes, member),           \
+        .name = #member, .kind = SRV_ENUM, .offset = offsetof(srv_train_options, member),          \
         .choices = list, .doc = text                                                               \
     }
 
@@ -66,11 +66,11 @@ const srv_field srv_train_fields[] = {
     {0},
 };
 
-void srv_train_defaults(srv_train_wishes *w) {
+void srv_train_defaults(srv_train_options *w) {
     const attn_corpus_options corpus = attn_corpus_defaults();
     const attn_model_config config = attn_model_defaults();
     const attn_training_options training = attn_training_defaults();
-    *w = (srv_train_wishes){
+    *w = (srv_train_options){
         .schedule = (int)training.schedule,
         .shortest = (int64_t)corpus.shortest,
         .longest = 20,
@@ -100,7 +100,7 @@ void srv_train_defaults(srv_train_wishes *w) {
     };
 }
 
-attn_corpus_options srv_train_corpus(const srv_train_wishes *w) {
+attn_corpus_options srv_train_corpus(const srv_train_options *w) {
     attn_corpus_options o = attn_corpus_defaults();
     o.task = (attn_task)w->task;
     o.large = w->large;
@@ -111,7 +111,7 @@ attn_corpus_options srv_train_corpus(const srv_train_wishes *w) {
     return o;
 }
 
-attn_model_config srv_train_config(const srv_train_wishes *w) {
+attn_model_config srv_train_config(const srv_train_options *w) {
     attn_model_config c = attn_model_defaults();
     c.architecture = (attn_model_architecture)w->architecture;
     c.attention = (attn_model_attention)w->attention;
@@ -125,7 +125,7 @@ attn_model_config srv_train_config(const srv_train_wishes *w) {
     return c;
 }
 
-attn_training_options srv_train_options(const srv_train_wishes *w) {
+attn_training_options srv_train_loop(const srv_train_options *w) {
     attn_training_options o = attn_training_defaults();
     o.schedule = (attn_schedule)w->schedule;
     o.rate = w->rate;
@@ -155,7 +155,7 @@ static void value_text(const srv_field *f, const void *place, char *text, size_t
         snprintf(text, room, "%s", f->choices[*(const int *)place]);
 }
 
-void srv_train_say(const srv_train_wishes *w, char said[SRV_TRAIN_TEXT]) {
+void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
     size_t at = 0;
     for (const srv_field *f = srv_train_fields; strcmp(f->name, "checkpoint_every"); f++) {
         char value[40];
@@ -182,18 +182,19 @@ static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
     [ATTN_SEQ2SEQ] = 24, [ATTN_TRANSFORMER] = 112};
 
 /* The words of a side at most, and a target's at most: those of the lexicon, or the symbols. */
-static double words(const srv_train_wishes *w, bool target) {
+static double words(const srv_train_options *w, bool target) {
     const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
     return w->task != ATTN_EN_FR ? (double)w->symbols + ATTN_SPECIALS : w->large ? large : small;
 }
 
-static double longest_target(const srv_train_wishes *w) {
+static double longest_target(const srv_train_options *w) {
     return w->task == ATTN_EN_FR ? 2 * (double)w->longest + 8 : (double)w->longest + 1;
 }
 
 /* Bytes of attention's own, forward, back and forward again in validation, for each head of each
  * sequence of n words: what the kernel table packs. */
-static attn_status head_bytes(const srv_train_wishes *w, double n, double *bytes, attn_error *err) {
+static attn_status head_bytes(const srv_train_options *w, double n, double *bytes,
+                              attn_error *err) {
     const size_t slots = 1;
     attn_attention_dims dims;
     attn_cost there, back;
@@ -213,7 +214,7 @@ static attn_status head_bytes(const srv_train_wishes *w, double n, double *bytes
 }
 
 /* Of all attentions, for batches of the shortest pairs (most heads) and of the longest. */
-static attn_status blocks_bytes(const srv_train_wishes *w, double tokens, double *bytes,
+static attn_status blocks_bytes(const srv_train_options *w, double tokens, double *bytes,
                                 attn_error *err) {
     const double layers = w->architecture == ATTN_TRANSFORMER ? (double)w->layers : 1;
     const double attentions =
@@ -231,7 +232,7 @@ static attn_status blocks_bytes(const srv_train_wishes *w, double tokens, double
     return ATTN_OK;
 }
 
-static attn_status bytes_of(const srv_train_wishes *w, double parameters, double tables,
+static attn_status bytes_of(const srv_train_options *w, double parameters, double tables,
                             size_t *bytes, attn_error *err) {
     const double D = (double)w->width, longest = longest_target(w);
     const double pair = (double)w->longest + longest;
@@ -248,7 +249,7 @@ static attn_status bytes_of(const srv_train_wishes *w, double parameters, double
     return status;
 }
 
-static attn_status check_corpus(const srv_train_wishes *w, attn_error *err) {
+static attn_status check_corpus(const srv_train_options *w, attn_error *err) {
     const attn_corpus_options options = srv_train_corpus(w);
     attn_arena *arena = attn_arena_new((size_t)1 << 26);
     attn_pair *pair = arena ? attn_arena_zeroed(arena, 1, sizeof *pair) : NULL;
@@ -261,7 +262,7 @@ static attn_status check_corpus(const srv_train_wishes *w, attn_error *err) {
     return status;
 }
 
-attn_status srv_train_check(const srv_train_wishes *w, srv_train_cost *cost, attn_error *err) {
+attn_status srv_train_check(const srv_train_options *w, srv_train_cost *cost, attn_error *err) {
     attn_model_config config = srv_train_config(w);
     size_t all = 0, values = 0;
     config.source_vocabulary = (size_t)words(w, false);
