@@ -249,7 +249,7 @@ typedef struct evidence {
 static void gather(evidence *e, const attn_head_measures *m, const vectors *v) {
     const double before = (double)e->count, now = before + 1;
     const double add[] = {m->values[ATTN_NORMALIZED_ENTROPY],
-                          m->values[ATTN_SCORE_SPREAD],
+                          m->values[ATTN_MEASURE_SCORE_SPREAD],
                           v->query,
                           v->key,
                           v->alike,
@@ -345,10 +345,11 @@ static bool find_saturated(const attn_diagnose_input *in, size_t *heads, finding
     size_t n = choose(in, is_saturated, heads);
     if (n == 0)
         return true;
-    const attn_number numbers[] = {{"saturated_rows", mean_of(in, heads, n, ATTN_SATURATED_ROWS)},
-                                   {"confidence", mean_of(in, heads, n, ATTN_CONFIDENCE)},
-                                   {"score_spread", mean_of(in, heads, n, ATTN_SCORE_SPREAD)},
-                                   {"score_max", mean_of(in, heads, n, ATTN_SCORE_MAX)}};
+    const attn_number numbers[] = {
+        {"saturated_rows", mean_of(in, heads, n, ATTN_SATURATED_ROWS)},
+        {"confidence", mean_of(in, heads, n, ATTN_CONFIDENCE)},
+        {"score_spread", mean_of(in, heads, n, ATTN_MEASURE_SCORE_SPREAD)},
+        {"score_max", mean_of(in, heads, n, ATTN_MEASURE_SCORE_MAX)}};
     bool scores = !isnan(numbers[2].value);
     attn_sentence s = {.used = 0};
     say_heads(&s, in, heads, n);

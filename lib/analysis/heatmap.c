@@ -21,7 +21,7 @@ enum {
     /* Edges of all heatmaps together. */
     EDGES_MOST = 1 << 20,
     LANE_BYTES = 4 << 20,
-    /* Weights a piece looks at: about a millisecond with fetching. */
+    /* Weights that a piece reads: about a millisecond with fetching. */
     PIECE_WEIGHTS = 1 << 18,
 };
 

@@ -99,8 +99,8 @@ static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *
     values[ATTN_INDUCTION] = mean(&sums->induction);
     values[ATTN_SAME_KIND] = mean(&sums->kin);
     values[ATTN_BLOCK_MASS] = mean(&sums->own_block);
-    values[ATTN_SCORE_SPREAD] = mean(&sums->spread);
-    values[ATTN_SCORE_MAX] = isfinite(sums->score_max) ? sums->score_max : NAN;
+    values[ATTN_MEASURE_SCORE_SPREAD] = mean(&sums->spread);
+    values[ATTN_MEASURE_SCORE_MAX] = isfinite(sums->score_max) ? sums->score_max : NAN;
     finish_offsets(sums, values);
     finish_sink(plan, sums, values);
     finish_received(plan, sums, sorted, values);
@@ -123,7 +123,7 @@ static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_su
 }
 
 enum {
-    PIECE_WEIGHTS = 1 << 18, /* weights a piece looks at: a few milliseconds */
+    PIECE_WEIGHTS = 1 << 18, /* weights that a piece reads: a few milliseconds */
     WAVE_BYTES = 8 << 20,
     WAVE_LEAST = 8, /* so that some threads have work */
     WAVE_MOST = 256,

@@ -73,12 +73,13 @@ static const attn_measure_info about[ATTN_MEASURES] = {
                         "0 to 1", ""},
     [ATTN_BLOCK_MASS] = {"block_mass", "mean of the sum of p_ij over keys of the row's own segment",
                          "0 to 1", KOVALEVA},
-    [ATTN_SCORE_SPREAD] = {"score_spread",
-                           "mean over rows with n_i > 1 of the standard deviation of the scores "
-                           "before softmax, over the keys that are seen",
-                           "0 and more", ""},
-    [ATTN_SCORE_MAX] = {"score_max", "largest score before softmax", "any number",
-                        "Zhai et al. 2023, arXiv:2303.06296"},
+    [ATTN_MEASURE_SCORE_SPREAD] =
+        {"score_spread",
+         "mean over rows with n_i > 1 of the standard deviation of the scores "
+         "before softmax, over the keys that are seen",
+         "0 and more", ""},
+    [ATTN_MEASURE_SCORE_MAX] = {"score_max", "largest score before softmax", "any number",
+                                "Zhai et al. 2023, arXiv:2303.06296"},
 };
 
 const attn_measure_info *attn_measure_about(attn_measure measure) {

@@ -32,7 +32,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
 /* Where the pictures of a run are, and its table. */
 typedef struct sheet {
     attn_table *table;
-    attn_picture *curves, *looks;
+    attn_picture *curves, *heatmaps;
     attn_specimen specimen;
     double exact[VARIANTS];
 } sheet;
@@ -45,9 +45,9 @@ static bool open_sheet(attn_lab *lab, const attn_lesson *lesson, sheet *s) {
     const size_t longest = attn_lab_size(lab, "longest");
     if (!attn_lesson_specimen(lab, lesson, longest < 10 ? longest : 10, &s->specimen))
         return false;
-    s->looks = attn_lesson_picture(lab, "weights", "Where the decoder looks while it copies", 2,
-                                   &s->specimen);
-    return s->looks != NULL;
+    s->heatmaps = attn_lesson_picture(lab, "weights", "Where the decoder looks while it copies", 2,
+                                      &s->specimen);
+    return s->heatmaps != NULL;
 }
 
 static void try_variant(attn_lab *lab, const attn_lesson *lesson, size_t v, sheet *s) {
@@ -69,7 +69,7 @@ static void try_variant(attn_lab *lab, const attn_lesson *lesson, size_t v, shee
         attn_lab_curve(lab, s->curves, 0, variants[v].name, pupil.steps, pupil.right, pupil.count);
         const float *look = attn_lesson_look(lab, lesson, pupil.model, &s->specimen);
         if (look)
-            attn_lab_heatmap(lab, s->looks, v, variants[v].name, look, s->specimen.S);
+            attn_lab_heatmap(lab, s->heatmaps, v, variants[v].name, look, s->specimen.S);
     }
     attn_model_free(pupil.model);
 }

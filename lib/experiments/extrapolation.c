@@ -7,6 +7,7 @@
 #include "attn/rng.h"
 #include "attn/training.h"
 #include "experiments/tagger.h"
+#include "layers/layers.h"
 
 enum { TIMES = 5, BATCHES = 8 };
 
@@ -89,7 +90,7 @@ static bool train(attn_lab *lab, attn_tagger *t, float *first, float *second, do
     const uint64_t steps = attn_lab_size(lab, "steps"),
                    warmup = steps / 10 < 100 ? steps / 10 : 100;
     const size_t n = attn_parameters_size(t->set);
-    const attn_adam adam = attn_adam_defaults();
+    const attn_adam adam = attn_training_defaults().adam;
     for (uint64_t step = 1; step <= steps; step++) {
         attn_cross_entropy_loss loss;
         batch b;

@@ -1,6 +1,7 @@
 /* Experiment: how many numbers the textbook's classes learn, counted from layers and a model that
  * are declared here, beside what the formulas say. */
 #include "experiments/lab.h"
+#include "layers/layers.h"
 
 enum { CLASSES = 9, PARTS = 8, WIDTHS = 16 };
 
@@ -10,7 +11,7 @@ static const attn_setting settings[] = {
     {"heads", 8, 8, 1, 64, true, "of multi-head attention; divides both widths"},
     {"positions", 1000, 1000, 1, 100000, true, "longest sequence of learned positions"},
     {"model-width", 256, 256, 2, 1024, true, "width of self-attention and of the model; even"},
-    {"layers", 2, 2, 1, ATTN_LSTM_LAYERS, true, "of the model's LSTMs"},
+    {"layers", 2, 2, 1, ATTN_MODEL_LAYERS, true, "of the model's LSTMs"},
     {"source-words", 10000, 10000, 4, 100000, true, "of the model's vocabulary"},
     {"target-words", 8000, 8000, 4, 100000, true, "of the model's vocabulary"},
 };

@@ -2,9 +2,9 @@
  * gradient at the last place arrives at the first. */
 #include <math.h>
 
-#include "attn/layers.h"
 #include "attn/rng.h"
 #include "experiments/lab.h"
+#include "layers/layers.h"
 
 enum { LENGTHS = 16, RUNS = 3 };
 

@@ -31,7 +31,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds, WORDS = 1200, SPECIMEN = 9 };
 
 typedef struct sheet {
     attn_table *table;
-    attn_picture *curves, *looks;
+    attn_picture *curves, *heatmaps;
     attn_specimen specimen;
     double bleu[KINDS], error[KINDS], speed[KINDS];
 } sheet;
@@ -48,11 +48,11 @@ static bool open_sheet(attn_lab *lab, const attn_lesson *lesson, sheet *s) {
                                 "validation words predicted right, %", 1, NULL, KINDS);
     if (!attn_lesson_specimen(lab, lesson, longest < SPECIMEN ? longest : SPECIMEN, &s->specimen))
         return false;
-    s->looks =
+    s->heatmaps =
         attn_lesson_picture(lab, "weights", "Where the decoder looks", KINDS + 1, &s->specimen);
     const float *gold = attn_lesson_gold(lab, &s->specimen);
-    if (gold && s->looks)
-        attn_lab_heatmap(lab, s->looks, KINDS, "what belongs together", gold, s->specimen.S);
+    if (gold && s->heatmaps)
+        attn_lab_heatmap(lab, s->heatmaps, KINDS, "what belongs together", gold, s->specimen.S);
     return !lab->status;
 }
 
@@ -75,7 +75,7 @@ static void try_kind(attn_lab *lab, const attn_lesson *lesson, size_t k, sheet *
         attn_lab_curve(lab, s->curves, 0, kinds[k].name, pupil.steps, pupil.right, pupil.count);
         const float *look = attn_lesson_look(lab, lesson, pupil.model, &s->specimen);
         if (look)
-            attn_lab_heatmap(lab, s->looks, k, kinds[k].name, look, s->specimen.S);
+            attn_lab_heatmap(lab, s->heatmaps, k, kinds[k].name, look, s->specimen.S);
     }
     attn_model_free(pupil.model);
 }

@@ -62,7 +62,7 @@ typedef struct operation {
 
 typedef struct quality {
     attn_table *table;
-    attn_picture *curves, *looks;
+    attn_picture *curves, *heatmaps;
     attn_specimen specimen;
     double shorter[VARIANTS], longer[VARIANTS];
 } quality;
@@ -148,11 +148,11 @@ static bool open_quality(attn_lab *lab, const attn_lesson *lesson, quality *q) {
                                 "validation words predicted right, %", 1, NULL, VARIANTS);
     if (!attn_lesson_specimen(lab, lesson, longest < SPECIMEN ? longest : SPECIMEN, &q->specimen))
         return false;
-    q->looks =
+    q->heatmaps =
         attn_lesson_picture(lab, "weights", "Where the decoder looks", VARIANTS + 1, &q->specimen);
     const float *gold = attn_lesson_gold(lab, &q->specimen);
-    if (gold && q->looks)
-        attn_lab_heatmap(lab, q->looks, VARIANTS, "what belongs together", gold, q->specimen.S);
+    if (gold && q->heatmaps)
+        attn_lab_heatmap(lab, q->heatmaps, VARIANTS, "what belongs together", gold, q->specimen.S);
     return !lab->status;
 }
 
@@ -181,8 +181,8 @@ static void draw_look(attn_lab *lab, const attn_model_config *config, const floa
         return;
     for (size_t i = 0; i < T * S; i++)
         cells[i] = sees(config, i / S, i % S);
-    attn_lab_heatmap(lab, q->looks, v, variants[v].name, look, S);
-    attn_lab_hide(lab, q->looks, v, cells);
+    attn_lab_heatmap(lab, q->heatmaps, v, variants[v].name, look, S);
+    attn_lab_hide(lab, q->heatmaps, v, cells);
 }
 
 static void try_variant(attn_lab *lab, const attn_lesson *lesson, size_t v, quality *q) {

@@ -6,7 +6,7 @@
 
 #include "attn/positions.h"
 
-/* What a layer keeps for the way back: each [rows, D] but hidden and active [rows, 4 D]. */
+/* What a layer keeps for the backward pass: each [rows, D] but hidden and active [rows, 4 D]. */
 typedef struct kept {
     float *x, *attended, *middle, *hidden, *active, *sum, *y, *stats[2];
     attn_attend_saved saved;
@@ -161,7 +161,8 @@ bool attn_tagger_pass(attn_lab *lab, attn_tagger *t, const int32_t *ids, const i
         x = layers[i].y;
     }
     attn_linear_forward(scores, x, B * T, &t->out);
-    *loss = attn_cross_entropy(dscores, scores, wanted, B * T, t->symbols, -1, 0);
+    loss->loss = attn_cross_entropy(dscores, scores, wanted, B * T, t->symbols, -1, 0, &loss->rows,
+                                    &loss->right);
     if (logits)
         *logits = scores;
     return !learn || learn_from(lab, t, ids, dscores, B, T, layers, &pass);

@@ -4,8 +4,8 @@
 #ifndef ATTN_EXPERIMENTS_TAGGER_H
 #define ATTN_EXPERIMENTS_TAGGER_H
 
-#include "attn/layers.h"
 #include "experiments/lab.h"
+#include "layers/layers.h"
 
 enum { ATTN_TAGGER_LAYERS = 2 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/pointwise.h"
-#include "layers/dense_layer.h"
+#include "layers/layers.h"
 
 static void declare_matrix(attn_parameters *set, const char *name, const char *what, size_t rows,
                            size_t cols, attn_weight *weight) {

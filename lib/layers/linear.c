@@ -1,12 +1,13 @@
-/* Linear layers, and the bias that other layers share with them. */
-#include "layers/dense_layer.h"
-
+/* Layers of one matrix: linear layers, embeddings of tokens and of positions. The helpers that other
+ * layers share stand here, too: declaring under a name, the three products, and matrices in panels
+ * for products of few rows that come again and again (kernels/pointwise.h). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/gemm.h"
 #include "kernels/pointwise.h"
+#include "layers/layers.h"
 
 void attn_layers_add(attn_parameters *set, const char *name, const char *what, int rank,
                      const size_t *dims, attn_init init, attn_weight *weight) {
@@ -70,4 +71,86 @@ void attn_linear_backward(float *dx, const float *dy, const float *x, size_t row
         attn_layers_weight_back(layer->weight.gradient, dy, x, rows, layer->in, layer->out);
     if (layer->bias.gradient)
         attn_layers_sum_rows(layer->bias.gradient, dy, rows, layer->out);
+}
+
+size_t attn_layers_panel_floats(size_t K, size_t N) {
+    return (N + POINTWISE_LANES - 1) / POINTWISE_LANES * POINTWISE_LANES * K;
+}
+
+void attn_layers_pack(float *panels, const float *matrix, size_t K, size_t N, bool transposed) {
+    for (size_t j = 0; j < N; j += POINTWISE_LANES) {
+        const size_t n = N - j < POINTWISE_LANES ? N - j : POINTWISE_LANES;
+        float *panel = panels + j * K;
+        if (n < POINTWISE_LANES)
+            memset(panel, 0, K * POINTWISE_LANES * sizeof *panel);
+        for (size_t l = 0; transposed && l < n; l++)
+            for (size_t k = 0; k < K; k++)
+                panel[k * POINTWISE_LANES + l] = matrix[(j + l) * K + k];
+        for (size_t k = 0; !transposed && k < K; k++)
+            memcpy(panel + k * POINTWISE_LANES, matrix + k * N + j, n * sizeof *panel);
+    }
+}
+
+void attn_embedding_declare(attn_embedding *layer, attn_parameters *set, const char *name,
+                            size_t rows, size_t width, float scale, int32_t padding) {
+    const attn_init init = {.kind = ATTN_INIT_NORMAL,
+                            .amount = 1 / (double)scale,
+                            .blank = padding >= 0,
+                            .blank_row = padding >= 0 ? (size_t)padding : 0};
+    *layer = (attn_embedding){.rows = rows, .width = width, .scale = scale, .padding = padding};
+    attn_layers_add(set, name, "weight", 2, (size_t[]){rows, width}, init, &layer->weight);
+}
+
+void attn_embedding_forward(float *y, const int32_t *ids, size_t n, const attn_embedding *layer) {
+    const attn_pointwise *p = attn_pointwise_current();
+    const size_t width = layer->width;
+    for (size_t i = 0; i < n; i++)
+        memcpy(y + i * width, layer->weight.value + (size_t)ids[i] * width, width * sizeof *y);
+    if (layer->scale != 1)
+        p->scale(y, layer->scale, n * width);
+}
+
+void attn_embedding_backward(const float *dy, const int32_t *ids, size_t n,
+                             const attn_embedding *layer) {
+    const attn_pointwise *p = attn_pointwise_current();
+    const size_t width = layer->width;
+    if (!layer->weight.gradient)
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] != layer->padding)
+            p->add_scaled(layer->weight.gradient + (size_t)ids[i] * width, dy + i * width,
+                          layer->scale, width);
+}
+
+attn_status attn_ids_check(const int32_t *ids, size_t n, size_t rows, const char *where,
+                           attn_error *err) {
+    char place[64];
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (size_t)ids[i] >= rows) {
+            snprintf(place, sizeof place, "%s/%zu", where, i);
+            return attn_fail(err, ATTN_EVALUE, place, "expected an id from 0 to %zu, found %d",
+                             rows - 1, (int)ids[i]);
+        }
+    return ATTN_OK;
+}
+
+void attn_positions_declare(attn_embedding *layer, attn_parameters *set, const char *name,
+                            size_t most, size_t width) {
+    const attn_init init = {.kind = ATTN_INIT_NORMAL, .amount = 0.02};
+    *layer = (attn_embedding){.rows = most, .width = width, .scale = 1, .padding = -1};
+    attn_layers_add(set, name, "weight", 2, (size_t[]){most, width}, init, &layer->weight);
+}
+
+void attn_positions_add(float *x, size_t B, size_t T, size_t D, const float *table, size_t first) {
+    const attn_pointwise *p = attn_pointwise_current();
+    for (size_t b = 0; b < B; b++)
+        p->add(x + b * T * D, table + first * D, T * D);
+}
+
+void attn_positions_backward(const float *dx, size_t B, size_t T, size_t first,
+                             const attn_embedding *layer) {
+    const attn_pointwise *p = attn_pointwise_current();
+    const size_t D = layer->width;
+    for (size_t b = 0; layer->weight.gradient && b < B; b++)
+        p->add(layer->weight.gradient + first * D, dx + b * T * D, T * D);
 }

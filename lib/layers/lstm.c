@@ -1,6 +1,6 @@
 /* LSTMs. Sequences stay batch-major: one product makes the gates of all steps from the inputs, then
  * each step adds that of the state before, whose rows lie T steps apart, and activates them in
- * place. The way back turns the gates into their gradients step by step; what is left is three
+ * place. The backward pass turns the gates into their gradients step by step; what is left is three
  * products. */
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "kernels/gemm.h"
 #include "kernels/pointwise.h"
-#include "layers/dense_layer.h"
+#include "layers/layers.h"
 
 /* One direction of one layer. */
 typedef struct walk {

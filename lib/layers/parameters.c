@@ -4,13 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attn/parameters.h"
 #include "attn/rng.h"
+#include "layers/layers.h"
 
 enum { STEP = ATTN_ALIGN / sizeof(float) };
 
+/* A tensor as it was declared. */
+typedef struct declared {
+    attn_parameter p;
+    attn_init init;
+    attn_weight *weight; /* of the layer that declared it */
+} declared;
+
 struct attn_parameters {
-    attn_parameter *items;
+    declared *items;
     size_t length, room;
     size_t size; /* floats of a block */
     float *values, *gradients;
@@ -35,8 +42,8 @@ void attn_parameters_free(attn_parameters *set) {
 
 static const attn_parameter *find(const attn_parameters *set, const char *name) {
     for (size_t i = 0; i < set->length; i++)
-        if (!strcmp(set->items[i].name, name))
-            return &set->items[i];
+        if (!strcmp(set->items[i].p.name, name))
+            return &set->items[i].p;
     return NULL;
 }
 
@@ -44,7 +51,7 @@ static bool grow(attn_parameters *set) {
     if (set->length < set->room)
         return true;
     size_t room = set->room ? 2 * set->room : 32, bytes;
-    attn_parameter *items = attn_size_mul(room, sizeof *items, &bytes) ? attn_alloc(bytes) : NULL;
+    declared *items = attn_size_mul(room, sizeof *items, &bytes) ? attn_alloc(bytes) : NULL;
     if (!items)
         return false;
     if (set->length)
@@ -57,8 +64,7 @@ static bool grow(attn_parameters *set) {
 
 static attn_status declare(attn_parameters *set, const char *name, int rank, const size_t *dims,
                            attn_init init, attn_weight *weight, attn_error *err) {
-    attn_parameter p = {
-        .rank = rank, .count = 1, .offset = set->size, .init = init, .weight = weight};
+    attn_parameter p = {.rank = rank, .count = 1, .offset = set->size};
     size_t end, bytes;
     if (strlen(name) >= sizeof p.name)
         return attn_fail(err, ATTN_EARG, name, "a parameter's name has at most %zu bytes",
@@ -84,7 +90,7 @@ static attn_status declare(attn_parameters *set, const char *name, int rank, con
         return attn_fail(err, ATTN_ELIMIT, name, "the parameters' size overflows");
     if (!grow(set))
         return attn_fail(err, ATTN_ENOMEM, name, "out of memory");
-    set->items[set->length++] = p;
+    set->items[set->length++] = (declared){p, init, weight};
     set->size = end / STEP * STEP;
     return ATTN_OK;
 }
@@ -113,9 +119,9 @@ attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_erro
     if (!set->values || (gradients && !set->gradients))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory for %zu parameters", set->size);
     for (size_t i = 0; i < set->length; i++) {
-        const attn_parameter *p = &set->items[i];
-        p->weight->value = set->values + p->offset;
-        p->weight->gradient = gradients ? set->gradients + p->offset : NULL;
+        const declared *d = &set->items[i];
+        d->weight->value = set->values + d->p.offset;
+        d->weight->gradient = gradients ? set->gradients + d->p.offset : NULL;
     }
     return ATTN_OK;
 }
@@ -134,13 +140,14 @@ static float drawn(const attn_init *init, uint64_t seed, size_t element) {
 
 void attn_parameters_init(attn_parameters *set, uint64_t seed) {
     for (size_t i = 0; i < set->length; i++) {
-        const attn_parameter *p = &set->items[i];
+        const attn_parameter *p = &set->items[i].p;
+        const attn_init *init = &set->items[i].init;
         float *value = set->values + p->offset;
         uint64_t own = attn_rng_bits(seed, i);
         for (size_t e = 0; e < p->count; e++)
-            value[e] = drawn(&p->init, own, e);
-        if (p->init.blank)
-            memset(value + p->init.blank_row * p->dims[1], 0, p->dims[1] * sizeof *value);
+            value[e] = drawn(init, own, e);
+        if (init->blank)
+            memset(value + init->blank_row * p->dims[1], 0, p->dims[1] * sizeof *value);
     }
 }
 
@@ -162,11 +169,11 @@ size_t attn_parameters_length(const attn_parameters *set) {
     return set->length;
 }
 const attn_parameter *attn_parameters_at(const attn_parameters *set, size_t index) {
-    return &set->items[index];
+    return &set->items[index].p;
 }
 
 static attn_tensor view(const attn_parameters *set, size_t index, float *of) {
-    const attn_parameter *p = &set->items[index];
+    const attn_parameter *p = &set->items[index].p;
     return attn_tensor_dense(of ? of + p->offset : NULL, ATTN_F32, p->rank, p->dims);
 }
 
@@ -180,9 +187,9 @@ attn_tensor attn_parameters_gradient(const attn_parameters *set, size_t index) {
 size_t attn_parameters_count(const attn_parameters *set, const char *part) {
     size_t count = 0, n = strlen(part);
     for (size_t i = 0; i < set->length; i++) {
-        const char *name = set->items[i].name;
+        const char *name = set->items[i].p.name;
         if (!n || (!strncmp(name, part, n) && (name[n] == '.' || !name[n])))
-            count += set->items[i].count;
+            count += set->items[i].p.count;
     }
     return count;
 }
@@ -233,16 +240,16 @@ attn_status attn_parameters_load(attn_parameters *set, size_t count, const char 
         if (!find(set, names[i]) && !listed(ignored, SIZE_MAX, names[i], &at))
             return attn_fail(err, ATTN_EARG, names[i], "the model has no such parameter");
     for (size_t i = 0; i < set->length; i++) {
-        const attn_parameter *p = &set->items[i];
+        const attn_parameter *p = &set->items[i].p;
         if (!listed(names, count, p->name, &at))
             return attn_fail(err, ATTN_EARG, p->name, "this parameter is missing");
         if ((status = check_tensor(p, &tensors[at], err)))
             return status;
     }
     for (size_t i = 0; i < set->length; i++) {
-        const attn_parameter *p = &set->items[i];
+        const attn_parameter *p = &set->items[i].p;
         listed(names, count, p->name, &at);
-        attn_widen_f32(p->weight->value, tensors[at].data, tensors[at].dtype, 1, p->count);
+        attn_widen_f32(set->values + p->offset, tensors[at].data, tensors[at].dtype, 1, p->count);
     }
     return ATTN_OK;
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "kernels/pointwise.h"
-#include "layers/dense_layer.h"
 #include "models/model_private.h"
 
 enum { BEAMS_MOST = 64 };
@@ -31,7 +30,7 @@ typedef struct search {
     const attn_generate_options *options;
     attn_arena *arena;
     size_t B, S, beams, rows, heads, most;
-    size_t looks; /* the block of the decoder whose weights are kept */
+    size_t site; /* the block of the decoder whose weights are kept */
     bool want_weights;
     model_cache *caches; /* a block of the decoder */
     int64_t *lengths;    /* [rows], of the sources */
@@ -170,7 +169,7 @@ static attn_status advance(search *s, size_t t, attn_error *err) {
     if (!scratch)
         return ATTN_ENOMEM;
     if (step->weights)
-        memcpy(step->weights, s->walk.decoder.traces[s->looks].attend.results.weights.data,
+        memcpy(step->weights, s->walk.decoder.traces[s->site].attend.results.weights.data,
                s->rows * s->heads * s->S * sizeof(float));
     for (size_t b = 0; b < s->B; b++)
         choose(s, b, t, scratch);
@@ -204,7 +203,7 @@ static attn_status search_all(search *s, attn_error *err) {
     return status;
 }
 
-/* What each block of the decoder keeps; which of them looks at the source last. */
+/* What each block of the decoder keeps, and which block is the last that attends to the source. */
 static attn_status start(search *s, attn_error *err) {
     const model_stack *stack = &s->walk.model->decoder;
     const model_rows rows = rows_of(s);
@@ -215,7 +214,7 @@ static attn_status start(search *s, attn_error *err) {
     for (size_t i = 0; !status && i < stack->count; i++) {
         const model_block *block = &stack->blocks[i];
         if (block->operation == &attn_models_cross) {
-            s->looks = i;
+            s->site = i;
             s->heads = block->attend.heads;
         }
         if (block->operation->start)

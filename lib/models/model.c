@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "attn/positions.h"
-#include "layers/dense_layer.h"
 #include "models/model_private.h"
 
 static void (*const declare[])(attn_model *) = {
@@ -94,12 +93,6 @@ const attn_model_config *attn_model_configuration(const attn_model *model) {
 }
 attn_parameters *attn_model_parameters(attn_model *model) {
     return model->set;
-}
-
-attn_status attn_model_load(attn_model *model, size_t count, const char *const *names,
-                            const attn_tensor *tensors, attn_error *err) {
-    static const char *const buffers[] = {"pos_encoding.pe", NULL};
-    return attn_parameters_load(model->set, count, names, tensors, buffers, err);
 }
 
 static attn_status check_batch(const attn_model *m, const attn_batch *batch, attn_error *err) {
@@ -209,9 +202,10 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
     if (status || (status = walk_forward(&w, batch, asks, err)) ||
         (asks && (status = ask_weights(&w, batch, options, err))))
         return status;
-    const attn_cross_entropy_loss found =
-        attn_cross_entropy(w.logits, w.logits, batch->expected, batch->B * batch->T,
-                           model->config.target_vocabulary, model->config.pad, options->smoothing);
+    attn_cross_entropy_loss found;
+    found.loss = attn_cross_entropy(w.logits, w.logits, batch->expected, batch->B * batch->T,
+                                    model->config.target_vocabulary, model->config.pad,
+                                    options->smoothing, &found.rows, &found.right);
     if (!isfinite(found.loss))
         return attn_fail(err, ATTN_ENONFINITE, "loss", "the loss is not finite");
     if ((status = attn_models_backward(&w, w.logits, err)))

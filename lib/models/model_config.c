@@ -127,7 +127,7 @@ attn_status attn_models_check_config(const attn_model_config *c, attn_error *err
         (status = within(c->target_vocabulary, 4, MOST_VOCABULARY, "target_vocabulary", err)) ||
         (status = within(c->width, 2, MODEL_WIDTH_MOST, "width", err)) ||
         (status = within(c->heads, 1, c->width, "heads", err)) ||
-        (status = within(c->layers, 1, ATTN_LSTM_LAYERS, "layers", err)) ||
+        (status = within(c->layers, 1, ATTN_MODEL_LAYERS, "layers", err)) ||
         (status = within(c->max_length, 1, MOST_LENGTH, "max_length", err)) ||
         (status = within(c->radius, 0, MOST_LENGTH, "radius", err)) ||
         (status = within(c->stride, 1, MOST_LENGTH, "stride", err)) ||

@@ -1,15 +1,16 @@
-/* A model's parts, and the walk through them.
+/* The parts of a model, and the walk through them.
  *
  * A model is two stacks of blocks, encoder and decoder, between embeddings and logits. A block is
- * one operation, perhaps with a residual and a layer norm around it; what operations do is a table
- * (operation.c, operation_attend.c). Architectures differ in nothing but the blocks that they
- * declare. */
+ * one operation, perhaps with a residual and a layer norm around it. operation.c has a table of
+ * operations. Architectures differ only in the blocks that they declare. */
 #ifndef ATTN_MODEL_PRIVATE_H
 #define ATTN_MODEL_PRIVATE_H
 
 #include <attn/models.h>
 
-enum { MODEL_WIDTH_MOST = 4096, MODEL_BLOCKS = 3 * ATTN_LSTM_LAYERS + 1 };
+#include "layers/layers.h"
+
+enum { MODEL_WIDTH_MOST = 4096, MODEL_BLOCKS = 3 * ATTN_MODEL_LAYERS + 1 };
 
 typedef enum model_wrap {
     WRAP_NONE,   /* f(x) */
@@ -134,12 +135,6 @@ void attn_models_declare_transformer(attn_model *model);
 /* An attention of the kind and pattern that the configuration asks for. */
 attn_attend attn_models_attend(const attn_model_config *config, bool across);
 attn_attend_position attn_models_relative(const attn_model_config *config);
-
-/* All blocks of a stack over half->embedded, to half->out; and back: from dout, which is used up,
- * to the gradient of half->embedded (a block of the arena). */
-attn_status attn_models_run_stack(model_walk *walk, model_half *half, attn_error *err);
-attn_status attn_models_stack_back(model_walk *walk, model_half *half, float *dout,
-                                   float **dembedded, attn_error *err);
 
 /* Sources [B, S] to walk->encoder.out. */
 attn_status attn_models_encode(model_walk *walk, const int32_t *source, const int64_t *lengths,

@@ -1,9 +1,188 @@
-/* What the operations of blocks do: LSTM, feed-forward, layer norm. Those that attend are in
- * operation_attend.c. */
+/* The operations of blocks, forward and backward: LSTMs, feed-forward layers, and attention with
+ * its cache for generating. A table lists them. */
 #include <string.h>
 
-#include "layers/dense_layer.h"
 #include "models/model_private.h"
+
+static attn_attend_kind kind_of(attn_model_attention attention) {
+    switch (attention) {
+    case ATTN_MODEL_DOT:
+        return ATTN_ATTEND_DOT;
+    case ATTN_MODEL_ADDITIVE:
+        return ATTN_ATTEND_ADDITIVE;
+    case ATTN_MODEL_GENERAL:
+        return ATTN_ATTEND_GENERAL;
+    case ATTN_MODEL_CONCAT:
+        return ATTN_ATTEND_CONCAT;
+    default:
+        return ATTN_ATTEND_MULTIHEAD;
+    }
+}
+
+attn_attend_position attn_models_relative(const attn_model_config *c) {
+    switch (c->positions) {
+    case ATTN_MODEL_RELATIVE:
+        return ATTN_ATTEND_RELATIVE;
+    case ATTN_MODEL_SHAW:
+        return ATTN_ATTEND_SHAW;
+    case ATTN_MODEL_ALIBI:
+        return ATTN_ATTEND_ALIBI;
+    default:
+        return ATTN_ATTEND_PLAIN;
+    }
+}
+
+attn_attend attn_models_attend(const attn_model_config *c, bool across) {
+    const attn_attend_kind kind = across ? kind_of(c->attention) : ATTN_ATTEND_MULTIHEAD;
+    attn_attend a = {.kind = kind,
+                     .width = c->width,
+                     .heads = kind == ATTN_ATTEND_MULTIHEAD ? c->heads : 1,
+                     .score_width = c->width,
+                     .reach = c->reach,
+                     .dropout = kind == ATTN_ATTEND_MULTIHEAD ? c->dropout : 0};
+    a.has_pattern = c->attention == ATTN_MODEL_LOCAL || c->attention == ATTN_MODEL_STRIDED;
+    if (c->attention == ATTN_MODEL_LOCAL)
+        a.pattern = (attn_pattern){.kind = ATTN_PATTERN_LOCAL, .radius = (int64_t)c->radius};
+    if (c->attention == ATTN_MODEL_STRIDED)
+        a.pattern = (attn_pattern){.kind = ATTN_PATTERN_STRIDED,
+                                   .stride = (int64_t)c->stride,
+                                   .local = (int64_t)c->radius};
+    return a;
+}
+
+/* --- within a sequence --- */
+
+static attn_status self_forward(float *out, const float *x, model_walk *w, model_half *half,
+                                const model_block *block, model_trace *t, attn_error *err) {
+    const attn_attend_sight sight = {.lengths = half->lengths};
+    return attn_attend_forward(out, x, x, half->B, half->T, half->T, &sight, half->want_weights,
+                               &block->attend, &t->attend, &w->pass, err);
+}
+
+static attn_status self_backward(float *dx, const float *dout, model_walk *w, model_half *half,
+                                 const model_block *block, model_trace *t, attn_error *err) {
+    (void)half;
+    return attn_attend_backward(dx, dx, dout, &block->attend, &t->attend, &w->pass, err);
+}
+
+const model_operation attn_models_self = {.forward = self_forward,
+                                          .backward = self_backward,
+                                          .has_site = true,
+                                          .site = ATTN_SITE_ENCODER};
+
+/* --- up to the own place --- */
+
+/* One more token of every row, whose keys and values join those before it. */
+static attn_status causal_forward(float *out, const float *x, model_walk *w, model_half *half,
+                                  const model_block *block, model_trace *t, attn_error *err) {
+    if (!half->caches)
+        return self_forward(out, x, w, half, block, t, err);
+    model_cache *cache = &half->caches[block - half->stack->blocks];
+    const attn_status status =
+        attn_attend_append(&cache->seen, x, half->first, &block->attend, &w->pass, err);
+    const attn_attend_sight sight = {.first = half->first, .ready = &cache->seen};
+    return status
+               ? status
+               : attn_attend_forward(out, x, x, half->B, 1, half->first + 1, &sight,
+                                     half->want_weights, &block->attend, &t->attend, &w->pass, err);
+}
+
+static attn_status causal_start(model_walk *w, const model_block *block, const model_rows *r,
+                                model_cache *cache, attn_error *err) {
+    const size_t n = r->rows * r->most, D = block->attend.width;
+    cache->seen = (attn_attend_saved){.B = r->rows, .step = r->most};
+    cache->seen.k = attn_layers_take(&w->pass, n, D, err);
+    cache->seen.v = attn_layers_take(&w->pass, n, D, err);
+    cache->spare = r->beams > 1 ? attn_layers_take(&w->pass, n, D, err) : NULL;
+    return cache->seen.k && cache->seen.v && (r->beams == 1 || cache->spare) ? ATTN_OK
+                                                                             : ATTN_ENOMEM;
+}
+
+/* The rows' beginnings in the parents' order, in what was spare; that becomes spare. */
+static const float *reorder(const float *rows, const model_rows *r, size_t D, const size_t *parents,
+                            size_t steps, model_cache *cache) {
+    float *to = cache->spare;
+    for (size_t i = 0; i < r->rows; i++)
+        memcpy(to + i * r->most * D, rows + parents[i] * r->most * D, steps * D * sizeof *to);
+    cache->spare = (float *)(uintptr_t)rows;
+    return to;
+}
+
+static void causal_follow(const model_walk *w, const model_block *block, const model_rows *r,
+                          const size_t *parents, size_t steps, model_cache *cache) {
+    (void)w;
+    if (r->beams == 1)
+        return;
+    cache->seen.k = reorder(cache->seen.k, r, block->attend.width, parents, steps, cache);
+    cache->seen.v = reorder(cache->seen.v, r, block->attend.width, parents, steps, cache);
+}
+
+const model_operation attn_models_causal = {.forward = causal_forward,
+                                            .backward = self_backward,
+                                            .start = causal_start,
+                                            .follow = causal_follow,
+                                            .has_site = true,
+                                            .site = ATTN_SITE_DECODER};
+
+/* --- across --- */
+
+static attn_status cross_forward(float *out, const float *x, model_walk *w, model_half *half,
+                                 const model_block *block, model_trace *t, attn_error *err) {
+    const attn_attend_saved *ready =
+        half->caches ? &half->caches[block - half->stack->blocks].seen : NULL;
+    const attn_attend_sight sight = {
+        .lengths = half->memory_lengths, .first = half->first, .ready = ready};
+    return attn_attend_forward(out, x, ready ? ready->memory : half->memory, half->B, half->T,
+                               half->S, &sight, half->want_weights, &block->attend, &t->attend,
+                               &w->pass, err);
+}
+
+static attn_status cross_backward(float *dx, const float *dout, model_walk *w, model_half *half,
+                                  const model_block *block, model_trace *t, attn_error *err) {
+    const attn_status status =
+        attn_attend_backward(dx, half->dmemory, dout, &block->attend, &t->attend, &w->pass, err);
+    return status || !t->dweights
+               ? status
+               : attn_attend_weights_backward(dx, half->dmemory, t->dweights, &block->attend,
+                                              &t->attend, &w->pass, err);
+}
+
+/* x [B, n] for each beam of each source. */
+static const float *spread(model_walk *w, const model_rows *r, const float *x, size_t n,
+                           attn_error *err) {
+    if (r->beams == 1)
+        return x;
+    float *all = attn_layers_take(&w->pass, r->rows, n, err);
+    for (size_t i = 0; all && i < r->rows; i++)
+        memcpy(all + i * n, x + i / r->beams * n, n * sizeof *x);
+    return all;
+}
+
+/* What every step looks at: the memory, or its keys and values. */
+static attn_status cross_start(model_walk *w, const model_block *block, const model_rows *r,
+                               model_cache *cache, attn_error *err) {
+    const float *memory = w->encoder.out;
+    const size_t S = w->encoder.T, n = S * block->attend.width;
+    attn_attend_saved *seen = &cache->seen;
+    const attn_status status =
+        attn_attend_ready(memory, r->rows / r->beams, S, &block->attend, seen, &w->pass, err);
+    if (status)
+        return status;
+    const bool projected = seen->k != memory;
+    seen->memory = projected ? memory : spread(w, r, memory, n, err);
+    seen->k = projected ? spread(w, r, seen->k, n, err) : seen->memory;
+    seen->v = projected ? spread(w, r, seen->v, n, err) : seen->memory;
+    return seen->memory && seen->k && seen->v ? ATTN_OK : ATTN_ENOMEM;
+}
+
+const model_operation attn_models_cross = {.forward = cross_forward,
+                                           .backward = cross_backward,
+                                           .start = cross_start,
+                                           .has_site = true,
+                                           .site = ATTN_SITE_CROSS};
+
+_Static_assert((int)ATTN_MODEL_LAYERS <= (int)ATTN_LSTM_LAYERS,
+               "an LSTM holds all layers of a model");
 
 static model_cache *cache_of(const model_half *half, const model_block *block) {
     return half->caches ? &half->caches[block - half->stack->blocks] : NULL;
@@ -80,7 +259,7 @@ static attn_status feed_forward(float *out, const float *x, model_walk *w, model
 }
 
 /* What is dropped and what the activation cuts off are both 0 in t->active: nothing but that needs
- * to be kept for the way back. */
+ * to be kept for the backward pass. */
 static attn_status feed_backward(float *dx, const float *dout, model_walk *w, model_half *half,
                                  const model_block *block, model_trace *t, attn_error *err) {
     const model_feed *feed = &block->feed;

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/resolved.h"
 #include "attention/cells.h"
+#include "attention/resolved.h"
 #include "runs/run_private.h"
 
 enum {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attn/training.h"
+#include "layers/layers.h"
 
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
@@ -37,9 +38,10 @@ static attn_status add_loss(const attn_model *model, const attn_batch *batch, at
     attn_status status = attn_model_forward(model, batch, true, arena, pool, control, &out, err);
     if (status)
         return status;
-    attn_cross_entropy_loss loss =
-        attn_cross_entropy(out.logits.data, out.logits.data, batch->expected, batch->B * batch->T,
-                           attn_model_configuration(model)->target_vocabulary, ATTN_PAD, 0);
+    attn_cross_entropy_loss loss;
+    loss.loss = attn_cross_entropy(
+        out.logits.data, out.logits.data, batch->expected, batch->B * batch->T,
+        attn_model_configuration(model)->target_vocabulary, ATTN_PAD, 0, &loss.rows, &loss.right);
     into->loss += loss.loss * (double)loss.rows;
     into->right += (double)loss.right;
     into->rows += (double)loss.rows;
@@ -125,11 +127,11 @@ static attn_status add_heads(const scorer *w, const attn_tensor *weights, const 
     float *mean = attn_arena_zeroed(w->arena, T * S, sizeof *mean);
     if (!mean)
         return attn_fail(err, ATTN_ENOMEM, "scores", "no memory for the mean of %zu heads", heads);
-    scores->head_count = heads < ATTN_SCORE_HEADS ? heads : ATTN_SCORE_HEADS;
+    scores->head_count = heads < ATTN_MEASURE_HEADS ? heads : ATTN_MEASURE_HEADS;
     for (size_t h = 0; h < heads; h++) {
         for (size_t i = 0; i < T * S; i++)
             mean[i] += data[h * T * S + i];
-        if (h >= ATTN_SCORE_HEADS)
+        if (h >= ATTN_MEASURE_HEADS)
             continue;
         largest(data + h * T * S, pair->target_count, S, chosen);
         attn_alignment_add(&scores->heads[h], pair, chosen);

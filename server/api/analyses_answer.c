@@ -33,8 +33,8 @@ static unsigned item_of(attn_measure m) {
         [ATTN_INDUCTION] = SRV_AN_INDUCTION,
         [ATTN_SAME_KIND] = SRV_AN_STRUCTURE,
         [ATTN_BLOCK_MASS] = SRV_AN_BLOCKS,
-        [ATTN_SCORE_SPREAD] = SRV_AN_SCORES,
-        [ATTN_SCORE_MAX] = SRV_AN_SCORES,
+        [ATTN_MEASURE_SCORE_SPREAD] = SRV_AN_SCORES,
+        [ATTN_MEASURE_SCORE_MAX] = SRV_AN_SCORES,
     };
     return items[m];
 }
@@ -80,7 +80,8 @@ static bool shown(const srv_analysis *an, attn_measure m) {
 /* Does uniform attention have a value of this measure? */
 static bool has_uniform(attn_measure m) {
     return m != ATTN_POSITIONAL_OFFSET && m != ATTN_POSITIONAL_SHARE && m != ATTN_POSITIONAL_MASS &&
-           m != ATTN_SCORE_SPREAD && m != ATTN_SCORE_MAX && m != ATTN_SINK_LOGIT_MASS;
+           m != ATTN_MEASURE_SCORE_SPREAD && m != ATTN_MEASURE_SCORE_MAX &&
+           m != ATTN_SINK_LOGIT_MASS;
 }
 
 void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_t head) {

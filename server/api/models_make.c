@@ -9,7 +9,7 @@
 #include "api/route_fields.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"
-#include "store/model_keys.h"
+#include "store/model_file.h"
 
 typedef struct body {
     uint64_t given;
@@ -66,7 +66,7 @@ const srv_field srv_models_fields[] = {
     SRV_INT_ROW(body, width, 2, 4096, "Width of embeddings and states, even; default 128."),
     SRV_INT_ROW(body, heads, 1, 4096,
                 "Heads of multi-head attention, which divide the width; default 4."),
-    SRV_INT_ROW(body, layers, 1, ATTN_LSTM_LAYERS,
+    SRV_INT_ROW(body, layers, 1, ATTN_MODEL_LAYERS,
                 "Layers of each LSTM, of a transformer's encoder and decoder each; default 1."),
     SRV_INT_ROW(body, feed_forward, 1, 16384,
                 "Of a transformer: width inside of feed-forward; default 4 x width."),

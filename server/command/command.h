@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "attn/attn.h"
 #include "wire/decode.h"
@@ -49,6 +50,10 @@ typedef int srv_command_run(int argc, char **argv); /* argv[0]: the command's na
 srv_command_run *srv_command_find(const char *name);
 /* Names with a line about each, for --help. */
 void srv_command_print_all(void);
+
+/* score_command.c: a set of scores as a line of text, and as JSON. */
+void srv_scores_print(FILE *to, const char *name, const attn_model_scores *scores);
+void srv_scores_json(FILE *to, const attn_model_scores *scores);
 
 srv_command_run srv_command_corpus, srv_command_train, srv_command_score, srv_command_experiment;
 

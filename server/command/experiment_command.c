@@ -1,20 +1,92 @@
-/* `attnd experiment`: the list of experiments, or one of them run, printed and written. */
+/* attnd experiment: runs an experiment of the library and prints its findings, or writes them as
+ * files: JSON, SVG and PNG. */
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "command/experiment_files.h"
-#include "command/train_command.h"
+#include "command/command.h"
+#include "store/model_file.h"
 #include "system/embedded.h"
+
+enum { PATH = 4096 };
+static const double scale = 2; /* PNG: pixels a unit */
+
+typedef struct place {
+    const char *folder, *name;
+    FILE *say;
+    attn_error *err;
+} place;
+
+static attn_status write_file(const place *p, const char *picture, const char *ending,
+                              const void *data, size_t size) {
+    char path[PATH];
+    if (snprintf(path, sizeof path, "%s/%s%s%s.%s", p->folder, p->name, picture ? "-" : "",
+                 picture ? picture : "", ending) >= PATH)
+        return attn_fail(p->err, ATTN_EARG, "out", "the path is too long");
+    FILE *f = fopen(path, "wb");
+    bool ok = f && fwrite(data, 1, size, f) == size;
+    ok = f && !fclose(f) && ok;
+    if (!ok)
+        return attn_fail(p->err, ATTN_EARG, "out", "%.200s cannot be written: %s", path,
+                         strerror(errno));
+    if (p->say)
+        fprintf(p->say, "wrote %s\n", path);
+    return ATTN_OK;
+}
+
+static attn_status write_picture(const place *p, const attn_picture *picture, bool first,
+                                 attn_arena *arena) {
+    attn_text svg = {.arena = arena};
+    const char *name = first ? NULL : picture->name;
+    const void *png;
+    size_t bytes;
+    attn_status status = attn_picture_draw(picture, &svg, p->err);
+    if (!status)
+        status = write_file(p, name, "svg", svg.data, svg.size);
+    if (status)
+        return status;
+    status = attn_figure_png(&svg, scale, arena, &png, &bytes, p->err);
+    if (status == ATTN_EUNSUPPORTED)
+        return ATTN_OK;
+    return status ? status : write_file(p, name, "png", png, bytes);
+}
+
+static attn_status write_json(const place *p, const attn_findings *findings, attn_arena *arena) {
+    attn_text json = {.arena = arena};
+    attn_findings_json(findings, &json);
+    if (json.failed)
+        return attn_fail(p->err, ATTN_ENOMEM, "out", "not enough memory for the JSON");
+    return write_file(p, NULL, "json", json.data, json.size);
+}
+
+static attn_status write_findings(const char *folder, const attn_findings *findings, FILE *say,
+                                  attn_error *err) {
+    const place p = {folder, findings->experiment->name, say, err};
+    if (mkdir(folder, 0777) && errno != EEXIST)
+        return attn_fail(err, ATTN_EARG, "out", "%.200s cannot be made: %s", folder,
+                         strerror(errno));
+    attn_arena *arena = attn_arena_new((size_t)1 << 30);
+    if (!arena)
+        return attn_fail(err, ATTN_ENOMEM, "out", "no memory");
+    attn_status status = write_json(&p, findings, arena);
+    for (size_t i = 0; !status && i < findings->picture_count; i++) {
+        attn_arena_reset(arena);
+        status = write_picture(&p, &findings->pictures[i], i == 0, arena);
+    }
+    attn_arena_free(arena);
+    return status;
+}
 
 enum { OPTIONS = ATTN_EXPERIMENT_SETTINGS + 8, BAR = 24 };
 
-typedef struct wishes {
+typedef struct command_options {
     const attn_experiment *experiment;
     double values[ATTN_EXPERIMENT_SETTINGS];
     const char *out, *model;
     size_t threads;
     bool full, quiet;
-} wishes;
+} command_options;
 
 /* What the bar shows; `line` is what the run said last. */
 typedef struct show {
@@ -72,7 +144,7 @@ static int unknown(const char *name) {
 }
 
 /* The settings of the experiment, then what every run knows. */
-static void fill_table(wishes *w, srv_option table[OPTIONS]) {
+static void fill_table(command_options *w, srv_option table[OPTIONS]) {
     const attn_experiment *e = w->experiment;
     const srv_option common[] = {
         {"full", SRV_OPTION_FLAG, &w->full, "use the profile that takes longer"},
@@ -91,7 +163,7 @@ static void fill_table(wishes *w, srv_option table[OPTIONS]) {
 }
 
 /* --full decides what the other options start from, so it is looked for first. */
-static int read_wishes(wishes *w, int argc, char **argv) {
+static int read_options(command_options *w, int argc, char **argv) {
     srv_option table[OPTIONS];
     for (int i = 1; i < argc; i++)
         w->full = w->full || !strcmp(argv[i], "--full");
@@ -108,8 +180,8 @@ static int read_wishes(wishes *w, int argc, char **argv) {
     return 0;
 }
 
-static attn_status open_model(const wishes *w, srv_model_file *file, attn_experiment_hooks *hooks,
-                              attn_error *err) {
+static attn_status open_model(const command_options *w, srv_model_file *file,
+                              attn_experiment_hooks *hooks, attn_error *err) {
     attn_status status = ATTN_OK;
     const srv_file *f = srv_embedded;
     while (!*w->model && f->name && strcmp(f->name, "models/en-fr.safetensors"))
@@ -125,7 +197,7 @@ static attn_status open_model(const wishes *w, srv_model_file *file, attn_experi
     return ATTN_OK;
 }
 
-static int report(const wishes *w, const attn_findings *findings) {
+static int report(const command_options *w, const attn_findings *findings) {
     attn_error err;
     attn_arena *arena = attn_arena_new((size_t)1 << 30);
     attn_text text = {.arena = arena};
@@ -138,12 +210,12 @@ static int report(const wishes *w, const attn_findings *findings) {
     }
     fwrite(text.data, 1, text.size, stdout);
     attn_arena_free(arena);
-    return srv_experiment_write(w->out, findings, w->quiet ? NULL : stderr, &err)
+    return write_findings(w->out, findings, w->quiet ? NULL : stderr, &err)
                ? srv_command_fail(w->experiment->name, &err)
                : 0;
 }
 
-static int run(const wishes *w, attn_arena *arena, attn_pool *pool) {
+static int run(const command_options *w, attn_arena *arena, attn_pool *pool) {
     const attn_control control = {0, srv_command_watch_stop()};
     show shown = {.bar = isatty(STDERR_FILENO)};
     attn_experiment_hooks hooks = {
@@ -163,7 +235,7 @@ static int run(const wishes *w, attn_arena *arena, attn_pool *pool) {
 }
 
 int srv_command_experiment(int argc, char **argv) {
-    wishes w = {.out = ".", .model = "", .threads = 1};
+    command_options w = {.out = ".", .model = "", .threads = 1};
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
         return print_list();
     w.experiment = attn_experiment_find(argv[1]);
@@ -172,7 +244,7 @@ int srv_command_experiment(int argc, char **argv) {
     char name[64];
     snprintf(name, sizeof name, "experiment %s", argv[1]);
     argv[1] = name;
-    int code = read_wishes(&w, argc - 1, argv + 1);
+    int code = read_options(&w, argc - 1, argv + 1);
     if (code)
         return code - 1;
     attn_arena *arena = attn_arena_new(attn_experiment_bytes(w.experiment, w.values));

@@ -1,15 +1,92 @@
-/* `attnd score`: how good a trained model is on held-out sentences of its corpus. */
+/* attnd score: BLEU, exact sentences and alignments of a model on its corpus. */
+#include <stdlib.h>
 #include <string.h>
 
-#include "command/train_command.h"
+#include "command/command.h"
+#include "store/model_file.h"
 
-typedef struct wishes {
+static double best_head(const attn_model_scores *s, size_t *which) {
+    double best = attn_alignment_error(&s->heads[0]);
+    *which = 0;
+    for (size_t h = 1; h < s->head_count; h++)
+        if (attn_alignment_error(&s->heads[h]) < best)
+            best = attn_alignment_error(&s->heads[h]), *which = h;
+    return best;
+}
+
+static double share(size_t part, size_t all) {
+    return all ? 100 * (double)part / (double)all : 0;
+}
+
+void srv_scores_print(FILE *to, const char *name, const attn_model_scores *s) {
+    size_t head;
+    fprintf(to, "%s: BLEU %.2f, exact %.1f %% of %zu", name, attn_bleu_score(&s->bleu, false),
+            share(s->bleu.exact, s->bleu.sentences), s->bleu.sentences);
+    if (s->head_count) {
+        double best = best_head(s, &head);
+        fprintf(to, ", alignment error %.1f %% (head %zu), %.1f %% (mean of heads)", 100 * best,
+                head, 100 * attn_alignment_error(&s->mean));
+    }
+    fputc('\n', to);
+}
+
+void srv_scores_json(FILE *to, const attn_model_scores *s) {
+    fprintf(to, "{\"bleu\":%.4f,\"exact\":%zu,\"sentences\":%zu,\"alignment_error\":{\"heads\":[",
+            attn_bleu_score(&s->bleu, false), s->bleu.exact, s->bleu.sentences);
+    for (size_t h = 0; h < s->head_count; h++)
+        fprintf(to, "%s%.4f", h ? "," : "", attn_alignment_error(&s->heads[h]));
+    fputs("],\"mean\":", to);
+    if (s->head_count)
+        fprintf(to, "%.4f}}", attn_alignment_error(&s->mean));
+    else
+        fputs("null}}", to);
+}
+
+static attn_status score_lengths(const srv_model_file *file, const attn_corpus_options *options,
+                                 size_t count, size_t beams, attn_pool *pool,
+                                 attn_model_scores *scores, attn_error *err) {
+    attn_arena *arena = attn_arena_new((size_t)1 << 30);
+    attn_corpus *corpus;
+    attn_status status = arena ? attn_corpus_new(options, arena, &corpus, err)
+                               : attn_fail(err, ATTN_ENOMEM, "scores", "no memory");
+    if (!status)
+        status = attn_model_score(file->model, corpus, ATTN_HELD_OUT, 0, count, file->source,
+                                  file->target, beams, pool, NULL, scores, err);
+    attn_arena_free(arena);
+    return status;
+}
+
+/* Lengths around 10, 20, … within those of the corpus, a line each. */
+static int print_by_length(const srv_model_file *file, attn_corpus_options options, size_t count,
+                           size_t beams, attn_pool *pool, FILE *json) {
+    const size_t longest = options.longest;
+    const char *between = "";
+    for (size_t middle = 10; middle <= 60 && middle <= longest; middle += 10) {
+        attn_model_scores scores = {0};
+        attn_error err;
+        char name[32];
+        options.shortest = middle - 2, options.longest = middle + 2 < 60 ? middle + 2 : 60;
+        if (score_lengths(file, &options, count, beams, pool, &scores, &err))
+            return srv_command_fail("score", &err);
+        snprintf(name, sizeof name, "%zu to %zu words", options.shortest, options.longest);
+        if (json) {
+            fprintf(json, "%s\"%zu\":", between, middle);
+            srv_scores_json(json, &scores);
+            between = ",";
+        } else {
+            srv_scores_print(stdout, name, &scores);
+        }
+    }
+    return 0;
+}
+
+typedef struct command_options {
     const char *model, *format;
     size_t count, beams, threads;
     bool by_length;
-} wishes;
+} command_options;
 
-static int score_all(const wishes *w, const srv_model_file *file,
+static int score_all(const command_options *w, const srv_model_file *file,
                      const attn_corpus_options *options, attn_arena *arena, attn_pool *pool) {
     attn_model_scores scores = {0};
     attn_corpus *corpus;
@@ -20,22 +97,21 @@ static int score_all(const wishes *w, const srv_model_file *file,
         return srv_command_fail("score", &err);
     if (*w->format != 'j') {
         srv_scores_print(stdout, "held-out", &scores);
-        return w->by_length ? srv_scores_by_length(file, *options, w->count, w->beams, pool, NULL)
-                            : 0;
+        return w->by_length ? print_by_length(file, *options, w->count, w->beams, pool, NULL) : 0;
     }
     int code = 0;
     fputs("{\"held_out\":", stdout);
     srv_scores_json(stdout, &scores);
     if (w->by_length) {
         fputs(",\"by_length\":{", stdout);
-        code = srv_scores_by_length(file, *options, w->count, w->beams, pool, stdout);
+        code = print_by_length(file, *options, w->count, w->beams, pool, stdout);
         putchar('}');
     }
     puts("}");
     return code;
 }
 
-static int score(const wishes *w, const srv_model_file *file) {
+static int score(const command_options *w, const srv_model_file *file) {
     attn_corpus_options options;
     if (!srv_model_corpus(file, &options)) {
         fprintf(stderr, "attnd score: %s does not say which corpus it was trained on\n", w->model);
@@ -50,7 +126,7 @@ static int score(const wishes *w, const srv_model_file *file) {
 }
 
 int srv_command_score(int argc, char **argv) {
-    wishes w = {"model.safetensors", "text", 500, 1, 1, false};
+    command_options w = {"model.safetensors", "text", 500, 1, 1, false};
     const srv_option table[] = {
         {"model", SRV_OPTION_TEXT, &w.model, "model file of `attnd train`"},
         {"count", SRV_OPTION_SIZE, &w.count, "number of held-out pairs"},

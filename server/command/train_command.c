@@ -1,10 +1,112 @@
-/* `attnd train`: a corpus, its vocabularies, a model, the loop, the scores. */
+/* attnd train: trains a model from the command line and shows how far it is. */
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "command/train_command.h"
+#include "command/command.h"
+#include "jobs/train_run.h"
 
-static attn_status prepare(srv_train_command *command, attn_error *err) {
+typedef struct train_command {
+    srv_train_run run;
+    size_t threads;
+    const char *log_path;
+    bool resume, quiet;
+    FILE *log;
+    bool bar, drawn; /* a terminal is there; something stands in its last line */
+} train_command;
+
+enum { TRAIN_OPTIONS = 8 }; /* rows that are no options of the run, with the last */
+
+static void make_table(train_command *c, srv_option table[TRAIN_OPTIONS]) {
+    const srv_option rows[] = {
+        {"init", SRV_OPTION_TEXT, &c->run.init,
+         "start with the values and vocabularies of this model"},
+        {"out", SRV_OPTION_TEXT, &c->run.out, "file of the model; its checkpoint is beside it"},
+        {"threads", SRV_OPTION_SIZE, &c->threads, "number of threads"},
+        {"log", SRV_OPTION_TEXT, &c->log_path,
+         "append one JSON line for each evaluation to this file"},
+        {"resume", SRV_OPTION_FLAG, &c->resume, "continue from the checkpoint, if there is one"},
+        {"quiet", SRV_OPTION_FLAG, &c->quiet, "show no progress"},
+        {0},
+    };
+    c->run.init = "";
+    c->run.out = "model.safetensors";
+    c->threads = 1;
+    srv_train_defaults(&c->run.options);
+    _Static_assert(sizeof rows / sizeof *rows <= TRAIN_OPTIONS, "room");
+    memcpy(table, rows, sizeof rows);
+}
+
+enum { BAR = 24 };
+
+static void print_time(FILE *to, double seconds) {
+    long s = (long)seconds;
+    if (s >= 3600)
+        fprintf(to, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        fprintf(to, "%ld:%02ld", s / 60, s % 60);
+}
+
+static void print_numbers(FILE *to, const attn_training_progress *now) {
+    fprintf(to, "%llu/%llu  loss %.3f", (unsigned long long)now->step,
+            (unsigned long long)now->steps, now->loss);
+    if (!isnan(now->validation_loss))
+        fprintf(to, "  validation %.3f (%.1f %% right)", now->validation_loss,
+                100 * now->validation_right);
+    if (!isnan(now->similarity))
+        fprintf(to, "  heads alike %.2f", now->similarity);
+    fprintf(to, "  %.0f words/s  ", now->words_per_second);
+    print_time(to, now->seconds_left);
+    fputs(" left", to);
+}
+
+static void draw(train_command *command, const attn_training_progress *now) {
+    size_t full = now->steps ? (size_t)(BAR * now->step / now->steps) : BAR;
+    fputs("\r\033[K[", stderr);
+    for (size_t i = 0; i < BAR; i++)
+        fputs(i < full ? "█" : "·", stderr);
+    fputs("] ", stderr);
+    print_numbers(stderr, now);
+    fflush(stderr);
+    command->drawn = true;
+}
+
+static void clear_line(train_command *command) {
+    if (command->drawn)
+        fputs("\r\033[K", stderr);
+    command->drawn = false;
+}
+
+static void log_line(FILE *to, const attn_training_progress *now) {
+    fprintf(to,
+            "{\"step\":%llu,\"epoch\":%llu,\"loss\":%.6g,\"validation_loss\":%.6g,"
+            "\"validation_right\":%.6g,\"rate\":%.6g,\"gradient_norm\":%.6g,"
+            "\"words_per_second\":%.0f,\"seconds\":%.1f",
+            (unsigned long long)now->step, (unsigned long long)now->epoch, now->loss,
+            now->validation_loss, now->validation_right, now->rate, now->norm,
+            now->words_per_second, now->seconds);
+    if (!isnan(now->similarity))
+        fprintf(to, ",\"head_similarity\":%.4g", now->similarity);
+    fputs("}\n", to);
+    fflush(to);
+}
+
+static void show_progress(void *ctx, const attn_training_progress *now) {
+    train_command *command = ctx;
+    if (now->evaluated && command->log)
+        log_line(command->log, now);
+    if (command->quiet)
+        return;
+    if (now->evaluated) {
+        clear_line(command);
+        print_numbers(stderr, now);
+        fputc('\n', stderr);
+    }
+    if (command->bar)
+        draw(command, now);
+}
+
+static attn_status prepare(train_command *command, attn_error *err) {
     srv_train_run *run = &command->run;
     bool old;
     const attn_status status = srv_train_prepare(run, command->resume, NULL, &old, err);
@@ -17,18 +119,18 @@ static attn_status prepare(srv_train_command *command, attn_error *err) {
 }
 
 static attn_status keep(void *command, const attn_training_state *state, attn_error *err) {
-    return srv_train_keep(&((srv_train_command *)command)->run, state, err);
+    return srv_train_keep(&((train_command *)command)->run, state, err);
 }
 
-static int print_scores(srv_train_command *command, attn_pool *pool, const attn_control *control) {
+static int print_scores(train_command *command, attn_pool *pool, const attn_control *control) {
     const srv_train_run *run = &command->run;
     attn_model_scores scores = {0};
     attn_error err;
-    if (!run->wishes.scored)
+    if (!run->options.scored)
         return 0;
-    attn_status status =
-        attn_model_score(run->file.model, run->corpus, ATTN_HELD_OUT, 0, (size_t)run->wishes.scored,
-                         run->file.source, run->file.target, 1, pool, control, &scores, &err);
+    attn_status status = attn_model_score(run->file.model, run->corpus, ATTN_HELD_OUT, 0,
+                                          (size_t)run->options.scored, run->file.source,
+                                          run->file.target, 1, pool, control, &scores, &err);
     if (status)
         return srv_command_fail("train", &err);
     srv_scores_print(stdout, "held-out", &scores);
@@ -42,14 +144,14 @@ static int print_scores(srv_train_command *command, attn_pool *pool, const attn_
 
 /* Train, keep the best, score it. A stopped run keeps its checkpoint beside its
  * best model. */
-static int train(srv_train_command *command, attn_pool *pool) {
-    const attn_training_hooks hooks = {srv_train_show, keep, command};
+static int train(train_command *command, attn_pool *pool) {
+    const attn_training_hooks hooks = {show_progress, keep, command};
     const attn_control control = {0, srv_command_watch_stop()};
     srv_train_run *run = &command->run;
     attn_error err;
-    attn_status status = attn_train(run->file.model, &run->train, &run->validation, &run->options,
+    attn_status status = attn_train(run->file.model, &run->train, &run->validation, &run->loop,
                                     &run->state, &hooks, pool, &control, &err);
-    srv_train_clear(command);
+    clear_line(command);
     if (status && status != ATTN_ECANCELED)
         return srv_command_fail("train", &err);
     if (srv_train_keep_best(run, &err))
@@ -65,7 +167,7 @@ static int train(srv_train_command *command, attn_pool *pool) {
     return print_scores(command, pool, &control);
 }
 
-static int work(srv_train_command *command) {
+static int work(train_command *command) {
     attn_error err;
     attn_pool *pool = NULL;
     int code = 1;
@@ -87,11 +189,11 @@ static int work(srv_train_command *command) {
 }
 
 int srv_command_train(int argc, char **argv) {
-    srv_train_command command = {.bar = isatty(STDERR_FILENO)};
+    train_command command = {.bar = isatty(STDERR_FILENO)};
     srv_option table[TRAIN_OPTIONS];
     char checkpoint[SRV_TRAIN_TEXT];
-    srv_train_table(&command, table);
-    int code = srv_options_read_fields(srv_train_fields, &command.run.wishes, table,
+    make_table(&command, table);
+    int code = srv_options_read_fields(srv_train_fields, &command.run.options, table,
                                        "Trains a sequence-to-sequence model on a built-in corpus.",
                                        argc, argv);
     if (code)

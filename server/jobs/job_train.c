@@ -104,7 +104,7 @@ static void log_line(work *w, const char *line) {
 /* On held-out pairs, a few at a time, so that others have their turns. */
 static attn_status score(work *w, attn_error *err) {
     const srv_train_run *run = &w->run;
-    const uint64_t all = (uint64_t)run->wishes.scored;
+    const uint64_t all = (uint64_t)run->options.scored;
     attn_model_scores scores = {0};
     attn_status status = ATTN_OK;
     if (all)
@@ -175,8 +175,8 @@ static attn_status run(work *w, attn_error *err) {
     if (status)
         return status;
     log_line(w, resumed ? "going on from the checkpoint" : "training begins");
-    status = attn_train(r->file.model, &r->train, &r->validation, &r->options, &r->state, &hooks,
-                        NULL, &w->control, err);
+    status = attn_train(r->file.model, &r->train, &r->validation, &r->loop, &r->state, &hooks, NULL,
+                        &w->control, err);
     const bool draining = atomic_load(&w->job->stop) == JOB_DRAIN;
     if (draining && status == ATTN_ECANCELED)
         return status;
@@ -204,7 +204,7 @@ attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *er
     char out[JOB_PATH], checkpoint[JOB_PATH];
     work w = {.job = e,
               .jobs = e->jobs,
-              .run = {.wishes = e->body.train, .init = "", .out = out, .checkpoint = checkpoint},
+              .run = {.options = e->body.train, .init = "", .out = out, .checkpoint = checkpoint},
               .control = {.cancel = &e->cancel}};
     w.control.deadline_ns = attn_now_ns() + e->jobs->config->jobs_time_s * 1000000000;
     srv_jobs_dir_path(e->jobs, e->id, ".safetensors", out);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "jobs/job.h"
-#include "jobs/train_cost.h"
+#include "jobs/train_options.h"
 #include "load/admission.h"
 #include "request/shared.h"
 

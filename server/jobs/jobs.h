@@ -9,7 +9,7 @@
 #ifndef SRV_JOBS_H
 #define SRV_JOBS_H
 
-#include "jobs/train_wishes.h"
+#include "jobs/train_options.h"
 #include "request/request.h"
 #include "wire/json_out.h"
 
@@ -37,7 +37,7 @@ enum { SRV_JOB_SETTINGS = 63 }; /* of all experiments, by name */
 
 /* What a job is asked for: decoded by srv_job_fields. */
 typedef struct srv_job_body {
-    srv_train_wishes train; /* first: its rows are the table's first, and `given` is here */
+    srv_train_options train; /* first: its rows are the table's first, and `given` is here */
     int kind;
     int experiment; /* attn_experiment_at; -1: none was named */
     bool full, shared;

@@ -1,9 +1,132 @@
-/* The way to a training run's first step. */
-#include "jobs/train_run.h"
-
+/* A training run up to its first step: corpus, vocabularies, model and state. A checkpoint is a
+ * model file with the moments, the best values and the counters besides. */
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "jobs/train_run.h"
+
+enum { COUNTERS = 6, CORPUS_KEYS = 7, NUMBER_TEXT = 40 };
+
+typedef struct corpus_texts {
+    char numbers[CORPUS_KEYS][NUMBER_TEXT];
+    attn_metadata rows[CORPUS_KEYS + 1];
+} corpus_texts;
+
+/* What the model learnt from, so that it can be scored on the same again. */
+static void describe_corpus(const srv_train_run *run, corpus_texts *out) {
+    const attn_corpus_options corpus = srv_train_corpus(&run->options), *o = &corpus;
+    static const char *const keys[CORPUS_KEYS] = {
+        "corpus.task",    "corpus.large", "corpus.seed",   "corpus.shortest",
+        "corpus.longest", "corpus.skew",  "corpus.symbols"};
+    snprintf(out->numbers[0], NUMBER_TEXT, "%s", attn_task_name(o->task));
+    snprintf(out->numbers[1], NUMBER_TEXT, "%s", o->large ? "true" : "false");
+    snprintf(out->numbers[2], NUMBER_TEXT, "%" PRIu64, o->seed);
+    snprintf(out->numbers[3], NUMBER_TEXT, "%zu", o->shortest);
+    snprintf(out->numbers[4], NUMBER_TEXT, "%zu", o->longest);
+    snprintf(out->numbers[5], NUMBER_TEXT, "%.17g", o->skew);
+    snprintf(out->numbers[6], NUMBER_TEXT, "%zu", o->symbols);
+    for (size_t i = 0; i < CORPUS_KEYS; i++)
+        out->rows[i] = (attn_metadata){keys[i], out->numbers[i]};
+    out->rows[CORPUS_KEYS] = (attn_metadata){"training.options", run->said};
+}
+
+attn_status srv_train_keep_best(srv_train_run *run, attn_error *err) {
+    if (!*run->out)
+        return ATTN_OK;
+    corpus_texts corpus;
+    describe_corpus(run, &corpus);
+    srv_model_extras extras = {NULL, 0, corpus.rows, CORPUS_KEYS + 1};
+    bool found = run->state.best_loss < (double)INFINITY;
+    return srv_model_write(run->out, run->file.model, found ? run->state.best : NULL,
+                           run->file.source, run->file.target, &extras, err);
+}
+
+static const char *const counters[COUNTERS] = {"training.step",      "training.settled",
+                                               "training.epoch",     "training.batch",
+                                               "training.best_step", "training.waited"};
+
+attn_status srv_train_keep(srv_train_run *run, const attn_training_state *s, attn_error *err) {
+    if (!*run->checkpoint)
+        return ATTN_OK;
+    const uint64_t values[COUNTERS] = {s->step,  s->settled,   s->epoch,
+                                       s->batch, s->best_step, s->waited};
+    char texts[COUNTERS + 1][NUMBER_TEXT];
+    attn_metadata rows[COUNTERS + 2];
+    for (size_t i = 0; i < COUNTERS; i++) {
+        snprintf(texts[i], NUMBER_TEXT, "%" PRIu64, values[i]);
+        rows[i] = (attn_metadata){counters[i], texts[i]};
+    }
+    snprintf(texts[COUNTERS], NUMBER_TEXT, "%a", s->best_loss);
+    rows[COUNTERS] = (attn_metadata){"training.best_loss", texts[COUNTERS]};
+    rows[COUNTERS + 1] = (attn_metadata){"training.options", run->said};
+    const attn_named_tensor tensors[] = {
+        {"training.first", attn_tensor_dense(s->first, ATTN_F32, 1, &s->size)},
+        {"training.second", attn_tensor_dense(s->second, ATTN_F32, 1, &s->size)},
+        {"training.best", attn_tensor_dense(s->best, ATTN_F32, 1, &s->size)},
+    };
+    srv_model_extras extras = {tensors, 3, rows, COUNTERS + 2};
+    attn_status status = srv_model_write(run->checkpoint, run->file.model, NULL, run->file.source,
+                                         run->file.target, &extras, err);
+    return status || s->best_step != s->step ? status : srv_train_keep_best(run, err);
+}
+
+static attn_status read_counter(const srv_train_run *run, const char *key, uint64_t *out,
+                                attn_error *err) {
+    const char *text = srv_model_text(&run->file, key);
+    if (!text || *text < '0' || *text > '9')
+        return attn_fail(err, ATTN_EARG, key, "the checkpoint has no such number");
+    *out = strtoull(text, NULL, 10);
+    return ATTN_OK;
+}
+
+static attn_status read_block(const srv_train_run *run, const char *name, float *out, size_t size,
+                              attn_error *err) {
+    const attn_tensor *t = srv_model_tensor(&run->file, name);
+    if (!t || t->dtype != ATTN_F32 || t->rank != 1 || t->dims[0] != size)
+        return attn_fail(err, ATTN_EARG, name, "the checkpoint must hold %zu float32 numbers of it",
+                         size);
+    memcpy(out, t->data, size * sizeof *out);
+    return ATTN_OK;
+}
+
+static attn_status check_options(const srv_train_run *run, attn_error *err) {
+    const char *said = srv_model_text(&run->file, "training.options");
+    if (said && !strcmp(said, run->said))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_EARG, run->checkpoint,
+                     "was made with other options: %.400s; without --resume it is replaced",
+                     said ? said : "none");
+}
+
+/* Model and state from the checkpoint. */
+static attn_status srv_train_resume(srv_train_run *run, attn_error *err) {
+    attn_training_state *s = &run->state;
+    uint64_t waited = 0, *places[COUNTERS] = {&s->step,  &s->settled,   &s->epoch,
+                                              &s->batch, &s->best_step, &waited};
+    attn_status status = srv_model_open(run->checkpoint, true, &run->file, err);
+    if (!status)
+        status = check_options(run, err);
+    if (!status)
+        status = attn_training_start(run->file.model, run->arena, s, err);
+    for (size_t i = 0; !status && i < COUNTERS; i++)
+        status = read_counter(run, counters[i], places[i], err);
+    if (!status)
+        status = read_block(run, "training.first", s->first, s->size, err);
+    if (!status)
+        status = read_block(run, "training.second", s->second, s->size, err);
+    if (!status)
+        status = read_block(run, "training.best", s->best, s->size, err);
+    const char *best = srv_model_text(&run->file, "training.best_loss");
+    s->best_loss = best ? strtod(best, NULL) : (double)INFINITY;
+    if (!status) /* all that was in the file has been copied */
+        srv_model_forget(&run->file);
+    s->waited = waited;
+    return status;
+}
 
 static attn_status add_words(attn_vocabulary *to, const char *const *words, size_t n,
                              attn_error *err) {
@@ -21,7 +144,7 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
     if (!pair || !file->source || !file->target)
         return attn_fail(err, ATTN_ENOMEM, "vocabulary", "no memory");
     attn_status status = ATTN_OK;
-    for (int64_t i = 0; i < run->wishes.pairs && !status; i++) {
+    for (int64_t i = 0; i < run->options.pairs && !status; i++) {
         status = attn_control_check(control, err);
         if (!status)
             status = attn_corpus_pair(run->corpus, ATTN_TRAIN, (uint64_t)i, pair, err);
@@ -30,7 +153,7 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
         if (!status)
             status = add_words(file->target, pair->target, pair->target_count, err);
     }
-    const size_t minimum = (size_t)run->wishes.minimum;
+    const size_t minimum = (size_t)run->options.minimum;
     if (!status)
         status = attn_vocabulary_settle(file->source, minimum, 0, err);
     return status ? status : attn_vocabulary_settle(file->target, minimum, 0, err);
@@ -46,10 +169,10 @@ static attn_status start_anew(srv_train_run *run, const attn_control *control, a
     attn_status status = count_words(run, control, err);
     if (status)
         return status;
-    attn_model_config config = srv_train_config(&run->wishes);
+    attn_model_config config = srv_train_config(&run->options);
     config.source_vocabulary = attn_vocabulary_size(run->file.source);
     config.target_vocabulary = attn_vocabulary_size(run->file.target);
-    status = attn_model_new(&config, run->options.seed, true, &run->file.model, err);
+    status = attn_model_new(&config, run->loop.seed, true, &run->file.model, err);
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
 }
 
@@ -61,12 +184,12 @@ static attn_status read_pairs(srv_train_run *run, attn_split split, int64_t coun
 
 attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_control *control,
                               bool *resumed, attn_error *err) {
-    const attn_corpus_options corpus = srv_train_corpus(&run->wishes);
+    const attn_corpus_options corpus = srv_train_corpus(&run->options);
     size_t used;
-    srv_train_say(&run->wishes, run->said);
+    srv_train_say(&run->options, run->said);
     used = strlen(run->said);
     snprintf(run->said + used, sizeof run->said - used, " init=%s", run->init);
-    run->options = srv_train_options(&run->wishes);
+    run->loop = srv_train_loop(&run->options);
     run->arena = attn_arena_new((size_t)1 << 36);
     if (!run->arena)
         return attn_fail(err, ATTN_ENOMEM, "training", "no memory");
@@ -78,9 +201,9 @@ attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_contro
              : *run->init ? start_from_file(run, err)
                           : start_anew(run, control, err);
     if (!status)
-        status = read_pairs(run, ATTN_TRAIN, run->wishes.pairs, &run->train, err);
+        status = read_pairs(run, ATTN_TRAIN, run->options.pairs, &run->train, err);
     if (!status)
-        status = read_pairs(run, ATTN_VALIDATION, run->wishes.validation, &run->validation, err);
+        status = read_pairs(run, ATTN_VALIDATION, run->options.validation, &run->validation, err);
     return status;
 }
 

@@ -3,11 +3,11 @@
 #ifndef SRV_TRAIN_RUN_H
 #define SRV_TRAIN_RUN_H
 
-#include "jobs/train_wishes.h"
+#include "jobs/train_options.h"
 #include "store/model_file.h"
 
 typedef struct srv_train_run {
-    srv_train_wishes wishes;
+    srv_train_options options;
     const char *init;       /* "": a new model; else the file of one whose values it begins with */
     const char *out;        /* file of the best model; "": none */
     const char *checkpoint; /* "": none */
@@ -15,14 +15,14 @@ typedef struct srv_train_run {
     attn_arena *arena;
     attn_corpus *corpus;
     srv_model_file file; /* model and vocabularies; contents: of the checkpoint it came from */
-    attn_training_options options;
+    attn_training_options loop;
     attn_training_state state;
     attn_dataset train, validation;
 } srv_train_run;
 
 /* Fill `run`, whose first four members are set and the rest zero. `resume`: go on from the
  * checkpoint if there is one; *resumed tells. `control` is looked at between pairs. Errors: those
- * of what it makes, ATTN_EARG for a checkpoint of other wishes. */
+ * of what it makes, ATTN_EARG for a checkpoint of other options. */
 attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_control *control,
                               bool *resumed, attn_error *err);
 void srv_train_close(srv_train_run *run);
@@ -30,7 +30,5 @@ void srv_train_close(srv_train_run *run);
 /* train_keep.c: write the checkpoint, and the best model; nothing where no file is named. */
 attn_status srv_train_keep(srv_train_run *run, const attn_training_state *state, attn_error *err);
 attn_status srv_train_keep_best(srv_train_run *run, attn_error *err);
-/* Model and state from the checkpoint. */
-attn_status srv_train_resume(srv_train_run *run, attn_error *err);
 
 #endif

@@ -1,6 +1,8 @@
-/* Reads models from safetensors files. */
+/* Models on disk: the configuration as texts of the metadata, by one table for both directions;
+ * reading; writing. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +10,102 @@
 #include <unistd.h>
 
 #include "store/model_file.h"
-#include "store/model_keys.h"
 #include "system/files.h"
+
+/* --- the configuration as keys of the metadata --- */
+
+typedef struct config_key {
+    const char *name;
+    size_t offset; /* of the member */
+    enum { KEY_ARCHITECTURE, KEY_ATTENTION, KEY_POSITIONS, KEY_SIZE, KEY_DOUBLE, KEY_BOOL } kind;
+    bool optional; /* files of earlier versions lack it: the default */
+} config_key;
+
+const char *const srv_model_architectures[] = {"seq2seq", "transformer", NULL};
+const char *const srv_model_attentions[] = {"multihead", "dot",     "additive", "general", "concat",
+                                            "local",     "strided", "none",     NULL};
+const char *const srv_model_positions[] = {"sinusoidal", "learned", "relative", "shaw",
+                                           "alibi",      "none",    NULL};
+const char *const srv_model_norms[] = {"before", "after", NULL};
+
+#define MEMBER(name, kind)                                                                         \
+    { #name, offsetof(attn_model_config, name), kind, false }
+#define LATER(name, kind)                                                                          \
+    { #name, offsetof(attn_model_config, name), kind, true }
+
+static const config_key config_keys[] = {
+    MEMBER(architecture, KEY_ARCHITECTURE),
+    MEMBER(attention, KEY_ATTENTION),
+    MEMBER(positions, KEY_POSITIONS),
+    MEMBER(source_vocabulary, KEY_SIZE),
+    MEMBER(target_vocabulary, KEY_SIZE),
+    MEMBER(width, KEY_SIZE),
+    MEMBER(heads, KEY_SIZE),
+    MEMBER(layers, KEY_SIZE),
+    MEMBER(max_length, KEY_SIZE),
+    MEMBER(radius, KEY_SIZE),
+    MEMBER(stride, KEY_SIZE),
+    MEMBER(reach, KEY_SIZE),
+    MEMBER(dropout, KEY_DOUBLE),
+    MEMBER(read_padding, KEY_BOOL),
+    LATER(feed_forward, KEY_SIZE),
+    LATER(norm_after, KEY_BOOL),
+    {0},
+};
+enum { KEY_COUNT = sizeof config_keys / sizeof *config_keys };
+
+/* false: the text is no value of the member. */
+static bool set_key(const config_key *key, attn_model_config *config, const char *text) {
+    void *member = (char *)config + key->offset;
+    char *end;
+    unsigned long long whole;
+    switch (key->kind) {
+    case KEY_ARCHITECTURE:
+        return attn_model_architecture_parse(text, member);
+    case KEY_ATTENTION:
+        return attn_model_attention_parse(text, member);
+    case KEY_POSITIONS:
+        return attn_model_positions_parse(text, member);
+    case KEY_SIZE:
+        whole = strtoull(text, &end, 10);
+        *(size_t *)member = whole;
+        return *text >= '0' && *text <= '9' && !*end;
+    case KEY_DOUBLE:
+        *(double *)member = strtod(text, &end);
+        return end != text && !*end;
+    case KEY_BOOL:
+        *(bool *)member = !strcmp(text, "true");
+        return *(bool *)member || !strcmp(text, "false");
+    }
+    return false;
+}
+
+/* The member as text, into buf; returns buf. */
+static char *key_text(const config_key *key, const attn_model_config *config, char *buf,
+                      size_t size) {
+    const void *member = (const char *)config + key->offset;
+    switch (key->kind) {
+    case KEY_ARCHITECTURE:
+        snprintf(buf, size, "%s", attn_model_architecture_name(config->architecture));
+        break;
+    case KEY_ATTENTION:
+        snprintf(buf, size, "%s", attn_model_attention_name(config->attention));
+        break;
+    case KEY_POSITIONS:
+        snprintf(buf, size, "%s", attn_model_positions_name(config->positions));
+        break;
+    case KEY_SIZE:
+        snprintf(buf, size, "%zu", *(const size_t *)member);
+        break;
+    case KEY_DOUBLE:
+        snprintf(buf, size, "%.17g", *(const double *)member);
+        break;
+    case KEY_BOOL:
+        snprintf(buf, size, "%s", *(const bool *)member ? "true" : "false");
+        break;
+    }
+    return buf;
+}
 
 static const size_t MOST_HEADER = (size_t)1 << 30; /* names, lists and texts of a file */
 
@@ -30,14 +126,14 @@ const attn_tensor *srv_model_tensor(const srv_model_file *file, const char *name
 static attn_status read_config(const srv_model_file *file, attn_model_config *config,
                                attn_error *err) {
     *config = attn_model_defaults();
-    for (const srv_model_key *key = srv_model_keys; key->name; key++) {
+    for (const config_key *key = config_keys; key->name; key++) {
         const char *text = srv_model_text(file, key->name);
         if (!text && key->optional)
             continue;
         if (!text)
             return attn_fail(err, ATTN_EARG, key->name,
                              "the metadata of a model must have this key");
-        if (!srv_model_key_set(key, config, text))
+        if (!set_key(key, config, text))
             return attn_fail(err, ATTN_EVALUE, key->name, "\"%.60s\" is no value for it", text);
     }
     return ATTN_OK;
@@ -199,4 +295,96 @@ bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out) {
     out->skew = strtod(numbers[3], NULL);
     out->symbols = strtoull(numbers[4], NULL, 10);
     return task && attn_task_parse(task, &out->task);
+}
+
+enum { KEY_TEXT = 48 };
+
+static void add(attn_safetensors *out, const char *key, const char *text) {
+    out->metadata[out->metadata_count++] = (attn_metadata){key, text};
+}
+
+static attn_status list_metadata(attn_model *model, const attn_vocabulary *source,
+                                 const attn_vocabulary *target, const srv_model_extras *extras,
+                                 attn_arena *arena, attn_safetensors *out, attn_error *err) {
+    const char *words[2];
+    size_t most = KEY_COUNT + 3 + (extras ? extras->metadata_count : 0);
+    out->metadata = attn_arena_zeroed(arena, most, sizeof *out->metadata);
+    char(*texts)[KEY_TEXT] = attn_arena_zeroed(arena, KEY_COUNT, sizeof *texts);
+    if (!out->metadata || !texts)
+        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its metadata");
+    attn_status status = attn_vocabulary_write(source, arena, &words[0], err);
+    if (!status)
+        status = attn_vocabulary_write(target, arena, &words[1], err);
+    if (status)
+        return status;
+    add(out, "format", "pt"); /* what Hugging Face's readers want to see */
+    for (const config_key *key = config_keys; key->name; key++)
+        add(out, key->name,
+            key_text(key, attn_model_configuration(model), texts[key - config_keys], KEY_TEXT));
+    add(out, "source_words", words[0]);
+    add(out, "target_words", words[1]);
+    for (size_t i = 0; extras && i < extras->metadata_count; i++)
+        add(out, extras->metadata[i].key, extras->metadata[i].text);
+    return ATTN_OK;
+}
+
+static attn_status list_tensors(attn_model *model, float *values, const srv_model_extras *extras,
+                                attn_arena *arena, attn_safetensors *out, attn_error *err) {
+    const attn_parameters *set = attn_model_parameters(model);
+    size_t own = attn_parameters_length(set), more = extras ? extras->tensor_count : 0;
+    out->tensors = attn_arena_zeroed(arena, own + more, sizeof *out->tensors);
+    if (!out->tensors)
+        return attn_fail(err, ATTN_ENOMEM, "model", "no memory for its tensors' names");
+    for (size_t i = 0; i < own; i++) {
+        const attn_parameter *p = attn_parameters_at(set, i);
+        out->tensors[i] = (attn_named_tensor){p->name, attn_parameters_value(set, i)};
+        if (values)
+            out->tensors[i].tensor.data = values + p->offset;
+    }
+    for (size_t i = 0; i < more; i++)
+        out->tensors[own + i] = extras->tensors[i];
+    out->count = own + more;
+    return ATTN_OK;
+}
+
+static void write_contents(srv_new_file *file, const attn_safetensors *what) {
+    for (size_t i = 0; i < what->count; i++) {
+        size_t count = 0;
+        const attn_tensor *t = &what->tensors[i].tensor;
+        if (attn_tensor_count(t, &count))
+            srv_new_file_write(file, t->data, count * attn_dtype_size(t->dtype));
+    }
+}
+
+static attn_status put(const char *path, const attn_safetensors *what, const void *header,
+                       size_t size, attn_error *err) {
+    srv_new_file file;
+    int failed = srv_new_file_open(&file, AT_FDCWD, path);
+    if (!failed) {
+        srv_new_file_write(&file, header, size);
+        write_contents(&file, what);
+        failed = srv_new_file_close(&file);
+    }
+    return failed ? attn_fail(err, ATTN_EARG, path, "cannot be written: %s", strerror(failed))
+                  : ATTN_OK;
+}
+
+attn_status srv_model_write(const char *path, attn_model *model, float *values,
+                            const attn_vocabulary *source, const attn_vocabulary *target,
+                            const srv_model_extras *extras, attn_error *err) {
+    attn_arena *arena = attn_arena_new((size_t)1 << 30);
+    attn_safetensors what = {0};
+    const void *header;
+    size_t size;
+    attn_status status = arena ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "model", "no memory");
+    if (!status)
+        status = list_metadata(model, source, target, extras, arena, &what, err);
+    if (!status)
+        status = list_tensors(model, values, extras, arena, &what, err);
+    if (!status)
+        status = attn_safetensors_header(&what, arena, &header, &size, err);
+    if (!status)
+        status = put(path, &what, header, size, err);
+    attn_arena_free(arena);
+    return status;
 }

@@ -48,4 +48,8 @@ attn_status srv_model_write(const char *path, attn_model *model, float *values,
                             const attn_vocabulary *source, const attn_vocabulary *target,
                             const srv_model_extras *extras, attn_error *err);
 
+/* The names of the library's enumerations, by their values, NULL behind the last. */
+extern const char *const srv_model_architectures[],
+    *const srv_model_attentions[], *const srv_model_positions[], *const srv_model_norms[];
+
 #endif

@@ -1,12 +1,160 @@
-/* One table of open runs for both kinds of store. In memory the table is the store; with a
- * directory it is what this process has mapped, and the directory decides what exists. */
+/* The store of runs: one table of open runs for both kinds of store. In memory the table is the
+ * store. With a directory it holds the runs that this process has mapped, and the directory decides
+ * what exists. The table is a list, searched from its front, where the latest used runs stand; a run
+ * that leaves it is freed when nobody holds it any more. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "store/runs_table.h"
+#include "request/shared.h"
+#include "store/runs.h"
+#include "store/runs_dir.h"
+
+enum { SRV_RUNS_REMEMBERED = 8192 }; /* ids that are known to be gone */
+
+typedef struct srv_runs_entry srv_runs_entry;
+
+struct srv_runs_entry {
+    srv_run run; /* first: holders have its address */
+    srv_runs_entry *next, *previous;
+    size_t holds;
+    bool listed;
+    srv_owner owner;
+    const void *image;
+    size_t image_size;
+    srv_mapped *mapped; /* the image's file; NULL: it is memory of ours */
+    attn_arena *arena;
+    int64_t moved_ns; /* when ends_ns was last moved */
+};
+
+struct srv_runs {
+    pthread_mutex_t lock;
+    const srv_config *config;
+    bool has_dir;
+    srv_runs_dir dir;
+    srv_runs_entry *first, *last;
+    size_t bytes, count;
+    srv_shares shares;
+    char (*gone)[SRV_RUN_ID]; /* a ring */
+    size_t gone_count;
+    _Atomic int64_t next_sweep_ns;
+    srv_runs_state state;
+};
+
+/* --- the table; called under the lock --- */
+
+/* Frees an entry that is not in the table, or NULL; needs no lock. */
+static void free_entry(srv_runs_entry *e) {
+    if (!e)
+        return;
+    attn_arena_free(e->arena);
+    if (!e->mapped)
+        attn_free((void *)(uintptr_t)e->image);
+    srv_mapped_close(e->mapped);
+    free(e);
+}
+
+static void list_out(srv_runs *s, srv_runs_entry *e) {
+    *(e->previous ? &e->previous->next : &s->first) = e->next;
+    *(e->next ? &e->next->previous : &s->last) = e->previous;
+    e->next = e->previous = NULL;
+}
+
+static void list_front(srv_runs *s, srv_runs_entry *e) {
+    e->previous = NULL;
+    e->next = s->first;
+    *(s->first ? &s->first->previous : &s->last) = e;
+    s->first = e;
+}
+
+static srv_runs_entry *find_entry(srv_runs *s, const char *id) {
+    srv_runs_entry *e = s->first;
+    while (e && memcmp(e->run.id, id, SRV_RUN_ID) != 0)
+        e = e->next;
+    return e;
+}
+
+/* Takes it out of the table; it is freed now or by the last holder. */
+static void drop_entry(srv_runs *s, srv_runs_entry *e) {
+    list_out(s, e);
+    s->bytes -= e->run.bytes;
+    srv_shares_take(&s->shares, e->owner, e->run.bytes);
+    s->count--;
+    e->listed = false;
+    if (!e->holds)
+        free_entry(e);
+}
+
+/* Notes that an id is no longer kept. */
+static void remember_gone(srv_runs *s, const char *id) {
+    memcpy(s->gone[s->gone_count++ % SRV_RUNS_REMEMBERED], id, SRV_RUN_ID);
+}
+
+/* True when the id was kept once. */
+static bool was_known(const srv_runs *s, const char *id) {
+    const size_t n = s->gone_count < SRV_RUNS_REMEMBERED ? s->gone_count : SRV_RUNS_REMEMBERED;
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(s->gone[i], id, SRV_RUN_ID) == 0)
+            return true;
+    return false;
+}
+
+/* Drops the least recently used run of the owner who has most; false when there is none. */
+static bool drop_one(srv_runs *s) {
+    const srv_owner owner = srv_shares_heaviest(&s->shares);
+    srv_runs_entry *e = s->last;
+    while (e && e->owner != owner)
+        e = e->previous;
+    e = e ? e : s->last;
+    if (!e)
+        return false;
+    if (!s->has_dir) {
+        remember_gone(s, e->run.id);
+        s->state.evicted++;
+    }
+    drop_entry(s, e);
+    return true;
+}
+
+/* Makes room for `bytes` more of an owner. */
+static void make_room(srv_runs *s, srv_owner owner, size_t bytes) {
+    const size_t most = (size_t)s->config->runs_bytes;
+    srv_shares_add(&s->shares, owner, bytes);
+    while ((bytes > most || s->bytes > most - bytes) && drop_one(s))
+        ;
+    srv_shares_take(&s->shares, owner, bytes);
+}
+
+static void list_entry(srv_runs *s, srv_runs_entry *e) {
+    e->listed = true;
+    list_front(s, e);
+    s->bytes += e->run.bytes;
+    srv_shares_add(&s->shares, e->owner, e->run.bytes);
+    s->count++;
+}
+
+/* Notes a use. */
+static void note_use(srv_runs *s, srv_runs_entry *e) {
+    list_out(s, e);
+    list_front(s, e);
+}
+
+/* Drops runs that have expired by `now` (attn_now_ns) or are no longer in the directory. */
+static void drop_expired(srv_runs *s, int64_t now) {
+    for (srv_runs_entry *e = s->first, *next; e; e = next) {
+        next = e->next;
+        if (s->has_dir ? srv_runs_dir_knows(&s->dir, e->run.id) : e->run.ends_ns > now)
+            continue;
+        if (!s->has_dir) {
+            remember_gone(s, e->run.id);
+            s->state.expired++;
+        }
+        drop_entry(s, e);
+    }
+}
 
 enum { SWEEP_MS = 5000 }; /* between looks at what has expired */
 
@@ -16,7 +164,7 @@ static void sweep(srv_runs *s) {
     if (s->has_dir)
         srv_runs_dir_sweep(&s->dir);
     pthread_mutex_lock(&s->lock);
-    srv_runs_expire(s, attn_now_ns());
+    drop_expired(s, attn_now_ns());
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -66,7 +214,7 @@ void srv_runs_free(srv_runs *s) {
     if (!s)
         return;
     while (s->first)
-        srv_runs_drop(s, s->first);
+        drop_entry(s, s->first);
     if (s->has_dir)
         srv_runs_dir_close(&s->dir);
     pthread_mutex_destroy(&s->lock);
@@ -133,7 +281,7 @@ static void *take_image(srv_runs *s, size_t size) {
     void *image = attn_alloc(size);
     while (!image) {
         pthread_mutex_lock(&s->lock);
-        const bool dropped = srv_runs_drop_one(s);
+        const bool dropped = drop_one(s);
         pthread_mutex_unlock(&s->lock);
         if (!dropped)
             break;
@@ -173,7 +321,7 @@ static const srv_run *store_failed(srv_request *req, srv_runs_entry *e, const at
     srv_runs *s = req->app->runs;
     if (e->mapped)
         srv_runs_dir_remove(&s->dir, e->run.id);
-    srv_runs_entry_free(e);
+    free_entry(e);
     srv_problem_error(req, err);
     return NULL;
 }
@@ -195,7 +343,7 @@ const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
     if (s->has_dir) {
         int failed = store_in_dir(req, s, e, image);
         if (failed) {
-            srv_runs_entry_free(e);
+            free_entry(e);
             srv_problem_file(req, "/store", "the run cannot be written to runs_dir", failed);
             return NULL;
         }
@@ -206,14 +354,14 @@ const srv_run *srv_run_store(srv_request *req, const attn_run_image *image) {
         const size_t bytes = e->run.bytes;
         if (e->mapped)
             srv_runs_dir_remove(&s->dir, e->run.id);
-        srv_runs_entry_free(e);
+        free_entry(e);
         return too_large(req, bytes);
     }
     e->holds = 1;
     keep_alive(s, e, attn_now_ns());
     pthread_mutex_lock(&s->lock);
-    srv_runs_make_room(s, e->owner, e->run.bytes);
-    srv_runs_add(s, e);
+    make_room(s, e->owner, e->run.bytes);
+    list_entry(s, e);
     s->state.stored++;
     pthread_mutex_unlock(&s->lock);
     return &e->run;
@@ -262,7 +410,7 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
     }
     memcpy(e->run.id, id, SRV_RUN_ID);
     if (open_image(s->config, e, &err)) {
-        srv_runs_entry_free(e);
+        free_entry(e);
         if (err.code == ATTN_ENOMEM)
             srv_problem_error(req, &err);
         else
@@ -272,26 +420,26 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
     }
     e->holds = 1;
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *other = srv_runs_find(s, id); /* opened by another thread meanwhile */
+    srv_runs_entry *other = find_entry(s, id); /* opened by another thread meanwhile */
     if (other) {
         other->holds++;
     } else {
-        srv_runs_make_room(s, e->owner, e->run.bytes);
-        srv_runs_add(s, e);
+        make_room(s, e->owner, e->run.bytes);
+        list_entry(s, e);
     }
     pthread_mutex_unlock(&s->lock);
     if (!other)
         return &e->run;
-    srv_runs_entry_free(e);
+    free_entry(e);
     return &other->run;
 }
 
 /* The entry, held, when it is open. Under the lock. */
 static srv_runs_entry *hold_open(srv_runs *s, const char *id) {
-    srv_runs_entry *e = srv_runs_find(s, id);
+    srv_runs_entry *e = find_entry(s, id);
     if (e) {
         e->holds++;
-        srv_runs_used(s, e);
+        note_use(s, e);
     }
     return e;
 }
@@ -300,22 +448,22 @@ static const srv_run *hold_in_memory(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     const int64_t now = attn_now_ns();
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *e = srv_runs_find(s, id);
+    srv_runs_entry *e = find_entry(s, id);
     if (e && e->run.ends_ns <= now)
-        srv_runs_expire(s, now);
+        drop_expired(s, now);
     e = hold_open(s, id);
     if (e)
         keep_alive(s, e, now);
-    const bool gone = !e && srv_runs_knew(s, id);
+    const bool gone = !e && was_known(s, id);
     pthread_mutex_unlock(&s->lock);
     return e ? &e->run : missing(req, id, gone);
 }
 
 static void drop_open(srv_runs *s, const char *id) {
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *e = srv_runs_find(s, id);
+    srv_runs_entry *e = find_entry(s, id);
     if (e)
-        srv_runs_drop(s, e);
+        drop_entry(s, e);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -363,11 +511,11 @@ void srv_run_release(srv_request *req, const srv_run *run) {
     pthread_mutex_lock(&s->lock);
     e->holds--;
     if (e->listed && e->mapped && srv_mapped_is_hurt(e->mapped))
-        srv_runs_drop(s, e);
+        drop_entry(s, e);
     else if (!e->listed && !e->holds)
         gone = e;
     pthread_mutex_unlock(&s->lock);
-    srv_runs_entry_free(gone);
+    free_entry(gone);
 }
 
 void srv_run_discard(srv_request *req, const srv_run *run) {
@@ -375,10 +523,10 @@ void srv_run_discard(srv_request *req, const srv_run *run) {
     if (s->has_dir)
         srv_runs_dir_remove(&s->dir, run->id);
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *e = srv_runs_find(s, run->id);
+    srv_runs_entry *e = find_entry(s, run->id);
     if (e) {
-        srv_runs_remember(s, run->id);
-        srv_runs_drop(s, e);
+        remember_gone(s, run->id);
+        drop_entry(s, e);
     }
     pthread_mutex_unlock(&s->lock);
 }

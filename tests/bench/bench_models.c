@@ -2,6 +2,8 @@
  * sizes, prints the median milliseconds of processor time of a forward pass, of a step's gradients
  * (zeroed first), and of a whole step, Adam included; and the most kilobytes that were resident. */
 #include <attn/attn.h>
+
+#include "layers/layers.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

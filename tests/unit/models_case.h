@@ -16,6 +16,8 @@
 
 #include <attn/attn.h>
 
+#include "layers/layers.h"
+
 enum { LIMIT = 1 << 27, SV = 11, TV = 13, B = 3, S = 6, T = 5, PARAMETERS = 128, FILES = 2 };
 
 /* What PyTorch says: all tensors of all files. */
@@ -92,6 +94,7 @@ static attn_model *open_model(const model_case *c, double dropout) {
     const attn_model_config config = config_of(c, dropout);
     const char *names[PARAMETERS];
     attn_tensor tensors[PARAMETERS];
+    static const char *const positions[] = {"pos_encoding.pe", NULL};
     attn_model *model = NULL;
     attn_error err = {0};
     if (attn_model_new(&config, 1, true, &model, &err))
@@ -109,7 +112,7 @@ static attn_model *open_model(const model_case *c, double dropout) {
         snprintf(what, sizeof what, "/p/%s", names[i]);
         tensors[i] = *recorded(c->name, what);
     }
-    if (attn_model_load(model, count + 1, names, tensors, &err))
+    if (attn_parameters_load(set, count + 1, names, tensors, positions, &err))
         fail_msg("%s: %s", err.where, err.text);
     return model;
 }

@@ -1,6 +1,7 @@
 /* Numbers that an enum does not have, and bits that a set does not have, are refused. */
 #include <string.h>
 
+#include "layers/layers.h"
 #include "normal_tensor.h"
 
 enum { LIMIT = 1 << 22, NONE = 77 };
@@ -191,8 +192,6 @@ static void test_names(void **state) {
     for (int i = 0; i < BEYOND; i++) {
         assert_string_equal(attn_isa_name((attn_isa)(ATTN_ISA_AMX + beyond[i])), "unknown");
         assert_string_equal(attn_precision_name((attn_precision)(ATTN_PRECISION_BF16 + beyond[i])),
-                            "unknown");
-        assert_string_equal(attn_schedule_name((attn_schedule)(ATTN_COSINE + beyond[i])),
                             "unknown");
         assert_int_equal(attn_dtype_size((attn_dtype)(ATTN_BOOL + beyond[i])), 0);
         assert_null(attn_measure_about((attn_measure)(ATTN_MEASURES - 1 + beyond[i])));

@@ -15,6 +15,8 @@
 
 #include <attn/attn.h>
 
+#include "layers/layers.h"
+
 enum { LIMIT = 1 << 26, INPUTS = 3 };
 
 static attn_safetensors torch_says;
@@ -121,9 +123,9 @@ static void activation_backward(net *n) {
 
 static void loss_forward(net *n) {
     const size_t rows = n->dims[0][0], V = n->dims[0][1];
-    const attn_cross_entropy_loss loss =
-        attn_cross_entropy(n->scratch, n->in[0], n->ids, rows, V, 0, n->what->a / 100.0);
-    n->y[0] = (float)loss.loss;
+    size_t counted, right;
+    n->y[0] = (float)attn_cross_entropy(n->scratch, n->in[0], n->ids, rows, V, 0,
+                                        n->what->a / 100.0, &counted, &right);
 }
 static void loss_backward(net *n) {
     for (size_t i = 0; i < n->sizes[0]; i++)

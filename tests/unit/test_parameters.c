@@ -10,6 +10,8 @@
 
 #include <attn/attn.h>
 
+#include "layers/layers.h"
+
 /* Dropout by its definition, and what it keeps on average. */
 static void test_dropout(void **state) {
     enum { N = 10007 };

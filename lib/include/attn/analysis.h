@@ -90,8 +90,8 @@ typedef enum attn_measure {
     ATTN_INDUCTION,
     ATTN_SAME_KIND,
     ATTN_BLOCK_MASS,
-    ATTN_SCORE_SPREAD,
-    ATTN_SCORE_MAX,
+    ATTN_MEASURE_SCORE_SPREAD,
+    ATTN_MEASURE_SCORE_MAX,
     ATTN_MEASURES
 } attn_measure;
 

@@ -12,7 +12,6 @@
 #include "gradients.h"
 #include "heatmap.h"
 #include "isa.h"
-#include "layers.h"
 #include "mask.h"
 #include "memory.h"
 #include "models.h"

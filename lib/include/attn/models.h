@@ -1,4 +1,4 @@
-/* Sequence-to-sequence models with attention, made of layers (attn/layers.h).
+/* Sequence-to-sequence models with attention, made of layers.
  *
  * `seq2seq` is the textbook's model: embedding x sqrt(D) + positions, a bidirectional LSTM of width
  * D / 2 each way, self-attention, layer norm; decoder: embedding x sqrt(D) + positions, an LSTM of
@@ -15,12 +15,16 @@
 #ifndef ATTN_MODELS_H
 #define ATTN_MODELS_H
 
-#include "layers.h"
+#include "attention.h"
+#include "parameters.h"
+#include "pool.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
+
+enum { ATTN_MODEL_LAYERS = 8 }; /* most layers of encoder and decoder */
 
 typedef enum attn_model_architecture {
     ATTN_SEQ2SEQ = 0,
@@ -28,7 +32,7 @@ typedef enum attn_model_architecture {
     ATTN_MODEL_ARCHITECTURES
 } attn_model_architecture;
 
-/* How the decoder looks at the encoder. */
+/* How the decoder attends to the encoder. */
 typedef enum attn_model_attention {
     ATTN_MODEL_MULTIHEAD = 0,
     ATTN_MODEL_DOT,
@@ -61,7 +65,7 @@ typedef struct attn_model_config {
     size_t source_vocabulary, target_vocabulary; /* required, >= 4 */
     size_t width;                                /* D, default 128, even */
     size_t heads;                                /* default 4, divides D */
-    size_t layers;       /* of each half, default 1, at most ATTN_LSTM_LAYERS */
+    size_t layers;       /* of each half, default 1, at most ATTN_MODEL_LAYERS */
     size_t feed_forward; /* transformer: width inside of feed-forward; 0, the default: 4 D */
     size_t max_length;   /* of either sequence, default 512 */
     size_t radius, stride, reach; /* default 4, 4; m of relative tables: 16 */
@@ -72,7 +76,7 @@ typedef struct attn_model_config {
 } attn_model_config;
 
 attn_model_config attn_model_defaults(void);
-/* Names of the enumerations, NULL beyond the last; and the other way, false for none. */
+/* Names of the enumerations, NULL beyond the last. The parsers return false for other names. */
 const char *attn_model_architecture_name(attn_model_architecture a);
 const char *attn_model_attention_name(attn_model_attention a);
 const char *attn_model_positions_name(attn_model_positions p);
@@ -82,24 +86,18 @@ bool attn_model_positions_parse(const char *name, attn_model_positions *out);
 
 typedef struct attn_model attn_model;
 
-/* Check the sizes and make a model with values drawn from the seed. `gradients`: it will be
+/* Checks the sizes and makes a model with values drawn from the seed; with gradients it can be
  * trained. ATTN_EARG, ATTN_ELIMIT with err->where = the member's name, ATTN_ENOMEM. */
 attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool gradients,
                            attn_model **out, attn_error *err);
-void attn_model_free(attn_model *model); /* NULL is fine */
+void attn_model_free(attn_model *model); /* model may be NULL */
 /* Bytes of its values (and gradients), without making it. */
 attn_status attn_model_bytes(const attn_model_config *config, bool gradients, size_t *out,
                              attn_error *err);
 const attn_model_config *attn_model_configuration(const attn_model *model);
 attn_parameters *attn_model_parameters(attn_model *model);
 
-/* Copy in the values of a state dict, PyTorch's or our own: attn_parameters_load, but the table of
- * sinusoidal positions that PyTorch keeps there ("pos_encoding.pe") may be among the tensors and is
- * not read. Nothing changes on failure. */
-attn_status attn_model_load(attn_model *model, size_t count, const char *const *names,
-                            const attn_tensor *tensors, attn_error *err);
-
-/* A padded batch. Behind its length a sequence holds config.pad. */
+/* A padded batch. After its length a sequence holds config.pad. */
 typedef struct attn_batch {
     size_t B, S, T;                /* >= 1 each */
     const int32_t *source;         /* [B, S] */
@@ -118,14 +116,14 @@ typedef enum attn_site_kind {
     ATTN_SITE_CROSS
 } attn_site_kind;
 
-/* Where a model looks: weights [B, heads, L, S], in the arena. */
+/* One attention of a model: its weights [B, heads, L, S] are in the arena. */
 typedef struct attn_site {
     attn_site_kind kind;
     size_t layer, heads; /* layer: among those of its kind */
     attn_tensor weights;
 } attn_site;
 
-enum { ATTN_MODEL_SITES = 3 * ATTN_LSTM_LAYERS };
+enum { ATTN_MODEL_SITES = 3 * ATTN_MODEL_LAYERS };
 
 /* The sites that a model has, by kind, then by layer, without weights; returns their number. */
 size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITES]);
@@ -136,21 +134,27 @@ typedef struct attn_model_outputs {
     size_t site_count;                 /* 0: weights were not wanted */
 } attn_model_outputs;
 
-/* Logits (and weights) without dropout. ATTN_EVALUE for ids and lengths ("source/1/3"), ATTN_ELIMIT
- * beyond max_length, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Any
- * thread while nobody changes the parameters. */
+/* Computes logits (and weights) without dropout. ATTN_EVALUE for ids and lengths ("source/1/3"),
+ * ATTN_ELIMIT beyond max_length, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Any thread while
+ * nobody changes the parameters. */
 attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, bool want_weights,
                                attn_arena *arena, attn_pool *pool, const attn_control *control,
                                attn_model_outputs *out, attn_error *err);
 
-/* Forward, loss and backward: gradients are added to the set's. With `seed` dropout is drawn: the
- * same seed and batch give the same bytes. One thread at a time a model. */
+/* Cross entropy: the mean over the rows that count, 0 when none does. */
+typedef struct attn_cross_entropy_loss {
+    double loss;
+    size_t rows;  /* rows that count */
+    size_t right; /* of them, rows whose largest logit is the target */
+} attn_cross_entropy_loss;
+
+/* Forward pass, loss and backward pass; gradients are added to the set's. Dropout is drawn from
+ * `seed`: the same seed and batch give the same bytes. One thread at a time may use a model. */
 typedef struct attn_step_options {
     uint64_t seed;
     double smoothing; /* of labels, default 0 */
-    /* What is added to the loss, times these, default 0: of the last attention across
-     * attn_alignment_loss (for batches with an alignment) and attn_similarity_loss. Models without
-     * attention have neither. */
+    /* Factors of two more losses over the last cross-attention, default 0: alignment with
+     * batch->alignment, and similarity of heads. Models without attention have neither. */
     double guidance, diversity;
 } attn_step_options;
 attn_status attn_model_step(attn_model *model, const attn_batch *batch,

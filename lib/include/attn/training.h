@@ -23,7 +23,6 @@ typedef struct attn_adam {
     bool decoupled;                      /* AdamW; default true */
 } attn_adam;
 
-attn_adam attn_adam_defaults(void);
 /* Step t = 1, 2, …: values, gradients, first and second moments, n of each; moments start as 0. */
 void attn_adam_step(float *values, const float *gradients, float *first, float *second, size_t n,
                     uint64_t t, double rate, const attn_adam *options);
@@ -39,8 +38,6 @@ typedef enum attn_schedule {
     ATTN_COSINE,       /* warmed up, then half a cosine down to 0 (Loshchilov and Hutter 2017) */
 } attn_schedule;
 
-const char *
-attn_schedule_name(attn_schedule s); /* "constant", "inverse-root", "cosine", else "unknown" */
 /* All rise linearly over the first `warmup` steps: rate t / warmup. */
 double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t warmup,
                           uint64_t steps);
@@ -149,12 +146,12 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
                                    attn_error *err);
 
 /* ---- scores of a model on sentence pairs ---- */
-enum { ATTN_SCORE_HEADS = 32 };
+enum { ATTN_MEASURE_HEADS = 32 };
 typedef struct attn_model_scores {
-    attn_bleu bleu;                         /* of greedy or beam decoding */
-    attn_alignment heads[ATTN_SCORE_HEADS]; /* of each head of the last cross-attention … */
-    attn_alignment mean;                    /* … and of their mean, the reference being read */
-    size_t head_count;                      /* 0: no attention */
+    attn_bleu bleu;                           /* of greedy or beam decoding */
+    attn_alignment heads[ATTN_MEASURE_HEADS]; /* of each head of the last cross-attention … */
+    attn_alignment mean;                      /* … and of their mean, the reference being read */
+    size_t head_count;                        /* 0: no attention */
 } attn_model_scores;
 
 /* Translate pair first … first + count - 1 of a split and add to the scores (zeros first). A

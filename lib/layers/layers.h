@@ -1,27 +1,62 @@
 /* Layers, forward and backward side by side.
  *
  * Letters: B batch, T time steps (L of queries, S of keys), D width in, H width of a hidden state,
- * V vocabulary. All tensors are float32, row-major, without gaps. A layer is a few numbers and
- * where its weights are (attn/parameters.h); `declare` adds its tensors to a set under `name` + "."
- * + what PyTorch calls them, initialised as PyTorch does.
+ * V vocabulary. All tensors are float32, row-major, without gaps. A layer is a few numbers and the
+ * places of its weights. `declare` adds its tensors to a set under `name` + "." + the name that
+ * PyTorch uses, initialised as PyTorch does.
  *
- * forward writes its output. backward ADDS to the gradients of inputs (d… arguments, NULL where not
- * wanted) and of weights (nothing where the set has no gradients), as every gradient here.
- * What backward needs beyond inputs is in a `saved` struct whose memory is the pass's arena;
- * nothing else is allocated. Sums have an order that the shapes alone decide. Any thread, each with
- * its own pass; two threads must not run backward on the same set. */
+ * forward writes its output. backward ADDS to the gradients of inputs (the d… arguments, NULL where
+ * not wanted) and of weights (if the set has gradients). What backward needs beyond inputs is in a
+ * `saved` struct, whose memory comes from the pass's arena; nothing else is allocated. The shapes
+ * alone decide the order of sums. Any thread may run a pass of its own; two threads must not run
+ * backward on the same set. */
 #ifndef ATTN_LAYERS_H
 #define ATTN_LAYERS_H
 
-#include "attention.h"
-#include "gradients.h"
-#include "parameters.h"
-#include "pool.h"
+#include <attn/attention.h>
+#include <attn/gradients.h>
+#include <attn/parameters.h>
+#include <attn/pool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-#pragma GCC visibility push(default)
+/* ---- declaring parameters ----
+ * Layers declare their tensors. attn_parameters_seal then takes one block for all values and one for
+ * all gradients, with the same offsets, and tells each layer where its tensors are. */
+
+/* The place of one tensor of a sealed set. */
+typedef struct attn_weight {
+    float *value;
+    float *gradient; /* NULL in a set without gradients */
+} attn_weight;
+
+typedef enum attn_init_kind {
+    ATTN_INIT_CONSTANT, /* amount */
+    ATTN_INIT_UNIFORM,  /* in [-amount, amount) */
+    ATTN_INIT_NORMAL,   /* standard deviation amount */
+} attn_init_kind;
+
+typedef struct attn_init {
+    attn_init_kind kind;
+    double amount;
+    bool blank; /* row blank_row of a matrix is 0, as with torch's padding_idx */
+    size_t blank_row;
+} attn_init;
+
+attn_parameters *attn_parameters_new(void); /* NULL when memory is out */
+/* Declares a tensor before the set is sealed. *weight is filled by attn_parameters_seal and must
+ * outlive the set at the same place. A failure (no memory, a repeated or too long name, more than
+ * ATTN_PARAMETER_RANK axes, sizes that overflow) is kept and reported by attn_parameters_seal. */
+void attn_parameters_add(attn_parameters *set, const char *name, int rank, const size_t *dims,
+                         attn_init init, attn_weight *weight);
+/* Takes the blocks, zeroed, and fills the layers' weights. ATTN_ENOMEM, ATTN_EARG, ATTN_ELIMIT. */
+attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_error *err);
+
+/* Initial values: element e of parameter p is drawn at (attn_rng_bits(seed, p), e), attn/rng.h. */
+void attn_parameters_init(attn_parameters *set, uint64_t seed);
+void attn_parameters_zero_gradients(attn_parameters *set);
+
+/* The block of gradients, attn_parameters_size() floats, NULL without; a view of one of them. */
+float *attn_parameters_gradients(attn_parameters *set);
+attn_tensor attn_parameters_gradient(const attn_parameters *set, size_t index);
 
 /* One pass through a network. */
 typedef struct attn_pass {
@@ -58,12 +93,11 @@ void attn_embedding_declare(attn_embedding *layer, attn_parameters *set, const c
 void attn_embedding_forward(float *y, const int32_t *ids, size_t n, const attn_embedding *layer);
 void attn_embedding_backward(const float *dy, const int32_t *ids, size_t n,
                              const attn_embedding *layer);
-/* Are all ids within the table? ATTN_EVALUE at "where/i". */
+/* ATTN_EVALUE at "where/i" unless all ids are within the table. */
 attn_status attn_ids_check(const int32_t *ids, size_t n, size_t rows, const char *where,
                            attn_error *err);
 
-/* ---- positions: row t of every sequence of x [B, T, D] += row first + t of a table [.., D] ----
- */
+/* ---- positions: row t of every sequence of x [B, T, D] += row first + t of a table [.., D] ---- */
 void attn_positions_add(float *x, size_t B, size_t T, size_t D, const float *table, size_t first);
 /* A learned table [most, width], N(0, 0.02), and its gradient. first + T <= most. */
 void attn_positions_declare(attn_embedding *layer, attn_parameters *set, const char *name,
@@ -99,7 +133,7 @@ void attn_activation_backward(float *dx, const float *dy, const float *x, size_t
                               attn_activation kind);
 
 /* ---- dropout, in place ---- x[i] is 0 where attn_rng_uniform(seed, i) < p, else x[i] / (1 - p).
- * The same call on a gradient is the way back. 0 <= p < 1; p = 0 does nothing. */
+ * The same call on a gradient is its backward pass. 0 <= p < 1; p = 0 does nothing. */
 void attn_dropout(float *x, size_t n, double p, uint64_t seed);
 /* The next seed of a pass, 0 <= p: seeds are taken in order, whether or not they are used. */
 uint64_t attn_dropout_seed(attn_pass *pass);
@@ -207,15 +241,15 @@ typedef struct attn_attend_saved {
     attn_results results; /* weights [B, heads, L, S] when wanted, before dropout */
 } attn_attend_saved;
 
-/* What the queries see beyond the layer's own pattern. */
+/* Which keys the queries see, beside the layer's own pattern. */
 typedef struct attn_attend_sight {
     const int64_t *lengths; /* [B]: how many keys are real; NULL: all S */
     size_t first;           /* query i stands at key first + i */
-    /* attn_attend_ready or _append of the same memory, or NULL; there is no way back then. */
+    /* attn_attend_ready or _append of the same memory, or NULL. With it there is no backward pass. */
     const attn_attend_saved *ready;
 } attn_attend_sight;
 
-/* The members up to `causal` say what it is. */
+/* The caller has set the members up to `causal`. */
 void attn_attend_declare(attn_attend *layer, attn_parameters *set, const char *name);
 /* x and memory must outlive backward. Errors of attn_attention_new and _run; ATTN_EARG at "kind"
  * for numbers that are none of the enums. */
@@ -223,7 +257,7 @@ attn_status attn_attend_forward(float *out, const float *x, const float *memory,
                                 size_t S, const attn_attend_sight *sight, bool want_weights,
                                 const attn_attend *layer, attn_attend_saved *saved, attn_pass *pass,
                                 attn_error *err);
-/* The keys and values of a memory, for many calls that look at it: k and v of *ready. */
+/* Computes the keys and values of a memory, k and v of *ready, for many calls that read it. */
 attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const attn_attend *layer,
                               attn_attend_saved *ready, attn_pass *pass, attn_error *err);
 /* The same for a sequence that grows: the keys and values of its token number `at`, x [B, D], into
@@ -240,8 +274,8 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
                                          const attn_attend *layer, const attn_attend_saved *saved,
                                          attn_pass *pass, attn_error *err);
 
-/* ---- losses of where heads look: weights [B, H, L, S]; gradients are added to dweights, times
- * `amount`, where it is not NULL ----
+/* ---- losses of attention weights [B, H, L, S] ----
+ * Gradients times `amount` are added to dweights unless it is NULL.
  * Alignment (guided alignment, Chen et al. 2016; of one head, as Garg et al. 2019): mean over the
  * rows of gold [B, L, S] that are not 0 of -sum_j gold_j log(weights_j of head 0), so that the
  * other heads look where they like; 0 when there are none. */
@@ -256,20 +290,34 @@ double attn_similarity_loss(float *dweights, const float *weights, const int64_t
 /* ---- cross entropy of logits [rows, V] against targets [rows], rows of `ignored` left out ----
  * loss = mean over the others of -sum_v t_v log softmax(logits)_v, t = (1 - s) one-hot + s / V
  * (Szegedy et al. 2016; torch.nn.functional.cross_entropy). */
-typedef struct attn_cross_entropy_loss {
-    double loss;  /* the mean; 0 when no row counts */
-    size_t rows;  /* that count */
-    size_t right; /* rows whose largest logit is the target */
-} attn_cross_entropy_loss;
+/* Returns the loss, 0 when no row counts; *counted rows count, and *right of them have their largest
+ * logit at the target. dlogits is written, not added to, and may be logits itself. Targets are below
+ * V or `ignored`. */
+double attn_cross_entropy(float *dlogits, const float *logits, const int32_t *targets, size_t rows,
+                          size_t V, int32_t ignored, double smoothing, size_t *counted,
+                          size_t *right);
 
-/* dlogits is written, not added to; it may be logits itself. targets below V or `ignored`.
- */
-attn_cross_entropy_loss attn_cross_entropy(float *dlogits, const float *logits,
-                                           const int32_t *targets, size_t rows, size_t V,
-                                           int32_t ignored, double smoothing);
+/* ---- what the files of this room share ---- */
 
-#pragma GCC visibility pop
-#ifdef __cplusplus
-}
-#endif
+/* A parameter "name.what". */
+void attn_layers_add(attn_parameters *set, const char *name, const char *what, int rank,
+                     const size_t *dims, attn_init init, attn_weight *weight);
+/* Every row of y [rows, width] becomes bias; sum [width] += all rows of x. */
+void attn_layers_fill_rows(float *y, size_t rows, const float *bias, size_t width);
+void attn_layers_sum_rows(float *sum, const float *x, size_t rows, size_t width);
+/* y [rows, out] = x [rows, in] weight^T + beta y;  dx += dy weight;  dweight += dy^T x. */
+void attn_layers_product(float *y, const float *x, size_t rows, const float *weight, size_t in,
+                         size_t out, float beta);
+void attn_layers_product_back(float *dx, const float *dy, size_t rows, const float *weight,
+                              size_t in, size_t out);
+void attn_layers_weight_back(float *dweight, const float *dy, const float *x, size_t rows,
+                             size_t in, size_t out);
+/* A matrix [K, N], or with `transposed` what is stored as [N, K], in panels for the pointwise
+ * product; attn_layers_panel_floats(K, N) of them. */
+size_t attn_layers_panel_floats(size_t K, size_t N);
+void attn_layers_pack(float *panels, const float *matrix, size_t K, size_t N, bool transposed);
+/* count * width floats of the pass's arena, zeroed or not; NULL and ATTN_ENOMEM in *err. */
+float *attn_layers_take(attn_pass *pass, size_t count, size_t width, attn_error *err);
+float *attn_layers_zeroed(attn_pass *pass, size_t count, size_t width, attn_error *err);
+
 #endif

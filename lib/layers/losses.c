@@ -1,7 +1,10 @@
-/* Losses of where heads look: against gold alignments, and against each other. */
+/* Losses: cross entropy of logits with its gradient in one pass over them, alignment of attention
+ * with gold links, similarity of heads. */
 #include <math.h>
+#include <string.h>
 
-#include "attn/layers.h"
+#include "kernels/pointwise.h"
+#include "layers/layers.h"
 
 /* Below it a probability counts as this much, so that logarithms and their gradients are bounded.
  */
@@ -93,4 +96,50 @@ double attn_similarity_loss(float *dweights, const float *weights, const int64_t
                                   amount / count);
         }
     return sum / count;
+}
+
+/* --- cross entropy --- */
+
+static double sum_of(const float *x, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+/* The row's loss; d becomes factor times (softmax - target distribution). */
+static double one_row(float *d, const float *z, size_t target, size_t V, double smoothing,
+                      float factor, bool *right) {
+    const attn_pointwise *p = attn_pointwise_current();
+    const double at = z[target], all = smoothing > 0 ? sum_of(z, V) : 0;
+    float max;
+    const float sum = p->exponentials(d, z, V, &max);
+    const double share = smoothing / (double)V, log_sum = max + log((double)sum);
+    p->scale(d, factor / sum, V);
+    if (smoothing > 0)
+        for (size_t v = 0; v < V; v++)
+            d[v] -= factor * (float)share;
+    d[target] -= factor * (float)(1 - smoothing);
+    *right = at >= max;
+    return log_sum - (1 - smoothing) * at - share * all;
+}
+
+double attn_cross_entropy(float *dlogits, const float *logits, const int32_t *targets, size_t rows,
+                          size_t V, int32_t ignored, double smoothing, size_t *counted,
+                          size_t *right) {
+    double loss = 0;
+    *counted = *right = 0;
+    for (size_t r = 0; r < rows; r++)
+        *counted += targets[r] != ignored;
+    const float factor = *counted ? 1.0f / (float)*counted : 0;
+    for (size_t r = 0; r < rows; r++) {
+        bool hit = false;
+        if (targets[r] == ignored)
+            memset(dlogits + r * V, 0, V * sizeof *dlogits);
+        else
+            loss += one_row(dlogits + r * V, logits + r * V, (size_t)targets[r], V, smoothing,
+                            factor, &hit);
+        *right += hit;
+    }
+    return *counted ? loss / (double)*counted : 0;
 }

@@ -11,29 +11,31 @@
 
 #include <attn/attn.h>
 
+#include "layers/layers.h"
+
 enum { LOOKS_B = 2, LOOKS_H = 3, LOOKS_L = 3, LOOKS_S = 4 };
 enum { LOOKS = LOOKS_B * LOOKS_H * LOOKS_L * LOOKS_S };
 
-typedef struct looks {
+typedef struct site_case {
     float weights[LOOKS], gold[LOOKS_B * LOOKS_L * LOOKS_S];
     int64_t rows[LOOKS_B];
-} looks;
+} site_case;
 
-typedef double looks_loss(const looks *l, float *dweights, double amount);
+typedef double site_loss(const site_case *l, float *dweights, double amount);
 
-static double aligned(const looks *l, float *dweights, double amount) {
+static double aligned(const site_case *l, float *dweights, double amount) {
     return attn_alignment_loss(dweights, l->weights, l->gold, LOOKS_B, LOOKS_H, LOOKS_L, LOOKS_S,
                                amount);
 }
 
-static double alike(const looks *l, float *dweights, double amount) {
+static double alike(const site_case *l, float *dweights, double amount) {
     return attn_similarity_loss(dweights, l->weights, l->rows, LOOKS_B, LOOKS_H, LOOKS_L, LOOKS_S,
                                 amount);
 }
 
 /* Rows that sum to 1; the second sequence has one row less, and a row without gold. */
-static looks draw_looks(void) {
-    looks l = {.rows = {LOOKS_L, LOOKS_L - 1}};
+static site_case draw_looks(void) {
+    site_case l = {.rows = {LOOKS_L, LOOKS_L - 1}};
     for (size_t i = 0; i < LOOKS; i += LOOKS_S) {
         float sum = 0;
         for (size_t j = 0; j < LOOKS_S; j++)
@@ -48,8 +50,8 @@ static looks draw_looks(void) {
     return l;
 }
 
-static void check_looks(looks_loss *loss, double amount) {
-    looks l = draw_looks();
+static void check_looks(site_loss *loss, double amount) {
+    site_case l = draw_looks();
     float gradient[LOOKS];
     const double h = 2e-4;
     for (size_t i = 0; i < LOOKS; i++)
@@ -75,7 +77,7 @@ static void test_differences(void **state) {
 /* Heads that look at the same keys, and heads that look at different ones. */
 static void test_bounds_of_similarity(void **state) {
     (void)state;
-    looks l = draw_looks();
+    site_case l = draw_looks();
     for (size_t i = 0; i < LOOKS; i++)
         l.weights[i] = i % LOOKS_S == 1 ? 0.9f : 0.1f / (LOOKS_S - 1);
     assert_float_equal(alike(&l, NULL, 0), 1, 1e-6);
@@ -89,7 +91,7 @@ static void test_bounds_of_similarity(void **state) {
 /* What is nowhere said costs nothing; what is missed entirely costs a bounded amount. */
 static void test_bounds_of_alignment(void **state) {
     (void)state;
-    looks l = draw_looks();
+    site_case l = draw_looks();
     memset(l.gold, 0, sizeof l.gold);
     assert_true(aligned(&l, NULL, 0) == 0);
     l.gold[1] = 1, l.weights[1] = 0;

@@ -5,12 +5,12 @@
 #include "command/command.h"
 #include "number/print_small.h"
 
-typedef struct wishes {
+typedef struct command_options {
     attn_corpus_options corpus;
     const char *task, *split, *format;
     size_t count, from;
     bool baselines;
-} wishes;
+} command_options;
 
 static void print_words(const char *const *words, size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -64,7 +64,7 @@ static void print_json(const attn_pair *p) {
     puts("}");
 }
 
-static int print_pairs(const wishes *w, const attn_corpus *corpus, attn_split split) {
+static int print_pairs(const command_options *w, const attn_corpus *corpus, attn_split split) {
     static attn_pair pair; /* 15 KB; one command a process */
     attn_error err;
     for (size_t i = 0; i < w->count; i++) {
@@ -89,7 +89,7 @@ static int print_baselines(const attn_corpus *corpus, attn_arena *arena) {
     return 0;
 }
 
-static int run(const wishes *w, attn_arena *arena) {
+static int run(const command_options *w, attn_arena *arena) {
     attn_corpus *corpus;
     attn_split split;
     attn_error err;
@@ -107,11 +107,11 @@ static int run(const wishes *w, attn_arena *arena) {
 }
 
 int srv_command_corpus(int argc, char **argv) {
-    wishes w = {.corpus = attn_corpus_defaults(),
-                .task = "en-fr",
-                .split = "train",
-                .format = "tsv",
-                .count = 10};
+    command_options w = {.corpus = attn_corpus_defaults(),
+                         .task = "en-fr",
+                         .split = "train",
+                         .format = "tsv",
+                         .count = 10};
     const srv_option table[] = {
         {"task", SRV_OPTION_TEXT, &w.task, "en-fr, copy, reverse or sort"},
         {"split", SRV_OPTION_TEXT, &w.split, "train, validation or held-out"},

@@ -1,0 +1,282 @@
+/* The options of a training run: their table, the library's options made of them, and the memory
+ * that a run of these options takes. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "jobs/train_options.h"
+#include "store/model_file.h"
+
+#define MOST_SEED 9007199254740991.0
+
+static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort", NULL};
+static const char *const schedules[] = {"constant", "inverse-root", "cosine", NULL};
+
+#define ROW(member, what, least, most, text)                                                       \
+    {                                                                                              \
+        .name = #member, .kind = what, .offset = offsetof(srv_train_options, member),              \
+        .min = least, .max = most, .doc = text                                                     \
+    }
+#define CHOICE(member, list, text)                                                                 \
+    {                                                                                              \
+        .name = #member, .kind = SRV_ENUM, .offset = offsetof(srv_train_options, member),          \
+        .choices = list, .doc = text                                                               \
+    }
+
+const srv_field srv_train_fields[] = {
+    CHOICE(task, tasks, "What to learn: en-fr (default), copy, reverse or sort."),
+    ROW(large, SRV_BOOL, 0, 0, "en-fr: all words of the lexicon."),
+    ROW(shortest, SRV_INT, 1, 60, "Source words at least."),
+    ROW(longest, SRV_INT, 1, 60, "Source words at most."),
+    ROW(skew, SRV_REAL, 0.01, 100, "Above 1: more short sentences."),
+    ROW(symbols, SRV_INT, 2, 1000, "Numbers of copy, reverse and sort."),
+    ROW(pairs, SRV_INT, 1, 10e6, "Sentence pairs to train on."),
+    ROW(validation, SRV_INT, 1, 1e6, "Sentence pairs of validation."),
+    ROW(minimum, SRV_INT, 1, 1e6, "Words that are rarer in training are unknown."),
+    CHOICE(architecture, srv_model_architectures, "How the model is built."),
+    CHOICE(attention, srv_model_attentions, "How the decoder looks at the source."),
+    CHOICE(positions, srv_model_positions, "How the model knows where a word stands."),
+    ROW(width, SRV_INT, 2, 4096, "Width of the model, even."),
+    ROW(heads, SRV_INT, 1, 4096, "Heads of attention, which divide the width."),
+    ROW(layers, SRV_INT, 1, ATTN_MODEL_LAYERS, "Layers of encoder and decoder."),
+    ROW(feed_forward, SRV_INT, 0, 16384,
+        "Of a transformer: width inside of feed-forward; 0: 4 x width."),
+    CHOICE(norm, srv_model_norms,
+           "Of a transformer: layer norms before (default) or after attention and feed-forward."),
+    ROW(dropout, SRV_REAL, 0, 0.99, "Share that is dropped in training."),
+    ROW(seed, SRV_INT, 0, MOST_SEED, "Of initial values, batches and dropout."),
+    ROW(steps, SRV_INT, 1, 1e9, "Batches to train on."),
+    ROW(batch_tokens, SRV_INT, 1, 1e6, "Words of a batch, padding among them."),
+    ROW(rate, SRV_REAL, 0, 100, "Learning rate."),
+    CHOICE(schedule, schedules, "How the rate goes: constant, inverse-root (default) or cosine."),
+    ROW(warmup, SRV_INT, 0, 1e9, "Steps in which the rate rises."),
+    ROW(decay, SRV_REAL, 0, 100, "Decay of the weights (AdamW)."),
+    ROW(clip, SRV_REAL, 0, 1e9, "Norm of the gradients at most; 0: any."),
+    ROW(smoothing, SRV_REAL, 0, 0.99, "Smoothing of labels."),
+    ROW(guidance, SRV_REAL, 0, 100,
+        "Weight of a loss that holds a head of the attention across against gold alignments."),
+    ROW(diversity, SRV_REAL, 0, 100,
+        "Weight of a loss that keeps the heads of the attention across from looking alike."),
+    ROW(evaluate_every, SRV_INT, 0, 1e9, "Steps between evaluations; 0: only at the end."),
+    ROW(patience, SRV_INT, 0, 1e9,
+        "Stop after so many evaluations without a better loss; 0: never."),
+    ROW(checkpoint_every, SRV_INT, 0, 1e9, "Steps between checkpoints; 0: with each evaluation."),
+    ROW(scored, SRV_INT, 0, 1e6, "Held-out pairs to score at the end."),
+    {0},
+};
+
+void srv_train_defaults(srv_train_options *w) {
+    const attn_corpus_options corpus = attn_corpus_defaults();
+    const attn_model_config config = attn_model_defaults();
+    const attn_training_options training = attn_training_defaults();
+    *w = (srv_train_options){
+        .schedule = (int)training.schedule,
+        .shortest = (int64_t)corpus.shortest,
+        .longest = 20,
+        .symbols = (int64_t)corpus.symbols,
+        .skew = corpus.skew,
+        .pairs = 20000,
+        .validation = 500,
+        .scored = 500,
+        .minimum = 1,
+        .width = (int64_t)config.width,
+        .heads = (int64_t)config.heads,
+        .layers = (int64_t)config.layers,
+        .feed_forward = (int64_t)config.feed_forward,
+        .dropout = config.dropout,
+        .steps = (int64_t)training.steps,
+        .batch_tokens = (int64_t)training.batch_tokens,
+        .rate = training.rate,
+        .warmup = (int64_t)training.warmup,
+        .decay = training.adam.decay,
+        .clip = training.clip,
+        .smoothing = training.smoothing,
+        .guidance = training.guidance,
+        .diversity = training.diversity,
+        .evaluate_every = (int64_t)training.evaluate_every,
+        .checkpoint_every = (int64_t)training.checkpoint_every,
+        .patience = (int64_t)training.patience,
+    };
+}
+
+attn_corpus_options srv_train_corpus(const srv_train_options *w) {
+    attn_corpus_options o = attn_corpus_defaults();
+    o.task = (attn_task)w->task;
+    o.large = w->large;
+    o.shortest = (size_t)w->shortest;
+    o.longest = (size_t)w->longest;
+    o.skew = w->skew;
+    o.symbols = (size_t)w->symbols;
+    return o;
+}
+
+attn_model_config srv_train_config(const srv_train_options *w) {
+    attn_model_config c = attn_model_defaults();
+    c.architecture = (attn_model_architecture)w->architecture;
+    c.attention = (attn_model_attention)w->attention;
+    c.positions = (attn_model_positions)w->positions;
+    c.width = (size_t)w->width;
+    c.heads = (size_t)w->heads;
+    c.layers = (size_t)w->layers;
+    c.feed_forward = (size_t)w->feed_forward;
+    c.norm_after = w->norm == 1;
+    c.dropout = w->dropout;
+    return c;
+}
+
+attn_training_options srv_train_loop(const srv_train_options *w) {
+    attn_training_options o = attn_training_defaults();
+    o.schedule = (attn_schedule)w->schedule;
+    o.rate = w->rate;
+    o.adam.decay = w->decay;
+    o.warmup = (uint64_t)w->warmup;
+    o.steps = (uint64_t)w->steps;
+    o.clip = w->clip;
+    o.smoothing = w->smoothing;
+    o.guidance = w->guidance;
+    o.diversity = w->diversity;
+    o.batch_tokens = (size_t)w->batch_tokens;
+    o.evaluate_every = (uint64_t)w->evaluate_every;
+    o.checkpoint_every = (uint64_t)w->checkpoint_every;
+    o.patience = (size_t)w->patience;
+    o.seed = (uint64_t)w->seed;
+    return o;
+}
+
+static void value_text(const srv_field *f, const void *place, char *text, size_t room) {
+    if (f->kind == SRV_BOOL)
+        snprintf(text, room, "%s", *(const bool *)place ? "true" : "false");
+    else if (f->kind == SRV_INT)
+        snprintf(text, room, "%" PRId64, *(const int64_t *)place);
+    else if (f->kind == SRV_REAL)
+        snprintf(text, room, "%.17g", *(const double *)place);
+    else
+        snprintf(text, room, "%s", f->choices[*(const int *)place]);
+}
+
+void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
+    size_t at = 0;
+    for (const srv_field *f = srv_train_fields; strcmp(f->name, "checkpoint_every"); f++) {
+        char value[40];
+        value_text(f, (const char *)w + f->offset, value, sizeof value);
+        if (at < SRV_TRAIN_TEXT)
+            at += (size_t)snprintf(said + at, SRV_TRAIN_TEXT - at, "%s%s=%s", at ? " " : "",
+                                   f->name, value);
+    }
+}
+
+/* Floats that a token holds in a step, forward and back, in widths (more of them for each layer);
+ * and of scores beside the weights of a head. */
+#define TOKEN_WIDTHS 40.0
+#define SCORES       4.0
+#define PASSES       2.0   /* the arena of training stays while validation has another */
+#define PARAMETERS   10.0  /* floats for each: value, gradient, moments, best; a checkpoint read */
+#define WORD_BYTES   512.0 /* of a word in a vocabulary, as it grows and in a file */
+#define PAIR_BYTES   160.0 /* of a pair beside its words: where it begins, orders of epochs */
+#define FIXED_BYTES  (6.0 * (1 << 20))
+
+static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
+    [ATTN_SEQ2SEQ] = 2, [ATTN_TRANSFORMER] = 3};
+static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
+    [ATTN_SEQ2SEQ] = 24, [ATTN_TRANSFORMER] = 112};
+
+/* The words of a side at most, and a target's at most: those of the lexicon, or the symbols. */
+static double words(const srv_train_options *w, bool target) {
+    const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
+    return w->task != ATTN_EN_FR ? (double)w->symbols + ATTN_SPECIALS : w->large ? large : small;
+}
+
+static double longest_target(const srv_train_options *w) {
+    return w->task == ATTN_EN_FR ? 2 * (double)w->longest + 8 : (double)w->longest + 1;
+}
+
+/* Bytes of attention's own, forward, back and forward again in validation, for each head of each
+ * sequence of n words: what the kernel table packs. */
+static attn_status head_bytes(const srv_train_options *w, double n, double *bytes,
+                              attn_error *err) {
+    const size_t slots = 1;
+    attn_attention_dims dims;
+    attn_cost there, back;
+    attn_status status = ATTN_OK;
+    *bytes = 0;
+    for (size_t B = 1; B <= 2 && !status; B++) { /* the second's: what all share is no matter */
+        const size_t shape[] = {B, 1, (size_t)n, (size_t)(w->width / w->heads)};
+        const attn_tensor rows = attn_tensor_dense(NULL, ATTN_F32, 4, shape);
+        const attn_inputs in = {.query = rows, .key = rows, .value = rows};
+        if (!(status = attn_attention_shape(&in, &dims, err)) &&
+            !(status = attn_attention_cost(&dims, ATTN_WANT_OUTPUT, slots, &there, err)) &&
+            !(status = attn_gradients_cost(&dims, ATTN_WANT_OUTPUT, 0, slots, &back, err)))
+            *bytes = 2 * (double)(there.result_bytes + there.work_bytes + there.fallback_bytes) +
+                     (double)(back.result_bytes + back.work_bytes + back.fallback_bytes) - *bytes;
+    }
+    return status;
+}
+
+/* Of all attentions, for batches of the shortest pairs (most heads) and of the longest. */
+static attn_status blocks_bytes(const srv_train_options *w, double tokens, double *bytes,
+                                attn_error *err) {
+    const double layers = w->architecture == ATTN_TRANSFORMER ? (double)w->layers : 1;
+    const double attentions =
+        w->attention == ATTN_MODEL_NONE ? 0 : attentions_of[w->architecture] * layers;
+    const double ends[] = {(double)w->shortest, (double)w->longest};
+    *bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        double head;
+        const attn_status status = head_bytes(w, ends[i], &head, err);
+        if (status)
+            return status;
+        *bytes =
+            fmax(*bytes, head * (double)w->heads * attentions * (tokens / (2 * ends[i] + 1) + 1));
+    }
+    return ATTN_OK;
+}
+
+static attn_status bytes_of(const srv_train_options *w, double parameters, double tables,
+                            size_t *bytes, attn_error *err) {
+    const double D = (double)w->width, longest = longest_target(w);
+    const double pair = (double)w->longest + longest;
+    const double tokens = (double)w->batch_tokens > pair ? (double)w->batch_tokens : pair;
+    const double widths = TOKEN_WIDTHS + layer_widths[w->architecture] * (double)w->layers;
+    const double pass = tokens * (widths * D + words(w, true) +
+                                  SCORES * (double)w->heads * longest * (double)w->layers);
+    const double data = (double)(w->pairs + w->validation) * (4 * pair + PAIR_BYTES);
+    double blocks;
+    const attn_status status = blocks_bytes(w, tokens, &blocks, err);
+    if (!status)
+        *bytes = (size_t)(PARAMETERS * 4 * parameters + 3 * tables + blocks + PASSES * 4 * pass +
+                          data + WORD_BYTES * (words(w, false) + words(w, true)) + FIXED_BYTES);
+    return status;
+}
+
+static attn_status check_corpus(const srv_train_options *w, attn_error *err) {
+    const attn_corpus_options options = srv_train_corpus(w);
+    attn_arena *arena = attn_arena_new((size_t)1 << 26);
+    attn_pair *pair = arena ? attn_arena_zeroed(arena, 1, sizeof *pair) : NULL;
+    attn_corpus *corpus;
+    attn_status status = pair ? attn_corpus_new(&options, arena, &corpus, err)
+                              : attn_fail(err, ATTN_ENOMEM, "", "no memory for a corpus");
+    for (attn_split split = ATTN_TRAIN; !status && split <= ATTN_HELD_OUT; split++)
+        status = attn_corpus_pair(corpus, split, 0, pair, err);
+    attn_arena_free(arena);
+    return status;
+}
+
+attn_status srv_train_check(const srv_train_options *w, srv_train_cost *cost, attn_error *err) {
+    attn_model_config config = srv_train_config(w);
+    size_t all = 0, values = 0;
+    config.source_vocabulary = (size_t)words(w, false);
+    config.target_vocabulary = (size_t)words(w, true);
+    if (w->shortest > w->longest)
+        return attn_fail(err, ATTN_EVALUE, "shortest", "expected at most longest (%d), found %d",
+                         (int)w->longest, (int)w->shortest);
+    attn_status status = attn_model_bytes(&config, false, &all, err);
+    if (!status)
+        status = attn_model_bytes(&config, true, &values, err);
+    if (!status)
+        status = check_corpus(w, err);
+    if (status)
+        return status;
+    values -= all; /* what the gradients add: a float a parameter */
+    return bytes_of(w, (double)values / 4, (double)(all - values), &cost->bytes, err);
+}
