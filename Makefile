@@ -32,7 +32,7 @@ PKGL       = $(shell $(PKG_CONFIG) --libs $(1) 2>/dev/null)
 
 # Folders x86/ hold what only an x86-64 can compile; these stand for it on other processors.
 X86_SRC   := $(wildcard lib/*/x86/*.c tests/kernels/test_tiles*.c)
-OTHER_SRC := lib/kernels/processor_other.c lib/number/singles_other.c
+OTHER_SRC := lib/kernels/processor_other.c lib/number/number_lists_other.c
 UNUSED    := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(OTHER_SRC),$(X86_SRC))
 
 LIB_SRC    := $(filter-out $(UNUSED),$(sort $(wildcard lib/*/*.c lib/*/x86/*.c)))
@@ -68,12 +68,11 @@ FLAGS_lib/kernels/x86/tiles_amx.c           := $(amx)
 FLAGS_lib/kernels/x86/tiles_avx512bf16.c    := $(bf16)
 FLAGS_lib/kernels/x86/tiles_pass.c          := $(amx)
 FLAGS_lib/kernels/x86/tiles_plain.c         :=
-FLAGS_lib/number/x86/singles_read.c         :=
-FLAGS_lib/number/x86/singles_read_avx2.c    := -mavx2 $(bits)
-FLAGS_lib/number/x86/singles_read_avx512.c  := $(avx512) -mavx512cd $(bits)
-FLAGS_lib/number/x86/singles_wide.c         :=
-FLAGS_lib/number/x86/singles_write_avx2.c   := -mavx2 $(bits)
-FLAGS_lib/number/x86/singles_write_avx512.c := $(avx512) -mavx512cd $(bits)
+FLAGS_lib/number/x86/number_lists.c                :=
+FLAGS_lib/number/x86/number_lists_read_avx2.c      := -mavx2 $(bits)
+FLAGS_lib/number/x86/number_lists_read_avx512.c    := $(avx512) -mavx512cd $(bits)
+FLAGS_lib/number/x86/number_lists_write_avx2.c     := -mavx2 $(bits)
+FLAGS_lib/number/x86/number_lists_write_avx512.c   := $(avx512) -mavx512cd $(bits)
 # Headers of libraries that one file each loads when it needs them; they do not stand our warnings.
 FLAGS_lib/draw/png.c   = $(patsubst -I%,-isystem %,$(call PKG,librsvg-2.0))
 FLAGS_lib/draw/emoji.c = $(patsubst -I%,-isystem %,$(call PKG,pangocairo))
@@ -165,8 +164,8 @@ docker-test: ## build the container image with buildah and ask it (root)
 check-fresh: ## both commands of the README on a bare Debian 12 in a chroot (root)
 	@tests/tools/check-fresh
 
-gallery: all ## draw the figures of attention papers into build/gallery/
-	@$(PYTHON) tests/tools/gallery $(BUILD)/gallery
+gallery: all ## draw the figures of attention papers into build/gallery/; SCALE=1: smaller PNGs, as that of README.md
+	@$(PYTHON) tests/tools/gallery $(BUILD)/gallery $(SCALE)
 
 walk: ## the files and functions that one request runs through, in order; REQUEST=file.json: of another body
 	@BUILD='$(BUILD)/walk' tests/tools/walk $(REQUEST)

@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "api/predict.h"
+#include "api/dry.h"
 #include "api/route.h"
 #include "http/daemon.h"
 #include "http/tls.h"

@@ -16,7 +16,7 @@
 #include "http/health.h"
 #include "system/embedded.h"
 #include "system/mapped.h"
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 typedef enum command {
     RUN,
@@ -35,13 +35,12 @@ static const struct {
     const char *doc;
 } commands[] = {
     {"--hello", HELLO, "serve, and print a request to try"},
-    {"--check-config", CHECK_CONFIG, "check the settings and leave"},
-    {"--print-config", PRINT_CONFIG, "print the settings as JSON and leave"},
-    {"--print-config-reference", PRINT_REFERENCE,
-     "print all settings with their meaning and leave"},
+    {"--check-config", CHECK_CONFIG, "check the settings and exit"},
+    {"--print-config", PRINT_CONFIG, "print the settings as JSON and exit"},
+    {"--print-config-reference", PRINT_REFERENCE, "print the table of all settings and exit"},
     {"--healthcheck", HEALTHCHECK,
      "ask the service at the configured address; exit 0 when it is well"},
-    {"--help", HELP, "this text; also -h"},
+    {"--help", HELP, "print this text; also -h"},
     {"--version", VERSION, "print the version"},
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -53,19 +52,20 @@ static void print_help(void) {
     putchar('\n');
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-26s %s\n", commands[i].flag, commands[i].doc);
-    puts("  --config FILE              settings from a JSON file instead of the built-in one\n"
-         "  --port N                   the port of --listen; 0 takes a free one and prints it\n\n"
-         "Settings, later ones win: defaults, file, environment (ATTND_<KEY>), command line.");
+    puts("  --config FILE              read settings from a JSON file\n"
+         "  --port N                   set the port of --listen; 0 takes a free one and prints "
+         "it\n\n"
+         "Settings. A later source wins: defaults, file, environment (ATTND_<KEY>), command line.");
     srv_config_print_options(stdout);
     puts("\nexit codes:\n"
-         "  0  stopped by SIGTERM or SIGINT after the accepted requests; or the check succeeded\n"
+         "  0  SIGTERM or SIGINT stopped it after the accepted requests, or the check succeeded\n"
          "  1  --healthcheck: the service is not well\n"
-         "  2  a wrong option or setting, or a configuration that cannot be read\n"
-         "  3  cannot listen on an address\n"
+         "  2  an option or a setting is wrong, or the configuration cannot be read\n"
+         "  3  it cannot listen on an address\n"
          "  4  the processor lacks the requested instruction set\n"
-         "  5  not enough memory or threads to start\n"
+         "  5  there is not enough memory, or too few threads, to start\n"
          "  6  a second signal cut the shutdown short\n"
-         "  7  another version of libmicrohttpd than the one that is known");
+         "  7  the version of libmicrohttpd is not 0.9.75");
 }
 
 static bool say(const srv_config_error *err) {

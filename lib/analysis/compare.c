@@ -59,20 +59,16 @@ typedef struct work {
     size_t first;
 } work;
 
-static size_t within(size_t x, size_t low, size_t high) {
-    return x < low ? low : x > high ? high : x;
-}
-
 static plan make_plan(size_t heads_a, size_t heads_b, size_t L, size_t S) {
     plan p = {.heads = heads_a + heads_b, .L = L, .S = S};
     size_t keys = S ? S : 1, heads = p.heads ? p.heads : 1;
     p.pairs = heads_b ? heads_a * heads_b : heads_a * (heads_a ? heads_a - 1 : 0) / 2;
     p.block = PIECE_PRODUCTS / (p.pairs ? p.pairs : 1) / keys;
-    p.block = within(p.block, 1, LANE_BYTES / (heads * (sizeof(float) + 1)) / keys + 1);
-    p.block = within(p.block, 1, L ? L : 1);
+    p.block = attn_within(p.block, 1, LANE_BYTES / (heads * (sizeof(float) + 1)) / keys + 1);
+    p.block = attn_within(p.block, 1, L ? L : 1);
     p.pieces = L / p.block + (L % p.block != 0);
     size_t bytes = p.pairs * sizeof(pair_sums) + heads * sizeof(head_sums);
-    p.wave = within(WAVE_BYTES / (bytes | 1), WAVE_LEAST, WAVE_MOST);
+    p.wave = attn_within(WAVE_BYTES / (bytes | 1), WAVE_LEAST, WAVE_MOST);
     return p;
 }
 

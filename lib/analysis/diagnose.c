@@ -1,12 +1,23 @@
-/* Diagnoses: what is odd about the heads, in plain words, with the numbers behind each finding. */
-#include "analysis/diagnose.h"
-
+/* Diagnoses: what is odd about the heads, in plain words, with the numbers behind each finding.
+ *
+ * Near-uniform attention has three usual causes, which the lengths of queries and keys tell apart:
+ * scores that vectors of such lengths cannot spread (learning rate, scale), keys that are alike
+ * (embeddings), and vectors that could choose and do not (the task asks for nothing). */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/diagnose.h"
+#include "attention/operands.h"
+
 enum { FINDINGS = 16, NAMED = 6 };
+
+typedef struct findings {
+    attn_arena *arena;
+    attn_diagnosis *items;
+    size_t count, room;
+} findings;
 
 void attn_analysis_say(attn_sentence *s, const char *format, ...) {
     va_list args;
@@ -17,9 +28,9 @@ void attn_analysis_say(attn_sentence *s, const char *format, ...) {
     s->used += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }
 
-bool attn_analysis_find(attn_findings *f, const char *code, const attn_sentence *text,
-                        const attn_number *numbers, size_t number_count, const size_t *heads,
-                        size_t head_count) {
+static bool find(findings *f, const char *code, const attn_sentence *text,
+                 const attn_number *numbers, size_t number_count, const size_t *heads,
+                 size_t head_count) {
     if (f->count == f->room) {
         size_t room = f->room ? 2 * f->room : FINDINGS;
         attn_diagnosis *more = attn_arena_zeroed(f->arena, room, sizeof *more);
@@ -59,8 +70,9 @@ static void say_head(attn_sentence *s, const attn_diagnose_input *in, size_t ind
     attn_analysis_say(s, "head %zu", h->head);
 }
 
-void attn_analysis_say_heads(attn_sentence *s, const attn_diagnose_input *in, const size_t *heads,
-                             size_t count) {
+/* "head 3", "3 of 12 heads" */
+static void say_heads(attn_sentence *s, const attn_diagnose_input *in, const size_t *heads,
+                      size_t count) {
     if (count > NAMED) {
         attn_analysis_say(s, "%zu of %zu heads", count, in->measures->count);
         return;
@@ -71,6 +83,238 @@ void attn_analysis_say_heads(attn_sentence *s, const attn_diagnose_input *in, co
     }
     if (s->used && s->text[0] >= 'a')
         s->text[0] = (char)(s->text[0] - 'a' + 'A');
+}
+
+enum { ROWS_ASKED = 64 }; /* rows that are asked which keys are seen */
+
+/* --- near-uniform heads: lengths of queries and keys, causes --- */
+
+/* Why scores have little spread, from the queries and keys of one head. */
+typedef struct vectors {
+    double query, key; /* lengths: root mean squares over vectors */
+    double alike;      /* |k - mean k| / |k| of the visible keys */
+    double expected;   /* spread of the scores of vectors of these lengths in random directions:
+                          scale |q| |k - mean k| / sqrt(E) */
+    double scale;
+    bool known; /* false for a score that is no dot product */
+} vectors;
+
+typedef struct reader {
+    const attn_attention *a;
+    size_t b, h, width;
+    void *scratch;
+    double *row, *mean;
+    uint8_t *seen, *keep;
+} reader;
+
+static void read_row(const reader *r, const void *from) {
+    attn_dtype dtype = r->a->kernels->elem == sizeof(float) ? ATTN_F32 : ATTN_F64;
+    attn_widen_f64(r->row, from, dtype, 1, r->width);
+}
+
+static void read_key(const reader *r, size_t j) {
+    size_t ld;
+    read_row(r, attn_key_rows(r->a, r->b, attn_kv_head(r->a, r->h), j, 1, r->a->kernels->elem,
+                              r->scratch, &ld));
+}
+
+static double square(const double *x, size_t n) {
+    double sum = 0;
+    for (size_t e = 0; e < n; e++)
+        sum += x[e] * x[e];
+    return sum;
+}
+
+/* Keys that some of up to ROWS_ASKED rows see; what is hidden may hold anything. */
+static void find_seen(const reader *r) {
+    const attn_attention_dims *d = &r->a->dims;
+    size_t step = d->L / ROWS_ASKED + 1;
+    for (size_t i = 0; i < d->L; i += step) {
+        size_t row = d->L - 1 - i;
+        attn_mask_keep(r->a->mask, r->b, r->h, row, 0, d->S, r->keep);
+        for (size_t j = 0; j < d->S; j++)
+            r->seen[j] |= r->keep[j];
+    }
+}
+
+static void measure_queries(const reader *r, vectors *v) {
+    const size_t L = r->a->dims.L;
+    double sum = 0;
+    size_t ld;
+    for (size_t i = 0; i < L; i++) {
+        read_row(r, attn_query_rows(r->a, r->b, r->h, i, 1, r->a->kernels->elem, r->scratch, &ld));
+        sum += square(r->row, r->width);
+    }
+    v->query = L ? sqrt(sum / (double)L) : 0;
+}
+
+static void measure_keys(const reader *r, vectors *v) {
+    const size_t S = r->a->dims.S, E = r->width;
+    double length = 0, apart = 0;
+    size_t count = 0;
+    for (size_t j = 0; j < S; j++) {
+        if (!r->seen[j])
+            continue;
+        read_key(r, j);
+        length += square(r->row, E);
+        for (size_t e = 0; e < E; e++)
+            r->mean[e] += r->row[e];
+        count++;
+    }
+    for (size_t e = 0; count && e < E; e++)
+        r->mean[e] /= (double)count;
+    for (size_t j = 0; j < S; j++) {
+        if (!r->seen[j])
+            continue;
+        read_key(r, j);
+        for (size_t e = 0; e < E; e++)
+            r->row[e] -= r->mean[e];
+        apart += square(r->row, E);
+    }
+    if (!count)
+        return;
+    length = sqrt(length / (double)count);
+    apart = sqrt(apart / (double)count);
+    v->key = length;
+    v->alike = length > 0 ? apart / length : 0;
+    v->expected = fabs(v->scale) * v->query * apart / sqrt((double)E);
+}
+
+static attn_status measure_vectors(const attn_attention *a, size_t batch, size_t head,
+                                   attn_arena *arena, vectors *out, attn_error *err) {
+    vectors v = {.scale = a->scale, .known = !a->score_v && a->dims.score_width > 0};
+    if (!v.known) {
+        *out = v;
+        return ATTN_OK;
+    }
+    const size_t E = a->dims.score_width, S = a->dims.S;
+    reader r = {.a = a,
+                .b = batch,
+                .h = head,
+                .width = E,
+                .scratch = attn_arena_zeroed(arena, E, sizeof(double)),
+                .row = attn_arena_zeroed(arena, E, sizeof(double)),
+                .mean = attn_arena_zeroed(arena, E, sizeof(double)),
+                .seen = attn_arena_zeroed(arena, S, 1),
+                .keep = attn_arena_zeroed(arena, S, 1)};
+    if (!r.scratch || !r.row || !r.mean || !r.seen || !r.keep)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for a head's queries and keys");
+    find_seen(&r);
+    measure_queries(&r, &v);
+    measure_keys(&r, &v);
+    *out = v;
+    return ATTN_OK;
+}
+
+/* --- causes --- */
+
+typedef enum cause { SCORES, KEYS, TASK, OPEN, CAUSES } cause;
+
+static const struct {
+    const char *code, *text;
+} causes[CAUSES] = {
+    [SCORES] =
+        {"near_uniform_scores",
+         ": near-uniform because the scores have no spread. Queries and keys of this length, "
+         "times this scale, could not choose if they wanted to. Usual causes: a learning "
+         "rate that is too low, an initialisation or a scale that is too small"},
+    [KEYS] = {"near_uniform_keys",
+              ": near-uniform because the keys are alike: they differ by a small part of their "
+              "length, so that every query scores all of them the same. Usual cause: embeddings "
+              "that do not tell tokens apart, or a key projection that lost the difference"},
+    [TASK] = {"near_uniform_task",
+              ": near-uniform although queries and keys are long enough and different enough to "
+              "choose: no query points to any key. Usual cause: the task does not ask for "
+              "attention here; compare with a baseline without it"},
+    [OPEN] = {"near_uniform",
+              ": near-uniform. Usual causes: a learning rate that is too low (scores without "
+              "spread), embeddings that do not tell keys apart, or a task that needs no attention. "
+              "Weights alone cannot tell which: analyse queries and keys in /v1/attention"},
+};
+
+static cause cause_of(const vectors *v) {
+    if (!v->known)
+        return OPEN;
+    if (v->alike < ATTN_ALIKE_KEYS)
+        return KEYS;
+    return v->expected < ATTN_SMALL_SPREAD ? SCORES : TASK;
+}
+
+/* Means over the heads of one cause. */
+typedef struct evidence {
+    double entropy, spread, query, key, alike, expected, scale;
+    size_t count;
+} evidence;
+
+static void gather(evidence *e, const attn_head_measures *m, const vectors *v) {
+    const double before = (double)e->count, now = before + 1;
+    const double add[] = {m->values[ATTN_NORMALIZED_ENTROPY],
+                          m->values[ATTN_SCORE_SPREAD],
+                          v->query,
+                          v->key,
+                          v->alike,
+                          v->expected,
+                          v->scale};
+    double *const to[] = {&e->entropy, &e->spread,   &e->query, &e->key,
+                          &e->alike,   &e->expected, &e->scale};
+    for (size_t i = 0; i < sizeof to / sizeof to[0]; i++)
+        *to[i] = (*to[i] * before + add[i]) / now;
+    e->count++;
+}
+
+static bool tell(const attn_diagnose_input *in, cause c, const evidence *e, const size_t *heads,
+                 findings *f) {
+    const attn_number numbers[] = {{"normalized_entropy", e->entropy},
+                                   {"score_spread", e->spread},
+                                   {"query_length", e->query},
+                                   {"key_length", e->key},
+                                   {"key_difference", e->alike},
+                                   {"expected_spread", e->expected},
+                                   {"scale", e->scale}};
+    attn_sentence s = {.used = 0};
+    say_heads(&s, in, heads, e->count);
+    attn_analysis_say(&s, "%s (entropy %.1f %% of the most that the mask allows", causes[c].text,
+                      100 * e->entropy);
+    if (c != OPEN)
+        attn_analysis_say(&s,
+                          "; scores spread by %.3g, random directions would give %.3g; keys differ "
+                          "by %.1f %% of their length",
+                          e->spread, e->expected, 100 * e->alike);
+    attn_analysis_say(&s, ").");
+    size_t known = c == OPEN ? (isnan(e->spread) ? 1 : 2) : sizeof numbers / sizeof numbers[0];
+    return find(f, causes[c].code, &s, numbers, known, heads, e->count);
+}
+
+/* Near-uniform heads, sorted by what made them so. `heads` is scratch for all
+ * heads. */
+static attn_status find_uniform(const attn_diagnose_input *in, size_t *heads, findings *f,
+                                attn_error *err) {
+    const attn_measures *m = in->measures;
+    uint8_t *why = attn_arena_zeroed(f->arena, m->count, 1);
+    evidence found[CAUSES] = {{0}};
+    bool ok = why != NULL;
+    for (size_t i = 0; ok && i < m->count; i++) {
+        const attn_head_measures *h = &m->items[i];
+        vectors v = {.known = false};
+        attn_status status = ATTN_OK;
+        why[i] = CAUSES;
+        if (!(h->values[ATTN_NORMALIZED_ENTROPY] > ATTN_UNIFORM_ENTROPY))
+            continue;
+        if (in->run)
+            status = measure_vectors(in->run, h->batch, h->head, f->arena, &v, err);
+        if (status)
+            return status;
+        why[i] = (uint8_t)cause_of(&v);
+        gather(&found[why[i]], h, &v);
+    }
+    for (cause c = SCORES; ok && c < CAUSES; c++) {
+        size_t n = 0;
+        for (size_t i = 0; i < m->count; i++)
+            if (why[i] == c)
+                heads[n++] = i;
+        ok = n == 0 || tell(in, c, &found[c], heads, f);
+    }
+    return ok ? ATTN_OK : attn_fail(err, ATTN_ENOMEM, "", "no memory left for diagnoses");
 }
 
 /* --- saturated softmax, sinks, leaks: one head at a time --- */
@@ -97,7 +341,7 @@ static bool is_saturated(const attn_head_measures *h) {
     return h->values[ATTN_SATURATED_ROWS] > ATTN_SATURATED_SHARE;
 }
 
-static bool find_saturated(const attn_diagnose_input *in, size_t *heads, attn_findings *f) {
+static bool find_saturated(const attn_diagnose_input *in, size_t *heads, findings *f) {
     size_t n = choose(in, is_saturated, heads);
     if (n == 0)
         return true;
@@ -107,7 +351,7 @@ static bool find_saturated(const attn_diagnose_input *in, size_t *heads, attn_fi
                                    {"score_max", mean_of(in, heads, n, ATTN_SCORE_MAX)}};
     bool scores = !isnan(numbers[2].value);
     attn_sentence s = {.used = 0};
-    attn_analysis_say_heads(&s, in, heads, n);
+    say_heads(&s, in, heads, n);
     attn_analysis_say(&s,
                       ": the softmax is saturated: in %.0f %% of the rows one key holds 99 %% or "
                       "more, a hard choice through which next to no gradient flows. ",
@@ -121,7 +365,7 @@ static bool find_saturated(const attn_diagnose_input *in, size_t *heads, attn_fi
     else
         attn_analysis_say(&s, "If it should still learn, check the scale: dot products of width E "
                               "spread by sqrt(E) unless they are divided by it.");
-    return attn_analysis_find(f, "saturated_softmax", &s, numbers, scores ? 4 : 2, heads, n);
+    return find(f, "saturated_softmax", &s, numbers, scores ? 4 : 2, heads, n);
 }
 
 /* A sink takes more than the mask gives to the first key anyway. */
@@ -130,7 +374,7 @@ static bool is_sink(const attn_head_measures *h) {
            h->values[ATTN_SINK] >= ATTN_LIFT * h->uniform[ATTN_SINK];
 }
 
-static bool find_sinks(const attn_diagnose_input *in, size_t *heads, attn_findings *f) {
+static bool find_sinks(const attn_diagnose_input *in, size_t *heads, findings *f) {
     size_t n = choose(in, is_sink, heads);
     if (n == 0)
         return true;
@@ -138,7 +382,7 @@ static bool find_sinks(const attn_diagnose_input *in, size_t *heads, attn_findin
                                    {"first_token", mean_of(in, heads, n, ATTN_FIRST_TOKEN)},
                                    {"sink_rate", (double)n / (double)in->measures->count}};
     attn_sentence s = {.used = 0};
-    attn_analysis_say_heads(&s, in, heads, n);
+    say_heads(&s, in, heads, n);
     attn_analysis_say(
         &s,
         ": an attention sink: the first token receives %.0f %% of the weight of the "
@@ -146,14 +390,14 @@ static bool find_sinks(const attn_diagnose_input *in, size_t *heads, attn_findin
         "give it). Such heads rest there when they have nothing to do; hide the first "
         "key and renormalise to see what else they look at.",
         100 * numbers[0].value, 100 * ATTN_SINK_EPSILON);
-    return attn_analysis_find(f, "sink_heads", &s, numbers, 3, heads, n);
+    return find(f, "sink_heads", &s, numbers, 3, heads, n);
 }
 
 static bool is_leaking(const attn_head_measures *h) {
     return h->hidden_mass > ATTN_LEAK;
 }
 
-static bool find_leaks(const attn_diagnose_input *in, size_t *heads, attn_findings *f) {
+static bool find_leaks(const attn_diagnose_input *in, size_t *heads, findings *f) {
     size_t n = choose(in, is_leaking, heads);
     double most = 0;
     for (size_t i = 0; i < n; i++)
@@ -162,14 +406,14 @@ static bool find_leaks(const attn_diagnose_input *in, size_t *heads, attn_findin
         return true;
     const attn_number numbers[] = {{"hidden_mass", most}};
     attn_sentence s = {.used = 0};
-    attn_analysis_say_heads(&s, in, heads, n);
+    say_heads(&s, in, heads, n);
     attn_analysis_say(
         &s,
         ": the weights do not keep to the mask that was sent with them: up to %.3g of "
         "a row lies on hidden keys (which the measures leave out). Was the mask "
         "applied before the softmax, and in this meaning?",
         most);
-    return attn_analysis_find(f, "mask_leak", &s, numbers, 1, heads, n);
+    return find(f, "mask_leak", &s, numbers, 1, heads, n);
 }
 
 /* --- heads that are alike --- */
@@ -206,7 +450,7 @@ static void say_collapse(attn_sentence *s, const attn_diagnose_input *in,
 
 static void say_similar(attn_sentence *s, const attn_diagnose_input *in, const size_t *heads,
                         size_t n, size_t pairs, double largest) {
-    attn_analysis_say_heads(s, in, heads, n);
+    say_heads(s, in, heads, n);
     attn_analysis_say(
         s,
         ": %zu pair%s of heads look%s at the same: cosine of the patterns without the "
@@ -215,7 +459,7 @@ static void say_similar(attn_sentence *s, const attn_diagnose_input *in, const s
 }
 
 static bool find_alike(const attn_diagnose_input *in, const attn_head_distances *d, size_t *heads,
-                       attn_findings *f) {
+                       findings *f) {
     uint8_t *involved = attn_arena_zeroed(f->arena, d->rows, 1);
     double largest = 0;
     size_t n = 0;
@@ -238,13 +482,12 @@ static bool find_alike(const attn_diagnose_input *in, const attn_head_distances 
         say_collapse(&s, in, d, pairs);
     else
         say_similar(&s, in, heads, n, pairs, largest);
-    return attn_analysis_find(f, collapsed ? "head_collapse" : "similar_heads", &s, numbers, 5,
-                              heads, n);
+    return find(f, collapsed ? "head_collapse" : "similar_heads", &s, numbers, 5, heads, n);
 }
 
 /* --- of the whole --- */
 
-static bool find_memory(const attn_diagnose_input *in, attn_findings *f) {
+static bool find_memory(const attn_diagnose_input *in, findings *f) {
     const attn_measures *m = in->measures;
     size_t layers = in->layers ? in->layers : 1, entries = m->batches / layers;
     double heads = (double)entries * (double)m->heads;
@@ -258,26 +501,26 @@ static bool find_memory(const attn_diagnose_input *in, attn_findings *f) {
                       "%zu x %zu x 4 bytes), four times that for twice the length. Nothing here "
                       "needs it: rows, tiles and measures are computed from queries and keys.",
                       bytes / 1048576, heads, in->L, in->S);
-    return attn_analysis_find(f, "memory", &s, numbers, 2, NULL, 0);
+    return find(f, "memory", &s, numbers, 2, NULL, 0);
 }
 
-static bool find_mask(const attn_diagnose_input *in, attn_findings *f) {
+static bool find_mask(const attn_diagnose_input *in, findings *f) {
     bool ok = true;
     for (size_t i = 0; ok && in->mask_warnings && i < in->mask_warnings->count; i++) {
         attn_sentence s = {.used = 0};
         attn_analysis_say(&s, "%s.", in->mask_warnings->items[i].text);
-        ok = attn_analysis_find(f, in->mask_warnings->items[i].code, &s, NULL, 0, NULL, 0);
+        ok = find(f, in->mask_warnings->items[i].code, &s, NULL, 0, NULL, 0);
     }
     return ok;
 }
 
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err) {
-    attn_findings f = {.arena = arena};
+    findings f = {.arena = arena};
     size_t *heads = attn_arena_zeroed(arena, in->measures->count, sizeof *heads);
     bool ok = heads != NULL;
     if (ok) {
-        attn_status status = attn_analysis_uniform_heads(in, heads, &f, err);
+        attn_status status = find_uniform(in, heads, &f, err);
         if (status)
             return status;
     }

@@ -1,5 +1,5 @@
-/* What the files of the heatmap share: the plan made from shapes, the scratch of a lane, the sinks
- * that pieces write to. */
+/* What heatmap.c and heatmap_rows.c share: the plan made from shapes, the scratch of a lane, and
+ * the arrays that pieces write to. */
 #ifndef ATTN_ANALYSIS_HEATMAP_PRIVATE_H
 #define ATTN_ANALYSIS_HEATMAP_PRIVATE_H
 
@@ -9,15 +9,15 @@
 typedef struct attn_heatmap_plan {
     const attn_heatmap_options *options;
     size_t H, S;
-    size_t maps, maps_a_batch; /* in all, and for each chosen batch entry */
+    size_t maps, maps_a_batch; /* heatmaps in all, and for each chosen batch entry */
     size_t merged;             /* heads that one heatmap reads: H for the mean, else 1 */
     size_t row0, rows, col0, cols;
     size_t step[2], shape[2];
-    size_t piece_rows;                           /* rows of cells a piece */
-    size_t pieces;                               /* a heatmap */
-    size_t block;                                /* rows of weights a fetch */
-    size_t edge_room;                            /* edges a row, 0 = none wanted */
-    size_t run_room;                             /* hidden runs a row of cells */
+    size_t piece_rows;                           /* rows of cells in a piece */
+    size_t pieces;                               /* in a heatmap */
+    size_t block;                                /* rows of weights in a fetch */
+    size_t edge_room;                            /* edges of a row, 0 = none wanted */
+    size_t run_room;                             /* hidden spans in a row of cells */
     size_t lane_bytes, result_bytes, work_bytes; /* work_bytes for the `slots` of the plan */
 } attn_heatmap_plan;
 
@@ -31,9 +31,9 @@ size_t attn_analysis_map_head(const attn_heatmap_plan *plan, size_t map); /* SIZ
 /* A cell that is being filled. */
 typedef struct attn_heatmap_cell {
     double sum;
-    size_t count; /* visible weights that are numbers */
+    size_t count; /* visible weights that are not NaN */
     float max;
-    bool nan; /* a visible weight that is none */
+    bool nan; /* some visible weight is NaN */
 } attn_heatmap_cell;
 
 /* Entropy of one row, over the heads that see anything in it. */
@@ -51,7 +51,7 @@ typedef struct attn_heatmap_lane {
     uint8_t *visible;         /* [block, S], in any head; mean only */
 } attn_heatmap_lane;
 
-/* What a piece leaves behind for the merge in piece order. */
+/* What a piece computes for the merge, which follows the order of pieces. */
 typedef struct attn_heatmap_part {
     double *received;        /* [C] */
     float range[2], mean[2]; /* of the visible cells; [0] > [1] when there are none */
@@ -65,7 +65,7 @@ static inline void attn_analysis_widen(float range[2], float low, float high) {
 typedef struct attn_heatmap_work {
     const attn_heatmap_plan *plan;
     const attn_weight_source *source;
-    const attn_control *control; /* asked within pieces */
+    const attn_control *control; /* checked within pieces */
     attn_heatmap *maps;
     attn_heatmap_lane *lanes;
     attn_heatmap_part *parts; /* [maps, pieces] */
@@ -78,17 +78,14 @@ typedef struct attn_heatmap_work {
 /* Piece `index` of maps x pieces, for attn_pool_run; ctx is the work. */
 attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane, attn_error *err);
 
-/* One row of weights as a source gives it; logits NULL when there are none. */
+/* One row of weights from a source; logits is NULL when it has none. */
 typedef struct attn_heatmap_line {
     const float *weights, *logits;
     size_t row; /* of the matrix */
 } attn_heatmap_line;
 
-/* Entropy of the row over n keys in nats; false when it has no distribution (nothing visible). */
+/* Entropy of the row over n keys in nats; false when no key is visible. */
 bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t n,
                                double *entropy);
-/* The edges of a row into `edges` (room for plan->edge_room), best first. */
-attn_status attn_analysis_row_edges(const attn_heatmap_plan *plan, const attn_heatmap_line *line,
-                                    attn_edge *edges, size_t *count, attn_error *err);
 
 #endif

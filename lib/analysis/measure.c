@@ -1,11 +1,126 @@
-/* Measures of heads: blocks of rows run on the pool in waves, the sums of a wave are merged in the
- * order of its blocks, so that neither the number of threads nor their speed shows in a result, and
- * memory is that of one wave, whatever the number of heads. */
+/* Measures of heads: blocks of rows run on the pool in waves (measure_rows.c), and the sums of a
+ * wave are merged in the order of its blocks. So neither the number of threads nor their speed
+ * shows in a result, and memory is that of one wave, whatever the number of heads. The sums of a
+ * head then become its measures. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/measure_private.h"
+#include "analysis/sums.h"
+
+static double mean(const attn_mean *m) {
+    return m->count ? m->sum / (double)m->count : NAN;
+}
+
+static double share(double part, double whole) {
+    return whole > 0 ? part / whole : NAN;
+}
+
+static int ascending(const void *x, const void *y) {
+    double a = *(const double *)x, b = *(const double *)y;
+    return a < b ? -1 : a > b;
+}
+
+/* Offset 0 first, then -1, 1, -2, 2, …: so that ties fall to the nearest, then the negative one. */
+static int64_t nth_offset(int64_t n) {
+    return n % 2 ? -(n + 1) / 2 : n / 2;
+}
+
+static void finish_offsets(const attn_measure_sums *sums, double *values) {
+    int64_t best = 0;
+    for (int64_t n = 1; n < ATTN_DIAGONALS; n++)
+        if (sums->peak[ATTN_OFFSETS + nth_offset(n)] > sums->peak[ATTN_OFFSETS + best])
+            best = nth_offset(n);
+    bool any = sums->peak[ATTN_OFFSETS + best] > 0;
+    values[ATTN_PREVIOUS_TOKEN] = mean(&sums->diagonal[ATTN_OFFSETS - 1]);
+    values[ATTN_CURRENT_TOKEN] = mean(&sums->diagonal[ATTN_OFFSETS]);
+    values[ATTN_NEXT_TOKEN] = mean(&sums->diagonal[ATTN_OFFSETS + 1]);
+    values[ATTN_POSITIONAL_OFFSET] = any ? (double)best : NAN;
+    values[ATTN_POSITIONAL_SHARE] =
+        any ? share((double)sums->peak[ATTN_OFFSETS + best], (double)sums->rows) : NAN;
+    values[ATTN_POSITIONAL_MASS] = any ? mean(&sums->diagonal[ATTN_OFFSETS + best]) : NAN;
+}
+
+static double alpha(const attn_measure_sums *sums, size_t key) {
+    return share(sums->received[key], (double)sums->seen_by[key]);
+}
+
+static void finish_sink(const attn_measure_plan *plan, const attn_measure_sums *sums,
+                        double *values) {
+    values[ATTN_SINK] = values[ATTN_SINK_KEY] = NAN;
+    for (size_t k = 0; k < plan->S; k++) {
+        bool counts = sums->seen_by[k] > 0 && 2 * sums->seen_by[k] >= sums->rows;
+        if (counts && !(alpha(sums, k) <= values[ATTN_SINK])) {
+            values[ATTN_SINK] = alpha(sums, k);
+            values[ATTN_SINK_KEY] = (double)k;
+        }
+    }
+}
+
+static void finish_received(const attn_measure_plan *plan, const attn_measure_sums *sums,
+                            double *sorted, double *values) {
+    size_t n = 0, heavy = plan->S / 5 + (plan->S % 5 != 0);
+    double top = 0, ranked = 0, all;
+    for (size_t j = 0; j < plan->S; j++)
+        if (sums->seen_by[j] > 0)
+            sorted[n++] = sums->received[j];
+    if (n > 1)
+        qsort(sorted, n, sizeof *sorted, ascending);
+    all = attn_sum(sorted, n);
+    for (size_t r = n > heavy ? n - heavy : 0; r < n; r++)
+        top += sorted[r];
+    for (size_t r = 0; r < n; r++)
+        ranked += (2 * (double)(r + 1) - (double)n - 1) * sorted[r];
+    values[ATTN_TOP_SHARE] = share(top, all);
+    values[ATTN_GINI] = share(ranked, all * (double)n);
+}
+
+/* Sums -> values. `sorted` is scratch [S]. */
+static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *sums,
+                        double *sorted, double values[ATTN_MEASURES]) {
+    for (size_t m = 0; m < ATTN_MEASURES; m++)
+        values[m] = NAN;
+    if (sums->rows == 0)
+        return;
+    values[ATTN_ENTROPY] = mean(&sums->entropy);
+    values[ATTN_NORMALIZED_ENTROPY] = mean(&sums->normalized);
+    values[ATTN_EFFECTIVE_TOKENS] = mean(&sums->perplexity);
+    values[ATTN_PARTICIPATION] = mean(&sums->participation);
+    values[ATTN_CONFIDENCE] = mean(&sums->confidence);
+    values[ATTN_SATURATED_ROWS] = mean(&sums->saturated);
+    values[ATTN_DISTANCE] = share(sums->weighted, sums->mass);
+    values[ATTN_SIGNED_DISTANCE] = share(sums->looked, sums->mass);
+    values[ATTN_LOCAL_MASS] = mean(&sums->local);
+    values[ATTN_FIRST_TOKEN] = mean(&sums->first);
+    values[ATTN_SINK_LOGIT_MASS] = mean(&sums->sink_logit);
+    values[ATTN_DUPLICATE_TOKEN] = mean(&sums->duplicate);
+    values[ATTN_INDUCTION] = mean(&sums->induction);
+    values[ATTN_SAME_KIND] = mean(&sums->kin);
+    values[ATTN_BLOCK_MASS] = mean(&sums->own_block);
+    values[ATTN_SCORE_SPREAD] = mean(&sums->spread);
+    values[ATTN_SCORE_MAX] = isfinite(sums->score_max) ? sums->score_max : NAN;
+    finish_offsets(sums, values);
+    finish_sink(plan, sums, values);
+    finish_received(plan, sums, sorted, values);
+}
+
+/* The keys that receive most into out[options->top_keys]; returns how many. */
+static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_sums *sums,
+                            attn_key_mass *out) {
+    size_t most = plan->options->top_keys, n = 0;
+    for (size_t j = 0; j < plan->S && most > 0; j++) {
+        double mass = sums->received[j];
+        if (sums->seen_by[j] == 0 || (n == most && mass <= out[n - 1].mass))
+            continue;
+        size_t at = n < most ? n++ : n - 1;
+        for (; at > 0 && out[at - 1].mass < mass; at--)
+            out[at] = out[at - 1];
+        out[at] = (attn_key_mass){j, mass, alpha(sums, j)};
+    }
+    return n;
+}
 
 enum {
     PIECE_WEIGHTS = 1 << 18, /* weights a piece looks at: a few milliseconds */
@@ -14,22 +129,6 @@ enum {
     WAVE_MOST = 256,
     BLOCK_LEAST = 16, /* rows: sums of a block are merged at the cost of some of its rows */
 };
-
-typedef struct size_sum {
-    size_t bytes;
-    bool overflow;
-} size_sum;
-
-static void add_array(size_sum *s, size_t a, size_t b, size_t size) {
-    size_t bytes;
-    if (!attn_size_mul(a, b, &bytes) || !attn_size_mul(bytes, size, &bytes) ||
-        !attn_size_add(s->bytes, bytes, &s->bytes))
-        s->overflow = true;
-}
-
-static size_t within(size_t x, size_t low, size_t high) {
-    return x < low ? low : x > high ? high : x;
-}
 
 attn_measure_options attn_measure_defaults(void) {
     return (attn_measure_options){.radius = 2, .top_keys = 5};
@@ -71,24 +170,24 @@ static attn_status check_options(const attn_measure_options *o, size_t L, size_t
 static attn_status count_bytes(attn_measure_plan *p, size_t slots, attn_error *err) {
     const attn_measure_options *o = p->options;
     const size_t S = p->S, heads = p->B * p->H;
-    size_sum lane = {0}, part = {0}, work = {0}, result = {0};
-    add_array(&lane, p->block, S, 2 * sizeof(float));
-    add_array(&lane, S, 1, 2 * sizeof(double) + 1);
-    add_array(&part, 1, 1, sizeof(attn_measure_part));
-    add_array(&part, S, 2, sizeof(double) + sizeof(uint64_t));
-    p->wave = within(WAVE_BYTES / (part.bytes | 1), WAVE_LEAST, WAVE_MOST);
-    p->wave = within(p->wave, 1, heads * p->pieces > 0 ? heads * p->pieces : 1);
+    attn_bytes lane = {0}, part = {0}, work = {0}, result = {0};
+    attn_add_array(&lane, p->block, S, 1, 2 * sizeof(float));
+    attn_add_array(&lane, S, 1, 1, 2 * sizeof(double) + 1);
+    attn_add_array(&part, 1, 1, 1, sizeof(attn_measure_part));
+    attn_add_array(&part, S, 2, 1, sizeof(double) + sizeof(uint64_t));
+    p->wave = attn_within(WAVE_BYTES / (part.bytes | 1), WAVE_LEAST, WAVE_MOST);
+    p->wave = attn_within(p->wave, 1, heads * p->pieces > 0 ? heads * p->pieces : 1);
     p->lane_bytes = lane.bytes;
     p->part_bytes = part.bytes;
-    add_array(&work, slots, 1, lane.bytes + sizeof(attn_measure_lane));
-    add_array(&work, p->wave + 1, 1, part.bytes);
-    add_array(&work, S, 1, sizeof(double));
+    attn_add_array(&work, slots, 1, 1, lane.bytes + sizeof(attn_measure_lane));
+    attn_add_array(&work, p->wave + 1, 1, 1, part.bytes);
+    attn_add_array(&work, S, 1, 1, sizeof(double));
     size_t sets = (o->query_tokens ? o->token_batches : 0) + (o->query_kinds ? 1 : 0);
-    add_array(&work, sets, 1, (p->L + 3 * S) * sizeof(size_t) + sizeof(attn_equals));
-    add_array(&result, heads, 1, sizeof(attn_head_measures));
-    add_array(&result, heads, 2 * o->class_count + o->segment_count * o->segment_count,
-              sizeof(double));
-    add_array(&result, heads, o->top_keys, sizeof(attn_key_mass));
+    attn_add_array(&work, sets, 1, 1, (p->L + 3 * S) * sizeof(size_t) + sizeof(attn_equals));
+    attn_add_array(&result, heads, 1, 1, sizeof(attn_head_measures));
+    attn_add_array(&result, heads, 2 * o->class_count + o->segment_count * o->segment_count, 1,
+                   sizeof(double));
+    attn_add_array(&result, heads, o->top_keys, 1, sizeof(attn_key_mass));
     p->work_bytes = work.bytes;
     p->result_bytes = result.bytes;
     if (lane.overflow || part.overflow || work.overflow || result.overflow)
@@ -97,15 +196,14 @@ static attn_status count_bytes(attn_measure_plan *p, size_t slots, attn_error *e
     return ATTN_OK;
 }
 
-attn_status attn_analysis_measure_plan(const attn_measure_options *options, size_t B, size_t H,
-                                       size_t L, size_t S, size_t slots, attn_measure_plan *out,
-                                       attn_error *err) {
+static attn_status make_plan(const attn_measure_options *options, size_t B, size_t H, size_t L,
+                             size_t S, size_t slots, attn_measure_plan *out, attn_error *err) {
     attn_measure_plan p = {.options = options, .B = B, .H = H, .L = L, .S = S};
     size_t heads;
     if (!attn_size_mul(B, H, &heads))
         return attn_fail(err, ATTN_ELIMIT, "", "too many heads to count");
-    p.block = within(PIECE_WEIGHTS / (S ? S : 1), BLOCK_LEAST, L ? L : 1);
-    p.block = within(p.block, 1, L ? L : 1);
+    p.block = attn_within(PIECE_WEIGHTS / (S ? S : 1), BLOCK_LEAST, L ? L : 1);
+    p.block = attn_within(p.block, 1, L ? L : 1);
     p.pieces = L / p.block + (L % p.block != 0);
     attn_status status = count_bytes(&p, slots, err);
     if (!status)
@@ -116,7 +214,7 @@ attn_status attn_analysis_measure_plan(const attn_measure_options *options, size
 attn_status attn_measure_cost(const attn_measure_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err) {
     attn_measure_plan p = {.options = options};
-    attn_status status = attn_analysis_measure_plan(options, B, H, L, S, slots, &p, err);
+    attn_status status = make_plan(options, B, H, L, S, slots, &p, err);
     if (status)
         return status;
     double cells = (double)B * (double)H * (double)L * (double)S;
@@ -291,9 +389,9 @@ static void finish_head(const attn_measure_plan *p, const attn_measure_part *all
     out->rows = w->rows;
     out->blind = all->blind;
     out->hidden_mass = p->L ? all->hidden / (double)p->L : 0;
-    attn_analysis_finish(p, w, scratch, out->values);
+    finish_sums(p, w, scratch, out->values);
     if (base == out)
-        attn_analysis_finish(p, u, scratch, out->uniform);
+        finish_sums(p, u, scratch, out->uniform);
     else
         memcpy(out->uniform, base->uniform, sizeof out->uniform);
     out->values[ATTN_RELATIVE_DISTANCE] =
@@ -307,7 +405,7 @@ static void finish_head(const attn_measure_plan *p, const attn_measure_part *all
     }
     for (size_t i = 0; i < G * G; i++)
         out->blocks[i] = w->blocks[i] / (double)w->segment_rows[i / G];
-    out->top_count = attn_analysis_top_keys(p, w, out->top);
+    out->top_count = find_top_keys(p, w, out->top);
 }
 
 static void merge_wave(const attn_measure_work *w, size_t count, double *scratch,
@@ -338,8 +436,8 @@ attn_status attn_measure_heads(const attn_weight_source *source,
     size_t slots = attn_pool_slots(pool);
     attn_status status = check_options(options, source->rows, source->cols, err);
     if (!status)
-        status = attn_analysis_measure_plan(options, source->batches, source->heads, source->rows,
-                                            source->cols, slots, &plan, err);
+        status = make_plan(options, source->batches, source->heads, source->rows, source->cols,
+                           slots, &plan, err);
     if (status)
         return status;
     attn_measure_work work = {.plan = &plan, .source = source};

@@ -1,5 +1,5 @@
-/* What the files of the measures share: the plan made from shapes, the sums of a block of rows, one
- * row as they see it. */
+/* What measure.c and measure_rows.c share: the plan made from shapes, the sums over a block of
+ * rows, and one row. */
 #ifndef ATTN_ANALYSIS_MEASURE_PRIVATE_H
 #define ATTN_ANALYSIS_MEASURE_PRIVATE_H
 
@@ -10,13 +10,13 @@ enum {
     ATTN_DIAGONALS = 2 * ATTN_OFFSETS + 1,
 };
 
-/* Keys that are equal to others: for each key the next one in a circle of its equals, and for each
- * query the last equal key before it. SIZE_MAX = none. */
+/* Keys with equal tokens, for duplicate_token and induction; SIZE_MAX = none. */
 typedef struct attn_equals {
-    size_t *before; /* [S] the equal key before this one */
+    size_t *before; /* [S] the last equal key before this one */
     size_t *last;   /* [L] the last equal key j < t_i */
 } attn_equals;
 
+/* Keys of one kind, for same_kind: each kind is a ring. SIZE_MAX = none. */
 typedef struct attn_kin {
     size_t *next;  /* [S] the next key of the kind, the first again after the last */
     size_t *entry; /* [L] any key of the query's kind */
@@ -25,23 +25,19 @@ typedef struct attn_kin {
 typedef struct attn_measure_plan {
     const attn_measure_options *options;
     size_t B, H, L, S;
-    size_t block;  /* rows a piece */
-    size_t pieces; /* a head */
+    size_t block;  /* rows in a piece */
+    size_t pieces; /* in a head */
     size_t wave;   /* pieces whose sums are held at a time */
     size_t lane_bytes, part_bytes, work_bytes, result_bytes;
 } attn_measure_plan;
 
-attn_status attn_analysis_measure_plan(const attn_measure_options *options, size_t B, size_t H,
-                                       size_t L, size_t S, size_t slots, attn_measure_plan *out,
-                                       attn_error *err);
-
-/* A mean that is being made. */
+/* The sum and the count behind a mean. */
 typedef struct attn_mean {
     double sum;
     uint64_t count;
 } attn_mean;
 
-/* What the rows of a block add up to; merged in the order of the blocks. */
+/* Sums over the rows of a block, merged in the order of the blocks. */
 typedef struct attn_measure_sums {
     uint64_t rows;
     double mass, weighted, looked; /* sums of p, p |t - j|, p (t - j) */
@@ -64,15 +60,15 @@ typedef struct attn_measure_part {
     double hidden; /* weight on hidden keys */
 } attn_measure_part;
 
-/* One row: p[j] is 0 where hidden. */
+/* One row; p[j] is 0 where key j is hidden. */
 typedef struct attn_measure_line {
     const double *p;
     const uint8_t *visible;
     size_t index, seen; /* i, n_i */
-    size_t from, to;    /* all keys that are seen lie there */
+    size_t from, to;    /* all visible keys lie in [from, to) */
     int64_t at;         /* t_i */
     double mass, entropy;
-    bool peaks; /* has a largest weight to speak of: uniform attention has none */
+    bool peaks; /* false for uniform attention, which has no largest weight */
 } attn_measure_line;
 
 typedef struct attn_measure_work {
@@ -96,15 +92,6 @@ typedef struct attn_measure_lane {
 size_t attn_analysis_uniform_of(const attn_measure_work *w, size_t batch, size_t head);
 
 attn_status attn_analysis_measure_piece(void *ctx, size_t index, size_t lane, attn_error *err);
-/* Adds a row to the sums of its head. */
-void attn_analysis_add_line(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
-                            attn_measure_sums *sums);
-/* Sums -> values. `sorted` is scratch [S]. */
-void attn_analysis_finish(const attn_measure_plan *plan, const attn_measure_sums *sums,
-                          double *sorted, double values[ATTN_MEASURES]);
-/* The keys that receive most into out[options->top_keys]; returns how many. */
-size_t attn_analysis_top_keys(const attn_measure_plan *plan, const attn_measure_sums *sums,
-                              attn_key_mass *out);
 
 /* Equal tokens of one batch entry; `offset` = t_i - i. false: out of memory. */
 bool attn_analysis_equals(const int64_t *queries, size_t L, const int64_t *keys, size_t S,

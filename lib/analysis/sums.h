@@ -1,11 +1,14 @@
-/* Sums over long rows, in several independent chains that are joined in a fixed order, so that
- * additions need not wait for each other; and a logarithm that compilers turn into vectors. */
+/* Arithmetic that the files of this room share. Sums over long rows run in several independent
+ * chains, joined in a fixed order, so that additions need not wait for each other. The logarithm is
+ * one that compilers turn into vectors. Sums of bytes notice when they exceed size_t. */
 #ifndef ATTN_ANALYSIS_SUMS_H
 #define ATTN_ANALYSIS_SUMS_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include <attn/memory.h>
 
 enum { ATTN_WAYS = 8 };
 
@@ -80,6 +83,24 @@ static inline double attn_sum_xlnx(const double *x, size_t n) {
         sum += attn_sum(terms, count);
     }
     return sum;
+}
+
+/* x, brought into low … high. */
+static inline size_t attn_within(size_t x, size_t low, size_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+typedef struct attn_bytes {
+    size_t bytes;
+    bool overflow;
+} attn_bytes;
+
+/* Adds an array [a, b, c] of elements of `size` bytes. */
+static inline void attn_add_array(attn_bytes *s, size_t a, size_t b, size_t c, size_t size) {
+    size_t bytes;
+    if (!attn_size_mul(a, b, &bytes) || !attn_size_mul(bytes, c, &bytes) ||
+        !attn_size_mul(bytes, size, &bytes) || !attn_size_add(s->bytes, bytes, &s->bytes))
+        s->overflow = true;
 }
 
 #endif

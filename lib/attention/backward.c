@@ -1,4 +1,4 @@
-/* Gradients: the passes.
+/* The backward pass: the order in which tiles are visited.
  *
  *                       keys: tile 0   tile 1 | tile 2 …
  *   queries of all    ->      [      ] [      ] |       a piece: a chunk of tiles of one
@@ -6,19 +6,21 @@
  *                               dK, dV   dK, dV         summed over all queries
  *                       dQ of each block of queries     added to the chunk's own sums
  *
- * Chunks depend on shapes alone and are added up in order, so pools do not change a bit. */
+ * Chunks depend on shapes alone and are added up in order, so the size of the pool does not change
+ * a bit. FlashAttention's backward pass (Dao et al., 2022, algorithm 4) has the same loops. */
 #include "attention/backward.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
-#include "base/dense.h"
+#include "attention/forward.h"
 
 /* --- the main pass --- */
 
 static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                      const void *q, size_t ldq, char *dquery, attn_back_lane *l,
-                      attn_back_sums *sums) {
+                      const void *q, size_t ldq, char *dquery, attn_backward_lane *l,
+                      attn_backward_sums *sums) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     const void *keys = l->work.packed_key;
@@ -26,29 +28,30 @@ static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0
         keys = g->packed->keys + g->packed->key_bytes * attn_packed_tile(a, g->packed, block->b,
                                                                          attn_kv_head(a, block->h),
                                                                          j0 / k->keys);
-    const attn_tanh_back back = {.q = q,
-                                 .packed_key = keys,
-                                 .v = k == a->kernels ? a->score_v : a->score_v_wide,
-                                 .ldq = ldq,
-                                 .width = a->dims.score_width,
-                                 .dq = dquery,
-                                 .lddq = k->acc_room(a->dims.score_width),
-                                 .dkey = l->dkey_tanh,
-                                 .dv = sums->v};
-    k->score_tanh_back(&back, l->grad, block->rows, n);
+    const attn_tanh_backward back = {.q = q,
+                                     .packed_key = keys,
+                                     .v = k == a->kernels ? a->score_v : a->score_v_wide,
+                                     .ldq = ldq,
+                                     .width = a->dims.score_width,
+                                     .dq = dquery,
+                                     .lddq = k->acc_room(a->dims.score_width),
+                                     .dkey = l->dkey_tanh,
+                                     .dv = sums->v};
+    k->score_tanh_backward(&back, l->grad, block->rows, n);
 }
 
-void attn_back_clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
+void attn_backward_clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
     const size_t bytes = k->acc_room(width) * k->elem;
     memset(acc + first * bytes, 0, n * bytes);
 }
 
-void attn_back_block(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                     size_t chunk, bool begins, attn_back_lane *l, attn_back_sums *sums) {
+void attn_backward_block(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                         size_t chunk, bool begins, attn_backward_lane *l,
+                         attn_backward_sums *sums) {
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
-    const size_t at = attn_back_place(g, block, l);
+    const size_t at = attn_backward_place(g, block, l);
     const size_t E = d->score_width, hkv = attn_kv_head(a, block->h);
     const size_t query =
         chunk * d->B * d->Hq * d->L + attn_row_index(a, block->b, block->h, block->i);
@@ -56,26 +59,27 @@ void attn_back_block(const attn_backward *g, const attn_block *block, size_t j0,
     char *dquery = g->dquery + query * k->acc_room(E) * k->elem;
     const bool only_scales = a->in.softcap == 0 && !g->entries;
     size_t ldq;
-    const void *q = attn_back_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
+    const void *q = attn_backward_tile(g, block, j0, n, only_scales ? a->scale : 1, l, &ldq);
     if (g->entries)
-        attn_back_collect_biases(g, block, j0, n, l, sums);
+        attn_backward_collect_biases(g, block, j0, n, l, sums);
     if (!only_scales)
-        attn_back_edit(g, block, n, l);
+        attn_backward_edit(g, block, n, l);
     if (a->rule.relative)
-        attn_back_collect_shaw(g, block, j0, n, q, ldq, dquery, k->acc_room(E), l, sums);
-    k->accumulate_back(g->dvalue + key * k->acc_room(d->Ev) * k->elem, begins, l->dropped,
-                       block->rows, n, g->outs.values + at * g->outs.value_bytes, d->Ev);
+        attn_backward_collect_shaw(g, block, j0, n, q, ldq, dquery, k->acc_room(E), l, sums);
+    k->accumulate_backward(g->dvalue + key * k->acc_room(d->Ev) * k->elem, begins, l->dropped,
+                           block->rows, n, g->outs.values + at * g->outs.value_bytes, d->Ev);
     if (a->score_v) {
         back_tanh(g, block, j0, n, q, ldq, dquery, l, sums);
         return;
     }
     l->products->accumulate(dquery, l->grad, block->rows, l->key_values, 0, n, n, E, l->ones);
-    k->accumulate_back(g->dkey + key * k->acc_room(E) * k->elem, begins, l->grad, block->rows, n,
-                       g->queries.values + at * g->queries.value_bytes, E);
+    k->accumulate_backward(g->dkey + key * k->acc_room(E) * k->elem, begins, l->grad, block->rows,
+                           n, g->queries.values + at * g->queries.value_bytes, E);
 }
 
-/* A tile's sums over queries that score_tanh_back made -> rows of dkey. */
-static void turn_tanh(const attn_backward *g, size_t row, size_t n, const attn_back_lane *l) {
+/* A tile's sums over queries that score_tanh_backward made -> rows of dkey. */
+static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
+                           const attn_backward_lane *l) {
     const attn_kernels *k = g->k;
     const size_t A = g->a->dims.score_width;
     for (size_t j = 0; j < n; j++)
@@ -85,7 +89,7 @@ static void turn_tanh(const attn_backward *g, size_t row, size_t n, const attn_b
 }
 
 /* Tile t of a key/value head against all queries of its group. */
-static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, attn_back_lane *l,
+static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, attn_backward_lane *l,
                              attn_error *err) {
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
@@ -95,35 +99,35 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
     const size_t row = head * d->S + j0;
     bool begins = true;
     attn_status status = ATTN_OK;
-    attn_back_load_tile(g, head / d->Hkv, head % d->Hkv, j0, n, l);
+    attn_backward_load_tile(g, head / d->Hkv, head % d->Hkv, j0, n, l);
     if (a->score_v)
         memset(l->dkey_tanh, 0, k->keys * d->score_width * k->elem);
     for (size_t i = 0; i < blocks && status == ATTN_OK; i++) {
-        const attn_block block = attn_back_block_at(g, head * blocks + i);
+        const attn_block block = attn_backward_block_at(g, head * blocks + i);
         status = attn_control_check(g->control, err);
-        if (status == ATTN_OK && attn_back_meets(a, &block, j0, n)) {
-            attn_back_block(g, &block, j0, n, piece % g->chunks, begins, l, &g->sums[piece]);
+        if (status == ATTN_OK && attn_backward_intersects(a, &block, j0, n)) {
+            attn_backward_block(g, &block, j0, n, piece % g->chunks, begins, l, &g->sums[piece]);
             begins = false;
         }
     }
     if (begins) {
-        attn_back_clear(k, g->dkey, row, n, d->score_width);
-        attn_back_clear(k, g->dvalue, row, n, d->Ev);
+        attn_backward_clear(k, g->dkey, row, n, d->score_width);
+        attn_backward_clear(k, g->dvalue, row, n, d->Ev);
     }
     if (a->score_v)
-        turn_tanh(g, row, n, l);
+        transpose_tanh(g, row, n, l);
     return status;
 }
 
 /* Piece: one block of rows. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
-    const attn_block block = attn_back_block_at(g, index);
+    const attn_block block = attn_backward_block_at(g, index);
     attn_status status = attn_control_check(g->control, err);
     if (status == ATTN_OK)
-        status = attn_back_pack(g, &block, &g->lanes[lane], err);
+        status = attn_backward_pack(g, &block, &g->lanes[lane], err);
     if (status == ATTN_OK)
-        attn_back_dots(g, &block, &g->lanes[lane]);
+        attn_backward_dots(g, &block, &g->lanes[lane]);
     return status;
 }
 
@@ -137,21 +141,21 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
     attn_status status = ATTN_OK;
     for (size_t i = 0; g->chunks == 1 && i < heads * g->blocks && status == ATTN_OK; i++)
         status = begin_piece(g, first * g->blocks + i, lane, err);
-    attn_back_clear(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L,
-                    d->score_width);
+    attn_backward_clear(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L,
+                        d->score_width);
     for (size_t t = chunk * g->tiles_a_chunk; t < end && t < g->tiles && status == ATTN_OK; t++)
         status = back_tile(g, index, t, &g->lanes[lane], err);
     return status;
 }
 
-/* --- all of it --- */
+/* --- after a forward pass --- */
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
-attn_status attn_back_check(const attn_attention *a, const attn_results *results,
-                            const attn_tensor *t, attn_error *err) {
+attn_status attn_backward_check(const attn_attention *a, const attn_results *results,
+                                const attn_tensor *t, attn_error *err) {
     const attn_tensor *o = &results->output;
     char want[128], have[128];
     if (!o->rank)
@@ -173,7 +177,7 @@ attn_status attn_back_check(const attn_attention *a, const attn_results *results
     return ATTN_OK;
 }
 
-bool attn_back_view(attn_backward *g, const attn_tensor *grad_output, attn_arena *arena) {
+bool attn_backward_view(attn_backward *g, const attn_tensor *grad_output, attn_arena *arena) {
     const attn_attention *a = g->a;
     if (!attn_layout_view(a, grad_output, a->in.layout, arena, &g->out))
         return false;
@@ -182,19 +186,20 @@ bool attn_back_view(attn_backward *g, const attn_tensor *grad_output, attn_arena
     return true;
 }
 
-/* Statistics as the table of the way back reads them: its own, or logsumexp and 1 for `ref`. */
+/* Statistics as the table of the backward pass reads them: its own, or logsumexp and 1 for `ref`.
+ */
 static bool read_statistics(attn_backward *g, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_stats *s = &g->results->stats;
     const size_t rows = a->dims.B * a->dims.Hq * a->dims.L;
-    bool careful = g->careful;
+    bool in_double = g->in_double;
     for (size_t r = 0; r < rows; r++)
-        careful |= s->kind[r] == ATTN_ROW_CAREFUL;
+        in_double |= s->kind[r] == ATTN_ROW_DOUBLE;
     g->max = s->max;
     g->sum = s->sum;
     g->scores = a->kernels;
     g->k = attn_kernels_plain(a->kernels);
-    if (!careful || a->kernels->isa == ATTN_ISA_REF)
+    if (!in_double || a->kernels->isa == ATTN_ISA_REF)
         return true;
     g->k = g->scores = attn_kernels_of(ATTN_ISA_REF);
     g->max = attn_arena_zeroed(arena, rows, sizeof(double));
@@ -202,7 +207,7 @@ static bool read_statistics(attn_backward *g, attn_arena *arena) {
     if (!g->max || !g->sum)
         return false;
     for (size_t r = 0; r < rows; r++) {
-        const attn_kernels *k = s->kind[r] == ATTN_ROW_CAREFUL ? g->k : a->kernels;
+        const attn_kernels *k = s->kind[r] == ATTN_ROW_DOUBLE ? g->k : a->kernels;
         g->max[r] = s->sum[r] == 0 ? 0 : k->logsumexp(s->max[r], s->sum[r]);
         g->sum[r] = s->sum[r] == 0 ? 0 : 1;
     }
@@ -231,42 +236,6 @@ static attn_status check_finite(const attn_backward *g, const attn_packed *packe
     return ATTN_OK;
 }
 
-/* The sinks' weight times what it would have liked to be: -dot, summed over rows. */
-static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
-                              attn_error *err) {
-    const attn_attention *a = g->a;
-    const attn_attention_dims *d = &a->dims;
-    const attn_stats *s = &g->results->stats;
-    if (!a->sinks)
-        return ATTN_OK;
-    attn_status status = attn_dense_zeros(&a->in.sinks, a->dims.result, arena, &out->sinks, err);
-    for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++) {
-        double sum = 0;
-        for (size_t b = 0; b < d->B; b++)
-            for (size_t i = 0; i < d->L; i++) {
-                const size_t r = attn_row_index(a, b, h, i);
-                const attn_kernels *k =
-                    s->kind[r] == ATTN_ROW_CAREFUL ? attn_kernels_of(ATTN_ISA_REF) : a->kernels;
-                sum -= exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
-            }
-        attn_back_store(&out->sinks, h, &sum, 1);
-    }
-    return status;
-}
-
-attn_status attn_back_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
-                             attn_gradients *out, attn_error *err) {
-    const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->chunks;
-    attn_status status = attn_back_tables_finish(g, pieces, arena, out, err);
-    if (status == ATTN_OK)
-        status = back_sinks(g, arena, out, err);
-    if (status == ATTN_OK)
-        status = attn_back_biases(g, pool, arena, out, err);
-    if (status == ATTN_OK)
-        status = attn_back_fold(g, arena, out, err);
-    return status;
-}
-
 static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *arena,
                               attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -276,33 +245,7 @@ static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *are
         status = attn_pool_run(pool, d->B * d->Hq * g->blocks, begin_piece, g, g->control, err);
     if (status == ATTN_OK)
         status = attn_pool_run(pool, pieces, back_piece, g, g->control, err);
-    return status == ATTN_OK ? attn_back_finish(g, pool, arena, out, err) : status;
-}
-
-/* All gradients in one list, for what is true of each. */
-bool attn_back_all_finite(const attn_backward *g, const attn_gradients *out) {
-    const attn_tensor *fixed[] = {
-        &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,
-        &out->sinks,   &out->score.w_q, &out->score.w_k, &out->score.b,   &out->score.v,
-        &out->score.w, &out->slopes,    &out->table,     &out->key_table, &out->value_table};
-    const size_t count = sizeof fixed / sizeof *fixed;
-    for (size_t t = 0; t < count + ATTN_MASK_LAYERS; t++) {
-        const attn_tensor *x = t < count ? fixed[t] : &out->bias[t - count];
-        const attn_kernels *k = x->dtype == ATTN_F64 ? attn_kernels_of(ATTN_ISA_REF)
-                                                     : attn_kernels_plain(g->a->kernels);
-        size_t n = 0;
-        if (!x->rank || !attn_tensor_count(x, &n))
-            continue;
-        if (k->elem == attn_dtype_size(x->dtype)) {
-            if (!isfinite(k->reach(x->data, n)))
-                return false;
-            continue;
-        }
-        for (size_t i = 0; i < n; i++)
-            if (!isfinite(((const float *)x->data)[i]))
-                return false;
-    }
-    return true;
+    return status == ATTN_OK ? attn_backward_finish(g, pool, arena, out, err) : status;
 }
 
 /* The passes with the statistics of one table; `ref` again in double where float overflowed. */
@@ -315,20 +258,20 @@ static attn_status run(attn_backward *g, attn_pool *pool, attn_arena *arena, att
     g->packed = g->scores == g->a->kernels ? g->a->packed : NULL;
     g->bad_keys = g->a->packed->any_bad;
     attn_status status =
-        attn_back_allocate(g, attn_pool_slots(pool), arena) ? ATTN_OK : no_memory(err);
+        attn_backward_allocate(g, attn_pool_slots(pool), arena) ? ATTN_OK : no_memory(err);
     if (status == ATTN_OK)
         status = run_passes(g, pool, arena, &gradients, err);
     if (status != ATTN_OK)
         return status;
-    if (attn_back_all_finite(g, &gradients)) {
+    if (attn_backward_all_finite(g, &gradients)) {
         *out = gradients;
         return ATTN_OK;
     }
-    if (g->careful || g->k->isa == ATTN_ISA_REF)
+    if (g->in_double || g->k->isa == ATTN_ISA_REF)
         return attn_fail(err, ATTN_ENONFINITE, "grad_output",
                          "the gradients overflow %s; scale the inputs down",
                          attn_dtype_name(g->a->dims.result));
-    g->careful = true;
+    g->in_double = true;
     attn_arena_rewind(arena, &before);
     return run(g, pool, arena, out, err);
 }
@@ -339,7 +282,7 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
                                     attn_gradients *out, attn_error *err) {
     attn_backward g = {.a = a, .results = results, .control = control};
     attn_packed *packed = NULL;
-    attn_status status = attn_back_check(a, results, grad_output, err);
+    attn_status status = attn_backward_check(a, results, grad_output, err);
     if (status == ATTN_OK && a->dims.precision != ATTN_PRECISION_FP32)
         status = attn_fail(err, ATTN_EUNSUPPORTED, "precision",
                            "gradients are computed in fp32 alone, found %s",
@@ -350,11 +293,230 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
         return status;
     if (packed)
         a->packed = packed;
-    status =
-        attn_back_view(&g, grad_output, arena) ? check_finite(&g, a->packed, err) : no_memory(err);
+    status = attn_backward_view(&g, grad_output, arena) ? check_finite(&g, a->packed, err)
+                                                        : no_memory(err);
     if (status == ATTN_OK)
         status = run(&g, pool, arena, out, err);
     if (packed) /* this arena may go before the operation does */
         a->packed = NULL;
+    return status;
+}
+
+/* --- forward and backward by heads ---
+ *
+ * One piece computes the forward and the backward pass of a key/value head, block by block of rows:
+ *
+ *                      keys:  tile 0   tile 1   …
+ *   a block's rows        ->  [      ] [      ]    forward: numerators, kept; then output, dO . O
+ *                         ->  [      ] [      ]    backward: their weights, dS
+ *                              dK, dV   dK, dV     dQ of the block
+ *
+ * So scores and exponentials are computed once, and a head's operands stay in the second-level
+ * cache. Each sum is added up in the order of the passes above, so the bytes are the same.
+ *
+ * Double-precision rows, values that are not finite and gradients that overflow take the forward
+ * and the backward pass separately. */
+
+typedef struct heads {
+    attn_backward g;
+    attn_forward f;
+    _Atomic int apart; /* a piece met what pieces do not do */
+} heads;
+
+/* Is it done so? Sums by distance, over biases and through a softcap look at scores; what is to be
+ * computed afterwards wants packed keys. */
+static bool by_heads(const attn_attention *a, unsigned want) {
+    const attn_position *p = &a->in.position;
+    const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
+    return attn_backward_by_heads(&a->dims, a->kernels) && (want & ATTN_WANT_OUTPUT) &&
+           !(want & later) && a->in.softcap == 0 && !p->slopes.rank && !p->table.rank &&
+           !attn_backward_has_biases(a->mask);
+}
+
+static void place_tile(attn_backward_lane *l, size_t tile) {
+    l->key_values = l->tiles + tile * l->tile_bytes;
+    l->value_keys = l->tiles + tile * l->tile_bytes + l->key_bytes;
+}
+
+/* Queries and output gradients of a key/value head's group, and its keys and values. */
+static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *err) {
+    attn_backward *g = &t->g;
+    attn_backward_lane *l = &g->lanes[lane];
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t b = index / d->Hkv, hkv = index % d->Hkv, keys = g->k->keys;
+    const size_t blocks = attn_group(d) * g->blocks;
+    attn_status status = ATTN_OK;
+    if (!attn_pack_head(g->a, l->head, b, hkv, l->source))
+        return ATTN_ENONFINITE;
+    for (size_t i = 0; i < blocks && status == ATTN_OK; i++) {
+        const attn_block block = attn_backward_block_at(g, index * blocks + i);
+        status = attn_backward_pack(g, &block, l, err);
+    }
+    for (size_t tile = 0; tile < g->tiles && status == ATTN_OK; tile++) {
+        const size_t j0 = tile * keys;
+        place_tile(l, tile);
+        attn_backward_load_tile(g, b, hkv, j0, d->S - j0 < keys ? d->S - j0 : keys, l);
+    }
+    return status;
+}
+
+/* Numerators [from, to) of the block's rows are 0. */
+static void clear_kept(const attn_forward *f, const attn_block *block, char *kept, size_t from,
+                       size_t to) {
+    const size_t S = f->a->dims.S, elem = f->a->kernels->elem;
+    for (size_t r = 0; from < to && r < block->rows; r++)
+        memset(kept + (r * S + from) * elem, 0, (to - from) * elem);
+}
+
+/* The run leaves out what is before and behind all that the block's rows see; the backward pass
+ * takes whole tiles. */
+static void clear_edges(const attn_forward *f, const attn_block *block, char *kept) {
+    const size_t S = f->a->dims.S, keys = f->a->kernels->keys;
+    size_t lo, hi;
+    attn_block_interval(f->a, block, &lo, &hi);
+    const size_t end = (hi + keys - 1) / keys * keys;
+    clear_kept(f, block, kept, lo / keys * keys, lo);
+    clear_kept(f, block, kept, hi, end < S ? end : S);
+}
+
+/* The run of a block; its numerators are kept. */
+static attn_status forward_block(heads *t, const attn_block *block, size_t lane, attn_error *err) {
+    attn_forward *f = &t->f;
+    attn_forward_lane *fl = &f->lanes[lane];
+    attn_backward_lane *l = &t->g.lanes[lane];
+    attn_block_run *run = fl->runs;
+    run->kept = l->kept;
+    attn_status status = attn_forward_begin(f, block, l->head, run, err);
+    if (status != ATTN_OK || run->in_double)
+        return status != ATTN_OK ? status : ATTN_ENONFINITE;
+    run->stream.kept = l->kept;
+    l->maxima = run->work.maxima;
+    clear_edges(f, block, l->kept);
+    attn_block_stream(f->a, &run->stream, 1, l->head);
+    status = attn_forward_end(f, run, fl, err);
+    const uint8_t *kind = f->out->stats.kind + attn_row_index(f->a, block->b, block->h, block->i);
+    return status == ATTN_OK && memchr(kind, ATTN_ROW_DOUBLE, block->rows) ? ATTN_ENONFINITE
+                                                                           : status;
+}
+
+/* Tiles that no block met have no sums. */
+static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t keys = g->k->keys;
+    for (size_t tile = 0; tile < g->tiles; tile++) {
+        const size_t j0 = tile * keys, n = d->S - j0 < keys ? d->S - j0 : keys;
+        if (begun >> tile & 1)
+            continue;
+        attn_backward_clear(g->k, g->dkey, head * d->S + j0, n, d->score_width);
+        attn_backward_clear(g->k, g->dvalue, head * d->S + j0, n, d->Ev);
+    }
+}
+
+static void back_block(heads *t, const attn_block *block, size_t index, size_t lane,
+                       uint64_t *begun) {
+    attn_backward *g = &t->g;
+    attn_backward_lane *l = &g->lanes[lane];
+    const size_t S = g->a->dims.S, keys = g->k->keys;
+    attn_backward_dots(g, block, l);
+    for (size_t tile = 0; tile < g->tiles; tile++) {
+        const size_t j0 = tile * keys, n = S - j0 < keys ? S - j0 : keys;
+        if (!attn_backward_intersects(g->a, block, j0, n))
+            continue;
+        place_tile(l, tile);
+        attn_backward_block(g, block, j0, n, 0, !(*begun >> tile & 1), l, &g->sums[index]);
+        *begun |= UINT64_C(1) << tile;
+    }
+}
+
+/* Piece: a key/value head. */
+static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    heads *t = ctx;
+    attn_backward *g = &t->g;
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t rows = attn_group(d) * d->L, blocks = attn_group(d) * g->blocks;
+    uint64_t begun = 0;
+    attn_status status = t->apart ? ATTN_ENONFINITE : begin_head(t, index, lane, err);
+    attn_backward_clear(g->k, g->dquery, index * rows, rows, d->score_width);
+    for (size_t i = 0; i < blocks && status == ATTN_OK; i++) {
+        const attn_block block = attn_backward_block_at(g, index * blocks + i);
+        status = attn_control_check(g->control, err);
+        if (status == ATTN_OK)
+            status = forward_block(t, &block, lane, err);
+        if (status == ATTN_OK)
+            back_block(t, &block, index, lane, &begun);
+    }
+    clear_tiles(g, index, begun);
+    if (status != ATTN_ENONFINITE)
+        return status;
+    atomic_store(&t->apart, 1);
+    return ATTN_OK;
+}
+
+static attn_status open_heads(heads *t, const attn_results *results, const attn_tensor *grad_output,
+                              size_t slots, attn_arena *arena, attn_error *err) {
+    attn_backward *g = &t->g;
+    attn_attention *a = g->a;
+    attn_status status = attn_backward_check(a, results, grad_output, err);
+    if (status != ATTN_OK)
+        return status;
+    g->results = results;
+    g->max = results->stats.max;
+    g->sum = results->stats.sum;
+    g->scores = a->kernels;
+    g->k = attn_kernels_plain(a->kernels);
+    if (!attn_backward_view(g, grad_output, arena) || !attn_backward_allocate(g, slots, arena) ||
+        !attn_backward_allocate_heads(g, slots, arena))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+    return ATTN_OK;
+}
+
+/* ATTN_ENONFINITE: it must be done apart. */
+static attn_status run_heads(attn_attention *a, unsigned want, attn_stage stage,
+                             const attn_tensor *grad_output, attn_pool *pool,
+                             const attn_control *control, attn_arena *arena, attn_results *results,
+                             attn_gradients *out, attn_error *err) {
+    heads t = {.g = {.a = a, .control = control}};
+    const size_t slots = attn_pool_slots(pool);
+    attn_status status = attn_forward_open(&t.f, a, want, slots, control, arena, results, err);
+    if (status == ATTN_OK)
+        status = open_heads(&t, results, grad_output, slots, arena, err);
+    if (status == ATTN_OK)
+        status = attn_pool_run(pool, a->dims.B * a->dims.Hkv, head_piece, &t, control, err);
+    if (status == ATTN_OK && t.apart)
+        return ATTN_ENONFINITE;
+    if (status == ATTN_OK)
+        status = attn_forward_finish(&t.f, stage, pool, arena, err);
+    if (status == ATTN_OK)
+        status = attn_backward_finish(&t.g, pool, arena, out, err);
+    return status == ATTN_OK && !attn_backward_all_finite(&t.g, out) ? ATTN_ENONFINITE : status;
+}
+
+attn_status attn_attention_run_backward(attn_attention *a, unsigned want, attn_stage stage,
+                                        const attn_tensor *grad_output, attn_pool *pool,
+                                        const attn_control *control, attn_arena *arena,
+                                        attn_results *results, attn_gradients *out,
+                                        attn_error *err) {
+    attn_results found;
+    attn_gradients gradients = {.score.kind = a->in.score.kind};
+    const attn_arena_mark before = attn_arena_here(arena);
+    attn_status status = attn_forward_check(want, stage, err);
+    if (status != ATTN_OK)
+        return status;
+    status = ATTN_ENONFINITE;
+    if (by_heads(a, want))
+        status =
+            run_heads(a, want, stage, grad_output, pool, control, arena, &found, &gradients, err);
+    if (status == ATTN_ENONFINITE) {
+        attn_arena_rewind(arena, &before);
+        status =
+            attn_attention_run(a, want | ATTN_WANT_CELLS, stage, pool, control, arena, &found, err);
+        if (status == ATTN_OK)
+            status = attn_attention_backward(a, &found, grad_output, pool, control, arena,
+                                             &gradients, err);
+    }
+    if (status == ATTN_OK) {
+        *results = found;
+        *out = gradients;
+    }
     return status;
 }

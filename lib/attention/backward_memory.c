@@ -1,10 +1,14 @@
-/* Memory of the pass back: how an operation is split, what that takes, and taking it. */
+/* Memory of the backward pass: how an operation is split, how many bytes that takes, and taking
+ * them. */
 #include "attention/backward.h"
+
+#include "attention/forward.h"
 
 enum { PIECES = 8 }; /* wanted where heads alone are fewer */
 
-static attn_back_rows rows_bytes(const attn_kernels *k, const attn_kernels *scores, size_t width) {
-    return (attn_back_rows){
+static attn_backward_rows rows_bytes(const attn_kernels *k, const attn_kernels *scores,
+                                     size_t width) {
+    return (attn_backward_rows){
         .value_bytes = k->rows * k->acc_room(width) * k->elem,
         .query_bytes = scores->query_room ? scores->query_room(k->rows, width) * k->elem : 0,
     };
@@ -29,7 +33,7 @@ static bool lane_homes(const attn_attention_dims *d, size_t chunks, size_t slots
     return chunks == 1 && d->S > 0 && slots < d->B * d->Hkv && !biases;
 }
 
-bool attn_back_has_biases(const attn_mask *m) {
+bool attn_backward_has_biases(const attn_mask *m) {
     for (size_t p = 0; p < m->bias_count; p++)
         if (m->bias[p].layer->kind == ATTN_LAYER_BIAS)
             return true;
@@ -61,7 +65,7 @@ static bool lane_parts(const attn_attention_dims *d, const attn_kernels *k,
     return true;
 }
 
-static bool lane_init(const attn_backward *g, attn_back_lane *l, attn_arena *arena) {
+static bool lane_init(const attn_backward *g, attn_backward_lane *l, attn_arena *arena) {
     const attn_kernels *k = g->k;
     const attn_attention_dims *d = &g->a->dims;
     const size_t tile = k->rows * k->keys * k->elem;
@@ -99,7 +103,7 @@ static bool add(size_t *total, size_t a, size_t b, size_t c) {
            attn_size_add(*total, ATTN_ALIGN, total);
 }
 
-/* Bytes of the passes with table k, as attn_back_allocate and those who follow take them. */
+/* Bytes of the passes with table k, as attn_backward_allocate and those who follow take them. */
 static bool pass_bytes(const attn_attention_dims *d, const attn_kernels *k,
                        const attn_kernels *scores, size_t bias_elements, size_t slots,
                        size_t *bytes) {
@@ -107,7 +111,7 @@ static bool pass_bytes(const attn_attention_dims *d, const attn_kernels *k,
     const size_t rows = heads * d->L, keys = d->B * d->Hkv * d->S;
     size_t blocks, tiles, chunks, each, part[LANE_PARTS], lane;
     split(d, k, &blocks, &tiles, &chunks, &each);
-    const attn_back_rows query = rows_bytes(k, scores, E), out = rows_bytes(k, scores, Ev);
+    const attn_backward_rows query = rows_bytes(k, scores, E), out = rows_bytes(k, scores, Ev);
     const size_t pieces = d->B * d->Hkv * chunks;
     const size_t tables = d->relative ? pieces : d->B * chunks;
     const bool in_lanes = lane_homes(d, chunks, slots, bias_elements > 0);
@@ -117,7 +121,7 @@ static bool pass_bytes(const attn_attention_dims *d, const attn_kernels *k,
     for (int p = 0; ok && p < LANE_PARTS; p++)
         ok = attn_size_add(lane, part[p], &lane);
     return ok &&
-           attn_size_add(lane, sizeof(attn_back_lane) + (d->relative + 1) * sizeof(double),
+           attn_size_add(lane, sizeof(attn_backward_lane) + (d->relative + 1) * sizeof(double),
                          &lane) &&
            add(bytes, slots, lane, 1) &&
            add(bytes, places, query.value_bytes + query.query_bytes, 1) &&
@@ -125,7 +129,7 @@ static bool pass_bytes(const attn_attention_dims *d, const attn_kernels *k,
            add(bytes, rows, 3, sizeof(double)) &&
            add(bytes, chunks * rows, k->acc_room(E), k->elem) &&
            add(bytes, keys, k->acc_room(E) + k->acc_room(Ev), k->elem) &&
-           add(bytes, pieces, sizeof(attn_back_sums), 1) &&
+           add(bytes, pieces, sizeof(attn_backward_sums), 1) &&
            add(bytes, tables, d->positions, sizeof(double)) &&
            (!d->tanh_score || add(bytes, pieces, E, sizeof(double))) &&
            (!d->transforms || add(bytes, 2 * E + 1, 2, sizeof(double))) &&
@@ -145,20 +149,21 @@ static bool head_parts(const attn_attention_dims *d, const attn_kernels *k, size
            attn_size_mul(k->rows * k->elem, d->S, kept);
 }
 
-bool attn_back_by_heads(const attn_attention_dims *d, const attn_kernels *k) {
+bool attn_backward_by_heads(const attn_attention_dims *d, const attn_kernels *k) {
     size_t blocks, tiles, chunks, each;
     split(d, attn_kernels_plain(k), &blocks, &tiles, &chunks, &each);
-    return k->settle && d->precision == ATTN_PRECISION_FP32 && !d->tanh_score && !d->relative &&
-           chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 && tiles <= ATTN_BACK_MOST_TILES;
+    return k->finish_weights && d->precision == ATTN_PRECISION_FP32 && !d->tanh_score &&
+           !d->relative && chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 &&
+           tiles <= ATTN_BACKWARD_MOST_TILES;
 }
 
-bool attn_back_allocate_heads(attn_backward *g, size_t slots, attn_arena *arena) {
+bool attn_backward_allocate_heads(attn_backward *g, size_t slots, attn_arena *arena) {
     const attn_attention_dims *d = &g->a->dims;
     size_t part[LANE_PARTS], tiles, kept;
     if (!lane_parts(d, g->k, g->scores, part) || !head_parts(d, g->scores, &tiles, &kept))
         return false;
     for (size_t s = 0; s < slots; s++) {
-        attn_back_lane *l = &g->lanes[s];
+        attn_backward_lane *l = &g->lanes[s];
         l->head = attn_pack_head_new(g->a, arena);
         l->tiles = attn_arena_take(arena, tiles);
         l->kept = attn_arena_take(arena, kept);
@@ -174,7 +179,7 @@ bool attn_back_allocate_heads(attn_backward *g, size_t slots, attn_arena *arena)
 static bool head_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t slots,
                        size_t *bytes) {
     size_t tiles, kept, packed;
-    if (!attn_back_by_heads(d, k))
+    if (!attn_backward_by_heads(d, k))
         return true;
     return head_parts(d, k, &tiles, &kept) && attn_pack_head_bytes(d, k, &packed) &&
            add(bytes, slots, packed, 1) && add(bytes, slots, tiles, 1) &&
@@ -197,12 +202,12 @@ attn_status attn_gradients_cost(const attn_attention_dims *d, size_t bias_elemen
     const size_t rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S;
     attn_cost c = {.cells = (double)rows * (double)d->S};
     c.operations = c.cells * 2 * (3 * (double)d->score_width + 2 * (double)d->Ev);
-    size_t fast, careful;
+    size_t fast, reference;
     bool ok =
         pass_bytes(d, attn_kernels_plain(k), k, bias_elements, slots, &fast) &&
-        pass_bytes(d, ref, ref, bias_elements, slots, &careful) &&
+        pass_bytes(d, ref, ref, bias_elements, slots, &reference) &&
         pack_bytes(d, k, slots, &c.work_bytes) && head_bytes(d, k, slots, &c.work_bytes) &&
-        attn_size_add(c.work_bytes, fast > careful ? fast : careful, &c.work_bytes) &&
+        attn_size_add(c.work_bytes, fast > reference ? fast : reference, &c.work_bytes) &&
         add(&c.result_bytes, rows, d->E, elem) && add(&c.result_bytes, keys, d->Ek + d->Ev, elem) &&
         add(&c.result_bytes, bias_elements, elem, 1) &&
         add(&c.result_bytes, d->positions, elem, 1) && add(&c.result_bytes, d->maps, elem, 1) &&
@@ -219,35 +224,75 @@ static void *take(attn_arena *arena, size_t count, size_t size) {
 }
 
 static bool take_rows(const attn_backward *g, size_t width, size_t blocks, attn_arena *arena,
-                      attn_back_rows *rows) {
+                      attn_backward_rows *rows) {
     *rows = rows_bytes(g->k, g->scores, width);
     rows->values = take(arena, blocks, rows->value_bytes);
     rows->queries = take(arena, blocks, rows->query_bytes);
     return rows->values && rows->queries;
 }
 
-bool attn_back_allocate(attn_backward *g, size_t slots, attn_arena *arena) {
+/* How many entries a head's gradients have: 1 slope, T5's buckets, the relative table's width. */
+static size_t entries_of(const attn_attention *a) {
+    const attn_position *p = &a->in.position;
+    switch (p->kind) {
+    case ATTN_POSITION_ALIBI:
+        return p->slopes.rank ? 1 : 0;
+    case ATTN_POSITION_T5:
+        return p->table.dims[0];
+    case ATTN_POSITION_RELATIVE:
+        return p->table.dims[1];
+    default:
+        return 0;
+    }
+}
+
+static bool sums_init(const attn_backward *g, attn_backward_sums *s, attn_arena *arena) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t relative = g->a->rule.relative;
+    size_t count;
+    if (!attn_size_mul(attn_group(d), g->entries, &count))
+        return false;
+    s->entries = count ? attn_arena_zeroed(arena, count, sizeof(double)) : NULL;
+    s->v = g->a->score_v ? attn_arena_zeroed(arena, d->score_width, sizeof(double)) : NULL;
+    if (relative && attn_size_mul(relative, d->score_width, &count))
+        s->keys = attn_arena_zeroed(arena, count, sizeof(double));
+    if (g->a->rule.values && attn_size_mul(relative, d->Ev, &count))
+        s->values = attn_arena_zeroed(arena, count, sizeof(double));
+    return (s->entries || !g->entries) && (s->v || !g->a->score_v) && (s->keys || !relative) &&
+           (s->values || !g->a->rule.values);
+}
+
+static bool tables_new(attn_backward *g, size_t pieces, attn_arena *arena) {
+    g->entries = entries_of(g->a);
+    g->sums = attn_arena_zeroed(arena, pieces, sizeof *g->sums);
+    for (size_t p = 0; g->sums && p < pieces; p++)
+        if (!sums_init(g, &g->sums[p], arena))
+            return false;
+    return g->sums != NULL;
+}
+
+bool attn_backward_allocate(attn_backward *g, size_t slots, attn_arena *arena) {
     const attn_attention_dims *d = &g->a->dims;
     const attn_kernels *k = g->k;
     const size_t heads = d->B * d->Hq, rows = heads * d->L, elem = k->elem;
     size_t blocks, keys;
     split(d, k, &g->blocks, &g->tiles, &g->chunks, &g->tiles_a_chunk);
-    g->lane_homes = lane_homes(d, g->chunks, slots, attn_back_has_biases(g->a->mask));
+    g->lane_homes = lane_homes(d, g->chunks, slots, attn_backward_has_biases(g->a->mask));
     if (!attn_size_mul(g->lane_homes ? slots * attn_group(d) : heads, g->blocks, &blocks) ||
         !attn_size_mul(d->B * d->Hkv, d->S, &keys))
         return false;
     g->dot = attn_arena_zeroed(arena, rows, sizeof(double));
-    g->reach = take(arena, blocks, sizeof *g->reach);
+    g->out_magnitude = take(arena, blocks, sizeof *g->out_magnitude);
     g->dquery = take(arena, g->chunks * rows * elem, k->acc_room(d->score_width));
     g->dkey = take(arena, keys * elem, k->acc_room(d->score_width));
     g->dvalue = take(arena, keys * elem, k->acc_room(d->Ev));
     g->lanes = attn_arena_zeroed(arena, slots, sizeof *g->lanes);
-    if (!g->dot || !g->reach || !g->dquery || !g->dkey || !g->dvalue || !g->lanes ||
+    if (!g->dot || !g->out_magnitude || !g->dquery || !g->dkey || !g->dvalue || !g->lanes ||
         !take_rows(g, d->score_width, blocks, arena, &g->queries) ||
         !take_rows(g, d->Ev, blocks, arena, &g->outs))
         return false;
     for (size_t s = 0; s < slots; s++)
         if (!lane_init(g, &g->lanes[s], arena))
             return false;
-    return attn_back_tables_new(g, d->B * d->Hkv * g->chunks, arena);
+    return tables_new(g, d->B * d->Hkv * g->chunks, arena);
 }

@@ -1,26 +1,99 @@
-/* One tile on the way back: its weights again, from the row maximum and sum or from what the run
- * just kept, then the gradients of its scores. */
+/* One tile of the backward pass: rows packed beforehand, the tile's weights again (from the row
+ * maximum and sum or from the numerators that the forward pass kept), the gradients of its scores,
+ * and what positions collect from them. */
+#include "attention/backward.h"
+
 #include <float.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
-#include "attention/backward.h"
+#include "kernels/pointwise.h"
+
+/* --- rows of queries and of output gradients --- */
+
+/* A block's queries packed, but for what is not finite. */
+static void pack_queries(attn_backward *g, size_t at, const attn_block *block,
+                         attn_backward_lane *l) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const size_t E = a->dims.score_width;
+    char *values = g->queries.values + at * g->queries.value_bytes;
+    size_t ld;
+    const void *q =
+        attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, &ld);
+    if (!isfinite(k->pack_value(values, q, ld, block->rows, E))) {
+        q = attn_backward_clean(k, DBL_MAX, q, &ld, block->rows, E, l->work.query);
+        k->pack_value(values, q, ld, block->rows, E);
+        atomic_store(&g->bad_queries, 1);
+    }
+    if (g->scores->pack_query)
+        g->scores->pack_query(g->queries.queries + at * g->queries.query_bytes, q, ld, block->rows,
+                              E);
+}
+
+attn_status attn_backward_pack(attn_backward *g, const attn_block *block, attn_backward_lane *l,
+                               attn_error *err) {
+    const attn_kernels *k = g->k;
+    const size_t Ev = g->a->dims.Ev, at = attn_backward_place(g, block, l);
+    size_t ld;
+    pack_queries(g, at, block, l);
+    const char *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
+                                     Ev, k->elem, l->out, &ld);
+    g->out_magnitude[at] =
+        k->pack_value(g->outs.values + at * g->outs.value_bytes, out, ld, block->rows, Ev);
+    for (size_t r = 0; r < block->rows && !isfinite(g->out_magnitude[at]); r++)
+        if (!isfinite(k->max_magnitude(out + r * ld * k->elem, Ev)))
+            return attn_fail(err, ATTN_ENONFINITE, "grad_output",
+                             "row %zu of head %zu is not finite", block->i + r, block->h);
+    if (g->scores->pack_query && g->out_magnitude[at] <= ATTN_MOST_SPLIT)
+        g->scores->pack_query(g->outs.queries + at * g->outs.query_bytes, out, ld, block->rows, Ev);
+    return ATTN_OK;
+}
+
+/* dO . O of one row. */
+static double row_dot(const attn_backward *g, const attn_block *block, size_t r, const void *out) {
+    const attn_attention *a = g->a;
+    const attn_tensor *o = &g->results->output;
+    const size_t Ev = a->dims.Ev, base = block->b * a->dims.Hq * a->dims.L * Ev +
+                                         block->h * (size_t)a->out_head +
+                                         (block->i + r) * (size_t)a->out_row;
+    const float *single = (const float *)o->data + base;
+    double sum = 0;
+    if (o->dtype == ATTN_F32 && g->k->elem == sizeof(float))
+        return attn_pointwise_current()->dot(single, out, Ev);
+    for (size_t e = 0; e < Ev; e++)
+        sum += ((const double *)out)[e] *
+               (o->dtype == ATTN_F32 ? (double)single[e] : ((const double *)o->data)[base + e]);
+    return sum;
+}
+
+void attn_backward_dots(attn_backward *g, const attn_block *block, attn_backward_lane *l) {
+    size_t ld;
+    const char *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
+                                     g->a->dims.Ev, g->k->elem, l->out, &ld);
+    for (size_t r = 0; r < block->rows; r++)
+        g->dot[attn_row_index(g->a, block->b, block->h, block->i + r)] =
+            row_dot(g, block, r, out + r * ld * g->k->elem);
+}
+
+/* --- weights and gradients of scores --- */
 
 static void *row_of(void *base, size_t row, size_t width, size_t elem) {
     return (char *)base + row * width * elem;
 }
 
-const void *attn_back_clean(const attn_kernels *k, double most, const void *rows, size_t *ld,
-                            size_t n, size_t width, void *scratch) {
+const void *attn_backward_clean(const attn_kernels *k, double most, const void *rows, size_t *ld,
+                                size_t n, size_t width, void *scratch) {
     const size_t bytes = width * k->elem;
     bool finite = true;
     for (size_t r = 0; r < n && finite; r++)
-        finite = k->reach((const char *)rows + r * *ld * k->elem, width) <= most;
+        finite = k->max_magnitude((const char *)rows + r * *ld * k->elem, width) <= most;
     if (finite)
         return rows;
     for (size_t r = 0; r < n; r++) {
         const char *from = (const char *)rows + r * *ld * k->elem;
-        if (!(k->reach(from, width) <= most))
+        if (!(k->max_magnitude(from, width) <= most))
             memset((char *)scratch + r * bytes, 0, bytes);
         else
             memmove((char *)scratch + r * bytes, from, bytes);
@@ -32,36 +105,38 @@ const void *attn_back_clean(const attn_kernels *k, double most, const void *rows
 /* Which table multiplies the output gradients of a group of heads by its values, and gradients of
  * scores by its keys. */
 static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv,
-                                    const attn_back_lane *l) {
+                                    const attn_backward_lane *l) {
     const size_t group = attn_group(&g->a->dims);
     if (!group)
         return g->k;
-    const double *reaches = g->reach + attn_back_place(g, &(attn_block){b, hkv * group, 0, 0}, l);
-    double reach = 0;
+    const double *magnitudes =
+        g->out_magnitude + attn_backward_place(g, &(attn_block){b, hkv * group, 0, 0}, l);
+    double magnitude = 0;
     for (size_t i = 0; i < group * g->blocks; i++)
-        reach = fmax(reach, reaches[i]);
-    return reach > ATTN_SPLIT_REACH || reach < 1 / ATTN_SPLIT_REACH ? g->k : g->scores;
+        magnitude = fmax(magnitude, magnitudes[i]);
+    return magnitude > ATTN_MOST_SPLIT || magnitude < 1 / ATTN_MOST_SPLIT ? g->k : g->scores;
 }
 
-void attn_back_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0, size_t n,
-                         attn_back_lane *l) {
+void attn_backward_load_tile(const attn_backward *g, size_t b, size_t hkv, size_t j0, size_t n,
+                             attn_backward_lane *l) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     const size_t E = a->dims.score_width, Ev = a->dims.Ev;
-    const double most = attn_packed_most(g->scores);
+    const double most = attn_most_packed(g->scores);
     size_t ld;
     const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
     l->products = products(g, b, hkv, l);
     if (g->bad_keys)
-        rows = attn_back_clean(k, most, rows, &ld, n, E, l->source);
+        rows = attn_backward_clean(k, most, rows, &ld, n, E, l->source);
     l->products->pack_value(l->key_values, rows, ld, n, E);
     rows = attn_value_rows(a, b, hkv, j0, n, k->elem, l->source, &ld);
     if (g->bad_keys)
-        rows = attn_back_clean(k, most, rows, &ld, n, Ev, l->source);
+        rows = attn_backward_clean(k, most, rows, &ld, n, Ev, l->source);
     l->products->pack_key(l->value_keys, rows, ld, n, Ev);
 }
 
-bool attn_back_meets(const attn_attention *a, const attn_block *block, size_t j0, size_t n) {
+bool attn_backward_intersects(const attn_attention *a, const attn_block *block, size_t j0,
+                              size_t n) {
     size_t lo, hi;
     attn_block_interval(a, block, &lo, &hi);
     return j0 < hi && j0 + n > lo &&
@@ -70,7 +145,7 @@ bool attn_back_meets(const attn_attention *a, const attn_block *block, size_t j0
 
 /* The scores after the softcap beside the raw ones. */
 static void cap(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                attn_back_lane *l) {
+                attn_backward_lane *l) {
     attn_block_work *w = &l->work;
     memcpy(l->capped, w->tile, block->rows * g->k->keys * g->k->elem);
     for (size_t r = 0; r < block->rows; r++)
@@ -82,7 +157,7 @@ static void cap(const attn_backward *g, const attn_block *block, size_t j0, size
 
 /* What dropout leaves of the weights. */
 static void fill_dropped(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                         attn_back_lane *l) {
+                         attn_backward_lane *l) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     for (size_t r = 0; r < block->rows; r++) {
@@ -95,7 +170,7 @@ static void fill_dropped(const attn_backward *g, const attn_block *block, size_t
 
 /* SHAW's part of dP: dO . value_table, by distance. */
 static void add_value_terms(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                            size_t r, const void *out, attn_back_lane *l) {
+                            size_t r, const void *out, attn_backward_lane *l) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     void *grad = row_of(l->grad, r, k->keys, k->elem), *terms = l->work.term_sums;
@@ -114,8 +189,8 @@ static void add_value_terms(const attn_backward *g, const attn_block *block, siz
 }
 
 /* Cells whose score a fill replaced pass nothing on. */
-static void drop_replaced(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                          attn_back_lane *l) {
+static void clear_replaced(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                           attn_backward_lane *l) {
     for (size_t r = 0; r < block->rows; r++) {
         char *grad = row_of(l->grad, r, g->k->keys, g->k->elem);
         attn_mask_keep(g->a->mask, block->b, block->h, block->i + r, j0, n, l->keep);
@@ -127,10 +202,10 @@ static void drop_replaced(const attn_backward *g, const attn_block *block, size_
 
 /* Edited scores of the block against the tile, into l->work.tile. */
 static void score_again(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                        const void *q, size_t ldq, attn_back_lane *l) {
+                        const void *q, size_t ldq, attn_backward_lane *l) {
     const attn_attention *a = g->a;
     l->work.packed_query =
-        g->queries.queries + attn_back_place(g, block, l) * g->queries.query_bytes;
+        g->queries.queries + attn_backward_place(g, block, l) * g->queries.query_bytes;
     attn_block_terms(a, block, q, ldq, &l->work);
     if (!g->packed)
         attn_block_load_keys(a, block->b, attn_kv_head(a, block->h), j0, n, &l->work);
@@ -141,17 +216,18 @@ static void score_again(const attn_backward *g, const attn_block *block, size_t 
         attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, &l->work);
 }
 
-const void *attn_back_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                           double scale, attn_back_lane *l, size_t *ldq) {
+const void *attn_backward_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                               double scale, attn_backward_lane *l, size_t *ldq) {
     const attn_attention *a = g->a;
     const attn_kernels *k = g->k;
     const size_t first = attn_row_index(a, block->b, block->h, block->i);
-    const size_t at = attn_back_place(g, block, l);
+    const size_t at = attn_backward_place(g, block, l);
     size_t ldo;
     const void *q =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, l->work.query, ldq);
     if (g->bad_queries)
-        q = attn_back_clean(k, DBL_MAX, q, ldq, block->rows, a->dims.score_width, l->work.query);
+        q = attn_backward_clean(k, DBL_MAX, q, ldq, block->rows, a->dims.score_width,
+                                l->work.query);
     const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i, block->rows,
                                      a->dims.Ev, k->elem, l->out, &ldo);
     if (!l->kept)
@@ -165,7 +241,7 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
         if (a->in.dropout_p > 0)
             attn_drop_row(a, first + r, j0, n, k->elem, row_of(l->grad, r, k->keys, k->elem));
     }
-    attn_weight_back back = {
+    attn_weight_backward back = {
         .max = g->max + first, .sum = g->sum + first, .dot = g->dot + first, .scale = scale};
     if (l->kept) {
         back.kept = (const char *)l->kept + j0 * k->elem;
@@ -173,20 +249,106 @@ const void *attn_back_tile(const attn_backward *g, const attn_block *block, size
         back.ld_kept = a->dims.S;
         back.ld_maxima = attn_block_maxima(k, a->dims.S);
     }
-    k->weight_back(l->weights, l->grad, l->work.tile, block->rows, n, &back);
+    k->weight_backward(l->weights, l->grad, l->work.tile, block->rows, n, &back);
     if (a->in.dropout_p > 0)
         fill_dropped(g, block, j0, n, l);
     if (a->in.mask.fill == ATTN_FILL_REPLACE)
-        drop_replaced(g, block, j0, n, l);
+        clear_replaced(g, block, j0, n, l);
     return q;
 }
 
-void attn_back_edit(const attn_backward *g, const attn_block *block, size_t n, attn_back_lane *l) {
+void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t n,
+                        attn_backward_lane *l) {
     const attn_kernels *k = g->k;
     for (size_t r = 0; r < block->rows; r++) {
-        attn_edit_back edit = {.scale = g->a->scale, .softcap = g->a->in.softcap};
+        attn_edit_backward edit = {.scale = g->a->scale, .softcap = g->a->in.softcap};
         if (edit.softcap != 0)
             edit.capped = row_of(l->capped, r, k->keys, k->elem);
-        k->edit_back(row_of(l->grad, r, k->keys, k->elem), n, &edit);
+        k->edit_backward(row_of(l->grad, r, k->keys, k->elem), n, &edit);
+    }
+}
+
+/* --- positions ---
+ *
+ * Biases by distance add dZ to the entry of each distance. Shaw's tables sum by distance what keys
+ * and values sum by place:
+ *
+ *   d key_table[t] = sum of dS_ij q_i,   d value_table[t] = sum of P_ij dO_i   over cells at t
+ *
+ * Every piece has its own sums, in double; they are added up in the order of the pieces. */
+
+static int64_t clip(int64_t distance, int64_t most) {
+    return distance < -most ? -most : distance > most ? most : distance;
+}
+
+void attn_backward_collect_biases(const attn_backward *g, const attn_block *block, size_t j0,
+                                  size_t n, const attn_backward_lane *l, attn_backward_sums *sums) {
+    const attn_attention *a = g->a;
+    const size_t group = attn_group(&a->dims);
+    double *entries = sums->entries + block->h % group * g->entries;
+    for (size_t r = 0; r < block->rows; r++) {
+        const char *dz = (const char *)l->grad + r * g->k->keys * g->k->elem;
+        const int64_t first =
+            (int64_t)j0 - (int64_t)(block->i + r) - attn_mask_offset(a->mask, block->b);
+        int64_t last = first - 1;
+        size_t at = 0;
+        for (size_t j = 0; j < n; j++) {
+            const int64_t distance = first + (int64_t)j;
+            const double z = attn_backward_cell(g->k, dz, j);
+            if (a->rule.slopes) {
+                entries[0] -= z * (double)(distance < 0 ? -distance : distance);
+                continue;
+            }
+            if (distance > last)
+                at = attn_position_entry(&a->rule, distance, &last);
+            entries[at] += z;
+        }
+    }
+}
+
+/* terms[t] = the row's cells at distance t, summed. */
+static void by_distance(const attn_backward *g, const attn_block *block, size_t r, size_t j0,
+                        size_t n, const void *tile, double *terms) {
+    const attn_attention *a = g->a;
+    const char *row = (const char *)tile + r * g->k->keys * g->k->elem;
+    const int64_t first =
+        (int64_t)j0 - (int64_t)(block->i + r) - attn_mask_offset(a->mask, block->b);
+    memset(terms, 0, a->rule.relative * sizeof *terms);
+    for (size_t j = 0; j < n; j++)
+        terms[clip(first + (int64_t)j, a->rule.max_distance) + a->rule.max_distance] +=
+            attn_backward_cell(g->k, row, j);
+}
+
+/* table [relative, width] += terms x row. */
+static void add_outer(const attn_backward *g, const double *terms, const void *row, size_t width,
+                      double *table) {
+    for (size_t t = 0; t < g->a->rule.relative; t++)
+        for (size_t e = 0; terms[t] != 0 && e < width; e++)
+            table[t * width + e] += terms[t] * attn_backward_cell(g->k, row, e);
+}
+
+void attn_backward_collect_shaw(const attn_backward *g, const attn_block *block, size_t j0,
+                                size_t n, const void *q, size_t ldq, void *dquery, size_t ld,
+                                attn_backward_lane *l, attn_backward_sums *sums) {
+    const attn_attention *a = g->a;
+    const attn_kernels *k = g->k;
+    const size_t E = a->dims.score_width;
+    for (size_t r = 0; r < block->rows; r++) {
+        char *to = (char *)dquery + r * ld * k->elem;
+        by_distance(g, block, r, j0, n, l->grad, l->terms);
+        add_outer(g, l->terms, (const char *)q + r * ldq * k->elem, E, sums->keys);
+        for (size_t t = 0; t < a->rule.relative; t++)
+            for (size_t e = 0; l->terms[t] != 0 && e < E; e++)
+                if (k->elem == sizeof(float))
+                    ((float *)(void *)to)[e] += (float)(l->terms[t] * a->rule.keys[t * E + e]);
+                else
+                    ((double *)(void *)to)[e] += l->terms[t] * a->rule.keys[t * E + e];
+    }
+    for (size_t r = 0; a->rule.values && r < block->rows; r++) {
+        size_t ldo;
+        const void *out = attn_view_rows(NULL, 0, &g->out, block->b, block->h, block->i + r, 1,
+                                         a->dims.Ev, k->elem, l->out, &ldo);
+        by_distance(g, block, r, j0, n, l->dropped, l->terms);
+        add_outer(g, l->terms, out, a->dims.Ev, sums->values);
     }
 }

@@ -7,14 +7,14 @@
 #include <string.h>
 
 struct attn_cells_scratch {
-    attn_block_work work, careful;
+    attn_block_work work, in_double;
 };
 
 attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *arena) {
     attn_cells_scratch *s = attn_arena_small(arena, sizeof *s);
     const size_t rows = a->dims.L < a->kernels->rows ? a->dims.L : a->kernels->rows;
     if (!s || !attn_block_work_init(&s->work, a->kernels, rows ? rows : 1, &a->dims, arena) ||
-        !attn_block_work_init(&s->careful, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena))
+        !attn_block_work_init(&s->in_double, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, arena))
         return NULL;
     return s;
 }
@@ -117,14 +117,14 @@ static attn_status check_range(const request *q, attn_error *err) {
     return ATTN_OK;
 }
 
-static attn_status compute(const request *q, attn_cells_scratch *scratch, bool careful_only,
+static attn_status compute(const request *q, attn_cells_scratch *scratch, bool double_only,
                            attn_error *err) {
     const attn_attention *a = q->a;
     const attn_range *range = q->range;
     attn_status status = check_range(q, err);
     if (status != ATTN_OK)
         return status;
-    for (size_t i = 0; i < range->rows && !careful_only && !status; i += scratch->work.most_rows) {
+    for (size_t i = 0; i < range->rows && !double_only && !status; i += scratch->work.most_rows) {
         const size_t left = range->rows - i;
         attn_block block = {range->batch, range->head, range->row + i,
                             left < scratch->work.most_rows ? left : scratch->work.most_rows};
@@ -133,8 +133,8 @@ static attn_status compute(const request *q, attn_cells_scratch *scratch, bool c
     }
     for (size_t i = 0; i < range->rows && q->stats && !status; i++) {
         attn_block block = {range->batch, range->head, range->row + i, 1};
-        if (q->stats->kind[attn_row_index(a, block.b, block.h, block.i)] == ATTN_ROW_CAREFUL)
-            compute_block(q, &block, NULL, ATTN_ROW_CAREFUL, &scratch->careful);
+        if (q->stats->kind[attn_row_index(a, block.b, block.h, block.i)] == ATTN_ROW_DOUBLE)
+            compute_block(q, &block, NULL, ATTN_ROW_DOUBLE, &scratch->in_double);
         status = attn_control_check(q->control, err);
     }
     return status;
@@ -160,7 +160,7 @@ typedef struct filler {
     request q;
     attn_tensor *out;
     attn_cells_scratch **lanes;
-    bool careful_only;
+    bool double_only;
     size_t blocks, rows;
 } filler;
 
@@ -178,24 +178,24 @@ static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *
     q.ld = d->S;
     q.dst = (char *)f->out->data +
             attn_row_index(q.a, range.batch, range.head, row) * d->S * attn_dtype_size(d->result);
-    return compute(&q, f->lanes[lane], f->careful_only, err);
+    return compute(&q, f->lanes[lane], f->double_only, err);
 }
 
-static bool any_careful(const attn_attention *a, const attn_stats *stats) {
+static bool any_double(const attn_attention *a, const attn_stats *stats) {
     const size_t rows = a->dims.B * a->dims.Hq * a->dims.L;
-    return memchr(stats->kind, ATTN_ROW_CAREFUL, rows) != NULL;
+    return memchr(stats->kind, ATTN_ROW_DOUBLE, rows) != NULL;
 }
 
 attn_status attn_cells_fill(const attn_attention *a, const attn_stats *stats, attn_stage stage,
-                            bool careful_only, attn_pool *pool, const attn_control *control,
+                            bool double_only, attn_pool *pool, const attn_control *control,
                             attn_arena *arena, attn_tensor *out, attn_error *err) {
     const size_t slots = attn_pool_slots(pool), rows = a->kernels->rows;
     filler f = {.q = {.a = a, .stats = stats, .stage = stage, .control = control},
                 .out = out,
-                .careful_only = careful_only,
+                .double_only = double_only,
                 .rows = rows,
                 .blocks = (a->dims.L + rows - 1) / rows};
-    if (careful_only && !any_careful(a, stats))
+    if (double_only && !any_double(a, stats))
         return ATTN_OK;
     f.lanes = attn_arena_take(arena, slots * sizeof *f.lanes);
     for (size_t s = 0; s < slots; s++)

@@ -38,15 +38,15 @@ static bool work_bytes(const attn_attention_dims *d, unsigned want, size_t slots
     const size_t filled = (size_t)__builtin_popcount(want & fills);
     const size_t kept = want & ATTN_WANT_WEIGHTS ? attn_block_kept_bytes(k, rows, d) : 0;
     const size_t head = attn_forward_head_bytes(d, k, want);
-    size_t table, careful, prepared, parts;
+    size_t table, reference, prepared, parts;
     *bytes = 0;
     return attn_forward_parts_bytes(d, k, &parts) && attn_pack_bytes(d, k, d->B, bytes) &&
-           attn_prepare_bytes(d, k, &prepared) && attn_size_add(*bytes, prepared, bytes) &&
+           attn_transform_bytes(d, k, &prepared) && attn_size_add(*bytes, prepared, bytes) &&
            attn_size_add(*bytes, parts, bytes) &&
            attn_block_work_bytes(k, rows ? rows : 1, d, &table) &&
-           attn_block_work_bytes(attn_kernels_of(ATTN_ISA_REF), 1, d, &careful) &&
+           attn_block_work_bytes(attn_kernels_of(ATTN_ISA_REF), 1, d, &reference) &&
            add_product(bytes, slots, runs + filled, table) &&
-           add_product(bytes, slots, 1 + filled, careful) &&
+           add_product(bytes, slots, 1 + filled, reference) &&
            add_product(bytes, slots, runs, sizeof(attn_block_run) + sizeof(attn_stream)) &&
            add_product(bytes, slots, k->keys * widest, k->elem) &&
            add_product(bytes, slots, runs, kept) && add_product(bytes, slots, head, 1) &&

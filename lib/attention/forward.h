@@ -1,29 +1,29 @@
-/* The run: what its files share.
+/* A forward pass: what its files share.
  *
- *   forward.c         the run, its results and lanes
- *   forward_rows.c    the beginning and the end of every row
- *   forward_blocks.c  blocks of rows over packed keys and values
- *   forward_head.c    all rows of a head by one piece, which packs for itself
- *   forward_group.c   few rows over keys and values as they lie, in parts of the keys */
+ *   forward.c       the pass: how it is split into pieces, its results and its memory
+ *   forward_rows.c  the beginning and the end of every row */
 #ifndef ATTN_FORWARD_H
 #define ATTN_FORWARD_H
 
-#include "attention/block.h"
+#include "attention/tile_pass.h"
+
+/* So few query rows that packing all keys for them does not pay. */
+enum { ATTN_FEW_QUERIES = 8 };
 
 /* One block of rows under way. */
 typedef struct attn_block_run {
     attn_stream stream;
     attn_block_work work;
-    uint64_t careful; /* rows that the table must not compute */
-    double reach;     /* of its queries */
-    void *kept;       /* [rows, S] what becomes weights, when that fits a cache; or NULL */
-    void *maxima;     /* the work's own; parts of the keys share those of the run */
+    uint64_t in_double;     /* bit r: `ref` computes row r */
+    double query_magnitude; /* the largest of its queries */
+    void *kept;             /* [rows, S] what becomes weights, when that fits a cache; or NULL */
+    void *maxima;           /* the work's own; parts of the keys share those of the run */
 } attn_block_run;
 
 typedef struct attn_forward_lane {
     attn_block_run *runs; /* of blocks abreast; without packed keys one a head of a group */
     attn_stream *streams;
-    void *careful;     /* memory for the work area of one row that `ref` computes */
+    void *double_area; /* memory for the work area of one row that `ref` computes */
     attn_packed *head; /* where pieces pack for themselves: of the head under way */
 } attn_forward_lane;
 
@@ -53,8 +53,8 @@ typedef struct attn_forward {
     size_t head_bytes;      /* where a piece packs a head and takes all of its rows; else 0 */
     size_t parts;           /* of the keys of a group */
     char *sums;             /* [B, Hkv, parts, group]: sums of each part */
-    char *maxima;           /* [B, Hq]: running maxima of each tile, for settle; or NULL */
-    double *reach;          /* [B, Hkv, parts, 2]: of keys and values */
+    char *maxima;           /* [B, Hq]: running maxima of each tile, for finish_weights; or NULL */
+    double *magnitudes;     /* [B, Hkv, parts, 2]: the largest of keys and of values */
 } attn_forward;
 
 /* ATTN_EARG for bits that want nothing, and for a stage of scores that there is none of. */
@@ -83,25 +83,11 @@ attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_
 
 /* How many blocks of rows go abreast over packed keys at most: of the shapes alone. */
 size_t attn_forward_abreast(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
-/* How many keys at a time, where blocks go abreast. */
-size_t attn_forward_part(const attn_attention *a);
-
-/* Blocks first … last - 1 of the rows of head (b, h), over packed keys and values. */
-attn_status attn_forward_blocks(attn_forward *f, size_t b, size_t h, size_t first, size_t last,
-                                const attn_packed *packed, attn_forward_lane *l, attn_error *err);
-
 /* Bytes of a head's packed operands where all of it is one piece's work, else 0: of the shapes
  * alone, and of what may follow the run. */
 size_t attn_forward_head_bytes(const attn_attention_dims *d, const attn_kernels *k, unsigned want);
-/* All heads, over the pool. */
-attn_status attn_forward_heads(attn_forward *f, attn_pool *pool, attn_error *err);
-
 /* In how many parts a group's keys are taken: of the shapes alone. */
 size_t attn_forward_parts(const attn_attention_dims *d);
 /* Bytes for the sums of parts; false on overflow. */
 bool attn_forward_parts_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes);
-/* All groups, over the pool. */
-attn_status attn_forward_groups(attn_forward *f, attn_pool *pool, attn_arena *arena,
-                                attn_error *err);
-
 #endif

@@ -1,7 +1,7 @@
 /* Rows of the run: their beginning, and their end in output, weights and statistics.
  *
  * A float table computes rows with finite inputs, no danger of overflow and |maximum| < ATTN_WIDE.
- * All others are "careful": `ref` computes them in double from the unpacked inputs. */
+ * All others are double-precision rows: `ref` computes them from the unpacked inputs. */
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -83,9 +83,9 @@ static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kerne
 }
 
 /* The statistics of rows whose pass w holds: which of them the table must not have computed, beside
- * those of `careful`. Theirs are left as those of hidden rows. */
+ * those of `in_double`. Theirs are left as those of hidden rows. */
 static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint8_t kind,
-                                  uint64_t careful, const attn_block_work *w) {
+                                  uint64_t in_double, const attn_block_work *w) {
     const size_t row = attn_row_index(f->a, block->b, block->h, block->i);
     double *max = f->out->stats.max + row, *sum = f->out->stats.sum + row;
     const bool narrow_range = w->kernels->elem == sizeof(float);
@@ -94,33 +94,34 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
     memset(f->out->stats.kind + row, kind, block->rows);
     for (size_t r = 0; r < block->rows; r++) {
         const bool empty = max[r] == -INFINITY;
-        if (narrow_range && !(careful >> r & 1) &&
+        if (narrow_range && !(in_double >> r & 1) &&
             (empty ? attn_mask_sees_any(f->a->mask, block->b, block->h,
                                         block->i + r) /* below all floats */
                    : !(fabs(max[r]) < ATTN_WIDE)))
-            careful |= UINT64_C(1) << r;
-        if (careful >> r & 1 || empty)
+            in_double |= UINT64_C(1) << r;
+        if (in_double >> r & 1 || empty)
             sum[r] = 0;
-        hidden += empty && !(careful >> r & 1);
+        hidden += empty && !(in_double >> r & 1);
     }
     if (hidden)
         atomic_fetch_add(&f->hidden_rows, hidden);
-    return careful;
+    return in_double;
 }
 
-/* Output and logsumexp of rows whose statistics are there, but for those of `careful`. */
-static attn_status finish_rows(const attn_forward *f, const attn_block *block, uint64_t careful,
+/* Output and logsumexp of rows whose statistics are there, but for those of `in_double`. */
+static attn_status finish_rows(const attn_forward *f, const attn_block *block, uint64_t in_double,
                                attn_block_work *w, attn_error *err) {
     const attn_attention *a = f->a;
     const size_t row = attn_row_index(a, block->b, block->h, block->i);
     attn_status status = ATTN_OK;
     const bool wide = w->kernels->elem == sizeof(double); /* else below ATTN_WIDE */
     for (size_t r = 0; wide && r < block->rows && status == ATTN_OK; r++)
-        if (!(careful >> r & 1))
+        if (!(in_double >> r & 1))
             status = check_scores(a, block, r, f->out->stats.max[row + r], err);
     if (status == ATTN_OK && (f->want & ATTN_WANT_OUTPUT) &&
         !finish_output(f, block, f->out->stats.sum + row, w) && !a->in.allow_nonfinite)
-        status = overflows(a, block, 0, "outputs", err); /* of a careful row, which comes alone */
+        status = overflows(a, block, 0, "outputs",
+                           err); /* of a double-precision row, which comes alone */
     for (size_t r = 0; (f->want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
         finish_logsumexp(f, row + r, w->kernels);
     return status;
@@ -143,8 +144,8 @@ static void finish_weights(const attn_forward *f, const attn_block_run *run) {
     size_t from[ATTN_MOST_ROWS], to[ATTN_MOST_ROWS];
     for (size_t r = 0; r < block->rows && !open; r++)
         attn_mask_interval(a->mask, block->b, block->i + r, &from[r], &to[r]);
-    if (k->settle) {
-        const attn_settle how = {
+    if (k->finish_weights) {
+        const attn_finish how = {
             .rows = block->rows,
             .n = S,
             .from = open ? NULL : from,
@@ -155,7 +156,7 @@ static void finish_weights(const attn_forward *f, const attn_block_run *run) {
             .sum = sum,
             .past_caches = a->dims.B * a->dims.Hq * a->dims.L * S * elem > PAST_CACHES,
         };
-        k->settle(w, kept, &how);
+        k->finish_weights(w, kept, &how);
         return;
     }
     for (size_t r = 0; r < block->rows; r++, w += S * elem, kept += S * elem) {
@@ -168,14 +169,14 @@ static void finish_weights(const attn_forward *f, const attn_block_run *run) {
     }
 }
 
-/* --- careful rows --- */
+/* --- double-precision rows --- */
 
-static attn_status careful_row(attn_forward *f, const attn_block *block, size_t r,
-                               attn_forward_lane *l, attn_error *err) {
+static attn_status double_row(attn_forward *f, const attn_block *block, size_t r,
+                              attn_forward_lane *l, attn_error *err) {
     const attn_attention *a = f->a;
     attn_block_work work, *w = &work;
     attn_block one = {block->b, block->h, block->i + r, 1};
-    attn_block_work_place(w, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, l->careful);
+    attn_block_work_place(w, attn_kernels_of(ATTN_ISA_REF), 1, &a->dims, l->double_area);
     size_t ld;
     const void *q = attn_query_rows(a, one.b, one.h, one.i, 1, w->kernels->elem, w->query, &ld);
     const attn_stream stream = {.block = one, .q = q, .ldq = ld, .control = f->control, .w = w};
@@ -183,12 +184,12 @@ static attn_status careful_row(attn_forward *f, const attn_block *block, size_t 
     attn_status status = attn_control_check(f->control, err);
     if (status != ATTN_OK)
         return status;
-    finish_statistics(f, &one, ATTN_ROW_CAREFUL, 0, w);
+    finish_statistics(f, &one, ATTN_ROW_DOUBLE, 0, w);
     return finish_rows(f, &one, 0, w, err);
 }
 
-/* Queries as the table reads them. Rows that are not finite are zeroed and marked careful, or
- * refused when they see a key. Gives the largest magnitude of the others. */
+/* Queries as the table reads them. Rows that are not finite are zeroed and marked for double
+ * precision, or refused when they see a key. Gives the largest magnitude of the others. */
 static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
@@ -198,28 +199,28 @@ static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn
     size_t ld;
     const void *q =
         attn_query_rows(a, block->b, block->h, block->i, block->rows, k->elem, w->query, &ld);
-    run->careful = 0;
+    run->in_double = 0;
     run->stream.q = q;
     run->stream.ldq = ld;
     if (k->pack_query)
-        run->reach = attn_block_pack_queries(a, block, q, ld, w);
+        run->query_magnitude = attn_block_pack_queries(a, block, q, ld, w);
     else
-        run->reach = ld == E ? k->reach(q, block->rows * E) : INFINITY;
-    run->stream.query_packed = k->pack_query && isfinite(run->reach);
-    run->stream.query_reach = run->reach;
-    if (isfinite(run->reach))
+        run->query_magnitude = ld == E ? k->max_magnitude(q, block->rows * E) : INFINITY;
+    run->stream.query_packed = k->pack_query && isfinite(run->query_magnitude);
+    run->stream.query_magnitude = run->query_magnitude;
+    if (isfinite(run->query_magnitude))
         return ATTN_OK;
-    run->reach = 0;
+    run->query_magnitude = 0;
     for (size_t r = 0; r < block->rows; r++) {
-        double x = k->reach((const char *)q + r * ld * k->elem, E);
+        double x = k->max_magnitude((const char *)q + r * ld * k->elem, E);
         if (isfinite(x)) {
-            run->reach = fmax(run->reach, x);
+            run->query_magnitude = fmax(run->query_magnitude, x);
             continue;
         }
         attn_status status = attn_refuse_query(a, block->b, block->h, block->i + r, err);
         if (status != ATTN_OK)
             return status;
-        run->careful |= UINT64_C(1) << r;
+        run->in_double |= UINT64_C(1) << r;
         if (run->stream.q != w->query) {
             for (size_t c = 0; c < block->rows; c++)
                 memcpy((char *)w->query + c * E * k->elem, (const char *)q + c * ld * k->elem,
@@ -235,18 +236,18 @@ static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn
 /* A scale that would bring back what float has lost, or a cap that float does not hold. */
 static bool has_wide_numbers(const attn_attention *a) {
     const double cap = a->in.softcap;
-    return fabs(a->scale) > ATTN_SPLIT_REACH || (cap != 0 && !(cap >= FLT_MIN && cap <= FLT_MAX));
+    return fabs(a->scale) > ATTN_MOST_SPLIT || (cap != 0 && !(cap >= FLT_MIN && cap <= FLT_MAX));
 }
 
 /* Could a product or a sum of these magnitudes overflow float, or the table's parts of it? */
 static bool may_overflow(const attn_attention *a, double query, double key, double value) {
     const double factor = fmax(1, fabs(a->scale));
     const double score = query * key * (double)a->dims.score_width * factor;
-    const double sum = (value + a->rule.value_reach) * (double)a->dims.S / (1 - a->in.dropout_p);
+    const double sum =
+        (value + a->rule.value_magnitude) * (double)a->dims.S / (1 - a->in.dropout_p);
     if (a->kernels->elem == sizeof(float) && has_wide_numbers(a))
         return true;
-    if (a->kernels->pack_query &&
-        fmax(1, fmax(query, fmax(key, value))) * factor > ATTN_SPLIT_REACH)
+    if (a->kernels->pack_query && fmax(1, fmax(query, fmax(key, value))) * factor > ATTN_MOST_SPLIT)
         return true;
     return a->kernels->elem == sizeof(float) && (score > FLT_MAX / 4 || sum > FLT_MAX / 4);
 }
@@ -256,11 +257,11 @@ uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run 
     const attn_stream *s = &run->stream;
     const attn_kernels *k = run->work.kernels;
     uint64_t rows = 0;
-    if (!may_overflow(a, run->reach, key, value))
+    if (!may_overflow(a, run->query_magnitude, key, value))
         return 0;
     for (size_t r = 0; r < s->block.rows; r++) {
         const void *q = (const char *)s->q + r * s->ldq * k->elem;
-        if (may_overflow(a, k->reach(q, a->dims.score_width), key, value))
+        if (may_overflow(a, k->max_magnitude(q, a->dims.score_width), key, value))
             rows |= UINT64_C(1) << r;
     }
     return rows;
@@ -268,21 +269,21 @@ uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run 
 
 /* Rows that the table must not compute: those that see something not finite, and those whose
  * products could overflow float. What becomes of the others does not depend on them. */
-static uint64_t careful_rows(const attn_attention *a, const attn_packed *p,
-                             const attn_block_run *run) {
+static uint64_t double_rows(const attn_attention *a, const attn_packed *p,
+                            const attn_block_run *run) {
     const attn_block *block = &run->stream.block;
     const size_t first = attn_packed_tile(a, p, block->b, attn_kv_head(a, block->h), 0);
-    uint64_t careful = 0;
+    uint64_t in_double = 0;
     double key = 0, value = 0;
     if (p->any_bad)
         for (size_t r = 0; r < block->rows; r++)
             if (attn_sees_bad(a, p, block->b, block->h, block->i + r, ATTN_BAD))
-                careful |= UINT64_C(1) << r;
+                in_double |= UINT64_C(1) << r;
     for (size_t t = 0; t < p->tiles; t++) {
-        key = fmax(key, p->key_reach[first + t]);
-        value = fmax(value, p->value_reach[first + t]);
+        key = fmax(key, p->key_magnitude[first + t]);
+        value = fmax(value, p->value_magnitude[first + t]);
     }
-    return careful | attn_forward_overflowing(a, run, key, value);
+    return in_double | attn_forward_overflowing(a, run, key, value);
 }
 
 /* The pass leaves what weights are made of when their elements are the table's. */
@@ -296,8 +297,8 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
     run->stream = (attn_stream){.block = *block, .w = &run->work};
     attn_status status = load_queries(f, run, err);
     if (status == ATTN_OK && packed)
-        run->careful |= careful_rows(a, packed, run);
-    run->work.key_reach = run->work.value_reach = 0;
+        run->in_double |= double_rows(a, packed, run);
+    run->work.key_magnitude = run->work.value_magnitude = 0;
     run->work.maxima = run->maxima;
     if (attn_forward_keeps(f))
         run->stream.kept =
@@ -310,12 +311,13 @@ attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err) {
     const attn_block *block = &run->stream.block;
-    const uint64_t careful = finish_statistics(f, block, ATTN_ROW_TABLE, run->careful, &run->work);
-    attn_status status = finish_rows(f, block, careful, &run->work, err);
+    const uint64_t in_double =
+        finish_statistics(f, block, ATTN_ROW_TABLE, run->in_double, &run->work);
+    attn_status status = finish_rows(f, block, in_double, &run->work, err);
     if (status == ATTN_OK && attn_forward_keeps(f))
         finish_weights(f, run);
-    for (size_t r = 0; careful && r < block->rows && status == ATTN_OK; r++)
-        if (careful >> r & 1)
-            status = careful_row(f, block, r, l, err);
+    for (size_t r = 0; in_double && r < block->rows && status == ATTN_OK; r++)
+        if (in_double >> r & 1)
+            status = double_row(f, block, r, l, err);
     return status;
 }

@@ -1,76 +1,464 @@
-/* Positional encodings as tables, for callers and for projections. */
-#include <attn/positions.h>
+/* Positions inside the operation: their parameters are checked and compiled, then scores get biases
+ * by distance (ALiBi, T5, relative tables), queries and keys get Shaw's terms or are rotated. */
+#include "attention/position_rule.h"
 
-#include <attn/rng.h>
 #include <math.h>
+#include <stdio.h>
 
-#include "attention/attention_private.h"
+#include "attention/resolved.h"
 
-void attn_sinusoidal_row(double *row, double position, size_t width, attn_encoding_layout layout) {
-    for (size_t i = 0; i < width / 2; i++) {
-        const double angle = position * pow(10000, -2.0 * (double)i / (double)width);
-        row[layout == ATTN_ENCODING_HALVES ? i : 2 * i] = sin(angle);
-        row[layout == ATTN_ENCODING_HALVES ? width / 2 + i : 2 * i + 1] = cos(angle);
+void attn_alibi_slopes(size_t H, double *slopes) {
+    size_t n = 1;
+    while (n * 2 <= H)
+        n *= 2;
+    for (size_t h = 0; h < H; h++)
+        slopes[h] = h < n ? exp2(-8.0 * (double)(h + 1) / (double)n)
+                          : exp2(-4.0 * (double)(2 * (h - n) + 1) / (double)n);
+}
+
+size_t attn_t5_bucket(int64_t distance, size_t buckets, int64_t max_distance, bool unidirectional) {
+    size_t first = 0;
+    uint64_t n = distance < 0 ? 0 - (uint64_t)distance : (uint64_t)distance;
+    if (!unidirectional) {
+        buckets /= 2;
+        first = distance > 0 ? buckets : 0;
+    } else if (distance > 0) {
+        n = 0;
+    }
+    const size_t exact = buckets / 2;
+    if (n < exact)
+        return first + (size_t)n;
+    double steps = log((double)n / (double)exact) / log((double)max_distance / (double)exact);
+    double bucket = (double)exact + floor(steps * (double)(buckets - exact));
+    return first + (bucket < (double)(buckets - 1) ? (size_t)bucket : buckets - 1);
+}
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
+}
+
+static double element(const attn_tensor *t, size_t i, size_t j) {
+    double x;
+    ptrdiff_t at = (ptrdiff_t)i * t->strides[0] + (t->rank > 1 ? (ptrdiff_t)j * t->strides[1] : 0);
+    attn_widen_f64(&x, (const char *)t->data + at * (ptrdiff_t)attn_dtype_size(t->dtype), t->dtype,
+                   1, 1);
+    return x;
+}
+
+static attn_status check_finite(const attn_tensor *t, const char *where, attn_error *err) {
+    for (size_t i = 0; i < t->dims[0]; i++)
+        for (size_t j = 0; j < (t->rank > 1 ? t->dims[1] : 1); j++)
+            if (!isfinite(element(t, i, j))) {
+                char path[96];
+                int used = snprintf(path, sizeof path, "%s/%zu", where, i);
+                if (t->rank > 1)
+                    snprintf(path + used, sizeof path - (size_t)used, "/%zu", j);
+                return attn_fail(err, ATTN_ENONFINITE, path, "expected finite numbers");
+            }
+    return ATTN_OK;
+}
+
+/* A finite parameter of the given rank whose dimension `axis` is `expected`. */
+static attn_status check_table(const attn_tensor *t, const char *where, int rank, int axis,
+                               size_t expected, attn_error *err) {
+    char have[128];
+    if (!t->rank)
+        return attn_fail(err, ATTN_EARG, where, "this kind of position needs this table");
+    attn_shape_text(t->dims, t->rank, have, sizeof have);
+    if (t->rank != rank || t->dims[axis] != expected)
+        return attn_fail(err, ATTN_ESHAPE, where,
+                         "axis %d of a rank-%d table must be %zu, found %s", axis, rank, expected,
+                         have);
+    if (t->dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers");
+    return check_finite(t, where, err);
+}
+
+static attn_status odd_rows(const attn_tensor *t, const char *where, int axis, attn_error *err) {
+    if (t->dims[axis] % 2 == 1)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, where,
+                     "a relative table holds 2m + 1 distances, an odd number; found %zu",
+                     t->dims[axis]);
+}
+
+static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_tensor *t = &a->in.position.slopes;
+    const size_t H = a->dims.Hq;
+    double *slopes = attn_arena_zeroed(arena, H, sizeof *slopes);
+    if (!slopes)
+        return no_memory(err);
+    attn_alibi_slopes(H, slopes);
+    if (t->rank) {
+        attn_status status = check_table(t, "position/slopes", 1, 0, H, err);
+        if (status != ATTN_OK)
+            return status;
+        for (size_t h = 0; h < H; h++)
+            slopes[h] = element(t, h, 0);
+    }
+    a->rule.biases = true;
+    a->rule.slopes = slopes;
+    return ATTN_OK;
+}
+
+/* A table [Hq, entries] as doubles; entry e of head h is element (h, e) of the position's table, or
+ * (e, h) when that has heads as columns. */
+static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entries,
+                             bool head_columns, attn_error *err) {
+    const attn_tensor *t = &a->in.position.table;
+    size_t count;
+    double *table = NULL;
+    if (attn_size_mul(a->dims.Hq, entries, &count))
+        table = attn_arena_zeroed(arena, count, sizeof *table);
+    if (!table)
+        return no_memory(err);
+    for (size_t h = 0; h < a->dims.Hq; h++)
+        for (size_t e = 0; e < entries; e++)
+            table[h * entries + e] = head_columns ? element(t, e, h) : element(t, h, e);
+    a->rule.biases = true;
+    a->rule.table = table;
+    a->rule.entries = entries;
+    return ATTN_OK;
+}
+
+static int64_t t5_distance(const attn_position *p) {
+    return p->max_distance ? p->max_distance : 128;
+}
+
+/* Where each bucket of distances up to 0 begins: they grow with the magnitude, up to the last at
+ * max_distance. Buckets that no distance falls into begin with the next. */
+static bool new_starts(attn_attention *a, size_t side, attn_arena *arena) {
+    const attn_position *p = &a->in.position;
+    const size_t buckets = p->table.dims[0];
+    const int64_t most = t5_distance(p);
+    int64_t *nearest = attn_arena_zeroed(arena, side, sizeof *nearest);
+    for (size_t s = 1; nearest && s < side; s++) {
+        int64_t below = nearest[s - 1] - 1, at = nearest[s - 1], step = 1;
+        while (attn_t5_bucket(-at, buckets, most, p->unidirectional) < s) {
+            below = at;
+            at = most - at < step ? most : at + step;
+            step *= 2;
+        }
+        while (at - below > 1) {
+            const int64_t middle = below + (at - below) / 2;
+            if (attn_t5_bucket(-middle, buckets, most, p->unidirectional) < s)
+                below = middle;
+            else
+                at = middle;
+        }
+        nearest[s] = at;
+    }
+    a->rule.nearest = nearest;
+    a->rule.side = side;
+    return nearest != NULL;
+}
+
+static attn_status new_t5(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_position *p = &a->in.position;
+    attn_status status = check_table(&p->table, "position/table", 2, 1, a->dims.Hq, err);
+    if (status != ATTN_OK)
+        return status;
+    const size_t buckets = p->table.dims[0], side = p->unidirectional ? buckets : buckets / 2;
+    if (side < 2 || (!p->unidirectional && buckets % 2))
+        return attn_fail(err, ATTN_EARG, "position/table",
+                         "T5 positions need at least 2 buckets a side, found %zu in all", buckets);
+    if (t5_distance(p) <= (int64_t)(side / 2) || t5_distance(p) > 1 << 20)
+        return attn_fail(err, ATTN_EARG, "position/max_distance",
+                         "expected a distance beyond half of the %zu buckets a side and at most "
+                         "1,048,576, found %lld",
+                         side, (long long)t5_distance(p));
+    return new_starts(a, side, arena) ? new_table(a, arena, buckets, true, err) : no_memory(err);
+}
+
+static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_tensor *t = &a->in.position.table;
+    attn_status status = check_table(t, "position/table", 2, 0, a->dims.Hq, err);
+    if (status == ATTN_OK)
+        status = odd_rows(t, "position/table", 1, err);
+    if (status != ATTN_OK)
+        return status;
+    a->rule.max_distance = (int64_t)(t->dims[1] / 2);
+    return new_table(a, arena, t->dims[1], false, err);
+}
+
+/* A dense copy of a matrix; NULL when out of memory. */
+static const double *doubles(const attn_tensor *t, attn_arena *arena) {
+    size_t count;
+    double *copy = NULL;
+    if (attn_tensor_count(t, &count))
+        copy = attn_arena_zeroed(arena, count, sizeof *copy);
+    for (size_t i = 0; copy && i < t->dims[0]; i++)
+        for (size_t j = 0; j < t->dims[1]; j++)
+            copy[i * t->dims[1] + j] = element(t, i, j);
+    return copy;
+}
+
+static attn_status new_shaw(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_position *p = &a->in.position;
+    attn_status status =
+        check_table(&p->key_table, "position/key_table", 2, 1, a->dims.score_width, err);
+    if (status == ATTN_OK)
+        status = odd_rows(&p->key_table, "position/key_table", 0, err);
+    if (status == ATTN_OK && p->value_table.rank) {
+        status = check_table(&p->value_table, "position/value_table", 2, 1, a->dims.Ev, err);
+        if (status == ATTN_OK && p->value_table.dims[0] != p->key_table.dims[0])
+            status = attn_fail(err, ATTN_ESHAPE, "position/value_table",
+                               "expected as many rows as key_table has, %zu; found %zu",
+                               p->key_table.dims[0], p->value_table.dims[0]);
+    }
+    if (status != ATTN_OK)
+        return status;
+    a->rule.relative = p->key_table.dims[0];
+    a->rule.max_distance = (int64_t)(a->rule.relative / 2);
+    a->rule.keys = doubles(&p->key_table, arena);
+    a->rule.values = p->value_table.rank ? doubles(&p->value_table, arena) : NULL;
+    for (size_t i = 0; a->rule.values && i < a->rule.relative * a->dims.Ev; i++)
+        a->rule.value_magnitude = fmax(a->rule.value_magnitude, fabs(a->rule.values[i]));
+    return a->rule.keys && (a->rule.values || !p->value_table.rank) ? ATTN_OK : no_memory(err);
+}
+
+static attn_status check_rotary(const attn_attention *a, attn_error *err) {
+    const attn_position *p = &a->in.position;
+    if (p->rotary == ATTN_ROTARY_UNSTATED)
+        return attn_fail(
+            err, ATTN_EARG, "position/layout",
+            "say which coordinates form a pair: \"interleaved\" (0 and 1, 2 and 3, …; the "
+            "paper) or \"halves\" (0 and dims/2, …; GPT-NeoX)");
+    if ((unsigned)p->rotary > ATTN_ROTARY_HALVES)
+        return attn_fail(err, ATTN_EARG, "position/layout", "there is no layout of the number %d",
+                         (int)p->rotary);
+    if (p->dims < 0 || (size_t)p->dims > a->dims.E || (p->dims ? p->dims : (int64_t)a->dims.E) % 2)
+        return attn_fail(
+            err, ATTN_EARG, "position/dims",
+            "rotary positions turn pairs: expected an even number up to the width %zu, "
+            "found %lld",
+            a->dims.E, (long long)(p->dims ? p->dims : (int64_t)a->dims.E));
+    if (!(p->base >= 0) || isinf(p->base) || (p->base != 0 && p->base <= 1))
+        return attn_fail(err, ATTN_EARG, "position/base", "expected a number above 1, found %g",
+                         p->base);
+    return ATTN_OK;
+}
+
+attn_status attn_position_new(attn_attention *a, attn_arena *arena, attn_error *err) {
+    const attn_position_kind kind = a->in.position.kind;
+    const attn_score_plan *plan = &a->plan;
+    if ((kind == ATTN_POSITION_SHAW || kind == ATTN_POSITION_ROTARY) &&
+        (plan->query_map.rank || plan->key_map.rank || plan->v.rank))
+        return attn_fail(
+            err, ATTN_EARG, "position/kind",
+            "these positions are defined for the dot product of query and key; use the "
+            "score scaled_dot or dot");
+    switch (kind) {
+    case ATTN_POSITION_NONE:
+        break;
+    case ATTN_POSITION_ALIBI:
+        return new_alibi(a, arena, err);
+    case ATTN_POSITION_T5:
+        return new_t5(a, arena, err);
+    case ATTN_POSITION_RELATIVE:
+        return new_relative(a, arena, err);
+    case ATTN_POSITION_SHAW:
+        return new_shaw(a, arena, err);
+    case ATTN_POSITION_ROTARY:
+        return check_rotary(a, err);
+    }
+    return attn_fail(err, ATTN_EARG, "position/kind", "unknown kind of position");
+}
+
+size_t attn_position_doubles(const attn_position *p, size_t H) {
+    const attn_tensor *tables[] = {&p->table, &p->key_table, &p->value_table};
+    size_t all = H, n; /* slopes */
+    if (!attn_size_add(all, p->table.rank ? p->table.dims[0] : 0, &all))
+        return SIZE_MAX;
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        if (!attn_tensor_count(tables[t], &n) || !attn_size_add(all, n, &all))
+            return SIZE_MAX;
+    return all;
+}
+
+/* --- biases by distance --- */
+
+/* T5: the last bucket of this side that begins at or before the distance. */
+static size_t t5_entry(const attn_position_rule *rule, int64_t distance, int64_t *last) {
+    const bool ahead = distance > 0, both = rule->side < rule->entries;
+    const int64_t n = !ahead ? -distance : both ? distance : 0;
+    size_t low = 0, high = rule->side;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (rule->nearest[middle] <= n)
+            low = middle;
+        else
+            high = middle;
+    }
+    if (!ahead)
+        *last = -rule->nearest[low];
+    else
+        *last = both && high < rule->side ? rule->nearest[high] - 1 : INT64_MAX;
+    return low + (ahead && both ? rule->side : 0);
+}
+
+size_t attn_position_entry(const attn_position_rule *rule, int64_t distance, int64_t *last) {
+    if (rule->nearest)
+        return t5_entry(rule, distance, last);
+    *last = distance < -rule->max_distance  ? -rule->max_distance
+            : distance < rule->max_distance ? distance
+                                            : INT64_MAX;
+    return distance < -rule->max_distance  ? 0
+           : distance > rule->max_distance ? rule->entries - 1
+                                           : (size_t)(distance + rule->max_distance);
+}
+
+void attn_position_biases(const attn_position_rule *rule, size_t h, int64_t first, size_t n,
+                          double *to) {
+    int64_t last = first - 1;
+    double bias = 0;
+    for (size_t j = 0; j < n; j++) {
+        const int64_t distance = first + (int64_t)j;
+        if (rule->slopes)
+            bias = -rule->slopes[h] * (double)(distance < 0 ? -distance : distance);
+        else if (distance > last)
+            bias = rule->table[h * rule->entries + attn_position_entry(rule, distance, &last)];
+        to[j] = bias;
     }
 }
 
-/* Row `row` is next, of `width` numbers: is there time? The clock is asked once in about a thousand
- * numbers. */
-static attn_status look(size_t row, size_t width, const attn_control *control, attn_error *err) {
-    const size_t rows = width < 1024 ? 1024 / (width + 1) + 1 : 1;
-    return row % rows ? ATTN_OK : attn_control_check(control, err);
+double attn_position_bias_at(const attn_position_rule *rule, size_t h, int64_t distance) {
+    double bias;
+    attn_position_biases(rule, h, distance, 1, &bias);
+    return bias;
 }
 
-attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
-                            const attn_control *control, attn_error *err) {
-    attn_status status = ATTN_OK;
-    if ((unsigned)layout > ATTN_ENCODING_HALVES)
-        return attn_fail(err, ATTN_EARG, "layout", "there is no layout of the number %d",
-                         (int)layout);
-    if (width % 2)
-        return attn_fail(err, ATTN_EARG, "width",
-                         "sinusoidal positions need an even width (pairs of sine and cosine), "
-                         "found %zu",
-                         width);
-    for (size_t p = 0; p < length && !(status = look(p, width, control, err)); p++)
-        attn_sinusoidal_row(table + p * width, (double)p, width, layout);
-    return status;
+void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, size_t j0, size_t n,
+                        size_t elem, const void *from, void *to) {
+    enum { AT_ONCE = 64 };
+    const int64_t first = (int64_t)j0 - (int64_t)i - attn_mask_offset(a->mask, b);
+    double biases[AT_ONCE];
+    for (size_t j = 0; j < n; j++) {
+        const size_t k = j % AT_ONCE;
+        if (k == 0)
+            attn_position_biases(&a->rule, h, first + (int64_t)j, n - j < AT_ONCE ? n - j : AT_ONCE,
+                                 biases);
+        if (elem == sizeof(float))
+            ((float *)to)[j] = (from ? ((const float *)from)[j] : 0) + (float)biases[k];
+        else
+            ((double *)to)[j] = (from ? ((const double *)from)[j] : 0) + biases[k];
+    }
 }
 
-attn_status attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed,
-                         const attn_control *control, attn_error *err) {
-    attn_status status = ATTN_OK;
-    for (size_t p = 0; p < length && !(status = look(p, width, control, err)); p++)
-        for (size_t n = p * width; n < (p + 1) * width; n++)
-            table[n] = std * attn_rng_normal(seed, n);
-    return status;
+/* --- Shaw's relative positions ---
+ *
+ * Shaw, Uszkoreit and Vaswani, "Self-attention with relative position representations", 2018.
+ * Equation 4: e_ij = q_i . (k_j + a^K_{j-i}); equation 3: the output adds sum_j w_ij a^V_{j-i}.
+ * There are few distances, so each row multiplies its query with the key table once and sums its
+ * weights by distance. */
+
+/* The entry of distance first + j in Shaw's tables. */
+static size_t place(const attn_attention *a, int64_t first, size_t j) {
+    const int64_t most = a->rule.max_distance, d = first + (int64_t)j;
+    return (size_t)((d < -most ? -most : d > most ? most : d) + most);
 }
 
-attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
-                                size_t keys, int64_t offset, const attn_control *control,
-                                attn_arena *arena, double *table, attn_error *err) {
-    if (position->kind != ATTN_POSITION_ALIBI && position->kind != ATTN_POSITION_T5 &&
-        position->kind != ATTN_POSITION_RELATIVE)
-        return attn_fail(err, ATTN_EARG, "kind", "alibi, t5 and relative positions are biases");
-    attn_attention a = {.in = {.position = *position}, .dims = {.Hq = H}};
-    attn_status status = attn_position_new(&a, arena, err);
-    for (size_t r = 0; !status && r < H * queries && !(status = look(r, keys, control, err)); r++)
-        attn_position_biases(&a.rule, r / queries, -(int64_t)(r % queries) - offset, keys,
-                             table + r * keys);
-    return status;
+static int64_t first_distance(const attn_attention *a, size_t b, size_t i, size_t j0) {
+    return (int64_t)j0 - (int64_t)i - attn_mask_offset(a->mask, b);
 }
 
-attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
-                              double *sines, const attn_control *control, attn_error *err) {
-    const size_t pairs = (size_t)position->dims / 2;
-    attn_status status = ATTN_OK;
-    if (position->dims < 1 || position->dims % 2)
-        return attn_fail(err, ATTN_EARG, "dims",
-                         "rotary positions turn pairs of coordinates: expected an even number "
-                         "above 0, found %lld",
-                         (long long)position->dims);
-    for (size_t p = 0; p < length && !(status = look(p, 2 * pairs, control, err)); p++)
-        attn_rotary_angles(position, (size_t)position->dims, (double)p, cosines + p * pairs,
-                           sines + p * pairs);
-    return status;
+void attn_shaw_terms(const attn_attention *a, const void *q, size_t elem, void *terms) {
+    const size_t E = a->dims.score_width;
+    for (size_t t = 0; t < a->rule.relative; t++) {
+        const double *key = a->rule.keys + t * E;
+        double sum = 0;
+        for (size_t e = 0; e < E; e++)
+            sum +=
+                (elem == sizeof(float) ? (double)((const float *)q)[e] : ((const double *)q)[e]) *
+                key[e];
+        if (elem == sizeof(float))
+            ((float *)terms)[t] = (float)sum;
+        else
+            ((double *)terms)[t] = sum;
+    }
+}
+
+void attn_shaw_add(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n, size_t elem,
+                   const void *terms, void *scores) {
+    const int64_t first = first_distance(a, b, i, j0);
+    for (size_t j = 0; j < n; j++)
+        if (elem == sizeof(float))
+            ((float *)scores)[j] += ((const float *)terms)[place(a, first, j)];
+        else
+            ((double *)scores)[j] += ((const double *)terms)[place(a, first, j)];
+}
+
+void attn_shaw_collect(const attn_attention *a, size_t b, size_t i, size_t j0, size_t n,
+                       size_t elem, const void *weights, double factor, void *sums) {
+    const int64_t first = first_distance(a, b, i, j0);
+    for (size_t t = 0; t < a->rule.relative; t++)
+        if (elem == sizeof(float))
+            ((float *)sums)[t] *= (float)factor;
+        else
+            ((double *)sums)[t] *= factor;
+    for (size_t j = 0; j < n; j++)
+        if (elem == sizeof(float))
+            ((float *)sums)[place(a, first, j)] += ((const float *)weights)[j];
+        else
+            ((double *)sums)[place(a, first, j)] += ((const double *)weights)[j];
+}
+
+void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, void *acc) {
+    const size_t Ev = a->dims.Ev;
+    for (size_t t = 0; t < a->rule.relative; t++) {
+        const double w =
+            elem == sizeof(float) ? (double)((const float *)sums)[t] : ((const double *)sums)[t];
+        const double *value = a->rule.values + t * Ev;
+        for (size_t e = 0; w != 0 && e < Ev; e++)
+            if (elem == sizeof(float))
+                ((float *)acc)[e] += (float)(w * value[e]);
+            else
+                ((double *)acc)[e] += w * value[e];
+    }
+}
+
+/* --- rotary positions ---
+ *
+ * Coordinate pair t of dims / 2 rotates by position times base^(-2t/dims). Su et al., "RoFormer:
+ * enhanced transformer with rotary position embedding", 2021, equation 34. */
+
+/* How many leading coordinates of a row of this width rotate. */
+static size_t rotating(const attn_position *p, size_t width) {
+    return p->dims ? (size_t)p->dims : width;
+}
+
+void attn_rotary_angles(const attn_position *p, size_t width, double position, double *cosines,
+                        double *sines) {
+    const size_t dims = rotating(p, width);
+    const double base = p->base != 0 ? p->base : 10000;
+    for (size_t t = 0; t < dims / 2; t++) {
+        const double angle = position * pow(base, -2.0 * (double)t / (double)dims);
+        cosines[t] = cos(angle);
+        sines[t] = sin(angle);
+    }
+}
+
+/* (x, y) rotated by the angle. */
+static void rotate(void *row, size_t elem, size_t x, size_t y, double c, double s) {
+    if (elem == sizeof(float)) {
+        float *r = row;
+        const double a = (double)r[x], b = (double)r[y];
+        r[x] = (float)(a * c - b * s);
+        r[y] = (float)(a * s + b * c);
+    } else {
+        double *r = row;
+        const double a = r[x], b = r[y];
+        r[x] = a * c - b * s;
+        r[y] = a * s + b * c;
+    }
+}
+
+void attn_rotary_rotate(const attn_position *p, size_t width, void *row, size_t elem,
+                        const double *cosines, const double *sines) {
+    const size_t pairs = rotating(p, width) / 2;
+    for (size_t t = 0; t < pairs; t++)
+        if (p->rotary == ATTN_ROTARY_INTERLEAVED)
+            rotate(row, elem, 2 * t, 2 * t + 1, cosines[t], sines[t]);
+        else
+            rotate(row, elem, t, t + pairs, cosines[t], sines[t]);
 }

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/block.h"
+#include "attention/tile_pass.h"
 
 /* One operand split into batch axes, heads, rows and width, whatever the layout. */
 typedef struct operand {

@@ -4,7 +4,7 @@
 
 #include <attn/rng.h>
 
-#include "attention/block.h"
+#include "attention/tile_pass.h"
 
 /* Output of one row in acc, its logsumexp in *lse. */
 static attn_status recompute(const attn_attention *a, const attn_block *row,
@@ -13,7 +13,7 @@ static attn_status recompute(const attn_attention *a, const attn_block *row,
     const attn_kernels *k = w->kernels;
     size_t ld;
     const void *q = attn_query_rows(a, row->b, row->h, row->i, 1, k->elem, w->query, &ld);
-    w->value_reach = 1e-38; /* about the smallest normal number */
+    w->value_magnitude = 1e-38; /* about the smallest normal number */
     const attn_stream stream = {.block = *row, .q = q, .ldq = ld, .control = control, .w = w};
     attn_block_stream(a, &stream, 1, NULL);
     attn_status status = attn_control_check(control, err);
@@ -63,12 +63,12 @@ attn_status attn_attention_verify(const attn_attention *a, const attn_results *r
         if (status != ATTN_OK)
             return status;
         if (results->stats.sum[at] != 0)
-            got = results->stats.kind[at] == ATTN_ROW_CAREFUL
+            got = results->stats.kind[at] == ATTN_ROW_DOUBLE
                       ? w.kernels->logsumexp(results->stats.max[at], results->stats.sum[at])
                       : a->kernels->logsumexp(results->stats.max[at], results->stats.sum[at]);
         if (got != lse)
             v.logsumexp_error = fmax(v.logsumexp_error, fabs(got - lse));
-        const double scale = isfinite(w.value_reach) ? w.value_reach : 1;
+        const double scale = isfinite(w.value_magnitude) ? w.value_magnitude : 1;
         v.output_error = fmax(v.output_error, output_difference(a, results, &row, w.acc) / scale);
     }
     *out = v;

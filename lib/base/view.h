@@ -1,15 +1,17 @@
-/* Views by (batch, head, row, column): how the attention room looks at a tensor of any rank. */
+/* How rooms read tensors of any strides: views by (batch, head, row, column), rows, dense copies.
+ */
 #ifndef ATTN_VIEW_H
 #define ATTN_VIEW_H
 
 #include <attn/memory.h>
+#include <attn/status.h>
 #include <attn/tensor.h>
 
 /* Element (b, h, i, j) lies at data + batch[b] + h*head + i*row + j*col, in elements. */
 typedef struct attn_view {
     const void *data;
     attn_dtype dtype;
-    const ptrdiff_t *batch; /* one offset a flattened batch entry */
+    const ptrdiff_t *batch; /* the offset of each flattened batch entry */
     ptrdiff_t head, row, col;
 } attn_view;
 
@@ -20,8 +22,20 @@ static inline const void *attn_view_at(const attn_view *v, size_t b, size_t h, s
 }
 
 /* Offsets of the B = product(batch[0 … rank - 1]) batch entries: axis a of the batch has stride
- * strides[a] (0 where the tensor is broadcast). Arena memory; NULL when out of memory. */
+ * strides[a], which is 0 where the tensor is broadcast. Memory of the arena; NULL: out of memory.
+ */
 const ptrdiff_t *attn_view_batches(attn_arena *arena, const size_t *batch, int rank,
                                    const ptrdiff_t *strides);
+
+/* Row r of a tensor whose last axis is a row; rows are counted row-major over the other axes. */
+const void *attn_dense_row(const attn_tensor *t, size_t r);
+/* The number of rows; false on overflow. */
+bool attn_dense_rows(const attn_tensor *t, size_t *rows);
+/* The elements as dense float32 or float64: the tensor's own memory where it holds that, else a
+ * copy in the arena. NULL: out of memory. */
+void *attn_dense_copy(const attn_tensor *t, attn_dtype dtype, attn_arena *arena);
+/* A dense tensor of t's shape, zeroed, in which a gradient of t is summed. */
+attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena *arena,
+                             attn_tensor *out, attn_error *err);
 
 #endif

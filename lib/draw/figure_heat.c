@@ -1,16 +1,397 @@
-/* Heatmaps -> SVG: data and options become a plan (figure_data.c, figure_layout.c), the plan is
- * written down once from top to bottom. */
+/* Heatmaps -> SVG: data and options become a plan (figure_plan.c), which is written down once from
+ * top to bottom: the cells of each panel (vectors with values or marks in them, or one image), then
+ * labels, colour bar and legends. Hidden cells are never painted over: their hatching is a path of
+ * its own, or lies beneath where the image is transparent. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "draw/figure_parts.h"
 
-attn_figure_options attn_figure_defaults(void) {
-    return (attn_figure_options){.vmin = NAN, .vmax = NAN, .colour_bar = true, .tick_rotation = -1};
+/* --- the cells of a panel --- */
+
+#define HIDDEN_INDEX 255 /* of the image's palette; 254: not a number; below: the scale */
+#define NAN_INDEX    254
+#define COLOURS      254
+
+static attn_rgb colour_of(const attn_heat_plan *plan, const attn_panel *panel, size_t i) {
+    if (panel->state[i] == ATTN_CELL_NAN)
+        return attn_draw_palette_of(plan->options->theme)->nan;
+    double t = plan->options->marks ? 0.45 : attn_draw_place(&plan->scale, panel->values[i]);
+    return attn_draw_colour(&plan->scale, t);
 }
 
-static void put(attn_svg *s, const char *text) {
-    attn_draw_bytes(s->t, text, strlen(text));
+static void put_rectangles(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel,
+                           double x, double y) {
+    attn_svg_put(s, "<g class=\"cells\" shape-rendering=\"crispEdges\">\n");
+    for (size_t r = 0; r < plan->R; r++)
+        for (size_t c = 0; c < plan->C; c++) {
+            const size_t i = r * plan->C + c;
+            if (panel->state[i] == ATTN_CELL_HIDDEN)
+                continue;
+            attn_svg_rect(s, x + (double)c * plan->cell_w, y + (double)r * plan->cell_h,
+                          plan->cell_w - plan->gap, plan->cell_h - plan->gap);
+            attn_svg_fill(s, colour_of(plan, panel, i));
+            attn_svg_end(s);
+        }
+    attn_svg_put(s, "</g>\n");
+}
+
+/* One closed rectangle a run of hidden cells in a row. */
+static void put_hatching(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
+                         double y) {
+    if (!memchr(panel->state, ATTN_CELL_HIDDEN, plan->R * plan->C))
+        return;
+    attn_svg_put(s, "<path class=\"hidden\" fill=\"url(#hatch)\" d=\"");
+    for (size_t r = 0; r < plan->R; r++) {
+        const uint8_t *row = panel->state + r * plan->C;
+        for (size_t c = 0; c < plan->C;) {
+            size_t to = c;
+            while (to < plan->C && row[to] == ATTN_CELL_HIDDEN)
+                to++;
+            if (to > c) {
+                const double width = (double)(to - c) * plan->cell_w - plan->gap;
+                attn_svg_put(s, "M");
+                attn_svg_number(s, x + (double)c * plan->cell_w);
+                attn_svg_put(s, " ");
+                attn_svg_number(s, y + (double)r * plan->cell_h);
+                attn_svg_put(s, "h");
+                attn_svg_number(s, width);
+                attn_svg_put(s, "v");
+                attn_svg_number(s, plan->cell_h - plan->gap);
+                attn_svg_put(s, "h");
+                attn_svg_number(s, -width);
+                attn_svg_put(s, "z");
+            }
+            c = to + (to == c);
+        }
+    }
+    attn_svg_put(s, "\"/>\n");
+}
+
+static void put_values(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
+                       double y) {
+    attn_svg_face face = {.size = plan->value_size, .anchor = ATTN_ANCHOR_MIDDLE};
+    char text[32];
+    attn_svg_put(s, "<g class=\"values\">\n");
+    for (size_t i = 0; i < plan->R * plan->C; i++) {
+        if (panel->state[i] != ATTN_CELL_SEEN)
+            continue;
+        face.fill = attn_draw_ink(colour_of(plan, panel, i));
+        attn_heat_value_text(plan, panel->values[i], text);
+        attn_svg_text(s, x + ((double)(i % plan->C) + 0.5) * plan->cell_w - plan->gap / 2,
+                      y + ((double)(i / plan->C) + 0.5) * plan->cell_h - plan->gap / 2, &face,
+                      text);
+    }
+    attn_svg_put(s, "</g>\n");
+}
+
+/* ✓ and ✗ where they fit. */
+static void put_marks(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
+                      double y) {
+    const double least = fmin(plan->cell_w, plan->cell_h);
+    attn_svg_face face = {.size = floor(fmin(18, 0.5 * least)), .anchor = ATTN_ANCHOR_MIDDLE};
+    if (least < 14)
+        return;
+    attn_svg_put(s, "<g class=\"marks\">\n");
+    for (size_t i = 0; i < plan->R * plan->C; i++) {
+        const bool hidden = panel->state[i] == ATTN_CELL_HIDDEN;
+        face.fill = hidden ? attn_draw_palette_of(plan->options->theme)->text
+                           : attn_draw_ink(colour_of(plan, panel, i));
+        attn_svg_text(s, x + ((double)(i % plan->C) + 0.5) * plan->cell_w - plan->gap / 2,
+                      y + ((double)(i / plan->C) + 0.5) * plan->cell_h - plan->gap / 2, &face,
+                      hidden ? "✗" : "✓");
+    }
+    attn_svg_put(s, "</g>\n");
+}
+
+static void fill_palette(const attn_heat_plan *plan, attn_rgb palette[256], uint8_t alpha[256]) {
+    memset(palette, 0, 256 * sizeof *palette);
+    memset(alpha, 255, 256);
+    alpha[HIDDEN_INDEX] = 0;
+    for (size_t i = 0; i < COLOURS; i++)
+        palette[i] = attn_draw_colour(&plan->scale, (double)i / (COLOURS - 1));
+    palette[NAN_INDEX] = attn_draw_palette_of(plan->options->theme)->nan;
+}
+
+static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, size_t i) {
+    if (panel->state[i] != ATTN_CELL_SEEN)
+        return panel->state[i] == ATTN_CELL_HIDDEN ? HIDDEN_INDEX : NAN_INDEX;
+    double t = plan->options->marks ? 0.45 : attn_draw_place(&plan->scale, panel->values[i]);
+    return (uint8_t)lrint(t * (COLOURS - 1));
+}
+
+/* Each cell as large as it is on the page, since not every program keeps pixels apart when it
+ * enlarges an image (librsvg 2.54 does not). NULL when out of memory. */
+static uint8_t *paint(const attn_heat_plan *plan, const attn_panel *panel, size_t size[2]) {
+    const size_t tall = plan->cell_h >= 1 ? (size_t)plan->cell_h : 1;
+    const size_t wide = plan->cell_w >= 1 ? (size_t)plan->cell_w : 1;
+    size[0] = plan->R * tall;
+    size[1] = plan->C * wide;
+    uint8_t *pixels = attn_arena_zeroed(plan->arena, size[0], size[1]);
+    for (size_t r = 0; pixels && r < plan->R; r++) {
+        uint8_t *row = pixels + r * tall * size[1];
+        for (size_t c = 0; c < plan->C; c++)
+            memset(row + c * wide, index_of(plan, panel, r * plan->C + c), wide);
+        for (size_t k = 1; k < tall; k++)
+            memcpy(row + k * size[1], row, size[1]);
+    }
+    return pixels;
+}
+
+static void put_image(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
+                      double y) {
+    attn_rgb palette[256];
+    uint8_t alpha[256];
+    size_t size[2];
+    uint8_t *pixels = paint(plan, panel, size);
+    if (!pixels) {
+        s->t->failed = true;
+        return;
+    }
+    fill_palette(plan, palette, alpha);
+    if (memchr(panel->state, ATTN_CELL_HIDDEN, plan->R * plan->C)) {
+        attn_svg_rect(s, x, y, plan->plot_w, plan->plot_h);
+        attn_svg_put(s, " class=\"hidden\" fill=\"url(#hatch)\"");
+        attn_svg_end(s);
+    }
+    attn_svg_put(
+        s, "<image class=\"cells\" preserveAspectRatio=\"none\" image-rendering=\"pixelated\"");
+    attn_svg_at(s, "x", x);
+    attn_svg_at(s, "y", y);
+    attn_svg_at(s, "width", plan->plot_w);
+    attn_svg_at(s, "height", plan->plot_h);
+    attn_svg_put(s, " href=\"data:image/png;base64,");
+    attn_png_index(s->t, pixels, size[0], size[1], palette, alpha);
+    attn_svg_put(s, "\"/>\n");
+}
+
+/* The cells of panel i. */
+static void put_cells(attn_svg *s, const attn_heat_plan *plan, size_t i) {
+    const attn_panel *panel = &plan->panels[i];
+    double x, y;
+    attn_heat_corner(plan, i, &x, &y);
+    if (plan->image) {
+        put_image(s, plan, panel, x, y);
+        return;
+    }
+    put_rectangles(s, plan, panel, x, y);
+    put_hatching(s, plan, panel, x, y);
+    if (plan->options->marks)
+        put_marks(s, plan, panel, x, y);
+    else if (plan->value_size > 0)
+        put_values(s, plan, panel, x, y);
+}
+
+/* --- colour bar and legends: what colours mean, what hatching and other marks mean, what a cell
+ * covers --- */
+
+#define BAR_GAP   20.0
+#define BAR_WIDTH 13.0
+#define BAR_MOST  480.0
+#define BAR_PITCH 26.0 /* of two ticks */
+#define BAR_NAME  20.0
+#define STOPS     33 /* of the gradient; 32 is a multiple of the tables' own steps of Blues */
+#define ROW       22.0
+#define SWATCH    13.0
+
+static bool has_bar(const attn_heat_plan *plan) {
+    return plan->options->colour_bar && !plan->options->marks;
+}
+
+/* The patterns and gradients that the page refers to. */
+static void put_definitions(attn_svg *s, const attn_heat_plan *plan) {
+    const attn_draw_palette *p = attn_draw_palette_of(plan->options->theme);
+    attn_svg_put(s, "<defs>\n");
+    if (plan->hidden || plan->options->marks) {
+        attn_svg_put(
+            s, "<pattern id=\"hatch\" patternUnits=\"userSpaceOnUse\" width=\"6\" height=\"6\">");
+        attn_svg_put(s, "<rect width=\"6\" height=\"6\"");
+        attn_svg_fill(s, p->hatch_ground);
+        attn_svg_put(s, "/><path d=\"M-1.5 1.5l3-3M0 6l6-6M4.5 7.5l3-3\"");
+        attn_svg_stroke(s, p->hatch, 1);
+        attn_svg_put(s, "/></pattern>\n");
+    }
+    if (has_bar(plan)) {
+        attn_svg_put(s, "<linearGradient id=\"scale\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">");
+        for (int i = 0; i < STOPS; i++) {
+            attn_rgb c = attn_draw_colour(&plan->scale, (double)i / (STOPS - 1));
+            attn_text_add(s->t, "<stop offset=\"%d.%03d%%\" stop-color=\"#%02x%02x%02x\"/>",
+                          100 * i / (STOPS - 1), 100000 * i / (STOPS - 1) % 1000, c.r, c.g, c.b);
+        }
+        attn_svg_put(s, "</linearGradient>\n");
+    }
+    attn_svg_put(s, "</defs>\n");
+}
+
+typedef struct bar_tick {
+    double t;
+    char text[32];
+} bar_tick;
+
+static double to_two_digits(double v) {
+    if (v == 0)
+        return 0;
+    double unit = pow(10, floor(log10(fabs(v))) - 1);
+    return nearbyint(v / unit) * unit;
+}
+
+static double bar_height(const attn_heat_plan *plan) {
+    return fmin(BAR_MOST, plan->pitch_y * (double)(plan->down - 1) + plan->plot_h) - plan->gap;
+}
+
+/* What stands between the ends: round values evenly apart on a linear scale, near even places on a
+ * bent one. */
+static size_t inner_values(const attn_heat_plan *plan, double values[ATTN_TICKS]) {
+    const attn_draw_scale *s = &plan->scale;
+    const size_t most = (size_t)fmin(fmax(bar_height(plan) / BAR_PITCH, 2), 7);
+    if (s->transform == ATTN_LINEAR)
+        return attn_figure_ticks(s->low, s->high, most, values);
+    const size_t n = most > 4 ? 3 : 1;
+    for (size_t i = 0; i < n; i++)
+        values[i] = to_two_digits(attn_draw_value(s, (double)(i + 1) / (double)(n + 1)));
+    return n;
+}
+
+/* The ends of the scale, and between them what keeps off both ends and its neighbour. */
+static size_t bar_ticks(const attn_heat_plan *plan, bar_tick ticks[ATTN_TICKS + 2]) {
+    const attn_draw_scale *s = &plan->scale;
+    const double apart = (ATTN_TICK_SIZE + 2) / bar_height(plan);
+    double values[ATTN_TICKS];
+    const size_t count = inner_values(plan, values);
+    const double step = count > 1 ? values[1] - values[0] : (s->high - s->low) / 4;
+    size_t n = 1;
+    snprintf(ticks[0].text, sizeof ticks[0].text, "%s%.3g", plan->below ? "≤ " : "", s->low + 0.0);
+    ticks[0].t = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double t = attn_draw_place(s, values[i]);
+        if (t - ticks[n - 1].t < apart || 1 - t < apart)
+            continue;
+        if (s->transform == ATTN_LINEAR)
+            attn_figure_tick_text(values[i], step, ticks[n].text);
+        else
+            snprintf(ticks[n].text, sizeof ticks[n].text, "%.2g", values[i]);
+        ticks[n++].t = t;
+    }
+    snprintf(ticks[n].text, sizeof ticks[n].text, "%s%.3g", plan->above ? "≥ " : "", s->high + 0.0);
+    ticks[n++].t = 1;
+    return n;
+}
+
+/* "weight (sqrt)"; "" = nothing to say. */
+static void bar_name(const attn_heat_plan *plan, char name[160]) {
+    static const char *const bent[] = {"", "sqrt scale", "log scale"};
+    const char *label = plan->options->value_label, *how = bent[plan->scale.transform];
+    const bool both = label && *label && *how;
+    snprintf(name, 160, "%.120s%s%s%s", label ? label : "", both ? " (" : "", how, both ? ")" : "");
+}
+
+static double tick_room(const attn_heat_plan *plan) {
+    bar_tick ticks[ATTN_TICKS + 2];
+    double widest = 0;
+    for (size_t i = bar_ticks(plan, ticks); i-- > 0;)
+        widest = fmax(widest, attn_svg_width(ticks[i].text, ATTN_TICK_SIZE, false));
+    return widest;
+}
+
+double attn_heat_bar_room(const attn_heat_plan *plan) {
+    char name[160];
+    if (!has_bar(plan))
+        return 0;
+    bar_name(plan, name);
+    return ceil(BAR_GAP + BAR_WIDTH + 8 + tick_room(plan) + (*name ? BAR_NAME : 0));
+}
+
+static void put_bar(attn_svg *s, const attn_heat_plan *plan) {
+    const attn_draw_palette *p = attn_draw_palette_of(plan->options->theme);
+    bar_tick ticks[ATTN_TICKS + 2];
+    char name[160];
+    if (!has_bar(plan))
+        return;
+    const double x = plan->content_w - ATTN_PAD - attn_heat_bar_room(plan) + BAR_GAP, y = plan->top;
+    const double height = bar_height(plan);
+    const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->muted};
+    attn_svg_put(s, "<g class=\"scale\">\n");
+    attn_svg_rect(s, x, y, BAR_WIDTH, height);
+    attn_svg_put(s, " fill=\"url(#scale)\"");
+    attn_svg_stroke(s, p->frame, 0.5);
+    attn_svg_end(s);
+    for (size_t i = bar_ticks(plan, ticks); i-- > 0;) {
+        const double at = y + height * (1 - ticks[i].t);
+        attn_svg_line(s, x + BAR_WIDTH, at, x + BAR_WIDTH + 4, at, p->frame, 1);
+        attn_svg_text(s, x + BAR_WIDTH + 8, at, &face, ticks[i].text);
+    }
+    bar_name(plan, name);
+    const attn_svg_face turned = {ATTN_NAME_SIZE, false, p->text, ATTN_ANCHOR_MIDDLE, -90};
+    if (*name)
+        attn_svg_text(s, x + BAR_WIDTH + 8 + tick_room(plan) + BAR_NAME - 8, y + height / 2,
+                      &turned, attn_svg_label(s->t->arena, name, ATTN_NAME_SIZE, height + 90));
+    attn_svg_put(s, "</g>\n");
+}
+
+typedef enum swatch { NO_SWATCH, VISIBLE, HIDDEN, NOT_A_NUMBER } swatch;
+
+typedef struct flow {
+    attn_svg *s; /* NULL: only measure */
+    const attn_heat_plan *plan;
+    double x, y, width;
+    bool any;
+} flow;
+
+static void put_swatch(flow *f, swatch kind) {
+    const attn_draw_palette *p = attn_draw_palette_of(f->plan->options->theme);
+    attn_svg_rect(f->s, f->x, f->y - SWATCH / 2, SWATCH, SWATCH);
+    if (kind == HIDDEN)
+        attn_svg_put(f->s, " fill=\"url(#hatch)\"");
+    else
+        attn_svg_fill(f->s, kind == VISIBLE ? attn_draw_colour(&f->plan->scale, 0.45) : p->nan);
+    attn_svg_stroke(f->s, p->frame, 0.5);
+    attn_svg_end(f->s);
+}
+
+static void item(flow *f, swatch kind, const char *text) {
+    const attn_draw_palette *p = attn_draw_palette_of(f->plan->options->theme);
+    const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->muted};
+    const double lead = kind == NO_SWATCH ? 0 : SWATCH + 6;
+    const double width = lead + attn_svg_width(text, face.size, false);
+    if (f->any && f->x + width > f->width - ATTN_PAD) {
+        f->x = ATTN_PAD;
+        f->y += ROW;
+    }
+    if (f->s && kind != NO_SWATCH)
+        put_swatch(f, kind);
+    if (f->s)
+        attn_svg_text(f->s, f->x + lead, f->y, &face, text);
+    f->x += width + 20;
+    f->any = true;
+}
+
+double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, double width) {
+    flow f = {.s = s, .plan = plan, .x = ATTN_PAD, .y = y + ROW, .width = width};
+    char text[128];
+    if (plan->options->marks)
+        item(&f, VISIBLE, plan->pooled ? "some key visible" : "✓ visible: the query attends");
+    if (plan->options->marks)
+        item(&f, HIDDEN, plan->pooled ? "all hidden" : "✗ hidden by the mask");
+    else if (plan->hidden)
+        item(&f, HIDDEN, "hidden by the mask");
+    if (plan->nan)
+        item(&f, NOT_A_NUMBER, "not a number");
+    if (plan->pooled) {
+        snprintf(text, sizeof text, "a cell: %s %zu × %zu %s",
+                 plan->options->marks ? "any of"
+                 : plan->largest      ? "the largest of"
+                                      : "the mean of",
+                 plan->step[0], plan->step[1], plan->options->marks ? "pairs" : "values");
+        item(&f, NO_SWATCH, text);
+    }
+    return f.any ? f.y + ROW / 2 - y : 0;
+}
+
+/* --- the page --- */
+
+attn_figure_options attn_figure_defaults(void) {
+    return (attn_figure_options){.vmin = NAN, .vmax = NAN, .colour_bar = true, .tick_rotation = -1};
 }
 
 attn_status attn_figure_check(const attn_figure_options *o, attn_error *err) {
@@ -44,14 +425,14 @@ static void put_row_labels(attn_svg *s, const attn_heat_plan *plan, double x, do
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text, .anchor = ATTN_ANCHOR_END};
     const attn_axis_plan *axis = &plan->row_plan;
-    put(s, "<g class=\"rows\">\n");
+    attn_svg_put(s, "<g class=\"rows\">\n");
     for (size_t i = 0; i < axis->count; i++) {
         const double at = y + axis->at[i] * plan->cell_h - plan->gap / 2;
         if (axis->thinned)
             attn_svg_line(s, x - 4, at, x - 0.5, at, p->frame, 1);
         attn_svg_text(s, x - 7, at, &face, axis->labels[i]);
     }
-    put(s, "</g>\n");
+    attn_svg_put(s, "</g>\n");
 }
 
 static void put_col_labels(attn_svg *s, const attn_heat_plan *plan, double x, double y) {
@@ -62,14 +443,14 @@ static void put_col_labels(attn_svg *s, const attn_heat_plan *plan, double x, do
                                 .fill = p->text,
                                 .anchor = upright ? ATTN_ANCHOR_MIDDLE : ATTN_ANCHOR_END,
                                 .turn = axis->turn};
-    put(s, "<g class=\"columns\">\n");
+    attn_svg_put(s, "<g class=\"columns\">\n");
     for (size_t i = 0; i < axis->count; i++) {
         const double at = x + axis->at[i] * plan->cell_w - plan->gap / 2;
         if (axis->thinned)
             attn_svg_line(s, at, y + 0.5, at, y + 4, p->frame, 1);
         attn_svg_text(s, at, y + (upright ? 7 + ATTN_TICK_SIZE / 2 : 7), &face, axis->labels[i]);
     }
-    put(s, "</g>\n");
+    attn_svg_put(s, "</g>\n");
 }
 
 static void put_panel(attn_svg *s, const attn_heat_plan *plan, size_t i) {
@@ -77,22 +458,22 @@ static void put_panel(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     const attn_svg_face head = {.size = ATTN_NAME_SIZE, .bold = true, .fill = p->text};
     double x, y;
     attn_heat_corner(plan, i, &x, &y);
-    put(s, "<g class=\"panel\">\n");
+    attn_svg_put(s, "<g class=\"panel\">\n");
     if (plan->panels[i].title)
         attn_svg_text(s, x, y - 12, &head,
                       attn_svg_label(s->t->arena,
                                      attn_svg_title(s->t->arena, plan->panels[i].title),
                                      head.size * 1.13, plan->plot_w));
-    attn_heat_cells(s, plan, i);
+    put_cells(s, plan, i);
     attn_svg_rect(s, x - 0.5, y - 0.5, plan->plot_w - plan->gap + 1, plan->plot_h - plan->gap + 1);
-    put(s, " fill=\"none\"");
+    attn_svg_put(s, " fill=\"none\"");
     attn_svg_stroke(s, p->frame, 1);
     attn_svg_end(s);
     if (i % plan->across == 0)
         put_row_labels(s, plan, x, y);
     if (i + plan->across >= plan->count)
         put_col_labels(s, plan, x, y + plan->plot_h - plan->gap);
-    put(s, "</g>\n");
+    attn_svg_put(s, "</g>\n");
 }
 
 /* The figure's title, and the names of the axes in the middle of the panels. */
@@ -139,14 +520,14 @@ static void write(attn_svg *s, const attn_heat_plan *plan) {
                   plan->options->title ? attn_svg_title(s->t->arena, plan->options->title)
                                        : "Heatmap",
                   said.data ? said.data : "");
-    attn_heat_definitions(s, plan);
+    put_definitions(s, plan);
     double x, y;
     attn_heat_corner(plan, plan->count - 1, &x, &y);
     double bottom = y + plan->plot_h + plan->col_plan.room;
     put_names(s, plan, bottom);
     for (size_t i = 0; i < plan->count && !s->t->failed; i++)
         put_panel(s, plan, i);
-    attn_heat_bar(s, plan);
+    put_bar(s, plan);
     attn_heat_legend(s, plan, bottom + (plan->options->x_label ? 24 : 0), plan->width);
     attn_svg_close(s);
 }

@@ -40,10 +40,6 @@ typedef struct line_plan {
     int line_count;
 } line_plan;
 
-static void put(attn_svg *s, const char *text) {
-    attn_draw_bytes(s->t, text, strlen(text));
-}
-
 static double x_of(const attn_figure_curve *c, size_t i) {
     return c->x ? c->x[i] : c->x0 + (double)i;
 }
@@ -183,7 +179,7 @@ static void put_axes(attn_svg *s, const line_plan *plan, double left, double top
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
     attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->muted, .anchor = ATTN_ANCHOR_MIDDLE};
     char text[32];
-    put(s, "<g class=\"axes\">\n");
+    attn_svg_put(s, "<g class=\"axes\">\n");
     for (size_t i = 0; i < plan->x_count; i++) {
         double x = px(plan, left, plan->x_ticks[i]);
         attn_svg_line(s, x, top, x, top + plan->plot_h, p->rule, 1);
@@ -198,13 +194,13 @@ static void put_axes(attn_svg *s, const line_plan *plan, double left, double top
         attn_figure_tick_text(plan->y_ticks[i], plan->y_step, text);
         attn_svg_text(s, left - 7, y, &face, text);
     }
-    put(s, "</g>\n");
+    attn_svg_put(s, "</g>\n");
 }
 
 static void put_point(attn_svg *s, double x, double y, bool first) {
-    put(s, first ? "M" : "L");
+    attn_svg_put(s, first ? "M" : "L");
     attn_svg_number(s, x);
-    put(s, " ");
+    attn_svg_put(s, " ");
     attn_svg_number(s, y);
 }
 
@@ -219,9 +215,9 @@ typedef struct pen {
 static void move_pen(pen *p, double x, double y) {
     const double step = p->down ? hypot(x - p->x, y - p->y) : 0;
     if (p->s && p->points++ == PIECE) {
-        put(p->s, "\"/>\n<path");
+        attn_svg_put(p->s, "\"/>\n<path");
         attn_svg_at(p->s, "stroke-dashoffset", p->length);
-        put(p->s, " d=\"");
+        attn_svg_put(p->s, " d=\"");
         if (p->down)
             put_point(p->s, p->x, p->y, true);
         p->points = 0;
@@ -279,12 +275,12 @@ static void put_mark(attn_svg *s, size_t kind, double x, double y) {
                                          "m-3.2 -3.2h6.4v6.4h-6.4z", "m0 -4.2l4 7h-8z",
                                          "m0 -4.4l4.4 4.4l-4.4 4.4l-4.4 -4.4z"};
     put_point(s, x, y, true);
-    put(s, shapes[kind % 4]);
+    attn_svg_put(s, shapes[kind % 4]);
 }
 
 static void put_stroke(attn_svg *s, size_t kind, bool whole) {
     static const char *const dashes[] = {NULL, "7 3", "2 2.6", "9 3 2 3"};
-    put(s, " fill=\"none\" stroke-linejoin=\"round\"");
+    attn_svg_put(s, " fill=\"none\" stroke-linejoin=\"round\"");
     attn_svg_stroke(s, attn_draw_curve_colour(s->theme, kind), LINE_WIDTH);
     if (dashes[kind % 4] && !whole)
         attn_text_add(s->t, " stroke-dasharray=\"%s\"", dashes[kind % 4]);
@@ -294,26 +290,26 @@ static void put_stroke(attn_svg *s, size_t kind, bool whole) {
 static void put_curve(attn_svg *s, const line_plan *plan, size_t k, size_t kind, double left,
                       double top) {
     const attn_figure_curve *c = &plan->data->items[k];
-    put(s, "<g class=\"curve\" clip-path=\"url(#plot)\"");
+    attn_svg_put(s, "<g class=\"curve\" clip-path=\"url(#plot)\"");
     attn_text_add(s->t, " transform=\"translate(");
     attn_svg_number(s, left);
-    put(s, " ");
+    attn_svg_put(s, " ");
     attn_svg_number(s, top);
-    put(s, ")\"");
+    attn_svg_put(s, ")\"");
     put_stroke(s, kind, plan->whole[k]);
-    put(s, "><path d=\"");
+    attn_svg_put(s, "><path d=\"");
     pen line = {.s = s};
     move_along(&line, plan, c);
-    put(s, "\"/></g>\n");
+    attn_svg_put(s, "\"/></g>\n");
     if (!plan->data->markers || c->n > MARKED)
         return;
-    put(s, "<path class=\"marks\"");
+    attn_svg_put(s, "<path class=\"marks\"");
     attn_svg_fill(s, attn_draw_curve_colour(s->theme, kind));
-    put(s, " d=\"");
+    attn_svg_put(s, " d=\"");
     for (size_t i = 0; i < c->n; i++)
         if (isfinite(c->y[i]) && c->y[i] >= plan->y_low && c->y[i] <= plan->y_high)
             put_mark(s, kind, px(plan, left, x_of(c, i)), py(plan, top, c->y[i]));
-    put(s, "\"/>\n");
+    attn_svg_put(s, "\"/>\n");
 }
 
 static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t kind, double x,
@@ -321,17 +317,17 @@ static void put_legend_item(attn_svg *s, const line_plan *plan, size_t k, size_t
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
     const attn_svg_face face = {.size = ATTN_TICK_SIZE, .fill = p->text};
     const bool marked = plan->data->markers && plan->data->items[k].n <= MARKED;
-    put(s, "<path");
+    attn_svg_put(s, "<path");
     put_stroke(s, kind, plan->whole[k]);
-    put(s, " d=\"");
+    attn_svg_put(s, " d=\"");
     put_point(s, x, y, true);
-    put(s, "h26\"/>\n"); /* SAMPLE */
+    attn_svg_put(s, "h26\"/>\n"); /* SAMPLE */
     if (marked) {
-        put(s, "<path");
+        attn_svg_put(s, "<path");
         attn_svg_fill(s, attn_draw_curve_colour(s->theme, kind));
-        put(s, " d=\"");
+        attn_svg_put(s, " d=\"");
         put_mark(s, kind, x + SAMPLE / 2, y);
-        put(s, "\"/>\n");
+        attn_svg_put(s, "\"/>\n");
     }
     attn_svg_text(s, x + SAMPLE + 6, y, &face, plan->names[k]);
 }
@@ -343,7 +339,7 @@ static void put_panel(attn_svg *s, const line_plan *plan, size_t panel) {
     const double top = plan->top + (double)(panel / plan->across) * plan->pitch_y;
     double x = left, y = top - ROW * plan->legend_rows + ROW / 2 - 2;
     size_t kind = 0;
-    put(s, "<g class=\"panel\">\n");
+    attn_svg_put(s, "<g class=\"panel\">\n");
     if (plan->data->titles)
         attn_svg_text(s, left, y - ROW / 2 - 8, &head,
                       attn_svg_label(plan->arena,
@@ -364,7 +360,7 @@ static void put_panel(attn_svg *s, const line_plan *plan, size_t panel) {
         }
         kind++;
     }
-    put(s, "</g>\n");
+    attn_svg_put(s, "</g>\n");
 }
 
 static void put_names(attn_svg *s, const line_plan *plan) {
@@ -410,9 +406,9 @@ attn_status attn_figure_lines(attn_text *svg, const attn_figure_curves *data,
     attn_svg_open(&s, plan.width, plan.height,
                   options->title ? attn_svg_title(svg->arena, options->title) : "Curves",
                   said.data ? said.data : "");
-    put(&s, "<defs><clipPath id=\"plot\">");
+    attn_svg_put(&s, "<defs><clipPath id=\"plot\">");
     attn_svg_rect(&s, -2, -2, plan.plot_w + 4, plan.plot_h + 4);
-    put(&s, "/></clipPath></defs>\n");
+    attn_svg_put(&s, "/></clipPath></defs>\n");
     put_names(&s, &plan);
     for (size_t i = 0; i < data->panels; i++)
         put_panel(&s, &plan, i);

@@ -14,14 +14,14 @@ enum {
 #define ATTN_HEAD_SIZE 16.0
 #define ATTN_LINE      22.0 /* from one line of the title to the next */
 
-/* --- numbers along an axis (figure_ticks.c) --- */
+/* --- numbers along an axis --- */
 
 /* Round numbers 1, 2 or 5 times a power of ten apart, within [low, high]; at most `most`. */
 size_t attn_figure_ticks(double low, double high, size_t most, double ticks[ATTN_TICKS]);
 /* The shortest text that tells neighbours apart, "0.25", "1e-05". */
 void attn_figure_tick_text(double value, double step, char text[32]);
 
-/* --- labels of cells along one side of a heatmap (figure_axis.c) --- */
+/* --- labels of cells along one side of a heatmap --- */
 
 typedef struct attn_axis {
     const char *const *names; /* of the matrix; NULL: indices */
@@ -38,12 +38,6 @@ typedef struct attn_axis_plan {
     double room;     /* pixels that they take across the axis */
     double overhang; /* columns: pixels that turned labels reach to the left of the first cell */
 } attn_axis_plan;
-
-attn_status attn_axis_plan_rows(const attn_axis *axis, double cell, attn_arena *arena,
-                                attn_axis_plan *out, attn_error *err);
-/* turn: degrees 0 … 90, or -1. */
-attn_status attn_axis_plan_cols(const attn_axis *axis, double cell, int turn, attn_arena *arena,
-                                attn_axis_plan *out, attn_error *err);
 
 /* --- a heatmap's picture --- */
 
@@ -79,28 +73,23 @@ typedef struct attn_heat_plan {
     int line_count;
 } attn_heat_plan;
 
-/* Are the options' enums and the rotation of labels in their ranges? ATTN_EARG. */
+/* ATTN_EARG unless the options' enums and the rotation of labels are in their ranges. */
 attn_status attn_figure_check(const attn_figure_options *options, attn_error *err);
 
-/* Data and options -> panels, range, scale (figure_data.c). */
+/* From data and options to panels, range and scale, and then to sizes and places. */
 attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *data,
                                 attn_error *err);
-/* -> sizes and places (figure_layout.c). */
 attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err);
 /* A value as its cell shows it. */
 void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32]);
 /* Corner of panel i. */
 void attn_heat_corner(const attn_heat_plan *plan, size_t i, double *x, double *y);
-/* The cells of panel i (figure_cells.c). */
-void attn_heat_cells(attn_svg *s, const attn_heat_plan *plan, size_t i);
-/* Colour bar and the line of legends (figure_legend.c). */
-void attn_heat_definitions(attn_svg *s, const attn_heat_plan *plan);
-void attn_heat_bar(attn_svg *s, const attn_heat_plan *plan);
 double attn_heat_bar_room(const attn_heat_plan *plan);
-/* Draws with s, or only measures with s NULL: the height they take within `width`. */
+/* Draws the line of legends, or only measures it when s is NULL. Returns the height that it takes
+ * within `width`. */
 double attn_heat_legend(attn_svg *s, const attn_heat_plan *plan, double y, double width);
 
-/* --- an image of cells (png_index.c) --- */
+/* --- an image of cells --- */
 
 /* A PNG of 8-bit palette indices [R, C] with 256 colours and alphas, as base64 into the text. */
 void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,

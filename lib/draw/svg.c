@@ -1,9 +1,11 @@
-/* The SVG writer. Presentation attributes instead of style sheets: every program that reads SVG
- * knows them. */
-#include "draw/svg.h"
-
+/* The SVG writer. Presentation attributes take the place of style sheets, because every program
+ * that reads SVG knows them. The second half decides what is shown of labels and titles, how wide
+ * it is and where it is cut. Widths are known without a font engine, so that a figure's layout is
+ * the same everywhere. */
 #include <math.h>
 #include <string.h>
+
+#include "draw/svg.h"
 
 #define FAMILY "'DejaVu Sans',Verdana,'Noto Sans','WenQuanYi Micro Hei',Helvetica,Arial,sans-serif"
 /* The middle of lower-case letters above the base line, in ems. */
@@ -11,14 +13,14 @@
 /* Coordinates beyond this are cut: nothing drawn is that large. */
 #define FAR 1e9
 
-static void put(attn_svg *s, const char *text) {
+void attn_svg_put(attn_svg *s, const char *text) {
     attn_draw_bytes(s->t, text, strlen(text));
 }
 
 void attn_svg_number(attn_svg *s, double value) {
     long long hundredths = isnan(value) ? 0 : llround(fmin(fmax(value, -FAR), FAR) * 100);
     if (hundredths < 0) {
-        put(s, "-");
+        attn_svg_put(s, "-");
         hundredths = -hundredths;
     }
     attn_text_add(s->t, "%lld", hundredths / 100);
@@ -32,7 +34,7 @@ void attn_svg_number(attn_svg *s, double value) {
 void attn_svg_at(attn_svg *s, const char *name, double value) {
     attn_text_add(s->t, " %s=\"", name);
     attn_svg_number(s, value);
-    put(s, "\"");
+    attn_svg_put(s, "\"");
 }
 
 void attn_svg_fill(attn_svg *s, attn_rgb c) {
@@ -44,21 +46,23 @@ void attn_svg_stroke(attn_svg *s, attn_rgb c, double width) {
     attn_svg_at(s, "stroke-width", width);
 }
 
-void attn_svg_escaped(attn_svg *s, const char *text) {
+/* Character data: escaped, and without what XML cannot hold. NULL, a text there was no memory for,
+ * fails. */
+static void put_escaped(attn_svg *s, const char *text) {
     size_t size;
     s->t->failed = s->t->failed || !text;
     for (const char *p = text ? text : ""; *p; p += size) {
         unsigned code = attn_draw_decode(p, &size);
         if (code == '<')
-            put(s, "&lt;");
+            attn_svg_put(s, "&lt;");
         else if (code == '>')
-            put(s, "&gt;");
+            attn_svg_put(s, "&gt;");
         else if (code == '&')
-            put(s, "&amp;");
+            attn_svg_put(s, "&amp;");
         else if (code == '"')
-            put(s, "&quot;");
+            attn_svg_put(s, "&quot;");
         else if (code == 0xfffd || code == 0xfffe || code == 0xffff)
-            put(s, "\xef\xbf\xbd");
+            attn_svg_put(s, "\xef\xbf\xbd");
         else
             attn_draw_bytes(s->t, p, size);
     }
@@ -67,30 +71,30 @@ void attn_svg_escaped(attn_svg *s, const char *text) {
 void attn_svg_open(attn_svg *s, double width, double height, const char *title,
                    const char *description) {
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);
-    put(s, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
+    attn_svg_put(s, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
     attn_svg_at(s, "width", width);
     attn_svg_at(s, "height", height);
-    put(s, " viewBox=\"0 0 ");
+    attn_svg_put(s, " viewBox=\"0 0 ");
     attn_svg_number(s, width);
-    put(s, " ");
+    attn_svg_put(s, " ");
     attn_svg_number(s, height);
-    put(s, "\" role=\"img\" aria-labelledby=\"title desc\" font-family=\"" FAMILY
-           "\" xml:space=\"preserve\">\n<title id=\"title\">");
-    attn_svg_escaped(s, title);
-    put(s, "</title>\n<desc id=\"desc\">");
-    attn_svg_escaped(s, description);
-    put(s, "</desc>\n");
+    attn_svg_put(s, "\" role=\"img\" aria-labelledby=\"title desc\" font-family=\"" FAMILY
+                    "\" xml:space=\"preserve\">\n<title id=\"title\">");
+    put_escaped(s, title);
+    attn_svg_put(s, "</title>\n<desc id=\"desc\">");
+    put_escaped(s, description);
+    attn_svg_put(s, "</desc>\n");
     attn_svg_rect(s, 0, 0, width, height);
     attn_svg_fill(s, p->ground);
     attn_svg_end(s);
 }
 
 void attn_svg_close(attn_svg *s) {
-    put(s, "</svg>\n");
+    attn_svg_put(s, "</svg>\n");
 }
 
 void attn_svg_rect(attn_svg *s, double x, double y, double width, double height) {
-    put(s, "<rect");
+    attn_svg_put(s, "<rect");
     attn_svg_at(s, "x", x);
     attn_svg_at(s, "y", y);
     attn_svg_at(s, "width", width);
@@ -98,12 +102,12 @@ void attn_svg_rect(attn_svg *s, double x, double y, double width, double height)
 }
 
 void attn_svg_end(attn_svg *s) {
-    put(s, "/>\n");
+    attn_svg_put(s, "/>\n");
 }
 
 void attn_svg_line(attn_svg *s, double x1, double y1, double x2, double y2, attn_rgb colour,
                    double width) {
-    put(s, "<line");
+    attn_svg_put(s, "<line");
     attn_svg_at(s, "x1", x1);
     attn_svg_at(s, "y1", y1);
     attn_svg_at(s, "x2", x2);
@@ -115,16 +119,16 @@ void attn_svg_line(attn_svg *s, double x1, double y1, double x2, double y2, attn
 void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, const char *text) {
     static const char *const anchors[] = {NULL, "middle", "end"};
     double base = y + MIDDLE * face->size;
-    put(s, "<text");
+    attn_svg_put(s, "<text");
     if (face->turn != 0) {
         /* turned around (x, y), so that the middle of the line stays on the anchor */
-        put(s, " transform=\"translate(");
+        attn_svg_put(s, " transform=\"translate(");
         attn_svg_number(s, x);
-        put(s, " ");
+        attn_svg_put(s, " ");
         attn_svg_number(s, y);
-        put(s, ") rotate(");
+        attn_svg_put(s, ") rotate(");
         attn_svg_number(s, face->turn);
-        put(s, ")\"");
+        attn_svg_put(s, ")\"");
         x = 0;
         base = MIDDLE * face->size;
     }
@@ -132,11 +136,168 @@ void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, c
     attn_svg_at(s, "y", base);
     attn_svg_at(s, "font-size", face->size);
     if (face->bold)
-        put(s, " font-weight=\"bold\"");
+        attn_svg_put(s, " font-weight=\"bold\"");
     if (anchors[face->anchor])
         attn_text_add(s->t, " text-anchor=\"%s\"", anchors[face->anchor]);
     attn_svg_fill(s, face->fill);
-    put(s, ">");
-    attn_svg_escaped(s, text);
-    put(s, "</text>\n");
+    attn_svg_put(s, ">");
+    put_escaped(s, text);
+    attn_svg_put(s, "</text>\n");
+}
+
+#define ELLIPSIS "…"
+/* Ems of what the table does not hold: as wide as DejaVu's wider letters, and a full square. */
+#define NARROW 0.66
+#define WIDE   1.0
+#define BOLD   1.13 /* DejaVu Sans Bold beside DejaVu Sans, lower-case letters */
+
+/* Advance widths of DejaVu Sans 2.37, U+0020 to U+007E, in 1/2048 em. */
+static const unsigned short advances[] = {
+    651,  821,  942,  1716, 1303, 1946, 1597, 563,  799,  799,  1024, 1716, 651,  739,  651,  690,
+    1303, 1303, 1303, 1303, 1303, 1303, 1303, 1303, 1303, 1303, 690,  690,  1716, 1716, 1716, 1087,
+    2048, 1401, 1405, 1430, 1577, 1294, 1178, 1587, 1540, 604,  604,  1343, 1141, 1767, 1532, 1612,
+    1235, 1612, 1423, 1300, 1251, 1499, 1401, 2025, 1403, 1251, 1403, 799,  690,  799,  1716, 1024,
+    1024, 1255, 1300, 1126, 1300, 1260, 721,  1300, 1298, 569,  569,  1186, 569,  1995, 1298, 1253,
+    1300, 1300, 842,  1067, 803,  1298, 1212, 1675, 1212, 1212, 1075, 1303, 690,  1303, 1716};
+
+static double ems(unsigned code) {
+    if (code >= 0x20 && code < 0x7f)
+        return advances[code - 0x20] / 2048.0;
+    size_t columns = attn_draw_columns(code);
+    return columns == 0 ? 0 : columns == 1 ? (code >= 0x2000 ? 0.9 : NARROW) : WIDE;
+}
+
+double attn_svg_width(const char *text, double size, bool bold) {
+    double width = 0;
+    size_t bytes;
+    for (; *text; text += bytes)
+        width += ems(attn_draw_decode(text, &bytes));
+    return width * size * (bold ? BOLD : 1);
+}
+
+/* --- what can be seen --- */
+
+static bool is_blank(unsigned code) {
+    return code == ' ' || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||
+           code == 0x202f || code == 0x205f || code == 0x3000;
+}
+
+/* Without ink, and able to turn or glue its neighbours; joiners are part of words and stay. */
+static bool is_format(unsigned code) {
+    return code == 0xad || code == 0x200b || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
+           code == 0xfeff || (code >= 0xfff9 && code <= 0xfffb) || code == 0x61c;
+}
+
+/* What stands for a character; NULL: itself. */
+static const char *seen(unsigned code, bool at_end, bool token) {
+    if (!token)
+        return code == '\n' || code == '\t' || is_blank(code)   ? " "
+               : is_format(code) || code < 0x20 || code == 0x7f ? "\xef\xbf\xbd"
+                                                                : NULL;
+    if (code == '\n')
+        return "↵";
+    if (code == '\t')
+        return "⇥";
+    if (is_blank(code))
+        return at_end ? "␣" : " ";
+    return is_format(code) ? "\xef\xbf\xbd" : NULL;
+}
+
+/* The character at p, also a control character, which attn_draw_decode hides. */
+static unsigned read(const char *p, size_t *size) {
+    unsigned code = attn_draw_decode(p, size);
+    return *p == '\n' || *p == '\t' ? (unsigned)*p : code;
+}
+
+/* Behind the last character that is no blank; NULL: there is none. */
+static const char *last_ink(const char *text) {
+    const char *end = NULL;
+    size_t size;
+    for (const char *p = text; *p; p += size)
+        if (!is_blank(read(p, &size)))
+            end = p + size;
+    return end;
+}
+
+static const char *visible(attn_arena *arena, const char *text, bool token) {
+    attn_text t = {.arena = arena};
+    const char *end = last_ink(text);
+    bool begun = false;
+    size_t size;
+    for (const char *p = text; *p; p += size) {
+        unsigned code = read(p, &size);
+        begun = begun || !is_blank(code);
+        const char *glyph = seen(code, !begun || p >= end, token);
+        if (glyph)
+            attn_draw_bytes(&t, glyph, strlen(glyph));
+        else if (code == 0xfffd)
+            attn_draw_bytes(&t, "\xef\xbf\xbd", 3);
+        else
+            attn_draw_bytes(&t, p, size);
+    }
+    if (!t.size && token)
+        attn_draw_bytes(&t, "∅", strlen("∅"));
+    return t.failed ? NULL : t.data ? t.data : "";
+}
+
+const char *attn_svg_title(attn_arena *arena, const char *text) {
+    return visible(arena, text, false);
+}
+
+/* --- cutting --- */
+
+/* As much of [text, end) as fits, then "…"; marks stay with their letter. */
+static const char *cut(attn_arena *arena, const char *text, const attn_svg_face *face,
+                       double width) {
+    if (attn_svg_width(text, face->size, face->bold) <= width)
+        return text;
+    double unit = face->size * (face->bold ? BOLD : 1), used = ems(0x2026) * unit;
+    const char *p = text;
+    size_t size;
+    for (; *p; p += size) {
+        used += ems(attn_draw_decode(p, &size)) * unit;
+        if (used > width)
+            break;
+    }
+    attn_text t = {.arena = arena};
+    attn_draw_bytes(&t, text, (size_t)(p - text));
+    attn_draw_bytes(&t, ELLIPSIS, strlen(ELLIPSIS));
+    return t.failed ? NULL : t.data;
+}
+
+const char *attn_svg_label(attn_arena *arena, const char *token, double size, double width) {
+    const attn_svg_face face = {.size = size};
+    const char *shown = token ? visible(arena, token, true) : NULL;
+    return shown ? cut(arena, shown, &face, width) : NULL;
+}
+
+/* The end of the longest line from p that fits, at a blank if there is one. */
+static const char *line_end(const char *p, const attn_svg_face *face, double width) {
+    double unit = face->size * (face->bold ? BOLD : 1), used = 0;
+    const char *blank = NULL;
+    size_t size;
+    for (const char *q = p; *q; q += size) {
+        if (*q == ' ')
+            blank = q;
+        used += ems(attn_draw_decode(q, &size)) * unit;
+        if (used > width)
+            return blank ? blank : q > p ? q : q + size;
+    }
+    return p + strlen(p);
+}
+
+int attn_svg_lines(attn_arena *arena, const char *text, const attn_svg_face *face, double width,
+                   const char **lines, int most) {
+    const char *p = attn_svg_title(arena, text);
+    int count = 0;
+    while (p && *p && count < most) {
+        const char *end = line_end(p, face, width);
+        lines[count] = count + 1 == most ? cut(arena, p, face, width)
+                                         : attn_arena_text(arena, p, (size_t)(end - p));
+        if (!lines[count++])
+            return -1;
+        p = end + (*end == ' ');
+    }
+    return p ? count : -1;
 }

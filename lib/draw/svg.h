@@ -1,4 +1,4 @@
-/* Writing SVG: numbers, elements, text; and what a label may do to a picture (svg_text.c). */
+/* Writing SVG: numbers, elements, text; and what is shown of a label. */
 #ifndef ATTN_DRAW_SVG_H
 #define ATTN_DRAW_SVG_H
 
@@ -12,6 +12,8 @@ typedef struct attn_svg {
     attn_theme theme;
 } attn_svg;
 
+/* Text as it is. */
+void attn_svg_put(attn_svg *s, const char *text);
 /* A number of at most two decimals, "12", "0.5", never "-0": not the C library's, whose decimal
  * point follows the locale. */
 void attn_svg_number(attn_svg *s, double value);
@@ -19,9 +21,6 @@ void attn_svg_number(attn_svg *s, double value);
 void attn_svg_at(attn_svg *s, const char *name, double value);
 void attn_svg_fill(attn_svg *s, attn_rgb colour);
 void attn_svg_stroke(attn_svg *s, attn_rgb colour, double width);
-/* Character data: escaped, and without what XML cannot hold. NULL, a text there was no memory for,
- * fails. */
-void attn_svg_escaped(attn_svg *s, const char *text);
 
 void attn_svg_open(attn_svg *s, double width, double height, const char *title,
                    const char *description);

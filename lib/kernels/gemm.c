@@ -1,14 +1,15 @@
 /* Dense products, single-threaded, so that parallelism comes from the pool. A table of floats has
- * its own (gemm_table.c); the others go through OpenBLAS, and this is the one user of cblas.
+ * its own (gemm_table.c); all others go through OpenBLAS, and only this file includes cblas.
  *
- * Debian's serial build (0.3.21) gives calls of two threads the same scratch, so with a build of
- * that kind they take turns, in the order they came. A turn is a block of the product of at most
- * TURN multiply-adds, some 20 ms, so that nobody waits long for a large one.
+ * Debian's serial build (0.3.21) gives calls of two threads the same scratch, so a lock lets one
+ * thread into a build of that kind at a time, in the order in which they came. The lock is held for
+ * a block of the product of at most LOCKED multiply-adds, some 20 ms, so that no thread waits long
+ * for a large product.
  *
- *   c: [ rows that a turn allows, SIDE ]  =  sum over DEPTH terms at a time
+ *   c: [ rows that LOCKED allows, SIDE ]  =  sum over DEPTH terms at a time
  *
- * (Its builds with threads take no turns, but make one thread a processor when they are loaded,
- * which turns 36 ms before it sleeps, and end the process where a container allows no threads.) */
+ * (Builds with threads need no lock, but start one thread a processor when they are loaded, each of
+ * which spins 36 ms before it sleeps, and end the process where a container allows no threads.) */
 #include "kernels/gemm.h"
 
 #include <cblas.h>
@@ -17,10 +18,10 @@
 #include "attn/isa.h"
 #include "kernels/gemm_table.h"
 
-/* Blocks of c are SIDE columns wide, and as many rows high as a turn allows; sums are cut at DEPTH.
+/* Blocks of c are SIDE columns wide, and as many rows high as LOCKED allows; sums are cut at DEPTH.
  * Packing again then costs a few hundredths of the arithmetic. */
 enum { SIDE = 1024, DEPTH = 4096 };
-#define TURN ((size_t)1 << 30)
+#define LOCKED ((size_t)1 << 30)
 
 typedef struct product {
     void *c;
@@ -37,36 +38,36 @@ typedef struct block {
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t moved;
-    size_t last, now; /* tickets: given out, and whose turn it is */
+    size_t last, now; /* tickets: given out, and who holds the lock */
     bool needed;
-} turns = {.mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
+} blas_lock = {.mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
 
 static void prepare_once(void) {
     openblas_set_num_threads(1);
-    turns.needed = attn_blas_is_serial();
+    blas_lock.needed = attn_blas_is_serial();
 }
 
 bool attn_blas_is_serial(void) {
     return openblas_get_parallel() == OPENBLAS_SEQUENTIAL;
 }
 
-static void take_turn(void) {
-    if (!turns.needed)
+static void lock_blas(void) {
+    if (!blas_lock.needed)
         return;
-    pthread_mutex_lock(&turns.mutex);
-    for (const size_t mine = turns.last++; mine != turns.now;)
-        pthread_cond_wait(&turns.moved, &turns.mutex);
-    pthread_mutex_unlock(&turns.mutex);
+    pthread_mutex_lock(&blas_lock.mutex);
+    for (const size_t mine = blas_lock.last++; mine != blas_lock.now;)
+        pthread_cond_wait(&blas_lock.moved, &blas_lock.mutex);
+    pthread_mutex_unlock(&blas_lock.mutex);
 }
 
-static void end_turn(void) {
-    if (!turns.needed)
+static void unlock_blas(void) {
+    if (!blas_lock.needed)
         return;
-    pthread_mutex_lock(&turns.mutex);
-    turns.now++;
-    if (turns.now != turns.last)
-        pthread_cond_broadcast(&turns.moved);
-    pthread_mutex_unlock(&turns.mutex);
+    pthread_mutex_lock(&blas_lock.mutex);
+    blas_lock.now++;
+    if (blas_lock.now != blas_lock.last)
+        pthread_cond_broadcast(&blas_lock.moved);
+    pthread_mutex_unlock(&blas_lock.mutex);
 }
 
 static CBLAS_TRANSPOSE order(bool transposed) {
@@ -84,12 +85,12 @@ static void multiply(const product *p, const block *k) {
     const blasint M = (blasint)k->rows, N = (blasint)k->cols, K = (blasint)k->depth;
     const blasint lda = (blasint)d->lda, ldb = (blasint)d->ldb, ldc = (blasint)d->ldc;
     const double beta = k->at ? 1 : p->beta;
-    take_turn();
+    lock_blas();
     if (p->element == sizeof(float))
         cblas_sgemm(CblasRowMajor, ta, tb, M, N, K, 1, a, lda, b, ldb, (float)beta, c, ldc);
     else
         cblas_dgemm(CblasRowMajor, ta, tb, M, N, K, 1, a, lda, b, ldb, beta, c, ldc);
-    end_turn();
+    unlock_blas();
 }
 
 static size_t least(size_t a, size_t b) {
@@ -100,7 +101,7 @@ static void run(const product *p) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const attn_gemm_dims *d = p->dims;
     const size_t cols = least(d->N, SIDE), depth = least(d->K, DEPTH);
-    const size_t rows = cols && depth ? TURN / (cols * depth) : d->M;
+    const size_t rows = cols && depth ? LOCKED / (cols * depth) : d->M;
     pthread_once(&once, prepare_once);
     for (block k = {0}; k.row < d->M; k.row += k.rows) {
         k.rows = least(d->M - k.row, rows);

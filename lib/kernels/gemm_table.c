@@ -50,7 +50,7 @@ static void add_row(const part *p, float *c, const float *sums) {
     p->rows->add(c, sums, p->n);
 }
 
-static void few_rows(const part *p) {
+static void unpacked_rows(const part *p) {
     _Alignas(ATTN_ALIGN) float tile[FEW * COLS];
     void *to[FEW];
     const void *from[FEW];
@@ -58,7 +58,7 @@ static void few_rows(const part *p) {
         to[i] = tile + i * COLS;
         from[i] = p->a + i * p->dims->lda;
     }
-    p->k->score_few(to, from, p->dims->M, p->b, p->dims->ldb, p->n, p->depth, 1);
+    p->k->score_unpacked(to, from, p->dims->M, p->b, p->dims->ldb, p->n, p->depth, 1);
     for (size_t i = 0; i < p->dims->M; i++)
         add_row(p, p->c + i * p->dims->ldc, tile + i * COLS);
 }
@@ -86,7 +86,7 @@ static void rows_back(const part *p, size_t i, size_t rows, const float *columns
         const size_t terms = least(p->depth - at, SHORT);
         for (size_t t = 0; t < terms; t++)
             memcpy(a + t * COLS, p->a + (at + t) * p->dims->lda + i, rows * sizeof *a);
-        p->k->accumulate_back(sums, at == 0, a, terms, rows, columns + at * room, p->n);
+        p->k->accumulate_backward(sums, at == 0, a, terms, rows, columns + at * room, p->n);
     }
     for (size_t r = 0; r < rows; r++)
         add_row(p, p->c + (i + r) * p->dims->ldc, sums + r * room);
@@ -123,7 +123,7 @@ void attn_kernels_gemm_table(const attn_kernels *k, float *c, const float *a, co
             if (d->transpose_a)
                 all_back(&p);
             else if (d->transpose_b && d->M <= FEW)
-                few_rows(&p);
+                unpacked_rows(&p);
             else
                 many_rows(&p);
         }

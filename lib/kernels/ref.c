@@ -21,21 +21,21 @@ static size_t k_acc_room_ref(size_t Ev) {
     return Ev;
 }
 
-static double k_reach_ref(const void *src, size_t n) {
+static double k_max_magnitude_ref(const void *src, size_t n) {
     const double *x = src;
-    double reach = 0;
+    double magnitude = 0;
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(x[i]))
             return INFINITY;
-        reach = fmax(reach, fabs(x[i]));
+        magnitude = fmax(magnitude, fabs(x[i]));
     }
-    return reach;
+    return magnitude;
 }
 
 static double k_pack_ref(void *dst, const void *src, size_t ld, size_t n, size_t width) {
     for (size_t j = 0; j < n; j++)
         memcpy((double *)dst + j * width, (const double *)src + j * ld, width * sizeof(double));
-    return k_reach_ref(dst, n * width);
+    return k_max_magnitude_ref(dst, n * width);
 }
 
 static void k_score_ref(void *tile, const void *q, size_t ldq, size_t rows, const void *packed_key,
@@ -186,7 +186,7 @@ static void k_accumulate_back_ref(void *acc, bool begins, const void *tile, size
 }
 
 static void k_weight_back_ref(void *weights, void *dz, const void *scores, size_t rows, size_t n,
-                              const attn_weight_back *back) {
+                              const attn_weight_backward *back) {
     for (size_t r = 0; r < rows; r++) {
         double *p = (double *)weights + r * KEYS, *x = (double *)dz + r * KEYS;
         if (back->sum[r] == 0)
@@ -198,7 +198,7 @@ static void k_weight_back_ref(void *weights, void *dz, const void *scores, size_
     }
 }
 
-static void k_edit_back_ref(void *ds, size_t n, const attn_edit_back *edit) {
+static void k_edit_back_ref(void *ds, size_t n, const attn_edit_backward *edit) {
     double *s = ds;
     const double *capped = edit->capped;
     for (size_t j = 0; j < n; j++) {
@@ -208,7 +208,7 @@ static void k_edit_back_ref(void *ds, size_t n, const attn_edit_back *edit) {
     }
 }
 
-static void k_score_tanh_back_ref(const attn_tanh_back *b, const void *tile, size_t rows,
+static void k_score_tanh_back_ref(const attn_tanh_backward *b, const void *tile, size_t rows,
                                   size_t n) {
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < n; j++) {
@@ -238,7 +238,7 @@ const attn_kernels attn_kernels_ref = {
     .acc_room = k_acc_room_ref,
     .pack_key = k_pack_ref,
     .pack_value = k_pack_ref,
-    .reach = k_reach_ref,
+    .max_magnitude = k_max_magnitude_ref,
     .score = k_score_ref,
     .score_tanh = k_score_tanh_ref,
     .edit = k_edit_ref,
@@ -249,8 +249,8 @@ const attn_kernels attn_kernels_ref = {
     .divide = k_divide_ref,
     .weights = k_weights_ref,
     .logsumexp = k_logsumexp_ref,
-    .accumulate_back = k_accumulate_back_ref,
-    .weight_back = k_weight_back_ref,
-    .edit_back = k_edit_back_ref,
-    .score_tanh_back = k_score_tanh_back_ref,
+    .accumulate_backward = k_accumulate_back_ref,
+    .weight_backward = k_weight_back_ref,
+    .edit_backward = k_edit_back_ref,
+    .score_tanh_backward = k_score_tanh_back_ref,
 };

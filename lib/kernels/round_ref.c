@@ -83,7 +83,7 @@ static size_t k_query_room(size_t rows, size_t E) {
 static double k_pack_query(void *dst, const void *q, size_t ldq, size_t rows, size_t E) {
     for (size_t r = 0; r < rows; r++)
         memcpy((double *)dst + r * E, (const double *)q + r * ldq, E * sizeof(double));
-    return attn_kernels_ref.reach(dst, rows * E);
+    return attn_kernels_ref.max_magnitude(dst, rows * E);
 }
 
 static void round_all(double *x, size_t n) {
@@ -92,15 +92,15 @@ static void round_all(double *x, size_t n) {
 }
 
 static double k_pack_query_bf16(void *dst, const void *q, size_t ldq, size_t rows, size_t E) {
-    const double reach = k_pack_query(dst, q, ldq, rows, E);
+    const double magnitude = k_pack_query(dst, q, ldq, rows, E);
     round_all(dst, rows * E);
-    return reach;
+    return magnitude;
 }
 
 static double k_pack_key_bf16(void *dst, const void *src, size_t ld, size_t n, size_t E) {
-    const double reach = attn_kernels_ref.pack_key(dst, src, ld, n, E);
+    const double magnitude = attn_kernels_ref.pack_key(dst, src, ld, n, E);
     round_all(dst, n * E);
-    return reach;
+    return magnitude;
 }
 
 void attn_kernels_round_ref(attn_kernels *k, attn_precision precision) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dense.h"
+#include "base/view.h"
 #include "mask/mask_private.h"
 
 #define MOST_OFFSET (INT64_C(1) << 40) /* beyond any sequence, far from overflow when added up */

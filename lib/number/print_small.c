@@ -1,7 +1,10 @@
-/* See line.h. */
-#include "number/print_small.h"
-
+/* Small text without printf: strings, counters, milliseconds, and the inside of JSON strings with
+ * its two-byte escapes, \u00XX for other control characters, and U+FFFD for bytes that are not
+ * UTF-8 (RFC 3629). */
+#include <stdint.h>
 #include <string.h>
+
+#include "number/print_small.h"
 
 char *attn_put(char *p, const char *text) {
     size_t n = strlen(text);
@@ -27,5 +30,64 @@ char *attn_put_ms(char *p, int64_t ns) {
     *p++ = (char)('0' + us / 100 % 10);
     *p++ = (char)('0' + us / 10 % 10);
     *p++ = (char)('0' + us % 10);
+    return p;
+}
+
+/* The first byte says the length; the ranges of the second byte keep out overlong forms, surrogates
+ * and what lies beyond U+10FFFF. */
+size_t attn_utf8_length(const char *text, size_t n) {
+    const uint8_t *s = (const uint8_t *)text;
+    if (n == 0)
+        return 0;
+    if (s[0] < 0x80)
+        return 1;
+    size_t length = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+    if (s[0] < 0xC2 || s[0] > 0xF4 || n < length)
+        return 0;
+    uint8_t low = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
+    uint8_t high = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
+    if (s[1] < low || s[1] > high)
+        return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+    return length;
+}
+
+static char *escape_control(char *p, char c) {
+    static const char hex[] = "0123456789abcdef";
+    static const char from[] = "\b\t\n\f\r", to[] = "btnfr";
+    const char *known = c ? strchr(from, c) : NULL;
+    *p++ = '\\';
+    if (known) {
+        *p++ = to[known - from];
+        return p;
+    }
+    memcpy(p, "u00", 3);
+    p[3] = hex[(uint8_t)c >> 4];
+    p[4] = hex[(uint8_t)c & 15];
+    return p + 5;
+}
+
+char *attn_escape(char *p, const char *text, size_t n) {
+    for (size_t i = 0; i < n;) {
+        char c = text[i];
+        if (c == '"' || c == '\\') {
+            *p++ = '\\';
+            *p++ = c;
+            i++;
+        } else if ((uint8_t)c < 0x20) {
+            p = escape_control(p, c);
+            i++;
+        } else if ((uint8_t)c < 0x80) {
+            *p++ = c;
+            i++;
+        } else {
+            size_t length = attn_utf8_length(text + i, n - i);
+            memcpy(p, length ? text + i : "\xEF\xBF\xBD", length ? length : 3);
+            p += length ? length : 3;
+            i += length ? length : 1;
+        }
+    }
     return p;
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/attention_private.h"
+#include "attention/operands.h"
 #include "mask/mask_say.h"
 #include "runs/run_private.h"
 
@@ -42,7 +42,7 @@ static attn_status explain_product(const attn_run *run, const attn_range *at, at
         out->products[e] = a->score_v_wide ? a->score_v_wide[e] * tanh(out->query[e] + out->key[e])
                                            : out->query[e] * out->key[e];
     if (a->rule.relative) {
-        const int64_t m = a->rule.reach, d = out->distance;
+        const int64_t m = a->rule.max_distance, d = out->distance;
         attn_shaw_terms(a, out->query, sizeof(double), terms);
         out->relative = terms[(d < -m ? -m : d > m ? m : d) + m];
     }
@@ -139,7 +139,7 @@ static attn_status find_rank(const attn_run *run, const attn_range *at, attn_are
 double attn_run_logsumexp(const attn_run *run, size_t batch, size_t head, size_t row) {
     const size_t at = attn_row_index(run->op, batch, head, row);
     const attn_kernels *table =
-        run->stats.kind[at] == ATTN_ROW_CAREFUL ? attn_kernels_of(ATTN_ISA_REF) : run->op->kernels;
+        run->stats.kind[at] == ATTN_ROW_DOUBLE ? attn_kernels_of(ATTN_ISA_REF) : run->op->kernels;
     return run->stats.sum[at] == 0 ? -INFINITY
                                    : table->logsumexp(run->stats.max[at], run->stats.sum[at]);
 }

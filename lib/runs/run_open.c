@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention/attention_private.h"
+#include "attention/resolved.h"
 #include "runs/run_private.h"
 
 typedef struct opener {
@@ -138,7 +138,7 @@ static attn_status read_stats(opener *o) {
         return status;
     run->stats = (attn_stats){(double *)max, (double *)sum, (uint8_t *)kind};
     for (size_t i = 0; i < rows; i++)
-        if (run->stats.kind[i] > ATTN_ROW_CAREFUL)
+        if (run->stats.kind[i] > ATTN_ROW_DOUBLE)
             return attn_fail(o->err, ATTN_EVALUE, "stats.kind", "expected 0 or 1");
     return ATTN_OK;
 }

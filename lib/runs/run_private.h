@@ -1,5 +1,5 @@
-/* What the files of stored runs share: the opened run, and the tables by which inputs become named
- * tensors and texts of an image and come back. */
+/* What the files of stored runs share: the opened run, its pyramid of cells, and the tables by which
+ * inputs become named tensors and texts of an image and come back. */
 #ifndef ATTN_RUN_PRIVATE_H
 #define ATTN_RUN_PRIVATE_H
 
@@ -30,7 +30,7 @@ struct attn_run {
     bool exact;
 };
 
-/* --- the image's names (run_names.c) --- */
+/* --- names in the image (run_image.c) --- */
 
 /* Tensors of attn_inputs by the name they have in requests. Ends with name NULL. */
 typedef struct attn_run_tensor_name {
@@ -65,48 +65,17 @@ extern const attn_run_number_name attn_run_number_names[];
 
 enum { ATTN_RUN_KEY = 32, ATTN_RUN_LINE = 320 };
 
-/* One number as text into to[ATTN_RUN_KEY + 8], and back; false: the text is none. */
-void attn_run_number_write(const attn_run_number_name *name, const attn_inputs *in, char *to);
+/* Reads one number; false when the text is none. */
 bool attn_run_number_read(const attn_run_number_name *name, const char *text, attn_inputs *in);
-/* A mask layer without its tensor as one line of at most ATTN_RUN_LINE bytes. The layer's `where`
- * points into the line. */
-void attn_run_layer_write(const attn_mask_layer *layer, char *to);
+/* Reads a mask layer without its tensor from one line of at most ATTN_RUN_LINE bytes; false when it
+ * is none. The layer's `where` points into the line. */
 bool attn_run_layer_read(const char *line, attn_mask_layer *layer);
 
-/* --- pooling (run_pool.c) --- */
+/* --- cells (run_tiles.c) --- */
 
-/* Cells [row, row + rows) x [col, col + cols) of a level of one head. */
-typedef struct attn_run_area {
-    size_t batch, head, level, row, rows, col, cols;
-} attn_run_area;
-
-/* Sums of one cell. */
-typedef struct attn_run_sum {
-    double sum;
-    size_t count; /* visible weights that are numbers */
-    float max;
-    bool nan;
-} attn_run_sum;
-
-typedef struct attn_run_lane attn_run_lane; /* scratch of one thread */
-
-/* Rows of cells whose weights are worth one piece of work. */
-size_t attn_run_band(size_t level);
-/* Scratch for bands of `cols` cells of a level; its bytes, false on overflow. */
-attn_run_lane *attn_run_lane_new(const attn_attention *a, size_t level, size_t cols,
-                                 attn_arena *arena);
+/* Bytes of one thread's scratch for pooling `cols` cells of a level; false on overflow. */
 bool attn_run_lane_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes);
-/* The sums of an area of at most a band, row-major [rows, cols], computed from the weights. */
-attn_status attn_run_pool(const attn_attention *a, const attn_stats *stats,
-                          const attn_run_area *area, attn_run_lane *lane, const attn_run_sum **sums,
-                          attn_error *err);
-/* The two values of a cell. */
-float attn_run_sum_max(const attn_run_sum *s);
-float attn_run_sum_mean(const attn_run_sum *s);
-
-/* --- the overview (run_overview.c) --- */
-
-/* Both planes of each kept level, [B, Hq, rows, cols] in the arena. */
+/* Both planes of each kept level of the overview, [B, Hq, rows, cols] in the arena. */
 attn_status attn_run_overview_make(const attn_attention *a, const attn_stats *stats,
                                    const attn_run_pyramid *pyramid, attn_pool *pool,
                                    const attn_control *control, attn_arena *arena,

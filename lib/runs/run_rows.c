@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/attention_private.h"
+#include "attention/resolved.h"
 #include "runs/run_private.h"
 
 typedef struct cutter {

@@ -1,11 +1,77 @@
 /* Which sentence stands at an index of a split: candidates are drawn, each from its own random
- * stream, until one has the right length and belongs to the split. */
+ * stream, until one has the right length and belongs to the split. The tasks copy, reverse and sort
+ * draw sequences of numbers; a held-out pair of theirs is a number with its successor. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "attn/rng.h"
-#include "text/corpus_private.h"
 #include "text/grammar.h"
+#include "text/sentence.h"
+
+struct attn_corpus {
+    attn_corpus_options options;
+    attn_lexicon words;
+    const char **symbols;
+};
+
+/* --- the tasks copy, reverse and sort --- */
+
+/* Makes their symbols; returns how many were made. */
+static size_t make_symbols(attn_corpus *c, attn_arena *arena) {
+    char text[16];
+    c->symbols = attn_arena_zeroed(arena, c->options.symbols, sizeof *c->symbols);
+    for (size_t i = 0; c->symbols && i < c->options.symbols; i++) {
+        int n = snprintf(text, sizeof text, "%zu", i);
+        c->symbols[i] = attn_arena_text(arena, text, (size_t)n);
+        if (!c->symbols[i])
+            return i;
+    }
+    return c->symbols ? c->options.symbols : 0;
+}
+
+static int by_symbol(const void *a, const void *b) {
+    const size_t *x = a, *y = b;
+    return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+/* Equal numbers keep their order, so that alignments are one to one. */
+static void order(const attn_corpus *c, size_t (*drawn)[2], size_t n) {
+    if (c->options.task == ATTN_SORT)
+        qsort(drawn, n, sizeof *drawn, by_symbol);
+    for (size_t i = 0; c->options.task == ATTN_REVERSE && i < n / 2; i++)
+        for (size_t k = 0; k < 2; k++) {
+            size_t kept = drawn[i][k];
+            drawn[i][k] = drawn[n - 1 - i][k];
+            drawn[n - 1 - i][k] = kept;
+        }
+}
+
+/* A pair of s->wanted symbols. */
+static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
+    size_t drawn[ATTN_PAIR_WORDS][2], n = s->wanted;
+    for (size_t i = 0; i < n && !s->failed; i++) {
+        drawn[i][0] = attn_pick(s, c->options.symbols), drawn[i][1] = i;
+        for (int tries = 0;
+             i && !attn_may_meet(s, (uint32_t)drawn[i - 1][0] + 1, (uint32_t)drawn[i][0] + 1);
+             tries++) {
+            drawn[i][0] = attn_pick(s, c->options.symbols);
+            s->failed |= tries == 1000;
+            if (s->failed)
+                return;
+        }
+        out->source[i] = c->symbols[drawn[i][0]];
+    }
+    order(c, drawn, n);
+    out->source_count = out->target_count = out->link_count = n;
+    for (size_t i = 0; i < n; i++) {
+        out->target[i] = c->symbols[drawn[i][0]];
+        out->links[i] = (attn_link){(uint16_t)drawn[i][1], (uint16_t)i, true};
+    }
+}
+
+/* --- the corpus --- */
 
 /* Candidates before giving up: a held-out sentence of three words takes some thirty. */
 enum { MOST_CANDIDATES = 20000, LONGEST = 60, MOST_SYMBOLS = 1000 };
@@ -15,10 +81,6 @@ static const char *const splits[] = {"train", "validation", "held-out"};
 
 const char *attn_task_name(attn_task task) {
     return (unsigned)task < sizeof tasks / sizeof *tasks ? tasks[task] : "unknown";
-}
-
-const char *attn_split_name(attn_split split) {
-    return (unsigned)split < sizeof splits / sizeof *splits ? splits[split] : "unknown";
 }
 
 bool attn_task_parse(const char *name, attn_task *out) {
@@ -72,7 +134,7 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
     c->options = *options;
     if (options->task == ATTN_EN_FR)
         status = attn_lexicon_read(&c->words, !options->large, arena, err);
-    else if (attn_symbols_new(c, arena) < options->symbols)
+    else if (make_symbols(c, arena) < options->symbols)
         status = attn_fail(err, ATTN_ENOMEM, "symbols", "no memory for %zu", options->symbols);
     if (!status)
         *out = c;
@@ -99,7 +161,7 @@ static void draw(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
         attn_whole_sentence(s);
         attn_sentence_finish(s, out);
     } else {
-        attn_symbols_draw(c, s, out);
+        draw_symbols(c, s, out);
     }
 }
 
@@ -127,5 +189,5 @@ attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64
             return ATTN_OK;
     }
     return attn_fail(err, ATTN_EVALUE, "longest", "no %s sentence of %zu to %zu words was found",
-                     attn_split_name(split), corpus->options.shortest, corpus->options.longest);
+                     splits[split], corpus->options.shortest, corpus->options.longest);
 }

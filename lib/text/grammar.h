@@ -15,18 +15,18 @@ typedef struct attn_subject {
     bool is_pronoun;
 } attn_subject;
 
-typedef struct attn_noun_wish {
+typedef struct attn_noun_choice {
     const char *kinds;     /* of the noun */
     const attn_verb *verb; /* whose object it is, or NULL */
     bool negated;          /* "de" instead of "un", "des"; "any" instead of "some" */
     int depth;             /* how deep in clauses and phrases */
-} attn_noun_wish;
+} attn_noun_choice;
 
 typedef enum attn_tense { PRESENT, PAST, FUTURE } attn_tense;
 
-attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_wish wish);
+attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_choice choice);
 /* One or two noun phrases. */
-attn_subject attn_nouns(attn_sentence *s, attn_noun_wish wish);
+attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice);
 attn_subject attn_pronoun(attn_sentence *s);
 void attn_preposition_phrase(attn_sentence *s, int depth);
 /* A qualifying adjective that suits and may meet the noun, or NULL. */
@@ -37,13 +37,11 @@ attn_form attn_agree(const attn_adjective *a, int gender, int number);
 void attn_predicate(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
 /* " that" subject verb, of which the noun is the object. */
 void attn_object_relative(attn_sentence *s, const attn_subject *noun);
-/* Subject and predicate. */
-void attn_clause(attn_sentence *s, attn_tense tense, int depth);
 /* All of it, with the full stop. */
 void attn_whole_sentence(attn_sentence *s);
 
 /* Verb forms with negation and adverbs, grammar_verb.c. */
-typedef struct attn_verb_wish {
+typedef struct attn_verb_choice {
     const attn_verb *verb;
     attn_tense tense;
     const attn_verb *modal;     /* can, must, want, or NULL: present only */
@@ -51,8 +49,6 @@ typedef struct attn_verb_wish {
     const attn_adverb *often;   /* often, never, …; or NULL */
     int object;                 /* a pronoun as the object: 0 to 5 (me … them), -1: none */
     const attn_subject *before; /* the object that "que" stands for, or NULL */
-} attn_verb_wish;
-/* Returns the place of the English verb. */
-size_t attn_verb_group(attn_sentence *s, const attn_subject *subject, const attn_verb_wish *wish);
+} attn_verb_choice;
 
 #endif

@@ -1,15 +1,184 @@
-/* Predicates, clauses and whole sentences. */
+/* Verb groups (tense, negation, adverbs of frequency, object pronouns, agreement of participles),
+ * predicates, clauses and whole sentences of the grammar. */
 #include <string.h>
 
 #include "attn/rng.h"
 #include "text/grammar.h"
 
+/* being: was, in French the imperfect */
+static const char *const was[6] = {"étais", "étais", "était", "étions", "étiez", "étaient"};
+
+static const struct {
+    const char *english, *french;
+    attn_subject who;
+} objects[6] = {
+    {"me", "me", {MASCULINE, SINGULAR, JE, 'p', 0, 0, true}},
+    {"him", "le", {MASCULINE, SINGULAR, IL, 'p', 0, 0, true}},
+    {"her", "la", {FEMININE, SINGULAR, IL, 'p', 0, 0, true}},
+    {"us", "nous", {MASCULINE, PLURAL, NOUS, 'p', 0, 0, true}},
+    {"you", "vous", {MASCULINE, PLURAL, VOUS, 'p', 0, 0, true}},
+    {"them", "les", {MASCULINE, PLURAL, ILS, 'p', 0, 0, true}},
+};
+
+/* Places of the English words of a group. */
+typedef struct heard {
+    size_t verb, aux, help, negation, often, to, at,
+        object; /* help: do in "do not want"; at: in "look at" */
+} heard;
+
+static bool is_third(const attn_subject *subject) {
+    return subject->person == IL;
+}
+
+static size_t say_be(attn_sentence *s, const attn_subject *who, attn_tense tense) {
+    bool one = who->number == SINGULAR;
+    if (tense == PAST)
+        return attn_say_text(s, one ? "was" : "were");
+    return attn_say_text(s, who->person == JE ? "am" : one ? "is" : "are");
+}
+
+static const heard silence = {NO_WORD, NO_WORD, NO_WORD, NO_WORD,
+                              NO_WORD, NO_WORD, NO_WORD, NO_WORD};
+
+/* To be is its own auxiliary. */
+static heard say_being(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w) {
+    heard h = silence;
+    if (w->tense == FUTURE)
+        h.aux = attn_say_text(s, "will");
+    else
+        h.verb = say_be(s, who, w->tense);
+    if (w->negated)
+        h.negation = attn_say_text(s, "not");
+    if (w->often)
+        h.often = attn_say(s, w->often->english);
+    if (w->tense == FUTURE)
+        h.verb = attn_say_text(s, "be");
+    return h;
+}
+
+static void say_auxiliary(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w,
+                          heard *h) {
+    const attn_lexicon *words = s->words;
+    bool wants = w->modal == &words->want, do_it = w->negated && (!w->modal || wants);
+    if (w->tense == FUTURE)
+        h->aux = attn_say_text(s, "will");
+    else if (do_it)
+        h->aux = attn_say_text(s, w->tense == PAST ? "did" : is_third(who) ? "does" : "do");
+    if (w->modal && !wants)
+        h->aux = attn_say(s, w->modal->base);
+    if (w->negated)
+        h->negation = attn_say_text(s, "not");
+    if (w->often)
+        h->often = attn_say(s, w->often->english);
+    if (wants) {
+        h->help = h->aux;
+        h->aux = attn_say(s, do_it || !is_third(who) ? w->modal->base : w->modal->third);
+        h->to = attn_say_text(s, "to");
+    }
+}
+
+static heard say_group(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w) {
+    if (w->verb == &s->words->be)
+        return say_being(s, who, w);
+    heard h = silence;
+    say_auxiliary(s, who, w, &h);
+    bool base = w->tense == FUTURE || w->modal || w->negated;
+    attn_form form = base               ? w->verb->base
+                     : w->tense == PAST ? w->verb->past
+                     : is_third(who)    ? w->verb->third
+                                        : w->verb->base;
+    h.verb = attn_say(s, form);
+    if (w->verb->english_to) {
+        size_t to = attn_say_text(s, w->verb->english_to);
+        if (!w->verb->french_to)
+            h.at = to;
+    }
+    if (w->object >= 0)
+        h.object = attn_say_text(s, objects[w->object].english);
+    return h;
+}
+
+/* The conjugated verb: of a compound past its auxiliary. */
+static attn_form finite(const attn_sentence *s, const attn_subject *who,
+                        const attn_verb_choice *w) {
+    const attn_lexicon *words = s->words;
+    if (w->modal)
+        return w->modal->present[who->person];
+    if (w->tense == FUTURE)
+        return w->verb->future[who->person];
+    if (w->tense == PRESENT)
+        return w->verb->present[who->person];
+    if (w->verb == &words->be)
+        return (attn_form){was[who->person], true};
+    return (w->verb->etre ? &words->be : &words->have)->present[who->person];
+}
+
+/* With être the participle agrees with the subject, with avoir with an object that comes before. */
+static attn_form participle(const attn_subject *who, const attn_verb_choice *w) {
+    const attn_subject *with = w->verb->etre    ? who
+                               : w->object >= 0 ? &objects[w->object].who
+                                                : w->before;
+    return w->verb->participle[with ? with->gender : MASCULINE][with ? with->number : SINGULAR];
+}
+
+static void dire_object(attn_sentence *s, const attn_verb_choice *w, const heard *h) {
+    if (w->object >= 0)
+        attn_dire_text(s, objects[w->object].french, h->object);
+}
+
+static void dire_main(attn_sentence *s, attn_form form, const attn_subject *who,
+                      const attn_verb_choice *w, const heard *h) {
+    size_t place = attn_dire(s, form, h->verb);
+    attn_tie_words(s, place, h->to, false);
+    attn_tie_words(s, place, h->at, false);
+    if (w->tense == PAST && !w->modal && w->verb->etre)
+        attn_tie_words(s, place, who->head, false);
+    if (w->tense == PAST && w->before)
+        attn_tie_words(s, place, w->before->head, false);
+}
+
+static void dire_group(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w,
+                       const heard *h) {
+    bool compound = w->tense == PAST && !w->modal && w->verb != &s->words->be;
+    bool never = w->often && w->often->negative;
+    if (w->negated || never)
+        attn_dire_text(s, "ne", never ? h->often : h->negation);
+    if (!w->modal)
+        dire_object(s, w, h);
+    size_t first = attn_dire(s, finite(s, who, w), w->modal ? h->aux : h->verb);
+    attn_tie_words(s, first, who->head, false);
+    attn_tie_words(s, first, h->aux, w->modal || compound);
+    attn_tie_words(s, first, h->help, false);
+    if (w->negated)
+        attn_dire_text(s, "pas", h->negation);
+    if (w->often)
+        attn_dire(s, w->often->french, h->often);
+    if (w->modal)
+        dire_object(s, w, h);
+    if (w->modal)
+        dire_main(s, w->verb->infinitive, who, w, h);
+    else if (compound)
+        dire_main(s, participle(who, w), who, w, h);
+    else
+        attn_tie_words(s, first, h->at, false);
+}
+
+/* Returns the place of the English verb. */
+static size_t verb_group(attn_sentence *s, const attn_subject *subject,
+                         const attn_verb_choice *choice) {
+    heard h = say_group(s, subject, choice);
+    dire_group(s, subject, choice, &h);
+    return h.verb;
+}
+
 enum { TRIES = 24, DEEPEST = 3 };
 
 #define PICK(s, list) (&(s)->words->list.items[attn_pick((s), (s)->words->list.count)])
 
+static void clause(attn_sentence *s, attn_tense tense, int depth);
+
 /* not, or an adverb of frequency, or neither; can, must or want */
-static void decorate(attn_sentence *s, attn_verb_wish *w) {
+static void decorate(attn_sentence *s, attn_verb_choice *w) {
     const attn_lexicon *words = s->words;
     const attn_verb *modals[] = {&words->can, &words->must, &words->want};
     w->object = -1;
@@ -21,7 +190,7 @@ static void decorate(attn_sentence *s, attn_verb_wish *w) {
         w->modal = modals[attn_pick(s, 3)];
 }
 
-static bool is_negative(const attn_verb_wish *w) {
+static bool is_negative(const attn_verb_choice *w) {
     return w->negated || (w->often && w->often->negative);
 }
 
@@ -46,7 +215,7 @@ static void dire_preposition(attn_sentence *s, const attn_verb *verb) {
 }
 
 static void act(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_wish w = {.verb = PICK(s, acting), .tense = tense};
+    attn_verb_choice w = {.verb = PICK(s, acting), .tense = tense};
     decorate(s, &w);
     bool direct = !w.verb->french_to;
     if (direct && strchr(w.verb->kinds, 'p') && attn_chance(s, attn_room(s) < 4 ? 0.9 : 0.2)) {
@@ -54,24 +223,24 @@ static void act(attn_sentence *s, const attn_subject *who, attn_tense tense, int
             w.object = (int)attn_pick(s, 6);
         while ((w.object == 0 && who->person == JE) || (w.object == 3 && who->person == NOUS) ||
                (w.object == 4 && who->person == VOUS));
-        attn_verb_group(s, who, &w);
+        verb_group(s, who, &w);
         return;
     }
-    size_t verb = attn_verb_group(s, who, &w), place = NO_WORD;
+    size_t verb = verb_group(s, who, &w), place = NO_WORD;
     const attn_adverb *how = direct ? dire_manner(s, &place) : NULL;
     if (w.verb->french_to && !w.verb->english_to)
         attn_dire_text(s, w.verb->french_to, verb);
     else
         dire_preposition(s, w.verb);
-    attn_nouns(s, (attn_noun_wish){w.verb->kinds, w.verb, direct && is_negative(&w),
-                                   how ? DEEPEST : depth});
+    attn_nouns(s, (attn_noun_choice){w.verb->kinds, w.verb, direct && is_negative(&w),
+                                     how ? DEEPEST : depth});
     say_manner(s, how, place);
 }
 
 static void act_alone(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_wish w = {.verb = PICK(s, alone), .tense = tense};
+    attn_verb_choice w = {.verb = PICK(s, alone), .tense = tense};
     decorate(s, &w);
-    attn_verb_group(s, who, &w);
+    verb_group(s, who, &w);
     size_t place = NO_WORD;
     const attn_adverb *how = dire_manner(s, &place);
     say_manner(s, how, place);
@@ -80,34 +249,34 @@ static void act_alone(attn_sentence *s, const attn_subject *who, attn_tense tens
 }
 
 static void go(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_wish w = {.verb = PICK(s, going), .tense = tense};
+    attn_verb_choice w = {.verb = PICK(s, going), .tense = tense};
     decorate(s, &w);
-    attn_verb_group(s, who, &w);
+    verb_group(s, who, &w);
     dire_preposition(s, w.verb);
-    attn_noun_phrase(s, (attn_noun_wish){w.verb->kinds, w.verb, false, depth});
+    attn_noun_phrase(s, (attn_noun_choice){w.verb->kinds, w.verb, false, depth});
 }
 
 static void give(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_wish w = {.verb = PICK(s, giving), .tense = tense};
+    attn_verb_choice w = {.verb = PICK(s, giving), .tense = tense};
     decorate(s, &w);
-    attn_verb_group(s, who, &w);
-    attn_noun_phrase(s, (attn_noun_wish){w.verb->kinds, w.verb, is_negative(&w), DEEPEST});
+    verb_group(s, who, &w);
+    attn_noun_phrase(s, (attn_noun_choice){w.verb->kinds, w.verb, is_negative(&w), DEEPEST});
     attn_dire_text(s, "à", attn_say_text(s, "to"));
-    attn_noun_phrase(s, (attn_noun_wish){"p", NULL, false, depth});
+    attn_noun_phrase(s, (attn_noun_choice){"p", NULL, false, depth});
 }
 
 static void say_that(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_wish w = {.verb = PICK(s, saying), .tense = tense, .object = -1};
-    attn_verb_group(s, who, &w);
+    attn_verb_choice w = {.verb = PICK(s, saying), .tense = tense, .object = -1};
+    verb_group(s, who, &w);
     attn_dire_text(s, "que", attn_say_text(s, "that"));
-    attn_clause(s, tense, depth + 1);
+    clause(s, tense, depth + 1);
 }
 
 /* is old, is very old, is in the garden */
 static void be(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
-    attn_verb_wish w = {.verb = &s->words->be, .tense = tense};
+    attn_verb_choice w = {.verb = &s->words->be, .tense = tense};
     decorate(s, &w);
-    attn_verb_group(s, who, &w);
+    verb_group(s, who, &w);
     const attn_adjective *a = attn_adjective_for(s, who->kind, who->noun);
     if (!a || (attn_room(s) > 4 && attn_chance(s, 0.2))) {
         attn_preposition_phrase(s, depth + 1);
@@ -143,10 +312,11 @@ static attn_subject say_subject(attn_sentence *s, int depth) {
     static const char *const kinds[] = {"p", "pa", "pa", "tfblpa"};
     if (attn_chance(s, attn_room(s) < 5 ? 0.8 : 0.3))
         return attn_pronoun(s);
-    return attn_nouns(s, (attn_noun_wish){.kinds = kinds[attn_pick(s, 4)], .depth = depth});
+    return attn_nouns(s, (attn_noun_choice){.kinds = kinds[attn_pick(s, 4)], .depth = depth});
 }
 
-void attn_clause(attn_sentence *s, attn_tense tense, int depth) {
+/* Subject and predicate. */
+static void clause(attn_sentence *s, attn_tense tense, int depth) {
     attn_subject who = say_subject(s, depth);
     attn_predicate(s, &who, tense, depth);
 }
@@ -163,7 +333,7 @@ static const attn_verb *verb_for(attn_sentence *s, const attn_subject *noun) {
 }
 
 void attn_object_relative(attn_sentence *s, const attn_subject *noun) {
-    attn_verb_wish w = {.verb = verb_for(s, noun), .tense = (attn_tense)attn_pick(s, 3)};
+    attn_verb_choice w = {.verb = verb_for(s, noun), .tense = (attn_tense)attn_pick(s, 3)};
     if (!w.verb)
         return;
     attn_dire_text(s, "que", attn_say_text(s, "that"));
@@ -171,8 +341,8 @@ void attn_object_relative(attn_sentence *s, const attn_subject *noun) {
     w.before = noun;
     attn_subject who = attn_chance(s, 0.5)
                            ? attn_pronoun(s)
-                           : attn_noun_phrase(s, (attn_noun_wish){"pa", NULL, false, DEEPEST});
-    attn_verb_group(s, &who, &w);
+                           : attn_noun_phrase(s, (attn_noun_choice){"pa", NULL, false, DEEPEST});
+    verb_group(s, &who, &w);
 }
 
 static void say_time(attn_sentence *s, attn_tense tense) {
@@ -193,7 +363,7 @@ static const uint64_t ASIDE = (uint64_t)1 << 40;
 void attn_whole_sentence(attn_sentence *s) {
     const double form = attn_rng_uniform(s->seed, ASIDE);
     if (form < PHRASES) {
-        attn_nouns(s, (attn_noun_wish){.kinds = "patflb"});
+        attn_nouns(s, (attn_noun_choice){.kinds = "patflb"});
         return;
     }
     static const char *const english[] = {"and", "but", "because", "while", "when", "so"},
@@ -202,13 +372,13 @@ void attn_whole_sentence(attn_sentence *s) {
     if (s->wanted > 6 && attn_chance(s, 0.12))
         say_time(s, tense);
     s->wanted -= s->wanted > 1; /* the full stop */
-    attn_clause(s, tense, 0);
+    clause(s, tense, 0);
     while (attn_room(s) > 3 && !s->failed) {
         size_t i = attn_pick(s, 6), place = attn_say_text(s, english[i]);
         attn_dire_text(s, french[i], place);
         if (i == 2 || i == 3)
             attn_dire_text(s, "que", place);
-        attn_clause(s, attn_chance(s, 0.7) ? tense : (attn_tense)attn_pick(s, 3), 0);
+        clause(s, attn_chance(s, 0.7) ? tense : (attn_tense)attn_pick(s, 3), 0);
     }
     if (form >= OPEN)
         attn_dire_text(s, ".", attn_say_text(s, "."));

@@ -40,12 +40,12 @@ typedef struct plan {
     bool very;
 } plan;
 
-static const attn_noun *pick_noun(attn_sentence *s, const attn_noun_wish *wish) {
+static const attn_noun *pick_noun(attn_sentence *s, const attn_noun_choice *choice) {
     const attn_lexicon *words = s->words;
     for (int i = 0; i < 4 * TRIES; i++) {
         const attn_noun *noun = &words->nouns.items[attn_pick(s, words->nouns.count)];
-        if (strchr(wish->kinds, noun->kind) &&
-            (!wish->verb || attn_may_meet(s, wish->verb->id, noun->id)))
+        if (strchr(choice->kinds, noun->kind) &&
+            (!choice->verb || attn_may_meet(s, choice->verb->id, noun->id)))
             return noun;
     }
     s->failed = true;
@@ -165,27 +165,27 @@ static void hang_on(attn_sentence *s, const attn_subject *noun, int depth) {
     }
 }
 
-attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_wish wish) {
-    if (strchr(wish.kinds, 'p') && attn_chance(s, 0.18))
+attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_choice choice) {
+    if (strchr(choice.kinds, 'p') && attn_chance(s, 0.18))
         return say_name(s);
-    plan p = {.noun = pick_noun(s, &wish), .de = wish.negated};
+    plan p = {.noun = pick_noun(s, &choice), .de = choice.negated};
     pick_determiner(s, &p);
     pick_adjectives(s, &p);
     size_t head = say_noun(s, &p);
     attn_subject out = {p.noun->gender, p.number,   p.number == PLURAL ? ILS : IL,
                         p.noun->kind,   p.noun->id, head,
                         false};
-    hang_on(s, &out, wish.depth);
+    hang_on(s, &out, choice.depth);
     return out;
 }
 
-attn_subject attn_nouns(attn_sentence *s, attn_noun_wish wish) {
-    attn_subject first = attn_noun_phrase(s, wish);
-    if (attn_room(s) < 6 || wish.negated || !attn_chance(s, 0.1))
+attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice) {
+    attn_subject first = attn_noun_phrase(s, choice);
+    if (attn_room(s) < 6 || choice.negated || !attn_chance(s, 0.1))
         return first;
     size_t and = attn_say_text(s, "and");
     attn_dire_text(s, "et", and);
-    attn_subject second = attn_noun_phrase(s, wish);
+    attn_subject second = attn_noun_phrase(s, choice);
     bool women = first.gender == FEMININE && second.gender == FEMININE;
     return (attn_subject){women ? FEMININE : MASCULINE, PLURAL, ILS, 'p', 0, first.head, false};
 }
@@ -216,5 +216,5 @@ void attn_preposition_phrase(attn_sentence *s, int depth) {
     attn_dire(s, p->french, english);
     if (p->second)
         attn_dire_text(s, p->second, english);
-    attn_noun_phrase(s, (attn_noun_wish){.kinds = p->kinds, .depth = depth});
+    attn_noun_phrase(s, (attn_noun_choice){.kinds = p->kinds, .depth = depth});
 }

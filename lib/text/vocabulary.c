@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attn/vocabulary.h"
+#include "number/hash.h"
 
 typedef struct entry {
     char *word;
@@ -20,9 +21,7 @@ struct attn_vocabulary {
 static const char *const specials[ATTN_SPECIALS] = {"<pad>", "<bos>", "<eos>", "<unk>"};
 
 static size_t slot_of(const attn_vocabulary *v, const char *word, size_t n) {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ (unsigned char)word[i]) * 1099511628211u;
+    uint64_t hash = attn_hash(ATTN_HASH_START, word, n);
     size_t at = (size_t)(hash ^ hash >> 32) & (v->slot_count - 1);
     for (; v->slots[at]; at = (at + 1) & (v->slot_count - 1)) {
         const entry *e = &v->entries[v->slots[at] - 1];

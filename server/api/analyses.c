@@ -1,12 +1,291 @@
-/* POST /v1/analyses: measures and diagnoses of weights that the caller has; with two operands, how
- * they differ. */
+/* POST /v1/analyses answers measures and diagnoses of weights that the caller has, or of stored
+ * runs; with two operands, how they differ. This file opens the operands as sources, computes what
+ * is asked for, writes what belongs to this route alone, and holds the handler. */
 #include <math.h>
 
 #include "api/analyses_call.h"
 #include "api/dry.h"
 #include "api/handlers.h"
+#include "api/runs_call.h"
+#include "api/weights_input.h"
 #include "load/admission.h"
 #include "request/shared.h"
+
+/* --- operands and results --- */
+
+static const char *const view_names[SRV_VIEWS] = {"weights", "difference: weights - other",
+                                                  "rollout", "gradient x attention"};
+
+static attn_status open_operand(srv_analyses_call *call, const srv_run *run,
+                                const attn_tensor *weights, const attn_attention_dims *dims,
+                                size_t lanes, attn_weight_source *out, attn_error *err) {
+    if (run)
+        return attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run), lanes,
+                                     call->req->arena, out, err);
+    return srv_weights_source(weights, dims, call->req->arena, out, err);
+}
+
+/* What is not known of weights alone: which cells are hidden. */
+static attn_status seen(srv_analyses_call *call, const attn_weight_source *plain, size_t lanes,
+                        attn_weight_source *out, attn_error *err) {
+    *out = *plain;
+    if (!call->mask || plain->has_logits)
+        return ATTN_OK;
+    return attn_masked_source(plain, call->mask, lanes, call->req->arena, out, err);
+}
+
+static attn_status draw(srv_analyses_call *call, srv_view view, const attn_weight_source *source,
+                        attn_pool *pool, attn_error *err) {
+    srv_request *req = call->req;
+    attn_heatmap_options o = srv_analyses_view(call, view);
+    attn_status status =
+        attn_heatmap_build(source, &o, pool, &req->control, req->arena, &call->maps[view], err);
+    if (call->analysis.layered && call->analysis.layers > 0 && view != SRV_VIEW_ROLLOUT)
+        call->maps[view].layer_batches = call->dims.B / call->analysis.layers;
+    return status;
+}
+
+static attn_status compare(srv_analyses_call *call, const attn_weight_source *first,
+                           const attn_weight_source *second, attn_pool *pool, size_t lanes,
+                           attn_error *err) {
+    srv_request *req = call->req;
+    attn_weight_source difference;
+    attn_status status =
+        attn_head_distances_measure(first, call->mask, second, call->other_mask, pool,
+                                    &req->control, req->arena, &call->between, err);
+    if (status || !call->views[SRV_VIEW_DIFFERENCE])
+        return status;
+    status = attn_difference_source(first, second, lanes, req->arena, &difference, err);
+    if (!status)
+        status =
+            attn_head_sums(&difference, pool, &req->control, req->arena, &call->difference, err);
+    return status ? status : draw(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
+}
+
+/* A heatmap of the mean over heads is that of Chefer et al.: positive parts only. */
+static attn_status attribute(srv_analyses_call *call, const attn_weight_source *source,
+                             attn_pool *pool, size_t lanes, attn_error *err) {
+    srv_request *req = call->req;
+    const srv_analyses_body *b = &call->body;
+    attn_weight_source product, positive;
+    attn_status status =
+        attn_gradient_source(source, &b->grad_output, &b->value, ATTN_GRADIENT_PRODUCT, lanes,
+                             req->arena, &product, err);
+    if (!status)
+        status = attn_gradient_source(source, &b->grad_output, &b->value, ATTN_GRADIENT_POSITIVE,
+                                      lanes, req->arena, &positive, err);
+    if (!status)
+        status = attn_head_sums(&product, pool, &req->control, req->arena, &call->gradient, err);
+    bool mean = call->heat.heads == ATTN_HEADS_MEAN;
+    if (!status)
+        status = draw(call, SRV_VIEW_GRADIENT, mean ? &positive : &product, pool, err);
+    const attn_heatmaps *maps = &call->maps[SRV_VIEW_GRADIENT];
+    for (size_t i = 0; !status && i < maps->count; i++) /* its rows are no distributions */
+        for (size_t r = 0; r < maps->items[i].shape[0]; r++)
+            maps->items[i].row_entropy[r] = NAN;
+    return status;
+}
+
+static attn_status roll(srv_analyses_call *call, const attn_weight_source *source, attn_pool *pool,
+                        size_t lanes, attn_error *err) {
+    attn_weight_source rollout;
+    attn_status status = attn_rollout_source(source, call->analysis.layers, lanes,
+                                             &call->req->control, call->req->arena, &rollout, err);
+    return status ? status : draw(call, SRV_VIEW_ROLLOUT, &rollout, pool, err);
+}
+
+/* Is everything above the diagonal exactly zero, though no mask was sent? */
+static attn_status warn_of_missing_mask(srv_analyses_call *call, attn_error *err) {
+    const attn_attention_dims *d = &call->dims;
+    const attn_tensor *w = &call->body.weights;
+    const size_t each = attn_dtype_size(w->dtype), heads = d->B * d->Hq;
+    double *row = attn_arena_zeroed(call->req->arena, d->S, sizeof *row);
+    if (!row)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for a row");
+    if (call->mask || call->run || heads == 0 || d->L < 2 || d->L != d->S)
+        return ATTN_OK;
+    for (size_t i = 0; i < heads * d->L; i++) {
+        const size_t above = i % d->L + 1;
+        attn_status status = i % 1024 ? ATTN_OK : attn_control_check(&call->req->control, err);
+        if (status)
+            return status;
+        attn_widen_f64(row, (const char *)w->data + (i * d->S + above) * each, w->dtype, 1,
+                       d->S - above);
+        for (size_t j = 0; j < d->S - above; j++)
+            if (row[j] != 0)
+                return ATTN_OK;
+    }
+    if (srv_warnings_add(&call->warnings, call->req->arena, "looks_causal", "weights",
+                         "every weight above the diagonal is 0: say is_causal, or the rows are "
+                         "measured as if they had seen all %zu keys",
+                         d->S))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+}
+
+static attn_status warn_of_weights(srv_analyses_call *call, attn_error *err) {
+    const srv_weights_lint first = {call->req,   "weights", &call->body.weights,
+                                    &call->dims, NULL,      &call->warnings};
+    const srv_weights_lint second = {call->req,         "other", &call->body.other,
+                                     &call->other_dims, NULL,    &call->warnings};
+    attn_status status = call->run ? ATTN_OK : srv_weights_warn(&first, err);
+    return status || !call->compares || call->other_run ? status : srv_weights_warn(&second, err);
+}
+
+/* Opens the operands as sources, then computes all results. */
+static attn_status compute(srv_analyses_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    srv_analysis *an = &call->analysis;
+    attn_pool *pool = srv_request_pool(req);
+    const size_t lanes = attn_pool_slots(pool);
+    attn_weight_source first, second;
+    attn_status status = ATTN_OK;
+    if (call->mask && !call->run)
+        status = attn_mask_lint(call->mask, req->arena, &call->warnings, err);
+    if (!status)
+        status = warn_of_missing_mask(call, err);
+    if (!status)
+        status = warn_of_weights(call, err);
+    an->mask_warnings = &call->warnings;
+    if (!status)
+        status = open_operand(call, call->run, &call->body.weights, &call->dims, lanes, &an->source,
+                              err);
+    if (!status)
+        status = srv_analysis_run(an, pool, err);
+    if (!status)
+        status = seen(call, &an->source, lanes, &first, err);
+    if (!status && call->views[SRV_VIEW_WEIGHTS])
+        status = draw(call, SRV_VIEW_WEIGHTS, &first, pool, err);
+    if (!status && call->views[SRV_VIEW_ROLLOUT])
+        status = roll(call, &first, pool, lanes, err);
+    if (!status && call->views[SRV_VIEW_GRADIENT])
+        status = attribute(call, &first, pool, lanes, err);
+    if (status || !call->compares)
+        return status;
+    status = open_operand(call, call->other_run, &call->body.other, &call->other_dims, lanes,
+                          &call->second, err);
+    if (!status)
+        status = seen(call, &call->second, lanes, &second, err);
+    return status ? status : compare(call, &first, &second, pool, lanes, err);
+}
+
+/* --- answers --- */
+
+static void write_number(srv_json *j, const char *name, double value) {
+    srv_json_key(j, name);
+    srv_json_float(j, (float)value);
+}
+
+/* The second operand's head that is least far from this one. */
+static size_t nearest(const attn_head_distances *d, size_t head) {
+    size_t best = 0;
+    const double *row = d->js + head * d->cols;
+    for (size_t h = 1; h < d->cols; h++)
+        if (isnan(row[best]) || row[h] < row[best])
+            best = h;
+    return best;
+}
+
+static void write_compared(srv_json *j, const srv_analyses_call *call, size_t b, size_t h) {
+    const attn_head_distances *d = &call->between[b];
+    const bool same = call->views[SRV_VIEW_DIFFERENCE];
+    srv_json_object(j);
+    srv_analysis_place(j, &call->analysis, b, h);
+    if (same) {
+        const attn_head_sum *sum = &call->difference[b * d->rows + h];
+        write_number(j, "js", d->js[h * d->cols + h]);
+        write_number(j, "cosine", d->cosine[h * d->cols + h]);
+        write_number(j, "centered_cosine", d->centered[h * d->cols + h]);
+        write_number(j, "total_variation",
+                     call->dims.L ? sum->magnitude / (2 * (double)call->dims.L) : NAN);
+    }
+    if (d->cols > 0) {
+        size_t best = nearest(d, h);
+        srv_json_key(j, "nearest");
+        srv_json_object(j);
+        srv_json_key(j, "head");
+        srv_json_size(j, best);
+        write_number(j, "js", d->js[h * d->cols + best]);
+        write_number(j, "cosine", d->cosine[h * d->cols + best]);
+        srv_json_object_end(j);
+    }
+    srv_json_object_end(j);
+}
+
+static void write_view(srv_json *j, const srv_analyses_call *call, srv_view view,
+                       const char *name) {
+    srv_json_key(j, name);
+    srv_heat_write(j, &call->maps[view], &call->body.heatmap, &call->labels);
+}
+
+static void write_comparison(srv_json *j, const srv_analyses_call *call) {
+    srv_json_key(j, "comparison");
+    srv_json_object(j);
+    srv_json_key(j, "heads");
+    srv_json_array(j);
+    for (size_t b = 0; b < call->dims.B; b++)
+        for (size_t h = 0; h < call->dims.Hq; h++)
+            write_compared(j, call, b, h);
+    srv_json_array_end(j);
+    if (call->views[SRV_VIEW_DIFFERENCE])
+        write_view(j, call, SRV_VIEW_DIFFERENCE, "difference");
+    srv_json_key(j, "legend");
+    srv_json_string(j,
+                    "js: mean over rows of the Jensen-Shannon distance, 0 to ln 2; "
+                    "total_variation: mean over rows of half the sum of |a - b|, 0 to 1; nearest: "
+                    "the other operand's head with the smallest js; difference: weights - other, "
+                    "of several cells the one of largest magnitude, so that the range is -m to m");
+    srv_json_object_end(j);
+}
+
+static void write_gradient(srv_json *j, const srv_analyses_call *call) {
+    const bool mean = call->heat.heads == ATTN_HEADS_MEAN;
+    srv_json_key(j, "gradient");
+    srv_json_object(j);
+    srv_json_key(j, "heads");
+    srv_json_array(j);
+    for (size_t i = 0; i < call->dims.B * call->dims.Hq; i++) {
+        srv_json_object(j);
+        srv_analysis_place(j, &call->analysis, i / call->dims.Hq, i % call->dims.Hq);
+        write_number(j, "sum", call->gradient[i].sum);
+        write_number(j, "importance", fabs(call->gradient[i].sum));
+        write_number(j, "magnitude", call->gradient[i].magnitude);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+    write_view(j, call, SRV_VIEW_GRADIENT, "heatmap");
+    srv_json_key(j, "legend");
+    srv_json_string(j,
+                    mean ? "heatmap: mean over heads of max(A * dA, 0), dA_ij = dO_i . v_j "
+                           "(Chefer et al. 2021, arXiv:2103.15679, eq. 5); importance: |sum of A * "
+                           "dA| = |<O_h, dO_h>| (Michel et al. 2019, arXiv:1905.10650)"
+                         : "heatmap: A * dA, dA_ij = dO_i . v_j, exact (input x gradient at the "
+                           "weights); importance: |sum of A * dA| = |<O_h, dO_h>| (Michel et al. "
+                           "2019, arXiv:1905.10650)");
+    srv_json_object_end(j);
+}
+
+/* Writes the members of the answer for two operands, rollout, gradient and heatmaps. */
+static void write_views(srv_json *j, const srv_analyses_call *call) {
+    if (call->views[SRV_VIEW_WEIGHTS])
+        write_view(j, call, SRV_VIEW_WEIGHTS, "heatmap");
+    if (call->compares)
+        write_comparison(j, call);
+    if (call->views[SRV_VIEW_ROLLOUT]) {
+        srv_json_key(j, "rollout");
+        srv_json_object(j);
+        srv_json_key(j, "heatmap");
+        srv_heat_write(j, &call->maps[SRV_VIEW_ROLLOUT], &call->body.heatmap, &call->labels);
+        srv_json_key(j, "legend");
+        srv_json_string(j, "R_0 = I, R_l = N(mean_h A_l + I) R_(l-1), N divides rows by their sums "
+                           "(Abnar and Zuidema 2020, arXiv:2005.00928)");
+        srv_json_object_end(j);
+    }
+    if (call->views[SRV_VIEW_GRADIENT])
+        write_gradient(j, call);
+}
+
+/* --- the handler --- */
 
 /* Operations that the HTTP thread does itself: a fraction of a millisecond. */
 #define IN_PLACE_OPERATIONS 3e5
@@ -21,7 +300,7 @@ static bool decode(srv_analyses_call *call) {
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_analyses_fields, &call->body);
     if (ok) {
-        srv_hurry(req, call->body.timeout_ms);
+        srv_apply_timeout(req, call->body.timeout_ms);
         ok = srv_analyses_prepare(call);
     }
     req->decode_ns = attn_now_ns() - start;
@@ -68,9 +347,9 @@ static srv_outcome predict(const srv_analyses_call *call) {
                    .work = (double)call->cost.work_bytes,
                    .fits = within_limits(call)};
     srv_dry_shape(&dry, "measures", 2, heads);
-    dry.load.units[SRV_UNIT_REQUEST] = 1;
-    srv_analysis_load(&call->cost, call->text, &dry.load);
-    dry.load.units[SRV_UNIT_BYTE] = dry.result + dry.work;
+    dry.load.operations = SRV_ANALYSIS_OPERATIONS * call->cost.operations;
+    dry.load.text = call->text;
+    dry.load.memory = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;
     return srv_dry_reply(call->req, &dry);
 }
@@ -81,7 +360,7 @@ static void answer_json(srv_analyses_call *call) {
     j.decimals = (int)call->body.decimals;
     srv_json_object(&j);
     srv_analysis_members(&j, &call->analysis);
-    srv_analyses_views(&j, call);
+    write_views(&j, call);
     srv_warnings_write(&j, &call->warnings);
     srv_json_object_end(&j);
     srv_json_end(&j);
@@ -109,15 +388,15 @@ static void answer_picture(srv_analyses_call *call) {
 }
 
 static void answer_text(srv_analyses_call *call) {
-    attn_text t = srv_plain_begin(call->req);
+    attn_text t = srv_text_begin(call->req);
     srv_analysis_text(&t, &call->analysis);
     for (srv_view v = 0; v < SRV_VIEWS; v++)
         if (call->views[v]) {
-            attn_text_add(&t, "\n%s\n", srv_view_names[v]);
+            attn_text_add(&t, "\n%s\n", view_names[v]);
             srv_heat_text(&t, &call->maps[v], &call->labels, NULL);
         }
     srv_warnings_text(&t, &call->warnings);
-    srv_plain_end(call->req, &t);
+    srv_text_end(call->req, &t);
 }
 
 static srv_outcome analyse(srv_analyses_call *call) {
@@ -136,7 +415,7 @@ static srv_outcome analyse(srv_analyses_call *call) {
                                 call->text))
         return SRV_DONE;
     int64_t start = attn_now_ns();
-    attn_status status = srv_analyses_compute(call, &err);
+    attn_status status = compute(call, &err);
     int64_t computed = attn_now_ns();
     req->compute_ns = computed - start;
     if (status) {
@@ -145,7 +424,7 @@ static srv_outcome analyse(srv_analyses_call *call) {
     }
     if (srv_draws(req))
         answer_picture(call);
-    else if (srv_plain(req))
+    else if (srv_reads_text(req))
         answer_text(call);
     else
         answer_json(call);

@@ -3,11 +3,10 @@
 #ifndef SRV_ANALYSES_CALL_H
 #define SRV_ANALYSES_CALL_H
 
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/mask_input.h"
-#include "api/plain.h"
-#include "api/predict.h"
 #include "api/route_fields.h"
+#include "api/text_reply.h"
 #include "store/runs.h"
 
 /* Items of `analysis`, bits in the order of srv_analysis_items. */
@@ -56,13 +55,8 @@ typedef struct srv_analysis {
     attn_diagnoses diagnoses;
 } srv_analysis;
 
-/* Tokens, kinds, and the classes that labels show (punctuation, special tokens) behind the caller's
- * into the options; options.mask must be set. false: out of memory (analyses_words.c). */
-bool srv_analysis_words(srv_analysis *an);
 /* Bytes of the answer's text, and what the work takes. false: a problem is set. */
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
-/* What that adds to a prediction, beside fetching the weights. */
-void srv_analysis_load(const attn_cost *cost, double text, srv_load *load);
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
 /* Members of an object that is open: heads, pairs, diagnoses, left_out, legend, caveat. */
 void srv_analysis_members(srv_json *j, const srv_analysis *an);
@@ -138,15 +132,9 @@ typedef struct srv_analyses_call {
     attn_warnings warnings;
 } srv_analyses_call;
 
-extern const char *const srv_view_names[SRV_VIEWS];
-
-/* Body -> dims, mask, options and cost (analyses_input.c). false: a problem is set. */
+/* Body -> dims, mask, options and cost. false: a problem is set. */
 bool srv_analyses_prepare(srv_analyses_call *call);
 /* The heatmap options of a view: rollout has one head; what has a sign is pooled by magnitude. */
 attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view);
-/* Sources of the operands, then all results (analyses_compare.c). */
-attn_status srv_analyses_compute(srv_analyses_call *call, attn_error *err);
-/* Members of the answer for two operands, rollout, gradient and heatmaps. */
-void srv_analyses_views(srv_json *j, const srv_analyses_call *call);
 
 #endif

@@ -1,16 +1,131 @@
-/* Decoded body of POST /v1/analyses -> shapes, mask, options, cost. */
+/* The field table of POST /v1/analyses, and what follows from a body: shapes, mask, options, cost.
+ */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/analyses_call.h"
+#include "api/route_fields.h"
 #include "api/runs_call.h"
 #include "request/shared.h"
 
-/* Bytes of text that a heatmap's bytes become (attention_cost.c). */
-#define TEXT_OF_HEATMAP 4.0
-#define TEXT_OF_PAIR    64.0
+#define AT(member) offsetof(srv_analyses_body, member)
+
+static const srv_field ids_fields[] = {
+    SRV_TENSOR_ROW(srv_ids_input, query, SRV_T_INT,
+                   "[L] or [B, L]; default: the key's at the query's position."),
+    {.name = "key",
+     .kind = SRV_TENSOR,
+     .offset = offsetof(srv_ids_input, key),
+     .accepts = SRV_T_INT,
+     .required = true,
+     .doc = "The keys' ids, [S] or [B, S]."},
+    {0},
+};
+
+static const srv_field class_fields[] = {
+    {.name = "name",
+     .kind = SRV_STRING,
+     .offset = offsetof(srv_class_input, name),
+     .required = true,
+     .doc = "What these keys are: nouns, verbs, …"},
+    {.name = "keys",
+     .kind = SRV_INTS,
+     .offset = offsetof(srv_class_input, keys),
+     .required = true,
+     .doc = "Their numbers, from 0."},
+    {0},
+};
+
+static const srv_field segment_fields[] = {
+    {.name = "query",
+     .kind = SRV_INTS,
+     .offset = offsetof(srv_segments_input, query),
+     .doc = "[L]; default: the key's at the query's position."},
+    {.name = "key",
+     .kind = SRV_INTS,
+     .offset = offsetof(srv_segments_input, key),
+     .required = true,
+     .doc = "[S]: 0, 0, 0, 1, 1, …"},
+    {0},
+};
+
+const srv_field srv_analyses_fields[] = {
+    SRV_TENSOR_ROW(
+        srv_analyses_body, weights, SRV_T_REAL,
+        "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S]: row = query, column = key."),
+    SRV_TENSOR_ROW(srv_analyses_body, other, SRV_T_REAL,
+                   "A second operand with as many layers, batch entries, queries and keys: answers "
+                   "the difference, the distance of each pair of heads, and the nearest heads."),
+    {.name = "run",
+     .kind = SRV_STRING,
+     .offset = AT(run),
+     .doc = "The id of a stored run instead of weights: its mask, scores and labels are known."},
+    {.name = "other_run",
+     .kind = SRV_STRING,
+     .offset = AT(other_run),
+     .doc = "A stored run as the second operand."},
+    {.name = "analysis",
+     .kind = SRV_FLAGS,
+     .offset = AT(items),
+     .choices = srv_analysis_items,
+     .doc = "What to answer. Default: all, which is everything but rollout and gradient."},
+    SRV_MASK_ROWS(srv_analyses_body, mask),
+    SRV_BOOL_ROW(srv_analyses_body, is_causal, "Query i saw the keys up to i + query_offset."),
+    SRV_OFFSET_ROW(srv_analyses_body, query_offset),
+    SRV_LABELS_ROW(srv_analyses_body, "Names of queries and keys: for punctuation and special "
+                                      "tokens, repeated words, and the sentences of the answer."),
+    {.name = "ids",
+     .kind = SRV_OBJECT,
+     .offset = AT(ids),
+     .fields = ids_fields,
+     .doc = "Token ids, for duplicate and induction; without them labels tell which tokens are "
+            "equal."},
+    {.name = "classes",
+     .kind = SRV_OBJECTS,
+     .offset = AT(classes),
+     .fields = class_fields,
+     .size = sizeof(srv_class_input),
+     .max = ATTN_CLASSES_MOST - 2,
+     .doc = "Classes of keys, such as nouns, beside punctuation and special tokens."},
+    {.name = "segments",
+     .kind = SRV_OBJECT,
+     .offset = AT(segments),
+     .fields = segment_fields,
+     .doc = "Which segment (sentence) each token belongs to, numbered from 0, at most 32 of them."},
+    {.name = "radius",
+     .kind = SRV_INT,
+     .offset = AT(radius),
+     .max = 1048576,
+     .doc = "Of local_mass: keys at most so far from the query; default 2."},
+    {.name = "top_keys",
+     .kind = SRV_INT,
+     .offset = AT(top_keys),
+     .max = 1024,
+     .doc = "How many of the most attended keys to name; default 5."},
+    SRV_TENSOR_ROW(srv_analyses_body, grad_output, SRV_T_REAL,
+                   "[.., H, L, Ev]: the gradient of something at the heads' outputs. With value it "
+                   "asks for gradient x attention."),
+    SRV_TENSOR_ROW(srv_analyses_body, value, SRV_T_REAL,
+                   "[.., Hkv, S, Ev]: the values that the weights met, for gradient x attention."),
+    SRV_HEATMAP_ROW(srv_analyses_body,
+                    "What the heatmaps hold: of the weights when it is given, of the difference, "
+                    "the rollout and gradient x attention where those are answered."),
+    SRV_FIGURE_ROW(srv_analyses_body,
+                   "What a picture looks like (Accept: image/svg+xml, image/png, text/csv): of the "
+                   "difference, gradient x attention, the rollout or the weights, whichever is "
+                   "answered first in this order."),
+    SRV_DECIMALS_ROW(srv_analyses_body, "."),
+    SRV_DRY_RUN_ROW(srv_analyses_body, "Analyse nothing: answer what it would cost."),
+    SRV_TIMEOUT_ROW(srv_analyses_body),
+    {0},
+};
+
+/* --- body to shapes, mask, options and cost --- */
+
+#define TEXT_OF_PAIR 64.0
 
 static bool read_dims(const srv_scope *scope, const char *name, const attn_tensor *w,
                       attn_attention_dims *d, size_t *layers) {
@@ -319,7 +434,7 @@ static bool count_views(srv_analyses_call *call, size_t slots) {
                                (2 * (double)d->S + (double)d->Hq * ((double)d->S / 64 + 1));
         all->work_bytes += one.work_bytes + slots * (d->S * 4096 + (4 << 20));
         all->result_bytes += one.result_bytes;
-        call->text += TEXT_OF_HEATMAP * (double)one.result_bytes;
+        call->text += SRV_HEAT_TEXT * (double)one.result_bytes;
     }
     return true;
 }

@@ -1,9 +1,22 @@
-/* The answer of POST /v1/attention as JSON: the named tensors in a fixed order, and what else was
- * asked for. Nothing in it depends on time, load or identity, so that equal requests have equal
+/* The answer of POST /v1/attention. As JSON it holds the named tensors in a fixed order and what
+ * else was asked for; as text each tensor as NumPy prints it, heatmaps in Unicode blocks, then
+ * messages. Nothing in it depends on time, load or identity, so that equal requests have equal
  * bodies. */
 #include <stdio.h>
+#include <string.h>
 
 #include "api/attention_call.h"
+
+/* --- JSON --- */
+
+static void write_run(srv_json *j, const srv_run *run) {
+    srv_json_object(j);
+    srv_json_key(j, "id");
+    srv_json_string(j, run->id);
+    srv_json_key(j, "bytes");
+    srv_json_size(j, run->bytes);
+    srv_json_object_end(j);
+}
 
 static void write_omitted(srv_json *j, const srv_attention_call *call) {
     const attn_attention_dims *d = &call->dims;
@@ -147,7 +160,7 @@ void srv_attention_json(srv_attention_call *call) {
     }
     if (call->run) {
         srv_json_key(&j, "run");
-        srv_run_write(&j, call->run);
+        write_run(&j, call->run);
     }
     if (call->weights_omitted)
         write_omitted(&j, call);
@@ -158,4 +171,60 @@ void srv_attention_json(srv_attention_call *call) {
         write_diagnostics(&j, call);
     srv_json_object_end(&j);
     srv_json_end(&j);
+}
+
+/* --- text --- */
+
+static void print_diagnostics(attn_text *t, const srv_attention_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    const attn_mask *mask = attn_attention_mask(call->op);
+    srv_attention_bill bill;
+    if (!srv_attention_count(call, call->want, 1, &bill)) {
+        t->failed = true;
+        return;
+    }
+    attn_text_add(t, "mask: %s\n", attn_mask_words(mask, call->req->arena));
+    attn_text_add(t, "kept: %.4g %% of %.6g cells\n", 100 * call->kept, bill.cells);
+    attn_text_add(t, "score: %s, %zu parameters\n", attn_score_name(call->in.score.kind),
+                  call->parameters);
+    attn_text_add(t, "dims: B %zu, Hq %zu, Hkv %zu, L %zu, S %zu, past %zu, E %zu, Ev %zu\n", d->B,
+                  d->Hq, d->Hkv, d->L, d->S, d->past, d->E, d->Ev);
+    attn_text_add(t, "kernel: %s%s, precision %s\n", attn_attention_kernel(call->op),
+                  d->isa != ATTN_ISA_AMX                    ? ""
+                  : strcmp(attn_isa_tiles(), "native") == 0 ? " (native)"
+                                                            : " (emulated)",
+                  attn_precision_name(d->precision));
+    attn_text_add(t, "cost: %.6g operations, %zu bytes of results, %zu bytes of scratch\n",
+                  bill.operations, bill.result_bytes, bill.work_bytes);
+}
+
+void srv_attention_text(srv_attention_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    const attn_verification *v = &call->verification;
+    srv_result rows[SRV_RESULTS];
+    attn_text t = srv_text_begin(call->req);
+    size_t n = srv_attention_results(call, call->want, rows);
+    for (size_t i = 0; i < n; i++)
+        srv_text_tensor(&t, rows[i].name, rows[i].tensor, (int)call->body.decimals);
+    if (call->backward)
+        srv_gradients_text(&t, call);
+    if (call->heatmap)
+        srv_heat_text(&t, &call->maps, &call->body.labels, NULL);
+    if (call->analyses)
+        srv_analysis_text(&t, &call->analysis);
+    if (call->weights_omitted)
+        attn_text_add(&t,
+                      "omitted: weights (%.0f values); name \"weights\" in return to get them\n",
+                      (double)d->B * (double)d->Hq * (double)d->L * (double)d->S);
+    if (call->run)
+        attn_text_add(&t, "run: %s (%zu bytes)\n", call->run->id, call->run->bytes);
+    if (call->body.verify)
+        attn_text_add(&t,
+                      "verified: %zu rows in float64, largest difference of output %.3g of the "
+                      "largest value, of logsumexp %.3g\n",
+                      v->rows, v->output_error, v->logsumexp_error);
+    srv_warnings_text(&t, &call->warnings);
+    if (call->body.explain)
+        print_diagnostics(&t, call);
+    srv_text_end(call->req, &t);
 }

@@ -5,7 +5,7 @@
 #include "api/analyses_call.h"
 #include "api/dry.h"
 #include "api/form_input.h"
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/mask_input.h"
 #include "api/route_fields.h"
 #include "store/runs.h"
@@ -103,7 +103,7 @@ typedef struct srv_attention_bill {
 bool srv_attention_prepare(srv_attention_call *call);
 /* What the library must compute for what is answered and verified. */
 unsigned srv_attention_computes(const srv_attention_call *call);
-/* The results among `want` in the order of answers; how many there are (attention_cost.c). */
+/* The results among `want` in the order of answers; how many there are. */
 size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]);
 /* The cost of answering `want` on `slots` threads, from shapes alone. false: a problem is set. */
@@ -111,16 +111,8 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
                          srv_attention_bill *out);
 /* Refuse what can never fit, with the numbers. */
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill);
-/* Prediction -> reply, without running (attention_dry.c). */
+/* Prediction -> reply, without running. */
 srv_outcome srv_attention_dry(srv_attention_call *call);
-/* Weights on keys whose labels say that they are padding -> warnings (padding.c). */
-attn_status srv_attention_padding(srv_attention_call *call, attn_error *err);
-/* Put the operation into the store (runs_store.c); false: a problem is set. */
-bool srv_attention_store(srv_attention_call *call);
-/* Let go of the stored run; it is deleted when its id was not answered. */
-void srv_attention_settle(srv_attention_call *call);
-/* The answer's `run`. */
-void srv_run_write(srv_json *j, const srv_run *run);
 /* Gradients (attention_gradients.c). */
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,
                         attn_error *err);

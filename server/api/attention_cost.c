@@ -1,24 +1,21 @@
-/* What a run will cost, from shapes alone: admission, explain and dry_run read the same bill. */
+/* What a run of POST /v1/attention costs, from shapes alone: admission, explain and dry_run read
+ * the same bill. A dry run checks everything but the values of query, key and value. */
 #include <math.h>
 #include <string.h>
 
 #include "api/attention_call.h"
+#include "api/dry.h"
 #include "request/shared.h"
+
+/* --- the bill --- */
 
 /* Most bytes of JSON that a result byte becomes: a float32 takes up to 15 and a comma, a float64 26
  * with it, either of them 33 when it is rounded; cells of a heatmap no more, and its runs and edges
  * less than their 24 bytes. The writer takes that room at once (attention_answer.c). */
 #define TEXT_OF_TENSORS 4.0
 #define TEXT_OF_ROUNDED 8.25
-#define TEXT_OF_HEATMAP 4.0
 /* Brackets and commas of a row of each of four tensors, which empty rows have too. */
 #define TEXT_OF_ROWS 32.0
-/* What tanh costs beside a multiply-add, and a row in double beside one of the table. */
-#define TANH_OPERATIONS   10.0
-#define DOUBLE_OPERATIONS 16.0
-/* What a score cell costs whatever its width: the exponential, and each of a table of positions and
- * the random number of a dropped weight. */
-#define CELL_OPERATIONS 10.0
 
 typedef struct list {
     srv_result *rows;
@@ -103,7 +100,7 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
         srv_heat_problem(call->req, &err);
         return false;
     }
-    bill->text += TEXT_OF_HEATMAP * (double)heat.result_bytes;
+    bill->text += SRV_HEAT_TEXT * (double)heat.result_bytes;
     bill->operations += heat.operations;
     if (attn_size_add(bill->work_bytes, heat.work_bytes, &bill->work_bytes) &&
         attn_size_add(bill->result_bytes, heat.result_bytes, &bill->result_bytes))
@@ -176,10 +173,13 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
     return false;
 }
 
+/* What a score cell costs whatever its width: the exponential, and as much for a bias by position
+ * and for the random number of a dropped weight. */
 static double cell_operations(const srv_attention_call *call) {
     const attn_inputs *in = call->shaped;
-    return CELL_OPERATIONS * (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0)) +
-           TANH_OPERATIONS * (in->softcap > 0);
+    return SRV_CELL_OPERATIONS *
+               (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0)) +
+           SRV_TANH_OPERATIONS * (in->softcap > 0);
 }
 
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
@@ -209,11 +209,11 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         !add_gradients(call, slots, &bill) || !add_store(call, slots, &bill) ||
         !add_analysis(call, slots, &bill))
         return false;
-    bill.placed = bill.operations + DOUBLE_OPERATIONS * 2 * (double)call->body.verify *
+    bill.placed = bill.operations + SRV_DOUBLE_OPERATIONS * 2 * (double)call->body.verify *
                                         (double)d->S * (double)(d->score_width + d->Ev);
     bill.placed += cell_operations(call) * cost.cells;
     if (call->in.score.v.rank)
-        bill.placed += TANH_OPERATIONS * cost.cells * (double)d->score_width;
+        bill.placed += SRV_TANH_OPERATIONS * cost.cells * (double)d->score_width;
     *out = bill;
     return true;
 }
@@ -248,4 +248,175 @@ bool srv_attention_within(const srv_attention_call *call, const srv_attention_bi
                       "in return, or for a heatmap instead of weights",
                       bill->result_bytes, bill->work_bytes, bill->text, need, limit);
     return false;
+}
+
+/* --- dry_run --- */
+
+/* Rows that are looked at to see how much of a matrix a mask leaves; keys and queries of a tile,
+ * which are computed or skipped together; operations of a piece of the pool. */
+#define ROWS_ASKED       64
+#define TILE             64.0
+#define PIECE_OPERATIONS 1e8
+
+/* Scores, positions and sinks are checked by an operation without queries and keys. */
+static bool check_parameters(const srv_attention_call *call) {
+    attn_inputs empty = *call->shaped;
+    attn_tensor *const sides[] = {&empty.query, &empty.key, &empty.value};
+    attn_attention *op;
+    attn_error err = {0};
+    for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++)
+        if (sides[i]->rank)
+            sides[i]->dims[sides[i]->rank - (empty.layout == ATTN_BLHE ? 3 : 2)] = 0;
+    empty.past_key.rank = empty.past_value.rank = 0;
+    empty.mask.count = 0;
+    return !attn_attention_new(&empty, call->req->arena, &op, &err) || fail(call, &err);
+}
+
+static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
+    const attn_attention_dims *d = &call->dims;
+    attn_error err = {0};
+    attn_mask_shape shape = {.batch_rank = d->batch_rank,
+                             .has_heads = d->has_heads,
+                             .H = d->Hq,
+                             .L = d->L,
+                             .S = d->S,
+                             .past = d->past};
+    memcpy(shape.batch, d->batch, sizeof shape.batch);
+    return !attn_mask_new(&call->shaped->mask, &shape, call->req->arena, mask, &err) ||
+           fail(call, &err);
+}
+
+/* Does a layer leave whole tiles out inside of a row's interval? */
+static bool skips_tiles(const attn_mask_spec *spec) {
+    for (size_t i = 0; i < spec->count; i++)
+        if (spec->layers[i].kind == ATTN_LAYER_PATTERN &&
+            spec->layers[i].pattern.kind != ATTN_PATTERN_STRIDED)
+            return true;
+    return false;
+}
+
+/* The mean number of keys that are computed for a query. */
+static double keys_visited(const srv_attention_call *call, const attn_mask *mask, uint8_t *keep) {
+    const attn_attention_dims *d = &call->dims;
+    const double S = (double)d->S;
+    bool skips = skips_tiles(&call->shaped->mask);
+    double sum = 0;
+    size_t asked = 0, rows = d->B * d->L, step = rows / ROWS_ASKED + 1;
+    for (size_t r = step / 2; r < rows; r += step, asked++) {
+        size_t lo, hi, seen = 0;
+        attn_mask_interval(mask, r / d->L, r % d->L, &lo, &hi);
+        if (skips && hi > lo) {
+            attn_mask_keep(mask, r / d->L, 0, r % d->L, lo, hi - lo, keep);
+            for (size_t j = 0; j < hi - lo; j++)
+                seen += keep[j];
+        } else {
+            seen = hi - lo;
+        }
+        sum += fmin(S, (double)seen + (seen > 0 && seen < d->S ? TILE : 0));
+    }
+    return asked > 0 ? sum / (double)asked : 0;
+}
+
+static bool has_values(const attn_mask_spec *spec) {
+    for (size_t i = 0; i < spec->count; i++)
+        if (spec->layers[i].values.rank && spec->layers[i].kind != ATTN_LAYER_LENGTHS)
+            return true;
+    return false;
+}
+
+/* The run computes the cells of rows that are visited, and once more for each matrix that is filled
+ * afterwards. */
+static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
+                        double visited) {
+    const attn_attention_dims *d = &call->dims;
+    const unsigned want = srv_attention_computes(call);
+    const double heads = (double)d->B * (double)d->Hq;
+    const double share = bill->cells > 0 ? visited / bill->cells : 0;
+    const int again = ((want & ATTN_WANT_SCORES) != 0) + ((want & ATTN_WANT_WEIGHTS_DROPPED) != 0) +
+                      call->heatmap + call->analyses + call->backward;
+    const double pass = bill->placed * share * (1 + 0.5 * again);
+    double analysed = 0, text;
+    attn_cost cost;
+    if (call->analyses && srv_analysis_cost(&call->analysis, 1, &cost, &text))
+        analysed = cost.operations;
+    return (srv_load){
+        .operations = pass * (d->result == ATTN_F64 ? SRV_DOUBLE_OPERATIONS : 1) +
+                      SRV_ANALYSIS_OPERATIONS * analysed,
+        .alone = has_values(&call->in.mask) ? SRV_CELL_OPERATIONS * bill->cells : 0,
+        .text = bill->text / 2,
+        .memory = (double)bill->result_bytes + (double)bill->work_bytes,
+        .pieces = heads * fmax(1, ceil(bill->operations / fmax(1, heads) / PIECE_OPERATIONS))};
+}
+
+static bool shapes(const srv_attention_call *call, srv_dry *dry) {
+    const attn_attention_dims *d = &call->dims;
+    const unsigned always = ATTN_WANT_OUTPUT | ATTN_WANT_WEIGHTS | ATTN_WANT_LOGSUMEXP;
+    size_t maps[3];
+    attn_error err = {0};
+    srv_result rows[SRV_RESULTS];
+    size_t n = srv_attention_results(call, always | call->want, rows);
+    for (size_t i = 0; i < n; i++)
+        srv_dry_shape(dry, rows[i].name, rows[i].rank, rows[i].dims);
+    if (call->backward && !srv_gradients_shapes(call, dry))
+        return false;
+    if (!call->heatmap)
+        return true;
+    if (attn_heatmap_shape(&call->heat, d->B, d->Hq, d->L, d->S, &maps[0], maps + 1, &err)) {
+        srv_heat_problem(call->req, &err);
+        return false;
+    }
+    srv_dry_shape(dry, "heatmap", 3, maps);
+    return true;
+}
+
+static bool bills(const srv_attention_call *call, srv_attention_bill *bill, srv_dry *dry) {
+    size_t slots = attn_pool_slots(call->req->app->pool);
+    const unsigned weights = ATTN_WANT_WEIGHTS;
+    srv_attention_bill with, without;
+    if (!srv_attention_count(call, call->want, slots, bill) ||
+        !srv_attention_count(call, call->want | weights, slots, &with) ||
+        !srv_attention_count(call, call->want & ~weights, slots, &without))
+        return false;
+    dry->cells = bill->cells;
+    dry->operations = bill->operations;
+    dry->result = (double)bill->result_bytes;
+    dry->work = (double)bill->work_bytes;
+    dry->with_weights = (double)with.result_bytes;
+    dry->without_weights = (double)without.result_bytes;
+    dry->fits = srv_attention_within(call, bill);
+    return true;
+}
+
+/* A recurrent layer of the model's width takes L steps of D x D multiply-adds each. */
+static void compare(const srv_attention_call *call, srv_dry *dry) {
+    const attn_attention_dims *d = &call->dims;
+    const attn_tensor *q = &call->in.query;
+    const double D =
+        call->projections.num_heads ? (double)q->dims[q->rank - 1] : (double)d->Hq * (double)d->E;
+    dry->rnn_steps = (double)d->L;
+    dry->rnn_operations = (double)d->B * (double)d->L * D * D;
+    dry->rnn_products = dry->cells * (double)d->E;
+}
+
+srv_outcome srv_attention_dry(srv_attention_call *call) {
+    srv_request *req = call->req;
+    const attn_attention_dims *d = &call->dims;
+    srv_attention_bill bill;
+    srv_dry dry = {.learns = true, .parameters = call->parameters};
+    attn_mask *mask;
+    if (req->in_place && !srv_predictor_ready(req->app->predictor))
+        return SRV_DEFER;
+    uint8_t *keep = attn_arena_take(req->arena, d->S);
+    if (!bills(call, &bill, &dry) || !check_parameters(call) || !compile_mask(call, &mask) ||
+        !shapes(call, &dry))
+        return SRV_DONE;
+    if (!keep) {
+        srv_problem_memory(req, NULL, "no memory is left for the prediction");
+        return SRV_DONE;
+    }
+    dry.mask = attn_mask_words(mask, req->arena);
+    compare(call, &dry);
+    double visited = keys_visited(call, mask, keep) * (double)d->B * (double)d->Hq * (double)d->L;
+    dry.load = load_of(call, &bill, visited);
+    return srv_dry_reply(req, &dry);
 }

@@ -203,6 +203,6 @@ void srv_gradients_text(attn_text *t, const srv_attention_call *call) {
     const size_t n = list(call, call->gradients, rows);
     for (size_t i = 0; i < n; i++) {
         const char *name = path_of(&rows[i], call->req->arena);
-        srv_plain_tensor(t, name ? name : rows[i].name, rows[i].t, (int)call->body.decimals);
+        srv_text_tensor(t, name ? name : rows[i].name, rows[i].t, (int)call->body.decimals);
     }
 }

@@ -1,8 +1,173 @@
-/* Decoded body -> the library's inputs, with the contradictions that a field table cannot see. */
+/* The field table of POST /v1/attention, and the way from a decoded body to the library's inputs,
+ * with the contradictions that a field table cannot see. */
+#include <float.h>
 #include <math.h>
+#include <stddef.h>
 
 #include "api/attention_call.h"
 #include "api/handlers.h"
+#include "api/route_fields.h"
+
+#define AT(member) offsetof(srv_attention_body, member)
+
+static const char *const fill_modes[] = {"add", "replace", NULL};
+static const char *const layouts[] = {"BHLE", "BLHE", "BLD", NULL};
+static const char *const precisions[] = {"fp32", "fast", "bf16", NULL};
+static const char *const item_names[] = {"output",  "weights",   "logsumexp",
+                                         "scores",  "present",   "weights_dropped",
+                                         "heatmap", "gradients", NULL};
+
+static const srv_field fill_fields[] = {
+    {.name = "value",
+     .kind = SRV_REAL,
+     .offset = offsetof(srv_fill_input, value),
+     .required = true,
+     .doc = "The finite number, such as -1e9."},
+    {.name = "mode",
+     .kind = SRV_ENUM,
+     .offset = offsetof(srv_fill_input, mode),
+     .choices = fill_modes,
+     .required = true,
+     .doc = "add: one float32 addition to the score; replace: instead of the score."},
+    {0},
+};
+
+const srv_field srv_attention_fields[] = {
+    {.name = "query",
+     .kind = SRV_TENSOR,
+     .offset = AT(query),
+     .accepts = SRV_T_REAL,
+     .required = true,
+     .doc = "[L, E], [B, L, E], [B, H, L, E] or with more batch axes in front."},
+    SRV_TENSOR_ROW(srv_attention_body, key, SRV_T_REAL,
+                   "[.., Hkv, S, E], of the query's rank. Key and value left out: self-attention."),
+    SRV_TENSOR_ROW(srv_attention_body, value, SRV_T_REAL, "[.., Hkv, S, Ev], of the query's rank."),
+    SRV_MASK_ROWS(srv_attention_body, mask),
+    SRV_TENSOR_ROW(srv_attention_body, attn_bias, SRV_T_REAL | SRV_T_NEGINF,
+                   "Added to the scores, whatever its values; broadcast to the shape of the "
+                   "weights, null standing for -infinity."),
+    {.name = "mask_fill",
+     .kind = SRV_OBJECT,
+     .offset = AT(mask_fill),
+     .fields = fill_fields,
+     .doc = "A finite number for hidden cells instead of -infinity, for parity with code that does "
+            "so. No cell then counts as hidden."},
+    SRV_BOOL_ROW(srv_attention_body, is_causal, "Query i sees the keys up to i + query_offset."),
+    SRV_OFFSET_ROW(srv_attention_body, query_offset),
+    {.name = "score",
+     .kind = SRV_OBJECT,
+     .offset = AT(score),
+     .accepts = SRV_O_NAME,
+     .fields = srv_score_fields,
+     .doc = "How a query and a key become a score: a name, or an object with the parameters of the "
+            "form, which all heads share."},
+    {.name = "position",
+     .kind = SRV_OBJECT,
+     .offset = AT(position),
+     .accepts = SRV_O_NAME,
+     .fields = srv_position_fields,
+     .init = srv_position_init,
+     .doc =
+         "How positions enter: query i sits at i + query_offset, key j at j. A name, or an object "
+         "with the parameters of the kind."},
+    {.name = "projections",
+     .kind = SRV_OBJECT,
+     .offset = AT(projections),
+     .fields = srv_projections_fields,
+     .doc = "Multi-head attention: query, key and value [.., L, D] go through linear maps, are "
+            "split into heads and put together again. The weights come back for each head."},
+    SRV_TENSOR_ROW(srv_attention_body, sinks, SRV_T_REAL,
+                   "[Hq]: a logit a head that takes part in the softmax and gives no value."),
+    SRV_REAL_ROW(
+        srv_attention_body, dropout_p, 0, 1,
+        "Weights are dropped with this probability before they meet the values, the others divided "
+        "by 1 - p. Above 0 it needs seed. `weights` are those before dropout."),
+    {.name = "seed",
+     .kind = SRV_INT,
+     .offset = AT(seed),
+     .doc = "Which weights dropout_p drops, and which rows verify looks at."},
+    {.name = "scale",
+     .kind = SRV_UNION,
+     .offset = AT(scale),
+     .accepts = SRV_U_FALSE | SRV_U_NUMBER,
+     .doc = "Multiplies the score; default 1/sqrt(E) for scaled_dot, 1 for the other scores; "
+            "false = 1."},
+    SRV_REAL_ROW(srv_attention_body, softcap, 0, DBL_MAX,
+                 "Scores become c * tanh(score / c) after scaling; 0 = off."),
+    SRV_TENSOR_ROW(srv_attention_body, past_key, SRV_T_REAL,
+                   "Cached keys [.., Hkv, P, E], in every layout, put in front of key."),
+    SRV_TENSOR_ROW(srv_attention_body, past_value, SRV_T_REAL,
+                   "Cached values [.., Hkv, P, Ev], in every layout, put in front of value."),
+    SRV_TENSOR_ROW(srv_attention_body, grad_output, SRV_T_REAL,
+                   "The gradient of a loss in the output, of the output's shape: the answer's "
+                   "gradients are those in every floating-point input."),
+    SRV_ENUM_ROW(srv_attention_body, layout, layouts,
+                 "Order of the axes of query, key, value and output: BHLE (default), BLHE, or BLD "
+                 "(heads side by side in the last axis, with num_heads)."),
+    SRV_INT_ROW(srv_attention_body, num_heads, 1, 1048576, "Query heads of layout BLD."),
+    SRV_INT_ROW(srv_attention_body, num_kv_heads, 1, 1048576,
+                "Key and value heads of layout BLD; default num_heads."),
+    SRV_BOOL_ROW(
+        srv_attention_body, enable_gqa,
+        "Head counts decide on grouped-query attention; false makes unequal ones an error."),
+    SRV_ENUM_ROW(srv_attention_body, precision, precisions,
+                 "How exactly products are computed: fp32 (default), fast (errors up to 2e-5 of "
+                 "the value range, where that is quicker), or bf16 (queries, keys, values and the "
+                 "weights that meet the values rounded to bfloat16, sums in float32). Not with "
+                 "float64 tensors or grad_output."),
+    SRV_LABELS_ROW(srv_attention_body, "Names of queries and keys, for heatmaps and analyses."),
+    {.name = "return",
+     .kind = SRV_FLAGS,
+     .offset = AT(items),
+     .choices = item_names,
+     .doc = "What to answer. Default: output, and weights while they hold at most 65,536 values."},
+    SRV_ENUM_ROW(srv_attention_body, score_stage, srv_stage_names,
+                 "Which scores to answer: raw (q . k), scaled, softcapped, biased (default: what "
+                 "softmax sees, null where hidden) or probs."),
+    SRV_DECIMALS_ROW(srv_attention_body,
+                     "; default: shortest text that reads back to the same number."),
+    {.name = "allow_nonfinite",
+     .kind = SRV_BOOL,
+     .offset = AT(allow_nonfinite),
+     .accepts = SRV_B_BEYOND,
+     .doc = "Let NaN and infinity through instead of answering 422; null stands for each of them."},
+    SRV_BOOL_ROW(
+        srv_attention_body, explain,
+        "Add diagnostics: the mask in words, the kept share, offsets, sizes, kernel, cost."),
+    SRV_INT_ROW(srv_attention_body, verify, 1, 1000,
+                "Compute so many random rows again in float64 and answer the largest differences "
+                "as verification."),
+    SRV_BOOL_ROW(srv_attention_body, store,
+                 "Keep what shaped the scores, to look at any part of the exact weights later: the "
+                 "answer's run names it for /v1/runs/{id}."),
+    SRV_DRY_RUN_ROW(
+        srv_attention_body,
+        "Compute nothing: answer the shapes, the mask in words, and what a run would cost."),
+    SRV_TIMEOUT_ROW(srv_attention_body),
+    {.name = "analysis",
+     .kind = SRV_FLAGS,
+     .offset = AT(analysis),
+     .choices = srv_analysis_items_run,
+     .doc = "Measures and diagnoses of the weights, as POST /v1/analyses gives them; all = every "
+            "one."},
+    SRV_HEATMAP_ROW(srv_attention_body, "What the heatmap holds; giving it asks for one."),
+    SRV_FIGURE_ROW(srv_attention_body,
+                   "What a picture of the heatmap says and looks like; accepting one asks for it."),
+    {0},
+};
+
+void srv_attention_init(srv_attention_body *body) {
+    body->enable_gqa = true;
+    body->layout = ATTN_BHLE;
+    body->score_stage = ATTN_STAGE_BIASED;
+    body->decimals = -1;
+    srv_mask_input_init(&body->mask);
+    srv_position_init(&body->position);
+    srv_heat_init(&body->heatmap);
+    srv_figure_init(&body->figure);
+}
+
+/* --- body to inputs --- */
 
 static bool check_company(const srv_scope *scope) {
     return (srv_given(scope, "projections") ||
@@ -161,14 +326,14 @@ static bool read_shapes(srv_attention_call *call) {
 }
 
 unsigned srv_attention_computes(const srv_attention_call *call) {
-    const bool looks = call->heatmap || call->analyses || call->body.store ||
-                       (call->backward && call->projections.num_heads);
+    const bool reads_cells = call->heatmap || call->analyses || call->body.store ||
+                             (call->backward && call->projections.num_heads);
     return call->want | (call->body.verify || call->backward ? ATTN_WANT_OUTPUT : 0u) |
-           (looks ? (unsigned)ATTN_WANT_CELLS : 0u);
+           (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 
 /* Weights that nobody asked for are left out when they are large. */
-static void settle_weights(srv_attention_call *call, const srv_scope *scope) {
+static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->dims;
     double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
     if (!srv_given(scope, "return") && !srv_draws(call->req) && values > SRV_WEIGHTS_UNASKED) {
@@ -204,7 +369,7 @@ bool srv_attention_prepare(srv_attention_call *call) {
     read_scale(&body->scale, &call->in.scale);
     if (!read_masks(call, &scope) || !read_forms(call, &scope) || !read_shapes(call))
         return false;
-    settle_weights(call, &scope);
+    omit_large_weights(call, &scope);
     if (!srv_labels_check(&scope, &body->labels, call->dims.L, call->dims.S))
         return false;
     plan_analysis(call);

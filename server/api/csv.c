@@ -6,14 +6,14 @@
 
 #include "number/number.h"
 
-enum { FIELDS_A_LOOK = 4096 }; /* between two looks at the clock */
+enum { FIELDS_A_CHECK = 4096 }; /* between two checks of the deadline */
 
 srv_csv srv_csv_begin(srv_request *req) {
     return (srv_csv){.req = req, .text = {.arena = req->arena}};
 }
 
 static void begin_field(srv_csv *t, bool first) {
-    if (++t->fields % FIELDS_A_LOOK == 0 && !t->text.failed)
+    if (++t->fields % FIELDS_A_CHECK == 0 && !t->text.failed)
         t->text.failed = attn_control_check(&t->req->control, &t->err) != ATTN_OK;
     if (!first)
         attn_text_add(&t->text, ",");
@@ -65,58 +65,4 @@ void srv_csv_end(const srv_csv *t) {
         attn_fail(&err, ATTN_ENOMEM, "",
                   "the answer as CSV needs more memory than a request may use");
     srv_problem_error(t->req, &err);
-}
-
-/* The label of the first row or key that a cell covers, else its index. */
-static void put_name(srv_csv *t, const srv_strings *names, const attn_heatmap *map, int axis,
-                     size_t cell) {
-    const size_t at = map->origin[axis] + cell * map->step[axis];
-    if (at < names->count)
-        srv_csv_text(t, false, names->values[at]);
-    else
-        srv_csv_index(t, false, at);
-}
-
-static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *map) {
-    const float *cells = map->max ? map->max : map->mean;
-    const size_t apart = a->maps->layer_batches;
-    size_t run = 0;
-    for (size_t r = 0; r < map->shape[0] && !t->text.failed; r++) {
-        if (apart)
-            srv_csv_index(t, true, map->batch / apart);
-        srv_csv_index(t, !apart, apart ? map->batch % apart : map->batch);
-        if (map->head == SIZE_MAX)
-            srv_csv_text(t, false, "mean");
-        else if (a->titles && map->head < a->titles->count)
-            srv_csv_text(t, false, a->titles->values[map->head]);
-        else
-            srv_csv_index(t, false, map->head);
-        put_name(t, &a->labels->query, map, 0, r);
-        for (size_t c = 0; c < map->shape[1]; c++) {
-            while (run < map->hidden_count &&
-                   (map->hidden[run].row < r ||
-                    (map->hidden[run].row == r && map->hidden[run].to <= c)))
-                run++;
-            bool hidden =
-                run < map->hidden_count && map->hidden[run].row == r && map->hidden[run].from <= c;
-            srv_csv_number(t, false, hidden ? NAN : cells[r * map->shape[1] + c], true,
-                           a->decimals);
-        }
-        srv_csv_line(t);
-    }
-}
-
-void srv_heat_csv(srv_request *req, const srv_heat_answer *a) {
-    srv_csv t = srv_csv_begin(req);
-    if (a->maps->layer_batches)
-        srv_csv_text(&t, true, "layer");
-    srv_csv_text(&t, a->maps->layer_batches == 0, "batch");
-    srv_csv_text(&t, false, "head");
-    srv_csv_text(&t, false, "query");
-    for (size_t c = 0; a->maps->count > 0 && c < a->maps->items[0].shape[1]; c++)
-        put_name(&t, &a->labels->key, &a->maps->items[0], 1, c);
-    srv_csv_line(&t);
-    for (size_t i = 0; i < a->maps->count; i++)
-        put_cells(&t, a, &a->maps->items[i]);
-    srv_csv_end(&t);
 }

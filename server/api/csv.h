@@ -2,7 +2,7 @@
 #ifndef SRV_CSV_H
 #define SRV_CSV_H
 
-#include "api/heat_reply.h"
+#include "request/request.h"
 
 /* A table that is being written. `text.failed`: memory ran out or time did, and the rest may be
  * left out. */
@@ -22,10 +22,5 @@ void srv_csv_index(srv_csv *t, bool first, size_t value);
 void srv_csv_line(srv_csv *t);
 /* The reply 200 text/csv, or a problem when memory or time ran out. */
 void srv_csv_end(const srv_csv *t);
-
-/* Cells of heatmaps, one line a row of cells: layer (where there are
- * layers), batch, head, query, then a column a key; hidden ones
- * are empty. */
-void srv_heat_csv(srv_request *req, const srv_heat_answer *answer);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "api/csv.h"
 #include "api/handlers.h"
+#include "api/heatmap_object.h"
 #include "api/route_fields.h"
 #include "load/admission.h"
 
@@ -34,11 +35,7 @@ const srv_field srv_curves_fields[] = {
      .accepts = SRV_T_REAL | SRV_T_NEGINF,
      .required = true,
      .doc = "[N] or [C, N]: one row a curve; null interrupts it."},
-    {.name = "x",
-     .kind = SRV_TENSOR,
-     .offset = AT(x),
-     .accepts = SRV_T_REAL,
-     .doc = "[N]: where the values stand; default 0, 1, 2, …."},
+    SRV_TENSOR_ROW(curves_body, x, SRV_T_REAL, "[N]: where the values stand; default 0, 1, 2, …."),
     {.name = "names",
      .kind = SRV_STRINGS,
      .offset = AT(names),
@@ -49,28 +46,11 @@ const srv_field srv_curves_fields[] = {
      .offset = AT(titles),
      .max = MOST_CURVES,
      .doc = "One title a panel; figure.per_panel says how many curves each has."},
-    {.name = "markers",
-     .kind = SRV_BOOL,
-     .offset = AT(markers),
-     .doc = "Mark the points of curves that have few (default true)."},
-    {.name = "figure",
-     .kind = SRV_OBJECT,
-     .offset = AT(figure),
-     .fields = srv_figure_fields,
-     .init = srv_figure_init,
-     .doc = "What the picture says and looks like; vmin and vmax bound the y axis."},
-    {.name = "decimals",
-     .kind = SRV_INT,
-     .offset = AT(decimals),
-     .min = 0,
-     .max = 17,
-     .doc = "Round the numbers of the answer to so many decimals; default: their shortest text."},
-    {.name = "timeout_ms",
-     .kind = SRV_INT,
-     .offset = AT(timeout_ms),
-     .min = 1,
-     .max = 86400000,
-     .doc = "Give up after this time, if that is sooner than the service would."},
+    SRV_BOOL_ROW(curves_body, markers, "Mark the points of curves that have few (default true)."),
+    SRV_FIGURE_ROW(curves_body,
+                   "What the picture says and looks like; vmin and vmax bound the y axis."),
+    SRV_DECIMALS_ROW(curves_body, "; default: their shortest text."),
+    SRV_TIMEOUT_ROW(curves_body),
     {0},
 };
 
@@ -238,14 +218,14 @@ static void answer_json(const curves_call *call) {
 
 static void answer_text(const curves_call *call) {
     const curves_body *body = &call->body;
-    attn_text t = srv_plain_begin(call->req);
+    attn_text t = srv_text_begin(call->req);
     if (body->figure.title)
         attn_text_add(&t, "%s\n\n", body->figure.title);
-    srv_plain_tensor(&t, "x", &body->x, (int)body->decimals);
+    srv_text_tensor(&t, "x", &body->x, (int)body->decimals);
     for (size_t i = 0; i < body->names.count; i++)
         attn_text_add(&t, "row %zu: %s\n", i, body->names.values[i]);
-    srv_plain_tensor(&t, "values", &body->values, (int)body->decimals);
-    srv_plain_end(call->req, &t);
+    srv_text_tensor(&t, "values", &body->values, (int)body->decimals);
+    srv_text_end(call->req, &t);
 }
 
 srv_outcome srv_curves(srv_request *req) {
@@ -254,7 +234,7 @@ srv_outcome srv_curves(srv_request *req) {
     srv_figure_init(&call.body.figure);
     bool ok = srv_decode(req, srv_curves_fields, &call.body);
     if (ok) {
-        srv_hurry(req, call.body.timeout_ms);
+        srv_apply_timeout(req, call.body.timeout_ms);
         ok = check(&call);
     }
     req->decode_ns = attn_now_ns() - start;
@@ -269,7 +249,7 @@ srv_outcome srv_curves(srv_request *req) {
         answer_csv(&call);
     else if (srv_draws(req))
         draw(&call);
-    else if (srv_plain(req))
+    else if (srv_reads_text(req))
         answer_text(&call);
     else
         answer_json(&call);

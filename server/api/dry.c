@@ -1,11 +1,123 @@
-/* Predictions as JSON and as text. */
+/* Predictions: the two rates of this machine, the time that follows from them, and the answer as
+ * JSON and as text. */
 #include "api/dry.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "api/plain.h"
+#include "api/text_reply.h"
 #include "request/shared.h"
+
+/* --- the rates --- */
+
+#define TRIES      4
+#define PROBE_ROOM (64u << 20)
+/* Queries and keys of the probe's attention, and their width; numbers of the probe's text. */
+enum { PROBE_ROWS = 512, PROBE_WIDTH = 64, PROBE_NUMBERS = 65536 };
+/* What every request takes beside its work, in seconds. */
+#define REQUEST_SECONDS 1e-5
+/* What a byte of fresh memory takes beside one of text. */
+#define MEMORY_SHARE 0.15
+
+struct srv_predictor {
+    pthread_mutex_t lock;
+    atomic_bool ready;
+    double operation; /* seconds, on one slot of the pool while the others are busy */
+    double byte;      /* seconds */
+};
+
+/* Random numbers of the shape, float32. false: out of memory. */
+static bool draw(attn_arena *arena, int rank, const size_t *dims, attn_tensor *out) {
+    size_t n;
+    *out = attn_tensor_dense(NULL, ATTN_F32, rank, dims);
+    if (!attn_tensor_count(out, &n) || !(out->data = attn_arena_take(arena, n * sizeof(float))))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        ((float *)out->data)[i] = (float)(attn_rng_uniform(1, i) - 0.5);
+    return true;
+}
+
+/* Seconds an operation: self-attention with a head for each slot of the pool. */
+static double measure_operation(attn_arena *arena, attn_pool *pool) {
+    const size_t dims[4] = {1, attn_pool_slots(pool), PROBE_ROWS, PROBE_WIDTH};
+    const double cells = (double)PROBE_ROWS * PROBE_ROWS;
+    attn_inputs in = attn_attention_defaults();
+    attn_attention *op;
+    attn_results results;
+    if (!draw(arena, 4, dims, &in.query) || attn_attention_new(&in, arena, &op, NULL))
+        return INFINITY;
+    const int64_t start = attn_now_ns();
+    if (attn_attention_run(op, ATTN_WANT_OUTPUT, ATTN_STAGE_BIASED, pool, NULL, arena, &results,
+                           NULL))
+        return INFINITY;
+    return 1e-9 * (double)(attn_now_ns() - start) /
+           (cells * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS));
+}
+
+/* Seconds a byte: numbers as JSON. */
+static double measure_byte(attn_arena *arena) {
+    srv_request req = {.arena = arena};
+    const size_t dims[2] = {PROBE_NUMBERS / 64, 64};
+    attn_tensor t;
+    srv_json j;
+    if (!draw(arena, 2, dims, &t))
+        return INFINITY;
+    const int64_t start = attn_now_ns();
+    srv_json_begin(&j, &req);
+    srv_json_tensor(&j, &t);
+    srv_json_end(&j);
+    return req.reply.status == 200 ? 1e-9 * (double)(attn_now_ns() - start) / (double)req.reply.size
+                                   : INFINITY;
+}
+
+static bool measure(srv_predictor *p, attn_pool *pool) {
+    p->operation = p->byte = INFINITY;
+    for (int i = 0; i < TRIES; i++) {
+        attn_arena *arena = attn_arena_new(PROBE_ROOM);
+        if (arena) {
+            p->operation = fmin(p->operation, measure_operation(arena, pool));
+            p->byte = fmin(p->byte, measure_byte(arena));
+        }
+        attn_arena_free(arena);
+    }
+    return isfinite(p->operation) && isfinite(p->byte);
+}
+
+srv_predictor *srv_predictor_new(void) {
+    srv_predictor *p = calloc(1, sizeof *p);
+    if (p && pthread_mutex_init(&p->lock, NULL)) {
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void srv_predictor_free(srv_predictor *p) {
+    if (p)
+        pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+bool srv_predictor_ready(srv_predictor *p) {
+    return atomic_load(&p->ready);
+}
+
+/* Seconds of a run; NAN: no memory to measure with. */
+static double predict(srv_predictor *p, attn_pool *pool, const srv_load *load) {
+    const double lanes = fmax(1, fmin((double)attn_pool_slots(pool), load->pieces));
+    pthread_mutex_lock(&p->lock);
+    if (!atomic_load(&p->ready))
+        atomic_store(&p->ready, measure(p, pool));
+    pthread_mutex_unlock(&p->lock);
+    if (!atomic_load(&p->ready))
+        return NAN;
+    return REQUEST_SECONDS + p->operation * (load->operations / lanes + load->alone) +
+           p->byte * (load->text + MEMORY_SHARE * load->memory);
+}
+
+/* --- the answer --- */
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims) {
     srv_shape *shape = &dry->shapes[dry->shape_count++];
@@ -83,7 +195,7 @@ static void dry_json(srv_request *req, const srv_dry *dry, double ms) {
 
 static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
     char shape[128];
-    attn_text t = srv_plain_begin(req);
+    attn_text t = srv_text_begin(req);
     for (size_t i = 0; i < dry->shape_count; i++)
         attn_text_add(
             &t, "%s: %s\n", dry->shapes[i].name,
@@ -104,18 +216,18 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
                       "beside a recurrent layer of this width: %.6g multiply-adds of scores "
                       "instead of %.6g, paths of length 1 instead of %.0f\n",
                       dry->rnn_products, dry->rnn_operations, dry->rnn_steps);
-    srv_plain_end(req, &t);
+    srv_text_end(req, &t);
 }
 
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry) {
     /* In place there is less room than a run would have, so "does not fit" is no answer there. */
     if (req->in_place && (!srv_predictor_ready(req->app->predictor) || !dry->fits))
         return SRV_DEFER;
-    /* This request was decoded as the run's would be. */
-    double seconds = srv_predict(req->app->predictor, req->app->pool, &dry->load);
-    double ms = seconds < 0 ? NAN : 1e3 * seconds + 1e-6 * (double)req->decode_ns;
+    /* Decoding takes as long as this request's did. */
+    double ms = 1e3 * predict(req->app->predictor, req->app->pool, &dry->load) +
+                1e-6 * (double)req->decode_ns;
     ms = round(ms * 1e4) / 1e4;
-    if (srv_plain(req))
+    if (srv_reads_text(req))
         dry_text(req, dry, ms);
     else
         dry_json(req, dry, ms);

@@ -1,12 +1,33 @@
-/* The answer to dry_run, on every route that computes: shapes, what a run would take, how long it
- * would last. Nothing has been computed when it is made. */
+/* The answer to dry_run on every route that computes: shapes, what a run would take, and how long
+ * it would last. Nothing is computed for it. The time follows from two rates of this machine,
+ * operations a second and bytes of text a second, which are measured when the first prediction is
+ * asked for. */
 #ifndef SRV_DRY_H
 #define SRV_DRY_H
 
-#include "api/predict.h"
+#include <attn/attn.h>
+
 #include "request/request.h"
 
 #define SRV_DRY_SHAPES 40
+
+/* What some work takes, in floating-point operations of a matrix product: the exponential and the
+ * mask of a score cell; a tanh; an operation in double where the kernel tables have none; a number
+ * that is made by itself, such as a sine or a random number. */
+#define SRV_CELL_OPERATIONS     10.0
+#define SRV_TANH_OPERATIONS     10.0
+#define SRV_DOUBLE_OPERATIONS   16.0
+#define SRV_ANALYSIS_OPERATIONS 64.0
+#define SRV_NUMBER_OPERATIONS   500.0
+
+/* The work of a run. */
+typedef struct srv_load {
+    double operations; /* over the pool */
+    double alone;      /* operations on one thread */
+    double text;       /* bytes of the answer */
+    double memory;     /* bytes of results and scratch */
+    double pieces;     /* that the pool can run at the same time */
+} srv_load;
 
 typedef struct srv_shape {
     const char *name;
@@ -30,8 +51,15 @@ typedef struct srv_dry {
 } srv_dry;
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims);
-/* The reply; SRV_DEFER when this is the HTTP thread, and the machine has to be measured first or
- * the run does not fit the little room that there is here. */
+/* Sets the reply. SRV_DEFER: this is the HTTP thread, and the machine has to be measured first, or
+ * the run does not fit the little memory that requests have on this thread. */
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry);
+
+typedef struct srv_predictor srv_predictor;
+
+srv_predictor *srv_predictor_new(void);    /* NULL: out of memory */
+void srv_predictor_free(srv_predictor *p); /* NULL is fine */
+/* Have the rates been measured? The first prediction measures them, for some milliseconds. */
+bool srv_predictor_ready(srv_predictor *p);
 
 #endif

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "api/handlers.h"
-#include "api/plain.h"
-#include "wire/fields.h"
+#include "api/text_reply.h"
+#include "wire/decode.h"
 
 #define FOLDER "examples/"
 enum { MOST = 255 }; /* examples */
@@ -145,17 +145,17 @@ const char *srv_example_href(const srv_file *file, attn_arena *arena) {
 }
 
 static void list_text(srv_request *req) {
-    attn_text t = srv_plain_begin(req);
+    attn_text t = srv_text_begin(req);
     for (const srv_file *f = srv_example_next(NULL); f; f = srv_example_next(f)) {
         srv_span title = srv_example_field(f, "title");
         attn_text_add(&t, "%-44s %.*s\n", srv_example_href(f, req->arena), (int)title.size - 2,
                       title.data + 1);
     }
-    srv_plain_end(req, &t);
+    srv_text_end(req, &t);
 }
 
 srv_outcome srv_examples_list(srv_request *req) {
-    if (srv_plain(req)) {
+    if (srv_reads_text(req)) {
         list_text(req);
         return SRV_DONE;
     }

@@ -1,11 +1,16 @@
-/* The figure object: its field table, and the options that follow from it. */
+/* The figure object: its field table, the options that follow from it, and the reply that a figure
+ * becomes. */
 #include "api/figure_input.h"
+
+#include "api/route_fields.h"
 
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "load/admission.h"
 
 #define AT(member) offsetof(srv_figure_input, member)
 
@@ -57,39 +62,15 @@ const srv_field srv_figure_fields[] = {
      .offset = AT(colour_bar),
      .mistaken = "colorbar",
      .doc = "Draw the scale of colours; default true."},
-    {.name = "tick_rotation",
-     .kind = SRV_INT,
-     .offset = AT(tick_rotation),
-     .min = 0,
-     .max = 90,
-     .doc = "Degrees that the labels of columns are turned by; default 0, 45 or 90 as they fit."},
-    {.name = "columns",
-     .kind = SRV_INT,
-     .offset = AT(columns),
-     .min = 1,
-     .max = 64,
-     .doc = "Panels side by side; default as they fit."},
-    {.name = "per_panel",
-     .kind = SRV_INT,
-     .offset = AT(per_panel),
-     .min = 1,
-     .max = 64,
-     .doc = "Curves in one panel; default all."},
-    {.name = "transpose",
-     .kind = SRV_BOOL,
-     .offset = AT(transpose),
-     .doc = "Draw rows as columns and columns as rows."},
-    {.name = "theme",
-     .kind = SRV_ENUM,
-     .offset = AT(theme),
-     .choices = themes,
-     .doc = "light (default) or dark."},
-    {.name = "scale",
-     .kind = SRV_INT,
-     .offset = AT(scale),
-     .min = 1,
-     .max = 4,
-     .doc = "image/png: pixels a unit of length, 1, 2 (default) or 4."},
+    SRV_INT_ROW(
+        srv_figure_input, tick_rotation, 0, 90,
+        "Degrees that the labels of columns are turned by; default 0, 45 or 90 as they fit."),
+    SRV_INT_ROW(srv_figure_input, columns, 1, 64, "Panels side by side; default as they fit."),
+    SRV_INT_ROW(srv_figure_input, per_panel, 1, 64, "Curves in one panel; default all."),
+    SRV_BOOL_ROW(srv_figure_input, transpose, "Draw rows as columns and columns as rows."),
+    SRV_ENUM_ROW(srv_figure_input, theme, themes, "light (default) or dark."),
+    SRV_INT_ROW(srv_figure_input, scale, 1, 4,
+                "image/png: pixels a unit of length, 1, 2 (default) or 4."),
     {0},
 };
 
@@ -143,4 +124,28 @@ void srv_figure_problem(srv_request *req, const attn_error *err) {
     if (err->where[0])
         snprintf(inside.where, sizeof inside.where, "figure/%.80s", err->where);
     srv_problem_error(req, &inside);
+}
+
+void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_text *svg) {
+    const double scale = (double)figure->scale;
+    const void *png;
+    size_t size;
+    attn_error err = {0};
+    if (!(req->accept & SRV_ACCEPT_PNG)) {
+        srv_reply_set(req, 200, "image/svg+xml", svg->data, svg->size);
+        return;
+    }
+    if (attn_figure_png_cost(svg, scale, &size, &err)) {
+        srv_figure_problem(req, &err);
+        return;
+    }
+    if (!srv_admission_work(req, 0, (double)size))
+        return;
+    /* librsvg cannot be interrupted, and may take some seconds. */
+    if (attn_control_check(&req->control, &err))
+        srv_problem_error(req, &err);
+    else if (attn_figure_png(svg, scale, req->arena, &png, &size, &err))
+        srv_figure_problem(req, &err);
+    else
+        srv_reply_set(req, 200, "image/png", png, size);
 }

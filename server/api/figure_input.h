@@ -1,5 +1,5 @@
-/* The `figure` object of a request: what a picture says and looks like. Answers that are no
- * pictures leave it aside, so that one body serves every media type. */
+/* The `figure` object of a request says what a picture shows around its data and how it looks.
+ * Answers that are not pictures ignore it, so that one body serves every media type. */
 #ifndef SRV_FIGURE_INPUT_H
 #define SRV_FIGURE_INPUT_H
 
@@ -19,13 +19,20 @@ typedef struct srv_figure_input {
 
 extern const srv_field srv_figure_fields[];
 void srv_figure_init(void *input); /* defaults, a srv_figure_input */
+#define SRV_FIGURE_ROW(T, text)                                                                    \
+    {                                                                                              \
+        .name = "figure", .kind = SRV_OBJECT, .offset = offsetof(T, figure),                       \
+        .fields = srv_figure_fields, .init = srv_figure_init, .doc = text                          \
+    }
 
-/* The object as the library's options; `transform` as in srv_heat_input. The texts stay the
- * request's. */
+/* The object as the library's options, which point to its texts. `transform` is an attn_transform.
+ */
 attn_figure_options srv_figure_options(const srv_figure_input *in, int transform);
-/* What is wrong with the object in itself; at "/figure". */
+/* Checks the fields of the object against each other. false: a problem is set. */
 bool srv_figure_check(srv_request *req, const srv_figure_input *in);
-/* A library error about a figure: its place lies inside /figure. */
+/* Sets the problem for a library error about a figure; its place lies inside /figure. */
 void srv_figure_problem(srv_request *req, const attn_error *err);
+/* Sets the reply to the figure, as PNG or SVG as the client accepts. */
+void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_text *svg);
 
 #endif

@@ -1,10 +1,119 @@
-/* Decoded forms -> the library's structs, with the contradictions that a field table cannot see:
- * fields of another kind, parameters that are not finite. Shapes are the library's to check. */
+/* The forms of attention in a request: the tables of score, position, pattern and projections, and
+ * the way from decoded objects to the library's structs, with the contradictions that a field
+ * table cannot see. Those are fields of another kind, and parameters that are not finite. The
+ * library checks shapes. */
 #include "api/form_input.h"
 
+#include <float.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "api/route_fields.h"
+
+#define NAME(name) #name,
+static const char *const score_kinds[] = {ATTN_SCORE_FORMS(NAME) NULL};
+const char *const srv_position_names[] = {"none", "alibi",  "t5", "relative",
+                                          "shaw", "rotary", NULL};
+const char *const srv_stage_names[] = {"raw", "scaled", "softcapped", "biased", "probs", NULL};
+static const char *const pattern_kinds[] = {"local", "strided", "block", "global", NULL};
+const char *const srv_pair_layouts[] = {"interleaved", "halves", NULL};
+
+#define FARTHEST 1099511627776.0 /* 2^40, as the library */
+#define HEADS    1048576
+
+const srv_field srv_score_fields[] = {
+    SRV_KIND_ROW(
+        srv_score_input, score_kinds,
+        "scaled_dot (q . k / sqrt(E), the default), dot (q . k), additive (v . tanh(W_q q + W_k k "
+        "+ b)), general (k . (W q)) or concat (v . tanh(W [k ; q]))."),
+    SRV_TENSOR_ROW(srv_score_input, w_q, SRV_T_REAL, "additive: W_q [A, Eq]."),
+    SRV_TENSOR_ROW(srv_score_input, w_k, SRV_T_REAL, "additive: W_k [A, Ek]."),
+    SRV_TENSOR_ROW(srv_score_input, b, SRV_T_REAL, "additive: b [A], optional."),
+    SRV_TENSOR_ROW(srv_score_input, v, SRV_T_REAL, "additive and concat: v [A]."),
+    SRV_TENSOR_ROW(srv_score_input, w, SRV_T_REAL, "general: W [Ek, Eq]; concat: W [A, Ek + Eq]."),
+    {0},
+};
+
+const srv_field srv_position_fields[] = {
+    SRV_KIND_ROW(
+        srv_position_input, srv_position_names + 1,
+        "alibi, t5 and relative add a bias by distance; shaw adds a learned vector to the key (and "
+        "value) of each distance; rotary turns query and key."),
+    SRV_TENSOR_ROW(srv_position_input, slopes, SRV_T_REAL,
+                   "alibi: one slope a head [H]; default those of the paper."),
+    SRV_TENSOR_ROW(
+        srv_position_input, table, SRV_T_REAL,
+        "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m, clipped beyond."),
+    SRV_INT_ROW(srv_position_input, max_distance, 1, 1048576,
+                "t5: distances from here on share the last bucket; default 128."),
+    SRV_BOOL_ROW(srv_position_input, bidirectional,
+                 "t5: half of the buckets are for keys behind the query (default true); false: "
+                 "buckets for the past only."),
+    SRV_TENSOR_ROW(srv_position_input, key_table, SRV_T_REAL,
+                   "shaw: [2m + 1, E], added to the key by distance."),
+    SRV_TENSOR_ROW(srv_position_input, value_table, SRV_T_REAL,
+                   "shaw: [2m + 1, Ev], added to the value by distance; optional."),
+    SRV_ENUM_ROW(srv_position_input, layout, srv_pair_layouts,
+                 "rotary, required: which coordinates form a pair, interleaved (0 and 1, 2 and 3, "
+                 "..) or halves (0 and dims/2, ..)."),
+    SRV_REAL_ROW(srv_position_input, base, 1, DBL_MAX,
+                 "rotary: pair t turns by position * base^(-2t/dims); default 10000."),
+    SRV_INT_ROW(srv_position_input, dims, 2, FARTHEST,
+                "rotary: how many leading coordinates turn, an even number; default all."),
+    {0},
+};
+
+const srv_field srv_pattern_fields[] = {
+    SRV_KIND_ROW(
+        srv_pattern_input, pattern_kinds,
+        "local (keys within radius), strided (every stride-th key, and those within local), block "
+        "(keys of the query's block of size) or global (the first keys see and are seen by all, "
+        "and those within local)."),
+    SRV_INT_ROW(srv_pattern_input, radius, 0, FARTHEST, "local: how many keys on either side."),
+    SRV_INT_ROW(srv_pattern_input, stride, 1, FARTHEST, "strided: the distance between keys."),
+    SRV_INT_ROW(srv_pattern_input, size, 1, FARTHEST, "block: how many positions form a block."),
+    SRV_INT_ROW(srv_pattern_input, keys, 0, FARTHEST,
+                "global: how many first positions are global."),
+    SRV_INT_ROW(srv_pattern_input, local, 0, FARTHEST,
+                "strided and global: how many keys on either side."),
+    {0},
+};
+
+const srv_field srv_projections_fields[] = {
+    SRV_TENSOR_ROW(srv_projections_input, w_q, SRV_T_REAL,
+                   "[Hq * E, D] as torch.nn.Linear.weight; left out: the query as it is."),
+    SRV_TENSOR_ROW(srv_projections_input, b_q, SRV_T_REAL, "[Hq * E], a bias that goes with w_q."),
+    SRV_TENSOR_ROW(srv_projections_input, w_k, SRV_T_REAL,
+                   "[Hkv * E, D]; left out: the key as it is."),
+    SRV_TENSOR_ROW(srv_projections_input, b_k, SRV_T_REAL, "[Hkv * E], a bias that goes with w_k."),
+    SRV_TENSOR_ROW(srv_projections_input, w_v, SRV_T_REAL,
+                   "[Hkv * Ev, D]; left out: the value as it is."),
+    SRV_TENSOR_ROW(srv_projections_input, b_v, SRV_T_REAL,
+                   "[Hkv * Ev], a bias that goes with w_v."),
+    SRV_TENSOR_ROW(srv_projections_input, w_o, SRV_T_REAL,
+                   "[Do, Hq * Ev], after the heads; left out: the heads side by side."),
+    SRV_TENSOR_ROW(srv_projections_input, b_o, SRV_T_REAL, "[Do], a bias that goes with w_o."),
+    {.name = "num_heads",
+     .kind = SRV_INT,
+     .offset = offsetof(srv_projections_input, num_heads),
+     .min = 1,
+     .max = HEADS,
+     .required = true,
+     .doc = "Query heads that the projected width is split into."},
+    SRV_INT_ROW(srv_projections_input, num_kv_heads, 1, HEADS,
+                "Key and value heads; default num_heads."),
+    SRV_BOOL_ROW(srv_projections_input, add_positions,
+                 "Add sinusoidal positions (interleaved) to query, key and value first."),
+    {0},
+};
+
+void srv_position_init(void *input) {
+    *(srv_position_input *)input = (srv_position_input){.bidirectional = true, .layout = -1};
+}
+
+/* --- decoded objects to the library --- */
 
 /* Which fields go with each kind beside `kind` itself, in one line a kind: names between spaces. A
  * kind without a line takes none. */

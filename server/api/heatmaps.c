@@ -1,40 +1,131 @@
-/* POST /v1/heatmaps: draws weights that the caller has. */
+/* POST /v1/heatmaps draws weights that the caller has: the field table, the shapes that follow
+ * from a body, the costs, and the answer. */
 #include <math.h>
+#include <stddef.h>
 
 #include "api/dry.h"
+#include "api/form_input.h"
 #include "api/handlers.h"
-#include "api/heatmaps_call.h"
-#include "api/weights_lint.h"
+#include "api/heatmap_object.h"
+#include "api/route_fields.h"
+#include "api/weights_input.h"
 #include "load/admission.h"
 #include "request/shared.h"
 
+typedef struct heatmaps_body {
+    uint64_t given;
+    attn_tensor weights;
+    srv_labels labels;
+    srv_strings titles;
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    int64_t decimals, timeout_ms;
+    bool dry_run;
+} heatmaps_body;
+
+typedef struct heatmaps_call {
+    srv_request *req;
+    heatmaps_body body;
+    attn_attention_dims dims; /* B, Hq, L and S */
+    attn_heatmap_options options;
+    attn_cost cost;
+    attn_heatmaps maps;
+    attn_warnings warnings;
+} heatmaps_call;
+
+#define AT(member) offsetof(heatmaps_body, member)
+
+const srv_field srv_heatmaps_fields[] = {
+    {.name = "weights",
+     .kind = SRV_TENSOR,
+     .offset = AT(weights),
+     .accepts = SRV_T_REAL,
+     .required = true,
+     .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (with more batch axes behind "
+            "the layers): row = query, column = key."},
+    SRV_LABELS_ROW(heatmaps_body, "Names of rows and columns."),
+    {.name = "titles",
+     .kind = SRV_STRINGS,
+     .offset = AT(titles),
+     .doc = "One title a head, for pictures and text."},
+    SRV_HEATMAP_ROW(heatmaps_body, "What the heatmaps hold."),
+    SRV_FIGURE_ROW(heatmaps_body, "What a picture says around the heatmaps and looks like."),
+    SRV_DECIMALS_ROW(heatmaps_body, "; default: their shortest text."),
+    SRV_DRY_RUN_ROW(heatmaps_body,
+                    "Draw nothing: answer the shapes and what the heatmaps would cost."),
+    SRV_TIMEOUT_ROW(heatmaps_body),
+    {0},
+};
+
+static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
+    const attn_tensor *w = &call->body.weights;
+    attn_attention_dims *d = &call->dims;
+    if (w->rank < 2)
+        return srv_refuse(
+            scope, SRV_SHAPE, "weights",
+            "expected [L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S], found rank %d",
+            w->rank);
+    d->L = w->dims[w->rank - 2];
+    d->S = w->dims[w->rank - 1];
+    d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
+    d->B = 1;
+    for (int axis = 0; axis < w->rank - 3; axis++)
+        d->B *= w->dims[axis]; /* its elements were decoded, so this cannot overflow but for 0 */
+    return true;
+}
+
+/* Body -> dims, options and cost. false: a problem is set. */
+static bool prepare(heatmaps_call *call) {
+    const heatmaps_body *body = &call->body;
+    const srv_scope scope = {call->req, srv_heatmaps_fields, body, ""};
+    const attn_attention_dims *d = &call->dims;
+    attn_tensor same;
+    size_t count = 0;
+    attn_error err = {0};
+    if (!srv_parameter_read(&scope, "weights", &body->weights, false, &same, &count) ||
+        !read_dims(call, &scope) || !srv_labels_check(&scope, &body->labels, d->L, d->S))
+        return false;
+    if (srv_given(&scope, "titles") && body->titles.count != d->Hq)
+        return srv_refuse(&scope, SRV_SHAPE, "titles",
+                          "expected %zu title%s (one a head), found %zu", d->Hq,
+                          d->Hq == 1 ? "" : "s", body->titles.count);
+    if (!srv_heat_options(call->req, &body->heatmap, d, &call->options) ||
+        !srv_figure_check(call->req, &body->figure))
+        return false;
+    if (!attn_heatmap_cost(&call->options, d->B, d->Hq, d->L, d->S,
+                           attn_pool_slots(call->req->app->pool), &call->cost, &err))
+        return true;
+    srv_heat_problem(call->req, &err);
+    return false;
+}
+
+/* --- the handler --- */
+
 /* Weights that the HTTP thread looks at itself: about half a millisecond. */
 #define IN_PLACE_CELLS 16384
-/* Bytes of text that a heatmap's bytes become (attention_cost.c). */
-#define TEXT_OF_HEATMAP 4.0
 
-static bool decode(srv_heatmaps_call *call) {
+static bool decode(heatmaps_call *call) {
     srv_request *req = call->req;
     int64_t start = attn_now_ns();
-    call->body = (srv_heatmaps_body){.decimals = -1};
+    call->body = (heatmaps_body){.decimals = -1};
     srv_heat_init(&call->body.heatmap);
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_heatmaps_fields, &call->body);
     if (ok) {
-        srv_hurry(req, call->body.timeout_ms);
-        ok = srv_heatmaps_prepare(call);
+        srv_apply_timeout(req, call->body.timeout_ms);
+        ok = prepare(call);
     }
     req->decode_ns = attn_now_ns() - start;
     return ok;
 }
 
-static bool within_limits(const srv_heatmaps_call *call) {
+static bool within_limits(const heatmaps_call *call) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
     double most = req->app->config->max_cells, limit = (double)attn_arena_limit(req->arena);
     double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
     double need = (double)attn_arena_used(req->arena) + (double)call->cost.work_bytes +
-                  (1 + TEXT_OF_HEATMAP) * (double)call->cost.result_bytes;
+                  (1 + SRV_HEAT_TEXT) * (double)call->cost.result_bytes;
     if (cells > most) {
         srv_problem_limit(req, SRV_TOO_LARGE, "/weights", most, "max_cells",
                           "%.4g weights; at most %.4g are allowed", cells, most);
@@ -49,32 +140,16 @@ static bool within_limits(const srv_heatmaps_call *call) {
     return false;
 }
 
-/* The caller's memory as a source: hidden cells are not known. */
-static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
-                         float *logits, attn_error *err) {
-    const srv_heatmaps_call *call = ctx;
-    const attn_tensor *w = &call->body.weights;
-    const attn_attention_dims *d = &call->dims;
-    const size_t head = (rows->batch * d->Hq + rows->head) * d->L;
-    (void)lane, (void)logits, (void)err;
-    for (size_t r = 0; r < rows->rows; r++) {
-        const size_t at = (head + rows->row + r) * d->S + rows->col;
-        attn_widen_f32(weights + r * rows->cols,
-                       (const char *)w->data + at * attn_dtype_size(w->dtype), w->dtype, 1,
-                       rows->cols);
-    }
-    return ATTN_OK;
-}
-
-static bool draw(srv_heatmaps_call *call) {
+static bool draw(heatmaps_call *call) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
-    const attn_weight_source source = {
-        .batches = d->B, .heads = d->Hq, .rows = d->L, .cols = d->S, .fetch = fetch, .ctx = call};
+    attn_weight_source source;
     attn_error err = {0};
     const srv_weights_lint lint = {req, "weights",          &call->body.weights,
                                    d,   &call->body.labels, &call->warnings};
-    attn_status status = srv_weights_look(&lint, &err);
+    attn_status status = srv_weights_warn(&lint, &err);
+    if (!status)
+        status = srv_weights_source(&call->body.weights, d, req->arena, &source, &err);
     if (!status)
         status = attn_heatmap_build(&source, &call->options, req->app->pool, &req->control,
                                     req->arena, &call->maps, &err);
@@ -85,7 +160,7 @@ static bool draw(srv_heatmaps_call *call) {
     return !status;
 }
 
-static srv_outcome predict(const srv_heatmaps_call *call) {
+static srv_outcome predict(const heatmaps_call *call) {
     const attn_attention_dims *d = &call->dims;
     size_t maps[3] = {0};
     attn_error err = {0};
@@ -98,18 +173,16 @@ static srv_outcome predict(const srv_heatmaps_call *call) {
                    .result = (double)call->cost.result_bytes,
                    .work = (double)call->cost.work_bytes,
                    .fits = within_limits(call)};
-    double *u = dry.load.units;
     srv_dry_shape(&dry, "heatmap", 3, maps);
-    u[SRV_UNIT_REQUEST] = 1;
-    u[SRV_UNIT_HEATMAP] = call->cost.cells;
-    u[SRV_UNIT_KEEP] = dry.cells; /* the linter's look */
-    u[SRV_UNIT_SHARE] = (double)maps[0] * (double)maps[1] * (double)maps[2];
-    u[SRV_UNIT_BYTE] = dry.result + dry.work;
+    dry.load.operations = SRV_CELL_OPERATIONS * call->cost.cells;
+    dry.load.alone = SRV_CELL_OPERATIONS * dry.cells; /* of the linter */
+    dry.load.text = SRV_HEAT_TEXT * dry.result;
+    dry.load.memory = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;
     return srv_dry_reply(call->req, &dry);
 }
 
-static void answer(srv_heatmaps_call *call) {
+static void answer(heatmaps_call *call) {
     const srv_heat_answer all = {.maps = &call->maps,
                                  .in = &call->body.heatmap,
                                  .labels = &call->body.labels,
@@ -121,7 +194,7 @@ static void answer(srv_heatmaps_call *call) {
 }
 
 srv_outcome srv_heatmaps(srv_request *req) {
-    srv_heatmaps_call call = {.req = req};
+    heatmaps_call call = {.req = req};
     if (!decode(&call))
         return SRV_DONE;
     if (call.body.dry_run)
@@ -134,7 +207,7 @@ srv_outcome srv_heatmaps(srv_request *req) {
         return SRV_DEFER;
     if (!srv_admission_work(req, call.cost.cells,
                             (double)call.cost.work_bytes +
-                                (1 + TEXT_OF_HEATMAP) * (double)call.cost.result_bytes))
+                                (1 + SRV_HEAT_TEXT) * (double)call.cost.result_bytes))
         return SRV_DONE;
     int64_t start = attn_now_ns();
     bool ok = draw(&call);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/handlers.h"
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"
 #include "wire/json_out.h"

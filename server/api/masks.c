@@ -1,11 +1,212 @@
-/* POST /v1/masks: builds, combines, explains and lints masks without computing any attention. */
+/* POST /v1/masks builds, combines, explains and lints masks without computing any attention. This
+ * file holds the field table, the checks behind it (which fields a kind of mask has, which shape
+ * the masks must fit), and the handler. */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "api/dry.h"
 #include "api/handlers.h"
 #include "api/masks_call.h"
+#include "api/route_fields.h"
 #include "request/shared.h"
+
+#define AT(member) offsetof(srv_masks_body, member)
+
+enum { CAUSAL, PADDING, WINDOW, PATTERN, VALUES };
+static const char *const kinds[] = {"causal", "padding", "window", "pattern", "values", NULL};
+static const char *const combinations[] = {"and", NULL};
+
+static const char *const padding_ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
+static const char *const own_causal[] = {NULL};
+static const char *const own_padding[] = {
+    "key_padding_mask", "key_padding_semantics", "key_lengths", "token_ids", "pad_id", NULL};
+static const char *const own_window[] = {"window", NULL};
+static const char *const own_pattern[] = {"pattern", NULL};
+static const char *const own_values[] = {"attn_mask", "mask_semantics", NULL};
+static const char *const *const own[] = {own_causal, own_padding, own_window, own_pattern,
+                                         own_values};
+
+static void init_item(void *item) {
+    srv_mask_input_init(&((srv_masks_item *)item)->mask);
+}
+
+static const srv_field item_fields[] = {
+    SRV_KIND_ROW(
+        srv_masks_item, kinds,
+        "causal; padding (key_padding_mask with key_padding_semantics, key_lengths, or token_ids "
+        "with pad_id); window (window); pattern (pattern); values (attn_mask)."),
+    SRV_MASK_ROWS(srv_masks_item, mask),
+    {0},
+};
+
+const srv_field srv_masks_fields[] = {
+    {.name = "masks",
+     .kind = SRV_OBJECTS,
+     .offset = AT(masks),
+     .fields = item_fields,
+     .size = sizeof(srv_masks_item),
+     .init = init_item,
+     .max = ATTN_MASK_LAYERS - 1,
+     .doc = "The masks to combine; none leaves all keys visible."},
+    {.name = "shape",
+     .kind = SRV_INTS,
+     .offset = AT(shape),
+     .max = ATTN_MAX_RANK,
+     .doc =
+         "The weights' shape: [L, S], [B, L, S], [B, H, L, S] or with more batch axes in front."},
+    SRV_TENSOR_ROW(srv_masks_body, token_ids, SRV_T_INT,
+                   "[S] or [B, S], instead of shape: self-attention over these tokens, whose "
+                   "padding is hidden as keys."),
+    {.name = "pad_id",
+     .kind = SRV_INT,
+     .offset = AT(pad_id),
+     .doc = "The id of the padding token in token_ids."},
+    SRV_OFFSET_ROW(srv_masks_body, query_offset),
+    SRV_ENUM_ROW(srv_masks_body, combine, combinations,
+                 "and: a key is visible when every mask lets it through; float parts are summed."),
+    SRV_LABELS_ROW(srv_masks_body, "Names of queries and keys, handed back with the mask."),
+    SRV_FIGURE_ROW(srv_masks_body, "What a picture of the mask says and looks like."),
+    SRV_DRY_RUN_ROW(srv_masks_body,
+                    "Resolve nothing: answer the shape, the mask in words and what it would cost."),
+    SRV_TIMEOUT_ROW(srv_masks_body),
+    {0},
+};
+
+/* Only the fields of its kind, and the one that makes it a mask. */
+static bool check_kind(const srv_scope *scope, int kind) {
+    for (size_t i = 1; item_fields[i].name; i++) {
+        const char *name = item_fields[i].name;
+        bool belongs = false;
+        for (size_t k = 0; own[kind][k]; k++)
+            belongs = belongs || strcmp(own[kind][k], name) == 0;
+        if (!belongs && srv_given(scope, name))
+            return srv_refuse(
+                scope, SRV_VALUE, name,
+                "%s does not belong to a mask of kind \"%s\"; give it a mask of its own", name,
+                kinds[kind]);
+    }
+    if (kind == WINDOW && !srv_given(scope, "window"))
+        return srv_refuse(scope, SRV_VALUE, "kind", "kind \"window\" needs window: [left, right]");
+    if (kind == PATTERN && !srv_given(scope, "pattern"))
+        return srv_refuse(scope, SRV_VALUE, "kind",
+                          "kind \"pattern\" needs pattern, such as {\"kind\": \"local\", "
+                          "\"radius\": 2}");
+    if (kind == VALUES && !srv_given(scope, "attn_mask"))
+        return srv_refuse(scope, SRV_VALUE, "kind", "kind \"values\" needs attn_mask");
+    size_t ways = 0;
+    for (size_t i = 0; i < sizeof padding_ways / sizeof padding_ways[0]; i++)
+        ways += srv_given(scope, padding_ways[i]);
+    if (kind == PADDING && ways != 1)
+        return srv_refuse(scope, SRV_VALUE, "kind",
+                          "kind \"padding\" needs exactly one of key_padding_mask, key_lengths and "
+                          "token_ids, found %zu",
+                          ways);
+    return true;
+}
+
+static bool read_items(srv_masks_call *call) {
+    const srv_masks_item *items = call->body.masks.items;
+    for (size_t i = 0; i < call->body.masks.count; i++) {
+        char at[32];
+        snprintf(at, sizeof at, "/masks/%zu", i);
+        const srv_scope scope = {call->req, item_fields, &items[i], at};
+        if (!check_kind(&scope, items[i].kind))
+            return false;
+        if (items[i].kind == CAUSAL) {
+            const attn_mask_layer causal = {.kind = ATTN_LAYER_CAUSAL,
+                                            .where = srv_where(&scope, "kind")};
+            if (!srv_mask_add(&scope, &call->spec, &causal))
+                return false;
+        }
+        if (!srv_mask_layers(&scope, &items[i].mask, &call->spec))
+            return false;
+    }
+    return true;
+}
+
+static bool shape_of_tokens(srv_masks_call *call, const srv_scope *scope) {
+    const attn_tensor *ids = &call->body.token_ids;
+    if (ids->rank != 1 && ids->rank != 2) {
+        char text[128];
+        return srv_refuse(scope, SRV_SHAPE, "token_ids",
+                          "token_ids must be [S] or [B, S], found %s",
+                          attn_shape_text(ids->dims, ids->rank, text, sizeof text));
+    }
+    size_t S = ids->dims[ids->rank - 1];
+    call->rank = ids->rank + 1;
+    call->dims[0] = ids->dims[0];
+    call->dims[call->rank - 2] = call->dims[call->rank - 1] = S;
+    const attn_mask_layer tokens = {.kind = ATTN_LAYER_TOKENS,
+                                    .where = "token_ids",
+                                    .values = *ids,
+                                    .pad_id = call->body.pad_id};
+    return srv_mask_add(scope, &call->spec, &tokens);
+}
+
+static bool shape_of_list(srv_masks_call *call, const srv_scope *scope) {
+    const srv_ints *list = &call->body.shape;
+    if (list->count < 2)
+        return srv_refuse(scope, SRV_SHAPE, "shape",
+                          "shape must be the weights' shape, [L, S] or longer, found %zu number%s",
+                          list->count, list->count == 1 ? "" : "s");
+    call->rank = (int)list->count;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->values[i] < 0) {
+            char place[32];
+            snprintf(place, sizeof place, "shape/%zu", i);
+            return srv_refuse(scope, SRV_VALUE, place, "a size cannot be negative, found %" PRId64,
+                              list->values[i]);
+        }
+        call->dims[i] = (size_t)list->values[i];
+    }
+    return true;
+}
+
+/* [.., L, S] of rank 2 and 3 has no head axis. */
+static void split_shape(srv_masks_call *call) {
+    attn_mask_shape *shape = &call->shape;
+    int rank = call->rank;
+    shape->has_heads = rank >= 4;
+    shape->batch_rank = shape->has_heads ? rank - 3 : rank - 2;
+    shape->H = shape->has_heads ? call->dims[rank - 3] : 1;
+    shape->L = call->dims[rank - 2];
+    shape->S = call->dims[rank - 1];
+    call->cells = call->bound = 1;
+    for (int i = 0; i < rank; i++) {
+        call->cells *= (double)call->dims[i];
+        call->bound *= call->dims[i] > 0 ? (double)call->dims[i] : 1;
+    }
+    memcpy(shape->batch, call->dims, (size_t)shape->batch_rank * sizeof shape->batch[0]);
+}
+
+/* Body -> spec and shape. false: a problem is set. */
+static bool prepare(srv_masks_call *call) {
+    const srv_scope scope = {call->req, srv_masks_fields, &call->body, ""};
+    if (!srv_needs(&scope, "token_ids", "pad_id", "pad_id says which of the ids is padding") ||
+        !srv_needs(&scope, "pad_id", "token_ids", "it says which of token_ids is padding") ||
+        !srv_excludes(&scope, "shape", "token_ids", "both say how many keys there are"))
+        return false;
+    bool tokens = srv_given(&scope, "token_ids");
+    if (!tokens && !srv_given(&scope, "shape"))
+        return srv_refuse(
+            &scope, SRV_VALUE, "shape",
+            "send shape ([L, S], [B, L, S] or [B, H, L, S]) or token_ids with pad_id");
+    if (!(tokens ? shape_of_tokens(call, &scope) : shape_of_list(call, &scope)))
+        return false;
+    split_shape(call);
+    srv_mask_offset(&call->body.query_offset, &call->spec);
+    return srv_labels_check(&scope, &call->body.labels, call->shape.L, call->shape.S) &&
+           srv_figure_check(call->req, &call->body.figure) && read_items(call);
+}
+
+/* --- the handler --- */
 
 /* Masks up to this many cells are resolved on the HTTP thread: about half a millisecond. */
 #define IN_PLACE_CELLS 262144
+/* Bytes of a boolean and its comma. */
+#define TEXT_OF_FLAG 6.0
 
 static bool decode(srv_masks_call *call) {
     srv_request *req = call->req;
@@ -13,8 +214,8 @@ static bool decode(srv_masks_call *call) {
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_masks_fields, &call->body);
     if (ok) {
-        srv_hurry(req, call->body.timeout_ms);
-        ok = srv_masks_prepare(call);
+        srv_apply_timeout(req, call->body.timeout_ms);
+        ok = prepare(call);
     }
     req->decode_ns = attn_now_ns() - start;
     return ok;
@@ -77,9 +278,8 @@ static srv_outcome predict(srv_masks_call *call) {
                    .result = cells ? call->cells : 0,
                    .fits = fits};
     srv_dry_shape(&dry, "keep", call->rank, call->dims);
-    dry.load.units[SRV_UNIT_REQUEST] = 1;
-    dry.load.units[SRV_UNIT_KEEP] = 2 * call->cells;
-    dry.load.units[SRV_UNIT_FLAG] = cells ? call->cells : 0;
+    dry.load.alone = SRV_CELL_OPERATIONS * call->cells;
+    dry.load.text = cells ? TEXT_OF_FLAG * call->cells : 0;
     return srv_dry_reply(req, &dry);
 }
 
@@ -102,7 +302,7 @@ srv_outcome srv_masks(srv_request *req) {
         return SRV_DONE;
     if (srv_draws(req))
         srv_masks_picture(&call);
-    else if (srv_plain(req))
+    else if (srv_reads_text(req))
         srv_masks_text(&call);
     else
         srv_masks_json(&call);

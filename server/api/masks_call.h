@@ -2,7 +2,7 @@
 #ifndef SRV_MASKS_CALL_H
 #define SRV_MASKS_CALL_H
 
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/mask_input.h"
 #include "api/route_fields.h"
 
@@ -44,8 +44,6 @@ typedef struct srv_masks_call {
     attn_warnings warnings;
 } srv_masks_call;
 
-/* Body -> spec and shape (masks_input.c). false: a problem is set. */
-bool srv_masks_prepare(srv_masks_call *call);
 double srv_masks_batches(const srv_masks_call *call);
 /* Memory to compile it, and for the answer to a small one; that to a large one is counted once its
  * mask is known (masks_answer.c). false: a problem is set. */
@@ -53,6 +51,6 @@ bool srv_masks_admit(srv_masks_call *call);
 /* Mask -> reply (masks_answer.c). */
 void srv_masks_json(srv_masks_call *call);
 void srv_masks_text(srv_masks_call *call);
-void srv_masks_picture(srv_masks_call *call); /* masks_picture.c */
+void srv_masks_picture(srv_masks_call *call);
 
 #endif

@@ -1,15 +1,43 @@
-/* POST /v1/models/{id}/attention: one pass over source and target, and where the model looked. */
+/* POST /v1/models/{id}/attention runs one pass over source and target and answers where the model
+ * looked: the weights or heatmaps of each attention, and logits. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/handlers.h"
-#include "api/models_looks.h"
+#include "api/models_call.h"
 #include "request/shared.h"
 
-static const char *const returns[] = {"weights", "heatmap", "logits", NULL};
+/* Of `returns`. */
+enum { WEIGHTS = 1, HEATMAP = 2, LOGITS = 4 };
 
-typedef srv_looks_body body;
+typedef struct body {
+    uint64_t given;
+    srv_side source, target;
+    unsigned sites, returns;
+    srv_ints layers, heads;
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    int64_t decimals, timeout_ms;
+    bool dry_run;
+} body;
+
+typedef struct sites_pass {
+    srv_pass pass;
+    body body;
+    srv_sequences source, target;
+    srv_sequences read; /* the target as the decoder reads it: behind the begin */
+    /* Steps of the longest target, the end among them; expected ones before it is known. */
+    size_t T;
+    attn_site sites[ATTN_MODEL_SITES]; /* that the model has, without weights */
+    bool wanted[ATTN_MODEL_SITES];
+    size_t site_count;
+    bool unasked; /* `return` is the default */
+    attn_warnings warnings;
+    attn_model_outputs out;
+} sites_pass;
+
+static const char *const returns[] = {"weights", "heatmap", "logits", NULL};
 
 const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
@@ -41,7 +69,7 @@ const srv_field srv_models_attention_fields[] = {
     {0},
 };
 
-static bool decode(srv_looks *c) {
+static bool decode(sites_pass *c) {
     srv_request *req = c->pass.req;
     body *b = &c->body;
     const srv_scope scope = {req, srv_models_attention_fields, b, ""};
@@ -56,7 +84,7 @@ static bool decode(srv_looks *c) {
     srv_figure_init(&b->figure);
     if (!srv_decode(req, srv_models_attention_fields, b))
         return false;
-    srv_hurry(req, b->timeout_ms);
+    srv_apply_timeout(req, b->timeout_ms);
     if (!srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source) ||
         !srv_models_read(&target, &b->target, &c->target))
         return false;
@@ -69,8 +97,7 @@ static bool decode(srv_looks *c) {
                               c->source.count == 1 ? "" : "s", c->target.count);
     c->unasked = !srv_given(&scope, "return");
     if (c->unasked)
-        b->returns = srv_given(&scope, "heatmap") ? SRV_LOOKS_WEIGHTS | SRV_LOOKS_HEATMAP
-                                                  : SRV_LOOKS_WEIGHTS;
+        b->returns = srv_given(&scope, "heatmap") ? WEIGHTS | HEATMAP : WEIGHTS;
     return true;
 }
 
@@ -84,7 +111,7 @@ static bool lists(const srv_ints *list, size_t value) {
 }
 
 /* Which of the model's sites are asked for. */
-static void list_sites(srv_looks *c) {
+static void list_sites(sites_pass *c) {
     c->site_count = attn_model_sites(c->pass.model->model, c->sites);
     for (size_t i = 0; i < c->site_count; i++)
         c->wanted[i] = (!c->body.sites || (c->body.sites & 1u << c->sites[i].kind)) &&
@@ -92,7 +119,7 @@ static void list_sites(srv_looks *c) {
 }
 
 /* Are all numbers of `list` below what the sites of each kind that is asked for have? */
-static bool check_numbers(const srv_looks *c, const srv_scope *scope, const char *name,
+static bool check_numbers(const sites_pass *c, const srv_scope *scope, const char *name,
                           const srv_ints *list, bool layers) {
     for (size_t s = 0; s < c->site_count; s++) {
         const attn_site *site = &c->sites[s];
@@ -112,14 +139,14 @@ static bool check_numbers(const srv_looks *c, const srv_scope *scope, const char
     return true;
 }
 
-static bool has_kind(const srv_looks *c, unsigned kind) {
+static bool has_kind(const sites_pass *c, unsigned kind) {
     for (size_t i = 0; i < c->site_count; i++)
         if ((unsigned)c->sites[i].kind == kind)
             return true;
     return false;
 }
 
-static bool check_sites(srv_looks *c) {
+static bool check_sites(sites_pass *c) {
     const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body, ""};
     const body *b = &c->body;
     list_sites(c);
@@ -139,18 +166,20 @@ static bool check_sites(srv_looks *c) {
 
 /* --- limits --- */
 
-size_t srv_looks_heads(const srv_looks *c, const attn_site *site) {
+/* How many heads of a site were asked for. */
+static size_t heads_of(const sites_pass *c, const attn_site *site) {
     return c->body.heads.count ? c->body.heads.count : site->heads;
 }
 
 /* [heads, L, S] of the answer. */
-static void site_dims(const srv_looks *c, const attn_site *site, size_t dims[3]) {
-    dims[0] = srv_looks_heads(c, site);
+static void site_dims(const sites_pass *c, const attn_site *site, size_t dims[3]) {
+    dims[0] = heads_of(c, site);
     dims[1] = site->kind == ATTN_SITE_ENCODER ? c->source.longest : c->T;
     dims[2] = site->kind == ATTN_SITE_DECODER ? c->T : c->source.longest;
 }
 
-double srv_looks_weights(const srv_looks *c) {
+/* How many weights were asked for. */
+static double count_weights(const sites_pass *c) {
     double count = 0;
     for (size_t i = 0; i < c->site_count; i++) {
         size_t d[3];
@@ -161,30 +190,33 @@ double srv_looks_weights(const srv_looks *c) {
     return count;
 }
 
-bool srv_looks_omit(const srv_looks *c) {
-    return c->unasked && srv_looks_weights(c) > SRV_WEIGHTS_UNASKED;
+/* Are there too many weights to be answered unasked? */
+static bool omits_weights(const sites_pass *c) {
+    return c->unasked && count_weights(c) > SRV_WEIGHTS_UNASKED;
 }
 
 /* Bytes of the answer: numbers and their text. */
-static double result_bytes(const srv_looks *c) {
+static double result_bytes(const sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const double logits = (double)c->source.count * (double)c->T * (double)m->target_vocabulary;
     double numbers =
-        c->body.returns & SRV_LOOKS_HEATMAP || srv_draws(c->pass.req) || srv_plain(c->pass.req)
-            ? 2 * srv_looks_weights(c)
+        c->body.returns & HEATMAP || srv_draws(c->pass.req) || srv_reads_text(c->pass.req)
+            ? 2 * count_weights(c)
             : 0;
-    if (c->body.returns & SRV_LOOKS_WEIGHTS)
-        numbers += srv_looks_weights(c);
-    if (c->body.returns & SRV_LOOKS_LOGITS)
+    if (c->body.returns & WEIGHTS)
+        numbers += count_weights(c);
+    if (c->body.returns & LOGITS)
         numbers += logits;
     return SRV_MODEL_TEXT * numbers + (double)(c->source.count * (c->source.longest + c->T)) * 64;
 }
 
-static srv_pass_cost cost_of(const srv_looks *c) {
-    const double B = (double)c->source.count, S = (double)c->source.longest, T = (double)c->T;
-    srv_pass_cost cost = srv_models_cost(c->pass.req, c->pass.model, B, S, B, T);
-    if (!c->target.count) { /* generated first */
-        const srv_pass_cost search = srv_models_search_cost(c->pass.req, c->pass.model, B, S, B, T);
+static attn_model_cost cost_of(const sites_pass *c) {
+    const double B = (double)c->source.count;
+    attn_model_pass pass = {B, (double)c->source.longest, B, (double)c->T, false};
+    attn_model_cost cost = srv_models_cost(&c->pass, &pass);
+    if (!c->target.count) { /* it is generated first */
+        pass.searches = true;
+        const attn_model_cost search = srv_models_cost(&c->pass, &pass);
         cost.cells += search.cells;
         cost.operations += search.operations;
         cost.bytes += search.bytes;
@@ -192,14 +224,14 @@ static srv_pass_cost cost_of(const srv_looks *c) {
     return cost;
 }
 
-static size_t first_wanted(const srv_looks *c, attn_site_kind kind) {
+static size_t first_wanted(const sites_pass *c, attn_site_kind kind) {
     size_t i = 0;
     while (!c->wanted[i] || c->sites[i].kind != kind)
         i++;
     return c->sites[i].layer;
 }
 
-static srv_outcome predict(const srv_looks *c, const srv_pass_cost *cost) {
+static srv_outcome predict(const sites_pass *c, const attn_model_cost *cost) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->source.count;
     srv_dry dry = {.learns = true,
@@ -216,9 +248,185 @@ static srv_outcome predict(const srv_looks *c, const srv_pass_cost *cost) {
     return srv_models_dry(c->pass.req, &dry, cost, result_bytes(c));
 }
 
+/* --- the answer --- */
+
+static const srv_sequence *queries_of(const sites_pass *c, const attn_site *site, size_t b) {
+    return site->kind == ATTN_SITE_ENCODER ? &c->source.items[b] : &c->target.items[b];
+}
+
+static bool heatmaps_of(const sites_pass *c, const attn_site *site, size_t b,
+                        srv_model_heatmaps *out) {
+    const size_t *d = site->weights.dims;
+    const srv_sequence *rows = queries_of(c, site, b);
+    const srv_sequence *cols =
+        site->kind == ATTN_SITE_DECODER ? &c->read.items[b] : &c->source.items[b];
+    srv_heat_input in = c->body.heatmap;
+    const srv_model_weights what = {.weights =
+                                        (const float *)site->weights.data + b * d[1] * d[2] * d[3],
+                                    .heads = d[1],
+                                    .head_stride = d[2] * d[3],
+                                    .stride = d[3],
+                                    .rows = rows->length,
+                                    .cols = cols->length,
+                                    .batch = b,
+                                    .row_names = rows->tokens,
+                                    .col_names = cols->tokens};
+    if (!in.heads.is && c->body.heads.count)
+        in.heads = (srv_union){.is = SRV_U_INTS, .ints = c->body.heads};
+    return srv_models_heatmaps(c->pass.req, &what, &in, out);
+}
+
+/* The weights of the chosen heads, [B, heads, L, S]; data NULL: no memory. */
+static attn_tensor choose_heads(const sites_pass *c, const attn_tensor *all) {
+    const size_t *d = all->dims, n = c->body.heads.count, matrix = d[2] * d[3];
+    if (!n)
+        return *all;
+    float *to = attn_arena_zeroed(c->pass.req->arena, d[0] * n * matrix, sizeof *to);
+    for (size_t i = 0; to && i < d[0] * n; i++) {
+        const size_t head = (size_t)c->body.heads.values[i % n];
+        memcpy(to + i * matrix, (const float *)all->data + (i / n * d[1] + head) * matrix,
+               matrix * sizeof *to);
+    }
+    return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
+}
+
+/* Rows behind the end of a shorter sequence look somewhere, which means nothing. */
+static void clear_padding(const sites_pass *c, const attn_site *site, const attn_tensor *weights) {
+    const size_t *d = weights->dims;
+    for (size_t b = 0; b < d[0]; b++) {
+        const size_t length = queries_of(c, site, b)->length;
+        for (size_t h = 0; length < d[2] && h < d[1]; h++)
+            memset((float *)weights->data + ((b * d[1] + h) * d[2] + length) * d[3], 0,
+                   (d[2] - length) * d[3] * sizeof(float));
+    }
+}
+
+static void put_heads(srv_json *j, const sites_pass *c, const attn_site *site) {
+    srv_json_key(j, "heads");
+    srv_json_array(j);
+    for (size_t h = 0; h < heads_of(c, site); h++)
+        srv_json_int(j, c->body.heads.count ? c->body.heads.values[h] : (int64_t)h);
+    srv_json_array_end(j);
+}
+
+/* false: a problem is set. */
+static bool put_site(srv_json *j, const sites_pass *c, const attn_site *site) {
+    srv_json_object(j);
+    srv_json_key(j, "kind");
+    srv_json_string(j, srv_model_site_kinds[site->kind]);
+    srv_json_key(j, "layer");
+    srv_json_size(j, site->layer);
+    put_heads(j, c, site);
+    if ((c->body.returns & WEIGHTS) && !omits_weights(c)) {
+        const attn_tensor weights = choose_heads(c, &site->weights);
+        j->failed = j->failed || !weights.data;
+        srv_json_key(j, "weights");
+        if (!j->failed) {
+            clear_padding(c, site, &weights);
+            srv_json_tensor(j, &weights);
+        }
+    }
+    if (c->body.returns & HEATMAP) {
+        srv_json_key(j, "heatmaps");
+        srv_json_array(j);
+        for (size_t b = 0; b < c->source.count; b++) {
+            srv_model_heatmaps maps;
+            if (!heatmaps_of(c, site, b, &maps))
+                return false;
+            srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
+        }
+        srv_json_array_end(j);
+    }
+    srv_json_object_end(j);
+    return true;
+}
+
+static void put_sequences(srv_json *j, const char *name, const srv_sequences *s) {
+    srv_json_key(j, name);
+    srv_json_array(j);
+    for (size_t b = 0; b < s->count; b++)
+        srv_models_put(j, &s->items[b]);
+    srv_json_array_end(j);
+}
+
+static void put_omitted(srv_json *j, const sites_pass *c) {
+    srv_json_key(j, "omitted");
+    srv_json_object(j);
+    srv_json_key(j, "weights");
+    srv_json_object(j);
+    srv_json_key(j, "values");
+    srv_json_real(j, count_weights(c));
+    srv_json_key(j, "how");
+    srv_json_string(j, "ask by \"return\": \"weights\", or for a heatmap");
+    srv_json_object_end(j);
+    srv_json_object_end(j);
+}
+
+static void answer_json(const sites_pass *c) {
+    srv_json j;
+    srv_json_begin(&j, c->pass.req);
+    j.decimals = (int)c->body.decimals;
+    srv_json_object(&j);
+    put_sequences(&j, "source", &c->source);
+    put_sequences(&j, "target", &c->target);
+    srv_json_key(&j, "sites");
+    srv_json_array(&j);
+    for (size_t i = 0; i < c->out.site_count; i++)
+        if (c->wanted[i] && !put_site(&j, c, &c->out.sites[i]))
+            return;
+    srv_json_array_end(&j);
+    if (c->body.returns & LOGITS) {
+        srv_json_key(&j, "logits");
+        srv_json_tensor(&j, &c->out.logits);
+    }
+    if (omits_weights(c))
+        put_omitted(&j, c);
+    srv_warnings_write(&j, &c->warnings);
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+static void answer_text(const sites_pass *c) {
+    attn_text t = srv_text_begin(c->pass.req);
+    for (size_t i = 0; i < c->out.site_count; i++)
+        for (size_t b = 0; c->wanted[i] && b < c->source.count; b++) {
+            srv_model_heatmaps maps;
+            if (!heatmaps_of(c, &c->out.sites[i], b, &maps))
+                return;
+            attn_text_add(&t, "%s", srv_model_site_kinds[c->out.sites[i].kind]);
+            if (attn_model_configuration(c->pass.model->model)->architecture == ATTN_TRANSFORMER)
+                attn_text_add(&t, ", layer %zu", c->out.sites[i].layer);
+            attn_text_add(&t, "\n");
+            srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
+        }
+    srv_warnings_text(&t, &c->warnings);
+    srv_text_end(c->pass.req, &t);
+}
+
+/* One site as a picture: the last one of those that were asked for, by default the last layer's
+ * attention across. */
+static void answer_picture(const sites_pass *c) {
+    srv_model_heatmaps maps;
+    const attn_site *site = NULL;
+    for (size_t i = 0; i < c->out.site_count; i++)
+        if (c->wanted[i])
+            site = &c->out.sites[i];
+    if (site && heatmaps_of(c, site, 0, &maps))
+        srv_models_draw(c->pass.req, &maps, &c->body.heatmap, &c->body.figure, c->body.decimals);
+}
+
+static void answer(const sites_pass *c) {
+    if (srv_draws(c->pass.req))
+        answer_picture(c);
+    else if (srv_reads_text(c->pass.req))
+        answer_text(c);
+    else
+        answer_json(c);
+}
+
 /* --- the pass --- */
 
-static attn_status generate(srv_looks *c, const int32_t *source, const int64_t *lengths,
+static attn_status generate(sites_pass *c, const int32_t *source, const int64_t *lengths,
                             attn_error *err) {
     srv_request *req = c->pass.req;
     const size_t B = c->source.count;
@@ -244,7 +452,7 @@ static attn_status generate(srv_looks *c, const int32_t *source, const int64_t *
     return ATTN_OK;
 }
 
-static bool compute(srv_looks *c) {
+static bool compute(sites_pass *c) {
     srv_request *req = c->pass.req;
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     attn_error err = {0};
@@ -273,8 +481,8 @@ static bool compute(srv_looks *c) {
 }
 
 /* A sequence with one more token in front (`first`) or behind; false: a problem is set. */
-static bool lengthen(const srv_looks *c, const srv_sequence *s, const srv_sequence *one, bool first,
-                     srv_sequence *out) {
+static bool lengthen(const sites_pass *c, const srv_sequence *s, const srv_sequence *one,
+                     bool first, srv_sequence *out) {
     attn_arena *arena = c->pass.req->arena;
     *out = (srv_sequence){.length = s->length + 1, .offsets = first ? NULL : s->offsets};
     out->ids = attn_arena_zeroed(arena, out->length, sizeof *out->ids);
@@ -292,7 +500,7 @@ static bool lengthen(const srv_looks *c, const srv_sequence *s, const srv_sequen
 
 /* The targets as rows are called: each row by the token that it leads to, the last by the end; and
  * as the decoder reads them, the begin first. */
-static bool name_rows(srv_looks *c) {
+static bool name_rows(sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->target.count;
     srv_sequence begin, end, longer;
@@ -317,15 +525,15 @@ static bool name_rows(srv_looks *c) {
 
 /* --- the steps --- */
 
-static srv_looks *of(srv_pass *pass) {
-    return (srv_looks *)pass;
+static sites_pass *of(srv_pass *pass) {
+    return (sites_pass *)pass;
 }
-static const srv_looks *in(const srv_pass *pass) {
-    return (const srv_looks *)pass;
+static const sites_pass *in(const srv_pass *pass) {
+    return (const sites_pass *)pass;
 }
 
 static bool step_decode(srv_pass *pass) {
-    srv_looks *c = of(pass);
+    sites_pass *c = of(pass);
     const size_t max = attn_model_configuration(pass->model->model)->max_length;
     if (!decode(c) || !check_sites(c))
         return false;
@@ -335,7 +543,7 @@ static bool step_decode(srv_pass *pass) {
     return true;
 }
 
-static srv_pass_cost step_cost(const srv_pass *pass) {
+static attn_model_cost step_cost(const srv_pass *pass) {
     return cost_of(in(pass));
 }
 
@@ -343,7 +551,7 @@ static double step_result(const srv_pass *pass) {
     return result_bytes(in(pass));
 }
 
-static srv_outcome step_predict(const srv_pass *pass, const srv_pass_cost *cost) {
+static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cost) {
     return predict(in(pass), cost);
 }
 
@@ -352,12 +560,12 @@ static bool step_compute(srv_pass *pass) {
 }
 
 static void step_answer(const srv_pass *pass) {
-    srv_looks_answer(in(pass));
+    answer(in(pass));
 }
 
 srv_outcome srv_models_attention(srv_request *req) {
     static const srv_pass_steps steps = {step_decode,  step_cost,    step_result,
                                          step_predict, step_compute, step_answer};
-    srv_looks c = {.pass = {.req = req}};
+    sites_pass c = {.pass = {.req = req}};
     return srv_models_run(&c.pass, &steps);
 }

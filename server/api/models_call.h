@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "api/dry.h"
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/route_fields.h"
 #include "api/scope.h"
 #include "request/stream.h"
@@ -35,35 +35,11 @@ typedef struct srv_side {
         .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
     }
 #define SRV_MODEL_COMMON_ROWS(T)                                                                   \
-    {.name = "heatmap",                                                                            \
-     .kind = SRV_OBJECT,                                                                           \
-     .offset = offsetof(T, heatmap),                                                               \
-     .fields = srv_heat_fields,                                                                    \
-     .init = srv_heat_init,                                                                        \
-     .doc = "What the heatmaps hold, one set a sequence; giving it asks for them."},               \
-        {.name = "figure",                                                                         \
-         .kind = SRV_OBJECT,                                                                       \
-         .offset = offsetof(T, figure),                                                            \
-         .fields = srv_figure_fields,                                                              \
-         .init = srv_figure_init,                                                                  \
-         .doc = "What a picture says around the heatmaps and looks like."},                        \
-        {.name = "decimals",                                                                       \
-         .kind = SRV_INT,                                                                          \
-         .offset = offsetof(T, decimals),                                                          \
-         .min = 0,                                                                                 \
-         .max = 17,                                                                                \
-         .doc = "Round the numbers of the answer to so many decimals; default: their shortest "    \
-                "text."},                                                                          \
-        {.name = "dry_run",                                                                        \
-         .kind = SRV_BOOL,                                                                         \
-         .offset = offsetof(T, dry_run),                                                           \
-         .doc = "Compute nothing: answer the shapes and what a run would cost."},                  \
-    {                                                                                              \
-        .name = "timeout_ms", .kind = SRV_INT, .offset = offsetof(T, timeout_ms), .min = 1,        \
-        .max = 86400000,                                                                           \
-        .doc = "Give up after this time, if that is sooner than the service "                      \
-               "would."                                                                            \
-    }
+    SRV_HEATMAP_ROW(T, "What the heatmaps hold, one set a sequence; giving it asks for them."),    \
+        SRV_FIGURE_ROW(T, "What a picture says around the heatmaps and looks like."),              \
+        SRV_DECIMALS_ROW(T, "; default: their shortest text."),                                    \
+        SRV_DRY_RUN_ROW(T, "Compute nothing: answer the shapes and what a run would cost."),       \
+        SRV_TIMEOUT_ROW(T)
 
 typedef struct srv_sequence {
     int32_t *ids;
@@ -102,20 +78,9 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
 /* {"tokens", "ids", "offsets"} */
 void srv_models_put(srv_json *j, const srv_sequence *s);
 
-/* What a pass takes. */
-typedef struct srv_pass_cost {
-    double cells, operations, bytes; /* scores of all heads; multiply-adds as two; scratch */
-} srv_pass_cost;
-
-/* Of B sources of S tokens read once, and `rows` targets of T tokens each: at once, or a token of
- * each at a time, as a search does. */
-srv_pass_cost srv_models_cost(const srv_request *req, const srv_model *model, double B, double S,
-                              double rows, double T);
-srv_pass_cost srv_models_search_cost(const srv_request *req, const srv_model *model, double B,
-                                     double S, double rows, double T);
 /* Within the limits of the service? false: a problem is set unless `quiet`. */
-bool srv_models_fits(srv_request *req, const srv_pass_cost *cost, double result, bool quiet);
-srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const srv_pass_cost *cost,
+bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result, bool quiet);
+srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
                            double result);
 
 /* A request on its way through a model; the struct of a route begins with it. */
@@ -126,13 +91,16 @@ typedef struct srv_pass {
     bool streams;           /* the same: not for the HTTP thread */
 } srv_pass;
 
+/* What a pass takes on this service's pool. */
+attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
+
 /* What a route does in turn. false: a problem is set. */
 typedef struct srv_pass_steps {
     bool (*decode)(srv_pass *pass); /* read and check what was sent */
-    srv_pass_cost (*cost)(const srv_pass *pass);
+    attn_model_cost (*cost)(const srv_pass *pass);
     double (*result)(const srv_pass *pass); /* bytes of the answer */
     srv_outcome (*predict)(const srv_pass *pass,
-                           const srv_pass_cost *cost); /* a dry run's answer */
+                           const attn_model_cost *cost); /* a dry run's answer */
     bool (*compute)(srv_pass *pass);
     void (*answer)(const srv_pass *pass);
 } srv_pass_steps;
@@ -140,8 +108,6 @@ typedef struct srv_pass_steps {
 /* Hold the model of the path and take the steps: within the limits, on a worker unless it is
  * little. */
 srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps);
-/* Operations that the HTTP thread does itself: well below a millisecond. */
-#define SRV_MODEL_IN_PLACE 2e5
 /* Bytes of JSON that a float can become, itself among them. */
 #define SRV_MODEL_TEXT 20.0
 
@@ -156,37 +122,22 @@ size_t srv_models_cross_heads(const srv_model *model);
 
 /* The heatmaps of one sequence: weights [heads, >= rows, stride] of its queries and keys, whose
  * names become labels. */
-typedef struct srv_look {
+typedef struct srv_model_weights {
     const float *weights;
     size_t heads, head_stride, stride, rows, cols, batch;
     const char **row_names, **col_names;
-} srv_look;
+} srv_model_weights;
 
-typedef struct srv_looked {
+typedef struct srv_model_heatmaps {
     attn_heatmaps maps;
     srv_labels labels;
-} srv_looked;
+} srv_model_heatmaps;
 
 /* false: a problem is set. */
-bool srv_models_look(srv_request *req, const srv_look *look, const srv_heat_input *in,
-                     srv_looked *out);
+bool srv_models_heatmaps(srv_request *req, const srv_model_weights *weights,
+                         const srv_heat_input *in, srv_model_heatmaps *out);
 /* They are the answer, as a picture. */
-void srv_models_draw(srv_request *req, const srv_looked *looked, const srv_heat_input *in,
+void srv_models_draw(srv_request *req, const srv_model_heatmaps *maps, const srv_heat_input *in,
                      const srv_figure_input *figure, int64_t decimals);
-
-/* The steps of a greedy search as events. */
-typedef struct srv_steps {
-    srv_events *events;
-    const srv_model *model;
-    const srv_sequence *source;
-    const srv_heat_input *heatmap; /* whose heads are shown; NULL: none are */
-    int decimals;
-    size_t index;     /* of the step to come, from 0 */
-    const char *word; /* before it */
-    bool failed;      /* stopped itself, and said why in the reply */
-} srv_steps;
-
-/* For attn_generate_options.token: says the event of one step. */
-int srv_models_step(void *steps, int32_t id, double log_probability, const float *weights);
 
 #endif

@@ -1,10 +1,136 @@
-/* POST /v1/models/{id}/generate: greedy or beam search, and where the model looked meanwhile. */
+/* POST /v1/models/{id}/generate: greedy or beam search, and where the model looks meanwhile. A
+ * greedy search can be answered as server-sent events, one for each step. */
 #include <math.h>
 #include <string.h>
 
 #include "api/handlers.h"
 #include "api/models_call.h"
+#include "api/route_fields.h"
 #include "request/shared.h"
+#include "request/stream.h"
+
+/* --- the steps of a greedy search as events --- */
+
+/* A search that is answered step by step. Each event is put together in an arena of its own, and
+ * only its text is kept. */
+typedef struct told_steps {
+    srv_events *events;
+    const srv_model *model;
+    const srv_sequence *source;
+    const srv_heat_input *heatmap; /* whose heads are shown; NULL: none are */
+    int decimals;
+    size_t index;     /* of the step to come, from 0 */
+    const char *word; /* before it */
+    bool failed;      /* stopped itself, and said why in the reply */
+} told_steps;
+
+/* What the token adds to the text of those before it; NULL: no memory. The end adds nothing. */
+static const char *text_of(const told_steps *s, int32_t id, const char *word, attn_arena *arena) {
+    const char *words[2] = {s->index ? s->word : "", word};
+    const size_t before = strlen(words[0]);
+    if (id == attn_model_configuration(s->model->model)->end)
+        return "";
+    const char *text = before ? attn_words_join(words, 2, arena) : word;
+    return text ? text + before : NULL;
+}
+
+/* Where the step looked, a row a head that was asked for. false: a problem is set. */
+static bool put_step_attention(srv_json *j, const told_steps *s, const float *weights) {
+    const srv_model_weights what = {.weights = weights,
+                                    .heads = srv_models_cross_heads(s->model),
+                                    .head_stride = s->source->length,
+                                    .stride = s->source->length,
+                                    .rows = 1,
+                                    .cols = s->source->length};
+    srv_heat_input in;
+    srv_model_heatmaps maps;
+    srv_heat_init(&in);
+    in.heads = s->heatmap->heads;
+    in.max_cells = (int64_t)(what.heads * what.cols);
+    if (!srv_models_heatmaps(j->req, &what, &in, &maps))
+        return false;
+    srv_json_key(j, "attention");
+    srv_json_array(j);
+    for (size_t i = 0; i < maps.maps.count; i++) {
+        const attn_heatmap *map = &maps.maps.items[i];
+        srv_json_object(j);
+        srv_json_key(j, "head");
+        if (map->head == SIZE_MAX)
+            srv_json_string(j, "mean");
+        else
+            srv_json_size(j, map->head);
+        srv_json_key(j, "weights");
+        srv_json_floats(j, map->max, map->shape[1]);
+        srv_json_object_end(j);
+    }
+    srv_json_array_end(j);
+    return true;
+}
+
+static bool put_step(srv_json *j, told_steps *s, int32_t id, double log_probability,
+                     const float *weights) {
+    srv_sequence token;
+    if (!srv_models_name(j->req, s->model, SRV_TARGET, &id, 1, &token))
+        return false;
+    srv_json_object(j);
+    srv_json_key(j, "index");
+    srv_json_size(j, s->index);
+    srv_json_key(j, "token");
+    srv_json_string(j, token.tokens[0]);
+    srv_json_key(j, "id");
+    srv_json_int(j, id);
+    if (s->model->target) {
+        const char *text = text_of(s, id, token.tokens[0], j->req->arena);
+        j->failed |= !text;
+        srv_json_key(j, "text");
+        srv_json_string(j, text);
+        s->word = attn_vocabulary_word(s->model->target, id);
+    }
+    srv_json_key(j, "log_probability");
+    srv_json_float(j, (float)log_probability);
+    if (s->heatmap && weights && !put_step_attention(j, s, weights))
+        return false;
+    srv_json_object_end(j);
+    return srv_json_end(j);
+}
+
+/* The reply that was made in a step's arena into the request's. */
+static bool keep_event(srv_request *req) {
+    const srv_reply *r = &req->reply;
+    const char *text = attn_arena_text(req->arena, r->body, r->size);
+    if (text)
+        srv_reply_set(req, r->status, r->type, text, r->size);
+    else
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for a step's event is left");
+    return text && req->reply.status < 400;
+}
+
+/* For attn_generate_options.token: says the event of one step. */
+static int say_step(void *ctx, int32_t id, double log_probability, const float *weights) {
+    told_steps *s = ctx;
+    srv_request *req = srv_events_request(s->events);
+    attn_arena *all = req->arena;
+    srv_json j;
+    req->arena = attn_arena_new(attn_arena_limit(all) - attn_arena_used(all));
+    if (req->arena) {
+        srv_json_begin(&j, req);
+        j.decimals = s->decimals;
+        put_step(&j, s, id, log_probability, weights);
+    }
+    attn_arena *step = req->arena;
+    req->arena = all;
+    const bool kept = step && keep_event(req);
+    attn_arena_free(step);
+    s->index++;
+    if (kept && srv_events_add(s->events, "token", req->reply.body, req->reply.size))
+        return 0;
+    if (req->reply.status < 400)
+        srv_problem(req, SRV_MEMORY_BUDGET, NULL, "no memory for a step's event is left");
+    s->failed = true;
+    return 1;
+}
+
+/* --- the request --- */
 
 enum { WEIGHTS = 1, HEATMAP = 2 };
 enum { EVENT = 1024 }; /* bytes of one without its attention */
@@ -35,41 +161,27 @@ typedef struct call {
     attn_warnings warnings;
     attn_generated *out; /* [B] */
     made *made;          /* [B] */
-    srv_steps steps;     /* when it streams */
+    told_steps steps;    /* when it streams */
 } call;
 
 const srv_field srv_models_generate_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
-    {.name = "beams",
-     .kind = SRV_INT,
-     .offset = offsetof(body, beams),
-     .min = 1,
-     .max = 64,
-     .doc = "Hypotheses that are followed at a time; 1 (default): greedy."},
-    {.name = "max_length",
-     .kind = SRV_INT,
-     .offset = offsetof(body, max_length),
-     .min = 1,
-     .max = 65536,
-     .doc = "Most tokens to generate, the end included; default twice the source and 10, at most "
-            "the model's max_length."},
-    {.name = "length_penalty",
-     .kind = SRV_REAL,
-     .offset = offsetof(body, length_penalty),
-     .min = -10,
-     .max = 10,
-     .doc = "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."},
+    SRV_INT_ROW(body, beams, 1, 64, "Hypotheses that are followed at a time; 1 (default): greedy."),
+    SRV_INT_ROW(body, max_length, 1, 65536,
+                "Most tokens to generate, the end included; default twice the source and 10, at "
+                "most the model's max_length."),
+    SRV_REAL_ROW(
+        body, length_penalty, -10, 10,
+        "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = offsetof(body, returns),
      .choices = returns,
      .doc =
          "Of the attention across: heatmap (default), weights [heads, rows, S]; [] for neither."},
-    {.name = "stream",
-     .kind = SRV_BOOL,
-     .offset = offsetof(body, stream),
-     .doc = "Answer with server-sent events while the (greedy) search of one sequence goes on: "
-            "token, a step, then done, the whole answer, or error, a problem."},
+    SRV_BOOL_ROW(body, stream,
+                 "Answer with server-sent events while the (greedy) search of one sequence goes "
+                 "on: token, a step, then done, the whole answer, or error, a problem."),
     SRV_MODEL_COMMON_ROWS(body),
     {0},
 };
@@ -87,7 +199,7 @@ static bool decode(call *c) {
     srv_figure_init(&b->figure);
     if (!srv_decode(req, srv_models_generate_fields, b))
         return false;
-    srv_hurry(req, b->timeout_ms);
+    srv_apply_timeout(req, b->timeout_ms);
     if (!srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source))
         return false;
     if (!c->source.count)
@@ -136,7 +248,7 @@ static double result_bytes(const call *c) {
     return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) + step * most;
 }
 
-static srv_outcome predict(const call *c, const srv_pass_cost *cost) {
+static srv_outcome predict(const call *c, const attn_model_cost *cost) {
     const size_t B = c->source.count;
     srv_dry dry = {.learns = true,
                    .parameters =
@@ -180,12 +292,12 @@ static bool begin_events(call *c, attn_generate_options *options) {
     if (!events)
         return false;
     c->pass.req = srv_events_request(events);
-    c->steps = (srv_steps){.events = events,
-                           .model = c->pass.model,
-                           .source = &c->source.items[0],
-                           .heatmap = c->body.returns ? &c->body.heatmap : NULL,
-                           .decimals = (int)c->body.decimals};
-    options->token = srv_models_step;
+    c->steps = (told_steps){.events = events,
+                            .model = c->pass.model,
+                            .source = &c->source.items[0],
+                            .heatmap = c->body.returns ? &c->body.heatmap : NULL,
+                            .decimals = (int)c->body.decimals};
+    options->token = say_step;
     options->ctx = &c->steps;
     return true;
 }
@@ -206,7 +318,7 @@ static bool compute(call *c) {
     options.beams = (size_t)c->body.beams;
     options.most = c->most;
     options.length_penalty = c->body.length_penalty;
-    options.want_weights = c->body.returns || srv_draws(req) || srv_plain(req);
+    options.want_weights = c->body.returns || srv_draws(req) || srv_reads_text(req);
     attn_status status =
         c->out && c->made
             ? attn_model_generate(c->pass.model->model, source, lengths, B, c->source.longest,
@@ -223,30 +335,30 @@ static bool compute(call *c) {
 
 /* --- the answer --- */
 
-/* Has sequence b rows to show? */
-static bool looked(const call *c, size_t b) {
+/* Did the search keep weights of sequence b? */
+static bool has_weights(const call *c, size_t b) {
     return c->out[b].weights && c->made[b].rows.length > 0;
 }
 
-static bool look(const call *c, size_t b, srv_looked *out) {
+static bool heatmaps_of(const call *c, size_t b, srv_model_heatmaps *out) {
     const attn_generated *g = &c->out[b];
     const srv_sequence *rows = &c->made[b].rows, *cols = &c->source.items[b];
-    const srv_look what = {.weights = g->weights,
-                           .heads = g->heads,
-                           .head_stride = rows->length * c->source.longest,
-                           .stride = c->source.longest,
-                           .rows = rows->length,
-                           .cols = cols->length,
-                           .batch = b,
-                           .row_names = rows->tokens,
-                           .col_names = cols->tokens};
-    return srv_models_look(c->pass.req, &what, &c->body.heatmap, out);
+    const srv_model_weights what = {.weights = g->weights,
+                                    .heads = g->heads,
+                                    .head_stride = rows->length * c->source.longest,
+                                    .stride = c->source.longest,
+                                    .rows = rows->length,
+                                    .cols = cols->length,
+                                    .batch = b,
+                                    .row_names = rows->tokens,
+                                    .col_names = cols->tokens};
+    return srv_models_heatmaps(c->pass.req, &what, &c->body.heatmap, out);
 }
 
 /* false: a problem is set. */
 static bool put_attention(srv_json *j, const call *c, size_t b) {
-    srv_looked maps;
-    if (!looked(c, b))
+    srv_model_heatmaps maps;
+    if (!has_weights(c, b))
         return true;
     if (c->body.returns & WEIGHTS) {
         const size_t dims[3] = {c->out[b].heads, c->made[b].rows.length, c->source.longest};
@@ -256,7 +368,7 @@ static bool put_attention(srv_json *j, const call *c, size_t b) {
     }
     if (!(c->body.returns & HEATMAP))
         return true;
-    if (!look(c, b, &maps))
+    if (!heatmaps_of(c, b, &maps))
         return false;
     srv_json_key(j, "heatmap");
     srv_heat_write(j, &maps.maps, &c->body.heatmap, &maps.labels);
@@ -301,35 +413,35 @@ static void answer_json(const call *c) {
 }
 
 static void answer_text(const call *c) {
-    attn_text t = srv_plain_begin(c->pass.req);
+    attn_text t = srv_text_begin(c->pass.req);
     for (size_t b = 0; b < c->source.count; b++) {
         const srv_sequence *tokens = &c->made[b].tokens;
-        srv_looked maps;
+        srv_model_heatmaps maps;
         if (c->made[b].text)
             attn_text_add(&t, "%s", c->made[b].text);
         for (size_t i = 0; !c->made[b].text && i < tokens->length; i++)
             attn_text_add(&t, "%s%s", i ? " " : "", tokens->tokens[i]);
         attn_text_add(&t, "\n");
-        if (!(c->body.returns & HEATMAP) || !looked(c, b))
+        if (!(c->body.returns & HEATMAP) || !has_weights(c, b))
             continue;
-        if (!look(c, b, &maps))
+        if (!heatmaps_of(c, b, &maps))
             return;
         srv_heat_text(&t, &maps.maps, &maps.labels, NULL);
     }
     srv_warnings_text(&t, &c->warnings);
-    srv_plain_end(c->pass.req, &t);
+    srv_text_end(c->pass.req, &t);
 }
 
 static void answer_picture(const call *c) {
-    srv_looked maps;
-    if (look(c, 0, &maps))
+    srv_model_heatmaps maps;
+    if (heatmaps_of(c, 0, &maps))
         srv_models_draw(c->pass.req, &maps, &c->body.heatmap, &c->body.figure, c->body.decimals);
 }
 
 static void answer(const call *c) {
     if (srv_draws(c->pass.req))
         answer_picture(c);
-    else if (srv_plain(c->pass.req))
+    else if (srv_reads_text(c->pass.req))
         answer_text(c);
     else
         answer_json(c);
@@ -352,18 +464,19 @@ static bool step_decode(srv_pass *pass) {
     return true;
 }
 
-static srv_pass_cost step_cost(const srv_pass *pass) {
+static attn_model_cost step_cost(const srv_pass *pass) {
     const call *c = in(pass);
     const double B = (double)c->source.count;
-    return srv_models_search_cost(pass->req, pass->model, B, (double)c->source.longest,
-                                  B * (double)c->body.beams, (double)c->most);
+    return srv_models_cost(pass,
+                           &(attn_model_pass){B, (double)c->source.longest,
+                                              B * (double)c->body.beams, (double)c->most, true});
 }
 
 static double step_result(const srv_pass *pass) {
     return result_bytes(in(pass));
 }
 
-static srv_outcome step_predict(const srv_pass *pass, const srv_pass_cost *cost) {
+static srv_outcome step_predict(const srv_pass *pass, const attn_model_cost *cost) {
     return predict(in(pass), cost);
 }
 

@@ -5,6 +5,7 @@
 
 #include "api/handlers.h"
 #include "api/models_call.h"
+#include "api/route_fields.h"
 #include "jobs/jobs.h"
 #include "request/shared.h"
 #include "store/model_keys.h"
@@ -23,38 +24,30 @@ static const char *const paddings[] = {"respect", "read", NULL};
 static const char *const languages[] = {"english", "french", NULL};
 static const char *const origins[] = {"embedded", "file", "made"};
 
-#define SIZE_ROW(member, least, most, what)                                                        \
-    {                                                                                              \
-        .name = #member, .kind = SRV_INT, .offset = offsetof(body, member), .min = least,          \
-        .max = most, .doc = what                                                                   \
-    }
-#define CHOICE_ROW(member, list, what)                                                             \
-    {                                                                                              \
-        .name = #member, .kind = SRV_ENUM, .offset = offsetof(body, member), .choices = list,      \
-        .doc = what                                                                                \
-    }
-
 const srv_field srv_models_fields[] = {
-    CHOICE_ROW(architecture, srv_model_architectures,
-               "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
-               "attention across. transformer: layers of self-attention and feed-forward, then of "
-               "causal self-attention, attention across and feed-forward."),
-    CHOICE_ROW(attention, srv_model_attentions,
-               "How the decoder looks at the source: multihead (default), dot, additive, general, "
-               "concat, local (within radius, everywhere), strided (every stride-th and within "
-               "radius) or none (not of a transformer)."),
-    CHOICE_ROW(positions, srv_model_positions,
-               "sinusoidal (default), learned, relative, shaw, alibi or none."),
-    CHOICE_ROW(padding, paddings,
-               "respect (default): the encoder's LSTM stops at the end of each sequence; read: it "
-               "reads padding as text. Of seq2seq."),
-    CHOICE_ROW(norm, srv_model_norms,
-               "Of a transformer: layer norm before (default) or after each attention and "
-               "feed-forward."),
-    SIZE_ROW(source_vocabulary, 4, 1048576,
-             "Ids of the source, 0 to 3 of them <pad>, <bos>, <eos> and <unk>; required without "
-             "source_words."),
-    SIZE_ROW(target_vocabulary, 4, 1048576, "The same of the target."),
+    SRV_ENUM_ROW(
+        body, architecture, srv_model_architectures,
+        "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
+        "attention across. transformer: layers of self-attention and feed-forward, then of "
+        "causal self-attention, attention across and feed-forward."),
+    SRV_ENUM_ROW(
+        body, attention, srv_model_attentions,
+        "How the decoder looks at the source: multihead (default), dot, additive, general, "
+        "concat, local (within radius, everywhere), strided (every stride-th and within "
+        "radius) or none (not of a transformer)."),
+    SRV_ENUM_ROW(body, positions, srv_model_positions,
+                 "sinusoidal (default), learned, relative, shaw, alibi or none."),
+    SRV_ENUM_ROW(
+        body, padding, paddings,
+        "respect (default): the encoder's LSTM stops at the end of each sequence; read: it "
+        "reads padding as text. Of seq2seq."),
+    SRV_ENUM_ROW(body, norm, srv_model_norms,
+                 "Of a transformer: layer norm before (default) or after each attention and "
+                 "feed-forward."),
+    SRV_INT_ROW(body, source_vocabulary, 4, 1048576,
+                "Ids of the source, 0 to 3 of them <pad>, <bos>, <eos> and <unk>; required without "
+                "source_words."),
+    SRV_INT_ROW(body, target_vocabulary, 4, 1048576, "The same of the target."),
     {.name = "source_words",
      .kind = SRV_STRINGS,
      .offset = offsetof(body, source_words),
@@ -65,32 +58,28 @@ const srv_field srv_models_fields[] = {
      .offset = offsetof(body, target_words),
      .max = 1048572,
      .doc = "The target's words, from id 4 on."},
-    CHOICE_ROW(source_language, languages,
-               "How source text becomes words: english (default), or french, where an apostrophe "
-               "ends a word."),
-    CHOICE_ROW(target_language, languages, "The same of the target."),
-    SIZE_ROW(width, 2, 4096, "Width of embeddings and states, even; default 128."),
-    SIZE_ROW(heads, 1, 4096, "Heads of multi-head attention, which divide the width; default 4."),
-    SIZE_ROW(layers, 1, ATTN_LSTM_LAYERS,
-             "Layers of each LSTM, of a transformer's encoder and decoder each; default 1."),
-    SIZE_ROW(feed_forward, 1, 16384,
-             "Of a transformer: width inside of feed-forward; default 4 x width."),
-    SIZE_ROW(max_length, 2, 65536, "Most tokens of a sequence; default 512."),
-    SIZE_ROW(radius, 0, 65536, "Keys on either side that local and strided see; default 4."),
-    SIZE_ROW(stride, 1, 65536, "Every how many-th key strided sees; default 4."),
-    SIZE_ROW(reach, 1, 65536, "Distances that relative and shaw tell apart; default 16."),
-    {.name = "dropout",
-     .kind = SRV_REAL,
-     .offset = offsetof(body, dropout),
-     .min = 0,
-     .max = 0.99,
-     .doc = "Of training; kept with the model, without effect here. Default 0.1."},
-    SIZE_ROW(seed, 0, 9007199254740991.0, "The values are drawn from it; default 0."),
-    {.name = "shared",
-     .kind = SRV_BOOL,
-     .offset = offsetof(body, shared),
-     .doc = "It belongs to all, not to the API key of this request: all lists show it, admins "
-            "delete it."},
+    SRV_ENUM_ROW(body, source_language, languages,
+                 "How source text becomes words: english (default), or french, where an apostrophe "
+                 "ends a word."),
+    SRV_ENUM_ROW(body, target_language, languages, "The same of the target."),
+    SRV_INT_ROW(body, width, 2, 4096, "Width of embeddings and states, even; default 128."),
+    SRV_INT_ROW(body, heads, 1, 4096,
+                "Heads of multi-head attention, which divide the width; default 4."),
+    SRV_INT_ROW(body, layers, 1, ATTN_LSTM_LAYERS,
+                "Layers of each LSTM, of a transformer's encoder and decoder each; default 1."),
+    SRV_INT_ROW(body, feed_forward, 1, 16384,
+                "Of a transformer: width inside of feed-forward; default 4 x width."),
+    SRV_INT_ROW(body, max_length, 2, 65536, "Most tokens of a sequence; default 512."),
+    SRV_INT_ROW(body, radius, 0, 65536,
+                "Keys on either side that local and strided see; default 4."),
+    SRV_INT_ROW(body, stride, 1, 65536, "Every how many-th key strided sees; default 4."),
+    SRV_INT_ROW(body, reach, 1, 65536, "Distances that relative and shaw tell apart; default 16."),
+    SRV_REAL_ROW(body, dropout, 0, 0.99,
+                 "Of training; kept with the model, without effect here. Default 0.1."),
+    SRV_INT_ROW(body, seed, 0, 9007199254740991.0, "The values are drawn from it; default 0."),
+    SRV_BOOL_ROW(body, shared,
+                 "It belongs to all, not to the API key of this request: all lists show it, admins "
+                 "delete it."),
     {0},
 };
 

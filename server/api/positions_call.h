@@ -3,7 +3,7 @@
 #define SRV_POSITIONS_CALL_H
 
 #include "api/form_input.h"
-#include "api/heat_reply.h"
+#include "api/heatmap_object.h"
 #include "api/route_fields.h"
 
 typedef enum srv_encoding_kind {
@@ -52,12 +52,9 @@ typedef struct srv_positions_call {
     size_t curve_count, curve_columns; /* columns that curves can show */
 } srv_positions_call;
 
-/* Body -> shapes of the tables (positions_input.c). false: a problem is set. */
+/* Body -> shapes of the tables. false: a problem is set. */
 bool srv_positions_prepare(srv_positions_call *call);
-/* Shapes -> tables and curves (positions_tables.c). false: a problem is set. */
+/* Shapes -> tables and curves. false: a problem is set. */
 bool srv_positions_make(srv_positions_call *call);
-/* Tables and curves -> reply (positions_picture.c). */
-void srv_positions_picture(srv_positions_call *call);
-void srv_positions_csv(srv_positions_call *call);
 
 #endif

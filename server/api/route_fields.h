@@ -1,8 +1,12 @@
-/* The bodies that routes take. */
+/* The bodies and query strings that routes take, and rows of field tables. A row of srv_field whose
+ * name is that of a member of the decoded struct T is one macro; the fields that many routes share
+ * are defined here once. */
 #ifndef SRV_ROUTE_FIELDS_H
 #define SRV_ROUTE_FIELDS_H
 
-#include "wire/fields.h"
+#include <stddef.h>
+
+#include "wire/decode.h"
 
 extern const srv_field srv_attention_fields[];
 extern const srv_field srv_masks_fields[];
@@ -15,5 +19,42 @@ extern const srv_field srv_models_fields[], srv_models_attention_fields[],
 extern const srv_field srv_run_weights_query[], srv_run_rows_query[], srv_run_top_query[],
     srv_run_tiles_query[], srv_run_cells_query[], srv_run_what_if_fields[], srv_run_heatmap_query[],
     srv_run_metrics_query[];
+
+#define SRV_BOOL_ROW(T, member, text)                                                              \
+    { .name = #member, .kind = SRV_BOOL, .offset = offsetof(T, member), .doc = text }
+#define SRV_INT_ROW(T, member, least, most, text)                                                  \
+    {                                                                                              \
+        .name = #member, .kind = SRV_INT, .offset = offsetof(T, member), .min = least,             \
+        .max = most, .doc = text                                                                   \
+    }
+#define SRV_REAL_ROW(T, member, least, most, text)                                                 \
+    {                                                                                              \
+        .name = #member, .kind = SRV_REAL, .offset = offsetof(T, member), .min = least,            \
+        .max = most, .doc = text                                                                   \
+    }
+#define SRV_ENUM_ROW(T, member, names, text)                                                       \
+    {                                                                                              \
+        .name = #member, .kind = SRV_ENUM, .offset = offsetof(T, member), .choices = names,        \
+        .doc = text                                                                                \
+    }
+#define SRV_TENSOR_ROW(T, member, what, text)                                                      \
+    {                                                                                              \
+        .name = #member, .kind = SRV_TENSOR, .offset = offsetof(T, member), .accepts = what,       \
+        .doc = text                                                                                \
+    }
+/* The kind of an object, which decides on its other fields. */
+#define SRV_KIND_ROW(T, names, text)                                                               \
+    {                                                                                              \
+        .name = "kind", .kind = SRV_ENUM, .offset = offsetof(T, kind), .choices = names,           \
+        .required = true, .doc = text                                                              \
+    }
+
+#define SRV_TIMEOUT_ROW(T)                                                                         \
+    SRV_INT_ROW(T, timeout_ms, 1, 86400000,                                                        \
+                "Give up after this time, if that is sooner than the service would.")
+/* `more` ends the sentence. */
+#define SRV_DECIMALS_ROW(T, more)                                                                  \
+    SRV_INT_ROW(T, decimals, 0, 17, "Round the numbers of the answer to so many decimals" more)
+#define SRV_DRY_RUN_ROW(T, text) SRV_BOOL_ROW(T, dry_run, text)
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "load/admission.h"
+#include "number/hash.h"
 #include "request/shared.h"
 
 const char *const srv_run_sites[] = {"attention", NULL};
@@ -15,6 +16,14 @@ enum { PIECE_ROWS = 64, LANE_BYTES = 1 << 20 };
 
 const srv_run *srv_run_of(srv_request *req) {
     return srv_run_hold(req, req->params[0]);
+}
+
+srv_labels srv_run_labels(const attn_run *run) {
+    const attn_attention_dims *d = attn_run_dims(run);
+    const char *const *rows = attn_run_query_labels(run), *const *cols = attn_run_key_labels(run);
+    return (srv_labels){.given = rows || cols,
+                        .query = {(const char **)rows, rows ? d->L : 0},
+                        .key = {(const char **)cols, cols ? d->S : 0}};
 }
 
 static bool within(const srv_scope *scope, const char *name, const char *what, int64_t found,
@@ -76,17 +85,11 @@ srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered) {
     return SRV_DONE;
 }
 
-/* FNV-1a, 64 bits. */
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-    return hash;
-}
-
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind) {
-    uint64_t hash = hash_text(0xcbf29ce484222325u, run->id);
+    uint64_t hash = attn_hash(ATTN_HASH_START, run->id, strlen(run->id));
     attn_text t = {.arena = req->arena};
-    hash = hash_text(hash_text(hash, kind), req->query);
+    hash = attn_hash(hash, kind, strlen(kind));
+    hash = attn_hash(hash, req->query, strlen(req->query));
     attn_text_add(&t, "W/\"%s-%016" PRIx64 "\"", kind, hash);
     if (t.failed)
         return false;

@@ -5,11 +5,11 @@
 
 #include <stddef.h>
 
-#include "api/labels.h"
+#include "api/route_fields.h"
 #include "api/scope.h"
 #include "store/runs.h"
+#include "wire/decode.h"
 #include "wire/json_out.h"
-#include "wire/query.h"
 
 /* Which head. A run of /v1/attention has one site and one layer. */
 typedef struct srv_run_spot {
@@ -25,21 +25,15 @@ extern const char *const srv_run_sites[];
      .offset = offsetof(T, spot.site),                                                             \
      .choices = srv_run_sites,                                                                     \
      .doc = "Which attention of the run; the default is its only one."},                           \
-    {                                                                                              \
-        .name = "layer", .kind = SRV_INT, .offset = offsetof(T, spot.layer), .min = 0,             \
-        .max = 1048576, .doc = "Which layer; default 0."                                           \
-    }
+        SRV_RUN_PLACE_ROW(T, layer, 1048576, "Which layer; default 0.")
 #define SRV_RUN_SPOT_ROWS(T)                                                                       \
     SRV_RUN_SITE_ROWS(T),                                                                          \
-        {.name = "batch",                                                                          \
-         .kind = SRV_INT,                                                                          \
-         .offset = offsetof(T, spot.batch),                                                        \
-         .min = 0,                                                                                 \
-         .max = 4294967296,                                                                        \
-         .doc = "Which batch entry; default 0."},                                                  \
+        SRV_RUN_PLACE_ROW(T, batch, 4294967296, "Which batch entry; default 0."),                  \
+        SRV_RUN_PLACE_ROW(T, head, 4294967296, "Which query head; default 0.")
+#define SRV_RUN_PLACE_ROW(T, member, most, text)                                                   \
     {                                                                                              \
-        .name = "head", .kind = SRV_INT, .offset = offsetof(T, spot.head), .min = 0,               \
-        .max = 4294967296, .doc = "Which query head; default 0."                                   \
+        .name = #member, .kind = SRV_INT, .offset = offsetof(T, spot.member), .min = 0,            \
+        .max = most, .doc = text                                                                   \
     }
 /* `rows` or `cols`. */
 #define SRV_RUN_RANGE_ROW(T, member, which)                                                        \
@@ -47,12 +41,6 @@ extern const char *const srv_run_sites[];
         .name = #member, .kind = SRV_INTS, .offset = offsetof(T, member), .max = 2,                \
         .doc = "from:to, which " which "; default all."                                            \
     }
-#define SRV_RUN_DECIMALS_ROW(T)                                                                    \
-    {                                                                                              \
-        .name = "decimals", .kind = SRV_INT, .offset = offsetof(T, decimals), .min = 0, .max = 17, \
-        .doc = "Round the numbers of the answer to so many decimals."                              \
-    }
-
 /* The run of the path, held until srv_run_release. NULL: a problem is set. */
 const srv_run *srv_run_of(srv_request *req);
 srv_labels srv_run_labels(const attn_run *run);
@@ -74,11 +62,6 @@ void srv_run_keep(srv_request *req, const srv_run *run);
  * they are made. true: the client has it, the reply is 304. */
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
 
-/* Heatmaps of the run, whose answer takes `text` times the bytes of their own. false: a problem is
- * set, an error of the library by `problem`. */
-bool srv_run_heatmaps(srv_request *req, const srv_run *run, const attn_heatmap_options *options,
-                      double text, void (*problem)(srv_request *, const attn_error *),
-                      attn_heatmaps *out);
 /* Exact cells of a range over the pool into dst [rows, cols] of the run's element type. */
 attn_status srv_run_cells(srv_request *req, const srv_run *run, const attn_range *range,
                           attn_stage stage, void *dst, attn_error *err);

@@ -3,7 +3,7 @@
 #ifndef SRV_SCHEMA_H
 #define SRV_SCHEMA_H
 
-#include "wire/fields.h"
+#include "wire/decode.h"
 #include "wire/json_out.h"
 
 /* The schema of a body, as a value. */

@@ -1,9 +1,13 @@
-/* What field tables cannot say: which fields need or exclude each other. A scope is one decoded
- * object (the body, or one item of a list in it) together with its place in the body. */
+/* Checks that field tables cannot express, such as fields that need or exclude each other, and the
+ * labels of queries and keys. A scope is one decoded object (the body, or one item of a list in it)
+ * together with its place in the body. */
 #ifndef SRV_SCOPE_H
 #define SRV_SCOPE_H
 
-#include "wire/fields.h"
+#include <stddef.h>
+
+#include "wire/decode.h"
+#include "wire/json_out.h"
 
 typedef struct srv_scope {
     srv_request *req;
@@ -29,7 +33,24 @@ bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, in
  * [from, to], query strings from:to. */
 bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
                size_t *from, size_t *to);
-/* timeout_ms of a body: the deadline moves nearer, never away; 0 = not given. */
-void srv_hurry(srv_request *req, int64_t timeout_ms);
+/* Applies timeout_ms of a body: the deadline moves nearer, never away; 0 = not given. */
+void srv_apply_timeout(srv_request *req, int64_t timeout_ms);
+/* Names of the queries and keys, which are the rows and columns of the weights. */
+typedef struct srv_labels {
+    uint64_t given;
+    srv_strings query, key;
+} srv_labels;
+
+extern const srv_field srv_label_fields[];
+#define SRV_LABELS_ROW(T, text)                                                                    \
+    {                                                                                              \
+        .name = "labels", .kind = SRV_OBJECT, .offset = offsetof(T, labels),                       \
+        .fields = srv_label_fields, .doc = text                                                    \
+    }
+
+/* Checks that there are as many labels as queries (L) and keys (S). `scope` is the body. */
+bool srv_labels_check(const srv_scope *scope, const srv_labels *labels, size_t L, size_t S);
+/* Writes {"query": [..], "key": [..]}, without a list that was not given. */
+void srv_labels_write(srv_json *j, const srv_labels *labels);
 
 #endif

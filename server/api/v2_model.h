@@ -5,7 +5,7 @@
 
 #include "observe/metrics.h"
 #include "request/request.h"
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 #define SRV_V2_VERSION "1"
 

@@ -10,9 +10,10 @@ static const struct {
     const char *doc;
 } commands[] = {
     {"corpus", srv_command_corpus, "print sentence pairs with their alignments"},
-    {"train", srv_command_train, "train a model on them"},
-    {"score", srv_command_score, "BLEU and alignment error of a trained model"},
-    {"experiment", srv_command_experiment, "run an experiment on attention, or list them"},
+    {"train", srv_command_train, "train a model on such pairs"},
+    {"score", srv_command_score, "print BLEU and alignment error of a trained model"},
+    {"experiment", srv_command_experiment,
+     "run an experiment on attention, or list the experiments"},
 };
 
 srv_command_run *srv_command_find(const char *name) {

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "attn/attn.h"
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 typedef enum srv_option_kind {
     SRV_OPTION_FLAG,   /* bool: no value */

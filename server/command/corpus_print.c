@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "command/command.h"
-#include "number/escape.h"
+#include "number/print_small.h"
 
 typedef struct wishes {
     attn_corpus_options corpus;
@@ -115,22 +115,24 @@ int srv_command_corpus(int argc, char **argv) {
     const srv_option table[] = {
         {"task", SRV_OPTION_TEXT, &w.task, "en-fr, copy, reverse or sort"},
         {"split", SRV_OPTION_TEXT, &w.split, "train, validation or held-out"},
-        {"count", SRV_OPTION_SIZE, &w.count, "how many pairs"},
-        {"from", SRV_OPTION_SIZE, &w.from, "index of the first"},
+        {"count", SRV_OPTION_SIZE, &w.count, "number of pairs"},
+        {"from", SRV_OPTION_SIZE, &w.from, "index of the first pair"},
         {"format", SRV_OPTION_TEXT, &w.format,
-         "tsv: source, target, links; or json: a line a pair"},
-        {"large", SRV_OPTION_FLAG, &w.corpus.large, "all words of the lexicon"},
-        {"seed", SRV_OPTION_SEED, &w.corpus.seed, "another corpus"},
-        {"shortest", SRV_OPTION_SIZE, &w.corpus.shortest, "source words at least"},
-        {"longest", SRV_OPTION_SIZE, &w.corpus.longest, "source words at most"},
-        {"skew", SRV_OPTION_NUMBER, &w.corpus.skew, "above 1: more short sentences"},
-        {"symbols", SRV_OPTION_SIZE, &w.corpus.symbols, "numbers of copy, reverse and sort"},
+         "tsv (source, target, links) or json; one line a pair"},
+        {"large", SRV_OPTION_FLAG, &w.corpus.large, "use all words of the lexicon"},
+        {"seed", SRV_OPTION_SEED, &w.corpus.seed, "seed of the corpus"},
+        {"shortest", SRV_OPTION_SIZE, &w.corpus.shortest, "fewest source words"},
+        {"longest", SRV_OPTION_SIZE, &w.corpus.longest, "most source words"},
+        {"skew", SRV_OPTION_NUMBER, &w.corpus.skew, "a value above 1 gives more short sentences"},
+        {"symbols", SRV_OPTION_SIZE, &w.corpus.symbols,
+         "number of symbols of copy, reverse and sort"},
         {"baselines", SRV_OPTION_FLAG, &w.baselines,
-         "BLEU of a word-by-word dictionary and of copying instead"},
+         "print the BLEU of a word-by-word dictionary and of copying instead"},
         {0},
     };
     int code = srv_options_read(
-        table, "Sentence pairs of the built-in corpora, with gold alignments.", argc, argv);
+        table, "Prints sentence pairs of the built-in corpora with their gold alignments.", argc,
+        argv);
     if (code)
         return code - 1;
     attn_arena *arena = attn_arena_new((size_t)1 << 30);

@@ -53,7 +53,8 @@ static void progress(void *ctx, double done, const char *line) {
 }
 
 static int print_list(void) {
-    puts("Experiments on attention: tables and what they say, pictures, a JSON file.\n\n"
+    puts("Runs an experiment on attention and writes tables, a conclusion, pictures and a JSON "
+         "file.\n\n"
          "usage: attnd experiment NAME [options]        (attnd experiment NAME --help)\n");
     for (size_t i = 0; attn_experiment_at(i); i++) {
         const attn_experiment *e = attn_experiment_at(i);
@@ -74,11 +75,11 @@ static int unknown(const char *name) {
 static void fill_table(wishes *w, srv_option table[OPTIONS]) {
     const attn_experiment *e = w->experiment;
     const srv_option common[] = {
-        {"full", SRV_OPTION_FLAG, &w->full, "the profile that takes longer"},
-        {"out", SRV_OPTION_TEXT, &w->out, "folder of NAME.json, NAME.svg and NAME.png"},
-        {"threads", SRV_OPTION_SIZE, &w->threads, "of the pool"},
-        {"quiet", SRV_OPTION_FLAG, &w->quiet, "no progress"},
-        {"model", SRV_OPTION_TEXT, &w->model, "file of `attnd train` to look into"},
+        {"full", SRV_OPTION_FLAG, &w->full, "use the profile that takes longer"},
+        {"out", SRV_OPTION_TEXT, &w->out, "folder for NAME.json, NAME.svg and NAME.png"},
+        {"threads", SRV_OPTION_SIZE, &w->threads, "number of threads"},
+        {"quiet", SRV_OPTION_FLAG, &w->quiet, "show no progress"},
+        {"model", SRV_OPTION_TEXT, &w->model, "model file of `attnd train` to examine"},
         {0}};
     size_t n = 0;
     for (; n < e->setting_count; n++)

@@ -52,16 +52,16 @@ static int score(const wishes *w, const srv_model_file *file) {
 int srv_command_score(int argc, char **argv) {
     wishes w = {"model.safetensors", "text", 500, 1, 1, false};
     const srv_option table[] = {
-        {"model", SRV_OPTION_TEXT, &w.model, "file of `attnd train`"},
-        {"count", SRV_OPTION_SIZE, &w.count, "held-out pairs"},
-        {"beams", SRV_OPTION_SIZE, &w.beams, "1: greedy"},
-        {"by-length", SRV_OPTION_FLAG, &w.by_length, "also sentences of 10, 20, … words"},
+        {"model", SRV_OPTION_TEXT, &w.model, "model file of `attnd train`"},
+        {"count", SRV_OPTION_SIZE, &w.count, "number of held-out pairs"},
+        {"beams", SRV_OPTION_SIZE, &w.beams, "hypotheses of the beam search; 1 is greedy"},
+        {"by-length", SRV_OPTION_FLAG, &w.by_length, "also score sentences of 10, 20, … words"},
         {"format", SRV_OPTION_TEXT, &w.format, "text or json"},
-        {"threads", SRV_OPTION_SIZE, &w.threads, "of the pool"},
+        {"threads", SRV_OPTION_SIZE, &w.threads, "number of threads"},
         {0},
     };
     int code =
-        srv_options_read(table, "Score a trained model on held-out sentence pairs.", argc, argv);
+        srv_options_read(table, "Scores a trained model on held-out sentence pairs.", argc, argv);
     if (code)
         return code - 1;
     srv_model_file file;

@@ -12,7 +12,7 @@ static attn_status prepare(srv_train_command *command, attn_error *err) {
         fprintf(stderr, "%zu parameters, %zu source and %zu target words, %s step %llu\n",
                 attn_parameters_count(attn_model_parameters(run->file.model), ""),
                 attn_vocabulary_size(run->file.source), attn_vocabulary_size(run->file.target),
-                old ? "going on after" : "from", (unsigned long long)run->state.step);
+                old ? "continuing after" : "from", (unsigned long long)run->state.step);
     return status;
 }
 
@@ -55,7 +55,8 @@ static int train(srv_train_command *command, attn_pool *pool) {
     if (srv_train_keep_best(run, &err))
         return srv_command_fail("train", &err);
     if (status) {
-        fprintf(stderr, "stopped after step %llu; %s is the best so far, --resume goes on\n",
+        fprintf(stderr,
+                "stopped after step %llu; %s is the best model so far, and --resume continues\n",
                 (unsigned long long)run->state.step, run->out);
         return SRV_COMMAND_STOPPED;
     }
@@ -91,7 +92,7 @@ int srv_command_train(int argc, char **argv) {
     char checkpoint[SRV_TRAIN_TEXT];
     srv_train_table(&command, table);
     int code = srv_options_read_fields(srv_train_fields, &command.run.wishes, table,
-                                       "Train a sequence-to-sequence model on a built-in corpus.",
+                                       "Trains a sequence-to-sequence model on a built-in corpus.",
                                        argc, argv);
     if (code)
         return code - 1;

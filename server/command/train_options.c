@@ -6,12 +6,13 @@
 void srv_train_table(srv_train_command *c, srv_option table[TRAIN_OPTIONS]) {
     const srv_option rows[] = {
         {"init", SRV_OPTION_TEXT, &c->run.init,
-         "begin with the values and vocabularies of this model"},
-        {"out", SRV_OPTION_TEXT, &c->run.out, "file of the model; its checkpoint stands beside it"},
-        {"threads", SRV_OPTION_SIZE, &c->threads, "of the pool"},
-        {"log", SRV_OPTION_TEXT, &c->log_path, "append a JSON line an evaluation to this file"},
-        {"resume", SRV_OPTION_FLAG, &c->resume, "go on from the checkpoint, if there is one"},
-        {"quiet", SRV_OPTION_FLAG, &c->quiet, "no progress"},
+         "start with the values and vocabularies of this model"},
+        {"out", SRV_OPTION_TEXT, &c->run.out, "file of the model; its checkpoint is beside it"},
+        {"threads", SRV_OPTION_SIZE, &c->threads, "number of threads"},
+        {"log", SRV_OPTION_TEXT, &c->log_path,
+         "append one JSON line for each evaluation to this file"},
+        {"resume", SRV_OPTION_FLAG, &c->resume, "continue from the checkpoint, if there is one"},
+        {"quiet", SRV_OPTION_FLAG, &c->quiet, "show no progress"},
         {0},
     };
     c->run.init = "";

@@ -1,6 +1,5 @@
-/* The layers of the settings: defaults, JSON file, environment, command line. Every value reaches
- * the struct through the functions of its kind, so that each layer has the same checks and error
- * texts. */
+/* Reads the layers of the settings: defaults, JSON file, environment, command line. The functions
+ * of its kind set each value, so all layers have the same checks and error texts. */
 #include "config/config.h"
 
 #include <ctype.h>
@@ -58,7 +57,7 @@ static bool list_add(srv_texts *list, const char *text, size_t size) {
     return items[list->count] && ++list->count;
 }
 
-/* "a, b" -> a list; empty text is an empty list. */
+/* Splits "a, b" into a list; an empty text is an empty list. */
 static bool list_parse(srv_texts *list, const char *text) {
     while (*text) {
         size_t size = strcspn(text, ",");
@@ -75,7 +74,7 @@ static bool list_parse(srv_texts *list, const char *text) {
 
 #define UNITS "B, K or KiB (1024), M or MiB, G or GiB"
 
-/* A number in full: "256", "4e10", and for byte counts "256MiB", "1G", "64 KiB". */
+/* Reads a whole text as a number: "256", "4e10", and for byte counts "256MiB", "1G", "64 KiB". */
 static bool number_parse(const char *text, srv_setting_kind kind, double *out) {
     static const struct {
         const char *unit;
@@ -146,7 +145,7 @@ static bool choice_set(srv_config *c, const srv_setting *row, const char *text, 
                              known, text);
 }
 
-/* What the entries of a list look like. */
+/* The form of the entries of a list. */
 typedef struct list_form {
     size_t offset;
     bool (*fits)(const char *text);
@@ -172,7 +171,7 @@ static const list_form *form_of(const srv_setting *row) {
     return NULL;
 }
 
-/* Takes the list over, also when it is refused. */
+/* Takes ownership of the list, even if it refuses the list. */
 static bool list_set(srv_config *c, const srv_setting *row, srv_texts *fresh, const char *origin,
                      srv_config_error *err) {
     srv_texts *place = (srv_texts *)((char *)c + row->offset);
@@ -218,7 +217,8 @@ bool srv_config_set(srv_config *c, const char *key, const char *text, const char
         if (!number_parse(text, row->kind, &value))
             return srv_config_refuse(
                 err, "%s: \"%s\" must be a number%s, found \"%.80s\"", origin, key,
-                row->kind == SRV_SET_BYTES ? " of bytes, maybe with a unit (" UNITS ")" : "", text);
+                row->kind == SRV_SET_BYTES ? " of bytes, optionally with a unit (" UNITS ")" : "",
+                text);
         return number_set(c, row, value, origin, err);
     }
 }
@@ -303,7 +303,7 @@ bool srv_config_file(srv_config *c, const char *path, srv_config_error *err) {
     return ok;
 }
 
-/* Kubernetes puts ATTND_PORT, ATTND_SERVICE_HOST, ATTND_PORT_80_TCP, … there when a service is
+/* Kubernetes sets ATTND_PORT, ATTND_SERVICE_HOST, ATTND_PORT_80_TCP and others if a service is
  * called attnd. */
 static bool is_from_kubernetes(const char *key) {
     return !strncmp(key, "service_", 8) || !strcmp(key, "port") || !strncmp(key, "port_", 5);
@@ -357,7 +357,7 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* The start itself takes some kilobytes, and a small request the rest. */
+/* The start takes some kilobytes, and the rest is enough for a small request. */
 enum { MEMORY_LEAST = 1 << 20 };
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -366,7 +366,7 @@ static int64_t smaller(int64_t a, int64_t b) {
 
 bool srv_config_resolve(srv_config *c, srv_config_error *err) {
     if (!*c->tls_cert != !*c->tls_key)
-        return srv_config_refuse(err, "\"%s\" is set and \"%s\" is not: they belong together",
+        return srv_config_refuse(err, "\"%s\" is set and \"%s\" is not: set both or neither",
                                  *c->tls_cert ? "tls_cert" : "tls_key",
                                  *c->tls_cert ? "tls_key" : "tls_cert");
     if (!c->workers)

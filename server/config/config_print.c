@@ -1,4 +1,4 @@
-/* The settings printed: as JSON, as the reference table of config/README.md, as options of --help.
+/* Prints the settings: as JSON, as the table at the end of config/README.md, as options of --help.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -98,16 +98,7 @@ static void print_range(const srv_setting *row, FILE *out) {
 }
 
 void srv_config_print_reference(FILE *out) {
-    fputs("# Settings\n\n"
-          "`attnd.json` holds the defaults and is embedded in the daemon. Later layers win: the "
-          "defaults, the file of\n`--config FILE` (JSON, any subset of the keys), the environment "
-          "(`ATTND_` and the key in capitals), the\ncommand line (`--` and the key with dashes). "
-          "Byte counts may carry a unit in text, `64MiB`: `B`, `K` or\n`KiB`, `M` or `MiB`, `G` "
-          "or `GiB`. `attnd --print-config` prints what results; `attnd --check-config` only\n"
-          "checks. This page is the print of `attnd "
-          "--print-config-reference`.\n\n"
-          "| key | default | range | meaning |\n|---|---|---|---|\n",
-          out);
+    fputs("| key | default | range | meaning |\n|---|---|---|---|\n", out);
     for (const srv_setting *row = srv_settings; row->key; row++) {
         fprintf(out, "| `%s` | %s%s%s | ", row->key, *row->standard ? "`" : "",
                 *row->standard ? row->standard : "none", *row->standard ? "`" : "");

@@ -1,6 +1,6 @@
-/* One list under one lock. A loaded file marks the entries that stay and adds the new ones; an
- * entry that is gone from the file lives on, found by nobody, until the last request lets go of it.
- */
+/* One list under one lock. Loading a file marks the entries that stay and adds the new ones. An
+ * entry that is gone from the file can no longer be found, and is freed when the last request
+ * releases it. */
 #include "config/keys.h"
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ struct srv_keys {
     size_t count; /* listed */
 };
 
-/* A file on its way in. */
+/* The state of reading a file. */
 typedef struct reading {
     const srv_digest *salt;
     const char *path;
@@ -66,7 +66,7 @@ static void free_list(srv_key *key) {
     }
 }
 
-/* A word behind the key. */
+/* Reads a word after the key. */
 static bool take_option(reading *r, srv_key *key, const char *word, size_t size) {
     static const char prefix[] = "concurrency=";
     size_t lead = sizeof prefix - 1;
@@ -80,28 +80,27 @@ static bool take_option(reading *r, srv_key *key, const char *word, size_t size)
         if (key->concurrency)
             return true;
     }
-    return refuse(r, "behind a key stands nothing, admin, or concurrency=N with N from 1 to "
-                     "999999; found something else");
+    return refuse(r, "after the key only admin and concurrency=N (N from 1 to 999999) may follow; "
+                     "this line has another word");
 }
 
-/* [NAME:]KEY, `size` bytes. Its text appears in no message: who mistypes a line may have put the
- * key anywhere. */
+/* Reads [NAME:]KEY of `size` bytes. No message quotes the text, because a mistyped line may hold
+ * the key at any place. */
 static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
     const char *colon = memchr(word, ':', size);
     size_t name = colon ? (size_t)(colon - word) : 0;
     const char *text = colon ? colon + 1 : word;
     size_t length = size - (size_t)(text - word);
     if (colon && (!name || name > SRV_OWNER_NAME || strspn(word, NAME_CHARACTERS) < name))
-        return refuse(r, "a name has 1 to %d characters of A-Z a-z 0-9 - . _, this one is %s",
-                      SRV_OWNER_NAME,
-                      name && name <= SRV_OWNER_NAME ? "made of others" : "not so long");
+        return refuse(
+            r, "a name has 1 to %d characters of A-Z a-z 0-9 - . _; this one %s", SRV_OWNER_NAME,
+            name && name <= SRV_OWNER_NAME ? "has other characters" : "is empty or longer");
     if (length < KEY_LEAST || length > KEY_MOST)
         return refuse(r, "a key has %d to %d characters, found %zu", KEY_LEAST, KEY_MOST, length);
     if (strspn(text, KEY_CHARACTERS) < length)
-        return refuse(r,
-                      "a key is made of A-Z a-z 0-9 - . _ ~ + / =, found another character at "
-                      "its place %zu",
-                      strspn(text, KEY_CHARACTERS) + 1);
+        return refuse(
+            r, "a key consists of A-Z a-z 0-9 - . _ ~ + / =; its character %zu is another one",
+            strspn(text, KEY_CHARACTERS) + 1);
     if (!srv_secret_digest(r->salt, text, length, &key->digest))
         return srv_config_short(r->err, "read the API keys");
     if (colon)
@@ -110,11 +109,11 @@ static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
         snprintf(key->name, sizeof key->name, "line-%zu", r->line);
     for (const srv_key *other = r->first; other; other = other->next)
         if (srv_secret_equal(&other->digest, &key->digest))
-            return refuse(r, "the key of line %zu stands here once more", other->line);
+            return refuse(r, "this key is the same as that of line %zu", other->line);
     return true;
 }
 
-/* A line without its end: at `line`, up to a newline or a NUL. */
+/* Reads one line, which ends before `end`. */
 static bool take_line(reading *r, const char *line, const char *end) {
     bool ok = true, seen = false;
     srv_key *key = calloc(1, sizeof *key);
@@ -158,7 +157,7 @@ static bool read_keys(reading *r, const char *text, size_t size) {
     return r->count || refuse(r, "the file holds no key");
 }
 
-/* Take out what no file lists and nobody holds. Under the lock. */
+/* Removes the entries that are in no file and that no request holds. The caller has the lock. */
 static void sweep(srv_keys *keys) {
     for (srv_key **at = &keys->first; *at;) {
         srv_key *key = *at;
@@ -174,7 +173,8 @@ static void sweep(srv_keys *keys) {
 /* Under the lock. */
 static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
     srv_key *found = NULL;
-    for (srv_key *key = keys->first; key; key = key->next) /* all of them, whatever is found */
+    /* It looks at all keys, so that its time does not depend on the key. */
+    for (srv_key *key = keys->first; key; key = key->next)
         if (srv_secret_equal(&key->digest, digest))
             found = key;
     return found;

@@ -1,4 +1,4 @@
-/* The nearest known name: for "did you mean". */
+/* Finds the nearest known name, for "did you mean". */
 #ifndef SRV_NEAREST_H
 #define SRV_NEAREST_H
 

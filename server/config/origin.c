@@ -1,5 +1,5 @@
-/* What an Origin header can say. CORS compares whole texts, so a setting that no browser ever sends
- * would be dead without a word; the settings refuse it. */
+/* Checks the text of an Origin header. CORS compares whole texts, so an entry of cors_origins that
+ * no browser sends would never match; the settings refuse such an entry. */
 #include "config/origin.h"
 
 #include <stdlib.h>

@@ -4,12 +4,12 @@
 
 #include <stdbool.h>
 
-/* Whether a browser can send this text: scheme://host or scheme://host:port, lower case, without
- * path and without the port that the scheme has anyway; or "null". */
+/* Tells whether a browser can send this text: scheme://host or scheme://host:port in lower case,
+ * without a path and without the default port of the scheme; or "null". */
 bool srv_origin_is_possible(const char *text);
 
-/* Whether it is an entry of the setting `hosts`: a name or an address ([..] around IPv6), with or
- * without a port, or "*". */
+/* Tells whether the text is a valid entry of the setting `hosts`: a name or an address ([..] around
+ * IPv6), with or without a port, or "*". */
 bool srv_origin_is_host(const char *text);
 
 #endif

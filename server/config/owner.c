@@ -1,12 +1,11 @@
+/* The number of an owner is a hash of its name. */
 #include "config/owner.h"
 
-#include <stddef.h>
+#include <string.h>
+
+#include "number/hash.h"
 
 srv_owner srv_owner_of(const char *name) {
-    srv_owner hash = 0xcbf29ce484222325u;
-    if (!name)
-        return 0;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
-    return hash ? hash : 1;
+    const srv_owner hash = name ? attn_hash(ATTN_HASH_START, name, strlen(name)) : 0;
+    return name && !hash ? 1 : hash;
 }

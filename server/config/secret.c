@@ -1,7 +1,7 @@
 /* Digests are keyed by a number that only this process knows, so that the time of a comparison
- * tells nothing about a key. The text of a file is wiped once it was read; only digests of it are
- * kept. The key of a request is beyond this promise: it lies in a buffer of the connection, which
- * is libmicrohttpd's, and which that library gives back without wiping it. */
+ * tells nothing about a key. The text of a file is wiped after it is read, and only digests of it
+ * are kept. This does not hold for the key of a request: it is in a buffer of the connection, which
+ * libmicrohttpd frees without wiping it. */
 #include "config/secret.h"
 
 #include <errno.h>
@@ -28,22 +28,22 @@ bool srv_secret_equal(const srv_digest *a, const srv_digest *b) {
     return gnutls_memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-/* The descriptor is judged, not the path: what is read is what was looked at. */
+/* Checks the open descriptor, not the path, so that the checked file is the one that is read. */
 static bool may_be_read(int fd, const char *setting, const char *path, srv_config_error *err) {
     struct stat info;
     if (fd < 0 || fstat(fd, &info))
         return srv_config_refuse(err, "%s: cannot read %.200s: %s", setting, path, strerror(errno));
     if (!S_ISREG(info.st_mode))
-        return srv_config_refuse(err, "%s: %.200s is no regular file", setting, path);
+        return srv_config_refuse(err, "%s: %.200s is not a regular file", setting, path);
     if (info.st_mode & (S_IRWXO | S_IWGRP))
         return srv_config_refuse(
             err,
-            "%s: %.200s has mode %04o, so that others than its owner and group can read, "
-            "or others than its owner write it: chmod 600 or 640",
+            "%s: %.200s has mode %04o: only its owner and group may read it, and only its "
+            "owner may write it; set its mode to 600 or 640",
             setting, path, (unsigned)(info.st_mode & 07777));
     if (info.st_size > (off_t)SECRET_MOST)
-        return srv_config_refuse(err, "%s: %.200s has %lld bytes, at most %zu are read", setting,
-                                 path, (long long)info.st_size, SECRET_MOST);
+        return srv_config_refuse(err, "%s: %.200s has %lld bytes, but may have at most %zu",
+                                 setting, path, (long long)info.st_size, SECRET_MOST);
     return true;
 }
 

@@ -10,7 +10,7 @@
 #include "http/negotiate.h"
 #include "load/budget.h"
 #include "wire/infer.h"
-#include "wire/peek.h"
+#include "wire/scan.h"
 
 /* Larger replies that were made in place go out as they are: encoding takes a millisecond for each
  * 100 KiB, which the HTTP thread does not have. */
@@ -253,8 +253,8 @@ static int64_t asked_ns(const srv_exchange *x) {
         return 0;
     if (size > PEEK_MOST)
         return 0;
-    return infer ? srv_peek_infer_timeout(req->body, size) * 1000
-                 : srv_peek_timeout(req->body, size) * 1000000;
+    return infer ? srv_scan_infer_timeout(req->body, size) * 1000
+                 : srv_scan_timeout(req->body, size) * 1000000;
 }
 
 /* That time counts while a request waits, and while it is decoded: a few bytes can ask for tensors

@@ -3,7 +3,7 @@
 #define SRV_ROUTER_H
 
 #include "request/request.h"
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 typedef enum srv_place {
     SRV_HERE,  /* always on the HTTP thread: constant, cheap */

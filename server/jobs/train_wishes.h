@@ -5,7 +5,7 @@
 
 #include <attn/attn.h>
 
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 enum { SRV_TRAIN_TEXT = 1536 };
 

@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "number/escape.h"
 #include "number/print_small.h"
 
 enum { BUFFER = 512 * 1024, LINE_MOST = 1024, EVENT_MOST = 512, FLUSH_MS = 100, POLL_MS = 50 };

@@ -6,9 +6,9 @@
 
 #include <attn/attn.h>
 
-typedef struct srv_app srv_app;       /* shared.h */
-typedef struct srv_config srv_config; /* config/config.h */
-typedef struct srv_form srv_form;     /* wire/container.h */
+typedef struct srv_app srv_app;                   /* shared.h */
+typedef struct srv_config srv_config;             /* config/config.h */
+typedef struct srv_decoded_body srv_decoded_body; /* wire/container.h */
 typedef struct srv_parts srv_parts;
 typedef struct srv_stream srv_stream; /* stream.h */
 
@@ -75,11 +75,11 @@ struct srv_request {
     size_t body_size;
     attn_control control; /* deadline and cancel flag */
     atomic_int cancel;
-    const srv_form *form; /* decode this instead of the body (wire/container.h); or NULL */
-    srv_parts *parts;     /* the JSON writer puts tensors here; or NULL */
-    bool own_deadline;    /* the deadline is the request's own, nearer than request_timeout_ms */
-    bool only_400;        /* what is 422 elsewhere is 400 here (/v2) */
-    bool in_place;        /* on the HTTP thread: small work only, else the handler defers */
+    const srv_decoded_body *decoded_body; /* to decode instead of the body, or NULL */
+    srv_parts *parts;                     /* the JSON writer puts tensors here; or NULL */
+    bool own_deadline; /* the deadline is the request's own, nearer than request_timeout_ms */
+    bool only_400;     /* what is 422 elsewhere is 400 here (/v2) */
+    bool in_place;     /* on the HTTP thread: small work only, else the handler defers */
     bool later;        /* its handler returned early, and is called again when long work may run */
     size_t route;      /* index of its route's path among the labels of the meters */
     double operations; /* floating-point operations of its work once they are known, else 0 */

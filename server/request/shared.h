@@ -17,7 +17,7 @@ typedef struct srv_queue srv_queue;   /* load/queue.h */
 typedef struct srv_daemon srv_daemon; /* http/daemon.h */
 struct srv_tls;                       /* http/tls.h */
 struct srv_router;                    /* http/router.h */
-struct srv_predictor;                 /* api/predict.h */
+struct srv_predictor;                 /* api/dry.h */
 struct srv_admission;                 /* load/admission.h */
 struct srv_runs;                      /* store/runs.h */
 struct srv_models;                    /* store/model_registry.h */

@@ -1,12 +1,16 @@
-/* Safetensors bodies: the container is read by the library (attn/safetensors.h), the JSON of the
- * request stands in its metadata. */
+/* Requests whose tensors stand beside the JSON: safetensors bodies, which the library reads
+ * (attn/safetensors.h; the JSON of the request is in their metadata); and the insertion of such
+ * tensors into the decoded struct, by their names. */
+#include <stdio.h>
 #include <string.h>
 
 #include "wire/container.h"
+#include "wire/decode.h"
+#include "wire/scan.h"
 
 #define REQUEST "request"
 
-size_t srv_form_lead(const char *first, size_t size) {
+size_t srv_safetensors_lead(const char *first, size_t size) {
     uint64_t length = 0;
     if (size < 8)
         return 0;
@@ -22,8 +26,8 @@ static bool out_of_memory(srv_request *req) {
     return false;
 }
 
-/* A malformed container is 400 and no JSON, so there is nothing for a pointer to point at but the
- * tensor. */
+/* The problem of a malformed container has no pointer, since the container is not JSON; its text
+ * names the tensor. */
 static bool refuse(srv_request *req, const attn_error *err) {
     if (err->code == ATTN_EARG)
         srv_problem(req, SRV_MALFORMED, NULL, "safetensors: %s%s%s", err->where,
@@ -33,7 +37,7 @@ static bool refuse(srv_request *req, const attn_error *err) {
     return false;
 }
 
-/* Element types whose bytes could be anything: only booleans have wrong ones. */
+/* Booleans must be 0 or 1. The bytes of the other types can have any value. */
 static bool check_booleans(srv_request *req, const attn_named_tensor *t) {
     const uint8_t *bytes = t->tensor.data;
     size_t count = 0;
@@ -52,13 +56,13 @@ static bool check_booleans(srv_request *req, const attn_named_tensor *t) {
     return true;
 }
 
-/* Kernels read whole elements, so what is not aligned to them moves. */
+/* Copies data that is not aligned to its elements, since kernels read whole elements. */
 static bool align(srv_request *req, attn_tensor *t) {
     size_t count = 0;
     if (attn_tensor_is_aligned(t))
         return true;
     attn_tensor_count(t, &count);
-    size_t bytes = count * attn_dtype_size(t->dtype); /* no more than the body has */
+    size_t bytes = count * attn_dtype_size(t->dtype); /* at most the size of the body */
     void *copy = attn_arena_take(req->arena, bytes);
     if (!copy)
         return out_of_memory(req);
@@ -67,8 +71,8 @@ static bool align(srv_request *req, attn_tensor *t) {
     return true;
 }
 
-/* An axis of 0 counts as 1, as for tensors in JSON: the others bound loops over rows without
- * elements. */
+/* Does the shape fit the memory of the request? An axis of 0 counts as 1, as for tensors in JSON,
+ * since the other axes bound loops over rows without elements. */
 static bool check_bound(srv_request *req, const attn_named_tensor *t) {
     size_t bound = attn_dtype_size(t->tensor.dtype);
     for (int i = 0; i < t->tensor.rank; i++)
@@ -81,12 +85,12 @@ bool srv_tensor_settle(srv_request *req, attn_named_tensor *t) {
     return check_booleans(req, t) && align(req, &t->tensor);
 }
 
-bool srv_form_read(srv_request *req, srv_form *out) {
+bool srv_safetensors_body(srv_request *req, srv_decoded_body *out) {
     attn_safetensors file = {0};
     attn_error err;
     if (attn_safetensors_read(req->body, req->body_size, req->arena, &file, &err))
         return refuse(req, &err);
-    *out = (srv_form){.text = "{}", .tensors = file.tensors, .count = file.count};
+    *out = (srv_decoded_body){.text = "{}", .tensors = file.tensors, .count = file.count};
     for (size_t i = 0; i < file.metadata_count; i++)
         if (strcmp(file.metadata[i].key, REQUEST) == 0)
             out->text = file.metadata[i].text;
@@ -94,5 +98,124 @@ bool srv_form_read(srv_request *req, srv_form *out) {
     for (size_t i = 0; i < file.count; i++)
         if (!check_bound(req, &file.tensors[i]) || !srv_tensor_settle(req, &file.tensors[i]))
             return false;
+    return true;
+}
+
+/* --- names like "query", "score.w" and "masks.0.attn_mask" to members of a struct --- */
+
+/* A place on the way that a name describes. */
+typedef struct place {
+    srv_request *req;
+    srv_path path;
+    const char *name; /* the rest of the name */
+    const srv_field *fields;
+    char *body; /* the struct of these fields */
+} place;
+
+/* The row of the next n bytes of the name; NULL: the problem is set. */
+static const srv_field *next_row(place *at, size_t n) {
+    char name[128];
+    const srv_field *f = srv_find_field(at->fields, at->name, n);
+    srv_path_key(&at->path, at->name, n);
+    if (!f) {
+        snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), at->name);
+        srv_unknown_field(at->req, at->path.text, name, at->fields);
+    }
+    return f;
+}
+
+/* The element that the rest of the name, such as "3.values", selects from a list of objects; or
+ * NULL. */
+static char *enter_element(place *at, const srv_field *f) {
+    const srv_objects *l = (const void *)(at->body + f->offset);
+    const size_t digits = strspn(at->name, "0123456789");
+    size_t index = 0;
+    srv_path_key(&at->path, at->name, digits);
+    if (digits == 0 || digits > 9 || at->name[digits] != '.')
+        return NULL;
+    for (size_t i = 0; i < digits; i++)
+        index = index * 10 + (size_t)(at->name[i] - '0');
+    at->name += digits + 1;
+    return index < l->count ? (char *)l->items + index * f->size : NULL;
+}
+
+/* Steps into the object or list of row f. An object that the JSON does not have is made. */
+static bool enter(place *at, const srv_field *f) {
+    uint64_t *given = (uint64_t *)(void *)at->body;
+    const uint64_t bit = (uint64_t)1 << (f - at->fields);
+    char *inner = NULL;
+    if (f->kind == SRV_OBJECT) {
+        inner = at->body + f->offset;
+        if (!(*given & bit)) {
+            if (f->init)
+                f->init(inner);
+            *(uint64_t *)(void *)inner = 0;
+        }
+        *given |= bit;
+    } else if (f->kind == SRV_OBJECTS && (*given & bit)) {
+        inner = enter_element(at, f);
+    }
+    if (!inner) {
+        srv_problem(at->req, SRV_VALUE, at->path.text,
+                    "the request has no object here that a tensor could belong to");
+        return false;
+    }
+    at->body = inner;
+    at->fields = f->fields;
+    return true;
+}
+
+/* Element types as in a tensor object with "dtype". */
+static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
+    bool whole = dtype == ATTN_I32 || dtype == ATTN_I64 || dtype == ATTN_U8;
+    unsigned wanted = dtype == ATTN_BOOL ? SRV_T_BOOL : whole ? SRV_T_REAL | SRV_T_INT : SRV_T_REAL;
+    if (f->accepts & wanted)
+        return true;
+    srv_problem(at->req, SRV_DTYPE, at->path.text, "expected %s, found %s",
+                f->accepts & SRV_T_REAL  ? "numbers"
+                : f->accepts & SRV_T_INT ? "int32, int64 or uint8"
+                                         : "bool",
+                attn_dtype_name(dtype));
+    return false;
+}
+
+static bool insert(place *at, const srv_field *f, const attn_tensor *t) {
+    uint64_t *given = (uint64_t *)(void *)at->body;
+    const uint64_t bit = (uint64_t)1 << (f - at->fields);
+    if (f->kind != SRV_TENSOR) {
+        srv_problem(at->req, SRV_TYPE, at->path.text, "this field is no tensor");
+        return false;
+    }
+    if (*given & bit) {
+        srv_problem(at->req, SRV_MALFORMED, at->path.text,
+                    "the field is there twice, in the JSON and as a tensor");
+        return false;
+    }
+    if (!takes_dtype(at, f, t->dtype))
+        return false;
+    *(attn_tensor *)(void *)(at->body + f->offset) = *t;
+    *given |= bit;
+    return true;
+}
+
+bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from, const srv_field *fields,
+                        void *to) {
+    for (size_t i = 0; i < from->count; i++) {
+        place at = {.req = req, .name = from->tensors[i].name, .fields = fields, .body = to};
+        for (;;) {
+            const size_t n = strcspn(at.name, ".");
+            const srv_field *f = next_row(&at, n);
+            if (!f)
+                return false;
+            if (at.name[n] == 0) {
+                if (!insert(&at, f, &from->tensors[i].tensor))
+                    return false;
+                break;
+            }
+            at.name += n + 1;
+            if (!enter(&at, f))
+                return false;
+        }
+    }
     return true;
 }

@@ -1,8 +1,471 @@
-/* An infer request: its JSON in one pass, and where the binary data behind it belongs. */
+/* Infer requests. Their JSON is decoded by field tables, as that of all requests (decode.h). The
+ * elements of an input come from that JSON, straight into their final buffer, or are a view of the
+ * binary data behind it.
+ *
+ * The tables leave out two things. The data of an input is read when its datatype and its shape are
+ * known, since members come in any order. Parameters that are not the protocol's own become members
+ * of the decoded body's JSON, for the table of the operation to check. */
+#include <float.h>
 #include <string.h>
 
 #include "number/number.h"
-#include "wire/infer_reader.h"
+#include "wire/decode_value.h"
+#include "wire/infer.h"
+#include "wire/tensor_read.h"
+
+typedef struct binary_output {
+    uint64_t given;
+    bool binary;
+} binary_output;
+
+typedef struct infer_output {
+    uint64_t given;
+    const char *name;
+    binary_output parameters;
+} infer_output;
+
+typedef struct binary_input {
+    uint64_t given;
+    int64_t size;
+} binary_input;
+
+typedef struct infer_input {
+    uint64_t given;
+    const char *name, *datatype;
+    srv_ints shape;
+    binary_input parameters;
+    const char *data; /* its first byte in the JSON; NULL: it is binary */
+    const struct datatype *type;
+    size_t dims[ATTN_MAX_RANK], count;
+    int rank;
+} infer_input;
+
+typedef struct infer_parameters {
+    uint64_t given;
+    int64_t timeout_us, priority;
+    bool binary;
+} infer_parameters;
+
+typedef struct infer_body {
+    uint64_t given;
+    const char *id;
+    infer_parameters parameters;
+    srv_objects inputs, outputs;
+} infer_body;
+
+#define AT(type, member) .offset = offsetof(type, member)
+
+static const srv_field output_parameters[] = {
+    {.name = "binary_data", .kind = SRV_BOOL, AT(binary_output, binary)},
+    {0},
+};
+static const srv_field output_fields[] = {
+    {.name = "name",
+     .kind = SRV_STRING,
+     AT(infer_output, name),
+     .doc = "The name of an output of the model.",
+     .required = true},
+    {.name = "parameters",
+     .kind = SRV_OBJECT,
+     AT(infer_output, parameters),
+     .fields = output_parameters},
+    {0},
+};
+static const srv_field input_parameters[] = {
+    {.name = "binary_data_size", .kind = SRV_INT, AT(binary_input, size), .max = DBL_MAX},
+    {0},
+};
+static const srv_field input_fields[] = {
+    {.name = "name",
+     .kind = SRV_STRING,
+     AT(infer_input, name),
+     .doc = "The name of an input of the model.",
+     .required = true},
+    {.name = "shape",
+     .kind = SRV_INTS,
+     AT(infer_input, shape),
+     .doc = "The size of each axis.",
+     .required = true},
+    {.name = "datatype",
+     .kind = SRV_STRING,
+     AT(infer_input, datatype),
+     .doc = "The type of the elements, such as FP32.",
+     .required = true},
+    {.name = "parameters",
+     .kind = SRV_OBJECT,
+     AT(infer_input, parameters),
+     .fields = input_parameters},
+    {.name = "data", .kind = SRV_RAW, AT(infer_input, data)},
+    {0},
+};
+static const srv_field parameters[] = {
+    {.name = "timeout",
+     .kind = SRV_INT,
+     AT(infer_parameters, timeout_us),
+     .min = 1,
+     .max = DBL_MAX},
+    {.name = "priority", .kind = SRV_INT, AT(infer_parameters, priority), .max = DBL_MAX},
+    {.name = "binary_data_output", .kind = SRV_BOOL, AT(infer_parameters, binary)},
+    {0},
+};
+static const srv_field infer_fields[] = {
+    {.name = "id", .kind = SRV_STRING, AT(infer_body, id)},
+    {.name = "parameters", .kind = SRV_OBJECT, AT(infer_body, parameters), .fields = parameters},
+    {.name = "inputs",
+     .kind = SRV_OBJECTS,
+     AT(infer_body, inputs),
+     .fields = input_fields,
+     .size = sizeof(infer_input),
+     .max = SRV_INFER_INPUTS,
+     .doc = "The tensors that the model reads.",
+     .required = true},
+    {.name = "outputs",
+     .kind = SRV_OBJECTS,
+     AT(infer_body, outputs),
+     .fields = output_fields,
+     .size = sizeof(infer_output),
+     .max = SRV_INFER_OUTPUTS},
+    {0},
+};
+
+typedef struct reader {
+    srv_decoder d; /* the first member, so that a hook of the decoder finds the reader */
+    srv_infer *out;
+    const srv_field *own;
+    const char *blob, *blob_end; /* binary data that no input has taken yet */
+} reader;
+
+static bool refuse(reader *r, srv_code code, const char *text) {
+    srv_problem(r->d.s.req, code, r->d.s.path.text, "%s", text);
+    return false;
+}
+
+/* --- parameters --- */
+
+static bool put(reader *r, srv_infer_fields *f, const char *text, size_t n) {
+    if (n > f->room - f->size) {
+        size_t room = 2 * (f->room + n) + 256;
+        char *grown = attn_arena_take(r->d.s.req->arena, room);
+        if (!grown)
+            return srv_scan_memory(&r->d.s);
+        if (f->size)
+            memcpy(grown, f->text, f->size);
+        f->text = grown;
+        f->room = room;
+    }
+    memcpy(f->text + f->size, text, n);
+    f->size += n;
+    return true;
+}
+
+/* The object that a parameter becomes a member of. */
+static srv_infer_fields *fields_of(reader *r, const srv_name *name) {
+    for (const srv_field *f = r->own; f && f->name; f++)
+        if (f->kind != SRV_TENSOR && srv_name_is(name, f->name))
+            return &r->out->own;
+    return &r->out->fields;
+}
+
+static bool check_value(reader *r);
+
+static bool check_key(reader *r) {
+    const char *from, *to;
+    bool escaped;
+    if (*r->d.s.p != '"')
+        return srv_scan_expected(&r->d.s, "a field name in double quotes");
+    return srv_scan_string(&r->d.s, &from, &to, &escaped) && srv_scan_mark(&r->d.s, ':', "':'");
+}
+
+/* Checks the grammar of the list or object at the cursor. */
+static bool check_members(reader *r) {
+    srv_scan *s = &r->d.s;
+    const char close = *s->p == '{' ? '}' : ']';
+    bool more;
+    if (s->depth++ == s->max_depth) {
+        srv_problem_limit(s->req, SRV_VALUE, s->path.text, (double)s->max_depth, "max_json_depth",
+                          "lists and objects are more than %zu deep", s->max_depth);
+        return false;
+    }
+    s->p++;
+    srv_scan_open(s, close, &more);
+    while (more)
+        if ((close == '}' && !check_key(r)) || !check_value(r) || !srv_scan_more(s, close, &more))
+            return false;
+    s->depth--;
+    return true;
+}
+
+static bool check_value(reader *r) {
+    srv_scan *s = &r->d.s;
+    const char *from, *to;
+    bool escaped;
+    double number;
+    if (*s->p == '{' || *s->p == '[')
+        return check_members(r);
+    if (*s->p == '"')
+        return srv_scan_string(s, &from, &to, &escaped);
+    const char *after = attn_read_f64(s->p, s->end, &number);
+    if (after)
+        s->p = after;
+    return after || srv_scan_word(s, "true") || srv_scan_word(s, "false") ||
+           srv_scan_word(s, "null") || srv_scan_expected(s, "a value");
+}
+
+/* Is the text of a parameter exactly one JSON value? It becomes a part of another text, in which
+ * anything behind the value would be further members. */
+static bool is_json(const reader *r, const char *text) {
+    reader inner = *r;
+    srv_scan *s = &inner.d.s;
+    s->of = "this text";
+    s->start = s->p = text;
+    s->end = text + strlen(text);
+    s->depth = 1; /* the object that it becomes a part of */
+    if (!check_value(&inner))
+        return false;
+    srv_scan_space(s);
+    return s->p == s->end || srv_scan_expected(s, "the end of this text");
+}
+
+/* A parameter is a string, a number or a boolean. For fields that are lists or objects it is a
+ * string of JSON, such as "[2,0]". */
+static bool read_field(reader *r, srv_infer_fields *to, const char *name, size_t size) {
+    const char *from = r->d.s.p, *text;
+    double number;
+    if (!put(r, to, ",", 1) || !put(r, to, name, size) || !put(r, to, ":", 1))
+        return false;
+    if (*from == '"') {
+        if (!srv_read_string(&r->d, NULL, &text))
+            return false;
+        if (*text == '[' || *text == '{')
+            return is_json(r, text) && put(r, to, text, strlen(text));
+        return put(r, to, from, (size_t)(r->d.s.p - from));
+    }
+    const char *after = attn_read_f64(from, r->d.s.end, &number);
+    if (after)
+        r->d.s.p = after;
+    else if (!srv_scan_word(&r->d.s, "true") && !srv_scan_word(&r->d.s, "false"))
+        return srv_scan_is_value(from)
+                   ? refuse(r, SRV_TYPE, "expected a string, a number or a boolean")
+                   : srv_scan_expected(&r->d.s, "a string, a number or a boolean");
+    return put(r, to, from, (size_t)(r->d.s.p - from));
+}
+
+/* A parameter that is not the protocol's own. */
+static bool read_parameter(srv_decoder *d, const srv_name *name, const char *text) {
+    reader *r = (reader *)d;
+    const size_t size = (size_t)(d->s.p - text);
+    if (!srv_scan_mark(&d->s, ':', "':'"))
+        return false;
+    if (strncmp(name->text, "triton_", 7) == 0)
+        return refuse(r, SRV_VALUE, "names that begin with \"triton_\" are reserved");
+    if (srv_name_is(name, "return"))
+        return refuse(r, SRV_VALUE, "\"outputs\" says what to return");
+    if (srv_name_is(name, "dry_run"))
+        return refuse(r, SRV_VALUE, "a dry run has no outputs: ask /v1/attention");
+    return read_field(r, fields_of(r, name), text, size);
+}
+
+/* --- inputs --- */
+
+typedef struct datatype {
+    const char *name;
+    attn_dtype dtype; /* of the tensor that it is stored as */
+    int bytes;        /* of an element on the wire; 0: cannot be a tensor here */
+    bool is_signed;   /* when elements are widened */
+} datatype;
+
+static const datatype datatypes[] = {
+    {"FP32", ATTN_F32, 4, false},   {"FP16", ATTN_F16, 2, false},   {"BF16", ATTN_BF16, 2, false},
+    {"FP64", ATTN_F64, 8, false},   {"BOOL", ATTN_BOOL, 1, false},  {"UINT8", ATTN_U8, 1, false},
+    {"INT32", ATTN_I32, 4, true},   {"INT64", ATTN_I64, 8, true},   {"INT8", ATTN_I64, 1, true},
+    {"INT16", ATTN_I64, 2, true},   {"UINT16", ATTN_I64, 2, false}, {"UINT32", ATTN_I64, 4, false},
+    {"UINT64", ATTN_I64, 8, false}, {"BYTES", ATTN_U8, 0, false},
+};
+#define DATATYPES (sizeof datatypes / sizeof *datatypes)
+
+const char *srv_infer_datatype(attn_dtype dtype) {
+    for (size_t i = 0; i < DATATYPES; i++)
+        if (datatypes[i].dtype == dtype)
+            return datatypes[i].name;
+    return "";
+}
+
+static bool find_shape(reader *r, infer_input *in) {
+    if (in->shape.count == 0 || in->shape.count > ATTN_MAX_RANK)
+        return refuse(r, SRV_SHAPE,
+                      in->shape.count ? "expected at most 8 axes, found more"
+                                      : "expected 1 to 8 axes, found none");
+    for (; in->rank < (int)in->shape.count; in->rank++) {
+        if (in->shape.values[in->rank] < 0)
+            return refuse(r, SRV_TYPE, "expected an integer of 0 or more");
+        in->dims[in->rank] = (size_t)in->shape.values[in->rank];
+    }
+    return true;
+}
+
+static bool find_type(reader *r, infer_input *in) {
+    for (size_t i = 0; i < DATATYPES; i++)
+        if (strcmp(datatypes[i].name, in->datatype) == 0 && datatypes[i].bytes) {
+            in->type = &datatypes[i];
+            return true;
+        }
+    srv_problem(r->d.s.req, SRV_DTYPE, r->d.s.path.text,
+                "expected BOOL, INT8 to INT64, UINT8 to UINT64, FP16, BF16, FP32 or FP64, found "
+                "\"%.40s\"",
+                in->datatype);
+    return false;
+}
+
+/* The number of elements of the shape, and whether they fit the memory of the request; an axis of 0
+ * counts as 1 for that. */
+static bool count_elements(reader *r, infer_input *in) {
+    size_t bound = attn_dtype_size(in->type->dtype);
+    in->count = 1;
+    for (int i = 0; i < in->rank; i++) {
+        in->count *= in->dims[i];
+        if (!attn_size_mul(bound, in->dims[i] ? in->dims[i] : 1, &bound))
+            return refuse(r, SRV_SHAPE, "the shape has more elements than can be counted");
+    }
+    return bound <= attn_arena_limit(r->d.s.req->arena) || srv_scan_memory(&r->d.s);
+}
+
+static bool load_json(reader *r, infer_input *in, attn_tensor *t) {
+    srv_scan *s = &r->d.s;
+    char shape[128], found[128];
+    const char *after = s->p;
+    if (in->type->dtype == ATTN_F16 || in->type->dtype == ATTN_BF16)
+        return refuse(r, SRV_DTYPE, "16-bit floats have no form in JSON: send them as binary data");
+    size_t mark = srv_path_key(&s->path, "data", 4);
+    s->p = in->data;
+    if (!srv_tensor_list(s, in->type->dtype, t))
+        return false;
+    r->out->beyond = s->beyond;
+    s->p = after;
+    size_t count = 0;
+    attn_tensor_count(t, &count);
+    bool same =
+        t->rank == in->rank && memcmp(t->dims, in->dims, sizeof(size_t) * (size_t)t->rank) == 0;
+    if (!same && (t->rank != 1 || count != in->count)) {
+        srv_problem(s->req, SRV_SHAPE, s->path.text,
+                    "expected %zu elements, in one list or in lists of shape %s, found lists of "
+                    "shape %s",
+                    in->count, attn_shape_text(in->dims, in->rank, shape, sizeof shape),
+                    attn_shape_text(t->dims, t->rank, found, sizeof found));
+        return false;
+    }
+    srv_path_back(&s->path, mark);
+    return true;
+}
+
+/* Widens integers of sizes that the library does not have to 64 bits. */
+static bool widen(reader *r, const infer_input *in, const char *from, attn_tensor *t) {
+    int64_t *to = attn_arena_take(r->d.s.req->arena, in->count * sizeof *to);
+    int bytes = in->type->bytes;
+    if (!to)
+        return srv_scan_memory(&r->d.s);
+    for (size_t i = 0; i < in->count; i++, from += bytes) {
+        uint64_t value = 0;
+        memcpy(&value, from, (size_t)bytes);
+        if (bytes == 8 && value > INT64_MAX)
+            return refuse(r, SRV_VALUE, "an integer is beyond 64 bits with sign");
+        int unused = 64 - 8 * bytes;
+        to[i] = in->type->is_signed ? (int64_t)(value << unused) >> unused : (int64_t)value;
+    }
+    t->data = to;
+    return true;
+}
+
+static bool load_binary(reader *r, const infer_input *in, attn_tensor *t) {
+    char shape[128];
+    size_t size = in->count * (size_t)in->type->bytes, left = (size_t)(r->blob_end - r->blob);
+    if ((uint64_t)in->parameters.size != size) {
+        srv_problem(r->d.s.req, SRV_SHAPE, r->d.s.path.text,
+                    "shape %s of %s needs %zu bytes, binary_data_size is %lld",
+                    attn_shape_text(in->dims, in->rank, shape, sizeof shape), in->type->name, size,
+                    (long long)in->parameters.size);
+        return false;
+    }
+    if (size > left) {
+        srv_problem(r->d.s.req, SRV_MALFORMED, r->d.s.path.text,
+                    "expected %zu more bytes of binary data behind the JSON, found %zu", size,
+                    left);
+        return false;
+    }
+    const char *from = r->blob;
+    r->blob += size;
+    t->data = (void *)(uintptr_t)from;
+    bool widens = (size_t)in->type->bytes != attn_dtype_size(in->type->dtype) ||
+                  (in->type->bytes == 8 && in->type->dtype == ATTN_I64 && !in->type->is_signed);
+    return !widens || widen(r, in, from, t);
+}
+
+/* Checks one member of an input, with its name on the path. */
+static bool check_member(reader *r, infer_input *in, const char *name,
+                         bool (*check)(reader *r, infer_input *in)) {
+    const size_t mark = srv_path_key(&r->d.s.path, name, strlen(name));
+    if (!check(r, in))
+        return false;
+    srv_path_back(&r->d.s.path, mark);
+    return true;
+}
+
+static bool read_input(reader *r, infer_input *in, attn_named_tensor *out) {
+    attn_tensor t = {0};
+    if (!check_member(r, in, "shape", find_shape) || !check_member(r, in, "datatype", find_type))
+        return false;
+    if ((in->data != NULL) == (in->parameters.given != 0))
+        return refuse(r, SRV_VALUE, "an input has either data or binary_data_size");
+    if (!count_elements(r, in) || !(in->data ? load_json(r, in, &t) : load_binary(r, in, &t)))
+        return false;
+    *out = (attn_named_tensor){in->name,
+                               attn_tensor_dense(t.data, in->type->dtype, in->rank, in->dims)};
+    return srv_tensor_settle(r->d.s.req, out);
+}
+
+static bool read_inputs(reader *r, const srv_objects *inputs) {
+    srv_infer *o = r->out;
+    infer_input *in = inputs->items;
+    srv_path *path = &r->d.s.path;
+    srv_path_back(path, 0);
+    srv_path_key(path, "inputs", 6);
+    if (inputs->count == 0)
+        return refuse(r, SRV_VALUE, "expected at least one input");
+    o->inputs = attn_arena_zeroed(r->d.s.req->arena, inputs->count, sizeof *o->inputs);
+    if (!o->inputs)
+        return srv_scan_memory(&r->d.s);
+    for (size_t i = 0; i < inputs->count; i++, o->input_count++) {
+        const size_t mark = srv_path_index(path, i);
+        if (!read_input(r, &in[i], &o->inputs[i]))
+            return false;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(in[k].name, in[i].name) == 0)
+                return refuse(r, SRV_VALUE, "an input of this name is there already");
+        o->types[i] = in[i].type->name;
+        srv_path_back(path, mark);
+    }
+    o->beyond = r->d.s.beyond;
+    return true;
+}
+
+static bool read_outputs(reader *r, const srv_objects *outputs) {
+    const infer_output *from = outputs->items;
+    srv_infer *o = r->out;
+    srv_path *path = &r->d.s.path;
+    srv_path_back(path, 0);
+    srv_path_key(path, "outputs", 7);
+    for (size_t i = 0; i < outputs->count; i++) {
+        const size_t mark = srv_path_index(path, i);
+        const int binary = from[i].parameters.given ? from[i].parameters.binary : -1;
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(from[k].name, from[i].name) == 0)
+                return refuse(r, SRV_VALUE, "this output is asked for twice");
+        o->outputs[o->output_count++] = (srv_infer_output){from[i].name, binary};
+        srv_path_back(path, mark);
+    }
+    return true;
+}
+
+/* --- the request --- */
 
 bool srv_infer_lead(const char *text, size_t *out) {
     size_t value = 0, digits = strspn(text, "0123456789");
@@ -14,127 +477,11 @@ bool srv_infer_lead(const char *text, size_t *out) {
     return true;
 }
 
-static bool read_inputs(srv_infer_reader *r) {
-    srv_infer *o = r->out;
-    size_t room = 0;
-    bool more = true;
-    if (!srv_infer_need(r, '[', "a list of inputs"))
-        return false;
-    if (*r->s.p == ']')
-        return srv_infer_refuse(r, SRV_VALUE, "expected at least one input");
-    for (; more; o->input_count++) {
-        if (o->input_count == room) {
-            room = room ? 2 * room : 8;
-            attn_named_tensor *grown = attn_arena_zeroed(r->s.req->arena, room, sizeof *grown);
-            if (!grown)
-                return srv_scan_memory(&r->s);
-            if (o->input_count)
-                memcpy(grown, o->inputs, o->input_count * sizeof *grown);
-            o->inputs = grown;
-        }
-        size_t mark = srv_path_index(&r->s.path, o->input_count);
-        if (o->input_count == SRV_INFER_INPUTS)
-            return srv_infer_refuse(r, SRV_VALUE, "there are no more than 64 inputs");
-        if (!srv_infer_input(r, &o->inputs[o->input_count], &o->types[o->input_count]))
-            return false;
-        for (size_t i = 0; i < o->input_count; i++)
-            if (strcmp(o->inputs[i].name, o->inputs[o->input_count].name) == 0)
-                return srv_infer_refuse(r, SRV_VALUE, "an input of this name is there already");
-        srv_path_back(&r->s.path, mark);
-        if (!srv_infer_next(r, ']', &more))
-            return false;
-    }
-    return true;
-}
-
-static const char *const output_parameters[] = {"binary_data", NULL};
-
-static bool take_output_parameter(srv_infer_reader *r, const srv_infer_member *m, void *out) {
-    bool on = false;
-    if (!output_parameters[m->key])
-        return srv_infer_unknown(r, &m->name, output_parameters);
-    if (!srv_infer_bool(r, &on))
-        return false;
-    ((srv_infer_output *)out)->binary = on;
-    return true;
-}
-
-static const char *const output_members[] = {"name", "parameters", NULL};
-
-static bool take_output(srv_infer_reader *r, const srv_infer_member *m, void *out) {
-    return m->key == 0 ? srv_infer_text(r, &((srv_infer_output *)out)->name)
-           : m->key == 1
-               ? srv_infer_object(r, output_parameters, "an object", take_output_parameter, out)
-               : srv_infer_unknown(r, &m->name, output_members);
-}
-
-static bool read_output(srv_infer_reader *r, srv_infer_output *out) {
-    *out = (srv_infer_output){.binary = -1};
-    if (!srv_infer_object(r, output_members, "an output, an object", take_output, out))
-        return false;
-    return out->name || srv_infer_refuse(r, SRV_VALUE, "an output needs a name");
-}
-
-static bool read_outputs(srv_infer_reader *r) {
-    srv_infer *o = r->out;
-    bool more = true;
-    if (!srv_infer_need(r, '[', "a list of outputs"))
-        return false;
-    if (*r->s.p == ']') {
-        r->s.p++;
-        return true;
-    }
-    for (; more; o->output_count++) {
-        size_t mark = srv_path_index(&r->s.path, o->output_count);
-        if (o->output_count == SRV_INFER_OUTPUTS)
-            return srv_infer_refuse(r, SRV_VALUE, "there are no more than 16 outputs");
-        if (!read_output(r, &o->outputs[o->output_count]))
-            return false;
-        for (size_t i = 0; i < o->output_count; i++)
-            if (strcmp(o->outputs[i].name, o->outputs[o->output_count].name) == 0)
-                return srv_infer_refuse(r, SRV_VALUE, "this output is asked for twice");
-        srv_path_back(&r->s.path, mark);
-        if (!srv_infer_next(r, ']', &more))
-            return false;
-    }
-    return true;
-}
-
-static const char *const members[] = {"id", "parameters", "inputs", "outputs", NULL};
-
-static bool take_member(srv_infer_reader *r, const srv_infer_member *m, void *to) {
-    (void)to;
-    switch (m->key) {
-    case 0:
-        return srv_infer_text(r, &r->out->id);
-    case 1:
-        return srv_infer_parameters(r);
-    case 2:
-        return read_inputs(r);
-    case 3:
-        return read_outputs(r);
-    default:
-        return srv_infer_unknown(r, &m->name, members);
-    }
-}
-
-static bool read_document(srv_infer_reader *r) {
-    srv_scan_space(&r->s);
-    if (*r->s.p != '{')
-        return srv_scan_expected(&r->s, "an object with inputs");
-    if (!srv_infer_object(r, members, "", take_member, NULL))
-        return false;
-    if (!r->out->inputs)
-        return srv_infer_refuse(r, SRV_VALUE, "the field \"inputs\" is required");
-    srv_scan_space(&r->s);
-    return r->s.p == r->s.end || srv_scan_expected(&r->s, "the end of the JSON");
-}
-
-/* Where the JSON ends and the binary data begins. The JSON is copied, so that a NUL follows it. */
-static bool split(srv_infer_reader *r) {
-    srv_request *req = r->s.req;
+/* Splits the body into JSON and binary data. The JSON is copied, so that a NUL follows it. */
+static bool split(reader *r) {
+    srv_request *req = r->d.s.req;
     size_t size = req->body_size;
-    r->s.start = req->body;
+    r->d.s.start = req->body;
     if (req->infer_header && (!srv_infer_lead(req->infer_header, &size) || size > req->body_size)) {
         srv_problem(req, SRV_BAD_REQUEST, NULL,
                     "Inference-Header-Content-Length must be a number of bytes within the body of "
@@ -149,21 +496,30 @@ static bool split(srv_infer_reader *r) {
             "tensors are");
         return false;
     }
-    if (size < req->body_size && !(r->s.start = attn_arena_text(req->arena, req->body, size)))
-        return srv_scan_memory(&r->s);
-    r->s.p = r->s.start;
-    r->s.end = r->s.start + size;
+    if (size < req->body_size && !(r->d.s.start = attn_arena_text(req->arena, req->body, size)))
+        return srv_scan_memory(&r->d.s);
+    r->d.s.p = r->d.s.start;
+    r->d.s.end = r->d.s.start + size;
     r->blob = req->body + size;
     r->blob_end = req->body + req->body_size;
-    const char *nul = memchr(r->s.p, 0, size);
-    return !nul || srv_scan_malformed(&r->s, nul, "a NUL byte is not JSON");
+    return true;
 }
 
 bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, srv_infer *out) {
-    srv_infer_reader r = {.s = {.req = req, .max_depth = max_depth}, .out = out, .own = own};
+    reader r = {.out = out, .own = own};
+    infer_body body = {0};
     *out = (srv_infer){.fields = {""}, .own = {""}};
-    if (!split(&r) || !read_document(&r))
+    srv_decode_begin(&r.d, req);
+    r.d.s.max_depth = max_depth;
+    r.d.open = parameters;
+    r.d.other = read_parameter;
+    if (!split(&r) || !srv_decode_document(&r.d, infer_fields, &body) ||
+        !srv_decode_required(&r.d, infer_fields, &body) || !read_inputs(&r, &body.inputs) ||
+        !read_outputs(&r, &body.outputs))
         return false;
+    out->id = body.id;
+    out->binary = body.parameters.binary;
+    out->timeout_us = body.parameters.timeout_us;
     if (r.blob != r.blob_end) {
         srv_problem(req, SRV_MALFORMED, NULL, "%zu bytes behind the last binary tensor",
                     (size_t)(r.blob_end - r.blob));

@@ -1,26 +1,97 @@
-/* The JSON writer: text in a growing arena buffer, commas and colons from a small state.
+/* The JSON writer: text in a growing arena buffer, its commas and colons, numbers of any type, and
+ * tensors, which several workers write when they are large.
  *
- * Every value begins with `open_value`, which puts the comma. Room is asked for before writing, a
- * run of numbers at a time; a buffer that is too small is replaced by one of at least twice the
- * size (the old one stays in the arena until the request ends), so a tensor asks for its likely
- * size first. */
+ * Every value begins with `open_value`, which writes the comma. Room is reserved before it is
+ * written to, for up to RUN numbers at a time. A buffer that is too small is replaced by one of at
+ * least twice the size. The old one stays in the arena until the request ends, so that a tensor
+ * reserves its likely size first. */
 #include "wire/json_out.h"
 
 #include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "number/base64.h"
-#include "number/escape.h"
 #include "number/number.h"
-#include "wire/json_run.h"
+#include "number/print_small.h"
 
 enum {
     FIRST_ROOM = 1024,
+    RUN = 128,      /* numbers converted at a time */
     LIKELY = 12,    /* bytes of a number */
     LOOK = 64 << 10 /* bytes of text from one look at the deadline to the next: 0.1 ms */
 };
 
-/* A larger buffer; false leaves the writer as it was. */
+/* --- numbers to text --- */
+
+/* Writes one number, or null when it is not finite, with `decimals` as in srv_json. Returns the
+ * end; at most ATTN_NUMBER_TEXT bytes are written. */
+static char *write_real(char *p, double value, int decimals) {
+    if (!isfinite(value)) {
+        memcpy(p, "null", 4);
+        return p + 4;
+    }
+    return decimals < 0 ? attn_write_f64(p, value) : attn_write_decimals(p, value, decimals);
+}
+
+static char *write_float(char *p, float value, int decimals) {
+    if (decimals < 0 && isfinite(value))
+        return attn_write_f32(p, value);
+    return write_real(p, value, decimals);
+}
+
+/* Writes n <= RUN elements of any type, `stride` elements apart, each with a comma behind it. Room:
+ * n * (ATTN_NUMBER_TEXT + 1). */
+static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n,
+                       int decimals) {
+    union {
+        float f[RUN];
+        double d[RUN];
+    } wide;
+    switch (dtype) {
+    case ATTN_F32:
+    case ATTN_F16:
+    case ATTN_BF16:
+        if (decimals < 0 && dtype == ATTN_F32 && stride == 1)
+            return attn_write_singles(p, (const float *)(const void *)src, n);
+        attn_widen_f32(wide.f, src, dtype, stride, n);
+        if (decimals < 0)
+            return attn_write_singles(p, wide.f, n);
+        for (size_t i = 0; i < n; i++, *p++ = ',')
+            p = write_float(p, wide.f[i], decimals);
+        break;
+    case ATTN_F64:
+        attn_widen_f64(wide.d, src, dtype, stride, n);
+        for (size_t i = 0; i < n; i++, *p++ = ',')
+            p = write_real(p, wide.d[i], decimals);
+        break;
+    case ATTN_BOOL:
+        for (size_t i = 0; i < n; i++, *p++ = ',') {
+            bool on = src[(ptrdiff_t)i * stride] != 0;
+            memcpy(p, on ? "true" : "false", on ? 4 : 5);
+            p += on ? 4 : 5;
+        }
+        break;
+    case ATTN_I64:
+        for (size_t i = 0; i < n; i++, *p++ = ',')
+            p = attn_write_i64(p, ((const int64_t *)(const void *)src)[(ptrdiff_t)i * stride]);
+        break;
+    case ATTN_I32:
+        for (size_t i = 0; i < n; i++, *p++ = ',')
+            p = attn_write_i64(p, ((const int32_t *)(const void *)src)[(ptrdiff_t)i * stride]);
+        break;
+    case ATTN_U8:
+        for (size_t i = 0; i < n; i++, *p++ = ',')
+            p = attn_write_i64(p, ((const uint8_t *)src)[(ptrdiff_t)i * stride]);
+        break;
+    }
+    return p;
+}
+
+/* --- the buffer --- */
+
+/* Moves the text to a larger buffer. false: there is no memory, and nothing has changed. */
 static bool grow(srv_json *j, size_t room) {
     char *data = attn_arena_take(j->req->arena, room);
     if (!data)
@@ -31,7 +102,8 @@ static bool grow(srv_json *j, size_t room) {
     return true;
 }
 
-bool srv_json_room(srv_json *j, size_t more) {
+/* Room for `more` bytes at data + size. false: there is none, and the writer has failed. */
+static bool make_room(srv_json *j, size_t more) {
     size_t need;
     if (!j->failed && j->size >= j->look_at) {
         attn_error err;
@@ -45,13 +117,13 @@ bool srv_json_room(srv_json *j, size_t more) {
 }
 
 static void put(srv_json *j, const char *text, size_t n) {
-    if (!srv_json_room(j, n))
+    if (!make_room(j, n))
         return;
     memcpy(j->data + j->size, text, n);
     j->size += n;
 }
 
-/* What comes before a value or a key: a comma, unless it is the first or follows its key. */
+/* Writes the comma before a value or a key, unless it is the first one or follows its key. */
 static void open_value(srv_json *j) {
     if (!j->after_key && !j->first[j->depth])
         put(j, ",", 1);
@@ -71,7 +143,7 @@ void srv_json_begin(srv_json *j, srv_request *req) {
 }
 
 void srv_json_reserve(srv_json *j, size_t bytes) {
-    size_t need, run = SRV_RUN * (ATTN_NUMBER_TEXT + 1); /* what the last run of numbers asks for */
+    size_t need, run = RUN * (ATTN_NUMBER_TEXT + 1); /* make_room asks for this much at last */
     if (!j->failed && attn_size_add(j->size + run, bytes, &need) && need > j->room)
         grow(j, need);
 }
@@ -112,7 +184,7 @@ void srv_json_array_end(srv_json *j) {
 
 static void put_text(srv_json *j, const char *text) {
     size_t n = strlen(text), most;
-    if (!attn_size_mul(n, ATTN_ESCAPE_MOST, &most) || !srv_json_room(j, most + 2)) {
+    if (!attn_size_mul(n, ATTN_ESCAPE_MOST, &most) || !make_room(j, most + 2)) {
         j->failed = true;
         return;
     }
@@ -169,23 +241,146 @@ void srv_json_size(srv_json *j, size_t value) {
 
 void srv_json_real(srv_json *j, double value) {
     char text[ATTN_NUMBER_TEXT];
-    srv_json_raw(j, text, (size_t)(srv_write_real(text, value, -1) - text));
+    srv_json_raw(j, text, (size_t)(write_real(text, value, -1) - text));
 }
 
 void srv_json_float(srv_json *j, float value) {
     char text[ATTN_NUMBER_TEXT];
-    srv_json_raw(j, text, (size_t)(srv_write_float(text, value, j->decimals) - text));
+    srv_json_raw(j, text, (size_t)(write_float(text, value, j->decimals) - text));
 }
 
-/* One row as [a,b,c]; its last comma becomes the bracket. */
+/* --- large tensors ---
+ *
+ * Several workers write pieces of the text. Each writes a piece into scratch memory of its own,
+ * waits until the pieces before it know how long they are, and copies it behind them. The brackets
+ * around an element depend on its place alone, so that the bytes are those of one worker. */
+
+enum {
+    PIECE = 4096,    /* elements: 30 microseconds */
+    LEAST = 1 << 16, /* elements of a tensor that is large */
+    SINGLE = 16,     /* bytes of the longest float32 with its comma: -1.1754944e-38 */
+    PATIENCE = 1000  /* tests of another worker's progress before the processor is given up */
+};
+
+typedef struct work {
+    const attn_tensor *t;
+    size_t count, width;
+    int decimals;
+    char *scratch; /* `room` bytes for each lane */
+    size_t room;
+    char *to;           /* the place of the text in the buffer */
+    atomic_size_t next; /* the piece to be copied next; its worker alone reads and changes .. */
+    size_t size;        /* .. the bytes of all before it */
+} work;
+
+static const char *element(const attn_tensor *t, size_t at) {
+    ptrdiff_t offset = 0;
+    for (int i = t->rank - 1; i >= 0; at /= t->dims[i], i--)
+        offset += (ptrdiff_t)(at % t->dims[i]) * t->strides[i];
+    return (const char *)t->data + offset * (ptrdiff_t)attn_dtype_size(t->dtype);
+}
+
+static char *brackets(char *p, char bracket, int n) {
+    memset(p, bracket, (size_t)n);
+    return p + n;
+}
+
+/* Writes the brackets between the last element of a row and element `at`; the comma behind the
+ * former becomes the first bracket. */
+static char *end_row(const work *w, size_t at, char *p) {
+    size_t row = at / w->width;
+    int closed = 1;
+    for (int i = w->t->rank - 2; i >= 0 && row % w->t->dims[i] == 0; row /= w->t->dims[i], i--)
+        closed++;
+    p[-1] = ']';
+    p = brackets(p, ']', closed - 1);
+    if (at == w->count)
+        return p;
+    *p++ = ',';
+    return brackets(p, '[', closed);
+}
+
+static char *write_piece(const work *w, size_t at, size_t end, char *p) {
+    if (at == 0)
+        p = brackets(p, '[', w->t->rank);
+    while (at < end) {
+        size_t n = w->width - at % w->width;
+        n = n < end - at ? n : end - at;
+        n = n < RUN ? n : RUN;
+        p = write_run(p, element(w->t, at), w->t->dtype, w->t->strides[w->t->rank - 1], n,
+                      w->decimals);
+        at += n;
+        if (at % w->width == 0)
+            p = end_row(w, at, p);
+    }
+    return p;
+}
+
+/* Workers begin pieces in order, so that the worker of the first unfinished piece never waits. */
+static attn_status put_piece(void *ctx, size_t i, size_t lane, attn_error *err) {
+    work *w = ctx;
+    size_t at = i * PIECE, end = w->count - at < PIECE ? w->count : at + PIECE;
+    char *from = w->scratch + lane * w->room;
+    size_t size = (size_t)(write_piece(w, at, end, from) - from);
+    (void)err;
+    for (int looks = 0; atomic_load_explicit(&w->next, memory_order_acquire) != i; looks++)
+        if (looks >= PATIENCE)
+            sched_yield();
+    char *to = w->to + w->size;
+    w->size += size;
+    atomic_store_explicit(&w->next, i + 1, memory_order_release);
+    memcpy(to, from, size);
+    return ATTN_OK;
+}
+
+/* An upper bound of the bytes of the text; false: it is too large for a size_t. */
+static bool bound_text(const work *w, size_t *out) {
+    attn_dtype dtype = w->t->dtype;
+    bool single = dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16;
+    size_t number = single && w->decimals < 0 ? SINGLE : ATTN_NUMBER_TEXT + 1;
+    size_t row = 2 * (size_t)w->t->rank + 1, rows;
+    return attn_size_mul(w->count, number, out) && attn_size_mul(w->count / w->width, row, &rows) &&
+           attn_size_add(*out, rows, out);
+}
+
+/* Writes a large tensor by all workers. false: it is small, or there is no memory; nothing was
+ * written. */
+static bool put_pieces(srv_json *j, const attn_tensor *t) {
+    attn_pool *pool = srv_request_pool(j->req);
+    attn_arena *arena = j->req->arena;
+    size_t lanes = attn_pool_slots(pool), bytes;
+    work w = {.t = t, .decimals = j->decimals, .width = t->dims[t->rank - 1]};
+    if (j->failed || lanes < 2 || !attn_tensor_count(t, &w.count) || w.count < LEAST ||
+        !bound_text(&w, &bytes))
+        return false;
+    if (!make_room(j, bytes)) { /* the usual way may need less */
+        j->failed = false;
+        return false;
+    }
+    w.room = PIECE * (ATTN_NUMBER_TEXT + 1) + (PIECE / w.width + 2) * (2 * ATTN_MAX_RANK);
+    w.scratch = attn_arena_take(arena, lanes * w.room);
+    if (!w.scratch)
+        return false;
+    w.to = j->data + j->size;
+    atomic_init(&w.next, 0);
+    bool ok =
+        !attn_pool_run(pool, (w.count + PIECE - 1) / PIECE, put_piece, &w, &j->req->control, NULL);
+    attn_arena_shrink(arena, w.scratch, 0);
+    j->size += ok ? w.size : 0;
+    return ok;
+}
+
+/* --- tensors --- */
+
+/* Writes a row as [a,b,c]. The comma behind its last element becomes the bracket. */
 static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n) {
     put(j, "[", 1);
-    for (size_t i = 0; i < n; i += SRV_RUN) {
-        size_t run = n - i < SRV_RUN ? n - i : SRV_RUN;
-        if (!srv_json_room(j, run * (ATTN_NUMBER_TEXT + 1)))
+    for (size_t i = 0; i < n; i += RUN) {
+        size_t run = n - i < RUN ? n - i : RUN;
+        if (!make_room(j, run * (ATTN_NUMBER_TEXT + 1)))
             return;
         const char *at = src + (ptrdiff_t)i * stride * (ptrdiff_t)attn_dtype_size(dtype);
-        char *p = srv_write_run(j->data + j->size, at, dtype, stride, run, j->decimals);
+        char *p = write_run(j->data + j->size, at, dtype, stride, run, j->decimals);
         j->size = (size_t)(p - j->data);
     }
     if (n > 0 && !j->failed)
@@ -194,21 +389,20 @@ static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t st
         put(j, "]", 1);
 }
 
-/* Can rows of the last two axes be written as a run? */
+/* Can several rows of the last two axes be written in one run? */
 static bool has_short_rows(const srv_json *j, const attn_tensor *t, int axis) {
     const size_t width = t->dims[axis + 1];
     return t->dtype == ATTN_F32 && j->decimals < 0 && t->dims[axis] > 0 && width > 0 &&
-           width <= SRV_RUN / 2 && t->strides[axis + 1] == 1 &&
-           t->strides[axis] == (ptrdiff_t)width;
+           width <= RUN / 2 && t->strides[axis + 1] == 1 && t->strides[axis] == (ptrdiff_t)width;
 }
 
-/* [[a,b],[c,d]]: what opens one more row becomes the last bracket. */
+/* Writes [[a,b],[c,d]]. The ",[" behind the last row is replaced by the last bracket. */
 static void put_short_rows(srv_json *j, const float *src, size_t rows, size_t width) {
-    const size_t most = SRV_RUN / width;
+    const size_t most = RUN / width;
     put(j, "[[", 2);
     for (size_t i = 0; i < rows; i += most) {
         size_t run = rows - i < most ? rows - i : most;
-        if (!srv_json_room(j, run * width * (ATTN_NUMBER_TEXT + 1)))
+        if (!make_room(j, run * width * (ATTN_NUMBER_TEXT + 1)))
             return;
         char *p = attn_write_single_rows(j->data + j->size, src + i * width, run, width);
         j->size = (size_t)(p - j->data);
@@ -237,7 +431,7 @@ static void put_axis(srv_json *j, const attn_tensor *t, int axis, const char *sr
     put(j, "]", 1);
 }
 
-/* Take the key back and hand the tensor over; depth 1 is the answer's own object. */
+/* Removes the key of the tensor and adds the tensor to the parts. Depth 1 is the answer itself. */
 static void put_part(srv_json *j, const attn_tensor *t) {
     j->size = j->key_at;
     j->first[j->depth] = j->key_first;
@@ -259,8 +453,8 @@ void srv_json_tensor(srv_json *j, const attn_tensor *t) {
     open_value(j);
     if (!j->failed && attn_tensor_count(t, &count) && attn_size_mul(count, LIKELY, &likely) &&
         likely > j->room - j->size && attn_size_add(likely, j->size, &likely))
-        grow(j, likely); /* without it the buffer still grows as it fills */
-    if (!srv_json_pieces(j, t))
+        grow(j, likely); /* if this fails the buffer grows as it fills */
+    if (!put_pieces(j, t))
         put_axis(j, t, 0, t->data);
 }
 
@@ -285,7 +479,7 @@ void srv_json_floats(srv_json *j, const float *values, size_t n) {
 
 void srv_json_base64(srv_json *j, const void *bytes, size_t n) {
     open_value(j);
-    if (n >= SIZE_MAX / 4 || !srv_json_room(j, attn_base64_length(n) + 2)) {
+    if (n >= SIZE_MAX / 4 || !make_room(j, attn_base64_length(n) + 2)) {
         j->failed = true;
         return;
     }

@@ -1,21 +1,93 @@
 /* Nested lists of numbers or booleans: the hot loop of every JSON request.
  *
- * Room for the elements comes from counting commas up to the next string (a tensor holds none),
- * which costs a fraction of reading the numbers and spares growing; what is left over goes back.
- * Of a short text the bytes say enough. */
+ * The commas up to the next string are counted first, since a tensor holds no string. Their number
+ * bounds the elements, so that the buffer never has to grow; counting costs a fraction of reading
+ * the numbers. The rest of the buffer goes back to the arena. For a short text its length is a good
+ * enough bound. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "number/number.h"
-#include "wire/tensor_in.h"
+#include "wire/tensor_read.h"
 
 enum { SHORT = 16384 };
+
+/* The state of reading lists into `data`. */
+typedef struct reader {
+    srv_scan *s;
+    unsigned accepts;
+    attn_dtype dtype;
+    char *data;
+    size_t count, room;          /* elements */
+    size_t index[ATTN_MAX_RANK]; /* of the present element, from the outermost axis on */
+    size_t dims[ATTN_MAX_RANK];  /* SIZE_MAX: not known yet */
+    int rank;                    /* 0: not known yet */
+} reader;
+
+/* --- elements in memory --- */
+
+void *srv_tensor_take(srv_scan *s, attn_dtype dtype, size_t count) {
+    size_t bytes;
+    void *data = NULL;
+    if (attn_size_mul(count, attn_dtype_size(dtype), &bytes))
+        data = attn_arena_take(s->req->arena, bytes);
+    if (!data)
+        srv_scan_memory(s);
+    return data;
+}
+
+/* bfloat16 is the upper half of a float32, rounded to nearest even. NaN keeps one bit set. */
+static uint16_t to_bf16(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isnan(value))
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+void srv_tensor_narrow(void *data, attn_dtype dtype, size_t first, const float *src, size_t n) {
+    uint16_t *out = (uint16_t *)data + first;
+    if (dtype == ATTN_F16) {
+        attn_narrow_f16(out, src, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = to_bf16(src[i]);
+}
+
+void srv_tensor_store(void *data, attn_dtype dtype, size_t i, double value) {
+    float single = (float)value;
+    switch (dtype) {
+    case ATTN_F32:
+        ((float *)data)[i] = single;
+        break;
+    case ATTN_F64:
+        ((double *)data)[i] = value;
+        break;
+    case ATTN_F16:
+    case ATTN_BF16:
+        srv_tensor_narrow(data, dtype, i, &single, 1);
+        break;
+    case ATTN_I32:
+        ((int32_t *)data)[i] = (int32_t)value;
+        break;
+    case ATTN_I64:
+        ((int64_t *)data)[i] = (int64_t)value;
+        break;
+    case ATTN_U8:
+    case ATTN_BOOL:
+        ((uint8_t *)data)[i] = (uint8_t)value;
+        break;
+    }
+}
+
+/* --- room for the elements --- */
 
 static size_t count_commas(const char *p, const char *end) {
     size_t n = 0;
     while (p < end) {
-        size_t block = end - p < 192 ? (size_t)(end - p) : 192; /* fits the narrow counter */
+        size_t block = end - p < 192 ? (size_t)(end - p) : 192; /* so that a byte can count them */
         uint8_t commas = 0;
         for (size_t i = 0; i < block; i++)
             commas = (uint8_t)(commas + (p[i] == ','));
@@ -25,8 +97,8 @@ static size_t count_commas(const char *p, const char *end) {
     return n;
 }
 
-/* A piece at a time, so that the second look at it finds it in the cache. */
-size_t srv_tensor_reader_room(const char *from, const char *to) {
+/* Text is taken in pieces, so that the second pass over a piece finds it in the cache. */
+size_t srv_tensor_room(const char *from, const char *to) {
     size_t n = 1;
     while (from < to) {
         size_t piece = to - from < 8192 ? (size_t)(to - from) : 8192;
@@ -41,12 +113,12 @@ size_t srv_tensor_reader_room(const char *from, const char *to) {
 
 static size_t find_room(const char *from, const char *to) {
     if (to - from > SHORT)
-        return srv_tensor_reader_room(from, to);
+        return srv_tensor_room(from, to);
     const char *quote = memchr(from, '"', (size_t)(to - from));
     return (size_t)((quote ? quote : to) - from) / 2 + 1; /* a digit and a comma each */
 }
 
-attn_dtype srv_tensor_reader_dtype(const char *p, unsigned accepts) {
+attn_dtype srv_tensor_dtype(const char *p, unsigned accepts) {
     while (*p && strchr("[ \n\r\t", *p))
         p++;
     bool boolean = *p == 't' || *p == 'f';
@@ -55,20 +127,20 @@ attn_dtype srv_tensor_reader_dtype(const char *p, unsigned accepts) {
     return accepts & SRV_T_REAL ? ATTN_F32 : ATTN_I64;
 }
 
-bool srv_tensor_reader_take(srv_tensor_reader *l) {
+static bool take_room(reader *l) {
     l->count = 0;
     l->data = srv_tensor_take(l->s, l->dtype, l->room);
     return l->data != NULL;
 }
 
-/* Put the place of an element, or of a list, on the path. */
-static void push_place(srv_tensor_reader *l, int level, size_t at) {
+/* Appends the indices of an element, or of a list, to the path. */
+static void push_place(reader *l, int level, size_t at) {
     l->index[level] = at;
     for (int i = 0; i <= level; i++)
         srv_path_index(&l->s->path, l->index[i]);
 }
 
-static const char *expected_element(const srv_tensor_reader *l) {
+static const char *expected_element(const reader *l) {
     switch (l->dtype) {
     case ATTN_BOOL:
         return "true or false";
@@ -81,8 +153,8 @@ static const char *expected_element(const srv_tensor_reader *l) {
     }
 }
 
-/* A number that its type cannot hold. */
-static bool refuse_number(srv_tensor_reader *l) {
+/* Refuses a number that its type cannot hold. */
+static bool refuse_number(reader *l) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM];
     srv_scan_found(s, s->p, found);
@@ -97,7 +169,7 @@ static bool refuse_number(srv_tensor_reader *l) {
     return false;
 }
 
-bool srv_tensor_reader_refuse(srv_tensor_reader *l, int level, size_t at) {
+static bool refuse_element(reader *l, int level, size_t at) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM];
     double number;
@@ -125,7 +197,7 @@ bool srv_tensor_reader_refuse(srv_tensor_reader *l, int level, size_t at) {
     return false;
 }
 
-static bool read_integer(srv_tensor_reader *l, size_t i) {
+static bool read_integer(reader *l, size_t i) {
     int64_t v;
     const char *p = attn_read_i64(l->s->p, l->s->end, &v);
     if (!p || (l->dtype == ATTN_I32 && (v < INT32_MIN || v > INT32_MAX)) ||
@@ -139,7 +211,7 @@ static bool read_integer(srv_tensor_reader *l, size_t i) {
     return true;
 }
 
-static bool read_boolean(srv_tensor_reader *l, size_t i) {
+static bool read_boolean(reader *l, size_t i) {
     bool on = srv_scan_word(l->s, "true");
     if (!on && !srv_scan_word(l->s, "false"))
         return false;
@@ -147,15 +219,15 @@ static bool read_boolean(srv_tensor_reader *l, size_t i) {
     return true;
 }
 
-static bool read_null(srv_tensor_reader *l, size_t i) {
+static bool read_null(reader *l, size_t i) {
     if (!(l->accepts & SRV_T_NEGINF) || !srv_scan_word(l->s, "null"))
         return false;
     srv_tensor_store(l->data, l->dtype, i, -(double)INFINITY);
     return true;
 }
 
-/* float32 is left to the hot loop. */
-static bool read_element(srv_tensor_reader *l, size_t i) {
+/* One element of any type. attn_read_singles reads most float32. */
+static bool read_element(reader *l, size_t i) {
     float single;
     double value;
     const char *p;
@@ -183,9 +255,9 @@ static bool read_element(srv_tensor_reader *l, size_t i) {
     return true;
 }
 
-/* A number that no element of this float type can be: an infinity, remembered for the one who may
- * allow it. */
-static bool take_beyond(srv_tensor_reader *l, int level, size_t at) {
+/* Takes a number beyond the range of the float type as an infinity. The first one is remembered:
+ * the request is refused for it unless it allows such numbers. */
+static bool take_beyond(reader *l, int level, size_t at) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM], text[160];
     double value;
@@ -209,7 +281,7 @@ static bool take_beyond(srv_tensor_reader *l, int level, size_t at) {
     return true;
 }
 
-static void read_singles(srv_tensor_reader *l, bool *comma) {
+static void read_singles(reader *l, bool *comma) {
     srv_scan *s = l->s;
     size_t n;
     s->p = attn_read_singles(s->p, s->start, s->end, (float *)(void *)l->data + l->count,
@@ -217,7 +289,9 @@ static void read_singles(srv_tensor_reader *l, bool *comma) {
     l->count += n;
 }
 
-bool srv_tensor_reader_row(srv_tensor_reader *l, int level, size_t *n) {
+/* Reads the elements of the innermost list whose '[' has been taken, up to and including its ']'.
+ * `level`: its axis; *n: how many they are. */
+static bool read_row(reader *l, int level, size_t *n) {
     srv_scan *s = l->s;
     size_t first = l->count;
     for (;;) {
@@ -229,7 +303,7 @@ bool srv_tensor_reader_row(srv_tensor_reader *l, int level, size_t *n) {
             srv_scan_space(s);
             if (l->count == l->room ||
                 (!read_element(l, l->count) && !take_beyond(l, level, l->count - first)))
-                return srv_tensor_reader_refuse(l, level, l->count - first);
+                return refuse_element(l, level, l->count - first);
             l->count++;
         }
         srv_scan_space(s);
@@ -246,8 +320,8 @@ bool srv_tensor_reader_row(srv_tensor_reader *l, int level, size_t *n) {
     return true;
 }
 
-/* The first odd list: path of the list itself, not of an element. */
-static bool refuse_ragged(srv_tensor_reader *l, int level, size_t found) {
+/* Refuses a list that is longer or shorter than those before it. The path is that of the list. */
+static bool refuse_ragged(reader *l, int level, size_t found) {
     srv_scan *s = l->s;
     if (level > 0)
         push_place(l, level - 1, l->index[level - 1]);
@@ -258,7 +332,7 @@ static bool refuse_ragged(srv_tensor_reader *l, int level, size_t found) {
     return false;
 }
 
-/* A list beyond the deepest axis there can be: too deep for any body, or only for a tensor? */
+/* Refuses lists with more axes than a tensor can have, or deeper than any body may be. */
 static bool refuse_rank(srv_scan *s) {
     size_t depth = s->depth + ATTN_MAX_RANK;
     for (const char *p = s->p; *p == '[' && depth <= s->max_depth; p++)
@@ -274,9 +348,9 @@ static bool refuse_rank(srv_scan *s) {
     return false;
 }
 
-static bool read_axis(srv_tensor_reader *l, int level);
+static bool read_axis(reader *l, int level);
 
-static bool read_lists(srv_tensor_reader *l, int level, size_t *n) {
+static bool read_lists(reader *l, int level, size_t *n) {
     srv_scan *s = l->s;
     for (*n = 0;; s->p++) {
         srv_scan_space(s);
@@ -306,7 +380,7 @@ static bool read_lists(srv_tensor_reader *l, int level, size_t *n) {
     return true;
 }
 
-static bool read_axis(srv_tensor_reader *l, int level) {
+static bool read_axis(reader *l, int level) {
     srv_scan *s = l->s;
     size_t n = 0;
     if (level == ATTN_MAX_RANK || s->depth + (size_t)level >= s->max_depth)
@@ -317,25 +391,34 @@ static bool read_axis(srv_tensor_reader *l, int level) {
         l->rank = level + 1;
     if (*s->p == ']')
         s->p++;
-    else if (level + 1 == l->rank ? !srv_tensor_reader_row(l, level, &n)
-                                  : !read_lists(l, level, &n))
+    else if (level + 1 == l->rank ? !read_row(l, level, &n) : !read_lists(l, level, &n))
         return false;
     if (l->dims[level] == SIZE_MAX)
         l->dims[level] = n;
     return n == l->dims[level] || refuse_ragged(l, level, n);
 }
 
+/* --- tensors --- */
+
 static bool read_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
-    srv_tensor_reader l = {.s = s, .accepts = accepts, .dtype = dtype};
-    if (dtype == ATTN_F32 && srv_tensor_reader_in_pieces(s, out))
+    reader l = {.s = s, .accepts = accepts, .dtype = dtype};
+    if (dtype == ATTN_F32 && srv_tensor_in_pieces(s, out))
         return true;
     l.room = find_room(s->p, s->end);
     for (int i = 0; i < ATTN_MAX_RANK; i++)
         l.dims[i] = SIZE_MAX;
-    if (!srv_tensor_reader_take(&l) || !read_axis(&l, 0))
+    if (!take_room(&l) || !read_axis(&l, 0))
         return false;
     attn_arena_shrink(s->req->arena, l.data, l.count * attn_dtype_size(l.dtype));
     *out = attn_tensor_dense(l.data, l.dtype, l.rank, l.dims);
+    return true;
+}
+
+bool srv_tensor_row(srv_scan *s, unsigned accepts, attn_dtype dtype, size_t count, void **data) {
+    reader l = {.s = s, .accepts = accepts, .rank = 1, .dtype = dtype, .room = count};
+    if (!take_room(&l) || (count > 0 && !read_row(&l, 0, &count)))
+        return false;
+    *data = l.data;
     return true;
 }
 
@@ -348,7 +431,7 @@ bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out) {
 bool srv_tensor_read(srv_scan *s, unsigned accepts, attn_tensor *out) {
     char found[SRV_FOUND_ROOM];
     if (*s->p == '[')
-        return read_nested(s, accepts, srv_tensor_reader_dtype(s->p, accepts), out);
+        return read_nested(s, accepts, srv_tensor_dtype(s->p, accepts), out);
     if (*s->p == '{')
         return srv_tensor_object(s, accepts, out);
     if (!srv_scan_is_value(s->p))

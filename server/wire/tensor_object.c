@@ -1,12 +1,12 @@
-/* A tensor as an object: shape, dtype, and where its elements come from (tensor_in.h). Keys come in
- * any order, so the object is read over first and the elements are decoded when shape and dtype are
- * known. */
+/* A tensor written as an object: shape, dtype, and the source of its elements (tensor_read.h).
+ * Members come in any order, so that the object is read first, and its elements after that, when
+ * shape and dtype are known. */
 #include <string.h>
 
 #include "config/nearest.h"
 #include "number/base64.h"
 #include "number/number.h"
-#include "wire/tensor_in.h"
+#include "wire/tensor_read.h"
 
 enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, FILL, SEED, KEYS };
 
@@ -29,17 +29,7 @@ static bool has(const description *d, int key) {
     return d->given & (1u << key);
 }
 
-void *srv_tensor_take(srv_scan *s, attn_dtype dtype, size_t count) {
-    size_t bytes;
-    void *data = NULL;
-    if (attn_size_mul(count, attn_dtype_size(dtype), &bytes))
-        data = attn_arena_take(s->req->arena, bytes);
-    if (!data)
-        srv_scan_memory(s);
-    return data;
-}
-
-/* 422 at the path when something else stands there than `expected`, 400 when nothing does. */
+/* 422 when another value than `expected` is at the cursor, 400 when there is no value. */
 static bool refuse_type(srv_scan *s, const char *expected) {
     char found[SRV_FOUND_ROOM];
     if (!srv_scan_is_value(s->p))
@@ -62,26 +52,22 @@ static bool read_dim(srv_scan *s, size_t *out) {
 static bool read_shape(srv_scan *s, description *d) {
     if (*s->p != '[')
         return refuse_type(s, "a list of sizes");
+    s->p++;
+    srv_scan_space(s);
     for (bool more = true; more;) {
-        s->p++;
-        srv_scan_space(s);
-        size_t mark = srv_path_index(&s->path, (size_t)d->rank);
         if (d->rank == ATTN_MAX_RANK || (d->rank == 0 && *s->p == ']')) {
-            srv_path_back(&s->path, mark);
             srv_problem(s->req, SRV_SHAPE, s->path.text, "expected 1 to %d axes, found %s",
                         ATTN_MAX_RANK, d->rank ? "more" : "none");
             return false;
         }
+        size_t mark = srv_path_index(&s->path, (size_t)d->rank);
         if (!read_dim(s, &d->dims[d->rank]))
             return false;
         srv_path_back(&s->path, mark);
         d->rank++;
-        srv_scan_space(s);
-        more = *s->p == ',';
+        if (!srv_scan_more(s, ']', &more))
+            return false;
     }
-    if (*s->p != ']')
-        return srv_scan_expected(s, "',' or ']'");
-    s->p++;
     return true;
 }
 
@@ -114,7 +100,7 @@ static bool read_dtype(srv_scan *s, unsigned accepts, description *d) {
     return false;
 }
 
-/* Step over the flat list. It ends at the next ']' unless a string or another list begins before.
+/* Steps over the flat list, which ends at the next ']'. A string or another list in it is refused.
  */
 static bool skip_data(srv_scan *s, description *d) {
     if (*s->p != '[')
@@ -186,13 +172,12 @@ static bool find_key(srv_scan *s, const srv_name *name, int *key) {
 }
 
 static bool read_members(srv_scan *s, unsigned accepts, description *d) {
-    for (bool more = true; more;) {
+    bool more;
+    s->p++;
+    srv_scan_open(s, '}', &more);
+    while (more) {
         srv_name name;
         int key;
-        s->p++;
-        srv_scan_space(s);
-        if (*s->p == '}' && d->given == 0)
-            break;
         if (*s->p != '"')
             return srv_scan_expected(s, "a field name in double quotes");
         const char *start = s->p;
@@ -202,24 +187,16 @@ static bool read_members(srv_scan *s, unsigned accepts, description *d) {
         if (has(d, key))
             return srv_scan_malformed(s, start, "the field \"%s\" is there twice", name.text);
         d->given |= 1u << key;
-        srv_scan_space(s);
-        if (*s->p != ':')
-            return srv_scan_expected(s, "':'");
-        s->p++;
-        srv_scan_space(s);
-        if (!read_member(s, key, accepts, d))
+        if (!srv_scan_mark(s, ':', "':'") || !read_member(s, key, accepts, d))
             return false;
         srv_path_back(&s->path, mark);
-        srv_scan_space(s);
-        more = *s->p == ',';
+        if (!srv_scan_more(s, '}', &more))
+            return false;
     }
-    if (*s->p != '}')
-        return srv_scan_expected(s, "',' or '}'");
-    s->p++;
     return true;
 }
 
-/* Which of the sources is there: exactly one. */
+/* Is there exactly one source of elements? */
 static bool check_members(srv_scan *s, const description *d) {
     int sources = has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, FILL);
     if (!has(d, SHAPE))
@@ -240,27 +217,25 @@ static bool load_data(srv_scan *s, unsigned accepts, const description *d, attn_
                       size_t count) {
     const char *after = s->p;
     char shape[128];
-    srv_tensor_reader l = {.s = s, .accepts = accepts, .rank = 1, .dtype = t->dtype};
     size_t n = 0, mark = srv_path_key(&s->path, "data", 4);
     s->p = d->data + 1;
     srv_scan_space(s);
     if (s->p < d->data_end)
-        n = l.room = srv_tensor_reader_room(d->data, d->data_end);
+        n = srv_tensor_room(d->data, d->data_end);
     if (n != count) {
         srv_problem(s->req, SRV_SHAPE, s->path.text, "shape %s needs %zu element%s, data has %zu",
                     attn_shape_text(d->dims, d->rank, shape, sizeof shape), count,
                     count == 1 ? "" : "s", n);
         return false;
     }
-    if (!srv_tensor_reader_take(&l) || (n > 0 && !srv_tensor_reader_row(&l, 0, &n)))
+    if (!srv_tensor_row(s, accepts, t->dtype, count, &t->data))
         return false;
     srv_path_back(&s->path, mark);
-    t->data = l.data;
     s->p = after;
     return true;
 }
 
-/* The text with "\/" written as "/" and the like; most texts have no escape. */
+/* The text without escapes, such as "\/" for "/". Most texts have none and are not copied. */
 static bool plain_base64(srv_scan *s, const description *d, const char **text, size_t *n) {
     *text = d->from;
     *n = (size_t)(d->to - d->from);
@@ -312,8 +287,174 @@ static bool load_base64(srv_scan *s, const description *d, attn_tensor *t, size_
     return true;
 }
 
-/* Elements of the shape. An axis of 0 counts as 1 for the limit: the others then bound loops over
- * rows without elements. */
+/* --- elements by rule ---
+ *
+ * A few bytes of text can ask for gigabytes, so the elements are written in pieces over the
+ * request's pool. Between two pieces the deadline and cancellation are looked at, and other
+ * requests get their share of the processor. */
+
+static bool refuse_name(srv_scan *s, const char *field, const char *expected,
+                        const srv_name *found) {
+    srv_path_key(&s->path, field, strlen(field));
+    srv_problem(s->req, SRV_VALUE, s->path.text, "expected %s, found \"%s\"", expected,
+                found->text);
+    return false;
+}
+
+/* A rule for elements. Element i depends on i alone, so that pieces can be written in any order. */
+typedef struct filling {
+    const attn_tensor *t;
+    size_t count;
+    uint64_t seed;
+    bool normal;
+    void (*fill)(const struct filling *f, size_t first, size_t n);
+} filling;
+
+enum { PIECE = 65536 };
+
+static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const filling *f = ctx;
+    size_t first = index * PIECE, left = f->count - first;
+    (void)lane;
+    (void)err;
+    f->fill(f, first, left < PIECE ? left : PIECE);
+    return ATTN_OK;
+}
+
+static bool fill_all(srv_scan *s, filling *f) {
+    attn_error err;
+    size_t pieces = f->count / PIECE + (f->count % PIECE != 0);
+    if (!attn_pool_run(srv_request_pool(s->req), pieces, fill_piece, f, &s->req->control, &err))
+        return true;
+    srv_problem_error(s->req, &err);
+    return false;
+}
+
+static void fill_random(const filling *f, size_t first, size_t n) {
+    void (*fill)(float *, size_t, uint64_t, uint64_t) =
+        f->normal ? attn_rng_fill_normal : attn_rng_fill_uniform;
+    double (*number)(uint64_t, uint64_t) = f->normal ? attn_rng_normal : attn_rng_uniform;
+    float run[256];
+    if (f->t->dtype == ATTN_F32) {
+        fill((float *)f->t->data + first, n, f->seed, first);
+        return;
+    }
+    for (size_t i = first, end = first + n; i < end; i += 256) {
+        size_t some = end - i < 256 ? end - i : 256;
+        if (f->t->dtype != ATTN_F64) {
+            fill(run, some, f->seed, i);
+            srv_tensor_narrow(f->t->data, f->t->dtype, i, run, some);
+            continue;
+        }
+        for (size_t k = 0; k < some; k++)
+            ((double *)f->t->data)[i + k] = number(f->seed, i + k);
+    }
+}
+
+static bool load_random(srv_scan *s, const srv_name *what, int64_t seed, attn_tensor *t) {
+    filling f = {
+        .t = t, .seed = (uint64_t)seed, .normal = srv_name_is(what, "normal"), .fill = fill_random};
+    attn_tensor_count(t, &f.count);
+    if (!f.normal && !srv_name_is(what, "uniform"))
+        return refuse_name(s, "random", "\"normal\" or \"uniform\"", what);
+    if (t->dtype == ATTN_F32 || t->dtype == ATTN_F16 || t->dtype == ATTN_BF16 ||
+        t->dtype == ATTN_F64)
+        return fill_all(s, &f);
+    srv_path_key(&s->path, "random", 6);
+    srv_problem(s->req, SRV_DTYPE, s->path.text,
+                "expected float32, float16, bfloat16 or float64 for random elements, found %s",
+                attn_dtype_name(t->dtype));
+    return false;
+}
+
+/* The type holds every integer from 0 to this one. */
+static double last_exact(attn_dtype dtype) {
+    switch (dtype) {
+    case ATTN_F32:
+        return 16777216;
+    case ATTN_F16:
+        return 2048;
+    case ATTN_BF16:
+        return 256;
+    case ATTN_I32:
+        return INT32_MAX;
+    case ATTN_U8:
+        return UINT8_MAX;
+    case ATTN_BOOL:
+        return 1;
+    default:
+        return 9007199254740992.0; /* 2^53 */
+    }
+}
+
+static void fill_zeros(const filling *f, size_t first, size_t n) {
+    size_t size = attn_dtype_size(f->t->dtype);
+    memset((char *)f->t->data + first * size, 0, n * size);
+}
+
+static void fill_ones(const filling *f, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++)
+        srv_tensor_store(f->t->data, f->t->dtype, i, 1);
+}
+
+static void fill_arange(const filling *f, size_t first, size_t n) {
+    for (size_t i = first; i < first + n; i++)
+        srv_tensor_store(f->t->data, f->t->dtype, i, (double)i);
+}
+
+/* Element (r, r) of matrix m is number m * rows * cols + r * (cols + 1). */
+static void fill_eye(const filling *f, size_t first, size_t n) {
+    const attn_tensor *t = f->t;
+    size_t rows = t->dims[t->rank - 2], cols = t->dims[t->rank - 1];
+    size_t size = rows * cols, diagonal = rows < cols ? rows : cols, end = first + n;
+    fill_zeros(f, first, n);
+    for (size_t start = first - first % size; start < end; start += size) {
+        size_t r = first > start ? (first - start + cols) / (cols + 1) : 0;
+        for (; r < diagonal && start + r * (cols + 1) < end; r++)
+            srv_tensor_store(t->data, t->dtype, start + r * (cols + 1), 1);
+    }
+}
+
+static bool check_arange(srv_scan *s, const attn_tensor *t, size_t count) {
+    if (count == 0 || (double)(count - 1) <= last_exact(t->dtype))
+        return true;
+    srv_path_key(&s->path, "fill", 4);
+    srv_problem(s->req, SRV_VALUE, s->path.text,
+                "expected at most %.0f elements, of which %s holds each index, found %zu",
+                last_exact(t->dtype) + 1, attn_dtype_name(t->dtype), count);
+    return false;
+}
+
+static bool check_eye(srv_scan *s, const attn_tensor *t) {
+    if (t->rank >= 2)
+        return true;
+    srv_path_key(&s->path, "fill", 4);
+    srv_problem(s->req, SRV_SHAPE, s->path.text, "expected 2 axes or more for \"eye\", found 1");
+    return false;
+}
+
+static bool load_fill(srv_scan *s, const srv_name *what, attn_tensor *t) {
+    filling f = {.t = t};
+    attn_tensor_count(t, &f.count);
+    if (srv_name_is(what, "arange"))
+        f.fill = fill_arange;
+    else if (srv_name_is(what, "eye"))
+        f.fill = fill_eye;
+    else if (srv_name_is(what, "zeros"))
+        f.fill = fill_zeros;
+    else if (srv_name_is(what, "ones"))
+        f.fill = fill_ones;
+    else
+        return refuse_name(s, "fill", "\"zeros\", \"ones\", \"eye\" or \"arange\"", what);
+    if (f.fill == fill_arange && !check_arange(s, t, f.count))
+        return false;
+    return (f.fill != fill_eye || check_eye(s, t)) && fill_all(s, &f);
+}
+
+/* --- the object --- */
+
+/* The number of elements of the shape, and whether they fit the memory of the request. An axis of 0
+ * counts as 1 for that, since the other axes bound loops over rows without elements. */
 static bool count_elements(srv_scan *s, const description *d, attn_dtype dtype, size_t *count) {
     size_t bound = attn_dtype_size(dtype);
     *count = 1;
@@ -330,8 +471,7 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
     size_t mark = s->path.size, count;
     if (!read_members(s, accepts, &d) || !check_members(s, &d))
         return false;
-    attn_dtype dtype =
-        has(&d, DTYPE) ? d.dtype : srv_tensor_reader_dtype(d.data ? d.data : "", accepts);
+    attn_dtype dtype = has(&d, DTYPE) ? d.dtype : srv_tensor_dtype(d.data ? d.data : "", accepts);
     attn_tensor t = {.dtype = dtype};
     if (!count_elements(s, &d, dtype, &count))
         return false;
@@ -340,9 +480,9 @@ bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out) {
                                 : (t.data = srv_tensor_take(s, dtype, count)) != NULL;
     t = attn_tensor_dense(t.data, dtype, d.rank, d.dims);
     if (ok && has(&d, RANDOM))
-        ok = srv_tensor_random(s, &d.what, d.seed, &t);
+        ok = load_random(s, &d.what, d.seed, &t);
     if (ok && has(&d, FILL))
-        ok = srv_tensor_fill(s, &d.what, &t);
+        ok = load_fill(s, &d.what, &t);
     if (!ok)
         return false;
     srv_path_back(&s->path, mark);

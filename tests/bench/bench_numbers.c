@@ -14,7 +14,7 @@
 
 #include "app.h"
 #include "number/number.h"
-#include "wire/fields.h"
+#include "wire/decode.h"
 #include "wire/json_out.h"
 
 typedef struct input {

@@ -321,7 +321,7 @@ def test_plain_requests(daemon):
     ({"inputs": [INPUT]}, b"", None, 400, "either data or"),
     (with_blob(data=[1, 2]), BLOB, None, 400, "either data or"),
     ({"inputs": with_data()["inputs"] * 2}, b"", None, 400, "already"),
-    ({"inputs": [{**INPUT, "name": f"x{i}", "data": [1, 2]} for i in range(65)]}, b"", None, 400, "64 inputs"),
+    ({"inputs": [{**INPUT, "name": f"x{i}", "data": [1, 2]} for i in range(65)]}, b"", None, 400, "at most 64"),
     ({**with_data(), "outputs": [{"name": "output"}] * 2}, b"", None, 400, "twice"),
     ({**with_data(), "parameters": {"triton_x": 1}}, b"", None, 400, "reserved"),
     ({**with_data(), "parameters": {"scale": [1]}}, b"", None, 400, "boolean"),

@@ -2,7 +2,7 @@
  * answer with a well-formed problem or succeed, and what it accepts jansson accepts too; tensors of
  * numbers written out and read again must come back bit for bit. */
 #include "fuzz_request.h"
-#include "wire/fields.h"
+#include "wire/decode.h"
 #include "wire/json_out.h"
 
 typedef struct item {

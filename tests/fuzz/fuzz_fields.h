@@ -3,7 +3,7 @@
 #ifndef FUZZ_FIELDS_H
 #define FUZZ_FIELDS_H
 
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 typedef struct fuzz_inner {
     uint64_t given;

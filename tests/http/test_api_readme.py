@@ -1,28 +1,19 @@
-"""The README's console lines get the answers that it prints, and its field table is the service's."""
+"""The console lines of the READMEs get the answers that are printed there, and their tables are the service's."""
 import json
 import re
 import shlex
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from documents import ROOT, commands, section
 
-README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```console\n(.*?)^```", README, re.M | re.S)
-CASES = [case.split("\n", 1) for block in BLOCKS for case in re.split(r"^\$ ", block, flags=re.M) if case]
-CASES = [(command, answer) for command, answer in CASES if command.startswith("curl ")]
-
-
-STORE = next(command for command, _ in CASES if '"store":true' in command)
-
-
-MODEL = next(command for command, _ in CASES if "source_words" in command)
-
-
-JOB = next(command for command, _ in CASES if '"kind":"train"' in command)
-
-
-EXPERIMENT = next(command for command, _ in CASES if '"kind":"experiment"' in command)
+API, WIRE = "server/api/README.md", "server/wire/README.md"
+CASES = commands("curl ")
+LINES = [command for _, command, _ in CASES]
+STORE = next(command for command in LINES if '"store":true' in command)
+MODEL = next(command for command in LINES if "source_words" in command)
+JOB = next(command for command in LINES if '"kind":"train"' in command)
+EXPERIMENT = next(command for command in LINES if '"kind":"experiment"' in command)
 
 
 def run(daemon, command):
@@ -68,8 +59,8 @@ def alike(got, want):
     return got == want
 
 
-@pytest.mark.parametrize("command, answer", CASES, ids=range(len(CASES)))
-def test_console_lines(daemon, command, answer):
+@pytest.mark.parametrize("path, command, answer", CASES, ids=[f"{path.parent.relative_to(ROOT)}-{i}" for i, (path, _, _) in enumerate(CASES)])
+def test_console_lines(daemon, path, command, answer):
     reply, file = run(daemon, command)
     if file:  # a picture of the kind that the name says
         assert reply.status_code == 200 and answer == "", reply.text
@@ -86,10 +77,9 @@ def test_console_lines(daemon, command, answer):
 
 
 def test_every_route_has_a_line(daemon):
-    asked = {re.search(r"localhost:8080(/\S*)", command).group(1).replace("$MODEL", "model").replace("$JOB", "job").replace("$EXPERIMENT", "job") for command, _ in CASES}
-    table = README[README.index("### The Open Inference Protocol"):README.index("### The other routes")]
-    table = table.replace("[/versions/{version}]", "")
-    runs = README[README.index("### Stored runs"):README.index("### Binary tensors")]
+    asked = {re.search(r"localhost:8080(/\S*)", command).group(1).replace("$MODEL", "model").replace("$JOB", "job").replace("$EXPERIMENT", "job") for command in LINES}
+    table = section(WIRE, "The Open Inference Protocol").replace("[/versions/{version}]", "")
+    runs = section(API, "Stored runs")
     for path in daemon.get("/openapi.json").json()["paths"]:
         if path.startswith("/v2"):
             short = path.replace("/versions/{version}", "")
@@ -104,11 +94,13 @@ def test_every_route_has_a_line(daemon):
 
 def test_the_field_table_is_complete(daemon):
     schemas = daemon.get("/openapi.json").json()["components"]["schemas"]
-    table = README[README.index("| field | meaning |"):README.index("A tensor is a nested list")]
+    table = section(API, "POST /v1/attention")
+    table = table[table.index("| field | meaning |"):]
+    table = table[:table.index("\n\n")]
     named = {name for row in table.splitlines()[2:] if row.startswith("|")
              for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert named == set(schemas["AttentionRequest"]["properties"])
-    heatmaps = README[README.index("### Heatmaps"):README.index("### POST /v1/masks")]
+    heatmaps = section(API, "Heatmaps")
     for part in ("heatmap", "figure"):
         for option in schemas["AttentionRequest"]["properties"][part]["properties"]:
             assert f"`{option}`" in heatmaps, option

@@ -1,14 +1,11 @@
-"""`attnd corpus`: its two formats say the same, and the README's lines are what it prints."""
+"""`attnd corpus`: its two formats say the same, and the lines of the READMEs are what it prints."""
 import json
-import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from conftest import BINARY
-
-README = (Path(__file__).parents[2] / "README.md").read_text()
+from documents import commands
 
 
 def corpus(*options, code=0):
@@ -30,10 +27,9 @@ def test_formats_agree(task):
             assert found == pair[kind]
 
 
-def test_readme_lines():
-    block = re.search(r"## A corpus with alignments.*?```console\n(.*?)```", README, re.S).group(1)
-    for command, answer in re.findall(r"^\$ build/attnd corpus (.*)\n((?:(?!\$).*\n)+)", block, re.M):
-        assert corpus(*command.split()) == answer
+@pytest.mark.parametrize("command, answer", [line[1:] for line in commands("build/attnd corpus ")])
+def test_readme_lines(command, answer):
+    assert corpus(*command.split()[2:]) == answer
 
 
 @pytest.mark.parametrize("options", [["--count", "x"], ["--longest", "61"], ["--task", "none"], ["--sead", "1"], ["--count"]])

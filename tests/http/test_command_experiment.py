@@ -9,11 +9,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from conftest import BINARY, ROOT
+from documents import commands, section
 from oracle import rng
 from picture import Picture
 
+MODELS = "lib/models/README.md"
 SCHEMA = json.loads((ROOT / "server/api/schemas.json").read_text())["Findings"]
-README = (ROOT / "README.md").read_text()
 LESSON = ["--width", "8", "--steps", "20", "--pairs", "100", "--scored", "5", "--batch-tokens", "256"]
 SMALL = {
     "copy": [*LESSON, "--longest", "6"],
@@ -66,8 +67,7 @@ def found(tmp_path_factory):
 def test_the_list_is_complete():
     listed = re.findall(r"^  (\w+) +(.+)$", experiment(), re.M)
     assert sorted(name for name, _ in listed) == sorted(SMALL)
-    section = README.split("\n## Experiments\n")[1].split("\n## ")[0]
-    assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.M)) == sorted(SMALL)
+    assert sorted(re.findall(r"^\| `(\w+)` \|", section(MODELS, "Experiments"), re.M)) == sorted(SMALL)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -261,10 +261,12 @@ def test_stopped_in_good_order(tmp_path):
     assert process.returncode == 130 and not list(tmp_path.iterdir())
 
 
-def test_readme_lines(tmp_path):
-    section = README.split("\n## Experiments\n")[1].split("\n## ")[0]
-    command, answer = re.search(r"^\$ build/attnd experiment (\w+) --quiet --out found\n(.*?)^…", section, re.M | re.S).groups()
-    assert experiment(command, "--quiet", "--out", tmp_path).startswith(answer)
+@pytest.mark.parametrize("command, answer", [line[1:] for line in commands("build/attnd experiment ")])
+def test_readme_lines(tmp_path, command, answer):
+    name, quiet, out, _ = command.split()[2:]
+    start = answer.split("…")[0]
+    assert (quiet, out) == ("--quiet", "--out") and len(start) > 15
+    assert experiment(name, quiet, out, tmp_path).startswith(start)
 
 
 @pytest.mark.parametrize("options, said", [

@@ -76,7 +76,7 @@ def test_interrupted_runs_end_with_the_same_weights(undisturbed, tmp_path, how):
         scored = subprocess.run([BINARY, "score", "--model", str(model), "--count", "5", "--format", "json"], capture_output=True, text=True, timeout=120)
         assert scored.returncode == 0 and json.loads(scored.stdout)["held_out"]["sentences"] == 5
     done = subprocess.run(command(model, "--resume"), capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0 and "going on after step" in done.stderr, done.stderr
+    assert done.returncode == 0 and "continuing after step" in done.stderr, done.stderr
     assert model.read_bytes() == undisturbed[0]
     assert done.stdout == undisturbed[2]
 

@@ -223,19 +223,19 @@ def test_setting_limits_every_key(start, keys):
 # --- the file ---
 
 @pytest.mark.parametrize("text, mode, words", [
-    (KEYS, 0o604, ["keys_file", "mode 0604", "chmod"]),
+    (KEYS, 0o604, ["keys_file", "mode 0604", "600 or 640"]),
     (KEYS, 0o644, ["mode 0644"]),
     (KEYS, 0o660, ["mode 0660"]),
     ("", 0o600, ["no key"]),
     ("# nothing\n\n", 0o600, ["no key"]),
     ("short\n", 0o600, [":1:", "16 to 256 characters, found 5"]),
     (f"\n{PLAIN}\n{'x' * 257}\n", 0o600, [":3:", "found 257"]),
-    (f"{PLAIN[:16]}\u00e9{PLAIN}\n", 0o600, [":1:", "its place 17"]),
+    (f"{PLAIN[:16]}\u00e9{PLAIN}\n", 0o600, [":1:", "its character 17"]),
     (f"two words:{PLAIN}\n", 0o600, [":1:"]),
     (f"na/me:{PLAIN}\n", 0o600, [":1:", "name"]),
     (f":{PLAIN}\n", 0o600, [":1:", "name"]),
-    (f"a:{PLAIN}\nb:{PLAIN}\n", 0o600, [":2:", "the key of line 1"]),
-    (f"{PLAIN} root\n", 0o600, [":1:", "admin, or concurrency=N"]),
+    (f"a:{PLAIN}\nb:{PLAIN}\n", 0o600, [":2:", "that of line 1"]),
+    (f"{PLAIN} root\n", 0o600, [":1:", "admin and concurrency=N"]),
     (f"{PLAIN} concurrency=0\n", 0o600, [":1:", "concurrency=N"]),
     (f"{PLAIN} concurrency=4x\n", 0o600, [":1:", "concurrency=N"]),
     (f"{PLAIN}\0\n".encode(), 0o600, ["NUL"]),

@@ -1,4 +1,4 @@
-"""The programs in the README are run as they stand there: the page in a browser, the Python and the C example
+"""The programs of the READMEs are run as they stand there: the page in a browser, the Python and the C example
 with the commands printed beside them. Only the address of the service is replaced."""
 import base64
 import json
@@ -13,8 +13,8 @@ import pytest
 import requests
 from browsers import Site
 from conftest import BINARY, PATIENCE, ROOT
+from documents import FENCE, blocks, console, read
 
-README = (ROOT / "README.md").read_text()
 SERVICE = "http://localhost:8080"
 PICTURES = Path(BINARY).resolve().parent / "test"
 
@@ -32,16 +32,10 @@ const timer = setInterval(() => {
 
 
 def program(language):
-    """The README's one program in a language, and the commands and output printed below it."""
-    found = re.findall(rf"^```{language}\n(.*?)^```(.*?)(?=^```\w|^#)(?:```console\n(.*?)^```)?", README, re.M | re.S)
-    assert len(found) == 1, f"{len(found)} blocks of {language}"
-    text, _, console = found[0]
-    return text, console
-
-
-def console(text):
-    """[(command, output)]"""
-    return [tuple(part.split("\n", 1)) for part in re.split(r"^\$ ", text, flags=re.M) if part]
+    """The README's one program in a language, and the console lines printed below it."""
+    found = FENCE.findall(read("README.md"))
+    [place] = [i for i, (kind, _) in enumerate(found) if kind == language]
+    return found[place][1], found[place + 1][1] if language != "html" else None
 
 
 def run(command, folder, **env):
@@ -100,7 +94,7 @@ def test_page_says_when_the_origin_is_not_allowed(start, site, tmp_path):
 
 
 def test_safetensors_lines(daemon):
-    [lines] = re.findall(r"^```py\n(.*?)^```", README, re.M | re.S)
+    [(_, lines)] = blocks("py")
     q = np.arange(6, dtype=np.float32).reshape(2, 3) / 4
     names = {"q": q, "url": daemon.url, "requests": requests}
     exec(lines, names)

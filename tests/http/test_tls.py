@@ -277,4 +277,4 @@ def test_files_that_cannot_be_used_are_start_up_errors(folder, one, two):
                 assert word in done.stderr, done.stderr
     for half in (("--tls-cert", str(one.cert)), ("--tls-key", str(one.key))):
         done = run_attnd("--port", "0", *half)
-        assert done.returncode == 2 and "belong together" in done.stderr
+        assert done.returncode == 2 and "set both or neither" in done.stderr

@@ -58,8 +58,8 @@ def refusals(daemon):
 
 
 def opens(text):
-    """Does it begin like a value? Of another type than the field has: that may be said first."""
-    return text.strip()[:1] in (b"[", b"{", b'"')
+    """Does it begin with a list, an object, a string or a number? That it is of another type than the field may be said first."""
+    return re.match(rb'\s*([\[{"]|-?(0|[1-9][0-9]*)(?![0-9]))', text) is not None
 
 
 @pytest.mark.parametrize("path", ROUTES + [INFER])

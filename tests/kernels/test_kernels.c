@@ -237,8 +237,8 @@ static void part_round(const attn_kernels *k, uint64_t seed) {
 }
 
 /* Keys and values as they lie give what packed ones give, bit for bit, for any number of rows. */
-static void few_round(const attn_kernels *k, uint64_t seed) {
-    if (!k->score_few)
+static void unpacked_round(const attn_kernels *k, uint64_t seed) {
+    if (!k->score_unpacked)
         return; /* a table that packs queries */
     const size_t rows = 1 + pick(seed, 0, 11), n = 1 + pick(seed, 1, k->keys);
     const size_t E = 1 + pick(seed, 2, 140), ld = E + pick(seed, 3, 3);
@@ -261,14 +261,15 @@ static void few_round(const attn_kernels *k, uint64_t seed) {
         factor[0] = 0;
         acc[i] = few_acc[i] = NAN;
     }
-    const double reach = k->pack_key(keys, x.f.data, ld, n, E);
+    const double magnitude = k->pack_key(keys, x.f.data, ld, n, E);
     k->score(tile, q.f.data, E, rows, keys, n, E, 0.3);
-    assert_true(k->score_few(to, query, rows, x.f.data, ld, n, E, 0.3) == reach);
+    assert_true(k->score_unpacked(to, query, rows, x.f.data, ld, n, E, 0.3) == magnitude);
     for (size_t r = 0; r < rows; r++)
         assert_memory_equal(to[r], weights[r], n * sizeof(float));
     k->pack_value(packed, x.f.data, ld, n, E);
     k->accumulate(acc, tile, rows, packed, 0, n, n, E, factor);
-    assert_true(k->accumulate_few(sums, weights, rows, x.f.data, ld, n, E, factors) == reach);
+    assert_true(k->accumulate_unpacked(sums, weights, rows, x.f.data, ld, n, E, factors) ==
+                magnitude);
     for (size_t r = 0; r < rows; r++)
         assert_memory_equal(sums[r], acc + r * room, E * sizeof(float));
     assert_true(isfinite(acc[0]));
@@ -308,7 +309,7 @@ static void same_weights(const float *got, const float *want, size_t n) {
 
 /* Numerators left on the way become the weights that the scores give at the end, bit for bit, in
  * place or elsewhere, in part or whole; what underflows on the way included. */
-static void settle_round(const attn_kernels *k, uint64_t seed) {
+static void finish_weights_round(const attn_kernels *k, uint64_t seed) {
     const size_t n = 1 + pick(seed, 0, 3 * k->keys), from = pick(seed, 1, n);
     const size_t to = from + 1 + pick(seed, 2, n - from), off = pick(seed, 3, 17);
     const double gain = (double[]){1, 30, 100}[pick(seed, 4, 3)];
@@ -330,9 +331,9 @@ static void settle_round(const attn_kernels *k, uint64_t seed) {
     k->statistics(&max, sum, 1, &most, &total);
     k->weights(want, s.f.data, n, most, total);
     for (int way = 0; way < 3; way++) {
-        const attn_settle how = {1, n, &from, &to, maxima, 3, &most, &total, way != 0};
+        const attn_finish how = {1, n, &from, &to, maxima, 3, &most, &total, way != 0};
         float *dst = way == 2 ? numerators : got;
-        k->settle(dst + off, numerators + off, &how);
+        k->finish_weights(dst + off, numerators + off, &how);
         same_weights(dst + off + from, want + from, to - from);
         for (size_t j = 0; j < n; j++)
             assert_true((j >= from && j < to) || dst[off + j] == 0);
@@ -341,12 +342,12 @@ static void settle_round(const attn_kernels *k, uint64_t seed) {
     numbers_free(&s);
 }
 
-static void reach_round(const attn_kernels *k, uint64_t seed) {
+static void max_magnitude_round(const attn_kernels *k, uint64_t seed) {
     const size_t n = 1 + pick(seed, 0, 100);
     numbers x = numbers_new(n, seed, 5);
-    assert_true(k->reach(x.f.data, n) == ref->reach(x.d, n));
+    assert_true(k->max_magnitude(x.f.data, n) == ref->max_magnitude(x.d, n));
     ((float *)x.f.data)[pick(seed, 1, n)] = pick(seed, 2, 2) ? NAN : -INFINITY;
-    assert_true(isinf(k->reach(x.f.data, n)));
+    assert_true(isinf(k->max_magnitude(x.f.data, n)));
     numbers_free(&x);
 }
 
@@ -362,10 +363,10 @@ OVER_TABLES(test_edit_hides_poison, poison_round)
 OVER_TABLES(test_pass, pass_round)
 OVER_TABLES(test_sum_ignores_history, sum_ignores_history)
 OVER_TABLES(test_parts_of_tiles, part_round)
-OVER_TABLES(test_few_rows, few_round)
+OVER_TABLES(test_few_rows, unpacked_round)
 OVER_TABLES(test_weights, weights_round)
-OVER_TABLES(test_settle, settle_round)
-OVER_TABLES(test_reach, reach_round)
+OVER_TABLES(test_finish_weights, finish_weights_round)
+OVER_TABLES(test_max_magnitude, max_magnitude_round)
 
 static void test_choice(void **state) {
     attn_error err = {ATTN_OK, "", ""};
@@ -386,8 +387,8 @@ int main(void) {
         cmocka_unit_test(test_edit),           cmocka_unit_test(test_edit_hides_poison),
         cmocka_unit_test(test_pass),           cmocka_unit_test(test_sum_ignores_history),
         cmocka_unit_test(test_parts_of_tiles), cmocka_unit_test(test_few_rows),
-        cmocka_unit_test(test_weights),        cmocka_unit_test(test_settle),
-        cmocka_unit_test(test_reach),          cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_weights),        cmocka_unit_test(test_finish_weights),
+        cmocka_unit_test(test_max_magnitude),  cmocka_unit_test(test_choice),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

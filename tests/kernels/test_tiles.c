@@ -162,7 +162,7 @@ static void test_pairs(void **state) {
     }
 }
 
-/* Vector packing makes the bytes of plain packing, reads no further, and knows the reach. */
+/* Vector packing makes the bytes of plain packing, reads no further, and knows the magnitude. */
 static void test_packing(void **state) {
     (void)state;
     if (!has_pairs()) {
@@ -183,23 +183,23 @@ static void test_packing(void **state) {
             for (size_t i = 0; i < n * E; i++)
                 x[i] = ldexpf((float)attn_rng_normal(seed, i),
                               (int)(attn_rng_bits(seed + 5, i) % 180) - 90);
-            double reach[2][2];
+            double magnitude[2][2];
             for (int t = 0; t < 2; t++) {
                 for (int i = 0; i < 3; i++) {
                     packed[t][i] = attn_alloc(bytes[i]);
                     memset(packed[t][i], 0x5a, bytes[i]);
                 }
-                reach[t][0] = k[t].pack_key(packed[t][0], x, E, n, E);
-                reach[t][1] = k[t].pack_value(packed[t][1], x, E, n, E);
+                magnitude[t][0] = k[t].pack_key(packed[t][0], x, E, n, E);
+                magnitude[t][1] = k[t].pack_value(packed[t][1], x, E, n, E);
                 const double queries = k[t].pack_query(packed[t][2], x, E, rows, E);
-                assert_true(queries == attn_kernels_avx512.reach(x, rows * E));
+                assert_true(queries == attn_kernels_avx512.max_magnitude(x, rows * E));
                 for (int i = 0; i < 3; i++) /* nothing behind its room */
                     for (size_t at = bytes[i] - 64; at < bytes[i]; at++)
                         assert_int_equal(packed[t][i][at], 0x5a);
             }
-            const double want = attn_kernels_avx512.reach(x, n * E);
+            const double want = attn_kernels_avx512.max_magnitude(x, n * E);
             for (int i = 0; i < 2; i++)
-                assert_true(reach[0][i] == want && reach[1][i] == want);
+                assert_true(magnitude[0][i] == want && magnitude[1][i] == want);
             for (int i = 0; i < 3; i++)
                 assert_memory_equal(packed[0][i], packed[1][i], bytes[i]);
             for (int t = 0; t < 2; t++)

@@ -80,7 +80,7 @@ static void check_pass(const attn_kernels *k, uint64_t seed) {
                         .Ev = 1 + attn_rng_bits(seed, 2) % WIDEST,
                         .tiles = 1 + attn_rng_bits(seed, 3) % TILES,
                         .scale = seed % 2 ? 0.125 : 0.3,
-                        .reach = seed % 5 ? 1e5 : INFINITY,
+                        .max_score = seed % 5 ? 1e5 : INFINITY,
                         .ld_kept = TILES * k->keys,
                         .ld_maxima = TILES};
     const bool keeps = seed % 4 != 0;

@@ -33,7 +33,7 @@ def unit(e):
 
 def main():
     print(f"""/* Powers of ten from 10^{FIRST} to 10^{LAST}. Made by tests/tools/powers.py; do not edit. */
-#include "wire/number_powers.h"
+#include "number/number_powers.h"
 
 // clang-format off
 const attn_power attn_powers[ATTN_POWER_LAST - ATTN_POWER_FIRST + 1] = {{""")

@@ -11,7 +11,7 @@
 
 #include <attn/attn.h>
 
-#include "attention/attention_private.h"
+#include "attention/resolved.h"
 #include "unit/normal_tensor.h"
 #include "unit/trials.h"
 

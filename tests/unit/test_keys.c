@@ -82,8 +82,8 @@ static void test_bad_files_change_nothing(void **state) {
         {"", "no key"},
         {"0123456789abcde", "found 15"},
         {"0123456789abcdef\n0123456789abcdef", "line 1"},
-        {"0123456789abcdef\n0123456789abcde!", ":2: a key is made of"},
-        {"0123456789abcdef x", "found something else"},
+        {"0123456789abcdef\n0123456789abcde!", ":2: a key consists of"},
+        {"0123456789abcdef x", "has another word"},
         {"0123456789abcdef concurrency=1000000000", "concurrency=N"},
         {"name :0123456789abcdef", "found 4"},
     };

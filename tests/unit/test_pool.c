@@ -15,7 +15,6 @@
 
 #include <attn/attn.h>
 
-
 typedef struct job {
     atomic_int *runs;
     atomic_int lane_busy[64];

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/fields.h"
+#include "wire/decode.h"
 
 static inline void wire_open(srv_request *req, const char *body, size_t size, size_t limit) {
     char *copy = malloc(size + 1);

@@ -1,56 +1,58 @@
 /* Measures, distances and diagnoses of attention heads, over any source of weights (heatmap.h).
  *
- * p_ij is the weight of query i on key j, V_i the keys that query i sees, n_i how many they are,
- * s_i = sum_j p_ij, q_ij = p_ij / s_i. Query i sits at key position t_i = i + query_offset. A row
- * counts when it sees a key and s_i > 0 ("rows" below: those). Means go over rows, unless another
- * set is named. Every measure also has its value under uniform attention with the same mask
- * (p_ij = 1/n_i on V_i): early rows of a causal mask have low entropy and near keys by
- * construction, so compare with that.
+ * p_ij is the weight of query i on key j. V_i is the set of keys that query i sees, n_i their
+ * number. s_i = sum_j p_ij and q_ij = p_ij / s_i. Query i sits at key position t_i = i +
+ * query_offset. "rows" are the rows that see a key and have s_i > 0. Means go over these rows unless
+ * another set is named. Every measure also has its value under uniform attention with the same mask
+ * (p_ij = 1/n_i on V_i). Compare with that value: early rows of a causal mask have low entropy and
+ * near keys by construction.
  *
- *   entropy              mean of H_i = -sum_j q_ij ln q_ij, nats, [0, ln S]
- *                        Ghader and Monz 2017; Clark et al. 2019
- *   normalized_entropy   mean of H_i / ln n_i over rows with n_i > 1, [0, 1]
- *   effective_tokens     mean of exp(H_i), [1, S]
- *   participation        mean of 1 / sum_j q_ij^2, [1, S] (inverse participation ratio)
- *   confidence           mean of max_j p_ij, [0, 1]                      Voita et al. 2019
- *   saturated_rows       share of the rows with n_i > 1 whose max_j q_ij >= 0.99, [0, 1]
- *   distance             sum_ij p_ij |t_i - j| / sum_ij p_ij, tokens     Vig and Belinkov 2019
- *   signed_distance      sum_ij p_ij (t_i - j) / sum_ij p_ij; above 0 = looks back
- *   relative_distance    distance / its value under uniform attention
- *   previous_token, current_token, next_token
- *                        mean of p_i,t_i+k for k = -1, 0, 1 over rows where that key exists, [0, 1]
- *                        Clark et al. 2019
- *   positional_offset    the k in [-64, 64] at which j - t_i of the row's largest weight lies most
- *                        often (ties: nearest to 0, then the negative one)
- *   positional_share     how often, a share of the rows; a positional head has >= 0.9
- *                        Voita et al. 2019
- *   positional_mass      mean of p_i,t_i+k over rows where that key exists
- *   local_mass           mean of sum p_ij over |t_i - j| <= radius, [0, 1]
- *                        Kovaleva et al. 2019
- *   first_token          mean of p_i0 over rows with t_i > 0, [0, 1]     Xiao et al. 2023
- *   sink                 max over keys k that at least half of the rows see of
- *                        alpha_k = mean of p_ik over the rows that see k, [0, 1]; a sink has > 0.3.
- *                        For a square causal mask alpha_k = sum_{i>=k} p_ik / (L - k)
- *                        Gu et al. 2024
- *   sink_key             that k
- *   sink_logit_mass      mean of 1 - s_i: what a sink logit holds
- *   top_share            share of all mass that the ceil(S/5) most attended keys receive, [0, 1]
- *                        Zhang et al. 2023 (heavy hitters, H2O)
- *   gini                 of the mass received by the keys that any row sees, [0, 1)
- *   duplicate_token      mean of the sum of p_ij over j < t_i with token_j = token_i, over rows
- * that have such a key                                 TransformerLens induction            mean of
- * the sum of p_ij over 1 <= j <= t_i with token_{j-1} = token_i, over rows that have such a key
- * (prefix matching)     Olsson et al. 2022 same_kind            mean of the sum of p_ij over j !=
- * t_i with kind_j = kind_i, over rows that have such a key block_mass           mean of the sum of
- * p_ij over keys of the row's own segment Kovaleva et al. 2019 ("block") score_spread         mean
- * over rows with n_i > 1 of the standard deviation of the scores on V_i score_max            the
- * largest score                               Zhai et al. 2023 class mass           mean of the sum
- * of p_ij over keys j of a class; its lift is the mass over the same under uniform attention Clark
- * et al. 2019 blocks               [a][b]: mean over rows of segment a of the mass on keys of
- * segment b
+ *   entropy             mean of H_i = -sum_j q_ij ln q_ij, nats, [0, ln S]
+ *                       Ghader and Monz 2017; Clark et al. 2019
+ *   normalized_entropy  mean of H_i / ln n_i over rows with n_i > 1, [0, 1]
+ *   effective_tokens    mean of exp(H_i), [1, S]
+ *   participation       mean of 1 / sum_j q_ij^2, [1, S] (inverse participation ratio)
+ *   confidence          mean of max_j p_ij, [0, 1]                       Voita et al. 2019
+ *   saturated_rows      share of the rows with n_i > 1 whose max_j q_ij >= 0.99, [0, 1]
+ *   distance            sum_ij p_ij |t_i - j| / sum_ij p_ij, tokens      Vig and Belinkov 2019
+ *   signed_distance     sum_ij p_ij (t_i - j) / sum_ij p_ij; above 0 the head looks back
+ *   relative_distance   distance / its value under uniform attention
+ *   previous_token      mean of p_i,t_i-1 over rows where that key exists, [0, 1]
+ *   current_token       mean of p_i,t_i                                  Clark et al. 2019
+ *   next_token          mean of p_i,t_i+1
+ *   positional_offset   the k in [-64, 64] at which j - t_i of the row's largest weight lies most
+ *                       often (ties: nearest to 0, then the negative one)
+ *   positional_share    how often it lies there, a share of the rows; a positional head has >= 0.9
+ *                                                                        Voita et al. 2019
+ *   positional_mass     mean of p_i,t_i+k over rows where that key exists
+ *   local_mass          mean of the sum of p_ij over |t_i - j| <= radius, [0, 1]
+ *                                                                        Kovaleva et al. 2019
+ *   first_token         mean of p_i0 over rows with t_i > 0, [0, 1]      Xiao et al. 2023
+ *   sink                max over keys k that at least half of the rows see of
+ *                       alpha_k = mean of p_ik over the rows that see k, [0, 1]; a sink has > 0.3.
+ *                       For a square causal mask alpha_k = sum_{i>=k} p_ik / (L - k)
+ *                                                                        Gu et al. 2024
+ *   sink_key            that k
+ *   sink_logit_mass     mean of 1 - s_i, the mass that a sink logit holds
+ *   top_share           share of all mass that the ceil(S/5) most attended keys receive, [0, 1]
+ *                                                                        Zhang et al. 2023 (H2O)
+ *   gini                of the mass received by the keys that any row sees, [0, 1)
+ *   duplicate_token     mean of the sum of p_ij over j < t_i with token_j = token_i, over rows that
+ *                       have such a key                                  TransformerLens
+ *   induction           mean of the sum of p_ij over 1 <= j <= t_i with token_{j-1} = token_i, over
+ *                       rows that have such a key (prefix matching)      Olsson et al. 2022
+ *   same_kind           mean of the sum of p_ij over j != t_i with kind_j = kind_i, over rows that
+ *                       have such a key
+ *   block_mass          mean of the sum of p_ij over keys of the row's own segment
+ *                                                                        Kovaleva et al. 2019
+ *   score_spread        mean over rows with n_i > 1 of the standard deviation of the scores on V_i
+ *   score_max           the largest score                                Zhai et al. 2023
+ *   class mass          mean of the sum of p_ij over keys j of a class; its lift is the mass over
+ *                       the same under uniform attention                 Clark et al. 2019
+ *   blocks              [a][b]: mean over rows of segment a of the mass on keys of segment b
  *
- * What has no row to speak of is NaN. Weights are not an explanation by themselves (Jain and
- * Wallace 2019; Wiegreffe and Pinter 2019). */
+ * A measure is NaN when there is no row to take it from. Weights are not an explanation by
+ * themselves (Jain and Wallace 2019; Wiegreffe and Pinter 2019). */
 #ifndef ATTN_ANALYSIS_H
 #define ATTN_ANALYSIS_H
 
@@ -93,10 +95,11 @@ typedef enum attn_measure {
     ATTN_MEASURES
 } attn_measure;
 
-/* A measure in words, for legends: all static texts. NULL: there is no such measure. */
+/* A measure in words, for legends. All texts are static. */
 typedef struct attn_measure_info {
-    const char *name, *formula, *range, *paper; /* paper "" where it is ours */
+    const char *name, *formula, *range, *paper; /* paper is "" for a measure of this project */
 } attn_measure_info;
+/* NULL when there is no such measure. */
 const attn_measure_info *attn_measure_about(attn_measure measure);
 
 typedef struct attn_key_class {
@@ -186,8 +189,8 @@ attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_
                                         attn_arena *arena, attn_head_distances **out,
                                         attn_error *err);
 
-/* --- sources made from sources: heatmaps, measures and pictures of them need no matrix either.
- * `lanes` scratch areas are taken from the arena; the inner sources must outlive them. --- */
+/* --- Sources made from sources: heatmaps, measures and pictures of them need no matrix either.
+ * Each takes `lanes` scratch areas from the arena. The inner sources must outlive it. --- */
 
 /* A caller's weights with a mask: logits are ln p, -infinity where hidden. */
 attn_status attn_masked_source(const attn_weight_source *source, const attn_mask *mask,
@@ -206,10 +209,12 @@ attn_status attn_rollout_source(const attn_weight_source *source, size_t layers,
                                 const attn_control *control, attn_arena *arena,
                                 attn_weight_source *out, attn_error *err);
 /* Gradient x attention: with O = A V, dF/dA_ij = dO_i . v_j, exactly. grad_output [B, H, L, Ev] and
- * value [B, Hkv, S, Ev] are dense float32 or float64 of the source's sizes (ATTN_ESHAPE); no kind
- * is ATTN_EARG. ATTN_GRADIENT           dA ATTN_GRADIENT_PRODUCT   A * dA (input x gradient at the
- * weights) ATTN_GRADIENT_POSITIVE  max(A * dA, 0); its mean over heads is the A-bar of Chefer et
- * al. 2021, eq. 5 */
+ * value [B, Hkv, S, Ev] are dense float32 or float64 of the source's sizes (else ATTN_ESHAPE). A
+ * number that is none of these kinds is ATTN_EARG.
+ *   ATTN_GRADIENT           dA
+ *   ATTN_GRADIENT_PRODUCT   A * dA (input x gradient at the weights)
+ *   ATTN_GRADIENT_POSITIVE  max(A * dA, 0); its mean over heads is the A-bar of Chefer et al. 2021,
+ *                           eq. 5 */
 typedef enum attn_gradient_kind {
     ATTN_GRADIENT = 0,
     ATTN_GRADIENT_PRODUCT,
@@ -229,9 +234,9 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
                            const attn_control *control, attn_arena *arena, attn_head_sum **out,
                            attn_error *err);
 
-/* --- in plain words --- */
+/* --- in words --- */
 
-/* What a head looks at, by the first rule that holds. mass: what the rule asked of. */
+/* What a head looks at, by the first rule that holds. */
 typedef struct attn_pattern_name {
     const char *name;  /* "previous token", "adjacent", "punctuation", a class's name, … */
     const char *shape; /* of Kovaleva et al. 2019: vertical, diagonal, vertical+diagonal, block,
@@ -260,18 +265,6 @@ typedef struct attn_diagnoses {
     size_t count;
 } attn_diagnoses;
 
-/* Why scores have little spread, from queries and keys of one head: lengths are root mean squares
- * over vectors, `alike` = |k - mean k| / |k| of the visible keys, `expected` the spread of scores
- * that vectors of these lengths and random directions would have, scale |q| |k - mean k| / sqrt(E).
- */
-typedef struct attn_vectors {
-    double query, key, alike, expected, scale;
-    bool known;
-} attn_vectors;
-/* Of a run with a dot-product score (others: known = false). Scores, masks and inputs as run. */
-attn_status attn_vectors_measure(const attn_attention *a, size_t batch, size_t head,
-                                 attn_arena *arena, attn_vectors *out, attn_error *err);
-
 typedef struct attn_diagnose_input {
     const attn_measures *measures;
     const attn_head_distances *distances; /* [batches] or NULL: no head_collapse */
@@ -282,12 +275,12 @@ typedef struct attn_diagnose_input {
     size_t L, S;
 } attn_diagnose_input;
 
-/* near_uniform (…_scores, …_keys, …_task where the cause is known), saturated_softmax, sink_heads,
- * head_collapse, similar_heads, mask_leak, memory, and the mask's warnings. Thresholds are in the
- * texts and in lib/analysis/diagnose.h. Arena texts. */
+/* Codes: near_uniform (near_uniform_scores, …_keys, …_task where the cause is known),
+ * saturated_softmax, sink_heads, head_collapse, similar_heads, mask_leak, memory, and those of the
+ * mask's warnings. The texts name the thresholds (lib/analysis/diagnose.h). Texts are in the arena. */
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err);
-/* The sentence that goes with all of it. */
+/* The sentence that belongs to every analysis: weights are not an explanation. */
 const char *attn_analysis_caveat(void);
 
 #pragma GCC visibility pop

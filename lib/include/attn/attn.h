@@ -4,6 +4,7 @@
 
 #include "analysis.h"
 #include "attention.h"
+#include "bleu.h"
 #include "corpus.h"
 #include "experiments.h"
 #include "figure.h"
@@ -23,7 +24,6 @@
 #include "rng.h"
 #include "run.h"
 #include "safetensors.h"
-#include "scores.h"
 #include "status.h"
 #include "tensor.h"
 #include "text.h"

@@ -4,15 +4,15 @@
  * The grammar knows articles, demonstratives, possessives and numbers, gender and number agreement,
  * adjectives before and after the noun, plurals, negation, present, past and future, pronouns,
  * relative clauses (qui, que), adverbs, prepositional phrases, coordination, "that" clauses and
- * modal verbs; one in eight lacks its full stop, one in 25 is a noun phrase; the French has its
- * elisions, contractions and agreement of participles. "you" is "vous" of several men, "they" is
+ * modal verbs. One sentence in eight lacks its full stop, one in 25 is a noun phrase. The French has
+ * its elisions, contractions and agreement of participles. "you" is "vous" of several men, "they" is
  * "ils", "I" and "we" are men.
  *
  * Some pairs of words never meet in training: one in ten of (adjective, noun) and (verb, object),
- * chosen by a hash of the two words; of the other tasks, one in ten of (symbol, next symbol). A
- * sentence of the split ATTN_HELD_OUT has at least one of them, so that what is tested is whether
- * a model has learnt the words and the rules apart. Validation has none either, but its sentences
- * are never those of training (a hash of the words decides). */
+ * chosen by a hash of the two words; in the other tasks, one in ten of (symbol, next symbol). A
+ * sentence of the split ATTN_HELD_OUT has at least one such pair. It tests whether a model has learnt
+ * words and rules separately. Validation has no such pair, and its sentences are never those of
+ * training (a hash of the words decides). */
 #ifndef ATTN_CORPUS_H
 #define ATTN_CORPUS_H
 
@@ -31,10 +31,9 @@ extern "C" {
 typedef enum attn_task { ATTN_EN_FR = 0, ATTN_COPY, ATTN_REVERSE, ATTN_SORT } attn_task;
 typedef enum attn_split { ATTN_TRAIN = 0, ATTN_VALIDATION, ATTN_HELD_OUT } attn_split;
 
-/* "en-fr", "copy", "reverse", "sort"; "train", "validation", "held-out". Never NULL. */
+/* "en-fr", "copy", "reverse", "sort"; never NULL. */
 const char *attn_task_name(attn_task task);
-const char *attn_split_name(attn_split split);
-/* false if there is none of that name. */
+/* Splits are "train", "validation", "held-out". They return false for any other name. */
 bool attn_task_parse(const char *name, attn_task *out);
 bool attn_split_parse(const char *name, attn_split *out);
 
@@ -58,8 +57,8 @@ typedef struct attn_link {
     bool sure;
 } attn_link;
 
-/* Words are UTF-8, lower case, and live as long as the corpus. Each source word has at most one
- * entry a target word in `links`, which go by target, then source. */
+/* Words are UTF-8, lower case, and live as long as the corpus. `links` are sorted by target, then
+ * source, and hold each pair of words at most once. */
 typedef struct attn_pair {
     const char *source[ATTN_PAIR_WORDS], *target[ATTN_PAIR_WORDS];
     size_t source_count, target_count;
@@ -69,12 +68,12 @@ typedef struct attn_pair {
 
 typedef struct attn_corpus attn_corpus;
 
-/* In the arena. Errors: ATTN_ENOMEM; ATTN_EVALUE for an option outside its range. */
+/* Makes a corpus in the arena. Errors: ATTN_ENOMEM; ATTN_EVALUE for an option outside its range. */
 attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *arena,
                             attn_corpus **out, attn_error *err);
 
-/* Pair `index` of a split: a pure function of options, split and index. Errors: ATTN_EVALUE when
- * the lengths leave no such sentence, or there is no such split. Any thread. */
+/* Makes pair `index` of a split, a pure function of options, split and index. Errors: ATTN_EVALUE
+ * when no sentence has such a length, or there is no such split. Any thread. */
 attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64_t index,
                              attn_pair *out, attn_error *err);
 

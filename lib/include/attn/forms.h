@@ -19,8 +19,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Every score form, in the order of their numbers. One line here and one file
- * lib/attention/score_<name>.c make a form; the tables are built from this list. */
+/* Every score form, in the order of their numbers. The tables are built from this list: a form is
+ * one line here, its parameters in attn_score, and its plan in lib/attention/score_forms.c. */
 #define ATTN_SCORE_FORMS(FORM)                                                                     \
     FORM(scaled_dot)                                                                               \
     FORM(dot)                                                                                      \

@@ -12,10 +12,9 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Fetch rows row … row + rows - 1 of head (batch, head): weights [rows, cols] and logits [rows,
- * cols]
- * (-infinity = hidden; a source without logits leaves them and sets has_logits false). `lane` as in
- * attn_pool_run. */
+/* fetch() reads rows row … row + rows - 1 of head (batch, head): weights [rows, cols] and logits
+ * [rows, cols], where -infinity means hidden. A source without logits leaves them alone and sets
+ * has_logits to false. `lane` is that of attn_pool_run. */
 typedef struct attn_weight_source {
     size_t batches, heads, rows, cols; /* B, H, L, S */
     bool has_logits;
@@ -24,8 +23,8 @@ typedef struct attn_weight_source {
     void *ctx;
 } attn_weight_source;
 
-/* The rows of an attention run that has been made, as a source: `lanes` scratch areas are taken
- * from the arena. float64 results are rounded to float32. */
+/* The rows of an attention operation that has run, as a source. It takes `lanes` scratch areas from
+ * the arena and rounds float64 results to float32. */
 attn_status attn_attention_source(const attn_attention *a, const attn_stats *stats, size_t lanes,
                                   attn_arena *arena, attn_weight_source *out, attn_error *err);
 
@@ -54,7 +53,7 @@ typedef struct attn_edge {
     float weight;
 } attn_edge;
 
-/* A run of hidden cells: cells (row, from) … (row, to - 1) of the pooled grid hold no visible
+/* A span of hidden cells: cells (row, from) … (row, to - 1) of the pooled grid hold no visible
  * weight. */
 typedef struct attn_hidden_run {
     size_t row, from, to;
@@ -96,22 +95,22 @@ attn_status attn_heatmap_shape(const attn_heatmap_options *options, size_t B, si
 /* Scratch and result bytes, from shapes alone. */
 attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
-/* Build. Row entropy is ln l - sum p (s - m) where logits are known (numerically exact for large
- * logits), else -sum p ln p. A head, batch entry, row or column outside is ATTN_EARG with where
- * "heads/2", "batch/0", "rows", …, as is a number that is none of an enum ("heads", "pool"); more
- * than max(512, max_cells) heatmaps are ATTN_ELIMIT
- * ("heads"), and so are more than 1,048,576 edges in all ("top_k"; with top_p alone every row may
- * have an equal share of them, "top_p"). Weights that are NaN count nowhere; a cell of nothing else
- * is NaN. Pieces are blocks of rows; results do not depend on the pool. */
+/* Builds heatmaps. Row entropy is ln l - sum p (s - m) where logits are known (exact for large
+ * logits), else -sum p ln p. Weights that are NaN count nowhere; a cell of nothing else is NaN.
+ * Results do not depend on the pool. Errors, with their place:
+ *   ATTN_EARG    a head, batch entry, row or column outside ("heads/2", "batch/0", "rows", "cols"),
+ *                a number that is none of an enum ("heads", "pool")
+ *   ATTN_ELIMIT  more than max(512, max_cells) heatmaps ("heads"); more than 1,048,576 edges in all
+ *                ("top_k"; with top_p alone each row may have an equal share of them, "top_p") */
 attn_status attn_heatmap_build(const attn_weight_source *source,
                                const attn_heatmap_options *options, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_heatmaps *out,
                                attn_error *err);
 
-/* Cells for the wire. transform: v in [lo, hi] -> t in [0, 1] by linear, sqrt or log (log: ln(1 +
- * 255 t) / ln 256); u8 = round(255 t). Where lo = hi, t is 1 above 0 and else 0. NaN gives 0.
- * Signed values of a range [-m, m] are bent by their magnitude: t is (1 + bent) / 2 above 0, (1 -
- * bent) / 2 below, so that 0 is the byte 128 under each transform. */
+/* Turns cells into bytes for the wire: v in [lo, hi] becomes t in [0, 1], then round(255 t). The
+ * transform of t is t itself, sqrt(t), or ln(1 + 255 t) / ln 256. Where lo = hi, t is 1 above 0 and
+ * else 0. NaN gives 0. Signed values of a range [-m, m] are transformed by their magnitude u:
+ * t = (1 + u) / 2 above 0 and (1 - u) / 2 below, so that 0 is the byte 128 under each transform. */
 typedef enum attn_transform { ATTN_LINEAR = 0, ATTN_SQRT, ATTN_LOG } attn_transform;
 void attn_heatmap_quantise(uint8_t *dst, const float *src, size_t n, const float range[2],
                            attn_transform transform, bool signed_values);

@@ -1,4 +1,4 @@
-/* Instruction sets: one table of kernels each, chosen once at start, forced by ATTN_ISA. */
+/* Instruction sets. Each has a table of kernels, of which one is chosen at start or by ATTN_ISA. */
 #ifndef ATTN_ISA_H
 #define ATTN_ISA_H
 
@@ -43,16 +43,17 @@ const char *attn_isa_name(attn_isa isa); /* "ref", "avx2", "avx512", "amx", else
 bool attn_isa_available(attn_isa isa);   /* does this processor have it? */
 bool attn_isa_parse(const char *name, attn_isa *out);
 
-/* Choose the table for all later work: by name, or NULL / "" / "auto" for the environment's
- * ATTN_ISA and, without that, the best this processor has. A name that is unknown or that the
- * processor lacks is ATTN_EUNSUPPORTED. Call before threads start; without a call the first use
+/* Chooses the table for all later work by its name. NULL, "" and "auto" stand for the name in the
+ * environment's ATTN_ISA or, without it, the best table of this processor. ATTN_EUNSUPPORTED: the
+ * name is unknown, or the processor lacks it. Call it before threads start; otherwise the first use
  * chooses. */
 attn_status attn_isa_choose(const char *name, attn_error *err);
 attn_isa attn_isa_current(void);
-/* How the current one multiplies tiles: "native" or "emulated" (in plain C, slowly); NULL: it has
- * no tiles. */
+/* How the current table multiplies tiles: "native", or "emulated" in slow plain C. NULL: it has no
+ * tiles. */
 const char *attn_isa_tiles(void);
-/* Was the current one asked for by name? Otherwise small operations may use a plainer one. */
+/* Tells whether the current table was chosen by name. If not, small operations may use a simpler
+ * one. */
 bool attn_isa_forced(void);
 const char *
 attn_isa_reason(void); /* why the current one: "best of this processor", "ATTN_ISA", "requested" */

@@ -1,4 +1,5 @@
-/* Masks: one internal meaning (visible or hidden, plus an additive part), many spoken ones.
+/* Masks. Callers state masks in many forms, and the library compiles all of them to one meaning:
+ * each cell is visible or hidden, and has an additive part.
  *
  * Letters: B flattened batch, H query heads, L queries, S keys (cached ones included). A mask is a
  * list of layers. Boolean parts are combined by logical AND, float parts are summed; a float part
@@ -25,17 +26,17 @@ extern "C" {
 typedef enum attn_layer_kind {
     ATTN_LAYER_CAUSAL,  /* key j is visible to query i when j <= i + offset */
     ATTN_LAYER_WINDOW,  /* i + offset - left <= j <= i + offset + right, -1 = open */
-    ATTN_LAYER_VALUES,  /* a tensor that broadcasts (NumPy rules, aligned right) to the weights */
-    ATTN_LAYER_BIAS,    /* the same, always additive */
+    ATTN_LAYER_VALUES,  /* a tensor that broadcasts to the shape of the weights by NumPy's rules */
+    ATTN_LAYER_BIAS,    /* as VALUES, always additive */
     ATTN_LAYER_PADDING, /* [B, S] or [S]: which keys are real */
     ATTN_LAYER_LENGTHS, /* [B]: the first length keys are real */
     ATTN_LAYER_PATTERN, /* attn_pattern: local, strided, block, global */
     ATTN_LAYER_TOKENS,  /* token ids [B, S] or [S]: a key is real when its id is not pad_id */
-    ATTN_LAYER_BITS,    /* uint8 [.., L, ceil(S / 8)], every axis but the last broadcast to the
-                           weights': bit j % 8 of byte j / 8 is 1 where key j is visible */
+    ATTN_LAYER_BITS,    /* uint8 [.., L, ceil(S / 8)]; all axes but the last broadcast to the
+                           weights. Bit j % 8 of byte j / 8 is 1 if key j is visible */
 } attn_layer_kind;
 
-/* Patterns hide keys by position, and hidden tiles are skipped, not computed and masked. */
+/* Patterns hide keys by position p = i + offset. Tiles that they hide are skipped, not computed. */
 typedef enum attn_pattern_kind {
     ATTN_PATTERN_LOCAL,   /* |j - p| <= radius */
     ATTN_PATTERN_STRIDED, /* (p - j) mod stride = 0, or |j - p| <= local.  Child et al. 2019,
@@ -50,7 +51,8 @@ typedef struct attn_pattern {
     int64_t radius, stride, size, keys, local; /* sizes and strides >= 1, the others >= 0 */
 } attn_pattern;
 
-/* How 0/1 numbers (and, for padding, booleans) are read. Booleans in VALUES: true = attend. */
+/* The meaning of 0 and 1, and for padding also of booleans. In VALUES the boolean true means
+ * attend. */
 typedef enum attn_semantics {
     ATTN_SEM_UNSTATED = 0,
     ATTN_SEM_KEEP,     /* 1 or true = attend */
@@ -60,7 +62,7 @@ typedef enum attn_semantics {
 
 typedef struct attn_mask_layer {
     attn_layer_kind kind;
-    const char *where;  /* how errors name it: "attn_mask", "masks/1/values"; NULL = "mask" */
+    const char *where;  /* its name in errors: "attn_mask", "masks/1/values"; NULL = "mask" */
     attn_tensor values; /* VALUES, BIAS, PADDING, LENGTHS, TOKENS, BITS */
     attn_semantics semantics;
     int64_t window[2];    /* WINDOW: left, right; -1 = open */
@@ -81,59 +83,62 @@ typedef struct attn_mask_spec {
     attn_offset offset;     /* default: the number of cached keys; END: S - L, or length_b - L */
     const int64_t *offsets; /* GIVEN: one, or one a batch entry */
     size_t offset_count;
-    attn_fill fill; /* HIDE: -infinity. ADD, REPLACE: finite parity with other codes */
+    attn_fill fill; /* HIDE: -infinity. ADD, REPLACE: a finite value, as other programs use */
     double fill_value;
 } attn_mask_spec;
 
-/* What the mask must fit: the batch axes, then heads, queries, keys. `has_heads` false: the weights
- * have no head axis (query rank 2 or 3), H = 1. */
+/* The shape of the weights: batch axes, then heads, queries, keys. Without `has_heads` the weights
+ * have no head axis (query of rank 2 or 3), and H is 1. */
 typedef struct attn_mask_shape {
     int batch_rank;
     size_t batch[ATTN_MAX_RANK];
     bool has_heads;
     size_t H, L, S;
-    size_t past; /* of S, how many are cached */
+    size_t past; /* how many of the S keys are cached */
 } attn_mask_shape;
 
 typedef struct attn_mask attn_mask;
 
-/* Check and compile. Memory comes from the arena; tensors must outlive the mask. Errors:
- * ATTN_ESHAPE (both shapes and the axis in the text), ATTN_ESEMANTICS when a 0/1 mask has no
- * declared meaning or a padding mask none at all, ATTN_ENONFINITE (NaN, +infinity), ATTN_EVALUE
- * (for keep and hide anything but 0 and 1), ATTN_EARG (numbers that are none of an enum),
- * ATTN_ENOMEM.
- */
+/* Checks and compiles a mask. It lives in the arena, and the tensors must outlive it. Errors:
+ * ATTN_ESHAPE (the text has both shapes and the axis), ATTN_ESEMANTICS (a 0/1 mask or a padding
+ * mask has no declared meaning), ATTN_ENONFINITE (NaN, +infinity), ATTN_EVALUE (a number other than
+ * 0 and 1 for keep and hide), ATTN_EARG (a number that its enum lacks), ATTN_ENOMEM. */
 attn_status attn_mask_new(const attn_mask_spec *spec, const attn_mask_shape *shape,
                           attn_arena *arena, attn_mask **out, attn_error *err);
 
-size_t attn_mask_batches(const attn_mask *m);           /* B */
-int64_t attn_mask_offset(const attn_mask *m, size_t b); /* row i sits at key i + offset */
-bool attn_mask_is_plain(const attn_mask *m);            /* nothing hidden, nothing added */
-bool attn_mask_fills(const attn_mask *m);               /* finite fill: no cell is hidden */
+size_t attn_mask_batches(const attn_mask *m); /* B */
+int64_t attn_mask_offset(const attn_mask *m,
+                         size_t b);          /* the position of row i is key i + offset */
+bool attn_mask_is_plain(const attn_mask *m); /* hides nothing and adds nothing */
+bool attn_mask_fills(const attn_mask *m);    /* has a finite fill: no cell is hidden */
 
-/* The interval [*lo, *hi) of keys outside of which causal, window, lengths and patterns hide
- * everything of row i (also under a finite fill). O(1). */
+/* Gives the interval [*lo, *hi) of keys outside of which causal, window, lengths and patterns hide
+ * all cells of row i, also with a finite fill. O(1). */
 void attn_mask_interval(const attn_mask *m, size_t b, size_t i, size_t *lo, size_t *hi);
-/* keep[j - j0] = 1 when key j is visible to query i, for j0 <= j < j0 + n (finite fill ignored). */
+/* Sets keep[j - j0] to 1 if key j is visible to query i, for j0 <= j < j0 + n. A finite fill is
+ * ignored. */
 void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *keep);
-/* The sum of the additive parts (finite ones; -infinity where one hides), 0 where there is none. */
+/* Gives the sum of the additive parts of each cell: -infinity if one of them hides it, 0 without
+ * any. */
 void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                         double *add);
-/* Number of visible cells of all B x H x L x S; heads and batch entries that share their layers are
- * counted once. ATTN_ECANCELED, ATTN_EDEADLINE as `control` says (NULL: never). */
+/* Counts the visible cells of all B x H x L x S. It computes heads and batch entries that share
+ * their layers once. ATTN_ECANCELED, ATTN_EDEADLINE by `control` (NULL: never). */
 attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, uint64_t *out,
                               attn_error *err);
 
-/* Does head h share its visibility with head 0 (no layer has a head axis)? Batch entries likewise?
- */
+/* Tell whether all heads, or all batch entries, have the same visibility, because no layer has that
+ * axis. */
 bool attn_mask_same_heads(const attn_mask *m);
 bool attn_mask_same_batches(const attn_mask *m);
 
-/* In words, one sentence a layer: "causal: query i sees keys 0 to i + 2". Arena text. */
+/* Describes the mask in words, one sentence for each layer: "causal: query i sees keys 0 to i + 2".
+ * The text is in the arena. */
 const char *attn_mask_words(const attn_mask *m, attn_arena *arena);
 
-/* The linter: what is legal but probably not meant. Each warning has a stable code and a text. */
+/* Warnings about masks that are legal but probably not intended. Each has a stable code and a
+ * text. */
 typedef struct attn_warning {
     const char *code;  /* "mask_rank", "mask_not_causal", "padding_by_query", "hidden_rows", … */
     const char *where; /* the layer, or "" */

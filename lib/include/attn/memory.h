@@ -1,7 +1,7 @@
 /* The allocator hook and the arena.
  *
- * Everything the library allocates goes through the hook, so that a test can fail the n-th
- * allocation. An arena hands out memory that is freed all at once; a request owns one. */
+ * All allocations of the library go through the hook, so a test can make the n-th one fail. An
+ * arena hands out memory that is freed all at once; each request owns one. */
 #ifndef ATTN_MEMORY_H
 #define ATTN_MEMORY_H
 
@@ -21,33 +21,33 @@ static inline size_t attn_align_up(size_t bytes) {
     return (bytes + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
 }
 
-/* Replace the allocator. `take(size)` returns ATTN_ALIGN-aligned memory or NULL, `give(p)` frees
- * it. NULL, NULL restores attn_block_take and attn_block_give. Call before any other thread uses
- * the library. */
+/* Replaces the allocator. `take(size)` returns ATTN_ALIGN-aligned memory or NULL, and `give(p)`
+ * frees it. NULL, NULL restores attn_block_take and attn_block_give. Call it before another thread
+ * uses the library. */
 void attn_set_allocator(void *(*take)(size_t size), void (*give)(void *p));
 
-/* The allocator that is used without a hook, for hooks to build on: ATTN_ALIGN-aligned blocks from
- * the C library. Of the freed ones, up to 320 MiB are kept for the next run (fewer with
- * ATTN_KEEP_BYTES in the environment, which is read once; none under a sanitizer). Any thread. */
+/* The default allocator, which a hook may call: ATTN_ALIGN-aligned blocks from the C library. It
+ * keeps up to 320 MiB of freed blocks for the next operation. ATTN_KEEP_BYTES in the environment,
+ * read once, lowers this limit; under a sanitizer nothing is kept. Any thread. */
 void *attn_block_take(size_t size);
 void attn_block_give(void *p); /* NULL is fine */
-/* A block with at least `size` bytes and what is in `p`, which is no longer valid: its pages move,
- * nothing is copied but what up to 2 MiB have for a kept block. NULL, and p is as it was: small
- * blocks do not grow (of 256 KiB and more all do; none under a sanitizer), or there is no memory.
- */
+/* Enlarges the block p to at least `size` bytes, keeps its contents, and returns the new block; p
+ * is then invalid. Its pages are moved, and at most 2 MiB are copied, into a kept block. NULL: p is
+ * unchanged, because there is no memory, or because the block cannot grow. Blocks of 256 KiB and
+ * more can, except under a sanitizer. */
 void *attn_block_grow(void *p, size_t size);
-size_t attn_block_size(const void *p); /* usable bytes, at least what was asked for */
-/* Free what has been kept for so long, in nanoseconds; 0: all. */
+size_t attn_block_size(const void *p); /* usable bytes, at least the requested size */
+/* Frees the blocks that have been kept for at least this many nanoseconds; 0 frees all. */
 void attn_block_trim(int64_t kept_ns);
-/* Keep freed blocks only while they and the blocks in use, small ones aside, take at most this many
- * bytes. Default: no limit. Any thread. */
+/* Limits the kept blocks: together with the blocks in use, small ones not counted, they take at
+ * most this many bytes. The default is no limit. Any thread. */
 void attn_block_limit(size_t total);
 
 /* An ATTN_ALIGN-aligned block of at least `size` bytes (size 0 gives a valid block), or NULL. */
 void *attn_alloc(size_t size);
 void attn_free(void *p); /* NULL is fine */
 
-/* Checked size arithmetic: false on overflow, *out untouched then. */
+/* Checked size arithmetic. false: it overflows, and *out is unchanged. */
 static inline bool attn_size_mul(size_t a, size_t b, size_t *out) {
     size_t product;
     if (__builtin_mul_overflow(a, b, &product))
@@ -65,35 +65,35 @@ static inline bool attn_size_add(size_t a, size_t b, size_t *out) {
 
 typedef struct attn_arena attn_arena;
 
-/* A new arena that hands out at most `limit` bytes in all; NULL if out of memory. One thread at a
+/* Makes an arena that hands out at most `limit` bytes in all; NULL: out of memory. One thread at a
  * time may use an arena. */
 attn_arena *attn_arena_new(size_t limit);
-void attn_arena_free(attn_arena *arena); /* frees all it handed out; NULL is fine */
-/* Free all it handed out, and keep the memory, in one piece, for the next use of the arena: a loop
- * whose rounds need as much as the first takes nothing more. */
+void attn_arena_free(attn_arena *arena); /* frees all that it handed out; NULL is fine */
+/* Frees all that the arena handed out, and keeps the memory as one piece for its next use. A loop
+ * whose iterations need as much as the first one allocates nothing more. */
 void attn_arena_reset(attn_arena *arena);
 
-/* Where an arena stands, and back to there: all that it handed out since is freed. A mark is of use
- * until the arena goes back beyond it or is reset. */
+/* A mark is the state of an arena, and rewinding to it frees all that was handed out since. A mark
+ * is valid until the arena is rewound to an earlier one or is reset. */
 typedef struct attn_arena_mark {
     size_t used, chunks, chunk_used, chunk_last;
 } attn_arena_mark;
 attn_arena_mark attn_arena_here(const attn_arena *arena);
 void attn_arena_rewind(attn_arena *arena, const attn_arena_mark *mark);
 
-/* Take memory for blocks of `bytes` bytes in all now, each counted up to
- * the next multiple of ATTN_ALIGN, so that they cannot fail for want of memory later. The limit is
- * not looked at: it counts what is handed out. false: there is no memory. */
+/* Allocates memory for later blocks of `bytes` bytes in all, so that they cannot fail for lack of
+ * memory. Each block counts as the next multiple of ATTN_ALIGN. The limit of the arena does not
+ * apply, because it counts what is handed out. false: out of memory. */
 bool attn_arena_reserve(attn_arena *arena, size_t bytes);
-/* ATTN_ALIGN-aligned memory, not zeroed; NULL when out of memory or beyond the limit. */
+/* Returns ATTN_ALIGN-aligned memory that is not zeroed; NULL: out of memory or beyond the limit. */
 void *attn_arena_take(attn_arena *arena, size_t size);
-/* The same for small things (strings, nodes): 16-byte aligned. */
+/* As attn_arena_take, but 16-byte aligned, for small objects such as strings and nodes. */
 void *attn_arena_small(attn_arena *arena, size_t size);
-/* `count` elements of `size` bytes, zeroed; NULL on overflow too. */
+/* Returns `count` zeroed elements of `size` bytes; NULL also if the size overflows. */
 void *attn_arena_zeroed(attn_arena *arena, size_t count, size_t size);
-/* A NUL-terminated copy of n bytes. */
+/* Returns a NUL-terminated copy of n bytes. */
 char *attn_arena_text(attn_arena *arena, const char *text, size_t n);
-/* Give back the last attn_arena_take block beyond `size` bytes, when it is still the last. */
+/* Shortens a block of attn_arena_take to `size` bytes if it is still the last block. */
 void attn_arena_shrink(attn_arena *arena, void *block, size_t size);
 
 size_t attn_arena_used(const attn_arena *arena);  /* bytes handed out so far */

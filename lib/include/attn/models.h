@@ -190,6 +190,22 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 attn_pool *pool, const attn_control *control, attn_generated *out,
                                 attn_error *err);
 
+/* A pass of B sources of S tokens, which are read once, and of `rows` targets of T tokens: all
+ * tokens at once, or one of each target at a time, as a search reads them. */
+typedef struct attn_model_pass {
+    double B, S, rows, T;
+    bool searches;
+} attn_model_pass;
+
+/* What a pass takes: score cells of all heads, floating-point operations (a multiply-add counts as
+ * two), and an upper bound of the scratch on `slots` threads. Sizes may be beyond what memory
+ * holds. */
+typedef struct attn_model_cost {
+    double cells, operations, bytes;
+} attn_model_cost;
+attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_pass *pass,
+                                     size_t slots);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

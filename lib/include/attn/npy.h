@@ -1,4 +1,4 @@
-/* NumPy's file of one tensor: a header, then the bytes, little-endian and row-major. */
+/* NumPy's file format for one tensor: a header, then the bytes, little-endian and row-major. */
 #ifndef ATTN_NPY_H
 #define ATTN_NPY_H
 
@@ -11,8 +11,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* What stands before the bytes of one tensor in an .npy file (NumPy's format 1.0), 64-byte aligned.
- * ATTN_EDTYPE: NumPy has no bfloat16. */
+/* Makes the header that precedes the bytes of one tensor in an .npy file (NumPy's format 1.0),
+ * padded to a multiple of 64 bytes. ATTN_EDTYPE: NumPy has no bfloat16. */
 attn_status attn_npy_header(const attn_tensor *tensor, attn_arena *arena, const void **header,
                             size_t *size, attn_error *err);
 

@@ -22,26 +22,26 @@ typedef enum attn_encoding_layout {
     ATTN_ENCODING_HALVES
 } attn_encoding_layout;
 
-/* All tables: ATTN_ECANCELED, ATTN_EDEADLINE as `control` says (NULL: never). */
+/* Each function that takes `control` may return ATTN_ECANCELED and ATTN_EDEADLINE (NULL: never). */
 
-/* table [length, width], float64, row = position; width must be even, else ATTN_EARG at "width";
- * or at "layout". */
+/* Fills table [length, width] in float64; a row is a position. ATTN_EARG at "width" (odd) or
+ * "layout". */
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             const attn_control *control, attn_error *err);
-/* One row [width] of it, at any position, also a negative one; an odd width's last column is not
- * set. */
+/* Fills one row [width] of it for any position, also a negative one. The last column of an odd
+ * width is not set. */
 void attn_sinusoidal_row(double *row, double position, size_t width, attn_encoding_layout layout);
-/* table [length, width]: element n (row-major) = std * attn_rng_normal(seed, n). */
+/* Fills table [length, width]: element n (row-major) is std * attn_rng_normal(seed, n). */
 attn_status attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed,
                          const attn_control *control, attn_error *err);
-/* table [H, queries, keys]: the bias that ALiBi, T5 or relative positions add, row 0 at key
- * `offset`. ATTN_EARG for kinds that are no bias; errors as the operation's. The arena takes the
- * bias of each head and bucket or distance. */
+/* Fills table [H, queries, keys] with the bias that ALiBi, T5 or relative positions add. The
+ * position of row 0 is key `offset`. The arena holds the bias of each head and bucket or distance.
+ * ATTN_EARG for kinds without a bias; other errors are those of the operation. */
 attn_status attn_position_table(const attn_position *position, size_t H, size_t queries,
                                 size_t keys, int64_t offset, const attn_control *control,
                                 attn_arena *arena, double *table, attn_error *err);
-/* cosines and sines [length, dims / 2] of rotary positions 0 … length - 1; position->dims must be
- * set and even, else ATTN_EARG at "dims". */
+/* Fills cosines and sines [length, dims / 2] of the rotary positions 0 … length - 1. ATTN_EARG at
+ * "dims": position->dims is 0 or odd. */
 attn_status attn_rotary_table(const attn_position *position, size_t length, double *cosines,
                               double *sines, const attn_control *control, attn_error *err);
 

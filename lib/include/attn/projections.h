@@ -15,7 +15,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Each tensor is optional (rank 0): without a weight the input passes as it is. A bias needs its
+/* Each tensor is optional (rank 0). Without a weight the input stays as it is. A bias needs its
  * weight. */
 typedef struct attn_projections {
     attn_tensor w_q, b_q;           /* [Hq * E, Dq], [Hq * E] */
@@ -23,30 +23,31 @@ typedef struct attn_projections {
     attn_tensor w_v, b_v;           /* [Hkv * Ev, Dv], [Hkv * Ev] */
     attn_tensor w_o, b_o;           /* [Do, Hq * Ev], [Do] */
     size_t num_heads, num_kv_heads; /* num_heads >= 1; num_kv_heads 0 = num_heads */
-    /* Add sinusoidal positions (interleaved) to query, key and value first: keys and values stand
-     * at past + j, queries at i + query_offset. */
+    /* Adds sinusoidal positions (interleaved) to query, key and value first. The position of key
+     * and value j is past + j, that of query i is i + query_offset. */
     bool add_positions;
-    bool allow_nonfinite; /* outputs beyond their type become infinities and are no error */
+    bool allow_nonfinite; /* an output beyond its type becomes infinity and is no error */
 } attn_projections;
 
-/* Shapes only: the inputs after projection, for attn_attention_shape and attn_attention_cost. Their
- * tensors have no data. Errors name "projections/w_q", …. `parameters` (NULL allowed): how many
- * numbers the projections hold. */
+/* Computes the shapes of the inputs after projection, for attn_attention_shape and
+ * attn_attention_cost; their tensors have no data. *parameters (NULL allowed) is the number of
+ * parameters of the projections. Errors name "projections/w_q", …. */
 attn_status attn_projections_shape(const attn_inputs *in, const attn_projections *p,
                                    attn_inputs *out, size_t *parameters, attn_error *err);
 
-/* Bytes and operations of attn_projections_apply and attn_projections_output together. */
+/* The cost of attn_projections_apply and attn_projections_output together. */
 attn_status attn_projections_cost(const attn_inputs *in, const attn_projections *p, attn_cost *out,
                                   attn_error *err);
 
-/* query, key and value [.., L, D] projected into the arena: *out is *in with these tensors, layout
- * ATTN_BLD and the head counts. Key absent: query is used; value absent: key. */
+/* Projects query, key and value [.., L, D] into the arena. *out is *in with these tensors, the
+ * layout ATTN_BLD and the head counts. An absent key is the query, and an absent value is the
+ * key. */
 attn_status attn_projections_apply(const attn_inputs *in, const attn_projections *p,
                                    attn_pool *pool, const attn_control *control, attn_arena *arena,
                                    attn_inputs *out, attn_error *err);
 
-/* The operation's output [.., L, Hq * Ev] times W_o^T + b_o into the arena; *out = *output without
- * W_o. ATTN_ENONFINITE when one is beyond its type. */
+/* Computes output W_o^T + b_o into the arena from the output [.., L, Hq * Ev] of the operation.
+ * Without W_o *out is *output. ATTN_ENONFINITE: a number is beyond its type. */
 attn_status attn_projections_output(const attn_tensor *output, const attn_projections *p,
                                     attn_pool *pool, const attn_control *control, attn_arena *arena,
                                     attn_tensor *out, attn_error *err);

@@ -1,12 +1,15 @@
-/* Counter-based random numbers: element i of seed s is a pure function of (s, i), so that threads,
- * tiles and other languages agree.
+/* Counter-based random numbers. Element i of seed s is a pure function of (s, i), so threads, tiles
+ * and other languages compute the same numbers.
  *
  * bits(s, i) is the SplitMix64 output function (Steele, Lea and Flood, "Fast splittable
- * pseudorandom number generators", OOPSLA 2014) at state s + (i + 1) * 0x9E3779B97F4A7C15, modulo
- * 2^64: z = s + (i + 1) * 0x9E3779B97F4A7C15 z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 ; z = (z ^ (z
- * >> 27)) * 0x94D049BB133111EB ; z ^ (z >> 31) uniform(s, i) = (bits(s, i) >> 11) * 2^-53, in [0,
- * 1). normal(s, i)  = sqrt(-2 ln(1 - uniform(s, 2i))) * cos(2 pi uniform(s, 2i + 1))   (Box and
- * Muller, 1958). */
+ * pseudorandom number generators", OOPSLA 2014), modulo 2^64:
+ *   z = s + (i + 1) * 0x9E3779B97F4A7C15
+ *   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+ *   z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+ *   bits(s, i)    = z ^ (z >> 31)
+ *   uniform(s, i) = (bits(s, i) >> 11) * 2^-53, in [0, 1)
+ *   normal(s, i)  = sqrt(-2 ln(1 - uniform(s, 2i))) * cos(2 pi uniform(s, 2i + 1))
+ *                   (Box and Muller, 1958) */
 #ifndef ATTN_RNG_H
 #define ATTN_RNG_H
 
@@ -22,7 +25,8 @@ uint64_t attn_rng_bits(uint64_t seed, uint64_t index);
 double attn_rng_uniform(uint64_t seed, uint64_t index);
 double attn_rng_normal(uint64_t seed, uint64_t index);
 
-/* n floats: element i is (float)normal(seed, first + i), resp. uniform. Any thread. */
+/* Fills n floats; element i is (float)normal(seed, first + i) or (float)uniform(seed, first + i). Any
+ * thread. */
 void attn_rng_fill_normal(float *dst, size_t n, uint64_t seed, uint64_t first);
 void attn_rng_fill_uniform(float *dst, size_t n, uint64_t seed, uint64_t first);
 

@@ -24,8 +24,8 @@ typedef enum attn_dtype {
     ATTN_BOOL, /* one byte, 0 or 1 */
 } attn_dtype;
 
-/* rank 0 means "absent"; a scalar is not a tensor here. Strides count elements, may be 0
- * (broadcast). */
+/* Rank 0 means that the tensor is absent; a scalar is not a tensor here. Strides count elements. A
+ * stride of 0 broadcasts. */
 typedef struct attn_tensor {
     void *data;
     attn_dtype dtype;
@@ -36,23 +36,23 @@ typedef struct attn_tensor {
 
 size_t attn_dtype_size(attn_dtype dtype);      /* bytes an element; 0: no such type */
 const char *attn_dtype_name(attn_dtype dtype); /* "float32", …, else "unknown" */
-/* The type of a name ("float32", "bool", …); false if there is none. */
+/* Finds the type of a name ("float32", "bool", …); false: there is none. */
 bool attn_dtype_parse(const char *name, attn_dtype *out);
 
 /* A row-major view of `data` with the given dimensions. */
 attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size_t *dims);
 /* Number of elements; false on overflow. A tensor of rank 0 counts 0. */
 bool attn_tensor_count(const attn_tensor *t, size_t *count);
-/* true when the elements lie row-major without gaps. */
+/* Tells whether the elements are row-major without gaps. */
 bool attn_tensor_is_dense(const attn_tensor *t);
-/* "[2, 3, 4]" into buf (always NUL-terminated), returns buf. 128 bytes are enough. */
+/* Writes "[2, 3, 4]" into buf with a NUL at its end and returns buf. 128 bytes are enough. */
 char *attn_shape_text(const size_t *dims, int rank, char *buf, size_t size);
 
-/* n elements of `src` (type, stride in elements) widened to float / double. f16, bf16 and integers
- * up to 2^24 (2^53) convert exactly; float64 to float rounds to nearest. */
+/* Widen n elements of `src`, whose stride counts elements, to float or double. f16, bf16 and
+ * integers up to 2^24 (2^53 for double) are exact; float64 to float rounds to nearest. */
 void attn_widen_f32(float *dst, const void *src, attn_dtype dtype, ptrdiff_t stride, size_t n);
 void attn_widen_f64(double *dst, const void *src, attn_dtype dtype, ptrdiff_t stride, size_t n);
-/* n floats rounded to nearest even into binary16. */
+/* Rounds n floats to binary16, to nearest even. */
 void attn_narrow_f16(uint16_t *dst, const float *src, size_t n);
 
 #pragma GCC visibility pop

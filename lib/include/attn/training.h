@@ -3,9 +3,9 @@
 #ifndef ATTN_TRAINING_H
 #define ATTN_TRAINING_H
 
+#include "bleu.h"
 #include "corpus.h"
 #include "models.h"
-#include "scores.h"
 #include "vocabulary.h"
 
 #ifdef __cplusplus

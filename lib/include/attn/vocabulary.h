@@ -1,5 +1,5 @@
-/* Words and their numbers: 0 padding, 1 begin, 2 end, 3 unknown, then the words of a corpus from
- * the most frequent to the rarest. Also how a text becomes words. */
+/* A vocabulary maps words to numbers: 0 padding, 1 begin, 2 end, 3 unknown, then the words of a
+ * corpus from the most frequent to the rarest. The file also splits texts into words. */
 #ifndef ATTN_VOCABULARY_H
 #define ATTN_VOCABULARY_H
 
@@ -22,27 +22,27 @@ typedef struct attn_vocabulary attn_vocabulary;
 attn_vocabulary *attn_vocabulary_new(void);    /* NULL: out of memory */
 void attn_vocabulary_free(attn_vocabulary *v); /* NULL is fine */
 
-/* Count one occurrence of a word of n bytes. Errors: ATTN_ENOMEM; ATTN_EVALUE: empty, or with a
- * line break or a NUL; ATTN_EARG: the vocabulary is settled. */
+/* Counts one occurrence of a word of n bytes. Errors: ATTN_ENOMEM; ATTN_EVALUE: the word is empty
+ * or has a line break or a NUL; ATTN_EARG: the vocabulary is settled. */
 attn_status attn_vocabulary_add(attn_vocabulary *v, const char *word, size_t n, attn_error *err);
-/* Number the words that occurred at least `minimum` times, by falling count, then by bytes; at most
- * `most` of them (0: all). */
+/* Settles the vocabulary: numbers the words that occurred at least `minimum` times, by falling
+ * count, then by their bytes, and at most `most` of them (0: all). No word can be added
+ * afterwards. */
 attn_status attn_vocabulary_settle(attn_vocabulary *v, size_t minimum, size_t most,
                                    attn_error *err);
 
-/* Of a settled vocabulary; any thread. */
-size_t attn_vocabulary_size(const attn_vocabulary *v); /* specials among them */
-/* ATTN_UNKNOWN for a word that is not in it. */
+/* These functions need a settled vocabulary. Any thread may call them. */
+size_t attn_vocabulary_size(const attn_vocabulary *v); /* with the special ones */
+/* ATTN_UNKNOWN: the vocabulary lacks the word. */
 int32_t attn_vocabulary_id(const attn_vocabulary *v, const char *word, size_t n);
 /* "<pad>", "<bos>", "<eos>", "<unk>", or the word; NULL beyond the last. */
 const char *attn_vocabulary_word(const attn_vocabulary *v, int32_t id);
 
-/* All words in order of their numbers, a line each, specials first; NUL-terminated, in the arena.
- */
+/* Writes all words in the order of their numbers, one line each, NUL-terminated, into the arena. */
 attn_status attn_vocabulary_write(const attn_vocabulary *v, attn_arena *arena, const char **text,
                                   attn_error *err);
-/* A settled vocabulary from such a text. Errors: ATTN_EVALUE (specials, a word twice or with a NUL,
- * an empty line; err->text names the line), ATTN_ENOMEM. */
+/* Makes a settled vocabulary of such a text. Errors: ATTN_EVALUE (wrong special words, a repeated
+ * word, a NUL, an empty line; err->text names the line), ATTN_ENOMEM. */
 attn_status attn_vocabulary_read(const char *text, size_t size, attn_vocabulary **out,
                                  attn_error *err);
 
@@ -55,15 +55,16 @@ typedef struct attn_token {
     size_t begin, end; /* bytes of the original text */
 } attn_token;
 
-/* The words of UTF-8 text: runs of letters, marks and digits, with single hyphens and apostrophes
- * inside; every other visible character by itself. In French an apostrophe ends a word ("l'eau":
- * "l'", "eau"; but "aujourd'hui"). Tokens are in the arena. Errors: ATTN_EVALUE at the byte that is
- * no UTF-8, ATTN_EARG at "language", ATTN_ENOMEM. */
+/* Splits UTF-8 text into words. A word is a run of letters, marks and digits with single hyphens
+ * and apostrophes inside; every other visible character is a word of its own. In French an
+ * apostrophe ends a word ("l'eau" gives "l'" and "eau", but "aujourd'hui" stays whole). The tokens
+ * are in the arena. Errors: ATTN_EVALUE at a byte that is not UTF-8, ATTN_EARG at "language",
+ * ATTN_ENOMEM. */
 attn_status attn_words_split(const char *text, size_t size, attn_language language,
                              attn_arena *arena, attn_token **tokens, size_t *count,
                              attn_error *err);
-/* Words as one text: a blank between two, but not behind an apostrophe, nor before . , ; : ! ? ).
- * NULL: out of memory. */
+/* Joins words with blanks, but without one after an apostrophe and before . , ; : ! ? ). NULL: out
+ * of memory. */
 const char *attn_words_join(const char *const *words, size_t count, attn_arena *arena);
 
 #pragma GCC visibility pop

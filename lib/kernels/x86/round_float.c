@@ -24,23 +24,23 @@ static double pack_query(const attn_kernels *base, float *dst, const float *q, s
                          size_t rows, size_t E) {
     for (size_t r = 0; r < rows; r++)
         memcpy(dst + r * E, q + r * ldq, E * sizeof *dst);
-    const double reach = base->reach(dst, rows * E);
+    const double magnitude = base->max_magnitude(dst, rows * E);
     round_all(dst, rows * E);
-    return reach;
+    return magnitude;
 }
 
 static double pack_key(const attn_kernels *base, void *dst, const void *src, size_t ld, size_t n,
                        size_t E) {
-    const double reach = base->pack_key(dst, src, ld, n, E);
+    const double magnitude = base->pack_key(dst, src, ld, n, E);
     round_all(dst, (n + base->panel - 1) / base->panel * base->panel * E);
-    return reach;
+    return magnitude;
 }
 
 static double pack_value(const attn_kernels *base, void *dst, const void *src, size_t ld, size_t n,
                          size_t Ev) {
-    const double reach = base->pack_value(dst, src, ld, n, Ev);
+    const double magnitude = base->pack_value(dst, src, ld, n, Ev);
     round_all(dst, n * base->acc_room(Ev));
-    return reach;
+    return magnitude;
 }
 
 /* Most cells of a tile that are rounded at a time. */
@@ -82,8 +82,8 @@ static void accumulate(const attn_kernels *base, float *acc, const float *tile, 
         k->pack_value = k_pack_value_##isa;                                                        \
         k->accumulate = k_accumulate_##isa;                                                        \
         k->rows = k->rows < ROWS ? k->rows : ROWS;                                                 \
-        k->score_few = NULL; /* it reads what is not rounded */                                    \
-        k->accumulate_few = NULL;                                                                  \
+        k->score_unpacked = NULL; /* it reads what is not rounded */                               \
+        k->accumulate_unpacked = NULL;                                                             \
     }
 TABLE(avx2)
 TABLE(avx512)

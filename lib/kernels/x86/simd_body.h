@@ -228,14 +228,14 @@ static void NAME(k_accumulate_coarse)(void *acc, const void *tile, size_t rows,
     accumulate_panels(true, acc, tile, rows, packed_value, first, n, packed, Ev, factor);
 }
 
-/* In this order: the way back divides as the ends of rows do. */
+/* In this order: the backward kernels divide as the ends of rows do. */
 #include "kernels/x86/simd_row.h"
 
 #include "kernels/x86/simd_end.h"
 
-#include "kernels/x86/simd_back.h"
+#include "kernels/x86/simd_backward.h"
 
-#include "kernels/x86/simd_few.h"
+#include "kernels/x86/simd_unpacked_rows.h"
 
 const attn_kernels NAME(attn_kernels) = {
     .isa = ISA,
@@ -250,32 +250,32 @@ const attn_kernels NAME(attn_kernels) = {
     .acc_room = NAME(k_acc_room),
     .pack_key = NAME(k_pack_key),
     .pack_value = NAME(k_pack_value),
-    .reach = NAME(k_reach),
+    .max_magnitude = NAME(k_max_magnitude),
     .score = NAME(k_score),
-    .score_few = NAME(k_score_few),
+    .score_unpacked = NAME(k_score_unpacked),
     .score_tanh = NAME(k_score_tanh),
     .edit = NAME(k_edit),
     .softmax = NAME(k_softmax),
     .accumulate = NAME(k_accumulate),
-    .accumulate_few = NAME(k_accumulate_few),
+    .accumulate_unpacked = NAME(k_accumulate_unpacked),
     .merge = NAME(k_merge),
     .statistics = NAME(k_statistics),
     .divide = NAME(k_divide),
     .weights = NAME(k_weights),
-    .settle = NAME(k_settle),
+    .finish_weights = NAME(k_finish_weights),
     .logsumexp = NAME(k_logsumexp),
-    .accumulate_back = NAME(k_accumulate_back),
-    .weight_back = NAME(k_weight_back),
-    .edit_back = NAME(k_edit_back),
-    .score_tanh_back = NAME(k_score_tanh_back),
+    .accumulate_backward = NAME(k_accumulate_backward),
+    .weight_backward = NAME(k_weight_backward),
+    .edit_backward = NAME(k_edit_backward),
+    .score_tanh_backward = NAME(k_score_tanh_backward),
 };
 
 void NAME(attn_kernels_coarse)(attn_kernels *k) {
     k->precision = ATTN_PRECISION_FAST;
     k->score = NAME(k_score_coarse);
-    k->score_few = NAME(k_score_few_coarse);
+    k->score_unpacked = NAME(k_score_unpacked_coarse);
     k->softmax = NAME(k_softmax_coarse);
     k->accumulate = NAME(k_accumulate_coarse);
-    k->accumulate_few = NAME(k_accumulate_few_coarse);
+    k->accumulate_unpacked = NAME(k_accumulate_unpacked_coarse);
     k->weights = NAME(k_weights_coarse);
 }

@@ -73,7 +73,7 @@ static void NAME(k_weights_coarse)(void *dst, const void *scores, size_t n, doub
 }
 
 /* n cells of one tile. */
-INLINE void settle_cells(float *dst, const float *e, size_t n, bool past, vf fall, vf l,
+INLINE void finish_cells(float *dst, const float *e, size_t n, bool past, vf fall, vf l,
                          vf inverse) {
     const size_t off = (uintptr_t)dst % sizeof(vf) / sizeof *dst;
     size_t j = !past || !off ? 0 : LANES - off < n ? LANES - off : n;
@@ -86,32 +86,32 @@ INLINE void settle_cells(float *dst, const float *e, size_t n, bool past, vf fal
 }
 
 /* Cells [from, to) of row r. */
-INLINE void settle_row(float *dst, const float *e, size_t r, size_t from, size_t to,
-                       const attn_settle *how) {
+INLINE void finish_row(float *dst, const float *e, size_t r, size_t from, size_t to,
+                       const attn_finish *how) {
     const float sum = (float)how->sum[r], *maxima = (const float *)how->maxima + r * how->ld_maxima;
     const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset((float)how->max[r]));
     for (size_t j = from, end; j < to; j = end) {
         end = j - j % KEYS + KEYS < to ? j - j % KEYS + KEYS : to;
         const vf fall = vscale(vset(1.0f), vsub(row_exponent(vset(maxima[j / KEYS])), shift));
-        settle_cells(dst + j, e + j, end - j, how->past_caches, fall, l, inverse);
+        finish_cells(dst + j, e + j, end - j, how->past_caches, fall, l, inverse);
     }
 }
 
-OUT_OF_LINE void settle_rows(float *dst, const float *e, const attn_settle *how) {
+OUT_OF_LINE void finish_rows_of_weights(float *dst, const float *e, const attn_finish *how) {
     for (size_t r = 0; r < how->rows; r++, dst += how->n, e += how->n) {
         const bool any = how->sum[r] != 0;
         const size_t from = any && how->from ? how->from[r] : 0;
         const size_t to = !any ? 0 : how->to ? how->to[r] : how->n;
         if (from)
             memset(dst, 0, from * sizeof *dst);
-        settle_row(dst, e, r, from, to, how);
+        finish_row(dst, e, r, from, to, how);
         if (to < how->n)
             memset(dst + to, 0, (how->n - to) * sizeof *dst);
     }
 }
 
-static void NAME(k_settle)(void *dst, const void *numerators, const attn_settle *how) {
-    FLUSHED(settle_rows(dst, numerators, how));
+static void NAME(k_finish_weights)(void *dst, const void *numerators, const attn_finish *how) {
+    FLUSHED(finish_rows_of_weights(dst, numerators, how));
 }
 
 static double NAME(k_logsumexp)(double max, double sum) {

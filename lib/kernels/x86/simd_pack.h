@@ -11,8 +11,9 @@ static size_t NAME(k_value_room)(size_t Ev) {
     return KEYS * NAME(k_acc_room)(Ev);
 }
 
-/* A running reach, from its lanes' largest magnitudes by bit pattern: NaN stands above infinity. */
-INLINE double lane_reach(vf most) {
+/* The largest magnitude, from its lanes' largest magnitudes by bit pattern: NaN stands above
+ * infinity. */
+INLINE double lane_max(vf most) {
     const vf above = vset(INFINITY);
     return (double)vhmax(vselect(vless(most, above), most, above));
 }
@@ -58,7 +59,7 @@ static double NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, 
         most =
             pack_columns((float *)dst + j / PW * PW * E + j % PW, (const float *)src + j * ld, ld,
                          n - j < LANES ? n - j : LANES, E, worth_fetching(j, LANES, n), most);
-    return lane_reach(most);
+    return lane_max(most);
 }
 
 enum { AHEAD = 16 }; /* rows of values that are fetched meanwhile */
@@ -88,10 +89,10 @@ static double NAME(k_pack_value)(void *dst, const void *src, size_t ld, size_t n
         most = pack_panel(to, from + panel, ld, n, PW, most);
     if (panel < Ev)
         most = pack_panel(to, from + panel, ld, n, Ev - panel, most);
-    return lane_reach(most);
+    return lane_max(most);
 }
 
-static double NAME(k_reach)(const void *src, size_t n) {
+static double NAME(k_max_magnitude)(const void *src, size_t n) {
     const float *x = src;
     vf most = vset(0.0f);
     size_t i = 0;
@@ -99,5 +100,5 @@ static double NAME(k_reach)(const void *src, size_t n) {
         most = vlarger_bits(most, vabs(vload_n(x + i, LANES)));
     if (i < n)
         most = vlarger_bits(most, vabs(vload_n(x + i, n - i)));
-    return lane_reach(most);
+    return lane_max(most);
 }

@@ -48,7 +48,7 @@ INLINE const float *padded(const float *x, size_t n, const size_t all, float *ro
 
 /* The larger magnitudes of 16 numbers and those so far, by their bits: NaN's are above infinity's.
  */
-INLINE void reach_of(words *most, const float *x) {
+INLINE void note_magnitude(words *most, const float *x) {
     words bits;
     memcpy(&bits, x, sizeof bits);
     bits &= 0x7fffffff;
@@ -60,15 +60,15 @@ INLINE void reach_of(words *most, const float *x) {
 #endif
 }
 
-static double reach_number(const words *most) {
-    uint32_t reach = 0;
+static double noted_magnitude(const words *most) {
+    uint32_t magnitude = 0;
     for (int i = 0; i < ATTN_TILE; i++)
-        reach = (*most)[i] > reach ? (*most)[i] : reach;
-    return reach < 0x7f800000u ? (double)attn_bf16_float(reach) : (double)INFINITY;
+        magnitude = (*most)[i] > magnitude ? (*most)[i] : magnitude;
+    return magnitude < 0x7f800000u ? (double)attn_bf16_float(magnitude) : (double)INFINITY;
 }
 
-/* Rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. `most` NULL: their reach
- * is of no interest. */
+/* Rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. `most` NULL: their
+ * largest magnitude is of no interest. */
 INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, size_t rows,
                       size_t width, words *most) {
     const size_t row_tiles = ceil_div(rows, ATTN_TILE), steps = ceil_div(width, ATTN_TILE_DEPTH);
@@ -80,8 +80,8 @@ INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, 
             float room[ATTN_TILE_DEPTH];
             const float *row = padded(x + r * ld + at, n, ATTN_TILE_DEPTH, room);
             if (most) {
-                reach_of(most, row);
-                reach_of(most, row + ATTN_TILE);
+                note_magnitude(most, row);
+                note_magnitude(most, row + ATTN_TILE);
             }
             split_at(parts, row, row + ATTN_TILE, to + s * step + r * ATTN_TILE_DEPTH, part);
         }
@@ -92,7 +92,7 @@ INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, 
 }
 
 /* 16 rows of 16 numbers with stride ld become 16 columns. */
-INLINE void turn(float to[ATTN_TILE][ATTN_TILE], const float *x, size_t ld) {
+INLINE void transpose_block(float to[ATTN_TILE][ATTN_TILE], const float *x, size_t ld) {
 #ifdef __AVX512F__
     __m512i a[16], b[16];
     for (int i = 0; i < 16; i += 2) {
@@ -135,11 +135,11 @@ INLINE void pack_columns(const int parts, uint16_t *to, size_t part, const float
         x = room[0];
         ld = ATTN_TILE_DEPTH;
     }
-    turn(columns[0], x, ld);
-    turn(columns[1], x + ATTN_TILE, ld);
+    transpose_block(columns[0], x, ld);
+    transpose_block(columns[1], x + ATTN_TILE, ld);
     for (size_t k = 0; k < ATTN_TILE; k++, to += ATTN_TILE_DEPTH) {
-        reach_of(most, columns[0][k]);
-        reach_of(most, columns[1][k]);
+        note_magnitude(most, columns[0][k]);
+        note_magnitude(most, columns[1][k]);
         split_at(parts, columns[0][k], columns[1][k], to, part);
     }
 }
@@ -155,7 +155,7 @@ INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld,
                          n - j < ATTN_TILE ? n - j : ATTN_TILE,
                          left < ATTN_TILE_DEPTH ? left : ATTN_TILE_DEPTH, &most);
         }
-    return reach_number(&most);
+    return noted_magnitude(&most);
 }
 
 /* Row k of a tile pairs values k and k + 16 of its 32. */
@@ -172,12 +172,12 @@ INLINE double pack_value(const int parts, uint16_t *to, const float *x, size_t l
                 padded(x + (j < n ? j : 0) * ld + e, j < n ? width : 0, ATTN_TILE, room[0]);
             const float *second =
                 padded(x + (l < n ? l : 0) * ld + e, l < n ? width : 0, ATTN_TILE, room[1]);
-            reach_of(&most, first);
-            reach_of(&most, second);
+            note_magnitude(&most, first);
+            note_magnitude(&most, second);
             split_at(parts, first, second, to + k * ATTN_TILE_DEPTH, part);
         }
     }
-    return reach_number(&most);
+    return noted_magnitude(&most);
 }
 
 /* --- products --- */
@@ -294,7 +294,7 @@ INLINE void accumulate(const int parts, float *acc, const float *tile, size_t ro
                                              size_t E) {                                           \
         words most = {0};                                                                          \
         pack_rows(parts, dst, q, ldq, rows, E, &most);                                             \
-        return reach_number(&most);                                                                \
+        return noted_magnitude(&most);                                                             \
     }                                                                                              \
     static void NAME(k_score_##parts)(void *tile, const void *q, size_t ldq, size_t rows,          \
                                       const void *packed_key, size_t n, size_t E, double scale) {  \
@@ -329,8 +329,8 @@ TABLE(3)
 void NAME(attn_kernels_tiles)(attn_kernels *k, attn_precision precision) {
     k->precision = precision;
     k->plain = BASE;
-    k->score_few = NULL; /* sums in the order of BASE's products */
-    k->accumulate_few = NULL;
+    k->score_unpacked = NULL; /* sums in the order of BASE's products */
+    k->accumulate_unpacked = NULL;
     k->rows = ATTN_MOST_ROWS;
     if (precision == ATTN_PRECISION_BF16)
         NAME(fill_1)(k);

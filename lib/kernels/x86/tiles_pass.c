@@ -273,7 +273,7 @@ INLINE void run(const int parts, const bool mild, const attn_tile_pass *p) {
 static bool is_mild(const attn_tile_pass *p) {
     int exponent;
     return frexp(p->scale, &exponent) == 0.5 && exponent > -60 && exponent < 60 &&
-           p->reach < (double)-LOWEST / 2;
+           p->max_score < (double)-LOWEST / 2;
 }
 
 #define PASS(parts)                                                                                \

@@ -1,0 +1,336 @@
+/* A piece of a heatmap: rows of weights are fetched into the lane's scratch, merged over heads when
+ * the mean is wanted, measured (entropy, strongest edges) and pooled into rows of cells. A row of
+ * cells lies within one piece, so that no sum depends on how pieces are shared among threads. */
+#include <math.h>
+#include <string.h>
+
+#include "analysis/heatmap_private.h"
+#include "analysis/sums.h"
+
+typedef struct row_sums {
+    double mass[ATTN_WAYS]; /* sum p */
+    double fall[ATTN_WAYS]; /* sum p (m - s) */
+} row_sums;
+
+static bool is_hidden(const float *logits, size_t j) {
+    return logits && logits[j] == -INFINITY;
+}
+
+/* Key k of a group of at most ATTN_WAYS: its own sums. Weights that are not above 0 add nothing. */
+static inline void add_key(row_sums *r, size_t k, float weight, float logit, float m) {
+    double p = weight > 0 ? (double)weight : 0;
+    double d = weight > 0 ? (double)m - (double)logit : 0;
+    r->mass[k] += p;
+    r->fall[k] += p * d;
+}
+
+static void add_keys(row_sums *r, const float *weights, const float *logits, size_t n, float m) {
+    size_t j = 0;
+    for (; j + ATTN_WAYS <= n; j += ATTN_WAYS)
+        for (size_t k = 0; k < ATTN_WAYS; k++)
+            add_key(r, k, weights[j + k], logits[j + k], m);
+    for (size_t k = 0; j + k < n; k++)
+        add_key(r, k, weights[j + k], logits[j + k], m);
+}
+
+/* The key with the largest logit; n when every key is hidden. */
+static size_t best_key(const float *logits, size_t n) {
+    size_t best = n;
+    for (size_t j = 0; j < n; j++)
+        if (logits[j] > (best == n ? -INFINITY : logits[best]))
+            best = j;
+    return best;
+}
+
+/* With p = e^(s-m)/l the row's entropy is ln l - sum p (s - m). l is 1/p at the largest logit,
+ * taken as 1 + (what the other keys hold)/p, which keeps all digits when one key holds almost
+ * everything. Both terms are divided by the row's sum: they are a distribution over the keys also
+ * where a sink holds part of the mass. */
+static bool entropy_of_logits(const float *weights, const float *logits, size_t n,
+                              double *entropy) {
+    row_sums r = {{0}, {0}};
+    size_t best = best_key(logits, n);
+    if (best == n)
+        return false;
+    double top = weights[best];
+    add_keys(&r, weights, logits, best, logits[best]);
+    add_keys(&r, weights + best + 1, logits + best + 1, n - best - 1, logits[best]);
+    double rest = attn_join(r.mass);
+    *entropy = log1p(rest / top) + attn_join(r.fall) / (top + rest);
+    return true;
+}
+
+static bool entropy_of_weights(const float *weights, size_t n, double *entropy) {
+    double sum = 0;
+    bool any = false;
+    for (size_t j = 0; j < n; j++)
+        if (weights[j] > 0) {
+            sum -= (double)weights[j] * log((double)weights[j]);
+            any = true;
+        }
+    *entropy = sum;
+    return any;
+}
+
+bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t n,
+                               double *entropy) {
+    return logits ? entropy_of_logits(weights, logits, n, entropy)
+                  : entropy_of_weights(weights, n, entropy);
+}
+
+/* --- edges: a heap with the worst edge on top, sorted at the end --- */
+
+static bool worse(const attn_edge *a, const attn_edge *b) {
+    return a->weight < b->weight || (a->weight == b->weight && a->col > b->col);
+}
+
+static void sink_edge(attn_edge *heap, size_t count, size_t at) {
+    attn_edge moving = heap[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && worse(&heap[child + 1], &heap[child]))
+            child++;
+        if (!worse(&heap[child], &moving))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = moving;
+}
+
+static void sort_edges(attn_edge *heap, size_t count) {
+    while (count > 1) {
+        attn_edge worst = heap[0];
+        heap[0] = heap[--count];
+        heap[count] = worst;
+        sink_edge(heap, count, 0);
+    }
+}
+
+/* The edges of a row into `edges` (room for plan->edge_room), best first. */
+static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_line *line,
+                              attn_edge *edges, size_t *count, attn_error *err) {
+    size_t n = 0, seen = 0, end = plan->col0 + plan->cols;
+    for (size_t j = plan->col0; j < end; j++) {
+        float w = line->weights[j];
+        if (is_hidden(line->logits, j) || isnan(w))
+            continue;
+        seen++;
+        attn_edge edge = {.row = line->row, .col = j, .weight = w};
+        if (n < plan->edge_room) {
+            edges[n++] = edge;
+            if (n == plan->edge_room)
+                for (size_t i = n / 2; i-- > 0;)
+                    sink_edge(edges, n, i);
+        } else if (w > edges[0].weight) { /* ties stay with the lower key, which came first */
+            edges[0] = edge;
+            sink_edge(edges, n, 0);
+        }
+    }
+    if (n < plan->edge_room)
+        for (size_t i = n / 2; i-- > 0;)
+            sink_edge(edges, n, i);
+    sort_edges(edges, n);
+    *count = n;
+    if (plan->options->top_p == 0)
+        return ATTN_OK;
+    double mass = 0;
+    *count = 0;
+    for (size_t i = 0; i < n && edges[i].weight > 0; i++) {
+        mass += edges[i].weight;
+        *count = i + 1;
+        if (mass >= plan->options->top_p)
+            return ATTN_OK;
+    }
+    if (n < seen && !plan->options->top_k && *count == n)
+        return attn_fail(err, ATTN_ELIMIT, "top_p",
+                         "row %zu needs more than the %zu edges that there is room for: choose "
+                         "fewer rows or heads, a smaller top_p, or give top_k",
+                         line->row, n);
+    return ATTN_OK;
+}
+
+static const attn_heatmap_cell empty_cell = {.max = -INFINITY};
+
+/* Entropies of `rows` fetched rows of one head, added to those of the heads before. */
+static void measure_rows(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t rows) {
+    size_t S = w->plan->S;
+    for (size_t i = 0; i < rows; i++) {
+        double entropy;
+        const float *logits = w->source->has_logits ? lane->logits + i * S : NULL;
+        if (attn_analysis_row_entropy(lane->weights + i * S, logits, S, &entropy) &&
+            isfinite(entropy)) {
+            lane->rows[i].entropy += entropy;
+            lane->rows[i].alive++;
+        }
+    }
+}
+
+/* Adds one head's fetched rows to the sums over heads; a cell is visible when any head sees it. */
+static void merge_head(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t n, bool first) {
+    for (size_t j = 0; j < n; j++)
+        lane->sum[j] = (first ? 0.0 : lane->sum[j]) + lane->weights[j];
+    if (!w->source->has_logits)
+        return;
+    for (size_t j = 0; j < n; j++) {
+        bool before = !first && lane->visible[j];
+        lane->visible[j] = before || lane->logits[j] != -INFINITY;
+    }
+}
+
+/* The mean over heads, left where a single head's rows would be. */
+static void finish_mean(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t n) {
+    for (size_t j = 0; j < n; j++)
+        lane->weights[j] = (float)(lane->sum[j] / (double)w->plan->merged);
+    if (!w->source->has_logits)
+        return;
+    for (size_t j = 0; j < n; j++)
+        lane->logits[j] = lane->visible[j] ? 0.0f : -INFINITY;
+}
+
+static attn_status load_rows(const attn_heatmap_work *w, size_t map, size_t lane_index, size_t row,
+                             size_t rows, attn_error *err) {
+    const attn_heatmap_plan *p = w->plan;
+    attn_heatmap_lane *lane = &w->lanes[lane_index];
+    size_t head = attn_analysis_map_head(p, map);
+    bool mean = head == SIZE_MAX;
+    memset(lane->rows, 0, rows * sizeof *lane->rows);
+    for (size_t h = 0; h < p->merged; h++) {
+        attn_range range = {.batch = attn_analysis_map_batch(p, map),
+                            .head = mean ? h : head,
+                            .row = row,
+                            .rows = rows,
+                            .col = 0,
+                            .cols = p->S};
+        attn_status status =
+            w->source->fetch(w->source->ctx, lane_index, &range, lane->weights, lane->logits, err);
+        if (status)
+            return status;
+        measure_rows(w, lane, rows);
+        if (p->merged > 1)
+            merge_head(w, lane, rows * p->S, h == 0);
+    }
+    if (p->merged > 1)
+        finish_mean(w, lane, rows * p->S);
+    return ATTN_OK;
+}
+
+/* Ties of magnitude go to the positive value; nothing is as small as the empty cell. */
+static bool larger(float v, float than, bool by_magnitude) {
+    if (!by_magnitude || than == -INFINITY)
+        return v > than;
+    return fabsf(v) > fabsf(than) || (v > than && fabsf(v) == fabsf(than));
+}
+
+static void pool_row(const attn_heatmap_plan *p, const attn_heatmap_line *line,
+                     attn_heatmap_cell *cells) {
+    size_t end = p->col0 + p->cols;
+    for (size_t c = 0, from = p->col0; c < p->shape[1]; c++, from += p->step[1]) {
+        size_t to = end - from < p->step[1] ? end : from + p->step[1];
+        attn_heatmap_cell cell = cells[c];
+        for (size_t j = from; j < to; j++) {
+            float v = line->weights[j];
+            if (line->logits && line->logits[j] == -INFINITY)
+                continue;
+            if (isnan(v)) {
+                cell.nan = true;
+                continue;
+            }
+            cell.count++;
+            cell.sum += (double)v;
+            cell.max = larger(v, cell.max, p->options->signed_values) ? v : cell.max;
+        }
+        cells[c] = cell;
+    }
+}
+
+/* Cell values of a finished row of cells into the planes; its hidden runs, its share of the sums.
+ */
+static void flush_cells(attn_heatmap_work *w, size_t map, size_t r, attn_heatmap_cell *cells,
+                        attn_heatmap_part *part) {
+    const attn_heatmap_plan *p = w->plan;
+    const attn_heatmap *m = &w->maps[map];
+    size_t C = p->shape[1], grid_row = map * p->shape[0] + r, count = 0;
+    attn_hidden_run *runs = w->runs + grid_row * p->run_room;
+    for (size_t c = 0; c < C; c++) {
+        const attn_heatmap_cell *cell = &cells[c];
+        bool hidden = !cell->count && !cell->nan;
+        float none = cell->nan ? NAN : 0.0f;
+        float max = cell->count ? cell->max : none;
+        float mean = cell->count ? (float)(cell->sum / (double)cell->count) : none;
+        if (m->max)
+            m->max[r * C + c] = max;
+        if (m->mean)
+            m->mean[r * C + c] = mean;
+        part->received[c] += cell->sum;
+        const float shown = m->max ? max : mean;
+        if (!hidden && isfinite(shown))
+            attn_analysis_widen(part->range, shown, shown);
+        if (!hidden && isfinite(mean))
+            attn_analysis_widen(part->mean, mean, mean);
+        if (hidden && count && runs[count - 1].to == c)
+            runs[count - 1].to = c + 1;
+        else if (hidden)
+            runs[count++] = (attn_hidden_run){.row = r, .from = c, .to = c + 1};
+        cells[c] = empty_cell;
+    }
+    w->run_counts[grid_row] = count;
+}
+
+typedef struct entropy_sum {
+    double sum;
+    size_t rows;
+} entropy_sum;
+
+/* Row i of the selection into the row of cells, the entropy of that, and the edges. */
+static attn_status take_row(attn_heatmap_work *w, size_t map, size_t i, size_t in_block,
+                            attn_heatmap_lane *lane, entropy_sum *entropy, attn_error *err) {
+    const attn_heatmap_plan *p = w->plan;
+    attn_heatmap_line line = {
+        .weights = lane->weights + in_block * p->S,
+        .logits = w->source->has_logits ? lane->logits + in_block * p->S : NULL,
+        .row = p->row0 + i,
+    };
+    const attn_heatmap_row *row = &lane->rows[in_block];
+    if (row->alive) {
+        entropy->sum += row->entropy / (double)row->alive;
+        entropy->rows++;
+    }
+    pool_row(p, &line, lane->cells);
+    if (!p->edge_room)
+        return ATTN_OK;
+    size_t at = map * p->rows + i;
+    return find_edges(p, &line, w->edges + at * p->edge_room, &w->edge_counts[at], err);
+}
+
+attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane_index,
+                                        attn_error *err) {
+    attn_heatmap_work *w = ctx;
+    const attn_heatmap_plan *p = w->plan;
+    attn_heatmap_lane *lane = &w->lanes[lane_index];
+    attn_heatmap_part *part = &w->parts[index];
+    size_t map = index / p->pieces, lines = p->piece_rows * p->step[0];
+    size_t from = index % p->pieces * lines;
+    size_t to = p->rows - from < lines ? p->rows : from + lines;
+    entropy_sum entropy = {0};
+    for (size_t c = 0; c < p->shape[1]; c++)
+        lane->cells[c] = empty_cell;
+    for (size_t at = from; at < to; at += p->block) {
+        size_t rows = to - at < p->block ? to - at : p->block;
+        attn_status status = attn_control_check(w->control, err);
+        if (!status)
+            status = load_rows(w, map, lane_index, p->row0 + at, rows, err);
+        for (size_t i = at; !status && i < at + rows; i++) {
+            status = take_row(w, map, i, i - at, lane, &entropy, err);
+            size_t r = i / p->step[0];
+            if (status || (i + 1 < p->rows && (i + 1) / p->step[0] == r))
+                continue;
+            w->maps[map].row_entropy[r] = entropy.rows && !p->options->signed_values
+                                              ? (float)(entropy.sum / (double)entropy.rows)
+                                              : NAN;
+            flush_cells(w, map, r, lane->cells, part);
+            entropy = (entropy_sum){0};
+        }
+        if (status)
+            return status;
+    }
+    return ATTN_OK;
+}

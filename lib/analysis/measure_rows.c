@@ -1,0 +1,317 @@
+/* A piece of the measures: a block of rows of one head is fetched. Each row is split into the keys
+ * that it sees and the weights that it holds, and is added to the block's sums, once as it is and
+ * once as uniform attention over the keys that it sees. Keys with equal tokens are found once a
+ * batch entry by sorting, so that rows walk from one equal key to the next instead of comparing
+ * all. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "analysis/heatmap_private.h"
+#include "analysis/measure_private.h"
+#include "analysis/sums.h"
+
+typedef struct place {
+    int64_t token;
+    size_t key;
+} place;
+
+static int by_token(const void *x, const void *y) {
+    const place *a = x, *b = y;
+    if (a->token != b->token)
+        return a->token < b->token ? -1 : 1;
+    return a->key < b->key ? -1 : a->key > b->key;
+}
+
+static place *sorted(const int64_t *keys, size_t S, attn_arena *arena) {
+    place *all = attn_arena_zeroed(arena, S, sizeof *all);
+    for (size_t j = 0; all && j < S; j++)
+        all[j] = (place){keys[j], j};
+    if (all && S > 1)
+        qsort(all, S, sizeof *all, by_token);
+    return all;
+}
+
+/* How many places come before (token, key). */
+static size_t rank_of(const place *all, size_t n, int64_t token, size_t key) {
+    const place wanted = {token, key};
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (by_token(&all[mid], &wanted) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+bool attn_analysis_equals(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
+                          int64_t offset, attn_arena *arena, attn_equals *out) {
+    place *all = sorted(keys, S, arena);
+    out->before = attn_arena_zeroed(arena, S, sizeof *out->before);
+    out->last = attn_arena_zeroed(arena, L, sizeof *out->last);
+    if (!all || !out->before || !out->last)
+        return false;
+    for (size_t r = 0; r < S; r++)
+        out->before[all[r].key] =
+            r > 0 && all[r - 1].token == all[r].token ? all[r - 1].key : SIZE_MAX;
+    for (size_t i = 0; i < L; i++) {
+        int64_t at = (int64_t)i + offset;
+        size_t r = at > 0 ? rank_of(all, S, queries[i], (size_t)at) : 0;
+        out->last[i] = r > 0 && all[r - 1].token == queries[i] ? all[r - 1].key : SIZE_MAX;
+    }
+    return true;
+}
+
+bool attn_analysis_kin(const int64_t *queries, size_t L, const int64_t *keys, size_t S,
+                       attn_arena *arena, attn_kin *out) {
+    place *all = sorted(keys, S, arena);
+    out->next = attn_arena_zeroed(arena, S, sizeof *out->next);
+    out->entry = attn_arena_zeroed(arena, L, sizeof *out->entry);
+    if (!all || !out->next || !out->entry)
+        return false;
+    for (size_t from = 0, to; from < S; from = to) {
+        for (to = from + 1; to < S && all[to].token == all[from].token;)
+            to++;
+        for (size_t r = from; r < to; r++)
+            out->next[all[r].key] = all[r + 1 < to ? r + 1 : from].key;
+    }
+    for (size_t i = 0; i < L; i++) {
+        size_t r = rank_of(all, S, queries[i], 0);
+        bool found = queries[i] >= 0 && r < S && all[r].token == queries[i];
+        out->entry[i] = found ? all[r].key : SIZE_MAX;
+    }
+    return true;
+}
+
+#define SATURATED 0.99
+#define ROUNDED   1e-6 /* what a row of float32 may lack of 1 without a sink */
+
+static void add(attn_mean *m, double value) {
+    m->sum += value;
+    m->count++;
+}
+
+static size_t clamp(int64_t at, size_t n) {
+    return at < 0 ? 0 : (uint64_t)at > n ? n : (size_t)at;
+}
+
+/* Distances are taken on either side of t, where their sign does not change. */
+static void add_distance(const attn_measure_line *line, size_t S, attn_measure_sums *sums) {
+    size_t split = clamp(line->at, S);
+    split = split < line->from ? line->from : split > line->to ? line->to : split;
+    double t = (double)line->at;
+    double before = -attn_ramp(line->p + line->from, split - line->from, (double)line->from - t);
+    double behind = attn_ramp(line->p + split, line->to - split, (double)split - t);
+    sums->weighted += before + behind;
+    sums->looked += before - behind;
+}
+
+static void add_offsets(const attn_measure_line *line, size_t S, size_t best,
+                        attn_measure_sums *sums) {
+    int64_t from = line->at - ATTN_OFFSETS;
+    for (int64_t k = from < 0 ? -from : 0; k < ATTN_DIAGONALS && from + k < (int64_t)S; k++)
+        add(&sums->diagonal[k], line->p[from + k]);
+    int64_t diagonal = (int64_t)best - from;
+    if (line->peaks && diagonal >= 0 && diagonal < ATTN_DIAGONALS)
+        sums->peak[diagonal]++;
+}
+
+static void add_local(const attn_measure_line *line, size_t S, size_t radius,
+                      attn_measure_sums *sums) {
+    int64_t reach = radius < S ? (int64_t)radius : (int64_t)S;
+    size_t from = clamp(line->at - reach, S), to = clamp(line->at + reach + 1, S);
+    add(&sums->local, attn_sum(line->p + from, to - from));
+}
+
+static void add_tokens(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
+                       attn_measure_sums *sums) {
+    const attn_measure_options *o = w->plan->options;
+    if (w->equals) {
+        const attn_equals *e = &w->equals[batch % o->token_batches];
+        double same = 0, after = 0;
+        for (size_t j = e->last[line->index]; j != SIZE_MAX; j = e->before[j]) {
+            same += line->p[j];
+            after += j + 1 < w->plan->S ? line->p[j + 1] : 0;
+        }
+        if (e->last[line->index] != SIZE_MAX) {
+            add(&sums->duplicate, same);
+            add(&sums->induction, after);
+        }
+    }
+    if (w->kin && w->kin->entry[line->index] != SIZE_MAX) {
+        size_t first = w->kin->entry[line->index], j = first, others = 0;
+        double mass = 0;
+        do {
+            bool other = (int64_t)j != line->at;
+            others += other;
+            mass += other ? line->p[j] : 0;
+            j = w->kin->next[j];
+        } while (j != first);
+        if (others > 0)
+            add(&sums->kin, mass);
+    }
+}
+
+static void add_classes(const attn_measure_plan *plan, const attn_measure_line *line,
+                        attn_measure_sums *sums) {
+    const attn_measure_options *o = plan->options;
+    for (size_t c = 0; c < o->class_count; c++)
+        for (size_t k = 0; k < o->classes[c].count; k++)
+            sums->class_mass[c] += line->p[o->classes[c].keys[k]];
+    if (o->segment_count == 0)
+        return;
+    size_t own = o->query_segments[line->index];
+    double row[ATTN_SEGMENTS_MOST] = {0};
+    for (size_t j = line->from; j < line->to; j++)
+        row[o->key_segments[j]] += line->p[j];
+    for (size_t s = 0; s < o->segment_count; s++)
+        sums->blocks[own * o->segment_count + s] += row[s];
+    sums->segment_rows[own]++;
+    add(&sums->own_block, row[own]);
+}
+
+/* Adds a row to the sums of its head. */
+static void add_line(const attn_measure_work *w, size_t batch, const attn_measure_line *line,
+                     attn_measure_sums *sums) {
+    const attn_measure_plan *plan = w->plan;
+    const size_t S = plan->S;
+    const size_t n = line->to - line->from;
+    size_t best = line->from;
+    for (size_t j = line->from + 1; j < line->to; j++)
+        best = line->p[j] > line->p[best] ? j : best;
+    double top = line->p[best], share = top / line->mass;
+    sums->rows++;
+    sums->mass += line->mass;
+    add(&sums->entropy, line->entropy);
+    add(&sums->perplexity, exp(line->entropy));
+    add(&sums->participation,
+        line->mass * line->mass / attn_dot(line->p + line->from, line->p + line->from, n));
+    add(&sums->confidence, top);
+    add(&sums->sink_logit, 1 - line->mass > ROUNDED ? 1 - line->mass : 0);
+    if (line->seen > 1) {
+        add(&sums->normalized, line->entropy / log((double)line->seen));
+        add(&sums->saturated, share >= SATURATED);
+    }
+    if (line->at > 0)
+        add(&sums->first, line->p[0]);
+    add_distance(line, S, sums);
+    add_offsets(line, S, best, sums);
+    add_local(line, S, plan->options->radius, sums);
+    add_tokens(w, batch, line, sums);
+    add_classes(plan, line, sums);
+    for (size_t j = line->from; j < line->to; j++) {
+        sums->received[j] += line->p[j];
+        sums->seen_by[j] += line->visible[j];
+    }
+}
+
+/* Scores of the keys that are seen: their standard deviation and maximum. */
+static void add_scores(const float *logits, const uint8_t *visible, size_t n, size_t seen,
+                       attn_measure_sums *sums) {
+    double sum = 0, squares = 0;
+    for (size_t j = 0; j < n; j++)
+        if (visible[j]) {
+            sum += (double)logits[j];
+            sums->score_max = fmax(sums->score_max, (double)logits[j]);
+        }
+    double mean = sum / (double)seen;
+    for (size_t j = 0; j < n; j++)
+        if (visible[j])
+            squares += ((double)logits[j] - mean) * ((double)logits[j] - mean);
+    if (seen > 1)
+        add(&sums->spread, sqrt(squares / (double)seen));
+}
+
+/* Which keys a row sees, from its scores or else from the mask. */
+static size_t see(const attn_measure_work *w, const attn_measure_lane *lane, const float *logits,
+                  size_t batch, size_t head, size_t i) {
+    const size_t S = w->plan->S;
+    const attn_mask *mask = w->plan->options->mask;
+    size_t seen = 0;
+    if (logits)
+        for (size_t j = 0; j < S; j++)
+            lane->visible[j] = logits[j] == -INFINITY ? 0 : 1;
+    else if (mask)
+        attn_mask_keep(mask, batch % attn_mask_batches(mask), head, i, 0, S, lane->visible);
+    else
+        memset(lane->visible, 1, S);
+    for (size_t j = 0; j < S; j++)
+        seen += lane->visible[j];
+    return seen;
+}
+
+/* The row as its weights are; false when it holds none. */
+static bool take_weights(const attn_measure_work *w, attn_measure_part *part, size_t batch,
+                         const float *weights, const float *logits, attn_measure_line *line) {
+    const size_t from = line->from, n = line->to - from;
+    line->mass = attn_sum(line->p + from, n);
+    if (line->seen == 0 || !(line->mass > 0) || isinf(line->mass))
+        return false;
+    if (!logits || !attn_analysis_row_entropy(weights + from, logits + from, n, &line->entropy))
+        line->entropy = log(line->mass) - attn_sum_xlnx(line->p + from, n) / line->mass;
+    if (line->entropy < 0)
+        line->entropy = 0; /* one key holds all: rounding */
+    add_line(w, batch, line, &part->weights);
+    if (logits)
+        add_scores(logits + from, line->visible + from, n, line->seen, &part->weights);
+    return true;
+}
+
+static void take_uniform(const attn_measure_work *w, attn_measure_part *part, size_t batch,
+                         double *row, attn_measure_line *line) {
+    const double even = 1 / (double)line->seen;
+    for (size_t j = 0; j < w->plan->S; j++)
+        row[j] = line->visible[j] ? even : 0;
+    line->p = row;
+    line->mass = 1;
+    line->entropy = log((double)line->seen);
+    line->peaks = false;
+    add_line(w, batch, line, &part->uniform);
+}
+
+static void take_row(const attn_measure_work *w, attn_measure_part *part,
+                     const attn_measure_lane *lane, const attn_range *at, size_t r) {
+    const attn_mask *mask = w->plan->options->mask;
+    const size_t S = w->plan->S, i = at->row + r;
+    const float *weights = lane->weights + r * S;
+    const float *logits = w->source->has_logits ? lane->logits + r * S : NULL;
+    attn_measure_line line = {
+        .p = lane->p, .visible = lane->visible, .index = i, .at = (int64_t)i, .peaks = true};
+    line.seen = see(w, lane, logits, at->batch, at->head, i);
+    if (mask)
+        line.at += attn_mask_offset(mask, at->batch % attn_mask_batches(mask));
+    for (line.to = S; line.to > 0 && !lane->visible[line.to - 1];)
+        line.to--;
+    while (line.from < line.to && !lane->visible[line.from])
+        line.from++;
+    for (size_t j = 0; j < S; j++) {
+        double p = (double)weights[j];
+        lane->p[j] = lane->visible[j] ? p : 0;
+        part->hidden += lane->visible[j] ? 0 : p;
+    }
+    if (!take_weights(w, part, at->batch, weights, logits, &line))
+        part->blind++;
+    if (line.seen > 0 &&
+        attn_analysis_uniform_of(w, at->batch, at->head) == at->batch * w->plan->H + at->head)
+        take_uniform(w, part, at->batch, lane->uniform, &line);
+}
+
+attn_status attn_analysis_measure_piece(void *ctx, size_t index, size_t lane_index,
+                                        attn_error *err) {
+    attn_measure_work *w = ctx;
+    const attn_measure_plan *plan = w->plan;
+    const attn_measure_lane *lane = &w->lanes[lane_index];
+    size_t piece = w->first + index, map = piece / plan->pieces;
+    size_t row = piece % plan->pieces * plan->block;
+    attn_range range = {.batch = map / plan->H,
+                        .head = map % plan->H,
+                        .row = row,
+                        .rows = plan->L - row < plan->block ? plan->L - row : plan->block,
+                        .cols = plan->S};
+    attn_status status =
+        w->source->fetch(w->source->ctx, lane_index, &range, lane->weights, lane->logits, err);
+    for (size_t r = 0; !status && r < range.rows; r++)
+        take_row(w, &w->parts[index], lane, &range, r);
+    return status;
+}

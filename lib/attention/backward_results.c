@@ -1,0 +1,553 @@
+/* From the sums of the backward pass to the caller's gradients: sums of positions, sinks and bias
+ * tensors; queries, keys and values. */
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "attention/backward.h"
+#include "kernels/gemm.h"
+
+static attn_status no_memory(attn_error *err) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+}
+
+void attn_backward_store(const attn_tensor *t, size_t at, const double *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (t->dtype == ATTN_F64)
+            ((double *)t->data)[at + i] = x[i];
+        else
+            ((float *)t->data)[at + i] = (float)x[i];
+}
+
+/* --- positions --- */
+
+static void add_all(double *to, const double *from, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        to[i] += from[i];
+}
+
+/* Sums of one kind over all pieces, in the first piece's place. */
+static double *total(const attn_backward *g, size_t pieces, size_t offset, size_t n) {
+    double *first = *(double **)(void *)((char *)&g->sums[0] + offset);
+    for (size_t p = 1; p < pieces; p++)
+        add_all(first, *(double **)(void *)((char *)&g->sums[p] + offset), n);
+    return first;
+}
+
+static attn_status store_total(const attn_backward *g, size_t pieces, size_t offset,
+                               const attn_tensor *like, attn_arena *arena, attn_tensor *out,
+                               attn_error *err) {
+    attn_status status = attn_dense_zeros(like, g->a->dims.result, arena, out, err);
+    size_t n;
+    if (status == ATTN_OK && attn_tensor_count(like, &n) && pieces)
+        attn_backward_store(out, 0, total(g, pieces, offset, n), n);
+    return status;
+}
+
+/* Entries of heads, summed over batch entries and chunks, into [Hq, entries] or, T5, [entries, Hq].
+ */
+static attn_status store_entries(const attn_backward *g, size_t pieces, attn_arena *arena,
+                                 attn_gradients *out, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    const attn_position *p = &g->a->in.position;
+    const bool slopes = p->kind == ATTN_POSITION_ALIBI, columns = p->kind == ATTN_POSITION_T5;
+    attn_tensor *to = slopes ? &out->slopes : &out->table;
+    attn_status status =
+        attn_dense_zeros(slopes ? &p->slopes : &p->table, g->a->dims.result, arena, to, err);
+    for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++)
+        for (size_t e = 0; e < g->entries; e++) {
+            const size_t group = attn_group(d);
+            double sum = 0;
+            for (size_t piece = 0; piece < pieces; piece++)
+                if (piece / g->chunks % d->Hkv == h / group)
+                    sum += g->sums[piece].entries[h % group * g->entries + e];
+            attn_backward_store(to, columns ? e * d->Hq + h : h * g->entries + e, &sum, 1);
+        }
+    return status;
+}
+
+attn_status attn_backward_tables_finish(const attn_backward *g, size_t pieces, attn_arena *arena,
+                                        attn_gradients *out, attn_error *err) {
+    const attn_attention *a = g->a;
+    attn_status status = ATTN_OK;
+    if (g->entries)
+        status = store_entries(g, pieces, arena, out, err);
+    if (status == ATTN_OK && a->rule.relative)
+        status = store_total(g, pieces, offsetof(attn_backward_sums, keys),
+                             &a->in.position.key_table, arena, &out->key_table, err);
+    if (status == ATTN_OK && a->rule.values)
+        status = store_total(g, pieces, offsetof(attn_backward_sums, values),
+                             &a->in.position.value_table, arena, &out->value_table, err);
+    if (status == ATTN_OK && a->score_v)
+        status = store_total(g, pieces, offsetof(attn_backward_sums, v), &a->in.score.v, arena,
+                             &out->score.v, err);
+    return status;
+}
+
+/* --- bias tensors ---
+ *
+ * The gradient of an additive bias is dZ summed over the axes that the bias broadcasts. A piece
+ * owns a part of the bias: with a row axis one block of rows, with a key axis one tile of keys,
+ * else all. It goes over the heads, rows and keys that read that part, in order. */
+
+/* One bias tensor. */
+typedef struct biases {
+    const attn_backward *g;
+    const attn_mask_part *part;
+    double *sums; /* dense, in the shape of the bias */
+    const ptrdiff_t *batch;
+    ptrdiff_t head, row, col; /* strides into sums, 0 where the bias broadcasts */
+    size_t row_parts, key_parts;
+} biases;
+
+/* Strides of the dense gradient as the mask's view broadcasts: 0 where the bias has 1 or no axis.
+ * Axes are aligned to the right of [batch.., (H), L, S]. */
+static bool set_strides(biases *s, attn_arena *arena) {
+    const attn_attention_dims *d = &s->g->a->dims;
+    const attn_tensor *t = &s->part->layer->values;
+    const attn_tensor dense = attn_tensor_dense(NULL, ATTN_F64, t->rank, t->dims);
+    ptrdiff_t batch[ATTN_MAX_RANK] = {0}, *const inner[3] = {&s->col, &s->row, &s->head};
+    const int axes = d->has_heads ? 3 : 2, batch_rank = d->batch_rank;
+    s->col = s->row = s->head = 0;
+    for (int a = 0; a < t->rank; a++) {
+        const int at = t->rank - 1 - a;
+        const ptrdiff_t stride = t->dims[at] == 1 ? 0 : dense.strides[at];
+        if (a < axes)
+            *inner[a] = stride;
+        else
+            batch[batch_rank - 1 - (a - axes)] = stride;
+    }
+    s->batch = attn_view_batches(arena, d->batch, batch_rank, batch);
+    return s->batch != NULL;
+}
+
+static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t n,
+                     const attn_backward_lane *l) {
+    const attn_kernels *k = s->g->k;
+    for (size_t r = 0; r < block->rows; r++) {
+        const char *dz = (const char *)l->grad + r * k->keys * k->elem;
+        double *to = s->sums + s->batch[block->b] + (ptrdiff_t)block->h * s->head +
+                     (ptrdiff_t)(block->i + r) * s->row;
+        for (size_t j = 0; j < n; j++)
+            to[(ptrdiff_t)(j0 + j) * s->col] += k->elem == sizeof(float)
+                                                    ? (double)((const float *)(const void *)dz)[j]
+                                                    : ((const double *)(const void *)dz)[j];
+    }
+}
+
+/* Rows [i0, i1) of a head against the keys of a tile. */
+static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, size_t j, size_t n,
+                            attn_backward_lane *l, attn_error *err) {
+    const attn_backward *g = s->g;
+    const size_t rows = g->k->rows;
+    attn_status status = ATTN_OK;
+    for (size_t i = i0 / rows; i < g->blocks && i * rows < i1 && status == ATTN_OK; i++) {
+        const attn_block block = attn_backward_block_at(g, head * g->blocks + i);
+        size_t ldq;
+        status = attn_control_check(g->control, err);
+        if (status != ATTN_OK || !attn_backward_intersects(g->a, &block, j, n))
+            continue;
+        attn_backward_tile(g, &block, j, n, 1, l, &ldq);
+        add_tile(s, &block, j, n, l);
+    }
+    return status;
+}
+
+static attn_status bias_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const biases *s = ctx;
+    const attn_backward *g = s->g;
+    const attn_attention_dims *d = &g->a->dims;
+    const attn_kernels *k = g->k;
+    attn_backward_lane *l = &g->lanes[lane];
+    const size_t row_part = index / s->key_parts, key_part = index % s->key_parts;
+    const size_t i0 = row_part * k->rows, i1 = s->row_parts > 1 ? i0 + k->rows : d->L;
+    const size_t j0 = key_part * k->keys, j1 = s->key_parts > 1 ? j0 + k->keys : d->S;
+    attn_status status = ATTN_OK;
+    for (size_t head = 0; head < d->B * d->Hq; head++)
+        for (size_t j = j0; j < j1 && j < d->S && status == ATTN_OK; j += k->keys) {
+            const size_t n = d->S - j < k->keys ? d->S - j : k->keys;
+            attn_backward_load_tile(g, head / d->Hq, attn_kv_head(g->a, head % d->Hq), j, n, l);
+            status = add_rows(s, head, i0, i1, j, n, l, err);
+        }
+    return status;
+}
+
+static attn_status back_bias(const attn_backward *g, const attn_mask_part *part, attn_pool *pool,
+                             attn_arena *arena, attn_tensor *out, attn_error *err) {
+    biases s = {.g = g, .part = part};
+    size_t count;
+    attn_status status = attn_dense_zeros(&part->layer->values, g->a->dims.result, arena, out, err);
+    if (status != ATTN_OK)
+        return status;
+    if (!attn_tensor_count(out, &count) || !set_strides(&s, arena) ||
+        !(s.sums = attn_arena_zeroed(arena, count, sizeof *s.sums)))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
+    s.row_parts = s.row && g->blocks ? g->blocks : 1;
+    s.key_parts = s.col && g->tiles ? g->tiles : 1;
+    status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err);
+    if (status == ATTN_OK)
+        attn_backward_store(out, 0, s.sums, count);
+    return status;
+}
+
+attn_status attn_backward_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
+                                 attn_gradients *out, attn_error *err) {
+    const attn_mask *m = g->a->mask;
+    attn_status status = ATTN_OK;
+    for (size_t p = 0; p < m->bias_count && status == ATTN_OK; p++) {
+        const attn_mask_part *part = &m->bias[p];
+        if (part->layer->kind == ATTN_LAYER_BIAS)
+            status = back_bias(g, part, pool, arena, &out->bias[part->layer - m->layers], err);
+    }
+    return status;
+}
+
+/* --- queries, keys and values ---
+ *
+ * Chunks are added up, rotary positions rotated back, score maps applied backwards, broadcast axes
+ * summed. */
+
+/* Gradients of one side's rows [B, heads, rows, width], elements of k. */
+typedef struct side {
+    const attn_view *past, *view; /* as sent */
+    size_t past_rows, heads, rows, width_in;
+    const attn_tensor *map, *from;
+    size_t column;
+    bool query;
+    char *grads;
+    size_t width; /* of grads */
+    bool alone; /* each element of the caller's tensor comes from one of these, and is not zeroed */
+    bool here;  /* the caller's tensor is these rows */
+} side;
+
+/* to += from, n elements of k. */
+static void add_row(const attn_kernels *k, void *to, const void *from, size_t n) {
+    if (k->elem == sizeof(float))
+        for (size_t e = 0; e < n; e++)
+            ((float *)to)[e] += ((const float *)from)[e];
+    else
+        for (size_t e = 0; e < n; e++)
+            ((double *)to)[e] += ((const double *)from)[e];
+}
+
+/* Accumulators of n rows as rows without a gap, in place. */
+static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) {
+    const size_t room = k->acc_room(width) * k->elem, bytes = width * k->elem;
+    for (size_t r = 1; room != bytes && r < n; r++)
+        memmove(acc + r * bytes, acc + r * room, bytes);
+    return acc;
+}
+
+/* The chunks of queries' accumulators are added up in the first one's place. */
+static char *query_rows(const attn_backward *g) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t rows = d->B * d->Hq * d->L, n = rows * g->k->acc_room(d->score_width);
+    for (size_t c = 1; c < g->chunks; c++)
+        add_row(g->k, g->dquery, g->dquery + c * n * g->k->elem, n);
+    return close_up(g->k, g->dquery, rows, d->score_width);
+}
+
+/* The transpose of a rotation is its inverse: the negative sines. */
+static bool rotate_back(const attn_backward *g, const side *s, attn_arena *arena) {
+    const attn_attention *a = g->a;
+    const attn_position *p = &a->in.position;
+    double *angles = attn_arena_zeroed(arena, 2 * s->width + 1, sizeof *angles);
+    for (size_t b = 0; angles && b < a->dims.B; b++)
+        for (size_t i = s->past_rows; i < s->rows; i++) {
+            const int64_t offset = s->query ? attn_mask_offset(a->mask, b) : 0;
+            attn_rotary_angles(p, s->width, (double)((int64_t)i + offset), angles,
+                               angles + s->width);
+            for (size_t e = 0; e < s->width; e++)
+                angles[s->width + e] = -angles[s->width + e];
+            for (size_t h = 0; h < s->heads; h++)
+                attn_rotary_rotate(p, s->width,
+                                   s->grads +
+                                       ((b * s->heads + h) * s->rows + i) * s->width * g->k->elem,
+                                   g->k->elem, angles, angles + s->width);
+        }
+    return angles != NULL;
+}
+
+/* --- score maps --- */
+
+/* The rows as they were sent, dense. */
+static char *source_rows(const attn_backward *g, const side *s, attn_arena *arena) {
+    const attn_kernels *k = g->k;
+    const size_t head_rows = s->rows, bytes = s->width_in * k->elem;
+    size_t count;
+    if (!attn_size_mul(g->a->dims.B * s->heads * head_rows, s->width_in, &count))
+        return NULL;
+    char *dense = attn_arena_zeroed(arena, count, k->elem);
+    for (size_t head = 0; dense && head < g->a->dims.B * s->heads; head++)
+        for (size_t i = 0; i < head_rows; i++) {
+            char *to = dense + (head * head_rows + i) * bytes;
+            size_t ld;
+            const void *row = attn_view_rows(s->past, s->past_rows, s->view, head / s->heads,
+                                             head % s->heads, i, 1, s->width_in, k->elem, to, &ld);
+            row = attn_backward_clean(k, DBL_MAX, row, &ld, 1, s->width_in, to);
+            if (row != to)
+                memcpy(to, row, bytes);
+        }
+    return dense;
+}
+
+/* The gradient of the parameter that a map was cut from: the same member of out->score. */
+static attn_tensor *member(const attn_backward *g, const attn_tensor *from, attn_gradients *out) {
+    return (attn_tensor *)(void *)((char *)&out->score +
+                                   ((const char *)from - (const char *)&g->a->in.score));
+}
+
+/* y = W x: dW = sum of dy x^T, dx = W^T dy. */
+static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, attn_gradients *out,
+                            attn_error *err) {
+    const attn_kernels *k = g->k;
+    const size_t A = s->width, E = s->width_in, rows = g->a->dims.B * s->heads * s->rows;
+    attn_tensor *to = member(g, s->from, out);
+    const attn_dtype dtype = k->elem == sizeof(float) ? ATTN_F32 : ATTN_F64;
+    char *x = source_rows(g, s, arena), *w = attn_dense_copy(s->map, dtype, arena);
+    char *dw = attn_arena_zeroed(arena, A * E, k->elem), *dx = NULL;
+    size_t count;
+    if (attn_size_mul(rows, E, &count))
+        dx = attn_arena_zeroed(arena, count, k->elem);
+    if (!x || !w || !dw || !dx || rows > INT32_MAX)
+        return no_memory(err);
+    attn_status status =
+        to->rank ? ATTN_OK : attn_dense_zeros(s->from, g->a->dims.result, arena, to, err);
+    if (status != ATTN_OK)
+        return status;
+    if (rows) {
+        attn_kernels_gemm_elements(
+            k->elem, dw, s->grads, x,
+            &(attn_gemm_dims){
+                .M = A, .N = E, .K = rows, .lda = A, .ldb = E, .ldc = E, .transpose_a = true},
+            0);
+        attn_kernels_gemm_elements(
+            k->elem, dx, s->grads, w,
+            &(attn_gemm_dims){.M = rows, .N = E, .K = A, .lda = A, .ldb = E, .ldc = E}, 0);
+    }
+    for (size_t r = 0; r < A; r++)
+        for (size_t e = 0; e < E; e++) {
+            const double value = attn_backward_cell(k, dw, r * E + e);
+            attn_backward_store(to, r * s->from->dims[1] + s->column + e, &value, 1);
+        }
+    s->grads = dx;
+    s->width = E;
+    return ATTN_OK;
+}
+
+/* The additive score's bias stands with the mapped queries. */
+static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *arena,
+                             attn_gradients *out, attn_error *err) {
+    const attn_attention *a = g->a;
+    attn_status status =
+        attn_dense_zeros(&a->in.score.b, a->dims.result, arena, &out->score.b, err);
+    for (size_t c = 0; c < s->width && status == ATTN_OK; c++) {
+        double sum = 0;
+        for (size_t r = 0; r < a->dims.B * s->heads * s->rows; r++)
+            sum += attn_backward_cell(g->k, s->grads, r * s->width + c);
+        attn_backward_store(&out->score.b, c, &sum, 1);
+    }
+    return status;
+}
+
+/* --- to the caller's tensors --- */
+
+static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
+    return attn_dtype_size(t->dtype) == k->elem;
+}
+
+/* The same where the tensor has other elements than k. */
+static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_t at,
+                          const void *row, size_t n) {
+    for (size_t e = 0; e < n; e++, at++)
+        if (to->dtype == ATTN_F64)
+            ((double *)to->data)[at] += attn_backward_cell(k, row, e);
+        else
+            ((float *)to->data)[at] += (float)attn_backward_cell(k, row, e);
+}
+
+/* The tensor that `rows` rows of every head go to. `shared`: others do, too. */
+static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const attn_tensor *like,
+                             bool shared, attn_arena *arena, attn_tensor *out, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    const size_t width = s->map && s->map->rank ? s->width_in : s->width;
+    size_t count, here, bytes;
+    *out = attn_tensor_dense(NULL, d->result, like->rank, like->dims);
+    s->alone = !shared && has_elements_of(g->k, out) && attn_tensor_count(out, &count) &&
+               attn_size_mul(d->B * s->heads * rows, width, &here) && here == count &&
+               attn_size_mul(count, g->k->elem, &bytes);
+    s->here =
+        s->alone && rows == s->rows && g->a->in.layout == ATTN_BHLE && !(s->map && s->map->rank);
+    if (!s->alone)
+        return attn_dense_zeros(like, d->result, arena, out, err);
+    out->data = s->here ? s->grads : attn_arena_take(arena, bytes);
+    return out->data ? ATTN_OK : no_memory(err);
+}
+
+/* Rows first … of every head are added to the dense tensor `to`, or all that there is in it. */
+static attn_status accumulate_rows(const attn_backward *g, const side *s, size_t first, size_t rows,
+                                   attn_layout layout, attn_tensor *to, attn_arena *arena,
+                                   attn_error *err) {
+    const attn_attention *a = g->a;
+    attn_view view;
+    if (s->here)
+        return ATTN_OK;
+    if (!attn_layout_view(a, to, layout, arena, &view))
+        return no_memory(err);
+    if (layout == ATTN_BLD)
+        view.head = (ptrdiff_t)s->width;
+    const bool same = has_elements_of(g->k, to);
+    for (size_t head = 0; head < a->dims.B * s->heads; head++)
+        for (size_t i = 0; i < rows; i++) {
+            const char *row = s->grads + (head * s->rows + first + i) * s->width * g->k->elem;
+            const ptrdiff_t at = view.batch[head / s->heads] +
+                                 (ptrdiff_t)(head % s->heads) * view.head + (ptrdiff_t)i * view.row;
+            if (s->alone)
+                memcpy((char *)to->data + at * (ptrdiff_t)g->k->elem, row, s->width * g->k->elem);
+            else if (same)
+                add_row(g->k, (char *)to->data + at * (ptrdiff_t)g->k->elem, row, s->width);
+            else
+                add_converted(g->k, to, at, row, s->width);
+        }
+    return ATTN_OK;
+}
+
+static attn_status accumulate_keys(const attn_backward *g, const side *s, attn_tensor *to,
+                                   attn_tensor *past, const attn_tensor *past_like,
+                                   attn_arena *arena, attn_error *err) {
+    const attn_attention_dims *d = &g->a->dims;
+    side cached = *s;
+    attn_status status =
+        accumulate_rows(g, s, d->past, d->S - d->past, g->a->in.layout, to, arena, err);
+    if (status == ATTN_OK && d->past)
+        status = open_sums(g, &cached, d->past, past_like, false, arena, past, err);
+    if (status == ATTN_OK && d->past)
+        status = accumulate_rows(g, &cached, 0, d->past, ATTN_BHLE, past, arena, err);
+    return status;
+}
+
+static attn_status back_through(const attn_backward *g, side *s, attn_arena *arena,
+                                attn_gradients *out, attn_error *err) {
+    if (g->a->in.position.kind == ATTN_POSITION_ROTARY && !rotate_back(g, s, arena))
+        return no_memory(err);
+    return s->map->rank ? map_back(g, s, arena, out, err) : ATTN_OK;
+}
+
+attn_status attn_backward_accumulate(const attn_backward *g, attn_arena *arena, attn_gradients *out,
+                                     attn_error *err) {
+    attn_attention *a = g->a;
+    const attn_inputs *in = &a->in;
+    const attn_attention_dims *d = &a->dims;
+    const attn_score_plan *p = &a->plan;
+    side q = {.view = &a->query,
+              .heads = d->Hq,
+              .rows = d->L,
+              .width_in = d->E,
+              .map = &p->query_map,
+              .from = p->query_from,
+              .column = p->query_column,
+              .query = true,
+              .grads = query_rows(g),
+              .width = d->score_width};
+    side k = {.past = &a->past_key,
+              .view = &a->key,
+              .past_rows = d->past,
+              .heads = d->Hkv,
+              .rows = d->S,
+              .width_in = d->Ek,
+              .map = &p->key_map,
+              .from = p->key_from,
+              .column = p->key_column,
+              .grads = close_up(g->k, g->dkey, d->B * d->Hkv * d->S, d->score_width),
+              .width = d->score_width};
+    side v = {.heads = d->Hkv,
+              .rows = d->S,
+              .grads = close_up(g->k, g->dvalue, d->B * d->Hkv * d->S, d->Ev),
+              .width = d->Ev};
+    attn_tensor *key = in->key.rank ? &out->key : &out->query;
+    attn_tensor *value = in->value.rank ? &out->value : key;
+    const size_t sent = d->S - d->past;
+    attn_status status = open_sums(g, &q, d->L, &in->query, !in->key.rank, arena, &out->query, err);
+    if (status == ATTN_OK && in->key.rank)
+        status = open_sums(g, &k, sent, &in->key, !in->value.rank, arena, &out->key, err);
+    if (status == ATTN_OK && in->value.rank)
+        status = open_sums(g, &v, sent, &in->value, false, arena, &out->value, err);
+    if (status == ATTN_OK && p->query_bias.rank)
+        status = bias_back(g, &q, arena, out, err);
+    if (status == ATTN_OK)
+        status = back_through(g, &q, arena, out, err);
+    if (status == ATTN_OK)
+        status = back_through(g, &k, arena, out, err);
+    if (status == ATTN_OK)
+        status = accumulate_rows(g, &q, 0, d->L, in->layout, &out->query, arena, err);
+    if (status == ATTN_OK)
+        status = accumulate_keys(g, &k, key, &out->past_key, &in->past_key, arena, err);
+    if (status == ATTN_OK)
+        status = accumulate_keys(g, &v, value, &out->past_value, &in->past_value, arena, err);
+    return status;
+}
+
+/* --- all of them --- */
+
+/* The sinks' weight times what it would have liked to be: -dot, summed over rows. */
+static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
+                              attn_error *err) {
+    const attn_attention *a = g->a;
+    const attn_attention_dims *d = &a->dims;
+    const attn_stats *s = &g->results->stats;
+    if (!a->sinks)
+        return ATTN_OK;
+    attn_status status = attn_dense_zeros(&a->in.sinks, a->dims.result, arena, &out->sinks, err);
+    for (size_t h = 0; h < d->Hq && status == ATTN_OK; h++) {
+        double sum = 0;
+        for (size_t b = 0; b < d->B; b++)
+            for (size_t i = 0; i < d->L; i++) {
+                const size_t r = attn_row_index(a, b, h, i);
+                const attn_kernels *k =
+                    s->kind[r] == ATTN_ROW_DOUBLE ? attn_kernels_of(ATTN_ISA_REF) : a->kernels;
+                sum -= exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
+            }
+        attn_backward_store(&out->sinks, h, &sum, 1);
+    }
+    return status;
+}
+
+attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
+                                 attn_gradients *out, attn_error *err) {
+    const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->chunks;
+    attn_status status = attn_backward_tables_finish(g, pieces, arena, out, err);
+    if (status == ATTN_OK)
+        status = back_sinks(g, arena, out, err);
+    if (status == ATTN_OK)
+        status = attn_backward_biases(g, pool, arena, out, err);
+    if (status == ATTN_OK)
+        status = attn_backward_accumulate(g, arena, out, err);
+    return status;
+}
+
+/* All gradients in one list, for what is true of each. */
+bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out) {
+    const attn_tensor *fixed[] = {
+        &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,
+        &out->sinks,   &out->score.w_q, &out->score.w_k, &out->score.b,   &out->score.v,
+        &out->score.w, &out->slopes,    &out->table,     &out->key_table, &out->value_table};
+    const size_t count = sizeof fixed / sizeof *fixed;
+    for (size_t t = 0; t < count + ATTN_MASK_LAYERS; t++) {
+        const attn_tensor *x = t < count ? fixed[t] : &out->bias[t - count];
+        const attn_kernels *k = x->dtype == ATTN_F64 ? attn_kernels_of(ATTN_ISA_REF)
+                                                     : attn_kernels_plain(g->a->kernels);
+        size_t n = 0;
+        if (!x->rank || !attn_tensor_count(x, &n))
+            continue;
+        if (k->elem == attn_dtype_size(x->dtype)) {
+            if (!isfinite(k->max_magnitude(x->data, n)))
+                return false;
+            continue;
+        }
+        for (size_t i = 0; i < n; i++)
+            if (!isfinite(((const float *)x->data)[i]))
+                return false;
+    }
+    return true;
+}

@@ -1,0 +1,475 @@
+/* The operands of a pass.
+ *
+ * Rows are read in place where their elements and strides allow it. Keys and values of all heads
+ * are packed once over the pool and shared by all query blocks, or those of one head after the
+ * other into the same memory. Rows that are not finite or too large are packed as zeros and marked,
+ * so that masked keys and values never affect the output. */
+#include "attention/operands.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- rows --- */
+
+bool attn_layout_view(const attn_attention *a, const attn_tensor *t, attn_layout layout,
+                      attn_arena *arena, attn_view *view) {
+    const int r = t->rank, n = a->dims.batch_rank;
+    ptrdiff_t batch[ATTN_MAX_RANK];
+    *view = (attn_view){.data = t->data, .dtype = t->dtype, .col = t->strides[r - 1]};
+    for (int i = 0; i < n; i++)
+        batch[i] = t->dims[i] == 1 ? 0 : t->strides[i];
+    switch (layout) {
+    case ATTN_BHLE:
+        view->row = t->strides[r - 2];
+        view->head = r > n + 2 ? t->strides[r - 3] : 0;
+        break;
+    case ATTN_BLHE:
+        view->row = t->strides[r - 3];
+        view->head = t->strides[r - 2];
+        break;
+    case ATTN_BLD:
+        view->row = t->strides[r - 2];
+        view->head = 0; /* set by the caller, who knows the width */
+        break;
+    }
+    view->batch = attn_view_batches(arena, a->dims.batch, n, batch);
+    return view->batch != NULL;
+}
+
+static void widen_row(const attn_view *v, const void *from, size_t width, size_t elem, void *to) {
+    if (elem == sizeof(float))
+        attn_widen_f32(to, from, v->dtype, v->col, width);
+    else
+        attn_widen_f64(to, from, v->dtype, v->col, width);
+}
+
+static bool readable_in_place(const attn_view *v, size_t elem) {
+    return v->col == 1 && v->dtype == (elem == sizeof(float) ? ATTN_F32 : ATTN_F64) && v->row >= 0;
+}
+
+const void *attn_view_rows(const attn_view *past, size_t past_rows, const attn_view *v, size_t b,
+                           size_t h, size_t j0, size_t n, size_t width, size_t elem, void *scratch,
+                           size_t *ld) {
+    if (j0 >= past_rows && readable_in_place(v, elem)) {
+        *ld = (size_t)v->row;
+        return attn_view_at(v, b, h, j0 - past_rows, 0);
+    }
+    if (j0 + n <= past_rows && readable_in_place(past, elem)) {
+        *ld = (size_t)past->row;
+        return attn_view_at(past, b, h, j0, 0);
+    }
+    for (size_t k = 0; k < n; k++) {
+        const size_t j = j0 + k;
+        const attn_view *from = j < past_rows ? past : v;
+        widen_row(from, attn_view_at(from, b, h, j < past_rows ? j : j - past_rows, 0), width, elem,
+                  (char *)scratch + k * width * elem);
+    }
+    *ld = width;
+    return scratch;
+}
+
+const void *attn_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                          size_t elem, void *scratch, size_t *ld) {
+    return attn_view_rows(&a->past_key, a->score_past, &a->score_key, b, hkv, j0, n,
+                          a->dims.score_width, elem, scratch, ld);
+}
+
+const void *attn_value_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                            size_t elem, void *scratch, size_t *ld) {
+    return attn_view_rows(&a->past_value, a->dims.past, &a->value, b, hkv, j0, n, a->dims.Ev, elem,
+                          scratch, ld);
+}
+
+const void *attn_query_rows(const attn_attention *a, size_t b, size_t h, size_t i0, size_t n,
+                            size_t elem, void *scratch, size_t *ld) {
+    return attn_view_rows(NULL, 0, &a->score_query, b, h, i0, n, a->dims.score_width, elem, scratch,
+                          ld);
+}
+
+void attn_element_path(const attn_attention *a, char which, size_t b, size_t h, size_t row,
+                       size_t col, char path[96]) {
+    const attn_inputs *in = &a->in;
+    const bool cached = which != 'q' && row < a->dims.past;
+    const char *name = which == 'q'   ? "query"
+                       : which == 'k' ? (cached         ? "past_key"
+                                         : in->key.rank ? "key"
+                                                        : "query")
+                                      : (cached           ? "past_value"
+                                         : in->value.rank ? "value"
+                                         : in->key.rank   ? "key"
+                                                          : "query");
+    const attn_tensor *t = which == 'q'   ? &in->query
+                           : which == 'k' ? (cached ? &in->past_key : &in->key)
+                                          : (cached ? &in->past_value : &in->value);
+    const attn_layout layout = cached ? ATTN_BHLE : in->layout;
+    size_t index[ATTN_MAX_RANK], count = 0, rest = b;
+    for (int i = a->dims.batch_rank - 1; i >= 0; i--) {
+        bool one = t->rank && t->dims[i] == 1;
+        index[i] = one ? 0 : rest % a->dims.batch[i];
+        rest /= a->dims.batch[i];
+    }
+    count = (size_t)a->dims.batch_rank;
+    if (which != 'q' && !cached)
+        row -= a->dims.past;
+    if (layout == ATTN_BHLE && (a->dims.has_heads || in->layout != ATTN_BHLE))
+        index[count++] = h;
+    index[count++] = row;
+    if (layout == ATTN_BLHE)
+        index[count++] = h;
+    index[count++] = layout == ATTN_BLD ? h * (which == 'v'   ? a->dims.Ev
+                                               : which == 'k' ? a->dims.Ek
+                                                              : a->dims.E) +
+                                              col
+                                        : col;
+    int used = snprintf(path, 96, "%s", name);
+    for (size_t i = 0; i < count && used > 0 && used < 96; i++)
+        used += snprintf(path + used, 96 - (size_t)used, "/%zu", index[i]);
+}
+
+/* --- packed keys and values --- */
+
+enum { TILES_A_PIECE = 8 };
+
+typedef struct packer {
+    const attn_attention *a;
+    attn_packed *p;
+    void **lanes;  /* scratch [keys, max(E, Ev)] each */
+    size_t chunks; /* pieces a head */
+} packer;
+
+/* The packed operands of so many heads in one piece of memory. */
+typedef struct room {
+    size_t tiles, key_bytes, value_bytes;                     /* of a head; of one of them */
+    size_t keys, values, key_magnitude, value_magnitude, bad; /* where they begin */
+    size_t bytes;
+} room;
+
+/* `count` things of `size` bytes begin at *at, behind what there is. */
+static bool append(room *r, size_t count, size_t size, size_t *at) {
+    size_t bytes;
+    *at = r->bytes;
+    return attn_size_mul(count, size, &bytes) && bytes <= SIZE_MAX - ATTN_ALIGN &&
+           attn_size_add(r->bytes, attn_align_up(bytes), &r->bytes);
+}
+
+static bool room_for(const attn_attention_dims *d, const attn_kernels *k, size_t heads, room *r) {
+    size_t packed, tiles;
+    *r = (room){.tiles = d->S / k->keys + (d->S % k->keys != 0),
+                .key_bytes = k->key_room(d->score_width) * k->elem,
+                .value_bytes = k->value_room(d->Ev) * k->elem};
+    return attn_size_mul(heads, r->tiles, &tiles) && append(r, 1, sizeof(attn_packed), &packed) &&
+           append(r, tiles, r->key_bytes, &r->keys) &&
+           append(r, tiles, r->value_bytes, &r->values) &&
+           append(r, tiles, sizeof(double), &r->key_magnitude) &&
+           append(r, tiles, sizeof(double), &r->value_magnitude) && append(r, heads, d->S, &r->bad);
+}
+
+bool attn_pack_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t sets,
+                     size_t *bytes) {
+    size_t heads;
+    room r;
+    if (!attn_size_mul(sets, d->Hkv, &heads) || !room_for(d, k, heads, &r))
+        return false;
+    *bytes = r.bytes;
+    return true;
+}
+
+bool attn_pack_head_bytes(const attn_attention_dims *d, const attn_kernels *k, size_t *bytes) {
+    room r;
+    if (!room_for(d, k, 1, &r))
+        return false;
+    *bytes = r.bytes;
+    return true;
+}
+
+double attn_most_packed(const attn_kernels *k) {
+    return k->pack_query ? ATTN_MOST_SPLIT / 256 : k->elem == sizeof(double) ? DBL_MAX : 0x1p96;
+}
+
+/* Rows that are not finite get `mark` in bad[], too large ones theirs. They become zeros, for which
+ * all rows are first copied to scratch. */
+static void clean(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width,
+                  uint8_t *bad, uint8_t mark, char *scratch) {
+    for (size_t j = 0; j < n; j++) {
+        const char *row = (const char *)rows + j * ld * k->elem;
+        char *to = scratch + j * width * k->elem;
+        const double magnitude = k->max_magnitude(row, width);
+        if (magnitude <= attn_most_packed(k)) {
+            memmove(to, row, width * k->elem);
+            continue;
+        }
+        memset(to, 0, width * k->elem);
+        bad[j] |= isfinite(magnitude) ? ATTN_TOO_LARGE : mark;
+    }
+}
+
+static bool any_marks(const uint8_t *bad, size_t n) {
+    for (size_t j = 0; j < n; j++)
+        if (bad[j])
+            return true;
+    return false;
+}
+
+static void pack_tile(const packer *pk, size_t set, size_t hkv, size_t tile, void *scratch) {
+    const attn_attention *a = pk->a;
+    attn_packed *p = pk->p;
+    const attn_kernels *k = p->kernels;
+    const size_t S = a->dims.S, j0 = tile * k->keys, n = S - j0 < k->keys ? S - j0 : k->keys;
+    const size_t at = attn_packed_tile(a, p, set, hkv, tile), E = a->dims.score_width;
+    const double most = attn_most_packed(k);
+    char *keys = p->keys + at * p->key_bytes, *values = p->values + at * p->value_bytes;
+    uint8_t *bad = p->bad + (set * a->dims.Hkv + hkv) * S + j0;
+    size_t ld;
+    memset(bad, 0, n);
+    const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
+    p->key_magnitude[at] = k->pack_key(keys, rows, ld, n, E);
+    if (!(p->key_magnitude[at] <= most)) {
+        clean(k, rows, ld, n, E, bad, ATTN_BAD_KEY, scratch);
+        p->key_magnitude[at] = k->pack_key(keys, scratch, E, n, E);
+    }
+    rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
+    p->value_magnitude[at] = k->pack_value(values, rows, ld, n, a->dims.Ev);
+    if (!(p->value_magnitude[at] <= most)) {
+        clean(k, rows, ld, n, a->dims.Ev, bad, ATTN_BAD_VALUE, scratch);
+        p->value_magnitude[at] = k->pack_value(values, scratch, a->dims.Ev, n, a->dims.Ev);
+    }
+    if (any_marks(bad, n))
+        atomic_store(&p->any_bad, 1);
+}
+
+static attn_status pack_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const packer *pk = ctx;
+    const size_t chunk = index % pk->chunks, head = index / pk->chunks;
+    const size_t end = (chunk + 1) * TILES_A_PIECE;
+    (void)err;
+    for (size_t t = chunk * TILES_A_PIECE; t < end && t < pk->p->tiles; t++)
+        pack_tile(pk, head / pk->a->dims.Hkv, head % pk->a->dims.Hkv, t, pk->lanes[lane]);
+    return ATTN_OK;
+}
+
+bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t hkv,
+                    void *scratch) {
+    const attn_kernels *k = p->kernels;
+    for (size_t t = 0; t < p->tiles; t++) {
+        const size_t j0 = t * k->keys, n = a->dims.S - j0 < k->keys ? a->dims.S - j0 : k->keys;
+        size_t ld;
+        const void *rows = attn_key_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
+        p->key_magnitude[t] =
+            k->pack_key(p->keys + t * p->key_bytes, rows, ld, n, a->dims.score_width);
+        rows = attn_value_rows(a, set, hkv, j0, n, k->elem, scratch, &ld);
+        p->value_magnitude[t] =
+            k->pack_value(p->values + t * p->value_bytes, rows, ld, n, a->dims.Ev);
+        if (!(p->key_magnitude[t] <= attn_most_packed(k) &&
+              p->value_magnitude[t] <= attn_most_packed(k)))
+            return false;
+    }
+    return true;
+}
+
+/* --- NaN and infinity --- */
+
+/* The first key before `end` that query row i of head (b, h) sees and that has one of the marks, or
+ * `end`. */
+static size_t first_seen(const attn_attention *a, const uint8_t *bad, unsigned marks, size_t b,
+                         size_t h, size_t i, size_t end) {
+    enum { AT_ONCE = 256 };
+    static const uint8_t none[AT_ONCE];
+    uint8_t keep[AT_ONCE];
+    size_t lo = 0, hi = end;
+    if (!attn_mask_fills(a->mask))
+        attn_mask_interval(a->mask, b, i, &lo, &hi);
+    if (hi > end)
+        hi = end;
+    for (size_t j = lo; j < hi; j += AT_ONCE) {
+        const size_t n = hi - j < AT_ONCE ? hi - j : AT_ONCE;
+        if (memcmp(bad + j, none, n) == 0)
+            continue;
+        attn_mask_seen(a->mask, b, h, i, j, n, keep);
+        for (size_t k = 0; k < n; k++)
+            if ((bad[j + k] & marks) && keep[k])
+                return j + k;
+    }
+    return end;
+}
+
+static const uint8_t *bad_of(const attn_attention *a, const attn_packed *p, size_t b, size_t hkv) {
+    return p->bad + ((a->sets == 1 ? 0 : b) * a->dims.Hkv + hkv) * a->dims.S;
+}
+
+bool attn_sees_bad(const attn_attention *a, const attn_packed *p, size_t b, size_t h, size_t i,
+                   unsigned marks) {
+    const size_t S = a->dims.S;
+    return first_seen(a, bad_of(a, p, b, attn_kv_head(a, h)), marks, b, h, i, S) < S;
+}
+
+static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, size_t j, bool key,
+                              attn_error *err) {
+    const size_t width = key ? a->dims.Ek : a->dims.Ev;
+    char path[96];
+    for (size_t e = 0; e < width; e++) {
+        const bool cached = j < a->dims.past;
+        const attn_view *v =
+            key ? (cached ? &a->past_key : &a->key) : (cached ? &a->past_value : &a->value);
+        double x;
+        attn_widen_f64(&x, attn_view_at(v, b, hkv, cached ? j : j - a->dims.past, e), v->dtype, 1,
+                       1);
+        if (isfinite(x))
+            continue;
+        attn_element_path(a, key ? 'k' : 'v', b, hkv, j, e, path);
+        return attn_fail(err, ATTN_ENONFINITE, path,
+                         "%s at a position that a query sees; expected a finite number (or set "
+                         "allow_nonfinite)",
+                         isnan(x) ? "NaN" : "infinity");
+    }
+    attn_element_path(a, key ? 'k' : 'v', b, hkv, j, 0, path);
+    return attn_fail(err, ATTN_ENONFINITE, path,
+                     "the score form's map of this key overflows float32");
+}
+
+/* The first key or value of a head that is not finite and that a query sees, as an error. */
+static attn_status refuse_bad_head(const attn_attention *a, const uint8_t *bad, size_t b,
+                                   size_t hkv, const attn_control *control, attn_error *err) {
+    const size_t S = a->dims.S, group = attn_group(&a->dims);
+    const size_t heads = attn_mask_same_heads(a->mask) && group ? 1 : group;
+    size_t first = S;
+    for (size_t h = hkv * group; h < hkv * group + heads; h++)
+        for (size_t i = 0; i < a->dims.L; i++) {
+            attn_status status = attn_control_check(control, err);
+            if (status != ATTN_OK)
+                return status;
+            first = first_seen(a, bad, ATTN_NOT_FINITE, b, h, i, first);
+        }
+    return first < S ? report_bad(a, b, hkv, first, bad[first] & ATTN_BAD_KEY, err) : ATTN_OK;
+}
+
+static attn_status refuse_bad(const attn_attention *a, const attn_packed *p,
+                              const attn_control *control, attn_error *err) {
+    attn_status status = ATTN_OK;
+    for (size_t head = 0; head < a->dims.B * a->dims.Hkv && status == ATTN_OK; head++) {
+        const size_t b = head / a->dims.Hkv, hkv = head % a->dims.Hkv;
+        status = refuse_bad_head(a, bad_of(a, p, b, hkv), b, hkv, control, err);
+    }
+    return status;
+}
+
+attn_status attn_refuse_query(const attn_attention *a, size_t b, size_t h, size_t i,
+                              attn_error *err) {
+    char path[96];
+    if (a->in.allow_nonfinite || !attn_mask_sees_any(a->mask, b, h, i))
+        return ATTN_OK;
+    for (size_t e = 0; e < a->dims.E; e++) {
+        double x;
+        attn_widen_f64(&x, attn_view_at(&a->query, b, h, i, e), a->query.dtype, 1, 1);
+        if (isfinite(x))
+            continue;
+        attn_element_path(a, 'q', b, h, i, e, path);
+        return attn_fail(err, ATTN_ENONFINITE, path,
+                         "%s in a query that sees a key; expected a finite number (or set "
+                         "allow_nonfinite)",
+                         isnan(x) ? "NaN" : "infinity");
+    }
+    attn_element_path(a, 'q', b, h, i, 0, path);
+    return attn_fail(err, ATTN_ENONFINITE, path,
+                     "the score form's map of this query overflows float32");
+}
+
+/* --- packing --- */
+
+static attn_packed *allocate(const attn_attention *a, size_t heads, attn_arena *arena) {
+    room r;
+    char *at = room_for(&a->dims, a->kernels, heads, &r) ? attn_arena_take(arena, r.bytes) : NULL;
+    attn_packed *p = (attn_packed *)(void *)at;
+    if (p)
+        *p = (attn_packed){.kernels = a->kernels,
+                           .tiles = r.tiles,
+                           .key_bytes = r.key_bytes,
+                           .value_bytes = r.value_bytes,
+                           .keys = at + r.keys,
+                           .values = at + r.values,
+                           .key_magnitude = (double *)(void *)(at + r.key_magnitude),
+                           .value_magnitude = (double *)(void *)(at + r.value_magnitude),
+                           .bad = (uint8_t *)at + r.bad};
+    return p;
+}
+
+attn_packed *attn_pack_head_new(const attn_attention *a, attn_arena *arena) {
+    attn_packed *p = allocate(a, 1, arena);
+    if (p)
+        p->one_head = true;
+    return p;
+}
+
+attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *control,
+                      attn_arena *arena, attn_packed **out, attn_error *err) {
+    const attn_kernels *k = a->kernels;
+    const size_t slots = attn_pool_slots(pool);
+    const size_t E = a->dims.score_width, widest = E > a->dims.Ev ? E : a->dims.Ev;
+    size_t heads = 0;
+    packer pk = {.a = a, .lanes = attn_arena_take(arena, slots * sizeof(void *))};
+    if (attn_size_mul(a->sets, a->dims.Hkv, &heads))
+        pk.p = allocate(a, heads, arena);
+    if (!pk.p || !pk.lanes)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
+    for (size_t s = 0; s < slots; s++)
+        if (!(pk.lanes[s] = attn_arena_take(arena, k->keys * widest * k->elem)))
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for packed keys and values");
+    pk.chunks = (pk.p->tiles + TILES_A_PIECE - 1) / TILES_A_PIECE;
+    attn_status status = attn_pool_run(pool, heads * pk.chunks, pack_piece, &pk, control, err);
+    if (status == ATTN_OK && pk.p->any_bad && !a->in.allow_nonfinite)
+        status = refuse_bad(a, pk.p, control, err);
+    if (status == ATTN_OK)
+        *out = pk.p;
+    return status;
+}
+
+/* --- the grown cache --- */
+
+typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
+                                   void *, size_t *);
+
+static bool join(const attn_attention *a, attn_arena *arena, rows_reader read, size_t width,
+                 attn_tensor *out) {
+    const attn_attention_dims *d = &a->dims;
+    const size_t elem = attn_dtype_size(d->result);
+    const bool heads =
+        a->in.past_key.rank ? a->in.past_key.rank == d->batch_rank + 3 : d->has_heads;
+    size_t dims[ATTN_MAX_RANK], count, ld;
+    int rank = d->batch_rank;
+    memcpy(dims, d->batch, sizeof dims);
+    if (heads)
+        dims[rank++] = d->Hkv;
+    dims[rank++] = d->S;
+    dims[rank++] = width;
+    *out = attn_tensor_dense(NULL, d->result, rank, dims);
+    if (!attn_tensor_count(out, &count) || !attn_size_mul(count, elem, &count) ||
+        !(out->data = attn_arena_take(arena, count)))
+        return false;
+    char *to = out->data;
+    for (size_t b = 0; b < d->B; b++)
+        for (size_t h = 0; h < d->Hkv; h++)
+            for (size_t j = 0; j < d->S; j++, to += width * elem) {
+                const void *row = read(a, b, h, j, 1, elem, to, &ld);
+                if (row != to)
+                    memcpy(to, row, width * elem);
+            }
+    return true;
+}
+
+/* Keys as they enter the cache: rotated by their positions, not mapped by a score form. */
+static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
+                                  size_t n, size_t elem, void *scratch, size_t *ld) {
+    if (a->in.position.kind == ATTN_POSITION_ROTARY)
+        return attn_key_rows(a, b, hkv, j0, n, elem, scratch, ld);
+    return attn_view_rows(&a->past_key, a->dims.past, &a->key, b, hkv, j0, n, a->dims.Ek, elem,
+                          scratch, ld);
+}
+
+attn_status attn_present(const attn_attention *a, attn_arena *arena, attn_results *out,
+                         attn_error *err) {
+    if (join(a, arena, cache_key_rows, a->dims.Ek, &out->present_key) &&
+        join(a, arena, attn_value_rows, a->dims.Ev, &out->present_value))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the grown cache");
+}

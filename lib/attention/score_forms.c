@@ -1,0 +1,127 @@
+/* The score forms: how each maps queries and keys before their product. A form is a line of the
+ * list in attn/forms.h, a plan function and a constant <name>_form here. */
+#include "attention/score_forms.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* Checks that parameter `t` is present and has this shape. Errors name it "score/<name>". A
+ * dimension of SIZE_MAX fits anything. */
+static attn_status parameter(const attn_tensor *t, const char *name, int rank, size_t rows,
+                             size_t cols, attn_error *err) {
+    const size_t want[2] = {rows, cols};
+    char where[64], have[128];
+    snprintf(where, sizeof where, "score/%s", name);
+    if (!t->rank)
+        return attn_fail(err, ATTN_EARG, where, "this score form needs the parameter %s", name);
+    if (t->dtype > ATTN_F64)
+        return attn_fail(err, ATTN_EDTYPE, where, "expected floating-point numbers, found %s",
+                         attn_dtype_name(t->dtype));
+    bool fits = t->rank == rank;
+    for (int a = 0; fits && a < rank; a++)
+        fits = want[a] == SIZE_MAX || t->dims[a] == want[a];
+    if (fits)
+        return ATTN_OK;
+    attn_shape_text(t->dims, t->rank, have, sizeof have);
+    if (rank == 1)
+        return attn_fail(err, ATTN_ESHAPE, where, "expected shape [%zu], found %s", rows, have);
+    if (rows == SIZE_MAX)
+        return attn_fail(err, ATTN_ESHAPE, where, "expected shape [A, %zu], found %s", cols, have);
+    return attn_fail(err, ATTN_ESHAPE, where, "expected shape [%zu, %zu], found %s", rows, cols,
+                     have);
+}
+
+/* q . k, of queries and keys as they are. With the scale 1/sqrt(E): Vaswani et al., "Attention is
+ * all you need", 2017, equation 1. With the scale 1: Luong, Pham and Manning, "Effective approaches
+ * to attention-based neural machine translation", 2015, equation 8, "dot". */
+static attn_status plan_dot(const attn_score *score, size_t Eq, size_t Ek, attn_score_plan *out,
+                            attn_error *err) {
+    (void)score;
+    *out = (attn_score_plan){.width = Eq};
+    if (Eq == Ek)
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ESHAPE, "key",
+                     "the width of a head is %zu, expected %zu (as query has)", Ek, Eq);
+}
+
+static const attn_score_form scaled_dot_form = {.plan = plan_dot};
+static const attn_score_form dot_form = {.unit_scale = true, .plan = plan_dot};
+
+/* v . tanh(W_q q + W_k k [+ b]): Bahdanau, Cho and Bengio, "Neural machine translation by jointly
+ * learning to align and translate", 2015, appendix A.1.2. */
+static attn_status plan_additive(const attn_score *score, size_t Eq, size_t Ek,
+                                 attn_score_plan *out, attn_error *err) {
+    attn_status status = parameter(&score->w_q, "w_q", 2, SIZE_MAX, Eq, err);
+    if (status != ATTN_OK)
+        return status;
+    const size_t A = score->w_q.dims[0];
+    status = parameter(&score->w_k, "w_k", 2, A, Ek, err);
+    if (status == ATTN_OK)
+        status = parameter(&score->v, "v", 1, A, 0, err);
+    if (status == ATTN_OK && score->b.rank)
+        status = parameter(&score->b, "b", 1, A, 0, err);
+    *out = (attn_score_plan){.width = A,
+                             .query_map = score->w_q,
+                             .key_map = score->w_k,
+                             .query_bias = score->b,
+                             .v = score->v,
+                             .query_from = &score->w_q,
+                             .key_from = &score->w_k};
+    return status;
+}
+
+static const attn_score_form additive_form = {.unit_scale = true, .plan = plan_additive};
+
+/* k . (W q): Luong, Pham and Manning, 2015, equation 8, "general". */
+static attn_status plan_general(const attn_score *score, size_t Eq, size_t Ek, attn_score_plan *out,
+                                attn_error *err) {
+    *out = (attn_score_plan){.width = Ek, .query_map = score->w, .query_from = &score->w};
+    return parameter(&score->w, "w", 2, Ek, Eq, err);
+}
+
+static const attn_score_form general_form = {.unit_scale = true, .plan = plan_general};
+
+/* Columns from … from + count - 1 of a matrix. */
+static attn_tensor columns(const attn_tensor *w, size_t from, size_t count) {
+    attn_tensor part = *w;
+    part.dims[1] = count;
+    part.data =
+        (char *)w->data + (ptrdiff_t)from * w->strides[1] * (ptrdiff_t)attn_dtype_size(w->dtype);
+    return part;
+}
+
+/* v . tanh(W [k ; q]): Luong, Pham and Manning, 2015, equation 8, "concat". W's first columns
+ * belong to the key and the others to the query, so this is the additive score with W split. */
+static attn_status plan_concat(const attn_score *score, size_t Eq, size_t Ek, attn_score_plan *out,
+                               attn_error *err) {
+    size_t both;
+    if (!attn_size_add(Ek, Eq, &both))
+        return attn_fail(err, ATTN_ELIMIT, "score/w", "too wide");
+    attn_status status = parameter(&score->w, "w", 2, SIZE_MAX, both, err);
+    if (status != ATTN_OK)
+        return status;
+    *out = (attn_score_plan){.width = score->w.dims[0],
+                             .query_map = columns(&score->w, Ek, Eq),
+                             .key_map = columns(&score->w, 0, Ek),
+                             .v = score->v,
+                             .query_from = &score->w,
+                             .key_from = &score->w,
+                             .query_column = Ek};
+    return parameter(&score->v, "v", 1, out->width, 0, err);
+}
+
+static const attn_score_form concat_form = {.unit_scale = true, .plan = plan_concat};
+
+#define FORM(name) &name##_form,
+static const attn_score_form *const forms[] = {ATTN_SCORE_FORMS(FORM)};
+
+#define TEXT(name) #name,
+static const char *const names[] = {ATTN_SCORE_FORMS(TEXT)};
+
+const char *attn_score_name(attn_score_kind kind) {
+    return kind < ATTN_SCORE_COUNT ? names[kind] : NULL;
+}
+
+const attn_score_form *attn_score_form_of(attn_score_kind kind) {
+    return forms[kind];
+}

@@ -1,0 +1,511 @@
+/* One block of query rows against all keys.
+ *
+ *        keys ->  tile 0   tile 1   …        for each tile: scores, edits, softmax so far,
+ *   rows          [      ] [      ]          then acc = acc * factor + weights * values
+ *
+ * Only one tile of scores exists at a time; row maximum and sum are what remains. */
+#include "attention/tile_pass.h"
+
+#include <attn/rng.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/pointwise.h"
+
+/* --- the work area --- */
+
+/* No machine holds rows of such widths; below, nothing here overflows. */
+#define WIDEST ((size_t)1 << 40)
+
+/* The next part, of so many bytes. */
+static void *part(char *area, size_t *used, size_t bytes) {
+    void *at = (void *)((uintptr_t)area + *used);
+    *used += attn_align_up(bytes);
+    return at;
+}
+
+size_t attn_block_work_place(attn_block_work *w, const attn_kernels *k, size_t rows,
+                             const attn_attention_dims *d, char *area) {
+    const size_t E = d->score_width, Ev = d->Ev, elem = k->elem, keys = k->keys * elem;
+    size_t used = 0;
+    *w = (attn_block_work){.kernels = k, .most_rows = rows};
+    w->query = part(area, &used, rows * E * elem);
+    w->tile = part(area, &used, rows * keys);
+    w->acc = part(area, &used, rows * k->acc_room(Ev) * elem);
+    w->max = part(area, &used, rows * elem);
+    w->sum = part(area, &used, rows * k->lanes * elem);
+    w->factor = part(area, &used, rows * elem);
+    w->source = part(area, &used, (E > Ev ? E : Ev) * keys);
+    w->packed_key = part(area, &used, k->key_room(E) * elem);
+    w->packed_value = part(area, &used, k->value_room(Ev) * elem);
+    w->bias = part(area, &used, keys);
+    w->line = part(area, &used, keys);
+    w->terms = part(area, &used, rows * d->relative * elem);
+    w->term_sums = part(area, &used, rows * d->relative * elem);
+    w->packed_query = part(area, &used, (k->pack_query ? k->query_room(rows, E) : 0) * elem);
+    w->maxima = part(area, &used, rows * attn_block_maxima(k, d->S) * elem);
+    w->keep = part(area, &used, k->keys);
+    return used;
+}
+
+bool attn_block_work_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d,
+                           size_t *bytes) {
+    attn_block_work w;
+    if (d->score_width >= WIDEST || d->Ev >= WIDEST || d->S >= WIDEST || d->relative >= WIDEST)
+        return false;
+    *bytes = attn_block_work_place(&w, k, rows, d, NULL);
+    return true;
+}
+
+size_t attn_block_kept_bytes(const attn_kernels *k, size_t rows, const attn_attention_dims *d) {
+    enum { CACHE = 1 << 20 };
+    size_t n, all;
+    if (!attn_size_mul(rows * k->elem, d->S, &n) || n > CACHE)
+        return 0;
+    const bool fits = attn_size_mul(d->B * d->Hq * d->L * k->elem, d->S, &all) && all <= CACHE;
+    return fits ? 0 : attn_align_up(n);
+}
+
+bool attn_block_work_init(attn_block_work *w, const attn_kernels *k, size_t rows,
+                          const attn_attention_dims *d, attn_arena *arena) {
+    size_t bytes;
+    char *area = attn_block_work_bytes(k, rows, d, &bytes) ? attn_arena_take(arena, bytes) : NULL;
+    if (area)
+        attn_block_work_place(w, k, rows, d, area);
+    return area != NULL;
+}
+
+/* --- scores of a tile --- */
+
+void attn_block_interval(const attn_attention *a, const attn_block *block, size_t *lo, size_t *hi) {
+    *lo = a->dims.S, *hi = 0;
+    if (attn_mask_fills(a->mask) || (block->rows && attn_mask_is_open(a->mask))) {
+        *lo = 0, *hi = a->dims.S;
+        return;
+    }
+    for (size_t r = 0; r < block->rows; r++) {
+        size_t from, to;
+        attn_mask_interval(a->mask, block->b, block->i + r, &from, &to);
+        if (from == to)
+            continue;
+        if (from < *lo)
+            *lo = from;
+        if (to > *hi)
+            *hi = to;
+    }
+    if (*lo > *hi)
+        *lo = *hi = 0;
+}
+
+static void *row_of(void *base, size_t row, size_t width, const attn_kernels *k) {
+    return (char *)base + row * width * k->elem;
+}
+
+double attn_block_pack_queries(const attn_attention *a, const attn_block *block, const void *q,
+                               size_t ldq, attn_block_work *w) {
+    return w->kernels->pack_query(w->packed_query, q, ldq, block->rows, a->dims.score_width);
+}
+
+void attn_block_terms(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
+                      attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    for (size_t r = 0; a->rule.relative && r < block->rows; r++)
+        attn_shaw_terms(a, (const char *)q + r * ldq * k->elem, k->elem,
+                        row_of(w->terms, r, a->rule.relative, k));
+}
+
+void attn_block_begin(const attn_attention *a, const attn_block *block, const void *q, size_t ldq,
+                      attn_block_work *w) {
+    if (w->kernels->pack_query)
+        attn_block_pack_queries(a, block, q, ldq, w);
+    attn_block_terms(a, block, q, ldq, w);
+}
+
+void attn_block_load_keys(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                          attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const size_t E = a->dims.score_width;
+    size_t ld;
+    const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, w->source, &ld);
+    w->key_magnitude = fmax(w->key_magnitude, k->pack_key(w->packed_key, rows, ld, n, E));
+}
+
+static void load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0, size_t n,
+                        attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const size_t Ev = a->dims.Ev;
+    size_t ld;
+    const void *rows = attn_value_rows(a, b, hkv, j0, n, k->elem, w->source, &ld);
+    w->value_magnitude = fmax(w->value_magnitude, k->pack_value(w->packed_value, rows, ld, n, Ev));
+}
+
+/* Nothing comes between a product and the scale. */
+static bool scales_at_once(const attn_attention *a) {
+    return !a->score_v && !a->rule.relative;
+}
+
+/* The scale is all that is done to scores that a row sees as they are. */
+static bool only_scales(const attn_attention *a) {
+    return scales_at_once(a) && a->in.softcap == 0 && !a->rule.biases;
+}
+
+/* SHAW's part of the raw scores. */
+static void add_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                      attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    for (size_t r = 0; a->rule.relative && r < block->rows; r++)
+        attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem,
+                      row_of(w->terms, r, a->rule.relative, k), row_of(w->tile, r, k->keys, k));
+}
+
+void attn_block_scores(const attn_attention *a, const attn_block *block, const attn_packed *packed,
+                       size_t j0, size_t n, const void *q, size_t ldq, bool scaled,
+                       attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const size_t hkv = attn_kv_head(a, block->h), E = a->dims.score_width;
+    const void *keys = w->packed_key;
+    if (packed) {
+        keys = packed->keys +
+               packed->key_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys) +
+               j0 % k->keys * (k->key_room(E) / k->keys) * k->elem;
+    }
+    if (k->pack_query) {
+        q = w->packed_query;
+        ldq = E;
+    }
+    w->scaled = scaled && scales_at_once(a);
+    if (a->score_v)
+        k->score_tanh(w->tile, q, ldq, block->rows, keys, n, E,
+                      k == a->kernels ? a->score_v : a->score_v_wide);
+    else
+        k->score(w->tile, q, ldq, block->rows, keys, n, E, w->scaled ? a->scale : 1);
+    add_terms(a, block, j0, n, w);
+}
+
+void attn_block_edit(const attn_attention *a, const attn_block *block, size_t row, size_t j0,
+                     size_t n, attn_stage stage, attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    attn_edit edit = {.scale = 1, .lo = 0, .hi = n, .wide = a->dims.result == ATTN_F64};
+    if (stage >= ATTN_STAGE_BIASED)
+        attn_mask_edit(a->mask, block->b, block->h, block->i + row, j0, n, k->elem, w->bias,
+                       w->keep, &edit);
+    if (stage >= ATTN_STAGE_BIASED && a->rule.biases) {
+        attn_position_bias(a, block->b, block->h, block->i + row, j0, n, k->elem, edit.bias,
+                           w->bias);
+        edit.bias = w->bias;
+    }
+    if (stage >= ATTN_STAGE_SCALED && !w->scaled)
+        edit.scale = a->scale;
+    if (stage >= ATTN_STAGE_SOFTCAPPED)
+        edit.softcap = a->in.softcap;
+    k->edit((char *)w->tile + row * k->keys * k->elem, n, &edit);
+}
+
+/* --- softmax and values --- */
+
+static void accumulate(const attn_attention *a, const attn_block *block, const attn_packed *packed,
+                       size_t j0, size_t n, attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const size_t hkv = attn_kv_head(a, block->h), tile = j0 - j0 % k->keys;
+    const void *values = w->packed_value;
+    size_t first = 0, all = n;
+    if (packed) {
+        first = j0 - tile;
+        all = a->dims.S - tile < k->keys ? a->dims.S - tile : k->keys;
+        values = packed->values +
+                 packed->value_bytes * attn_packed_tile(a, packed, block->b, hkv, j0 / k->keys);
+    }
+    k->accumulate(w->acc, w->tile, block->rows, values, first, n, all, a->dims.Ev, w->factor);
+}
+
+static void set(void *values, size_t at, double x, const attn_kernels *k) {
+    if (k->elem == sizeof(float))
+        ((float *)values)[at] = (float)x;
+    else
+        ((double *)values)[at] = x;
+}
+
+/* A sink is a key that every row sees and that gives no value: a tile of one cell. */
+static void start_sinks(const attn_attention *a, const attn_block *block, attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    const attn_edit as_it_is = {.scale = 1, .lo = 0, .hi = 1};
+    for (size_t r = 0; r < block->rows; r++) {
+        void *row = row_of(w->tile, r, k->keys, k);
+        set(row, 0, a->sinks[block->h], k);
+        k->edit(row, 1, &as_it_is);
+    }
+    k->softmax(w->tile, block->rows, 1, w->max, w->sum, w->factor);
+}
+
+static void start(const attn_attention *a, const attn_stream *s) {
+    const attn_block *block = &s->block;
+    attn_block_work *w = s->w;
+    const attn_kernels *k = w->kernels;
+    if (k->plain || a->sinks) /* else the first factor is 0 and drops what is there */
+        memset(w->acc, 0, block->rows * k->acc_room(a->dims.Ev) * k->elem);
+    memset(w->sum, 0, block->rows * k->lanes * k->elem);
+    memset(w->term_sums, 0, block->rows * a->rule.relative * k->elem);
+    for (size_t r = 0; r < block->rows; r++)
+        set(w->max, r, -INFINITY, k);
+    if (s->query_packed)
+        attn_block_terms(a, block, s->q, s->ldq, w);
+    else
+        attn_block_begin(a, block, s->q, s->ldq, w);
+    if (a->sinks && !s->from)
+        start_sinks(a, block, w);
+}
+
+/* Srivastava et al., "Dropout", 2014, inverted: kept weights are divided by 1 - p. Whether a weight
+ * is kept depends on the seed and its place alone, so tiles, threads and tables agree. */
+void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, size_t elem,
+                   void *weights) {
+    const double p = a->in.dropout_p, gain = 1 / (1 - p);
+    const uint64_t first = (uint64_t)row * a->dims.S + j0;
+    if (elem == sizeof(float)) { /* uniform < p exactly when its 53 bits are below ceil(p 2^53) */
+        attn_pointwise_current()->dropout(weights, n, (uint64_t)ceil(ldexp(p, 53)), (float)gain,
+                                          a->in.dropout_seed, first);
+        return;
+    }
+    double *cells = weights;
+    for (size_t j = 0; j < n; j++)
+        cells[j] = attn_rng_uniform(a->in.dropout_seed, first + j) >= p ? cells[j] * gain : 0;
+}
+
+/* Weights of a tile that dropout leaves: 0, or divided by 1 - p. The sum keeps all. */
+static void drop(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                 attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    for (size_t r = 0; r < block->rows; r++)
+        attn_drop_row(a, attn_row_index(a, block->b, block->h, block->i + r), j0, n, k->elem,
+                      row_of(w->tile, r, k->keys, k));
+}
+
+static void collect_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
+                          attn_block_work *w) {
+    const attn_kernels *k = w->kernels;
+    for (size_t r = 0; r < block->rows; r++) {
+        double factor =
+            k->elem == sizeof(float) ? (double)((float *)w->factor)[r] : ((double *)w->factor)[r];
+        attn_shaw_collect(a, block->b, block->i + r, j0, n, k->elem, row_of(w->tile, r, k->keys, k),
+                          factor, row_of(w->term_sums, r, a->rule.relative, k));
+    }
+}
+
+/* Cells [j0, j0 + n) of the tile's rows go where they become weights. */
+static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
+    const attn_kernels *k = s->w->kernels;
+    for (size_t r = 0; r < s->block.rows; r++)
+        memcpy((char *)s->kept + (r * a->dims.S + j0) * k->elem, row_of(s->w->tile, r, k->keys, k),
+               n * k->elem);
+}
+
+/* The maxima that the numerators of a tile belong to. */
+static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t tile) {
+    const attn_kernels *k = s->w->kernels;
+    for (size_t r = 0; r < s->block.rows; r++)
+        memcpy(row_of(s->w->maxima, r * attn_block_maxima(k, a->dims.S) + tile, 1, k),
+               row_of(s->w->max, r, 1, k), k->elem);
+}
+
+/* A tile that no row sees still has its place among what is kept. */
+static void hide_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
+    const attn_kernels *k = s->w->kernels;
+    if (!s->kept)
+        return;
+    keep_maxima(a, s, j0 / k->keys);
+    for (size_t r = 0; r < s->block.rows; r++)
+        for (size_t j = 0; j < n; j++)
+            set(s->kept, r * a->dims.S + j0 + j, k->finish_weights ? 0 : -INFINITY, k);
+}
+
+bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_work *w) {
+    return w->scaled && n % w->kernels->lanes == 0 && only_scales(a) && attn_mask_is_plain(a->mask);
+}
+
+/* A tile of scores becomes one of weights so far. */
+static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
+    attn_block_work *w = s->w;
+    const attn_block *block = &s->block;
+    const attn_kernels *k = w->kernels;
+    for (size_t r = 0; r < block->rows && !attn_block_is_edited(a, n, w); r++)
+        attn_block_edit(a, block, r, j0, n, ATTN_STAGE_BIASED, w);
+    if (s->kept && !k->finish_weights)
+        keep_cells(a, s, j0, n);
+    k->softmax(w->tile, block->rows, n, w->max, w->sum, w->factor);
+    if (s->kept && k->finish_weights) {
+        keep_cells(a, s, j0, n);
+        keep_maxima(a, s, j0 / k->keys);
+    }
+    if (a->in.dropout_p > 0)
+        drop(a, block, j0, n, w);
+    if (a->rule.values)
+        collect_terms(a, block, j0, n, w);
+}
+
+static void visit_tile(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+                       size_t j0, size_t n) {
+    attn_block_scores(a, &s->block, packed, j0, n, s->q, s->ldq, true, s->w);
+    weigh_tile(a, s, j0, n);
+    accumulate(a, &s->block, packed, j0, n, s->w);
+}
+
+/* Keys [*lo, *hi) of which the table's `pass` may take whole tiles: all rows see them as they are.
+ */
+static void passable(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+                     size_t *lo, size_t *hi) {
+    const attn_block *block = &s->block;
+    *lo = *hi = 0;
+    if (!packed || !s->w->kernels->pass || !only_scales(a) || !(a->scale > 0) || a->rule.values ||
+        a->in.dropout_p > 0 || attn_mask_hides_cells(a->mask))
+        return;
+    *hi = a->dims.S;
+    for (size_t r = 0; r < block->rows && !attn_mask_is_open(a->mask); r++) {
+        size_t from, to;
+        attn_mask_interval(a->mask, block->b, block->i + r, &from, &to);
+        *lo = from > *lo ? from : *lo;
+        *hi = to < *hi ? to : *hi;
+    }
+}
+
+/* What no score against packed tiles tile … tile + count - 1 is above, rounding included. */
+static double score_bound(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+                          size_t tile, size_t count) {
+    double key = 0;
+    for (size_t t = tile; t < tile + count; t++)
+        key = fmax(key, packed->key_magnitude[t]);
+    return s->query_packed ? 2 * s->query_magnitude * key * (double)a->dims.score_width * a->scale
+                           : INFINITY;
+}
+
+/* Whole tiles from key j on, below `hi`, at once. The result is how many. */
+static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
+                         size_t j, size_t hi) {
+    attn_block_work *w = s->w;
+    const attn_kernels *k = w->kernels;
+    const size_t first = j / k->keys;
+    const size_t tile = attn_packed_tile(a, packed, s->block.b, attn_kv_head(a, s->block.h), first);
+    const attn_tile_pass pass = {
+        .rows = s->block.rows,
+        .E = a->dims.score_width,
+        .Ev = a->dims.Ev,
+        .tiles = (hi - j) / k->keys,
+        .scale = a->scale,
+        .max_score = score_bound(a, s, packed, tile, (hi - j) / k->keys),
+        .query = w->packed_query,
+        .keys = packed->keys + packed->key_bytes * tile,
+        .values = packed->values + packed->value_bytes * tile,
+        .key_bytes = packed->key_bytes,
+        .value_bytes = packed->value_bytes,
+        .max = w->max,
+        .sum = w->sum,
+        .acc = w->acc,
+        .kept = s->kept ? (char *)s->kept + j * k->elem : NULL,
+        .maxima = s->kept ? row_of(w->maxima, first, 1, k) : NULL,
+        .ld_kept = a->dims.S,
+        .ld_maxima = attn_block_maxima(k, a->dims.S),
+    };
+    k->pass(&pass);
+    return pass.tiles;
+}
+
+/* Up to UNPACKED_ROWS rows of several streams, for the kernels of unpacked rows. */
+enum { UNPACKED_ROWS = 8 };
+
+typedef struct unpacked_rows {
+    size_t stream, row, count; /* the next one; how many are listed */
+    const void *q[UNPACKED_ROWS], *weights[UNPACKED_ROWS], *factor[UNPACKED_ROWS];
+    void *tile[UNPACKED_ROWS], *acc[UNPACKED_ROWS];
+} unpacked_rows;
+
+/* List the next rows; false when there are none. */
+static bool next_rows(const attn_attention *a, const attn_stream *streams, size_t count,
+                      unpacked_rows *f) {
+    const attn_kernels *k = streams[0].w->kernels;
+    for (f->count = 0; f->count < UNPACKED_ROWS && f->stream < count; f->count++) {
+        const attn_stream *s = &streams[f->stream];
+        f->q[f->count] = (const char *)s->q + f->row * s->ldq * k->elem;
+        f->tile[f->count] = row_of(s->w->tile, f->row, k->keys, k);
+        f->weights[f->count] = f->tile[f->count];
+        f->acc[f->count] = row_of(s->w->acc, f->row, k->acc_room(a->dims.Ev), k);
+        f->factor[f->count] = row_of(s->w->factor, f->row, 1, k);
+        if (++f->row == s->block.rows) {
+            f->row = 0;
+            f->stream++;
+        }
+    }
+    return f->count > 0;
+}
+
+/* A tile of keys and values that is not packed, met by all streams. */
+static void visit_unpacked(const attn_attention *a, const attn_stream *streams, size_t count,
+                           size_t j0, size_t n) {
+    attn_block_work *first = streams[0].w;
+    const attn_kernels *k = first->kernels;
+    const size_t b = streams[0].block.b, hkv = attn_kv_head(a, streams[0].block.h);
+    const double scale = scales_at_once(a) ? a->scale : 1;
+    size_t ld;
+    const void *rows = attn_key_rows(a, b, hkv, j0, n, k->elem, first->source, &ld);
+    for (unpacked_rows f = {.count = 0}; next_rows(a, streams, count, &f);)
+        first->key_magnitude =
+            fmax(first->key_magnitude,
+                 k->score_unpacked(f.tile, f.q, f.count, rows, ld, n, a->dims.score_width, scale));
+    for (size_t s = 0; s < count; s++) {
+        streams[s].w->scaled = scales_at_once(a);
+        add_terms(a, &streams[s].block, j0, n, streams[s].w);
+        weigh_tile(a, &streams[s], j0, n);
+    }
+    rows = attn_value_rows(a, b, hkv, j0, n, k->elem, first->source, &ld);
+    for (unpacked_rows f = {.count = 0}; next_rows(a, streams, count, &f);)
+        first->value_magnitude =
+            fmax(first->value_magnitude, k->accumulate_unpacked(f.acc, f.weights, f.count, rows, ld,
+                                                                n, a->dims.Ev, f.factor));
+}
+
+void attn_block_stream(const attn_attention *a, const attn_stream *streams, size_t count,
+                       const attn_packed *packed) {
+    const attn_block *first = &streams[0].block;
+    const attn_kernels *k = streams[0].w->kernels;
+    const size_t hkv = attn_kv_head(a, first->h);
+    size_t lo, hi, pass_lo, pass_hi;
+    for (size_t s = 0; s < count; s++)
+        if (!streams[s].goes_on)
+            start(a, &streams[s]);
+    passable(a, streams, packed, &pass_lo, &pass_hi);
+    attn_block_interval(a, first, &lo, &hi);
+    if (lo < streams[0].from)
+        lo = streams[0].from;
+    if (streams[0].to && streams[0].to < hi)
+        hi = streams[0].to;
+    if (hi < pass_hi)
+        pass_hi = hi;
+    for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
+        if (streams[0].control && attn_control_check(streams[0].control, NULL) != ATTN_OK)
+            return;
+        /* The part of the tile between lo and hi, from the beginning of a panel. */
+        const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;
+        const size_t n = (hi - tile < k->keys ? hi : tile + k->keys) - j;
+        if (tile >= pass_lo && tile + k->keys <= pass_hi) {
+            tile += (pass_tiles(a, streams, packed, tile, pass_hi) - 1) * k->keys;
+            continue;
+        }
+        const bool hidden = attn_mask_tile_hidden(a->mask, first->b, first->i, first->rows, j, n);
+        const bool unpacked = !packed && k->score_unpacked && !a->score_v;
+        if (!hidden && unpacked) {
+            visit_unpacked(a, streams, count, j, n);
+            continue;
+        }
+        if (!hidden && !packed) {
+            attn_block_load_keys(a, first->b, hkv, j, n, streams[0].w);
+            load_values(a, first->b, hkv, j, n, streams[0].w);
+        }
+        for (size_t s = 0; s < count; s++)
+            if (hidden)
+                hide_tile(a, &streams[s], j, n);
+            else
+                visit_tile(a, &streams[s], packed, j, n);
+    }
+    for (size_t s = 0; s < count; s++)
+        for (size_t r = 0; a->rule.values && r < first->rows; r++)
+            attn_shaw_values(a, k->elem, row_of(streams[s].w->term_sums, r, a->rule.relative, k),
+                             row_of(streams[s].w->acc, r, k->acc_room(a->dims.Ev), k));
+}

@@ -1,0 +1,492 @@
+/* The plan of a heatmap's picture. Data becomes panels: cells in the direction in which they are
+ * drawn, what is hidden, the scale of colours, the format of values. Layout then decides how large
+ * cells are, whether values fit into them, and where panels, labels, colour bar and legends stand.
+ * Cells are whole pixels up to 2,048 of them side by side, so that no seams show. Ticks and labels
+ * of axes come first; figure_lines.c uses the ticks, too. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "draw/figure_parts.h"
+
+/* --- numbers along an axis --- */
+
+static double round_step(double rough) {
+    double ten = pow(10, floor(log10(rough))), part = rough / ten;
+    return ten * (part <= 1.0001 ? 1 : part <= 2.0001 ? 2 : part <= 5.0001 ? 5 : 10);
+}
+
+size_t attn_figure_ticks(double low, double high, size_t most, double ticks[ATTN_TICKS]) {
+    most = most < 2 ? 2 : most > ATTN_TICKS ? ATTN_TICKS : most;
+    double span = high - low;
+    if (!(span > 0) || !isfinite(span)) {
+        ticks[0] = isfinite(low) ? low : 0;
+        return 1;
+    }
+    double step = round_step(span / (double)(most - 1)), slack = step * 1e-6;
+    double first = ceil((low - slack) / step);
+    size_t n = 0;
+    for (; n < most && (first + (double)n) * step <= high + slack; n++)
+        ticks[n] = (first + (double)n) * step + 0.0;
+    if (n == 0)
+        ticks[n++] = low;
+    return n;
+}
+
+void attn_figure_tick_text(double value, double step, char text[32]) {
+    double size = fmax(fabs(value), fabs(step));
+    if (fabs(value) < fabs(step) * 1e-9)
+        value = 0;
+    if (size > 0 && (size < 1e-4 || size >= 1e6)) {
+        snprintf(text, 32, "%.3g", value);
+        return;
+    }
+    int digits = step > 0 ? (int)-floor(log10(fabs(step) * 1.0001)) : 2;
+    snprintf(text, 32, "%.*f", digits < 0 ? 0 : digits, value + 0.0);
+}
+
+/* --- labels of cells along one side: names are thinned to every k-th where lines would touch,
+ * indices to round numbers --- */
+
+#define LONGEST_ROW 150.0 /* px of a label */
+#define LONGEST_COL 112.0
+#define INDEX_PITCH 28.0 /* of two round indices, where not every cell has its own */
+#define LINE_PITCH  13.0 /* least distance of two lines of text */
+#define SIDE_GAP    7.0  /* between two labels side by side */
+#define TURN_PITCH  18.5 /* columns at least this wide turn their labels by 45 degrees, not 90 */
+
+static attn_status no_memory(attn_error *err, const char *what) {
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the %s of a figure", what);
+}
+
+/* Labels stand `every` indices apart: each name, or every k-th cell's; round indices 1, 2, 5, 10, …
+ * apart, which need not begin a cell when cells are pooled. */
+static size_t thin(const attn_axis *axis, double cell, double need, double index_need) {
+    static const size_t factors[] = {1, 2, 5};
+    const double index = cell / (double)axis->step;
+    if (axis->names)
+        return axis->step * (size_t)fmax(1, ceil(need / cell - 1e-9));
+    if (axis->step == 1 && need <= cell)
+        return 1;
+    const size_t every = (size_t)fmax(1, ceil(index_need / index - 1e-9));
+    for (size_t i = 0, ten = 1;; i++, ten = i % 3 ? ten : ten * 10)
+        if (factors[i % 3] * ten >= every)
+            return factors[i % 3] * ten;
+}
+
+static attn_status make_labels(const attn_axis *axis, size_t every, double longest,
+                               attn_arena *arena, attn_axis_plan *out, double *widest,
+                               attn_error *err) {
+    /* the last cell may be narrower: nothing behind its first index is known to exist */
+    const size_t end = axis->cells ? axis->origin + (axis->cells - 1) * axis->step + 1 : 0;
+    const size_t first = axis->names ? axis->origin : (axis->origin + every - 1) / every * every;
+    const size_t n = first < end ? (end - first - 1) / every + 1 : 0;
+    *widest = 0;
+    out->count = n;
+    out->thinned = every > axis->step || axis->step > 1;
+    out->labels = attn_arena_zeroed(arena, n + 1, sizeof *out->labels);
+    out->at = attn_arena_zeroed(arena, n + 1, sizeof *out->at);
+    if (!out->labels || !out->at)
+        return no_memory(err, "labels");
+    for (size_t i = 0; i < n; i++) {
+        const size_t at = first + i * every;
+        char index[24];
+        snprintf(index, sizeof index, "%zu", at);
+        bool named = axis->names && at < axis->count;
+        out->labels[i] =
+            attn_svg_label(arena, named ? axis->names[at] : index, ATTN_TICK_SIZE, longest);
+        if (!out->labels[i])
+            return no_memory(err, "labels");
+        out->at[i] = axis->names ? (double)(at - axis->origin) / (double)axis->step + 0.5
+                                 : ((double)(at - axis->origin) + 0.5) / (double)axis->step;
+        *widest = fmax(*widest, attn_svg_width(out->labels[i], ATTN_TICK_SIZE, false));
+    }
+    return ATTN_OK;
+}
+
+static attn_status plan_rows(const attn_axis *axis, double cell, attn_arena *arena,
+                             attn_axis_plan *out, attn_error *err) {
+    double widest;
+    *out = (attn_axis_plan){.turn = 0};
+    attn_status status = make_labels(axis, thin(axis, cell, LINE_PITCH, INDEX_PITCH), LONGEST_ROW,
+                                     arena, out, &widest, err);
+    out->room = widest + SIDE_GAP;
+    return status;
+}
+
+/* Indices stand upright; their widest is the last one's. */
+static double index_width(const attn_axis *axis) {
+    char text[24];
+    snprintf(text, sizeof text, "%zu",
+             axis->origin + (axis->cells ? axis->cells - 1 : 0) * axis->step);
+    return attn_svg_width(text, ATTN_TICK_SIZE, false);
+}
+
+/* The labels that stand with a turn of `degrees`. */
+static attn_status turned(const attn_axis *axis, double cell, int degrees, double widest,
+                          attn_arena *arena, attn_axis_plan *out, attn_error *err) {
+    const double angle = degrees * (3.14159265358979323846 / 180);
+    double need = fmin(widest + SIDE_GAP, degrees ? LINE_PITCH / sin(angle) : INFINITY);
+    const size_t every = thin(axis, cell, need, fmax(need, INDEX_PITCH));
+    attn_status status = make_labels(axis, every, LONGEST_COL, arena, out, &widest, err);
+    out->turn = -degrees;
+    out->room = SIDE_GAP + widest * sin(angle) + ATTN_TICK_SIZE * (degrees == 90 ? 0.2 : 1);
+    for (size_t i = 0; !status && degrees && i < out->count; i++) {
+        double centre = out->at[i] * cell;
+        double reach = attn_svg_width(out->labels[i], ATTN_TICK_SIZE, false) * cos(angle);
+        out->overhang = fmax(out->overhang, reach + ATTN_TICK_SIZE / 2 * sin(angle) - centre);
+    }
+    return status;
+}
+
+/* turn: degrees 0 … 90, or -1. */
+static attn_status plan_cols(const attn_axis *axis, double cell, int turn, attn_arena *arena,
+                             attn_axis_plan *out, attn_error *err) {
+    double widest;
+    *out = (attn_axis_plan){.turn = 0};
+    if (!axis->names) {
+        return turned(axis, cell, turn < 0 ? 0 : turn, index_width(axis), arena, out, err);
+    }
+    /* Upright needs the width of all, so all are made; there are few when it can succeed. */
+    if (turn < 0 && cell < TURN_PITCH)
+        return turned(axis, cell, 90, LONGEST_COL, arena, out, err);
+    attn_status status = make_labels(axis, axis->step, LONGEST_COL, arena, out, &widest, err);
+    if (status)
+        return status;
+    int fits = widest + SIDE_GAP <= cell ? 0 : 45;
+    return turned(axis, cell, turn < 0 ? fits : turn, widest, arena, out, err);
+}
+
+/* --- data --- */
+
+#define EQUAL 5e-7 /* of the largest value: float32 that was written with few digits */
+
+/* ATTN_CELL_* of each cell of the map as it is. */
+static void mark(const attn_heatmap *map, const float *cells, uint8_t *state) {
+    const size_t C = map->shape[1], n = map->shape[0] * C;
+    for (size_t i = 0; i < n; i++)
+        state[i] = isnan(cells[i]) ? ATTN_CELL_NAN : ATTN_CELL_SEEN;
+    for (size_t i = 0; i < map->hidden_count; i++) {
+        const attn_hidden_run *run = &map->hidden[i];
+        memset(state + run->row * C + run->from, ATTN_CELL_HIDDEN, run->to - run->from);
+    }
+}
+
+static attn_status turn_over(attn_heat_plan *plan, const attn_heatmap *map, attn_panel *panel,
+                             attn_error *err) {
+    const size_t R = map->shape[0], C = map->shape[1];
+    float *values = attn_arena_zeroed(plan->arena, R * C, sizeof *values);
+    uint8_t *state = attn_arena_zeroed(plan->arena, R * C, 1);
+    if (!values || !state)
+        return no_memory(err, "cells");
+    for (size_t r = 0; r < R; r++)
+        for (size_t c = 0; c < C; c++) {
+            values[c * R + r] = panel->values[r * C + c];
+            state[c * R + r] = panel->state[r * C + c];
+        }
+    *panel = (attn_panel){values, state, panel->title};
+    return ATTN_OK;
+}
+
+static attn_status read_panel(attn_heat_plan *plan, const attn_figure_heat *data, size_t i,
+                              attn_error *err) {
+    const attn_heatmap *map = &data->maps[i], *first = &data->maps[0];
+    attn_panel *panel = &plan->panels[i];
+    if (memcmp(map->shape, first->shape, sizeof map->shape) != 0)
+        return attn_fail(err, ATTN_ESHAPE, "",
+                         "all panels of a figure have one grid: expected %zu x %zu, found %zu x "
+                         "%zu at panel %zu",
+                         first->shape[0], first->shape[1], map->shape[0], map->shape[1], i);
+    const float *cells = map->max ? map->max : map->mean;
+    uint8_t *state = attn_arena_zeroed(plan->arena, map->shape[0] * map->shape[1] + 1, 1);
+    if (!state)
+        return no_memory(err, "cells");
+    mark(map, cells, state);
+    const char *title = data->titles ? data->titles[i] : NULL;
+    *panel = (attn_panel){cells, state, title && *title ? title : NULL};
+    return plan->options->transpose ? turn_over(plan, map, panel, err) : ATTN_OK;
+}
+
+static void read_range(attn_heat_plan *plan) {
+    plan->low = INFINITY;
+    plan->high = -INFINITY;
+    for (size_t p = 0; p < plan->count; p++)
+        for (size_t i = 0; i < plan->R * plan->C; i++) {
+            const attn_panel *panel = &plan->panels[p];
+            plan->hidden = plan->hidden || panel->state[i] == ATTN_CELL_HIDDEN;
+            plan->nan = plan->nan || panel->state[i] == ATTN_CELL_NAN;
+            if (panel->state[i] == ATTN_CELL_SEEN && isfinite(panel->values[i])) {
+                plan->low = fmin(plan->low, (double)panel->values[i]);
+                plan->high = fmax(plan->high, (double)panel->values[i]);
+            }
+        }
+    if (plan->low > plan->high)
+        plan->low = plan->high = 0;
+}
+
+static attn_status make_scale(attn_heat_plan *plan, attn_error *err) {
+    const attn_figure_options *o = plan->options;
+    attn_draw_scale *s = &plan->scale;
+    s->map = o->colormap;
+    if (s->map == ATTN_COLORMAP_AUTO)
+        s->map = plan->low < 0 ? ATTN_COLORMAP_RDBU : ATTN_COLORMAP_BLUES;
+    s->transform = o->transform;
+    s->theme = o->theme;
+    const bool diverging = s->map == ATTN_COLORMAP_RDBU;
+    const double most = fmax(fabs(plan->low), fabs(plan->high));
+    s->low = diverging ? -most : fmin(plan->low, 0);
+    s->high = diverging ? most : plan->high;
+    if (!isnan(o->vmin))
+        s->low = o->vmin;
+    if (!isnan(o->vmax))
+        s->high = o->vmax;
+    if (!isnan(o->vmin) && !isnan(o->vmax) && o->vmin >= o->vmax)
+        return attn_fail(err, ATTN_EARG, "vmin", "expected vmin below vmax, found %g and %g",
+                         o->vmin, o->vmax);
+    if (s->high <= s->low) { /* one value, or a bound beyond all of them */
+        if (isnan(o->vmax))
+            s->high = s->low + 1;
+        else
+            s->low = s->high - 1;
+    }
+    plan->below = plan->low < s->low;
+    plan->above = plan->high > s->high;
+    return ATTN_OK;
+}
+
+/* --- values as text --- */
+
+static double rounded(double v, int digits) {
+    const double unit = pow(10, digits);
+    return nearbyint(v * unit) / unit;
+}
+
+/* Decimals that show all values as they are, at most 2; or what keeps three digits. */
+static void choose_format(attn_heat_plan *plan) {
+    const double most = fmax(fabs(plan->low), fabs(plan->high));
+    int digits = 0;
+    if (most >= 1000 || (most > 0 && most < 0.01)) {
+        snprintf(plan->format, sizeof plan->format, ".2g");
+        return;
+    }
+    for (size_t p = 0; p < plan->count; p++)
+        for (size_t i = 0; i < plan->R * plan->C && digits < 2; i++) {
+            const attn_panel *panel = &plan->panels[p];
+            const double v = panel->values[i];
+            while (panel->state[i] == ATTN_CELL_SEEN && isfinite(v) && digits < 2 &&
+                   fabs(v - rounded(v, digits)) > EQUAL * most)
+                digits++;
+        }
+    snprintf(plan->format, sizeof plan->format, ".%df", most >= 100 ? 0 : digits);
+}
+
+void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32]) {
+    const int digits = (plan->format[1] - '0') & 7; /* 0 … 6 */
+    const char kind = plan->format[2];
+    if (value == 0 && !plan->options->annotate)
+        snprintf(text, 32, "0"); /* exactly: less ink than 0.00 */
+    else if (kind == '%')
+        snprintf(text, 32, "%.*f%%", digits, 100 * value);
+    else if (kind == 'f')
+        snprintf(text, 32, "%.*f", digits, value);
+    else if (kind == 'e')
+        snprintf(text, 32, "%.*e", digits, value);
+    else
+        snprintf(text, 32, "%.*g", digits, value);
+    /* what rounds to zero has no sign */
+    if (text[0] == '-' && !strpbrk(text, "123456789"))
+        memmove(text, text + 1, strlen(text));
+}
+
+bool attn_figure_format_ok(const char *f) {
+    return f[0] == '.' && f[1] >= '0' && f[1] <= '6' && f[2] && strchr("feg%", f[2]) && !f[3];
+}
+
+static attn_status choose_values(attn_heat_plan *plan, attn_error *err) {
+    const char *annotate = plan->options->annotate;
+    if (annotate && *annotate && !attn_figure_format_ok(annotate))
+        return attn_fail(err, ATTN_EARG, "annotate",
+                         "expected a format such as .2f, .1%% or .3g, found %.20s", annotate);
+    if (plan->options->marks || (annotate && !*annotate))
+        return ATTN_OK;
+    if (annotate)
+        snprintf(plan->format, sizeof plan->format, "%.7s", annotate);
+    else
+        choose_format(plan);
+    return ATTN_OK;
+}
+
+attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *data,
+                                attn_error *err) {
+    const attn_heatmap *first = &data->maps[0];
+    const bool over = plan->options->transpose;
+    attn_axis rows = {data->row_labels, data->row_count, first->shape[0], first->origin[0],
+                      first->step[0]};
+    attn_axis cols = {data->col_labels, data->col_count, first->shape[1], first->origin[1],
+                      first->step[1]};
+    plan->count = data->count;
+    plan->R = first->shape[over];
+    plan->C = first->shape[!over];
+    plan->rows = over ? cols : rows;
+    plan->cols = over ? rows : cols;
+    plan->largest = first->max != NULL;
+    plan->step[0] = plan->rows.step;
+    plan->step[1] = plan->cols.step;
+    plan->pooled = plan->step[0] > 1 || plan->step[1] > 1;
+    plan->panels = attn_arena_zeroed(plan->arena, data->count, sizeof *plan->panels);
+    if (!plan->panels)
+        return no_memory(err, "cells");
+    for (size_t i = 0; i < data->count; i++) {
+        attn_status status = read_panel(plan, data, i, err);
+        if (status)
+            return status;
+    }
+    read_range(plan);
+    attn_status status = make_scale(plan, err);
+    return status ? status : choose_values(plan, err);
+}
+
+/* --- layout --- */
+
+#define SINGLE_W    640.0 /* px a single panel may take */
+#define SINGLE_H    560.0
+#define CELL_MOST   56.0
+#define PLOT_LEAST  100.0 /* a panel of few rows is at least this high, of few columns this wide */
+#define PLOT_MOST   2048.0
+#define GAP_FROM    14.0 /* cells of this size have a gap between them */
+#define PANEL_GAP   22.0
+#define PANEL_HEAD  22.0
+#define AXIS_NAME   24.0 /* a line for the name of an axis */
+#define GROWN_MOST  64   /* cells a side that grow to hold a format that was asked for */
+#define VALUE_LEAST 8.5
+#define VALUE_MOST  14.0
+#define NARROWEST   360.0
+
+static void place_panels(attn_heat_plan *plan) {
+    size_t across = plan->options->columns;
+    if (across == 0) {
+        across = (size_t)ceil(sqrt((double)plan->count * 1.2));
+        if (plan->count <= 3)
+            across = plan->count;
+        else if (plan->count == 4)
+            across = 2;
+        if (plan->C > 2 * plan->R && plan->count <= 4) /* wide ones stand above each other */
+            across = 1;
+    }
+    plan->across = across < plan->count ? across : plan->count;
+    plan->down = (plan->count + plan->across - 1) / plan->across;
+}
+
+static double whole(double px) {
+    return px >= 1 ? floor(px) : px;
+}
+
+static void size_cells(attn_heat_plan *plan) {
+    static const double widths[] = {SINGLE_W, 400, 320, 250, 220};
+    const double R = (double)plan->R, C = (double)plan->C;
+    const size_t last = sizeof widths / sizeof widths[0] - 1;
+    const double room = widths[plan->across - 1 < last ? plan->across - 1 : last];
+    const double room_h = plan->count == 1 ? SINGLE_H : room;
+    const double most = plan->count == 1 ? CELL_MOST : 44;
+    double w = fmin(fmax(whole(room / C), 1), most), h = fmin(fmax(whole(room_h / R), 1), most);
+    w = h = fmin(w, h);
+    /* Few rows or columns beside many of the other: rectangles, not lines. */
+    if (h * R < PLOT_LEAST)
+        h = fmin(fmax(h, floor(PLOT_LEAST / R)), most);
+    if (w * C < PLOT_LEAST)
+        w = fmin(fmax(w, floor(PLOT_LEAST / C)), most);
+    plan->cell_w = fmin(w, PLOT_MOST / C);
+    plan->cell_h = fmin(h, PLOT_MOST / R);
+}
+
+static void size_values(attn_heat_plan *plan) {
+    char text[32];
+    const bool grows = plan->options->annotate && plan->R <= GROWN_MOST && plan->C <= GROWN_MOST;
+    if (!plan->format[0] || (!grows && (plan->cell_w < 14 || plan->cell_h < 12)))
+        return;
+    double widest = 0;
+    for (size_t p = 0; p < plan->count; p++)
+        for (size_t i = 0; i < plan->R * plan->C; i++)
+            if (plan->panels[p].state[i] == ATTN_CELL_SEEN) {
+                attn_heat_value_text(plan, plan->panels[p].values[i], text);
+                widest = fmax(widest, attn_svg_width(text, 1, false));
+            }
+    if (grows) {
+        double need_w = ceil(9.5 * widest + 8), need_h = 20;
+        bool square = plan->cell_w == plan->cell_h;
+        plan->cell_w = fmax(plan->cell_w, need_w);
+        plan->cell_h = fmax(plan->cell_h, square ? fmin(plan->cell_w, 36) : need_h);
+    }
+    double size = fmin(VALUE_MOST, 0.38 * plan->cell_h);
+    size = fmin(size, (plan->cell_w - 6) / fmax(widest, 0.1));
+    plan->value_size = size >= VALUE_LEAST ? floor(size * 2) / 2 : 0;
+    plan->value_width = widest;
+}
+
+static bool titled(const attn_heat_plan *plan) {
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->panels[i].title)
+            return true;
+    return false;
+}
+
+static attn_status place(attn_heat_plan *plan, attn_error *err) {
+    const attn_figure_options *o = plan->options;
+    const double head = titled(plan) ? PANEL_HEAD : 0;
+    attn_status status = plan_rows(&plan->rows, plan->cell_h, plan->arena, &plan->row_plan, err);
+    if (!status)
+        status = plan_cols(&plan->cols, plan->cell_w, o->tick_rotation, plan->arena,
+                           &plan->col_plan, err);
+    if (status)
+        return status;
+    plan->gap = fmin(plan->cell_w, plan->cell_h) >= GAP_FROM ? 1 : 0;
+    plan->plot_w = plan->cell_w * (double)plan->C;
+    plan->plot_h = plan->cell_h * (double)plan->R;
+    plan->pitch_x = plan->plot_w + PANEL_GAP;
+    plan->pitch_y = plan->plot_h + PANEL_GAP + head;
+    plan->left = ATTN_PAD + (o->y_label ? AXIS_NAME : 0) +
+                 ceil(fmax(plan->row_plan.room, plan->col_plan.overhang));
+    plan->content_w = plan->left + plan->pitch_x * (double)plan->across - PANEL_GAP +
+                      attn_heat_bar_room(plan) + ATTN_PAD;
+    return ATTN_OK;
+}
+
+static attn_status place_title(attn_heat_plan *plan, attn_error *err) {
+    const attn_svg_face face = {.size = ATTN_HEAD_SIZE, .bold = true};
+    const double room = fmax(plan->content_w, NARROWEST) - 2 * ATTN_PAD;
+    const char *title = plan->options->title;
+    plan->width = plan->content_w;
+    plan->line_count =
+        title ? attn_svg_lines(plan->arena, title, &face, room, plan->lines, ATTN_TITLE_LINES) : 0;
+    if (plan->line_count < 0)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the title of a figure");
+    for (int i = 0; i < plan->line_count; i++)
+        plan->width =
+            fmax(plan->width, 2 * ATTN_PAD + attn_svg_width(plan->lines[i], face.size, face.bold));
+    return ATTN_OK;
+}
+
+attn_status attn_heat_plan_layout(attn_heat_plan *plan, attn_error *err) {
+    place_panels(plan);
+    plan->image =
+        (double)plan->count * (double)plan->R * (double)plan->C > (double)ATTN_FIGURE_VECTOR_CELLS;
+    size_cells(plan);
+    size_values(plan);
+    attn_status status = place(plan, err);
+    if (!status)
+        status = place_title(plan, err);
+    if (status)
+        return status;
+    const double head = titled(plan) ? PANEL_HEAD : 0;
+    plan->width = ceil(fmax(plan->width, NARROWEST));
+    plan->top = ATTN_PAD + plan->line_count * ATTN_LINE + (plan->line_count ? 8 : 0) + head;
+    double bottom = plan->top + plan->pitch_y * (double)plan->down - PANEL_GAP - head +
+                    plan->col_plan.room + (plan->options->x_label ? AXIS_NAME : 0);
+    plan->height = ceil(bottom + attn_heat_legend(NULL, plan, bottom, plan->width) + ATTN_PAD);
+    return ATTN_OK;
+}
+
+void attn_heat_corner(const attn_heat_plan *plan, size_t i, double *x, double *y) {
+    *x = plan->left + (double)(i % plan->across) * plan->pitch_x;
+    *y = plan->top + (double)(i / plan->across) * plan->pitch_y;
+}

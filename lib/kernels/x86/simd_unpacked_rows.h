@@ -1,0 +1,202 @@
+/* Few query rows against keys and values as they lie in memory, for simd_body.h, whose vocabulary
+ * and orders of summation they use: each key and value is read once, so packing would cost more
+ * than the products. Contract: kernels.h.
+ *
+ *   LANES keys, E at a time:    row [key][e] -> transpose -> column [e][key]      in registers
+ *   scores of FEW rows:         acc[r] += q[r][e] * column[e]
+ *   PW columns of the values:   acc[r][v] += tile[r][key] * value[key][v]
+ *
+ * Registers: 16 of the transposition and FEW accumulators; FEW_VALUES x NV accumulators and NV of
+ * the value, or for one row WIDE of both, as so many chains keep the units busy.
+ *
+ * Meanwhile the same number of rows behind them is fetched, from PLACES (keys: KEY_PLACES) in
+ * turns:
+ *
+ *   [ n rows: now | place 0: 0, PLACES, … | place 1: 1, PLACES + 1, … | … ]
+ *
+ * since a processor that fetches ahead by itself follows one page at a time: alone, and read in
+ * order, memory gave two thirds of that. (Of keys a Zen 5 reads four places 1.25 times as fast as
+ * sixteen.) */
+
+enum { FEW = 8, FEW_VALUES = 4, WIDE = 8, PLACES = 16 };
+enum { LINE = 16 }; /* floats of a cache's line, the unit of fetching */
+
+/* The LANES rows that are fetched beside LANES keys: neighbours, ld apart, at each place. */
+typedef struct unpacked_ahead {
+    const float *rows;
+    size_t ld, place;
+} unpacked_ahead;
+
+/* acc[r] of LANES keys goes on over columns [0, width) of theirs. nr and, but at the ends, n and
+ * width are constants. */
+INLINE vf unpacked_columns(const int nr, const void *const *q, size_t e, const float *keys,
+                           size_t ld, size_t n, size_t width, unpacked_ahead next, vf acc[FEW],
+                           vf most) {
+    vf row[LANES], column[LANES];
+    for (size_t j = 0; j < LANES; j++) {
+        row[j] = j < n ? vload_n(keys + j * ld, width) : vset(0.0f);
+        if (e % LINE == 0)
+            __builtin_prefetch(
+                next.rows + j % KEY_PLACES * next.place + j / KEY_PLACES * next.ld + e, 0, 2);
+        most = vlarger_bits(most, vabs(row[j]));
+    }
+    transpose(row, column);
+    for (size_t k = 0; k < LANES; k++)
+        for (int r = 0; k < width && r < nr; r++)
+            acc[r] = vfma(vset(((const float *)q[r])[e + k]), column[k], acc[r]);
+    return most;
+}
+
+/* acc[r] of LANES keys: the chain over columns [e, end). */
+INLINE vf unpacked_chain(const int nr, const void *const *q, size_t e, size_t end,
+                         const float *keys, size_t ld, size_t n, unpacked_ahead next, vf acc[FEW],
+                         vf most) {
+    for (int r = 0; r < nr; r++)
+        acc[r] = vset(0.0f);
+    for (; n >= LANES && e + LANES <= end; e += LANES)
+        most = unpacked_columns(nr, q, e, keys + e, ld, LANES, LANES, next, acc, most);
+    for (; e < end; e += LANES)
+        most = unpacked_columns(nr, q, e, keys + e, ld, n, end - e < LANES ? end - e : LANES, next,
+                                acc, most);
+    return most;
+}
+
+INLINE vf unpacked_rows(const bool coarse, const int nr, void *const *tile, const void *const *q,
+                        const float *keys, size_t ld, size_t n, size_t E, vf scale, vf most) {
+    const size_t half = second_chain(coarse, E);
+    for (size_t j = 0; j < n; j += LANES) {
+        vf one[FEW], two[FEW];
+        const unpacked_ahead next = {keys + (n + j / KEY_PLACES) * ld, ld, n / KEY_PLACES * ld};
+        most = unpacked_chain(nr, q, 0, half, keys + j * ld, ld, n - j, next, one, most);
+        if (!coarse)
+            most = unpacked_chain(nr, q, half, E, keys + j * ld, ld, n - j, next, two, most);
+        for (int r = 0; r < nr; r++)
+            vstore((float *)tile[r] + j, vmul(coarse ? one[r] : vadd(one[r], two[r]), scale));
+    }
+    return most;
+}
+
+INLINE double unpacked_scores(const bool coarse, void *const *tile, const void *const *q,
+                              size_t rows, const void *keys, size_t ld, size_t n, size_t E,
+                              vf scale) {
+    vf most = vset(0.0f);
+    size_t r = 0;
+#define CALL(nr) most = unpacked_rows(coarse, nr, tile + r, q + r, keys, ld, n, E, scale, most)
+    for (; rows - r >= 8; r += 8)
+        CALL(8);
+    for (; rows - r >= 4; r += 4)
+        CALL(4);
+    for (; r < rows; r++)
+        CALL(1);
+#undef CALL
+    return lane_max(most);
+}
+
+static double NAME(k_score_unpacked)(void *const *tile, const void *const *q, size_t rows,
+                                     const void *keys, size_t ld, size_t n, size_t E,
+                                     double scale) {
+    return unpacked_scores(false, tile, q, rows, keys, ld, n, E, vset((float)scale));
+}
+static double NAME(k_score_unpacked_coarse)(void *const *tile, const void *const *q, size_t rows,
+                                            const void *keys, size_t ld, size_t n, size_t E,
+                                            double scale) {
+    return unpacked_scores(true, tile, q, rows, keys, ld, n, E, vset((float)scale));
+}
+
+/* acc[r] of nr rows: the chain over values [from, end) of n, columns [0, width). */
+INLINE vf unpacked_value_chain(const int nr, const int nv, const bool whole,
+                               const void *const *tile, const float *values, size_t ld, size_t from,
+                               size_t end, size_t n, size_t width, vf acc[FEW_VALUES][WIDE],
+                               vf most) {
+    for (int r = 0; r < nr; r++)
+        for (int v = 0; v < nv; v++)
+            acc[r][v] = vset(0.0f);
+    for (size_t j = from; j < end; j++) {
+        const float *now = values + j * ld,
+                    *next = values + (n + j % PLACES * (n / PLACES) + j / PLACES) * ld;
+        vf x[WIDE];
+        for (size_t v = 0; v < (size_t)nv; v++) {
+            x[v] = whole               ? vload_n(now + v * LANES, LANES)
+                   : v * LANES < width ? vload_n(now + v * LANES, width - v * LANES)
+                                       : vset(0.0f);
+            if (v * LANES % LINE == 0)
+                __builtin_prefetch(next + v * LANES, 0, 2);
+            most = vlarger_bits(most, vabs(x[v]));
+        }
+        for (int r = 0; r < nr; r++) {
+            const vf p = vset(((const float *)tile[r])[j]);
+            for (int v = 0; v < nv; v++)
+                acc[r][v] = vfma(p, x[v], acc[r][v]);
+        }
+    }
+    return most;
+}
+
+/* nr rows over columns [0, width) of the values, in chains as accumulate_rows adds them. */
+INLINE vf unpacked_values(const bool coarse, const int nr, const int nv, const bool whole,
+                          void *const *acc_to, const void *const *tile, const float *values,
+                          size_t ld, size_t n, size_t width, const void *const *factor, vf most) {
+    vf total[FEW_VALUES][WIDE];
+    size_t end = coarse || n < CHAIN ? n : CHAIN;
+    most = unpacked_value_chain(nr, nv, whole, tile, values, ld, 0, end, n, width, total, most);
+    for (size_t d = end; !coarse && d < n; d = end) {
+        vf acc[FEW_VALUES][WIDE];
+        end = n - d < CHAIN ? n : d + CHAIN;
+        most = unpacked_value_chain(nr, nv, whole, tile, values, ld, d, end, n, width, acc, most);
+        for (int r = 0; r < nr; r++)
+            for (int v = 0; v < nv; v++)
+                total[r][v] = vadd(total[r][v], acc[r][v]);
+    }
+    for (int r = 0; r < nr; r++)
+        for (size_t v = 0; v < (size_t)nv; v++)
+            go_on((float *)acc_to[r] + v * LANES, *(const float *)factor[r], total[r][v]);
+    return most;
+}
+
+INLINE vf unpacked_panels(const bool coarse, const int nr, void *const *acc,
+                          const void *const *tile, const float *values, size_t ld, size_t n,
+                          size_t Ev, const void *const *factor, vf most) {
+    size_t width;
+    for (size_t c = 0; c < Ev; c += width) {
+        void *to[FEW_VALUES];
+        for (int r = 0; r < nr; r++)
+            to[r] = (float *)acc[r] + c;
+        width = nr == 1 && Ev - c >= WIDE * LANES ? WIDE * LANES : PW;
+        if (width > PW)
+            most = unpacked_values(coarse, nr, WIDE, true, to, tile, values + c, ld, n, width,
+                                   factor, most);
+        else if (Ev - c >= PW)
+            most = unpacked_values(coarse, nr, NV, true, to, tile, values + c, ld, n, PW, factor,
+                                   most);
+        else
+            most = unpacked_values(coarse, nr, NV, false, to, tile, values + c, ld, n, Ev - c,
+                                   factor, most);
+    }
+    return most;
+}
+
+INLINE double unpacked_sums(const bool coarse, void *const *acc, const void *const *tile,
+                            size_t rows, const void *values, size_t ld, size_t n, size_t Ev,
+                            const void *const *factor) {
+    vf most = vset(0.0f);
+    size_t r = 0;
+#define CALL(nr)                                                                                   \
+    most = unpacked_panels(coarse, nr, acc + r, tile + r, values, ld, n, Ev, factor + r, most)
+    for (; rows - r >= FEW_VALUES; r += FEW_VALUES)
+        CALL(FEW_VALUES);
+    for (; r < rows; r++)
+        CALL(1);
+#undef CALL
+    return lane_max(most);
+}
+
+static double NAME(k_accumulate_unpacked)(void *const *acc, const void *const *tile, size_t rows,
+                                          const void *values, size_t ld, size_t n, size_t Ev,
+                                          const void *const *factor) {
+    return unpacked_sums(false, acc, tile, rows, values, ld, n, Ev, factor);
+}
+static double NAME(k_accumulate_unpacked_coarse)(void *const *acc, const void *const *tile,
+                                                 size_t rows, const void *values, size_t ld,
+                                                 size_t n, size_t Ev, const void *const *factor) {
+    return unpacked_sums(true, acc, tile, rows, values, ld, n, Ev, factor);
+}

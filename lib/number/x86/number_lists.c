@@ -1,0 +1,223 @@
+/* Lists of float32 on x86-64: the choice among the loops with wide vectors, and the reader for any
+ * x86-64. Lists are the bytes of most JSON requests, so one number is found, checked and converted
+ * with a handful of SSE2 instructions and one division.
+ *
+ * The next ',' or ']' among 32 bytes ends the number, so the next one can begin before this one is
+ * converted. Up to 16 digits after the point and up to 3 before it make an integer w < 10^18 and a
+ * power of ten n <= 16, both exact. w / 10^n in double is off by at most 2 units of its last place.
+ * A double that is no nearer than 2^11 such units to the middle between two floats rounds to the
+ * same float as the exact number does, since rounding is monotonic. Digits that were left out do
+ * not change it either, when those that were kept are at least 2^43. attn_read_f32 reads all other
+ * numbers.
+ *
+ * With AVX2 or AVX-512, blocks of numbers are tried first (number_lists_read_body.h). */
+#include <emmintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include <attn/isa.h>
+
+#include "number/number.h"
+#include "number/number_lists.h"
+
+/* LZCNT is as old as BMI2, and not every compiler has a name for it here. */
+attn_isa attn_singles_isa(void) {
+    attn_isa isa = attn_isa_current();
+    if (isa == ATTN_ISA_AMX) /* emulated tiles may stand on AVX2 */
+        isa = attn_isa_available(ATTN_ISA_AVX512) ? ATTN_ISA_AVX512 : ATTN_ISA_AVX2;
+    if (!__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
+        return ATTN_ISA_REF;
+    return isa == ATTN_ISA_AVX512 && !__builtin_cpu_supports("avx512cd") ? ATTN_ISA_AVX2 : isa;
+}
+
+size_t attn_singles_lanes(void) {
+    attn_isa isa = attn_singles_isa();
+    return isa == ATTN_ISA_REF ? 0 : isa == ATTN_ISA_AVX512 ? 8 : 4;
+}
+
+char *attn_write_singles_wide(char *p, const float *values, size_t n, size_t width) {
+    return attn_singles_isa() == ATTN_ISA_AVX512 ? attn_write_singles_avx512(p, values, n, width)
+                                                 : attn_write_singles_avx2(p, values, n, width);
+}
+
+enum {
+    AHEAD = 32,
+    KEPT = 16,
+    FEW = 16,    /* numbers, too few to have been worth it to look for blocks of them */
+    ALONE = 1024 /* bytes that are then read number by number */
+};
+
+static const int64_t integers[] = {1,
+                                   10,
+                                   100,
+                                   1000,
+                                   10000,
+                                   100000,
+                                   1000000,
+                                   10000000,
+                                   100000000,
+                                   1000000000,
+                                   10000000000,
+                                   100000000000,
+                                   1000000000000,
+                                   10000000000000,
+                                   100000000000000,
+                                   1000000000000000,
+                                   10000000000000000};
+static const double powers[] = {1e0, 1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7, 1e8,
+                                1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16};
+
+/* From byte n on: 16 - n zeros, then n bytes of ones. */
+static const uint8_t keep_last[32] = {0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,
+                                      0,   0,   0,   0,   0,   255, 255, 255, 255, 255, 255,
+                                      255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+
+static inline __m128i load(const void *p) {
+    return _mm_loadu_si128((const __m128i *)p);
+}
+
+static inline uint32_t mask32(__m128i low, __m128i high) {
+    return (uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high) << 16;
+}
+
+/* '0' … '9' become the ten smallest signed bytes. */
+static inline __m128i is_digit(__m128i bytes) {
+    return _mm_cmplt_epi8(_mm_add_epi8(bytes, _mm_set1_epi8(80)), _mm_set1_epi8(-118));
+}
+
+static inline __m128i ends_number(__m128i bytes) {
+    return _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(',')),
+                        _mm_cmpeq_epi8(bytes, _mm_set1_epi8(']')));
+}
+
+/* The n <= 16 bytes before `last`, as numbers 0 … 9 when they are digits, behind zeros. */
+static inline __m128i bytes_before(const char *last, size_t n) {
+    return _mm_and_si128(_mm_sub_epi8(load(last - KEPT), _mm_set1_epi8('0')), load(keep_last + n));
+}
+
+/* Sixteen digits as an integer: bytes join to pairs, fours, eights. */
+static inline int64_t integer_of(__m128i bytes) {
+    __m128i weight = _mm_set1_epi16(2561);
+    __asm__("" : "+x"(weight)); /* else GCC multiplies by four shifts and sums */
+    /* first + 256 second, times 10 * 256 + 1: the upper byte is 10 first + second */
+    __m128i pairs = _mm_srli_epi16(_mm_mullo_epi16(bytes, weight), 8);
+    __m128i fours = _mm_madd_epi16(pairs, _mm_set1_epi32(100 | 1 << 16));
+    __m128i eights = _mm_madd_epi16(_mm_packs_epi32(fours, fours), _mm_set1_epi32(10000 | 1 << 16));
+    uint64_t both = (uint64_t)_mm_cvtsi128_si64(eights);
+    return (int64_t)((uint32_t)both * UINT64_C(100000000) + (both >> 32));
+}
+
+/* Digits before the point, at most 3. */
+static inline int64_t whole_part(const char *p, size_t n) {
+    int64_t w = p[0] - '0';
+    for (size_t i = 1; i < n; i++)
+        w = w * 10 + (p[i] - '0');
+    return w;
+}
+
+/* w / 10^n as a float; false when the double is too near to the middle between two. */
+static inline bool divide(int64_t w, size_t n, uint32_t sign, float *out) {
+    double wide = (double)w / powers[n];
+    float value = (float)wide;
+    uint64_t bits;
+    uint32_t single;
+    memcpy(&bits, &wide, sizeof bits);
+    memcpy(&single, &value, sizeof single);
+    single |= sign << 31;
+    memcpy(out, &single, sizeof single);
+    return ((uint32_t)bits & 0x1FFFFFFF) - (0x10000000u - 2048) >= 4096;
+}
+
+/* The commonest form, [-]d.d…d ended within 16 bytes; as read_near. */
+static inline const char *read_short(const char *p, float *out) {
+    uint32_t stop = (uint32_t)_mm_movemask_epi8(ends_number(load(p)));
+    if (!stop)
+        return NULL;
+    const char *last = p + __builtin_ctz(stop);
+    uint32_t sign = *p == '-', first = (uint8_t)p[sign] - (uint32_t)'0';
+    ptrdiff_t n = last - p - 2 - (ptrdiff_t)sign;
+    if (p[sign + 1] != '.' || n < 1 || first > 9)
+        return NULL;
+    __m128i bytes = bytes_before(last, (size_t)n), nine = _mm_set1_epi8(9);
+    if (_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(bytes, nine), nine)) != 0xFFFF)
+        return NULL;
+    return divide(integer_of(bytes) + first * integers[n], (size_t)n, sign, out) ? last : NULL;
+}
+
+/* The number at p when it has the form [-]d[d][d].d…d and ',' or ']' ends it within AHEAD bytes;
+ * returns where, else NULL. */
+static inline const char *read_near(const char *p, float *out) {
+    __m128i low = load(p), high = load(p + 16);
+    uint32_t stop = mask32(ends_number(low), ends_number(high));
+    uint32_t digit = mask32(is_digit(low), is_digit(high));
+    if (!stop)
+        return NULL;
+    size_t size = (size_t)__builtin_ctz(stop);
+    uint32_t sign = *p == '-';
+    const char *first = p + sign;
+    size_t whole = 1;
+    if (first[1] != '.') {
+        whole += first[2] == '.' ? 1 : 2;
+        if (first[whole] != '.' || *first == '0')
+            return NULL;
+    }
+    uint32_t others = sign | 1u << (sign + whole);
+    size_t n = size - sign - whole - 1; /* wraps around when the number ends before the point */
+    if ((digit ^ ~others) & ((1u << size) - 1) || n - 1 >= AHEAD)
+        return NULL;
+    size_t most = KEPT - (whole == 3); /* w < 2^63 */
+    size_t kept = n < most ? n : most;
+    int64_t w = integer_of(bytes_before(first + whole + 1 + kept, kept));
+    w += whole_part(first, whole) * integers[kept];
+    if ((n > kept && w < (int64_t)1 << 43) || !divide(w, kept, sign, out))
+        return NULL;
+    return p + size;
+}
+
+/* The number at p in any form; NULL: there is none, or an infinity. `fast`: the bytes around it can
+ * be looked at. */
+static inline const char *read_one(const char *p, const char *end, bool fast, float *out) {
+    const char *next = fast ? read_short(p, out) : NULL;
+    if (!next && fast)
+        next = read_near(p, out);
+    if (!next)
+        next = attn_read_f32(p, end, out);
+    return next && isfinite(*out) ? next : NULL;
+}
+
+const char *attn_read_singles(const char *p, const char *start, const char *end, float *out,
+                              size_t room, size_t *count, bool *comma) {
+    const char *from = end - start >= KEPT + AHEAD ? start + KEPT : end, *to = end - AHEAD;
+    attn_isa isa = attn_singles_isa();
+    const char *block = from; /* where blocks may be tried again */
+    size_t i = 0;
+    bool closed = false;
+    *comma = true;
+    while (i < room) {
+        if (isa != ATTN_ISA_REF && p >= block) {
+            size_t n = isa == ATTN_ISA_AVX512
+                           ? attn_read_singles_avx512(p, end, out + i, room - i, &p, &closed)
+                           : attn_read_singles_avx2(p, end, out + i, room - i, &p, &closed);
+            i += n;
+            if (n < FEW) /* much of another form */
+                block = end - p > ALONE ? p + ALONE : end;
+            if (closed || i == room)
+                break;
+            p += *p == ' ';
+        }
+        const char *next = read_one(p, end, p >= from && p <= to, &out[i]);
+        if (!next)
+            break;
+        p = next;
+        i++;
+        closed = *p != ',';
+        if (closed)
+            break;
+        p++;
+        if (*p == ' ')
+            p++;
+    }
+    *comma = !closed;
+    *count = i;
+    return p;
+}

@@ -1,0 +1,478 @@
+/* Cells of a stored run: weights are pooled to cells, the overview keeps the cells of the upper
+ * levels, and a tile is a copy of the overview where that reaches, else pooled when it is asked for.
+ * The overview is one pass over the weights of all heads; a piece is two rows of its cells, from
+ * which the row of the level above follows. */
+#include <math.h>
+#include <string.h>
+
+#include "attention/resolved.h"
+#include "attention/tile_pass.h"
+#include "runs/run_private.h"
+
+enum {
+    ROWS = 64,    /* of weights computed at a time */
+    CHUNK = 2048, /* keys of them */
+    WAYS = 8,     /* independent sums, so that additions need not wait for each other */
+};
+
+/* Cells [row, row + rows) x [col, col + cols) of a level of one head. */
+typedef struct cell_area {
+    size_t batch, head, level, row, rows, col, cols;
+} cell_area;
+
+/* Sums of one cell. */
+typedef struct cell_sum {
+    double sum;
+    size_t count; /* visible weights that are not NaN */
+    float max;
+    bool nan;
+} cell_sum;
+
+/* Scratch of one thread. */
+typedef struct pool_lane {
+    attn_cells_scratch *scratch;
+    void *weights;  /* [ROWS, CHUNK] elements of the result */
+    float *line;    /* [CHUNK] a row of float64 weights, rounded */
+    uint8_t *keep;  /* [CHUNK] */
+    cell_sum *sums; /* [band, cols] */
+} pool_lane;
+
+/* How many rows of cells make one piece of work. */
+static size_t band_of(size_t level) {
+    const size_t band = level < 6 ? (size_t)ROWS >> level : 0;
+    return band > 2 ? band : 2;
+}
+
+bool attn_run_lane_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes) {
+    const attn_kernels *ref = attn_kernels_of(ATTN_ISA_REF);
+    const attn_kernels *k = attn_kernels_with(d->isa, d->precision, d->tanh_score);
+    size_t table, single, sums;
+    *bytes = sizeof(pool_lane) + ROWS * CHUNK * attn_dtype_size(d->result) +
+             CHUNK * (sizeof(float) + 1) + 8 * ATTN_ALIGN + 4096;
+    return attn_block_work_bytes(k, d->L < k->rows ? d->L + 1 : k->rows, d, &table) &&
+           attn_block_work_bytes(ref, 1, d, &single) && attn_size_add(*bytes, table, bytes) &&
+           attn_size_add(*bytes, single, bytes) &&
+           attn_size_mul(cols, band_of(level) * sizeof(cell_sum), &sums) &&
+           attn_size_add(*bytes, sums, bytes);
+}
+
+/* Scratch for bands of `cols` cells of a level; NULL when memory is out. */
+static pool_lane *new_lane(const attn_attention *a, size_t level, size_t cols, attn_arena *arena) {
+    pool_lane *lane = attn_arena_small(arena, sizeof *lane);
+    size_t sums;
+    if (!lane || !attn_size_mul(cols, band_of(level), &sums))
+        return NULL;
+    *lane = (pool_lane){
+        .scratch = attn_cells_scratch_new(a, arena),
+        .weights = attn_arena_take(arena, ROWS * CHUNK * attn_dtype_size(a->dims.result)),
+        .line = attn_arena_take(arena, CHUNK * sizeof(float)),
+        .keep = attn_arena_take(arena, CHUNK),
+        .sums = attn_arena_zeroed(arena, sums, sizeof *lane->sums),
+    };
+    return lane->scratch && lane->weights && lane->line && lane->keep && lane->sums ? lane : NULL;
+}
+
+static void add_slowly(cell_sum *s, const float *w, const uint8_t *keep, size_t n) {
+    for (size_t j = 0; j < n; j++) {
+        if (keep && !keep[j])
+            continue;
+        if (isnan(w[j])) {
+            s->nan = true;
+            continue;
+        }
+        s->count++;
+        s->sum += (double)w[j];
+        s->max = w[j] > s->max ? w[j] : s->max;
+    }
+}
+
+/* n weights of one row that belong to one cell. A hidden weight is 0 and changes neither sum nor
+ * maximum, so only the count asks for `keep` (NULL: all are visible). */
+static void add_weights(cell_sum *s, const float *w, const uint8_t *keep, size_t n) {
+    double sums[WAYS] = {0}, sum = 0;
+    float max[WAYS] = {0};
+    size_t j = 0, count = n;
+    if (n < WAYS) {
+        add_slowly(s, w, keep, n);
+        return;
+    }
+    for (; j + WAYS <= n; j += WAYS)
+        for (size_t k = 0; k < WAYS; k++) {
+            const float v = w[j + k];
+            sums[k] += (double)v;
+            max[k] = v > max[k] ? v : max[k];
+        }
+    for (size_t k = 0; j + k < n; k++) {
+        sums[k] += (double)w[j + k];
+        max[k] = w[j + k] > max[k] ? w[j + k] : max[k];
+    }
+    for (size_t k = 0; k < WAYS; k++)
+        sum += sums[k];
+    if (isnan(sum)) {
+        add_slowly(s, w, keep, n);
+        return;
+    }
+    for (size_t k = 0; keep && k < n; k++)
+        count -= !keep[k];
+    if (!count)
+        return;
+    for (size_t k = 0; k < WAYS; k++)
+        s->max = max[k] > s->max ? max[k] : s->max;
+    s->sum += sum;
+    s->count += count;
+}
+
+/* Keys [j, j + n) of row i into the cells of its line. */
+static void add_row(const attn_attention *a, const cell_area *area, size_t i, size_t j, size_t n,
+                    const float *w, pool_lane *lane, cell_sum *line) {
+    const uint8_t *keep = NULL;
+    size_t from = j, to = j + n;
+    if (!attn_mask_fills(a->mask)) {
+        size_t lo, hi;
+        attn_mask_interval(a->mask, area->batch, i, &lo, &hi);
+        from = lo > from ? lo : from;
+        to = hi < to ? hi : to;
+        if (from >= to)
+            return;
+        if (attn_mask_hides_cells(a->mask)) {
+            attn_mask_keep(a->mask, area->batch, area->head, i, from, to - from, lane->keep);
+            keep = lane->keep;
+        }
+    }
+    for (size_t at = from; at < to;) {
+        const size_t cell = at >> area->level, end = (cell + 1) << area->level;
+        const size_t stop = end < to ? end : to;
+        add_weights(&line[cell - area->col], w + (at - j), keep ? keep + (at - from) : NULL,
+                    stop - at);
+        at = stop;
+    }
+}
+
+/* The keys that any of the rows sees, cut to [*lo, *hi). */
+static void clip(const attn_attention *a, size_t b, size_t row, size_t rows, size_t *lo,
+                 size_t *hi) {
+    size_t from, to;
+    const attn_block block = {b, 0, row, rows};
+    attn_block_interval(a, &block, &from, &to);
+    *lo = from > *lo ? from : *lo;
+    *hi = to < *hi ? to : *hi;
+}
+
+static attn_status pool_rows(const attn_attention *a, const attn_stats *stats,
+                             const cell_area *area, attn_range *range, pool_lane *lane,
+                             attn_error *err) {
+    const size_t elem = attn_dtype_size(a->dims.result);
+    attn_status status = attn_attention_cells(a, stats, range, ATTN_STAGE_PROBS, lane->weights,
+                                              CHUNK, lane->scratch, err);
+    for (size_t r = 0; r < range->rows && status == ATTN_OK; r++) {
+        const char *w = (const char *)lane->weights + r * CHUNK * elem;
+        const size_t i = range->row + r;
+        if (a->dims.result == ATTN_F64) {
+            attn_widen_f32(lane->line, w, ATTN_F64, 1, range->cols);
+            w = (const char *)lane->line;
+        }
+        add_row(a, area, i, range->col, range->cols, (const float *)(const void *)w, lane,
+                lane->sums + ((i >> area->level) - area->row) * area->cols);
+    }
+    return status;
+}
+
+/* The sums of an area of at most a band, row-major [rows, cols], computed from the weights. */
+static attn_status pool_area(const attn_attention *a, const attn_stats *stats,
+                             const cell_area *area, pool_lane *lane, const cell_sum **sums,
+                             attn_error *err) {
+    const size_t first = area->row << area->level, left = area->col << area->level;
+    size_t end = (area->row + area->rows) << area->level;
+    size_t right = (area->col + area->cols) << area->level;
+    attn_status status = ATTN_OK;
+    end = end < a->dims.L ? end : a->dims.L;
+    right = right < a->dims.S ? right : a->dims.S;
+    for (size_t c = 0; c < area->rows * area->cols; c++)
+        lane->sums[c] = (cell_sum){.max = -INFINITY};
+    for (size_t i = first; i < end && status == ATTN_OK; i += ROWS) {
+        const size_t rows = end - i < ROWS ? end - i : ROWS;
+        size_t lo = left, hi = right;
+        clip(a, area->batch, i, rows, &lo, &hi);
+        for (size_t j = lo; j < hi && status == ATTN_OK; j += CHUNK) {
+            attn_range range = {area->batch, area->head, i,
+                                rows,        j,          hi - j < CHUNK ? hi - j : CHUNK};
+            status = pool_rows(a, stats, area, &range, lane, err);
+        }
+    }
+    *sums = lane->sums;
+    return status;
+}
+
+/* The two values of a cell. */
+static float max_of(const cell_sum *s) {
+    return s->count ? s->max : s->nan ? NAN : -INFINITY;
+}
+
+static float mean_of(const cell_sum *s) {
+    return s->count ? (float)(s->sum / (double)s->count) : s->nan ? NAN : -INFINITY;
+}
+
+/* --- the overview --- */
+
+size_t attn_run_cells_along(size_t n, size_t level) {
+    return n ? ((n - 1) >> level) + 1 : 0;
+}
+
+attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S) {
+    const size_t longest = L > S ? L : S;
+    attn_run_pyramid p = {.L = L, .S = S, .levels = 1, .overview = SIZE_MAX};
+    while (attn_run_cells_along(longest, p.levels - 1) > ATTN_RUN_TILE)
+        p.levels++;
+    size_t level = 0;
+    while (attn_run_cells_along(longest, level) > ATTN_RUN_OVERVIEW)
+        level++;
+    if (level > 1)
+        p.overview = level;
+    return p;
+}
+
+typedef struct maker {
+    const attn_attention *a;
+    const attn_stats *stats;
+    const attn_run_pyramid *pyramid;
+    pool_lane **lanes;
+    float **max, **mean;
+    size_t rows[ATTN_RUN_PLANES], cols[ATTN_RUN_PLANES];
+} maker;
+
+static void put(const maker *m, size_t plane, size_t head, size_t row, size_t col,
+                const cell_sum *sum) {
+    const size_t at = (head * m->rows[plane] + row) * m->cols[plane] + col;
+    m->max[plane][at] = max_of(sum);
+    m->mean[plane][at] = mean_of(sum);
+}
+
+static void join(cell_sum *to, const cell_sum *from) {
+    to->max = from->max > to->max ? from->max : to->max;
+    to->sum += from->sum;
+    to->count += from->count;
+    to->nan |= from->nan;
+}
+
+static attn_status make_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const maker *m = ctx;
+    const size_t head = index / m->rows[1], top = index % m->rows[1], Hq = m->a->dims.Hq;
+    const size_t cols = m->cols[0];
+    const cell_area area = {.batch = head / Hq,
+                            .head = head % Hq,
+                            .level = m->pyramid->overview,
+                            .row = 2 * top,
+                            .rows = m->rows[0] - 2 * top < 2 ? 1 : 2,
+                            .cols = cols};
+    const cell_sum *sums;
+    attn_status status = pool_area(m->a, m->stats, &area, m->lanes[lane], &sums, err);
+    if (status != ATTN_OK)
+        return status;
+    for (size_t c = 0; c < area.rows * cols; c++)
+        put(m, 0, head, area.row + c / cols, c % cols, &sums[c]);
+    for (size_t c = 0; c < m->cols[1]; c++) {
+        cell_sum sum = sums[2 * c];
+        for (size_t k = 1; k < 4; k++)
+            if (k / 2 < area.rows && 2 * c + k % 2 < cols)
+                join(&sum, &sums[k / 2 * cols + 2 * c + k % 2]);
+        put(m, 1, head, top, c, &sum);
+    }
+    return ATTN_OK;
+}
+
+static bool take_planes(maker *m, attn_arena *arena) {
+    const size_t heads = m->a->dims.B * m->a->dims.Hq;
+    for (size_t p = 0; p < ATTN_RUN_PLANES; p++) {
+        size_t cells;
+        m->rows[p] = attn_run_cells_along(m->pyramid->L, m->pyramid->overview + p);
+        m->cols[p] = attn_run_cells_along(m->pyramid->S, m->pyramid->overview + p);
+        if (!attn_size_mul(heads, m->rows[p] * m->cols[p], &cells))
+            return false;
+        m->max[p] = attn_arena_zeroed(arena, cells, sizeof(float));
+        m->mean[p] = attn_arena_zeroed(arena, cells, sizeof(float));
+        if (!m->max[p] || !m->mean[p])
+            return false;
+    }
+    return true;
+}
+
+attn_status attn_run_overview_make(const attn_attention *a, const attn_stats *stats,
+                                   const attn_run_pyramid *pyramid, attn_pool *pool,
+                                   const attn_control *control, attn_arena *arena,
+                                   float *max[ATTN_RUN_PLANES], float *mean[ATTN_RUN_PLANES],
+                                   attn_error *err) {
+    const size_t slots = attn_pool_slots(pool);
+    maker m = {a,   stats, pyramid, attn_arena_zeroed(arena, slots, sizeof *m.lanes),
+               max, mean,  {0},     {0}};
+    bool ok = take_planes(&m, arena) && m.lanes;
+    for (size_t s = 0; ok && s < slots; s++)
+        ok = (m.lanes[s] = new_lane(a, pyramid->overview, m.cols[0], arena)) != NULL;
+    if (!ok)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the overview");
+    return attn_pool_run(pool, a->dims.B * a->dims.Hq * m.rows[1], make_piece, &m, control, err);
+}
+
+/* --- tiles --- */
+
+size_t attn_run_levels(const attn_run *run) {
+    return run->pyramid.levels;
+}
+size_t attn_run_overview_level(const attn_run *run) {
+    return run->pyramid.overview;
+}
+
+void attn_run_level_shape(const attn_run *run, size_t level, size_t shape[2]) {
+    shape[0] = attn_run_cells_along(run->dims->L, level);
+    shape[1] = attn_run_cells_along(run->dims->S, level);
+}
+
+static attn_status outside(attn_error *err, const char *where, const char *what, size_t found,
+                           size_t count) {
+    return attn_fail(err, ATTN_EARG, where, "expected one of %zu %s, counted from 0; found %zu",
+                     count, what, found);
+}
+
+static size_t tiles_along(size_t cells) {
+    return (cells + ATTN_RUN_TILE - 1) / ATTN_RUN_TILE;
+}
+
+attn_status attn_run_tile_shape(const attn_run *run, const attn_run_place *at, size_t shape[2],
+                                attn_error *err) {
+    size_t whole[2];
+    if (at->batch >= run->dims->B)
+        return outside(err, "batch", "batch entries", at->batch, run->dims->B);
+    if (at->head >= run->dims->Hq)
+        return outside(err, "head", "heads", at->head, run->dims->Hq);
+    if (at->level >= run->pyramid.levels)
+        return outside(err, "level", "levels", at->level, run->pyramid.levels);
+    attn_run_level_shape(run, at->level, whole);
+    if (at->y >= tiles_along(whole[0]))
+        return outside(err, "y", "rows of tiles at this level", at->y, tiles_along(whole[0]));
+    if (at->x >= tiles_along(whole[1]))
+        return outside(err, "x", "columns of tiles at this level", at->x, tiles_along(whole[1]));
+    const size_t from[2] = {at->y * ATTN_RUN_TILE, at->x * ATTN_RUN_TILE};
+    for (int axis = 0; axis < 2; axis++)
+        shape[axis] =
+            whole[axis] - from[axis] < ATTN_RUN_TILE ? whole[axis] - from[axis] : ATTN_RUN_TILE;
+    return ATTN_OK;
+}
+
+static bool from_overview(const attn_run *run, size_t level) {
+    return run->pyramid.overview != SIZE_MAX && level >= run->pyramid.overview &&
+           level - run->pyramid.overview < ATTN_RUN_PLANES;
+}
+
+attn_status attn_run_tile_cost(const attn_run *run, const attn_run_place *at, size_t slots,
+                               attn_cost *out, attn_error *err) {
+    const attn_attention_dims *d = run->dims;
+    size_t shape[2], lane, work;
+    attn_status status = attn_run_tile_shape(run, at, shape, err);
+    if (status != ATTN_OK)
+        return status;
+    attn_cost cost = {.result_bytes = 2 * shape[0] * shape[1] * sizeof(float)};
+    if (!from_overview(run, at->level)) {
+        if (!attn_run_lane_bytes(d, at->level, ATTN_RUN_TILE, &lane) ||
+            !attn_size_mul(slots, lane, &work))
+            return attn_fail(err, ATTN_ELIMIT, "level", "more bytes than can be counted");
+        const double side = ldexp(1, (int)at->level);
+        cost.cells = fmin((double)shape[0] * side, (double)d->L) *
+                     fmin((double)shape[1] * side, (double)d->S);
+        cost.operations = cost.cells * 2 * (double)d->score_width;
+        cost.work_bytes = work;
+    }
+    *out = cost;
+    return ATTN_OK;
+}
+
+static void copy_cells(const attn_run *run, const attn_run_place *at, attn_run_tile *tile) {
+    const size_t plane = at->level - run->pyramid.overview;
+    size_t whole[2];
+    attn_run_level_shape(run, at->level, whole);
+    for (size_t r = 0; r < tile->shape[0]; r++) {
+        const size_t head = at->batch * run->dims->Hq + at->head;
+        const size_t from =
+            (head * whole[0] + at->y * ATTN_RUN_TILE + r) * whole[1] + at->x * ATTN_RUN_TILE;
+        const size_t to = r * tile->shape[1], bytes = tile->shape[1] * sizeof(float);
+        memcpy(tile->max + to, run->max[plane] + from, bytes);
+        memcpy(tile->mean + to, run->mean[plane] + from, bytes);
+    }
+}
+
+typedef struct worker {
+    const attn_run *run;
+    const attn_run_place *at;
+    pool_lane **lanes;
+    attn_run_tile *tile;
+} worker;
+
+static attn_status tile_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
+    const worker *w = ctx;
+    attn_run_tile *tile = w->tile;
+    const size_t band = band_of(w->at->level), first = index * band;
+    const cell_area area = {.batch = w->at->batch,
+                            .head = w->at->head,
+                            .level = w->at->level,
+                            .row = w->at->y * ATTN_RUN_TILE + first,
+                            .rows = tile->shape[0] - first < band ? tile->shape[0] - first : band,
+                            .col = w->at->x * ATTN_RUN_TILE,
+                            .cols = tile->shape[1]};
+    const cell_sum *sums;
+    attn_status status = pool_area(w->run->op, &w->run->stats, &area, w->lanes[lane], &sums, err);
+    for (size_t c = 0; c < area.rows * area.cols && status == ATTN_OK; c++) {
+        tile->max[first * area.cols + c] = max_of(&sums[c]);
+        tile->mean[first * area.cols + c] = mean_of(&sums[c]);
+    }
+    return status;
+}
+
+static attn_status compute_cells(const attn_run *run, const attn_run_place *at, attn_pool *pool,
+                                 const attn_control *control, attn_arena *arena,
+                                 attn_run_tile *tile, attn_error *err) {
+    const size_t slots = attn_pool_slots(pool), band = band_of(at->level);
+    worker w = {run, at, attn_arena_zeroed(arena, slots, sizeof *w.lanes), tile};
+    for (size_t s = 0; s < slots; s++)
+        if (!w.lanes || !(w.lanes[s] = new_lane(run->op, at->level, ATTN_RUN_TILE, arena)))
+            return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
+    return attn_pool_run(pool, (tile->shape[0] + band - 1) / band, tile_piece, &w, control, err);
+}
+
+/* Smallest and largest number that is not the mark of a hidden cell; true: there is no visible
+ * cell. */
+static bool find_range(const float *cells, size_t n, float range[2]) {
+    float low = INFINITY, high = -INFINITY;
+    bool hidden = true;
+    for (size_t c = 0; c < n; c++) {
+        hidden &= cells[c] == -INFINITY;
+        if (!isfinite(cells[c]))
+            continue;
+        low = cells[c] < low ? cells[c] : low;
+        high = cells[c] > high ? cells[c] : high;
+    }
+    range[0] = low <= high ? low : 0;
+    range[1] = low <= high ? high : 0;
+    return hidden;
+}
+
+attn_status attn_run_tile_make(const attn_run *run, const attn_run_place *at, attn_pool *pool,
+                               const attn_control *control, attn_arena *arena, attn_run_tile *out,
+                               attn_error *err) {
+    attn_run_tile tile = {.hidden = false};
+    attn_status status = attn_run_tile_shape(run, at, tile.shape, err);
+    if (status != ATTN_OK)
+        return status;
+    const size_t cells = tile.shape[0] * tile.shape[1];
+    tile.max = attn_arena_take(arena, 2 * cells * sizeof(float));
+    if (!tile.max)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tile");
+    tile.mean = tile.max + cells;
+    if (from_overview(run, at->level))
+        copy_cells(run, at, &tile);
+    else
+        status = compute_cells(run, at, pool, control, arena, &tile, err);
+    if (status != ATTN_OK)
+        return status;
+    tile.hidden = find_range(tile.max, cells, tile.range);
+    find_range(tile.mean, cells, tile.mean_range);
+    *out = tile;
+    return ATTN_OK;
+}

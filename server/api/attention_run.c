@@ -1,0 +1,274 @@
+/* POST /v1/attention: decode, check, bound what it will cost, compute, store, answer. It runs on
+ * the HTTP thread while it is small, else on a worker; everything lives in the request's arena. */
+#include <string.h>
+
+#include "api/attention_call.h"
+#include "api/handlers.h"
+#include "api/weights_input.h"
+#include "load/admission.h"
+#include "request/shared.h"
+
+/* --- the stored run --- */
+
+/* Puts the operation that has run into the store. false: a problem is set. */
+static bool store_run(srv_attention_call *call) {
+    srv_request *req = call->req;
+    const srv_labels *labels = &call->body.labels;
+    const attn_metadata text = {SRV_RUN_OWNER, req->owner};
+    const attn_run_source source = {
+        .op = call->op,
+        .stats = &call->results.stats,
+        .query_labels = labels->query.values,
+        .key_labels = labels->key.values,
+        .metadata = &text,
+        .metadata_count = req->owner != NULL,
+    };
+    attn_run_image image;
+    attn_error err = {0};
+    if (attn_run_image_new(&source, srv_request_pool(req), &req->control, req->arena, &image,
+                           &err)) {
+        srv_problem_error(req, &err);
+        return false;
+    }
+    call->run = srv_run_store(req, &image);
+    return call->run != NULL;
+}
+
+/* Releases the stored run; it is deleted when its id was not answered. */
+static void release_run(srv_attention_call *call) {
+    srv_request *req = call->req;
+    if (!call->run)
+        return;
+    const char *id = attn_arena_text(req->arena, call->run->id, SRV_RUN_ID);
+    if (req->reply.status >= 400)
+        srv_run_discard(req, call->run);
+    else if (id) /* a picture has no other place for it */
+        srv_reply_header(req, "X-Run-Id", id);
+    srv_run_release(req, call->run);
+}
+
+/* --- weights on padding --- */
+
+/* Cells that are read for it, a few milliseconds; heads beyond it are not looked at. */
+#define PADDING_CELLS 1048576
+
+typedef struct reader {
+    const srv_attention_call *call;
+    attn_cells_scratch *scratch;
+    void *cells;
+    double *row;
+} reader;
+
+/* The weights of row i on the padding keys, neighbours at once. */
+static attn_status read_row(const reader *r, const srv_padding *p, size_t b, size_t h, size_t i,
+                            attn_error *err) {
+    attn_dtype dtype = r->call->dims.result;
+    for (size_t k = 0, n; k < p->key_count; k += n) {
+        for (n = 1; k + n < p->key_count && p->keys[k + n] == p->keys[k] + n;)
+            n++;
+        const attn_range range = {b, h, i, 1, p->keys[k], n};
+        attn_status status = attn_attention_cells(r->call->op, &r->call->results.stats, &range,
+                                                  ATTN_STAGE_PROBS, r->cells, n, r->scratch, err);
+        if (status)
+            return status;
+        attn_widen_f64(r->row + k, r->cells, dtype, 1, n);
+    }
+    return ATTN_OK;
+}
+
+static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h, attn_error *err) {
+    attn_status status = attn_control_check(&r->call->req->control, err);
+    for (size_t i = 0; i < r->call->dims.L && !status; i++) {
+        if (!srv_padding_counts(p, i))
+            continue;
+        status = read_row(r, p, b, h, i, err);
+        if (!status)
+            srv_padding_row(p, i, r->row);
+    }
+    if (!status && !srv_padding_head(p, b, h))
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    return status;
+}
+
+/* Turns weights on keys whose labels say that they are padding into warnings. */
+static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
+    const attn_attention_dims *d = &call->dims;
+    attn_arena *arena = call->req->arena;
+    srv_padding p;
+    bool many = d->B > 1 || d->Hq > 1;
+    bool ok = srv_padding_begin(&p, arena, &call->body.labels, many, &call->warnings);
+    if (ok && p.key_count == 0)
+        return ATTN_OK;
+    reader r = {.call = call,
+                .scratch = attn_cells_scratch_new(call->op, arena),
+                .cells = attn_arena_zeroed(arena, d->S, sizeof(double)),
+                .row = attn_arena_zeroed(arena, d->S, sizeof(double))};
+    attn_status status = ok && r.scratch && r.cells && r.row
+                             ? ATTN_OK
+                             : attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    double looked = 0, each = (double)d->L * (double)p.key_count;
+    for (size_t b = 0; b < d->B && !status; b++)
+        for (size_t h = 0; h < d->Hq && !status && looked + each <= PADDING_CELLS;
+             h++, looked += each)
+            status = read_head(&r, &p, b, h, err);
+    if (!status && !srv_padding_end(&p))
+        status = attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+    return status;
+}
+
+/* --- the handler --- */
+
+/* Work that the HTTP thread may do itself, a fraction of a millisecond: operations, and the bound
+ * of the answer's text for 256 KiB of results. */
+#define IN_PLACE_OPERATIONS 2e6
+#define IN_PLACE_TEXT       (1024.0 * 1024)
+
+static bool decode(srv_attention_call *call, int64_t start) {
+    srv_request *req = call->req;
+    srv_attention_init(&call->body);
+    bool ok = srv_decode(req, srv_attention_fields, &call->body);
+    if (ok) {
+        srv_apply_timeout(req, call->body.timeout_ms);
+        ok = srv_attention_prepare(call);
+    }
+    req->decode_ns = attn_now_ns() - start;
+    return ok;
+}
+
+/* Rows of weights for what looks at them afterwards. */
+static attn_status open_rows(srv_attention_call *call, attn_weight_source *source,
+                             attn_error *err) {
+    attn_pool *pool = srv_request_pool(call->req);
+    return attn_attention_source(call->op, &call->results.stats, attn_pool_slots(pool),
+                                 call->req->arena, source, err);
+}
+
+static attn_status draw(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    attn_weight_source source;
+    attn_status status = open_rows(call, &source, err);
+    return status ? status
+                  : attn_heatmap_build(&source, &call->heat, srv_request_pool(req), &req->control,
+                                       req->arena, &call->maps, err);
+}
+
+static attn_status analyse(srv_attention_call *call, attn_error *err) {
+    srv_analysis *an = &call->analysis;
+    attn_status status = open_rows(call, &an->source, err);
+    an->run = call->op;
+    an->mask = attn_attention_mask(call->op);
+    an->mask_warnings = &call->warnings;
+    return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
+}
+
+/* A row that is not finite after projections has no single element of the input to blame. */
+static bool refuse(srv_attention_call *call, attn_error *err) {
+    char *last = strrchr(err->where, '/');
+    const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
+    if (call->projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
+        *last = 0;
+    srv_problem_error(call->req, err);
+    return false;
+}
+
+static attn_status run(srv_attention_call *call, attn_error *err) {
+    srv_request *req = call->req;
+    attn_pool *pool = srv_request_pool(req);
+    const bool projects = call->projections.num_heads > 0;
+    attn_tensor heads;
+    attn_status status = call->backward && !projects
+                             ? srv_gradients_with_run(call, err)
+                             : attn_attention_run(call->op, srv_attention_computes(call),
+                                                  (attn_stage)call->body.score_stage, pool,
+                                                  &req->control, req->arena, &call->results, err);
+    if (!status && call->body.verify)
+        status = attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
+                                       (uint64_t)call->body.seed, &req->control, req->arena,
+                                       &call->verification, err);
+    if (!status && call->body.verify) {
+        srv_meters_observe(req->app->meters, SRV_VERIFY_OUTPUT, call->verification.output_error);
+        srv_meters_observe(req->app->meters, SRV_VERIFY_LOGSUMEXP,
+                           call->verification.logsumexp_error);
+    }
+    heads = call->results.output;
+    if (!status && projects && (call->want & ATTN_WANT_OUTPUT))
+        status = attn_projections_output(&heads, &call->projections, pool, &req->control,
+                                         req->arena, &call->results.output, err);
+    if (!status && call->backward && projects)
+        status = srv_gradients_run(call, &heads, err);
+    return status ? status : warn_of_padding(call, err);
+}
+
+static bool compute(srv_attention_call *call) {
+    srv_request *req = call->req;
+    attn_error err = {0};
+    attn_status status = ATTN_OK;
+    if (call->projections.num_heads)
+        status = attn_projections_apply(&call->in, &call->projections, srv_request_pool(req),
+                                        &req->control, req->arena, call->shaped, &err);
+    if (!status)
+        status = attn_attention_new(call->shaped, req->arena, &call->op, &err);
+    if (!status)
+        status = attn_mask_lint(attn_attention_mask(call->op), req->arena, &call->warnings, &err);
+    if (!status)
+        status = run(call, &err);
+    if (status)
+        return refuse(call, &err);
+    const attn_attention_dims *d = &call->dims;
+    const double cells = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
+    if (call->body.explain &&
+        !srv_mask_kept(req, attn_attention_mask(call->op), cells, &call->kept))
+        return false;
+    if (call->heatmap && draw(call, &err)) {
+        srv_heat_problem(req, &err);
+        return false;
+    }
+    return !call->analyses || !analyse(call, &err) || refuse(call, &err);
+}
+
+static void picture(const srv_attention_call *call) {
+    const srv_heat_answer all = {.maps = &call->maps,
+                                 .in = &call->body.heatmap,
+                                 .labels = &call->body.labels,
+                                 .figure = &call->body.figure,
+                                 .decimals = (int)call->body.decimals};
+    srv_heat_reply(call->req, &all);
+}
+
+srv_outcome srv_attention(srv_request *req) {
+    srv_attention_call call = {.req = req, .in = attn_attention_defaults()};
+    int64_t start = attn_now_ns();
+    if (!decode(&call, start))
+        return SRV_DONE;
+    if (call.body.dry_run)
+        return srv_attention_dry(&call);
+    srv_attention_bill bill;
+    if (!srv_attention_count(&call, call.want, attn_pool_slots(srv_request_pool(req)), &bill) ||
+        !srv_attention_within(&call, &bill))
+        return SRV_DONE;
+    call.text = (size_t)bill.text;
+    bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
+    bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT &&
+                 !call.body.store; /* a file may have to be written */
+    if (req->in_place && (!small || srv_draws(req)))
+        return SRV_DEFER;
+    if (!srv_admission_work(req, bill.operations,
+                            (double)bill.work_bytes + (double)bill.result_bytes +
+                                (binary ? 0 : bill.text)))
+        return SRV_DONE;
+
+    bool ok = compute(&call) && (!call.body.store || store_run(&call));
+    int64_t computed = attn_now_ns();
+    req->compute_ns = computed - start - req->decode_ns;
+    if (!ok)
+        return SRV_DONE;
+    if (srv_draws(req) || ((req->accept & SRV_ACCEPT_NPY) && call.heatmap && call.want == 0))
+        picture(&call);
+    else if (srv_reads_text(req))
+        srv_attention_text(&call);
+    else
+        srv_attention_json(&call);
+    release_run(&call);
+    req->encode_ns = attn_now_ns() - computed;
+    return SRV_DONE;
+}

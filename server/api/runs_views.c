@@ -1,0 +1,291 @@
+/* Pooled views of a stored run: GET /v1/runs/{id}/heatmap (as in POST /v1/attention), /top-k (the
+ * strongest edges of rows, by number or by the mass that they hold) and /tiles (256 x 256 cells as
+ * octets, the max plane and then the mean plane). */
+#include <math.h>
+
+#include "api/handlers.h"
+#include "api/heatmap_object.h"
+#include "api/route_fields.h"
+#include "api/runs_call.h"
+#include "request/shared.h"
+
+/* --- heatmap --- */
+
+typedef struct heatmap_query {
+    uint64_t given;
+    srv_run_spot spot;
+    srv_heat_input heatmap;
+    srv_figure_input figure;
+    int64_t decimals;
+} heatmap_query;
+
+const srv_field srv_run_heatmap_query[] = {
+    SRV_RUN_SITE_ROWS(heatmap_query),
+    SRV_HEATMAP_ROW(heatmap_query, "What the heatmap holds."),
+    SRV_FIGURE_ROW(heatmap_query, "What a picture says around it and looks like."),
+    SRV_DECIMALS_ROW(heatmap_query, "."),
+    {0},
+};
+
+/* Builds heatmaps of the run, whose answer takes `text` times the bytes of their own. false: a
+ * problem is set, an error of the library by `problem`. */
+static bool build_heatmaps(srv_request *req, const srv_run *run,
+                           const attn_heatmap_options *options, double text,
+                           void (*problem)(srv_request *, const attn_error *), attn_heatmaps *out) {
+    const attn_attention_dims *d = attn_run_dims(run->run);
+    attn_pool *pool = srv_request_pool(req);
+    const size_t slots = attn_pool_slots(pool);
+    attn_weight_source source;
+    attn_cost cost;
+    attn_error err = {0};
+    attn_status status = attn_heatmap_cost(options, d->B, d->Hq, d->L, d->S, slots, &cost, &err);
+    if (!status && !srv_run_admit(req, cost.cells,
+                                  (double)cost.work_bytes + (1 + text) * (double)cost.result_bytes +
+                                      srv_run_cells_work(req, run)))
+        return false;
+    const int64_t start = attn_now_ns();
+    if (!status)
+        status = attn_attention_source(attn_run_attention(run->run), attn_run_stats(run->run),
+                                       slots, req->arena, &source, &err);
+    if (!status)
+        status = attn_heatmap_build(&source, options, pool, &req->control, req->arena, out, &err);
+    req->compute_ns = attn_now_ns() - start;
+    if (status)
+        problem(req, &err);
+    return !status;
+}
+
+srv_outcome srv_runs_heatmap(srv_request *req) {
+    heatmap_query q = {.decimals = -1};
+    const srv_scope scope = {req, srv_run_heatmap_query, &q, ""};
+    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
+    attn_heatmap_options o;
+    attn_heatmaps maps;
+    if (!run)
+        return SRV_DONE;
+    const bool ok = srv_figure_check(req, &q.figure) &&
+                    srv_heat_options(req, &q.heatmap, attn_run_dims(run->run), &o) &&
+                    build_heatmaps(req, run, &o, SRV_HEAT_TEXT, srv_heat_problem, &maps);
+    if (ok) {
+        const srv_labels labels = srv_run_labels(run->run);
+        const srv_heat_answer all = {.maps = &maps,
+                                     .in = &q.heatmap,
+                                     .labels = &labels,
+                                     .figure = &q.figure,
+                                     .decimals = (int)q.decimals};
+        srv_heat_reply(req, &all);
+    }
+    return srv_run_end(req, run, ok);
+}
+
+/* --- top-k --- */
+
+typedef struct top_query {
+    uint64_t given;
+    srv_run_spot spot;
+    srv_ints rows, cols;
+    int64_t k, decimals;
+    double p;
+} top_query;
+
+const srv_field srv_run_top_query[] = {
+    SRV_RUN_SPOT_ROWS(top_query),
+    SRV_RUN_RANGE_ROW(top_query, rows, "queries"),
+    SRV_RUN_RANGE_ROW(top_query, cols, "keys take part"),
+    SRV_INT_ROW(top_query, k, 1, 1048576,
+                "The k largest weights of each row; default 10, without p."),
+    SRV_REAL_ROW(top_query, p, 0, 1,
+                 "The fewest keys of each row whose weights sum to at least p."),
+    SRV_DECIMALS_ROW(top_query, "."),
+    {0},
+};
+
+enum { DEFAULT_K = 10 };
+#define TEXT_OF_EDGES 5.0
+
+/* Columns of equal length: row, key, weight; best first within a row. */
+static void answer_edges(srv_request *req, const top_query *q, const attn_heatmap *map) {
+    const size_t n = map->edge_count;
+    int64_t *row = attn_arena_zeroed(req->arena, n, sizeof *row);
+    int64_t *key = attn_arena_zeroed(req->arena, n, sizeof *key);
+    float *weight = attn_arena_zeroed(req->arena, n, sizeof *weight);
+    srv_json j;
+    srv_json_begin(&j, req);
+    j.failed = !row || !key || !weight;
+    for (size_t i = 0; i < n && !j.failed; i++) {
+        row[i] = (int64_t)map->edges[i].row;
+        key[i] = (int64_t)map->edges[i].col;
+        weight[i] = map->edges[i].weight;
+    }
+    const attn_tensor columns[] = {attn_tensor_dense(row, ATTN_I64, 1, &n),
+                                   attn_tensor_dense(key, ATTN_I64, 1, &n),
+                                   attn_tensor_dense(weight, ATTN_F32, 1, &n)};
+    static const char *const names[] = {"row", "key", "weight"};
+    j.decimals = (int)q->decimals;
+    srv_json_object(&j);
+    for (size_t i = 0; i < 3 && !j.failed; i++) {
+        srv_json_key(&j, names[i]);
+        srv_json_tensor(&j, &columns[i]);
+    }
+    srv_json_object_end(&j);
+    srv_json_end(&j);
+}
+
+/* false: a problem is set. */
+static bool options_of(const srv_scope *scope, const top_query *q, const srv_run *run,
+                       attn_heatmap_options *o) {
+    const attn_attention_dims *d = attn_run_dims(run->run);
+    size_t rows, cols;
+    *o = attn_heatmap_defaults();
+    if (!srv_run_range(scope, "rows", &q->rows, d->L, &o->row_from, &rows) ||
+        !srv_run_range(scope, "cols", &q->cols, d->S, &o->col_from, &cols))
+        return false;
+    o->heads = ATTN_HEADS_LIST;
+    o->head_list = &q->spot.head;
+    o->batch_list = &q->spot.batch;
+    o->head_count = o->batch_count = 1;
+    o->row_to = o->row_from + rows;
+    o->col_to = o->col_from + cols;
+    o->max_cells = 1;
+    o->top_p = q->p;
+    o->top_k = q->k ? (size_t)q->k : srv_given(scope, "p") ? 0 : DEFAULT_K;
+    return true;
+}
+
+srv_outcome srv_runs_top(srv_request *req) {
+    top_query q = {.decimals = -1};
+    const srv_scope scope = {req, srv_run_top_query, &q, ""};
+    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
+    attn_heatmap_options o;
+    attn_heatmaps maps;
+    const bool ok = run && options_of(&scope, &q, run, &o) &&
+                    build_heatmaps(req, run, &o, TEXT_OF_EDGES, srv_problem_error, &maps);
+    if (ok)
+        answer_edges(req, &q, &maps.items[0]);
+    return srv_run_end(req, run, ok);
+}
+
+/* --- tiles --- */
+
+static const char *const tile_encodings[] = {"u8", "f32", NULL};
+
+typedef struct tile_query {
+    uint64_t given;
+    srv_run_spot spot;
+    int64_t level, y, x;
+    int encoding, transform;
+} tile_query;
+
+enum { U8, F32 };
+
+const srv_field srv_run_tiles_query[] = {
+    SRV_RUN_SPOT_ROWS(tile_query),
+    SRV_INT_ROW(tile_query, level, 0, 63,
+                "A cell covers 2^level x 2^level weights; default 0, the weights themselves."),
+    SRV_INT_ROW(tile_query, y, 0, 4294967296, "Row of tiles, from the first query; default 0."),
+    SRV_INT_ROW(tile_query, x, 0, 4294967296, "Column of tiles, from the first key; default 0."),
+    SRV_ENUM_ROW(tile_query, encoding, tile_encodings,
+                 "u8 (default): 0 = hidden, else round(255 t), at least 1, with t from 0 to 1 over "
+                 "the plane's range; f32 (little-endian): the values, -infinity = hidden."),
+    SRV_ENUM_ROW(
+        tile_query, transform, srv_transforms,
+        "How u8 cells are quantised: linear (default), sqrt, or log (ln(1 + 255 t) / ln 256)."),
+    {0},
+};
+
+/* 0 stays for hidden cells. */
+static void quantise(uint8_t *to, const float *cells, size_t n, const float range[2],
+                     attn_transform transform) {
+    attn_heatmap_quantise(to, cells, n, range, transform, false);
+    for (size_t i = 0; i < n; i++)
+        to[i] = cells[i] == -INFINITY ? 0 : to[i] ? to[i] : 1;
+}
+
+static bool encode(srv_request *req, const tile_query *q, const attn_run_tile *tile) {
+    const size_t n = tile->shape[0] * tile->shape[1];
+    const attn_transform transform = (attn_transform)q->transform;
+    if (q->encoding == F32) { /* the planes lie side by side */
+        srv_reply_set(req, 200, SRV_OCTETS, (const char *)tile->max, 2 * n * sizeof(float));
+        return true;
+    }
+    uint8_t *bytes = attn_arena_take(req->arena, 2 * n);
+    if (!bytes)
+        return false;
+    quantise(bytes, tile->max, n, tile->range, transform);
+    quantise(bytes + n, tile->mean, n, tile->mean_range, transform);
+    srv_reply_set(req, 200, SRV_OCTETS, (const char *)bytes, 2 * n);
+    return true;
+}
+
+static void put_header(srv_request *req, const char *name, attn_text *t) {
+    if (!t->failed)
+        srv_reply_header(req, name, t->data);
+}
+
+static void put_range(srv_request *req, const char *name, const float range[2]) {
+    attn_text t = {.arena = req->arena};
+    attn_text_add(&t, "%.9g,%.9g", (double)range[0], (double)range[1]);
+    put_header(req, name, &t);
+}
+
+static void describe_tile(srv_request *req, const tile_query *q, const attn_run_tile *tile) {
+    attn_text shape = {.arena = req->arena}, encoding = {.arena = req->arena};
+    attn_text_add(&shape, "%zu,%zu", tile->shape[0], tile->shape[1]);
+    attn_text_add(&encoding, "%s%s%s", tile_encodings[q->encoding], q->encoding == U8 ? ", " : "",
+                  q->encoding == U8 ? srv_transforms[q->transform] : "");
+    put_header(req, "X-Tile-Shape", &shape);
+    put_header(req, "X-Tile-Encoding", &encoding);
+    srv_reply_header(req, "X-Tile-Pooling", "max,mean");
+    srv_reply_header(req, "X-Tile-Hidden",
+                     tile->hidden         ? "all"
+                     : q->encoding == F32 ? "-Infinity"
+                                          : "0");
+    put_range(req, "X-Tile-Max-Range", tile->range);
+    put_range(req, "X-Tile-Mean-Range", tile->mean_range);
+}
+
+static bool make_tile(srv_request *req, const srv_run *run, const tile_query *q,
+                      attn_run_tile *tile) {
+    const attn_run_place at = {(size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->level,
+                               (size_t)q->y, (size_t)q->x};
+    /* A tile of the lowest levels is too little work to share. */
+    attn_pool *pool = q->level > 1 ? srv_request_pool(req) : NULL;
+    attn_cost cost;
+    attn_error err = {0};
+    attn_status status = attn_run_tile_cost(run->run, &at, attn_pool_slots(pool), &cost, &err);
+    if (!status &&
+        !srv_run_admit(req, cost.cells, (double)cost.work_bytes + 2 * (double)cost.result_bytes))
+        return false;
+    const int64_t start = attn_now_ns();
+    if (!status)
+        status = attn_run_tile_make(run->run, &at, pool, &req->control, req->arena, tile, &err);
+    req->compute_ns = attn_now_ns() - start;
+    if (status)
+        srv_problem_error(req, &err);
+    return !status;
+}
+
+/* false: a problem is set. */
+static bool answer_tile(srv_request *req, const srv_run *run, const tile_query *q) {
+    attn_run_tile tile;
+    if (!make_tile(req, run, q, &tile))
+        return false;
+    if (tile.hidden) {
+        srv_reply_set(req, 204, NULL, "", 0);
+    } else if (!encode(req, q, &tile)) {
+        srv_problem_memory(req, NULL, "no memory is left for the tile");
+        return false;
+    }
+    describe_tile(req, q, &tile);
+    srv_run_tagged(req, run, tile_encodings[q->encoding]);
+    return true;
+}
+
+srv_outcome srv_runs_tiles(srv_request *req) {
+    tile_query q = {.encoding = U8};
+    const srv_scope scope = {req, srv_run_tiles_query, &q, ""};
+    const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
+    const bool ok =
+        run && (srv_run_tagged(req, run, tile_encodings[q.encoding]) || answer_tile(req, run, &q));
+    return srv_run_end(req, run, ok);
+}

@@ -1,0 +1,225 @@
+/* Weights that a caller sends, as a source, and what is odd about weights: rows whose sum is not 1,
+ * weights outside of 0 … 1, and weights on padding. All of it is legal to draw and to measure, but
+ * probably not meant. */
+#include "api/weights_input.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <strings.h>
+
+#include "api/text_reply.h"
+
+#define TOLD 8 /* heads that are named, for each kind of warning */
+
+typedef struct operand {
+    const attn_tensor *weights;
+    const attn_attention_dims *dims;
+} operand;
+
+/* Which cells are hidden is not known of weights alone, so there are no logits. */
+static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
+                         float *logits, attn_error *err) {
+    const operand *o = ctx;
+    const attn_attention_dims *d = o->dims;
+    const size_t head = (rows->batch * d->Hq + rows->head) * d->L;
+    (void)lane, (void)logits, (void)err;
+    for (size_t r = 0; r < rows->rows; r++) {
+        const size_t at = (head + rows->row + r) * d->S + rows->col;
+        attn_widen_f32(weights + r * rows->cols,
+                       (const char *)o->weights->data + at * attn_dtype_size(o->weights->dtype),
+                       o->weights->dtype, 1, rows->cols);
+    }
+    return ATTN_OK;
+}
+
+attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_dims *dims,
+                               attn_arena *arena, attn_weight_source *out, attn_error *err) {
+    operand *o = attn_arena_small(arena, sizeof *o);
+    if (!o)
+        return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the operands");
+    *o = (operand){weights, dims};
+    *out = (attn_weight_source){.batches = dims->B,
+                                .heads = dims->Hq,
+                                .rows = dims->L,
+                                .cols = dims->S,
+                                .fetch = fetch,
+                                .ctx = o};
+    return ATTN_OK;
+}
+
+/* --- padding --- */
+
+/* The least mean weight of a row on padding that is warned of, which is beyond rounding. */
+#define LEAST 1e-6
+
+static bool is_padding(const char *label) {
+    static const char *const tokens[] = {"<pad>", "[pad]", "<|pad|>", "<blank>"};
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++)
+        if (strcasecmp(label, tokens[i]) == 0)
+            return true;
+    return false;
+}
+
+bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labels, bool many,
+                       attn_warnings *to) {
+    *p = (srv_padding){.arena = arena, .labels = labels, .many = many, .to = to};
+    for (size_t j = 0; j < labels->key.count; j++) {
+        if (!is_padding(labels->key.values[j]))
+            continue;
+        if (!p->keys && !(p->keys = attn_arena_zeroed(arena, labels->key.count, sizeof *p->keys)))
+            return false;
+        p->keys[p->key_count++] = j;
+    }
+    return true;
+}
+
+bool srv_padding_counts(const srv_padding *p, size_t i) {
+    const srv_strings *names = &p->labels->query;
+    return i >= names->count || !is_padding(names->values[i]);
+}
+
+void srv_padding_row(srv_padding *p, size_t i, const double *weights) {
+    p->rows++;
+    for (size_t k = 0; k < p->key_count; k++) {
+        p->mass += weights[k];
+        if (weights[k] > p->most) {
+            p->most = weights[k];
+            p->row = i;
+            p->key = p->keys[k];
+        }
+    }
+}
+
+bool srv_padding_head(srv_padding *p, size_t batch, size_t head) {
+    double share = p->rows > 0 ? p->mass / (double)p->rows : 0;
+    bool found = share > LEAST, ok = true;
+    char which[64] = "";
+    if (p->many)
+        snprintf(which, sizeof which, "batch entry %zu, head %zu: ", batch, head);
+    if (found && p->heads_told == TOLD)
+        p->heads_left++;
+    else if (found)
+        ok = srv_warnings_add(p->to, p->arena, "padding_mass", "labels/key",
+                              "%s%.3g %% of the attention goes to padding, most of it (%.3g) from "
+                              "query %zu to key %zu, \"%.40s\": hide such keys with token_ids, "
+                              "key_lengths or key_padding_mask",
+                              which, 100 * share, p->most, p->row, p->key,
+                              p->labels->key.values[p->key]);
+    p->heads_told += found && p->heads_left == 0;
+    p->mass = p->most = 0;
+    p->rows = 0;
+    return ok;
+}
+
+bool srv_padding_end(srv_padding *p) {
+    return p->heads_left == 0 ||
+           srv_warnings_add(p->to, p->arena, "padding_mass", "labels/key",
+                            "%zu more heads give weight to padding", p->heads_left);
+}
+
+/* --- sums and ranges --- */
+
+#define SUM_SLACK   0.01 /* weights are often rounded to two decimals */
+#define RANGE_SLACK 1e-6 /* softmax in float32 may round a weight to just above 1 */
+
+/* What is odd about one head. */
+typedef struct findings {
+    size_t sums, row; /* rows whose weights do not sum to 1, and the worst of them */
+    double sum;
+    size_t outside, at_row, at_key; /* weights outside of 0 … 1, and the worst of them */
+    double value;
+} findings;
+
+/* How far a weight lies outside of 0 … 1; not above 0 where it lies inside. */
+static double beyond(double w) {
+    return w < 0 ? -w : w - 1;
+}
+
+/* Row i of a head. A row of zeros is a query that sees no key, so its sum is not odd. */
+static void check_row(findings *f, size_t i, const double *row, size_t S) {
+    double sum = 0, largest = 0;
+    for (size_t j = 0; j < S; j++) {
+        sum += row[j];
+        largest = fmax(largest, fabs(row[j]));
+        if (beyond(row[j]) <= RANGE_SLACK)
+            continue;
+        if (f->outside++ == 0 || beyond(row[j]) > beyond(f->value)) {
+            f->value = row[j];
+            f->at_row = i;
+            f->at_key = j;
+        }
+    }
+    if (largest == 0 || fabs(sum - 1) <= SUM_SLACK)
+        return;
+    if (f->sums++ == 0 || fabs(sum - 1) > fabs(f->sum - 1)) {
+        f->sum = sum;
+        f->row = i;
+    }
+}
+
+/* The warnings of one head. told[0] counts the heads with odd sums, told[1] those with weights
+ * outside of 0 … 1. */
+static bool tell(const srv_weights_lint *l, const findings *f, size_t b, size_t h, size_t told[2]) {
+    attn_arena *arena = l->req->arena;
+    char which[64] = "";
+    bool ok = true;
+    if (l->dims->B > 1 || l->dims->Hq > 1)
+        snprintf(which, sizeof which, "batch entry %zu, head %zu: ", b, h);
+    if (f->sums > 0 && told[0]++ < TOLD)
+        ok = srv_warnings_add(l->warnings, arena, "row_sums", l->where,
+                              "%s%zu row%s of %zu do%s not sum to 1; row %zu sums to %.6g", which,
+                              f->sums, f->sums == 1 ? "" : "s", l->dims->L,
+                              f->sums == 1 ? "es" : "", f->row, f->sum);
+    if (ok && f->outside > 0 && told[1]++ < TOLD)
+        ok = srv_warnings_add(l->warnings, arena, "weight_range", l->where,
+                              "%s%zu weight%s negative or above 1, such as %.6g at [%zu, %zu]",
+                              which, f->outside, f->outside == 1 ? " is" : "s are", f->value,
+                              f->at_row, f->at_key);
+    return ok;
+}
+
+/* One more warning of each kind counts the heads beyond TOLD. */
+static bool tell_rest(const srv_weights_lint *l, const size_t told[2]) {
+    static const char *const codes[] = {"row_sums", "weight_range"};
+    bool ok = true;
+    for (size_t i = 0; i < 2; i++)
+        if (ok && told[i] > TOLD)
+            ok = srv_warnings_add(l->warnings, l->req->arena, codes[i], l->where,
+                                  "so it is in %zu more head%s", told[i] - TOLD,
+                                  told[i] - TOLD == 1 ? "" : "s");
+    return ok;
+}
+
+attn_status srv_weights_warn(const srv_weights_lint *l, attn_error *err) {
+    static const srv_labels none;
+    const attn_attention_dims *d = l->dims;
+    const attn_tensor *w = l->weights;
+    const char *from = w->data;
+    size_t told[2] = {0, 0};
+    attn_arena *arena = l->req->arena;
+    double *row = attn_arena_zeroed(arena, d->S, sizeof *row);
+    /* The weights on padding keys, in their order. */
+    double *padded = attn_arena_zeroed(arena, d->S, sizeof *padded);
+    srv_padding p;
+    bool ok = row && padded &&
+              srv_padding_begin(&p, arena, l->labels ? l->labels : &none, d->B > 1 || d->Hq > 1,
+                                l->warnings);
+    for (size_t n = 0; ok && n < d->B * d->Hq; n++) {
+        findings f = {0};
+        for (size_t i = 0; i < d->L; i++, from += d->S * attn_dtype_size(w->dtype)) {
+            attn_status status = attn_control_check(&l->req->control, err);
+            if (status)
+                return status;
+            attn_widen_f64(row, from, w->dtype, 1, d->S);
+            check_row(&f, i, row, d->S);
+            for (size_t k = 0; k < p.key_count; k++)
+                padded[k] = row[p.keys[k]];
+            if (p.key_count > 0 && srv_padding_counts(&p, i))
+                srv_padding_row(&p, i, padded);
+        }
+        ok = tell(l, &f, n / d->Hq, n % d->Hq, told) && srv_padding_head(&p, n / d->Hq, n % d->Hq);
+    }
+    if (ok && tell_rest(l, told) && srv_padding_end(&p))
+        return ATTN_OK;
+    return attn_fail(err, ATTN_ENOMEM, "", "no memory left for warnings");
+}

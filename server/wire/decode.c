@@ -1,0 +1,526 @@
+/* A JSON body into a C struct by its field table, in one pass: each member is read once, where it
+ * is in the text, by the reader for the kind of its row.
+ *
+ * Faults are reported in the order of the text, then those of tensors beside it, then missing
+ * members in the order of the table.
+ *
+ * The memory that fields take can be a multiple of their text, so that their bytes, values, lists
+ * and objects outside tensors are bounded (max_envelope_bytes). */
+#include "wire/decode.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "config/nearest.h"
+#include "request/shared.h"
+#include "wire/container.h"
+#include "wire/decode_value.h"
+#include "wire/tensor_read.h"
+
+bool srv_fields_fit(const srv_field *fields) {
+    size_t rows = 0;
+    for (; fields[rows].name; rows++)
+        if (fields[rows].fields && !srv_fields_fit(fields[rows].fields))
+            return false;
+    return rows <= SRV_FIELDS_MOST;
+}
+
+const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n) {
+    for (; fields->name; fields++)
+        if (fields->name[0] == name[0] && strlen(fields->name) == n &&
+            memcmp(fields->name, name, n) == 0)
+            return fields;
+    return NULL;
+}
+
+static const char *mistaken_for(const char *name, const srv_field *fields) {
+    for (; fields->name; fields++)
+        if (fields->mistaken && !strcasecmp(fields->mistaken, name))
+            return fields->name;
+    return NULL;
+}
+
+void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
+                       const srv_field *fields) {
+    const char *names[SRV_FIELDS_MOST];
+    size_t count = 0;
+    for (; fields[count].name && count < SRV_FIELDS_MOST; count++)
+        names[count] = fields[count].name;
+    const char *near = srv_nearest(name, names, count);
+    if (!near)
+        near = mistaken_for(name, fields);
+    if (near)
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; did you mean \"%s\"?", name, near);
+    else
+        srv_problem(req, SRV_UNKNOWN_FIELD, pointer,
+                    "\"%.100s\" is not a field here; /openapi.json lists them", name);
+}
+
+/* --- bounds --- */
+
+void srv_decode_begin(srv_decoder *d, srv_request *req) {
+    const srv_config *config = req->app ? req->app->config : NULL;
+    *d = (srv_decoder){.s = {.req = req}, .most = 1 << 20};
+    d->s.max_depth = config ? (size_t)config->max_json_depth : 32;
+    if (config)
+        d->most = (size_t)config->max_envelope_bytes;
+    d->bytes = d->most;
+    d->values = d->most / 5;
+    d->containers = d->most / 64;
+}
+
+static bool spend(srv_decoder *d, size_t *left, size_t n) {
+    if (n <= *left) {
+        *left -= n;
+        return true;
+    }
+    srv_problem_limit(d->s.req, SRV_TOO_LARGE, d->s.path.text, (double)d->most,
+                      "max_envelope_bytes",
+                      "Beside its tensors a body may hold %zu bytes, %zu values and %zu lists and "
+                      "objects; this one holds more",
+                      d->most, d->most / 5, d->most / 64);
+    return false;
+}
+
+/* Takes the bracket that opens a list or an object, and the one that closes it when it is empty. */
+static bool enter(srv_decoder *d, char close, bool *more) {
+    srv_scan *s = &d->s;
+    if (s->depth == s->max_depth) {
+        srv_problem_limit(s->req, SRV_MALFORMED, s->path.text, (double)s->max_depth,
+                          "max_json_depth", "lists and objects are more than %zu deep",
+                          s->max_depth);
+        return false;
+    }
+    s->depth++;
+    s->p++;
+    srv_scan_open(s, close, more);
+    return spend(d, &d->containers, 1) && spend(d, &d->bytes, 2);
+}
+
+/* A member or an element. Lists, objects and tensors count their own bytes. */
+static bool read_counted(srv_decoder *d, const srv_field *f, srv_read_fn *read, void *out) {
+    const char *from = d->s.p;
+    const bool scalar = *from != '[' && *from != '{';
+    return spend(d, &d->values, 1) && read(d, f, out) &&
+           (!scalar || spend(d, &d->bytes, (size_t)(d->s.p - from)));
+}
+
+/* --- lists --- */
+
+/* A list that is being read. When its block is full, the elements move to one of twice the size. */
+typedef struct list {
+    char *items;
+    size_t count, room, size; /* size: bytes of an element */
+} list;
+
+static bool grow(srv_decoder *d, list *l) {
+    const size_t room = l->room ? 2 * l->room : 1 + 256 / l->size;
+    char *items = attn_arena_zeroed(d->s.req->arena, room, l->size);
+    if (!items)
+        return srv_refuse_memory(d);
+    if (l->count)
+        memcpy(items, l->items, l->count * l->size);
+    l->items = items;
+    l->room = room;
+    return true;
+}
+
+/* Refuses the list that begins at `start` for its length. */
+static bool refuse_length(srv_decoder *d, const char *start, size_t mark, size_t most) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "a list of at most %zu", most);
+    srv_path_back(&d->s.path, mark);
+    d->s.p = start;
+    return srv_refuse_value(d, SRV_VALUE, expected);
+}
+
+/* Reads each element of the list at the cursor by `read`. `most`: elements, 0: no bound. */
+static bool read_list(srv_decoder *d, const srv_field *f, srv_read_fn *read, size_t most, list *l) {
+    srv_scan *s = &d->s;
+    const char *start = s->p;
+    bool more;
+    if ((!l->room && !grow(d, l)) || !enter(d, ']', &more))
+        return false;
+    while (more) {
+        const size_t mark = srv_path_index(&s->path, l->count);
+        if (most && l->count == most)
+            return refuse_length(d, start, mark, most);
+        if ((l->count == l->room && !grow(d, l)) ||
+            !read_counted(d, f, read, l->items + l->count * l->size))
+            return false;
+        l->count++;
+        srv_path_back(&s->path, mark);
+        if (!srv_scan_more(s, ']', &more) || !spend(d, &d->bytes, more))
+            return false;
+    }
+    s->depth--;
+    return true;
+}
+
+static size_t most_of(const srv_field *f) {
+    return f->kind != SRV_UNION && f->max > 0 ? (size_t)f->max : 0;
+}
+
+static bool read_ints(srv_decoder *d, const srv_field *f, void *out) {
+    list l = {.size = sizeof(int64_t)};
+    if (*d->s.p != '[')
+        return srv_refuse_value(d, SRV_TYPE, "a list of integers");
+    if (!read_list(d, f, srv_read_any_int, most_of(f), &l))
+        return false;
+    *(srv_ints *)out = (srv_ints){(int64_t *)(void *)l.items, l.count};
+    return true;
+}
+
+static bool read_strings(srv_decoder *d, const srv_field *f, void *out) {
+    list l = {.size = sizeof(char *)};
+    if (*d->s.p != '[')
+        return srv_refuse_value(d, SRV_TYPE, "a list of strings");
+    if (!read_list(d, f, srv_read_string, most_of(f), &l))
+        return false;
+    *(srv_strings *)out = (srv_strings){(const char **)(void *)l.items, l.count};
+    return true;
+}
+
+static bool read_texts(srv_decoder *d, const srv_field *f, void *out) {
+    list l = {.size = sizeof(char *)};
+    if (*d->s.p == '[')
+        return read_strings(d, f, out);
+    if (*d->s.p != '"')
+        return srv_refuse_value(d, SRV_TYPE, "a string or a list of strings");
+    if (!grow(d, &l) || !srv_read_string(d, f, l.items))
+        return false;
+    *(srv_strings *)out = (srv_strings){(const char **)(void *)l.items, 1};
+    return true;
+}
+
+static bool read_words(srv_decoder *d, const srv_field *f, void *out) {
+    list l = {.size = sizeof(srv_strings)};
+    const char *p = d->s.p;
+    if (*p != '[')
+        return srv_refuse_value(d, SRV_TYPE, "a list of strings, or a list of such lists");
+    for (p++; *p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'; p++)
+        ;
+    if (*p == '[') {
+        if (!read_list(d, f, read_strings, 0, &l))
+            return false;
+    } else {
+        if (!grow(d, &l) || !read_strings(d, f, l.items))
+            return false;
+        l.count = 1;
+    }
+    *(srv_words *)out = (srv_words){(srv_strings *)(void *)l.items, l.count};
+    return true;
+}
+
+/* Each name of a list sets a bit of the same unsigned. */
+static bool read_flag(srv_decoder *d, const srv_field *f, void *out) {
+    int choice;
+    if (!srv_read_choice(d, f, &choice))
+        return false;
+    *(unsigned *)out |= 1u << choice;
+    return true;
+}
+
+static bool read_flags(srv_decoder *d, const srv_field *f, void *out) {
+    unsigned flags = 0;
+    list l = {.items = (char *)&flags, .room = SIZE_MAX};
+    if (*d->s.p == '[' ? !read_list(d, f, read_flag, 0, &l) : !read_flag(d, f, &flags))
+        return false;
+    *(unsigned *)out = flags;
+    return true;
+}
+
+/* --- unions --- */
+
+static bool refuse_union(srv_decoder *d, const srv_field *f) {
+    char expected[400];
+    const char *parts[3];
+    size_t at = 0, count = 0, room = sizeof expected, names = 0;
+    if (f->accepts & (SRV_U_NUMBER | SRV_U_INT))
+        parts[count++] = f->accepts & SRV_U_NUMBER ? "a number" : "an integer";
+    if (f->accepts & SRV_U_FALSE)
+        parts[count++] = "false";
+    if (f->accepts & SRV_U_INTS)
+        parts[count++] = "a list of integers";
+    if (f->accepts & SRV_U_STRING)
+        names = srv_count_choices(f->choices);
+    for (size_t i = 0; i < count + names && at < room; i++) {
+        const bool last = i > 0 && i + 1 == count + names, comma = i > 1;
+        const char *between = i == 0 ? "" : !last ? ", " : comma ? ", or " : " or ";
+        const char *quote = i < count ? "" : "\"";
+        at += (size_t)snprintf(expected + at, room - at, "%s%s%s%s", between, quote,
+                               i < count ? parts[i] : f->choices[i - count], quote);
+    }
+    const bool other_name = *d->s.p == '"' && (f->accepts & SRV_U_STRING);
+    return srv_refuse_value(d, other_name ? SRV_VALUE : SRV_TYPE, expected);
+}
+
+static bool read_union_number(srv_decoder *d, const srv_field *f, srv_union *u) {
+    srv_number n;
+    if (!srv_read_number(d, &n))
+        return false;
+    if ((f->accepts & SRV_U_INT) && n.integral)
+        *u = (srv_union){.is = SRV_U_INT, .integer = n.i, .number = (double)n.i};
+    else if (f->accepts & SRV_U_NUMBER)
+        *u = (srv_union){.is = SRV_U_NUMBER, .number = n.x};
+    else
+        return refuse_union(d, f);
+    if (!srv_in_range(d, f, n.x, "a number"))
+        return false;
+    d->s.p = n.end;
+    return true;
+}
+
+static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
+    srv_union *u = out, read = {0};
+    bool ok = true;
+    if (*d->s.p == '[' && (f->accepts & SRV_U_INTS)) {
+        read.is = SRV_U_INTS;
+        ok = read_ints(d, f, &read.ints);
+    } else if (*d->s.p == '"' && (f->accepts & SRV_U_STRING)) {
+        read.is = SRV_U_STRING;
+        ok = srv_read_choice(d, f, &read.choice);
+    } else if (srv_is_number(d->s.p) && (f->accepts & (SRV_U_NUMBER | SRV_U_INT))) {
+        ok = read_union_number(d, f, &read);
+    } else if ((f->accepts & SRV_U_FALSE) && srv_scan_word(&d->s, "false")) {
+        read.is = SRV_U_FALSE;
+    } else {
+        ok = refuse_union(d, f);
+    }
+    if (ok)
+        *u = read;
+    return ok;
+}
+
+/* --- objects --- */
+
+static bool read_object(srv_decoder *d, const srv_field *fields, void *out);
+static srv_read_fn *reader_of(const srv_field *f);
+
+/* The problem shows the first fields of the object. */
+static bool refuse_object(srv_decoder *d, const srv_field *f) {
+    enum { SHOWN = 4 };
+    char text[256];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s",
+                                f->accepts & SRV_O_NAME ? "a name or an object" : "an object");
+    const srv_field *field = f->fields;
+    for (; field->name && field < f->fields + SHOWN && n < sizeof text; field++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s\"%s\"",
+                              field == f->fields ? " with " : ", ", field->name);
+    if (n < sizeof text && field->name)
+        snprintf(text + n, sizeof text - n, ", …");
+    return srv_refuse_value(d, SRV_TYPE, text);
+}
+
+static bool read_nested(srv_decoder *d, const srv_field *f, void *out) {
+    const srv_field *first = f->fields;
+    const bool name = f->kind == SRV_OBJECT && (f->accepts & SRV_O_NAME) && *d->s.p == '"';
+    if (!name && *d->s.p != '{')
+        return refuse_object(d, f);
+    if (f->init)
+        f->init(out);
+    *(uint64_t *)out = name;
+    return name ? reader_of(first)(d, first, (char *)out + first->offset)
+                : read_object(d, f->fields, out);
+}
+
+static bool read_objects(srv_decoder *d, const srv_field *f, void *out) {
+    list l = {.size = f->size};
+    if (*d->s.p != '[')
+        return srv_refuse_value(d, SRV_TYPE, "a list of objects");
+    if (!read_list(d, f, read_nested, most_of(f), &l))
+        return false;
+    *(srv_objects *)out = (srv_objects){l.items, l.count};
+    return true;
+}
+
+static bool read_tensor(srv_decoder *d, const srv_field *f, void *out) {
+    return srv_tensor_read(&d->s, f->accepts, out);
+}
+
+static srv_read_fn *reader_of(const srv_field *f) {
+    static srv_read_fn *const readers[] = {
+        [SRV_BOOL] = srv_read_bool,     [SRV_INT] = srv_read_int,     [SRV_REAL] = srv_read_real,
+        [SRV_STRING] = srv_read_string, [SRV_ENUM] = srv_read_choice, [SRV_FLAGS] = read_flags,
+        [SRV_TENSOR] = read_tensor,     [SRV_INTS] = read_ints,       [SRV_STRINGS] = read_strings,
+        [SRV_TEXTS] = read_texts,       [SRV_WORDS] = read_words,     [SRV_OBJECT] = read_nested,
+        [SRV_OBJECTS] = read_objects,   [SRV_UNION] = read_union,     [SRV_RAW] = srv_read_raw,
+    };
+    return readers[f->kind];
+}
+
+/* Reads "name": value from its quote on. `seen`: a bit for each row that was there, also as null.
+ */
+static bool read_member(srv_decoder *d, const srv_field *fields, uint64_t *seen, void *out) {
+    srv_scan *s = &d->s;
+    srv_name name;
+    const char *from = s->p;
+    if (!srv_scan_name(s, &name) || !spend(d, &d->bytes, (size_t)(s->p - from) + 2))
+        return false;
+    const size_t mark = srv_path_key(&s->path, name.text, name.size);
+    const srv_field *f = srv_find_field(fields, name.text, name.size);
+    if (!f && fields == d->open) {
+        if (!d->other(d, &name, from))
+            return false;
+        srv_path_back(&s->path, mark);
+        return true;
+    }
+    if (!f) {
+        srv_unknown_field(s->req, s->path.text, name.text, fields);
+        return false;
+    }
+    const uint64_t bit = (uint64_t)1 << (f - fields);
+    if (*seen & bit)
+        return srv_scan_malformed(s, from, "the field \"%s\" is there twice", name.text);
+    *seen |= bit;
+    if (!srv_scan_mark(s, ':', "':'"))
+        return false;
+    if (!srv_scan_word(s, "null")) {
+        if (!read_counted(d, f, reader_of(f), (char *)out + f->offset))
+            return false;
+        *(uint64_t *)out |= bit;
+    }
+    srv_path_back(&s->path, mark);
+    return true;
+}
+
+static bool read_object(srv_decoder *d, const srv_field *fields, void *out) {
+    uint64_t seen = 0;
+    bool more;
+    if (!enter(d, '}', &more))
+        return false;
+    while (more) {
+        if (*d->s.p != '"')
+            return srv_scan_expected(&d->s, "a field name in double quotes");
+        if (!read_member(d, fields, &seen, out) || !srv_scan_more(&d->s, '}', &more))
+            return false;
+    }
+    d->s.depth--;
+    return true;
+}
+
+/* --- the body --- */
+
+bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out) {
+    srv_scan *s = &d->s;
+    char found[SRV_FOUND_ROOM];
+    const char *nul = memchr(s->p, 0, (size_t)(s->end - s->p));
+    if (nul)
+        return srv_scan_malformed(s, nul, "a NUL byte is not JSON");
+    if (strncmp(s->p, "\xEF\xBB\xBF", 3) == 0)
+        return srv_scan_malformed(s, s->p, "a byte order mark is not JSON: leave it out");
+    srv_scan_space(s);
+    if (srv_scan_is_value(s->p) && *s->p != '{') {
+        srv_problem(s->req, SRV_TYPE, "",
+                    "expected an object with the fields of the request, found %s",
+                    srv_scan_found(s, s->p, found));
+        return false;
+    }
+    if (*s->p != '{')
+        return srv_scan_expected(s, "an object");
+    *(uint64_t *)out = 0;
+    if (!read_object(d, fields, out))
+        return false;
+    srv_scan_space(s);
+    return s->p == s->end || srv_scan_expected(s, "the end of the body");
+}
+
+bool srv_decode_required(srv_decoder *d, const srv_field *fields, const void *body) {
+    srv_path *path = &d->s.path;
+    const uint64_t given = *(const uint64_t *)body;
+    for (const srv_field *f = fields; f->name; f++) {
+        const char *member = (const char *)body + f->offset;
+        const bool there = given >> (f - fields) & 1;
+        if (f->required && !there) {
+            srv_problem(d->s.req, SRV_VALUE, path->text, "the field \"%s\" is required: %s",
+                        f->name, f->doc ? f->doc : "");
+            return false;
+        }
+        if (!there || (f->kind != SRV_OBJECT && f->kind != SRV_OBJECTS))
+            continue;
+        const size_t mark = srv_path_key(path, f->name, strlen(f->name));
+        const srv_objects *l = (const void *)member;
+        if (f->kind == SRV_OBJECT && !srv_decode_required(d, f->fields, member))
+            return false;
+        for (size_t i = 0; f->kind == SRV_OBJECTS && i < l->count; i++) {
+            const size_t element = srv_path_index(path, i);
+            if (!srv_decode_required(d, f->fields, (const char *)l->items + i * f->size))
+                return false;
+            srv_path_back(path, element);
+        }
+        srv_path_back(path, mark);
+    }
+    return true;
+}
+
+static bool is_empty(const srv_request *req) {
+    size_t i = 0;
+    while (i < req->body_size && strchr(" \n\r\t", req->body[i]) && req->body[i])
+        i++;
+    return i == req->body_size;
+}
+
+/* The problem shows the required fields as an outline of a body. */
+static bool refuse_empty(srv_request *req, const srv_field *fields) {
+    char needed[256] = "";
+    size_t at = 0;
+    for (const srv_field *f = fields; f->name && at < sizeof needed; f++)
+        if (f->required)
+            at += (size_t)snprintf(needed + at, sizeof needed - at, "%s\"%s\": ..", at ? ", " : "",
+                                   f->name);
+    srv_problem(req, SRV_MALFORMED, "",
+                "The body is empty: expected a JSON object {%s}; /v1/examples has whole requests",
+                at ? needed : "..");
+    return false;
+}
+
+static bool is_safetensors(const srv_request *req) {
+    return req->content_type && strcmp(req->content_type, SRV_SAFETENSORS) == 0;
+}
+
+/* A number beyond its float type was read as an infinity: does a field of the body allow that? */
+static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_field *fields,
+                          const void *out) {
+    for (const srv_field *f = fields; f->name; f++)
+        if (f->kind == SRV_BOOL && (f->accepts & SRV_B_BEYOND) &&
+            *(const bool *)((const char *)out + f->offset))
+            return true;
+    srv_problem(req, SRV_NONFINITE, beyond->pointer, "%s", beyond->text);
+    return false;
+}
+
+/* The JSON of the request and the tensors beside it, whichever way they came. */
+static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_body *out) {
+    *out = (srv_decoded_body){.text = req->body, .size = req->body_size};
+    if (req->decoded_body) {
+        *out = *req->decoded_body;
+        return true;
+    }
+    if (req->query && *req->query) { /* a client would expect these fields to be read */
+        srv_problem(req, SRV_BAD_REQUEST, NULL,
+                    "the fields of a POST stand in its body; its query string, \"%.64s\", is not "
+                    "read",
+                    req->query);
+        return false;
+    }
+    if (!req->body || (is_empty(req) && !is_safetensors(req)))
+        return refuse_empty(req, fields);
+    return !is_safetensors(req) || srv_safetensors_body(req, out);
+}
+
+bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
+    srv_decoded_body body;
+    srv_decoder d;
+    if (!find_body(req, fields, &body))
+        return false;
+    srv_decode_begin(&d, req);
+    d.s.start = d.s.p = body.text;
+    d.s.end = body.text + body.size;
+    if (!srv_decode_document(&d, fields, out) || !srv_insert_tensors(req, &body, fields, out) ||
+        !srv_decode_required(&d, fields, out))
+        return false;
+    const srv_beyond *beyond = body.beyond.pointer ? &body.beyond : &d.s.beyond;
+    return !beyond->pointer || allows_beyond(req, beyond, fields, out);
+}

@@ -1,0 +1,131 @@
+/* Field tables: what a JSON body may hold, decoded into a C struct. The decoder, the limits, the
+ * error texts and openapi.json come from these rows; the files of server/api hold the tables.
+ *
+ * Every decoded struct begins with `uint64_t given;`: bit i is set when row i of its table was in
+ * the body, so that a table has at most SRV_FIELDS_MOST rows. Absent fields keep what the struct
+ * held before (its defaults); JSON null counts as absent, save inside tensors. Unknown fields are
+ * errors that name the nearest known one.
+ *
+ * A tensor is written as nested lists, or as an object {"shape": [..], "dtype": "float32", ..} with
+ * one of "data": [flat list], "base64": "little-endian bytes", "random": "normal" or "uniform"
+ * (with "seed", an integer, default 0; element i of the row-major tensor is number i of
+ * attn/rng.h), and "fill": "zeros", "ones", "eye" (over the last two axes) or "arange" (0, 1, 2, …
+ * row-major). Without "dtype" it is float32 where numbers are accepted, else int64, else bool;
+ * lists of true and false are bool where booleans are accepted.
+ *
+ * When the arena's limit is reached the reply is 413 too_large with setting "max_request_bytes". A
+ * handler leaves that reply as it is, also in place (req->in_place, with its small limit):
+ * server/http/exchange.c then drops it and runs the request again on a request thread.
+ * The bounds of what is not a tensor (text, values, lists and objects) are 413 too, with setting
+ * "max_envelope_bytes". */
+#ifndef SRV_DECODE_H
+#define SRV_DECODE_H
+
+#include "request/request.h"
+
+typedef enum srv_kind {
+    SRV_BOOL,   /* bool */
+    SRV_INT,    /* int64_t, within min … max */
+    SRV_REAL,   /* double, within min … max, finite */
+    SRV_STRING, /* const char * */
+    SRV_ENUM,   /* int: index into choices */
+    SRV_FLAGS,  /* unsigned: a list of names, bit = index into choices; a single string is a list of
+                   one */
+    SRV_TENSOR, /* attn_tensor, see accepts */
+    SRV_INTS,   /* srv_ints: a list of integers */
+    SRV_STRINGS, /* srv_strings: a list of strings */
+    SRV_TEXTS,   /* srv_strings: a string, or a list of strings */
+    SRV_WORDS,   /* srv_words: a list of strings, or a list of such lists */
+    SRV_OBJECT,  /* nested struct at offset, fields; see accepts */
+    SRV_OBJECTS, /* srv_objects: a list of nested structs of `size` bytes, fields, `init` */
+    SRV_UNION,   /* srv_union: one of several, see accepts */
+    SRV_RAW,     /* const char *: where the value begins in the text; its reader checks it */
+} srv_kind;
+
+/* accepts, for tensors. Storage: numbers float32 (or as "dtype" says), SRV_T_INT int64, booleans
+ * BOOL. */
+enum {
+    SRV_T_REAL = 1,   /* numbers */
+    SRV_T_BOOL = 2,   /* true/false, all of them or none */
+    SRV_T_INT = 4,    /* integers only, exact to 64 bits */
+    SRV_T_NEGINF = 8, /* null stands for -infinity */
+};
+/* accepts, for objects. */
+enum {
+    SRV_O_NAME = 1, /* a string stands for an object of its first field alone */
+};
+/* accepts, for booleans: true lets numbers beyond their float type be infinities. */
+enum { SRV_B_BEYOND = 1 };
+/* accepts, for unions. */
+enum {
+    SRV_U_FALSE = 1, /* but not true */
+    SRV_U_NUMBER = 2,
+    SRV_U_INT = 4,    /* integral numbers only (with SRV_U_NUMBER: any number) */
+    SRV_U_STRING = 8, /* one of choices */
+    SRV_U_INTS = 16,
+};
+
+typedef struct srv_ints {
+    int64_t *values;
+    size_t count;
+} srv_ints;
+typedef struct srv_strings {
+    const char **values;
+    size_t count;
+} srv_strings;
+typedef struct srv_words {
+    srv_strings *lists;
+    size_t count;
+} srv_words;
+typedef struct srv_objects {
+    void *items;
+    size_t count;
+} srv_objects;
+typedef struct srv_union {
+    unsigned is;   /* 0 = absent, else the one SRV_U_* bit that was found (an integral number is INT
+                      when SRV_U_INT is accepted, else NUMBER) */
+    double number; /* set for INT too */
+    int64_t integer;
+    int choice; /* STRING: index into choices */
+    srv_ints ints;
+} srv_union;
+
+typedef struct srv_field {
+    const char *name;
+    srv_kind kind;
+    size_t offset;
+    const char *doc;      /* one sentence for openapi.json and the README */
+    const char *mistaken; /* a name that people try for this field, for "did you mean"; or NULL */
+    unsigned accepts;
+    const char *const *choices;     /* NULL-terminated */
+    const struct srv_field *fields; /* nested table, ended by a row with name NULL */
+    size_t size;                    /* OBJECTS: bytes of one struct */
+    void (*init)(void *item); /* OBJECT, OBJECTS: defaults, set when the object is there; NULL:
+                                 OBJECTS start as zeros, OBJECT as the struct was */
+    double min, max;          /* INT, REAL, numbers of UNION: both 0 = no bound; OBJECTS, INTS,
+                                 STRINGS, TEXTS: max count, 0 = no bound */
+    bool required;
+} srv_field;
+
+enum { SRV_FIELDS_MOST = 64 }; /* rows of one table: the bits of `given` */
+
+/* Do the table and all tables in it have at most SRV_FIELDS_MOST rows? The start of the service
+ * asks this of the table of every route. */
+bool srv_fields_fit(const srv_field *fields);
+
+/* Decode the body of `req` (any content type that the route accepts) into *out. false: req->reply
+ * holds the problem. Tensors and strings live in req->arena or in the body. */
+bool srv_decode(srv_request *req, const srv_field *fields, void *out);
+
+/* Decode the query string of `req` into *out by the same rows, with the same ranges and errors
+ * (query.c). Lists are written 1,2,3 and ranges 0:256; the fields of objects in the table stand
+ * beside its own. false: a problem is set. */
+bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
+
+/* The row whose name is the n bytes at `name`, or NULL. */
+const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n);
+/* The problem of a name that is in no row; it suggests the nearest row. */
+void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
+                       const srv_field *fields);
+
+#endif

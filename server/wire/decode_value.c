@@ -1,0 +1,277 @@
+/* Values that hold no other values: booleans, numbers, strings and names of a list, each read as
+ * the row of its field table says; and the texts that refuse a value. */
+#include "wire/decode_value.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/nearest.h"
+#include "number/number.h"
+
+enum { FOUND_ROOM = 96 };
+
+bool srv_refuse_memory(srv_decoder *d) {
+    srv_problem_memory(d->s.req, d->s.path.text,
+                       "The memory of one request does not suffice for its fields");
+    return false;
+}
+
+/* --- refusals --- */
+
+/* Counts the elements of the list at p, which may be malformed. */
+static size_t count_elements(const char *p, const char *end) {
+    size_t depth = 0, commas = 0;
+    bool any = false;
+    while (p < end) {
+        if (*p == '"') {
+            any = true;
+            p = srv_skip_string(p, end);
+            continue;
+        }
+        if (*p == '[' || *p == '{') {
+            any = any || depth > 0;
+            depth++;
+        } else if (*p == ']' || *p == '}') {
+            if (--depth == 0)
+                break;
+        } else if (*p == ',') {
+            commas += depth == 1;
+        } else if (*p > ' ') {
+            any = true;
+        }
+        p++;
+    }
+    return commas + any;
+}
+
+/* The value at the cursor as problems show it. NULL: it is malformed, and the problem is set. */
+static const char *found_text(srv_decoder *d, char text[FOUND_ROOM]) {
+    srv_scan *s = &d->s;
+    const char *start = s->p, *string;
+    srv_number n;
+    if (!srv_scan_is_value(start)) {
+        srv_scan_expected(s, "a value");
+        return NULL;
+    }
+    switch (*start) {
+    case '{':
+        return "an object";
+    case '[':
+        snprintf(text, FOUND_ROOM, "a list of %zu", count_elements(start, s->end));
+        return text;
+    case '"':
+        if (!srv_read_string(d, NULL, &string))
+            return NULL;
+        s->p = start;
+        snprintf(text, FOUND_ROOM, "\"%.64s\"", string);
+        return text;
+    case 't':
+        return "true";
+    case 'f':
+        return "false";
+    case 'n':
+        return "null";
+    default:
+        if (!srv_read_number(d, &n))
+            return NULL;
+        if (n.whole)
+            snprintf(text, FOUND_ROOM, "%lld", (long long)n.i);
+        else
+            snprintf(text, FOUND_ROOM, "%g", n.x);
+        return text;
+    }
+}
+
+bool srv_refuse_value(srv_decoder *d, srv_code code, const char *expected) {
+    char text[FOUND_ROOM];
+    const char *found = found_text(d, text);
+    if (found)
+        srv_problem(d->s.req, code, d->s.path.text, "expected %s, found %s", expected, found);
+    return false;
+}
+
+size_t srv_count_choices(const char *const *choices) {
+    size_t n = 0;
+    while (choices[n])
+        n++;
+    return n;
+}
+
+/* `string`: the value if it is a string, else NULL. */
+static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string) {
+    char expected[400], text[FOUND_ROOM];
+    size_t at = (size_t)snprintf(expected, sizeof expected, "%s", f->choices[1] ? "one of " : "");
+    for (size_t i = 0; f->choices[i] && at < sizeof expected; i++)
+        at += (size_t)snprintf(expected + at, sizeof expected - at, "%s\"%s\"", i ? ", " : "",
+                               f->choices[i]);
+    const char *found = found_text(d, text);
+    const char *near =
+        string ? srv_nearest(string, f->choices, srv_count_choices(f->choices)) : NULL;
+    if (found)
+        srv_problem(d->s.req, string ? SRV_VALUE : SRV_TYPE, d->s.path.text,
+                    "expected %s, found %s%s%s%s", expected, found, near ? "; did you mean \"" : "",
+                    near ? near : "", near ? "\"?" : "");
+    return false;
+}
+
+/* --- numbers --- */
+
+bool srv_is_number(const char *p) {
+    return (*p >= '0' && *p <= '9') || (*p == '-' && p[1] >= '0' && p[1] <= '9');
+}
+
+static bool is_whole(const char *from, const char *to) {
+    for (; from < to; from++)
+        if (*from == '.' || *from == 'e' || *from == 'E')
+            return false;
+    return true;
+}
+
+bool srv_read_number(srv_decoder *d, srv_number *n) {
+    const double exact = 9007199254740992.0; /* 2^53: up to it a double holds every integer */
+    srv_scan *s = &d->s;
+    char found[SRV_FOUND_ROOM];
+    n->end = attn_read_f64(s->p, s->end, &n->x);
+    if (!n->end)
+        return srv_scan_expected(s, "a number as JSON writes it");
+    n->whole = is_whole(s->p, n->end);
+    n->integral = attn_read_i64(s->p, s->end, &n->i);
+    if (!isfinite(n->x) || (n->whole && !n->integral)) {
+        srv_problem(s->req, SRV_VALUE, s->path.text, "expected a number within %s, found %s",
+                    n->whole ? "64 bits" : "float64", srv_scan_found(s, s->p, found));
+        return false;
+    }
+    if (n->whole)
+        n->x = (double)n->i; /* so that -0 is 0 */
+    if (!n->integral && fabs(n->x) <= exact && n->x == trunc(n->x)) {
+        n->i = (int64_t)n->x;
+        n->integral = true;
+    }
+    return true;
+}
+
+bool srv_in_range(srv_decoder *d, const srv_field *f, double x, const char *kind) {
+    char expected[128];
+    if ((f->min == 0 && f->max == 0) || (x >= f->min && x <= f->max))
+        return true;
+    if (f->max >= 1e300)
+        snprintf(expected, sizeof expected, "%s of %.16g or more", kind, f->min);
+    else if (f->min <= -1e300)
+        snprintf(expected, sizeof expected, "%s of %.16g or less", kind, f->max);
+    else
+        snprintf(expected, sizeof expected, "%s from %.16g to %.16g", kind, f->min, f->max);
+    return srv_refuse_value(d, SRV_VALUE, expected);
+}
+
+/* Reads the integer at the cursor, which stays there. *end: the byte behind the integer. */
+static bool read_integer(srv_decoder *d, int64_t *out, const char **end) {
+    srv_number n;
+    if (!srv_is_number(d->s.p))
+        return srv_refuse_value(d, SRV_TYPE, "an integer");
+    *end = attn_read_i64(d->s.p, d->s.end, out);
+    if (*end)
+        return true;
+    if (!srv_read_number(d, &n))
+        return false;
+    *out = n.i;
+    *end = n.end;
+    return n.integral || srv_refuse_value(d, SRV_TYPE, "an integer");
+}
+
+bool srv_read_any_int(srv_decoder *d, const srv_field *f, void *out) {
+    const char *end;
+    (void)f;
+    if (!read_integer(d, out, &end))
+        return false;
+    d->s.p = end;
+    return true;
+}
+
+bool srv_read_int(srv_decoder *d, const srv_field *f, void *out) {
+    const char *end;
+    int64_t value;
+    if (!read_integer(d, &value, &end) || !srv_in_range(d, f, (double)value, "an integer"))
+        return false;
+    d->s.p = end;
+    *(int64_t *)out = value;
+    return true;
+}
+
+bool srv_read_real(srv_decoder *d, const srv_field *f, void *out) {
+    srv_number n;
+    if (!srv_is_number(d->s.p))
+        return srv_refuse_value(d, SRV_TYPE, "a number");
+    if (!srv_read_number(d, &n) || !srv_in_range(d, f, n.x, "a number"))
+        return false;
+    d->s.p = n.end;
+    *(double *)out = n.x;
+    return true;
+}
+
+/* --- booleans, strings and names --- */
+
+bool srv_read_bool(srv_decoder *d, const srv_field *f, void *out) {
+    const bool yes = srv_scan_word(&d->s, "true");
+    (void)f;
+    if (!yes && !srv_scan_word(&d->s, "false"))
+        return srv_refuse_value(d, SRV_TYPE, "true or false");
+    *(bool *)out = yes;
+    return true;
+}
+
+bool srv_read_string(srv_decoder *d, const srv_field *f, void *out) {
+    const char *from, *to;
+    bool escaped;
+    (void)f;
+    if (*d->s.p != '"')
+        return srv_refuse_value(d, SRV_TYPE, "a string");
+    if (!srv_scan_string(&d->s, &from, &to, &escaped))
+        return false;
+    char *text = attn_arena_text(d->s.req->arena, from, (size_t)(to - from));
+    if (!text)
+        return srv_refuse_memory(d);
+    if (escaped)
+        text[srv_unescape(text, from, to)] = 0;
+    *(const char **)out = text;
+    return true;
+}
+
+bool srv_read_choice(srv_decoder *d, const srv_field *f, void *out) {
+    const char *start = d->s.p, *text;
+    if (*start != '"')
+        return refuse_choice(d, f, NULL);
+    if (!srv_read_string(d, f, &text))
+        return false;
+    for (int i = 0; f->choices[i]; i++)
+        if (strcmp(f->choices[i], text) == 0) {
+            *(int *)out = i;
+            return true;
+        }
+    d->s.p = start;
+    return refuse_choice(d, f, text);
+}
+
+bool srv_read_raw(srv_decoder *d, const srv_field *f, void *out) {
+    srv_scan *s = &d->s;
+    const char *from, *to;
+    bool escaped, ends;
+    size_t depth = 0;
+    (void)f;
+    *(const char **)out = s->p;
+    do {
+        if (s->p >= s->end)
+            return srv_scan_expected(s, "a value");
+        if (*s->p == '"') {
+            if (!srv_scan_string(s, &from, &to, &escaped))
+                return false;
+            ends = true;
+        } else {
+            ends = *s->p == ']' || *s->p == '}';
+            depth += *s->p == '[' || *s->p == '{';
+            depth -= ends && depth > 0;
+            s->p++;
+        }
+    } while (depth > 0 || !(ends || strchr(",}] \n\r\t", *s->p)));
+    return true;
+}

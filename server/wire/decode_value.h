@@ -1,0 +1,62 @@
+/* The decoder's state, and its readers of values that hold no other values (decode_value.c), for
+ * decode.c, which reads objects and lists.
+ *
+ * A reader starts at the first byte of a value, writes the member `out` of a struct as the row `f`
+ * says, and leaves the cursor behind the value. Functions that return bool return false after they
+ * have set the problem. */
+#ifndef SRV_DECODE_VALUE_H
+#define SRV_DECODE_VALUE_H
+
+#include "wire/decode.h"
+#include "wire/scan.h"
+
+typedef struct srv_decoder srv_decoder;
+struct srv_decoder {
+    srv_scan s;
+    size_t most;                      /* max_envelope_bytes */
+    size_t bytes, values, containers; /* outside tensors: how many more the request may hold */
+    /* An object of this table may have other members, which go to `other`: it reads from the colon
+     * behind the name on. `text`: the name as it was sent, from its quote on. */
+    const srv_field *open;
+    bool (*other)(srv_decoder *d, const srv_name *name, const char *text);
+};
+
+/* A decoder with the bounds of the service. Its caller sets the text: s.start, s.p and s.end. */
+void srv_decode_begin(srv_decoder *d, srv_request *req);
+/* Read the text, which is one JSON object, into *out. */
+bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out);
+/* Are the required members of the struct and of those inside it there? */
+bool srv_decode_required(srv_decoder *d, const srv_field *fields, const void *out);
+
+typedef bool srv_read_fn(srv_decoder *d, const srv_field *f, void *out);
+
+srv_read_fn srv_read_bool, srv_read_int, srv_read_real, srv_read_string, srv_read_choice;
+/* Steps over any value; only its strings and brackets are checked. */
+srv_read_fn srv_read_raw;
+/* An integer of 64 bits, whatever the bounds of the row are. */
+srv_read_fn srv_read_any_int;
+
+/* A JSON number as a double and, if it is integral, as an integer. */
+typedef struct srv_number {
+    double x;
+    int64_t i;       /* when integral */
+    bool integral;   /* 3, 3.0 and 30e-1 are */
+    bool whole;      /* written without a point and an exponent */
+    const char *end; /* the byte behind it */
+} srv_number;
+
+/* Does a number begin at p? */
+bool srv_is_number(const char *p);
+/* Read the number at the cursor, which stays there for a refusal to show. */
+bool srv_read_number(srv_decoder *d, srv_number *n);
+/* Is x within the bounds of the row? `kind` is "a number" or "an integer", for the problem. */
+bool srv_in_range(srv_decoder *d, const srv_field *f, double x, const char *kind);
+
+size_t srv_count_choices(const char *const *choices);
+
+/* Set the problem "expected <expected>, found <the value at the cursor>". Returns false. */
+bool srv_refuse_value(srv_decoder *d, srv_code code, const char *expected);
+/* Set the problem that the memory of the request is used up. Returns false. */
+bool srv_refuse_memory(srv_decoder *d);
+
+#endif
