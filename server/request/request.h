@@ -75,9 +75,8 @@ struct srv_request {
     size_t body_size;
     attn_control control; /* deadline and cancel flag */
     atomic_int cancel;
-    /* What to decode instead of the body (wire/container.h), or NULL. */
-    const srv_decoded_body *decoded_body;
-    srv_parts *parts;  /* the JSON writer puts tensors here; or NULL */
+    const srv_decoded_body *decoded_body; /* to decode instead of the body, or NULL */
+    srv_parts *parts;                     /* the JSON writer puts tensors here; or NULL */
     bool own_deadline; /* the deadline is the request's own, nearer than request_timeout_ms */
     bool only_400;     /* what is 422 elsewhere is 400 here (/v2) */
     bool in_place;     /* on the HTTP thread: small work only, else the handler defers */
