@@ -193,8 +193,6 @@ bool srv_parameter_read(const srv_scope *scope, const char *name, const attn_ten
 bool srv_score_read(const srv_scope *scope, const srv_score_input *in, bool any, attn_score *out,
                     size_t *parameters) {
     char at[64];
-    if (!srv_given(scope, "score"))
-        return true;
     const srv_scope s = inside(scope, "score", srv_score_fields, in, at);
     out->kind = (attn_score_kind)in->kind;
     return check_kind(&s, in->kind, score_parameters[in->kind], false) &&
@@ -208,8 +206,6 @@ bool srv_score_read(const srv_scope *scope, const srv_score_input *in, bool any,
 bool srv_position_read(const srv_scope *scope, const srv_position_input *in, bool any,
                        attn_position *out, size_t *parameters) {
     char at[64];
-    if (!srv_given(scope, "position"))
-        return true;
     const srv_scope s = inside(scope, "position", srv_position_fields, in, at);
     out->kind = (attn_position_kind)(in->kind + 1);
     out->max_distance = in->max_distance;
