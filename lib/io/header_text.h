@@ -1,5 +1,10 @@
 /* The JSON that container headers use: a cursor that takes strings, counts, and punctuation, and
- * the strings on their way out. */
+ * the strings on their way out.
+ *
+ * The server has its own scan of JSON (server/wire/scan.h), which this room cannot use: the library
+ * does not depend on the server. Nor could the scan come down here, since it reports faults as HTTP
+ * problems and needs a NUL behind its text, while a header ends where the bytes of tensors begin.
+ */
 #ifndef ATTN_IO_HEADER_TEXT_H
 #define ATTN_IO_HEADER_TEXT_H
 

@@ -7,6 +7,7 @@
 #include "api/models_call.h"
 #include "api/route_fields.h"
 #include "request/shared.h"
+#include "request/stream.h"
 
 /* --- the steps of a greedy search as events --- */
 

@@ -8,8 +8,8 @@
 #include "api/route_fields.h"
 #include "api/scope.h"
 #include "store/runs.h"
+#include "wire/decode.h"
 #include "wire/json_out.h"
-#include "wire/query.h"
 
 /* Which head. A run of /v1/attention has one site and one layer. */
 typedef struct srv_run_spot {

@@ -95,7 +95,7 @@ bool srv_is_listed(const char *list, const char *word) {
 
 void srv_apply_timeout(srv_request *req, int64_t timeout_ms) {
     if (timeout_ms > 0)
-        srv_request_hurry(req, req->start_ns + timeout_ms * 1000000);
+        srv_request_finish_by(req, req->start_ns + timeout_ms * 1000000);
 }
 
 /* --- labels --- */

@@ -105,7 +105,7 @@ srv_outcome srv_metrics(srv_request *req) {
     srv_runs_state runs;
     srv_jobs_now jobs;
     srv_runs_look(app->runs, &runs);
-    const srv_queue_longs longs = srv_queue_look_at_longs(app->queue);
+    const srv_queue_long longs = srv_queue_count_long(app->queue);
     srv_jobs_look(app->jobs, &jobs);
     srv_gauges now = {
         .queue_waiting = srv_queue_waiting(app->queue),

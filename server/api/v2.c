@@ -384,7 +384,7 @@ static bool no_memory(srv_request *req) {
 
 /* A form, with the model that it was made for. */
 typedef struct model_form {
-    srv_form form;
+    srv_decoded_body form;
     const srv_infer_model *model;
     const char *const *types; /* of the form's tensors */
 } model_form;
@@ -422,7 +422,7 @@ static const srv_field *row_of(const srv_field *fields, const char *step, size_t
 
 /* Translates a place in the form into that of the input or parameter that it was made from.
  * Parameters are texts, and have no places inside. */
-static void place(const srv_form *of, const char *pointer, srv_origin *out) {
+static void place(const srv_decoded_body *of, const char *pointer, srv_origin *out) {
     const model_form *form = (const model_form *)(const void *)of;
     const char *object = form->model->object, *step = pointer + 1;
     const srv_field *fields = srv_attention_fields;
@@ -513,7 +513,7 @@ static bool place_inputs(srv_request *req, const srv_infer_model *model, srv_inf
 static void apply_timeout(srv_request *req, int64_t timeout_us) {
     int64_t most = (INT64_MAX - req->start_ns) / 1000;
     if (timeout_us > 0)
-        srv_request_hurry(req, req->start_ns + (timeout_us < most ? timeout_us : most) * 1000);
+        srv_request_finish_by(req, req->start_ns + (timeout_us < most ? timeout_us : most) * 1000);
 }
 
 static srv_outcome infer(srv_request *req, const srv_infer_model *model) {
@@ -529,10 +529,10 @@ static srv_outcome infer(srv_request *req, const srv_infer_model *model) {
         return SRV_DONE;
     apply_timeout(req, in.timeout_us);
     int64_t read = attn_now_ns() - start;
-    req->form = &form.form;
+    req->decoded_body = &form.form;
     req->parts = &parts;
     srv_outcome outcome = srv_attention(req);
-    req->form = NULL;
+    req->decoded_body = NULL;
     req->parts = NULL;
     req->decode_ns += read;
     if (outcome == SRV_DEFER || req->reply.status != 200)

@@ -306,7 +306,7 @@ static size_t shift_of(const srv_exchange *x, const char *data, size_t size) {
     if (x->req.infer_header)
         srv_infer_lead(x->req.infer_header, &lead);
     else if (strcmp(x->req.content_type, SRV_SAFETENSORS) == 0)
-        lead = srv_form_lead(data, size);
+        lead = srv_safetensors_lead(data, size);
     return (ATTN_ALIGN - lead % ATTN_ALIGN) % ATTN_ALIGN;
 }
 

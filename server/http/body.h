@@ -37,57 +37,58 @@ typedef enum srv_body_state {
     SRV_BODY_READING,
     SRV_BODY_COMPLETE,
     SRV_BODY_REFUSED, /* the reply is in req.reply */
-    SRV_BODY_LINGER,  /* and has gone out past the library */
+    SRV_BODY_LINGER,  /* the reply has gone out past the library */
 } srv_body_state;
 
 typedef struct srv_body {
     srv_body_state state;
-    srv_incoming
-        incoming; /* what admission knows of it; counts all bytes that came, also dropped */
-    char *block;  /* req.body_size bytes from `shift` on */
+    srv_incoming incoming; /* its place in admission; counts dropped bytes, too */
+    char *block;           /* req.body_size bytes from `shift` on */
     size_t room;
     size_t shift;        /* where in `block` it begins, so that its tensors are aligned */
     uint64_t dropped;    /* bytes after the refusal */
-    int64_t lingers_ns;  /* since when */
-    int64_t waits_ns;    /* since when it waits for its order */
-    srv_exchange *after; /* the next one that does */
+    int64_t lingers_ns;  /* when it began to linger */
+    int64_t waits_ns;    /* when it began to wait for its order */
+    srv_exchange *after; /* the next one that waits */
 } srv_body;
 
-/* Whose body is read, a daemon's. */
+/* The order in which a daemon reads bodies. */
 typedef struct srv_body_order {
     pthread_mutex_t lock;
-    srv_exchange *holder;       /* NULL: nobody's, for now */
-    size_t left;                /* of the holder's bytes that lay in the kernel when it was asked */
-    srv_exchange *first, *last; /* suspended, by body.after */
+    srv_exchange *holder; /* whose body is read now, or NULL */
+    size_t left; /* bytes of the holder in the kernel when it was asked, less those read since */
+    srv_exchange *first, *last; /* those that wait, linked by body.after */
     bool ended;
 } srv_body_order;
 
 /* The head is read, and accepted or refused. false: the refusal is to be sent now, and closes the
  * connection. */
 bool srv_body_begin(srv_exchange *x);
-/* A piece of the body. false: close the connection. */
+/* Take a piece of the body. false: close the connection. */
 bool srv_body_take(srv_exchange *x, const char *data, size_t size);
-/* All of it is here, in req.body. false: the link is cut. */
+/* The body is complete, in req.body. false: the link is cut. */
 bool srv_body_end(srv_exchange *x);
-/* x reads no further, and its request, if it is complete, is in the queue: the next one may. */
+/* x reads no further, and its request, if it is complete, is in the queue: the next body may be
+ * read. */
 void srv_body_pass_on(srv_exchange *x);
 
-/* The request is refused, and its problem set: what is there of the body is freed. */
+/* The request is refused, and its problem is set: free what is there of the body. */
 void srv_body_refuse(srv_exchange *x);
 bool srv_body_is_refused(const srv_exchange *x);
-/* The same while the client may still send: the reply goes out now, past libmicrohttpd, and what
- * follows is read and dropped for a while, or the client would not see the reply for the reset. */
+/* A refused request whose client may still send: the reply goes out now, past libmicrohttpd. What
+ * follows is read and dropped for a while, because a reset would keep the client from seeing the
+ * reply. */
 void srv_body_cut(srv_exchange *x);
 
-/* Free it. On the HTTP thread, or once it is complete. */
+/* Free the body. On the HTTP thread, or once it is complete. */
 void srv_body_drop(srv_exchange *x);
-/* What it decodes to takes its place: `size` bytes in a block with room for ATTN_ALIGN more. */
+/* Replace the body by what it decodes to: `size` bytes in a block with room for ATTN_ALIGN more. */
 void srv_body_replace(srv_exchange *x, char *block, size_t size);
 
-/* A request has left the queue, or time has passed: somebody may go on. true: somebody still waits.
- * Any thread. */
+/* A request has left the queue, or time has passed: let those go on that may. true: others still
+ * wait. Any thread. */
 bool srv_body_order_next(srv_body_order *order, srv_app *app);
-/* On the way down: nobody waits any longer. Any thread. */
+/* On the way down: no body waits any longer. Any thread. */
 void srv_body_order_end(srv_body_order *order);
 
 /* The lines between chunks (RFC 9112, 7.1), as far as they can be seen: libmicrohttpd 0.9.75 takes

@@ -1,6 +1,6 @@
 /* The callbacks of libmicrohttpd and the life of a daemon. All callbacks run on its one polling
- * thread; the order for a request is begin -> (piece of the body)* -> run -> [suspended] -> send ->
- * completed.
+ * thread; the order for a request is begin -> (piece of the body)* -> answer -> [suspended] -> send
+ * -> completed.
  */
 #include "http/daemon.h"
 
@@ -49,7 +49,7 @@ static srv_exchange *begin_exchange(srv_link *link, const char *uri,
         return NULL;
     x->connection = connection;
     link->exchange = x;
-    srv_crowd_busy(d, link);
+    srv_connections_busy(d, link);
     atomic_fetch_add_explicit(&link->edges, 1, memory_order_relaxed);
     srv_link_allow(link, x->req.start_ns + d->app->config->header_timeout_ms * 1000000);
     atomic_fetch_add(&d->in_flight, 1);
@@ -160,7 +160,7 @@ static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_link_allow(x->link, 0);
     atomic_fetch_add_explicit(&x->link->edges, 1, memory_order_relaxed);
     srv_link_release(x->link);
-    srv_crowd_idle(d, x->link);
+    srv_connections_idle(d, x->link);
     if (!d->is_ops) {
         record(x, final_status(x, how), attn_now_ns());
         srv_meter_add(d->app->meters, SRV_IN_FLIGHT, -1);
@@ -205,7 +205,8 @@ static void on_panic(void *cls, const char *file, unsigned line, const char *rea
 enum { OPS_CONNECTIONS = 64 };
 
 static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *config) {
-    const unsigned limit = (unsigned)d->crowd.most + 1; /* one more, which makes room (crowd.h) */
+    const unsigned limit =
+        (unsigned)d->connections.most + 1; /* one more, which makes room (connections.h) */
     bool plain = d->is_ops || !d->app->tls;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
     MHD_set_panic_func(on_panic, NULL);
@@ -250,8 +251,9 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
     d->shortage = srv_reply_shortage();
     const bool ready =
         d->shortage &&
-        srv_crowd_open(&d->crowd, is_ops ? OPS_CONNECTIONS : (size_t)app->config->connections,
-                       is_ops ? 0 : (size_t)app->config->connections_per_address);
+        srv_connections_open(&d->connections,
+                             is_ops ? OPS_CONNECTIONS : (size_t)app->config->connections,
+                             is_ops ? 0 : (size_t)app->config->connections_per_address);
     d->mhd = ready ? start_mhd(d, fd, app->config) : NULL;
     if (!d->mhd)
         d->listen_fd = fd; /* libmicrohttpd did not take it over */
@@ -305,7 +307,7 @@ void srv_daemon_close(srv_daemon *d) {
     if (d->shortage)
         MHD_destroy_response(d->shortage);
     attn_arena_free(d->spare);
-    srv_crowd_close(&d->crowd);
+    srv_connections_close(&d->connections);
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->order.lock);
     free(d->unix_path);

@@ -185,10 +185,30 @@ static void wait_on(srv_exchange *x) {
     srv_queue_put_back(x->req.app->queue, &x->task);
 }
 
+/* Answer x on a request thread. false: it does not come back from here. */
+static bool answer_on_thread(srv_exchange *x) {
+    srv_app *app = x->req.app;
+    size_t refusals = srv_budget_refusals();
+    attn_pool_enter(app->pool);
+    srv_outcome outcome = SRV_DONE;
+    if (!x->head.encoding || srv_coding_decode(x))
+        outcome = x->match.route->run(&x->req);
+    attn_pool_leave(app->pool);
+    if (x->went_out || x->req.later)
+        return false;
+    srv_admission_learn(app->admission, &x->req, srv_queue_busy_ns());
+    end_reply(x, outcome);
+    blame_budget(x, refusals);
+    if (atomic_load(&x->req.cancel) && !atomic_load(&x->gone) && x->req.reply.status >= 400)
+        srv_problem(&x->req, SRV_DRAINING, NULL, "the server is shutting down");
+    return true;
+}
+
 static void work_on(srv_task *task) {
     srv_exchange *x = (srv_exchange *)task;
     srv_app *app = x->req.app;
     int64_t now = attn_now_ns();
+    bool back = true;
     if (atomic_load(&x->req.cancel)) {
         srv_exchange_give_up(x, atomic_load(&x->gone) ? SRV_TIMEOUT : SRV_DRAINING);
         return;
@@ -197,36 +217,20 @@ static void work_on(srv_task *task) {
         srv_exchange_give_up(x, SRV_DEADLINE);
         return;
     }
-    srv_body_order_next(&x->daemon->order, x->req.app);
+    srv_body_order_next(&x->daemon->order, app);
     x->req.queued_ns = now - x->enqueued_ns;
     srv_budget_leave(srv_admission_spare(app->admission));
-    if (srv_exchange_arena(x, (size_t)app->config->max_request_bytes)) {
-        size_t refusals = srv_budget_refusals();
-        attn_pool_enter(app->pool);
-        srv_outcome outcome = SRV_DONE;
-        if (!x->head.encoding || srv_coding_decode(x))
-            outcome = x->match.route->run(&x->req);
-        attn_pool_leave(app->pool);
-        if (x->went_out) {
-            srv_budget_leave(0);
-            srv_exchange_drop(x);
-            return;
-        }
-        if (x->req.later) {
-            srv_budget_leave(0);
-            wait_on(x);
-            return;
-        }
-        srv_admission_learn(app->admission, &x->req, srv_queue_busy_ns());
-        end_reply(x, outcome);
-        blame_budget(x, refusals);
-        if (atomic_load(&x->req.cancel) && !atomic_load(&x->gone) && x->req.reply.status >= 400)
-            srv_problem(&x->req, SRV_DRAINING, NULL, "the server is shutting down");
-    }
-    if (x->head.accept_encoding)
+    if (srv_exchange_arena(x, (size_t)app->config->max_request_bytes))
+        back = answer_on_thread(x);
+    if (back && x->head.accept_encoding)
         srv_coding_encode(x, SIZE_MAX);
     srv_budget_leave(0);
-    come_back(x);
+    if (back)
+        come_back(x);
+    else if (x->went_out)
+        srv_exchange_drop(x);
+    else
+        wait_on(x);
 }
 
 static void refuse_full(srv_exchange *x) {
@@ -255,10 +259,10 @@ static int64_t asked_ns(const srv_exchange *x) {
 
 /* That time counts while a request waits, and while it is decoded: a few bytes can ask for tensors
  * that take seconds. */
-static void hurry(srv_exchange *x) {
+static void set_own_deadline(srv_exchange *x) {
     const int64_t by = x->req.start_ns + asked_ns(x);
     if (by > x->req.start_ns)
-        srv_request_hurry(&x->req, by);
+        srv_request_finish_by(&x->req, by);
 }
 
 /* The queue is full, and x is the newest of the client who has most in it. */
@@ -276,7 +280,7 @@ static enum MHD_Result enqueue(srv_exchange *x) {
         refuse_full(x);
         return srv_exchange_send(x);
     }
-    hurry(x);
+    set_own_deadline(x);
     x->task.paid_ns = (int64_t)(x->req.body_size * NS_OF_BODY_BYTE);
     x->task.deadline_ns = x->req.control.deadline_ns;
     x->enqueued_ns = attn_now_ns();

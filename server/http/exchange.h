@@ -34,7 +34,7 @@ struct srv_daemon {
     attn_arena *spare; /* the arena of the last request in place, kept for the next one, or NULL */
     pthread_mutex_t lock; /* links, next_look, each link's `suspended` and `streaming` */
     srv_body_order order;
-    srv_crowd crowd;
+    srv_connections connections;
     srv_link *links;
     srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
     srv_ticker watcher;

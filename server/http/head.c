@@ -333,9 +333,9 @@ static const char *path_of(const char *target, srv_head *h) {
 }
 
 /* A preflight carries no key, so where keys are asked for every path gets the same answer. */
-static bool answer_options(srv_exchange *x, bool star) {
+static bool answer_options(srv_exchange *x) {
     static const char all[] = "GET, HEAD, POST, DELETE, OPTIONS";
-    if (star || x->req.app->keys)
+    if (!strcmp(x->req.path, "*") || x->req.app->keys)
         memcpy(x->match.allow, all, sizeof all);
     else if (x->match.label == x->daemon->router->label_count)
         return false;
@@ -370,48 +370,61 @@ void srv_head_unread(srv_exchange *x) {
     take_trace(x);
 }
 
-void srv_head_read(srv_exchange *x, const char *target, const char *method, const char *version) {
+/* The header's lines and what every reply and log line needs of them. */
+static void read_lines(srv_exchange *x, const char *version) {
+    srv_head *h = &x->head;
     srv_request *req = &x->req;
-    const char *url = path_of(target, &x->head);
-    x->head.line_end = version + strlen(version);
-    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, look_at, &x->head);
-    bool hidden = x->head.hidden || version - x->head.target_end != 1;
-    x->head.hidden = hidden || !ends_cleanly(x->head.line_end);
-    x->head.body_from = x->head.line_end + sizeof empty_line;
-    req->method = method;
-    req->path = url;
+    h->line_end = version + strlen(version);
+    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, look_at, h);
+    bool hidden = h->hidden || version - h->target_end != 1;
+    h->hidden = hidden || !ends_cleanly(h->line_end);
+    h->body_from = h->line_end + sizeof empty_line;
     take_client(x);
     take_id(x);
     take_trace(x);
     take_type(x);
     take_encoding(x);
-    req->infer_header = x->head.infer_header;
-    req->last_event_id = x->head.last_event_id;
-    req->host = x->head.host;
+    req->infer_header = h->infer_header;
+    req->last_event_id = h->last_event_id;
+    req->host = h->host;
     req->secure = !x->link->plain;
-    bool star = !strcmp(method, "OPTIONS") && !strcmp(url, "*");
-    /* The operations port answers a few rows of the same table. */
-    bool closed = x->daemon->is_ops && !is_status_path(url);
-    srv_router_find(x->daemon->router, method, closed ? "" : url, x->params, &x->match);
+}
+
+/* The operations port answers a few rows of the same table. */
+static void find_route(srv_exchange *x) {
+    srv_request *req = &x->req;
+    bool closed = x->daemon->is_ops && !is_status_path(req->path);
+    srv_router_find(x->daemon->router, req->method, closed ? "" : req->path, x->params, &x->match);
     req->params[0] = x->match.params[0];
     req->params[1] = x->match.params[1];
     req->route = x->match.label;
     req->only_400 = x->match.route && x->match.route->open_inference;
+}
+
+/* false: the service is on its way down. */
+static bool is_served(const srv_exchange *x) {
+    return atomic_load_explicit(&x->req.app->draining, memory_order_relaxed) != SRV_REFUSING ||
+           is_status_path(x->req.path);
+}
+
+void srv_head_read(srv_exchange *x, const char *target, const char *method, const char *version) {
+    srv_request *req = &x->req;
+    req->method = method;
+    req->path = path_of(target, &x->head);
+    read_lines(x, version);
+    find_route(x);
     check_framing(x, version);
     if (srv_body_is_refused(x))
         return;
     hide_expectation(x);
-    if (atomic_load_explicit(&req->app->draining, memory_order_relaxed) == SRV_REFUSING &&
-        !is_status_path(url)) {
+    if (!is_served(x)) {
         srv_problem(req, SRV_DRAINING, NULL, "the server is shutting down");
         srv_body_refuse(x);
         x->close = true;
         return;
     }
     srv_auth(x);
-    if (srv_body_is_refused(x))
-        return;
-    if (!strcmp(method, "OPTIONS") && answer_options(x, star))
+    if (srv_body_is_refused(x) || (!strcmp(method, "OPTIONS") && answer_options(x)))
         return;
     check_request(x);
     if (!srv_body_is_refused(x))

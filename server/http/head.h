@@ -30,7 +30,7 @@ typedef struct srv_head {
     bool bad_name; /* a header name that is no token */
     bool bad_value, bad_host;
     const char *target_end; /* in the library's buffer, as the next two */
-    const char *line_end;   /* of the line before */
+    const char *line_end;   /* the end of the line before */
     const char *body_from;  /* where the library reads a body into */
     bool hidden;            /* bytes that the library did not hand on, or a bare LF */
     bool has_length, chunked;

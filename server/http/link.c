@@ -48,7 +48,7 @@ srv_link *srv_link_open(srv_daemon *d, struct MHD_Connection *connection) {
     d->links = link;
     pthread_mutex_unlock(&d->lock);
     srv_meter_add(d->app->meters, SRV_CONNECTIONS, 1);
-    srv_crowd_join(d, link);
+    srv_connections_join(d, link);
     return link;
 }
 
@@ -62,7 +62,7 @@ void srv_link_close(srv_link *link) {
         d->next_look = link->next;
     pthread_mutex_unlock(&d->lock);
     srv_meter_add(d->app->meters, SRV_CONNECTIONS, -1);
-    srv_crowd_leave(d, link);
+    srv_connections_leave(d, link);
     free(link);
 }
 

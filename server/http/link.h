@@ -14,7 +14,7 @@
 
 #include "config/client.h"
 #include "config/owner.h"
-#include "http/crowd.h"
+#include "http/connections.h"
 #include "request/request.h"
 
 typedef struct srv_exchange srv_exchange;
@@ -27,17 +27,18 @@ enum {
 
 struct srv_link {
     srv_daemon *daemon;
-    srv_link *next, *previous; /* of the daemon's, under its lock */
+    srv_link *next, *previous; /* in the daemon's list, under its lock */
     int fd;
     bool tcp, plain;             /* plain: no TLS */
     bool proxied;                /* the other end is a trusted proxy */
     _Atomic int64_t deadline_ns; /* the watcher closes the socket after this; 0: never */
     atomic_int stage;            /* SRV_LINK_READING, … */
-    atomic_uint edges;           /* beginnings and ends of requests, from 1: even in a request */
-    srv_exchange *suspended;     /* under the daemon's lock, as `streaming` */
+    atomic_uint
+        edges; /* counts beginnings and ends of requests, from 1: even while one is under way */
+    srv_exchange *suspended; /* under the daemon's lock, as `streaming` */
     srv_exchange *streaming;
     srv_exchange *exchange; /* the request under way, for the HTTP thread */
-    /* The watcher's own, for a header that has begun to come in: */
+    /* For the watcher alone, of a header that has begun to come in: */
     unsigned seen_edges;
     uint64_t seen_bytes;
     int64_t header_since_ns, look_ns;
@@ -55,7 +56,7 @@ srv_link *srv_link_open(srv_daemon *d, struct MHD_Connection *connection);
 void srv_link_close(srv_link *link);
 srv_link *srv_link_of(struct MHD_Connection *connection);
 
-/* The client has time until `by_ns` (CLOCK_MONOTONIC); 0: for ever. Any thread. */
+/* Set the deadline of the client, by CLOCK_MONOTONIC; 0: none. Any thread. */
 void srv_link_allow(srv_link *link, int64_t by_ns);
 /* Bytes that the client has sent or taken buy time at the slowest rate that is served, but never
  * more than the grace of header_timeout_ms from now: much at first does not pay for silence later.
@@ -65,7 +66,7 @@ bool srv_link_is_late(const srv_link *link, int64_t now_ns);
 
 /* For the HTTP thread, before it answers: true when nobody has cut the link. */
 bool srv_link_claim(srv_link *link);
-/* For the HTTP thread, when the reply has gone out. */
+/* For the HTTP thread, when the reply has gone out: the next request may come. */
 void srv_link_release(srv_link *link);
 /* Cut the link: send the reply past the library, without a word under TLS, where only the library
  * can write, and shut the socket down, `how` as shutdown() takes it. false: it is cut already, or

@@ -98,10 +98,11 @@ static void credit_reply(srv_link *link, int64_t now) {
 }
 
 /* The request has not come in time. Under the lock. */
-static void answer_slow(srv_link *link) {
+static void answer_slow(srv_link *link, int64_t now) {
     srv_request req = {.path = ""};
     srv_problem(&req, SRV_TIMEOUT, NULL, "the request did not arrive in time");
-    srv_link_cut(link, NULL, &req.reply, SHUT_RDWR);
+    if (srv_link_cut(link, NULL, &req.reply, SHUT_RDWR))
+        srv_link_allow(link, now); /* to be shut down again in the next look */
 }
 
 /* A stream that sleeps does not see that its client has gone. */
@@ -131,11 +132,11 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     if (who == SERVER ||
         (who == CLIENT && !srv_link_is_late(link, now) && !header_is_slow(link, now, header_ns)))
         return;
-    srv_link_allow(link, now); /* its time is over */
+    srv_link_allow(link, 0);
     link->header_since_ns = 0;
     if (who == CLIENT) {
         srv_meter_add(d->app->meters, SRV_CLOSED_SLOW, 1);
-        answer_slow(link);
+        answer_slow(link, now);
     }
     shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
 }

@@ -255,8 +255,8 @@ void srv_queue_put_back(srv_queue *queue, srv_task *task) {
     pthread_mutex_unlock(&queue->lock);
 }
 
-srv_queue_longs srv_queue_look_at_longs(srv_queue *queue) {
-    srv_queue_longs l = {0};
+srv_queue_long srv_queue_count_long(srv_queue *queue) {
+    srv_queue_long l = {0};
     pthread_mutex_lock(&queue->lock);
     l.running = queue->long_running;
     l.put_back = queue->put_back;

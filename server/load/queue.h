@@ -56,11 +56,11 @@ size_t srv_queue_waiting(srv_queue *queue);
 size_t srv_queue_running(srv_queue *queue);
 /* Long tasks: those that run, those that wait, how many may run at a time, and how many had to wait
  * so far. */
-typedef struct srv_queue_longs {
+typedef struct srv_queue_long {
     size_t running, waiting, most;
     uint64_t put_back;
-} srv_queue_longs;
-srv_queue_longs srv_queue_look_at_longs(srv_queue *queue);
+} srv_queue_long;
+srv_queue_long srv_queue_count_long(srv_queue *queue);
 bool srv_queue_is_standing(srv_queue *queue); /* the newest are served first */
 /* How long a task that came now would wait, from what the last ones took. */
 int64_t srv_queue_wait_ns(srv_queue *queue);

@@ -160,7 +160,7 @@ void srv_waiting_take(srv_waiting *list, srv_task *task) {
 }
 
 /* The newest task of the client with most tasks, if it has at least two more than this one. */
-static srv_task *crowd_of(const srv_waiting *list, const srv_account *mine) {
+static srv_task *newest_of_largest(const srv_waiting *list, const srv_account *mine) {
     srv_account *most = list->rotation, *a = most;
     if (!most)
         return NULL;
@@ -173,14 +173,14 @@ static srv_task *crowd_of(const srv_waiting *list, const srv_account *mine) {
 }
 
 bool srv_waiting_has_room(srv_waiting *list, uint64_t client) {
-    return list->count < list->length || crowd_of(list, account_of(list, client));
+    return list->count < list->length || newest_of_largest(list, account_of(list, client));
 }
 
 bool srv_waiting_add(srv_waiting *list, srv_task *task, int64_t now_ns, srv_task **out) {
     srv_account *a = account_of(list, task->client);
     *out = NULL;
     if (list->count >= list->length && !task->promised) {
-        *out = crowd_of(list, a);
+        *out = newest_of_largest(list, a);
         if (!*out)
             return false;
         srv_waiting_take(list, *out);

@@ -77,6 +77,27 @@ static void write_all(srv_log *log, const char *data, size_t size) {
     }
 }
 
+/* Wait until a batch of lines has gathered; under the lock. */
+static void gather(srv_log *log) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += FLUSH_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    while (!log->closing && log->filled < BUFFER / 2 &&
+           !pthread_cond_timedwait(&log->wake, &log->lock, &until))
+        ;
+}
+
+static void write_dropped(srv_log *log, size_t dropped) {
+    char line[160];
+    pthread_mutex_lock(&log->lock);
+    char *p = attn_put(put_lead(log, SRV_LOG_WARN, line), ",\"event\":\"");
+    pthread_mutex_unlock(&log->lock);
+    p = attn_put(attn_put_number(p, dropped), " log lines dropped\"}\n");
+    write_all(log, line, (size_t)(p - line));
+}
+
 static void *writer(void *argument) {
     srv_log *log = argument;
     pthread_mutex_lock(&log->lock);
@@ -85,16 +106,7 @@ static void *writer(void *argument) {
             pthread_cond_wait(&log->wake, &log->lock);
             continue;
         }
-        if (!log->closing) { /* let a batch gather */
-            struct timespec until;
-            clock_gettime(CLOCK_REALTIME, &until);
-            until.tv_nsec += FLUSH_MS * 1000000L;
-            until.tv_sec += until.tv_nsec / 1000000000L;
-            until.tv_nsec %= 1000000000L;
-            while (!log->closing && log->filled < BUFFER / 2 &&
-                   !pthread_cond_timedwait(&log->wake, &log->lock, &until))
-                ;
-        }
+        gather(log);
         char *full = log->filling;
         size_t size = log->filled, dropped = log->dropped;
         log->filling = log->writing;
@@ -102,14 +114,8 @@ static void *writer(void *argument) {
         log->filled = log->dropped = 0;
         pthread_mutex_unlock(&log->lock);
         write_all(log, full, size);
-        if (dropped) {
-            char line[160];
-            pthread_mutex_lock(&log->lock);
-            char *p = attn_put(put_lead(log, SRV_LOG_WARN, line), ",\"event\":\"");
-            pthread_mutex_unlock(&log->lock);
-            p = attn_put(attn_put_number(p, dropped), " log lines dropped\"}\n");
-            write_all(log, line, (size_t)(p - line));
-        }
+        if (dropped)
+            write_dropped(log, dropped);
         pthread_mutex_lock(&log->lock);
     }
     pthread_mutex_unlock(&log->lock);

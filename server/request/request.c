@@ -26,11 +26,11 @@ bool srv_request_sees(const srv_request *req, const char *owner) {
     return !owner || req->admin || (req->owner && !strcmp(req->owner, owner));
 }
 
-void srv_request_hurry(srv_request *req, int64_t by_ns) {
+void srv_request_finish_by(srv_request *req, int64_t by_ns) {
     if (req->control.deadline_ns != 0 && by_ns >= req->control.deadline_ns)
         return;
     req->control.deadline_ns = by_ns;
-    req->hurried = true;
+    req->own_deadline = true;
 }
 
 void srv_reply_header(srv_request *req, const char *name, const char *value) {

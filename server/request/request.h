@@ -6,9 +6,9 @@
 
 #include <attn/attn.h>
 
-typedef struct srv_app srv_app;       /* shared.h */
-typedef struct srv_config srv_config; /* config/config.h */
-typedef struct srv_form srv_form;     /* wire/container.h */
+typedef struct srv_app srv_app;                   /* shared.h */
+typedef struct srv_config srv_config;             /* config/config.h */
+typedef struct srv_decoded_body srv_decoded_body; /* wire/container.h */
 typedef struct srv_parts srv_parts;
 typedef struct srv_stream srv_stream; /* stream.h */
 
@@ -75,9 +75,10 @@ struct srv_request {
     size_t body_size;
     attn_control control; /* deadline and cancel flag */
     atomic_int cancel;
-    const srv_form *form; /* decode this instead of the body (wire/container.h); or NULL */
+    /* What to decode instead of the body (wire/container.h), or NULL. */
+    const srv_decoded_body *decoded_body;
     srv_parts *parts;     /* the JSON writer puts tensors here; or NULL */
-    bool hurried;         /* the deadline is the request's own, nearer than request_timeout_ms */
+    bool own_deadline;    /* the deadline is the request's own, nearer than request_timeout_ms */
     bool only_400;        /* what is 422 elsewhere is 400 here (/v2) */
     bool in_place;        /* on the HTTP thread: small work only, else the handler defers */
     bool later;        /* its handler returned early, and is called again when long work may run */
@@ -112,7 +113,7 @@ bool srv_request_owns(srv_request *req, const char *owner);
 bool srv_request_sees(const srv_request *req, const char *owner);
 
 /* Set the request's own deadline, which only moves nearer. */
-void srv_request_hurry(srv_request *req, int64_t by_ns);
+void srv_request_finish_by(srv_request *req, int64_t by_ns);
 
 /* Add a reply header, or give it another value; name and value must outlive the response (arena or
  * static). More than SRV_REPLY_HEADERS are a mistake of the program, and make the reply a 500. */

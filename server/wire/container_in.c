@@ -1,6 +1,6 @@
 /* Requests whose tensors stand beside the JSON: safetensors bodies, which the library reads
- * (attn/safetensors.h; the JSON of the request is in their metadata), and the way of such tensors
- * from their names into the decoded struct. */
+ * (attn/safetensors.h; the JSON of the request is in their metadata); and the insertion of such
+ * tensors into the decoded struct, by their names. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define REQUEST "request"
 
-size_t srv_form_lead(const char *first, size_t size) {
+size_t srv_safetensors_lead(const char *first, size_t size) {
     uint64_t length = 0;
     if (size < 8)
         return 0;
@@ -26,8 +26,8 @@ static bool out_of_memory(srv_request *req) {
     return false;
 }
 
-/* A malformed container is 400 and no JSON, so there is nothing for a pointer to point at but the
- * tensor. */
+/* The problem of a malformed container has no pointer, since the container is not JSON; its text
+ * names the tensor. */
 static bool refuse(srv_request *req, const attn_error *err) {
     if (err->code == ATTN_EARG)
         srv_problem(req, SRV_MALFORMED, NULL, "safetensors: %s%s%s", err->where,
@@ -37,7 +37,7 @@ static bool refuse(srv_request *req, const attn_error *err) {
     return false;
 }
 
-/* Element types whose bytes could be anything: only booleans have wrong ones. */
+/* Booleans must be 0 or 1. The bytes of the other types can have any value. */
 static bool check_booleans(srv_request *req, const attn_named_tensor *t) {
     const uint8_t *bytes = t->tensor.data;
     size_t count = 0;
@@ -56,13 +56,13 @@ static bool check_booleans(srv_request *req, const attn_named_tensor *t) {
     return true;
 }
 
-/* Kernels read whole elements, so what is not aligned to them moves. */
+/* Copies data that is not aligned to its elements, since kernels read whole elements. */
 static bool align(srv_request *req, attn_tensor *t) {
     size_t count = 0;
     if (attn_tensor_is_aligned(t))
         return true;
     attn_tensor_count(t, &count);
-    size_t bytes = count * attn_dtype_size(t->dtype); /* no more than the body has */
+    size_t bytes = count * attn_dtype_size(t->dtype); /* at most the size of the body */
     void *copy = attn_arena_take(req->arena, bytes);
     if (!copy)
         return out_of_memory(req);
@@ -71,8 +71,8 @@ static bool align(srv_request *req, attn_tensor *t) {
     return true;
 }
 
-/* An axis of 0 counts as 1, as for tensors in JSON: the others bound loops over rows without
- * elements. */
+/* Does the shape fit the memory of the request? An axis of 0 counts as 1, as for tensors in JSON,
+ * since the other axes bound loops over rows without elements. */
 static bool check_bound(srv_request *req, const attn_named_tensor *t) {
     size_t bound = attn_dtype_size(t->tensor.dtype);
     for (int i = 0; i < t->tensor.rank; i++)
@@ -85,12 +85,12 @@ bool srv_tensor_settle(srv_request *req, attn_named_tensor *t) {
     return check_booleans(req, t) && align(req, &t->tensor);
 }
 
-bool srv_form_read(srv_request *req, srv_form *out) {
+bool srv_safetensors_body(srv_request *req, srv_decoded_body *out) {
     attn_safetensors file = {0};
     attn_error err;
     if (attn_safetensors_read(req->body, req->body_size, req->arena, &file, &err))
         return refuse(req, &err);
-    *out = (srv_form){.text = "{}", .tensors = file.tensors, .count = file.count};
+    *out = (srv_decoded_body){.text = "{}", .tensors = file.tensors, .count = file.count};
     for (size_t i = 0; i < file.metadata_count; i++)
         if (strcmp(file.metadata[i].key, REQUEST) == 0)
             out->text = file.metadata[i].text;
@@ -103,16 +103,16 @@ bool srv_form_read(srv_request *req, srv_form *out) {
 
 /* --- names like "query", "score.w" and "masks.0.attn_mask" to members of a struct --- */
 
-/* Where the walk along a name is. */
+/* A place on the way that a name describes. */
 typedef struct place {
     srv_request *req;
     srv_path path;
-    const char *name; /* the rest of it */
+    const char *name; /* the rest of the name */
     const srv_field *fields;
     char *body; /* the struct of these fields */
 } place;
 
-/* The row that the next step of the name means; NULL: the problem is set. */
+/* The row of the next n bytes of the name; NULL: the problem is set. */
 static const srv_field *next_row(place *at, size_t n) {
     char name[128];
     const srv_field *f = srv_find_field(at->fields, at->name, n);
@@ -124,7 +124,8 @@ static const srv_field *next_row(place *at, size_t n) {
     return f;
 }
 
-/* The element of a list of objects that the rest of the name, "3.values", begins with; or NULL. */
+/* The element that the rest of the name, such as "3.values", selects from a list of objects; or
+ * NULL. */
 static char *enter_element(place *at, const srv_field *f) {
     const srv_objects *l = (const void *)(at->body + f->offset);
     const size_t digits = strspn(at->name, "0123456789");
@@ -197,17 +198,17 @@ static bool insert(place *at, const srv_field *f, const attn_tensor *t) {
     return true;
 }
 
-bool srv_insert_tensors(srv_request *req, const srv_form *form, const srv_field *fields,
-                        void *body) {
-    for (size_t i = 0; i < form->count; i++) {
-        place at = {.req = req, .name = form->tensors[i].name, .fields = fields, .body = body};
+bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from, const srv_field *fields,
+                        void *to) {
+    for (size_t i = 0; i < from->count; i++) {
+        place at = {.req = req, .name = from->tensors[i].name, .fields = fields, .body = to};
         for (;;) {
             const size_t n = strcspn(at.name, ".");
             const srv_field *f = next_row(&at, n);
             if (!f)
                 return false;
             if (at.name[n] == 0) {
-                if (!insert(&at, f, &form->tensors[i].tensor))
+                if (!insert(&at, f, &from->tensors[i].tensor))
                     return false;
                 break;
             }

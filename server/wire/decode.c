@@ -1,6 +1,5 @@
 /* A JSON body into a C struct by its field table, in one pass: each member is read once, where it
- * stands, by the reader that the kind of its row names. Only the list of a malformed or refused
- * value is looked at a second time, for the text of the problem.
+ * is in the text, by the reader for the kind of its row.
  *
  * Faults are reported in the order of the text, then those of tensors beside it, then missing
  * members in the order of the table.
@@ -110,7 +109,7 @@ static bool read_counted(srv_decoder *d, const srv_field *f, srv_read_fn *read, 
 
 /* --- lists --- */
 
-/* A list on its way in: its elements move to a block of twice the size when one is full. */
+/* A list that is being read. When its block is full, the elements move to one of twice the size. */
 typedef struct list {
     char *items;
     size_t count, room, size; /* size: bytes of an element */
@@ -146,7 +145,7 @@ static bool read_list(srv_decoder *d, const srv_field *f, srv_read_fn *read, siz
         return false;
     while (more) {
         const size_t mark = srv_path_index(&s->path, l->count);
-        if (most && l->count == most)
+        if (most && l->count == most && srv_scan_is_value(s->p))
             return refuse_length(d, start, mark, most);
         if ((l->count == l->room && !grow(d, l)) ||
             !read_counted(d, f, read, l->items + l->count * l->size))
@@ -215,7 +214,7 @@ static bool read_words(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
-/* A list of names is an unsigned of bits, so that each element goes to the same place. */
+/* Each name of a list sets a bit of the same unsigned. */
 static bool read_flag(srv_decoder *d, const srv_field *f, void *out) {
     int choice;
     if (!srv_read_choice(d, f, &choice))
@@ -300,7 +299,7 @@ static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
 static bool read_object(srv_decoder *d, const srv_field *fields, void *out);
 static srv_read_fn *reader_of(const srv_field *f);
 
-/* The text shows the first fields of the object, so that nobody has to look them up. */
+/* The problem shows the first fields of the object. */
 static bool refuse_object(srv_decoder *d, const srv_field *f) {
     enum { SHOWN = 4 };
     char text[256];
@@ -352,7 +351,7 @@ static srv_read_fn *reader_of(const srv_field *f) {
     return readers[f->kind];
 }
 
-/* "name": value, from the opening quote on. `seen`: bits of the rows that were there, also as null.
+/* Reads "name": value from its quote on. `seen`: a bit for each row that was there, also as null.
  */
 static bool read_member(srv_decoder *d, const srv_field *fields, uint64_t *seen, void *out) {
     srv_scan *s = &d->s;
@@ -463,7 +462,7 @@ static bool is_empty(const srv_request *req) {
     return i == req->body_size;
 }
 
-/* The text shows the required fields as an outline of a body. */
+/* The problem shows the required fields as an outline of a body. */
 static bool refuse_empty(srv_request *req, const srv_field *fields) {
     char needed[256] = "";
     size_t at = 0;
@@ -492,14 +491,14 @@ static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_
     return false;
 }
 
-/* The request as JSON and the tensors beside it, whichever way it came. */
-static bool find_form(srv_request *req, const srv_field *fields, srv_form *out) {
-    *out = (srv_form){.text = req->body, .size = req->body_size};
-    if (req->form) {
-        *out = *req->form;
+/* The JSON of the request and the tensors beside it, whichever way they came. */
+static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_body *out) {
+    *out = (srv_decoded_body){.text = req->body, .size = req->body_size};
+    if (req->decoded_body) {
+        *out = *req->decoded_body;
         return true;
     }
-    if (req->query && *req->query) { /* a client would expect these fields to count */
+    if (req->query && *req->query) { /* a client would expect these fields to be read */
         srv_problem(req, SRV_BAD_REQUEST, NULL,
                     "the fields of a POST stand in its body; its query string, \"%.64s\", is not "
                     "read",
@@ -508,20 +507,21 @@ static bool find_form(srv_request *req, const srv_field *fields, srv_form *out) 
     }
     if (!req->body || (is_empty(req) && !is_safetensors(req)))
         return refuse_empty(req, fields);
-    return !is_safetensors(req) || srv_form_read(req, out);
+    return !is_safetensors(req) || srv_safetensors_body(req, out);
 }
 
 bool srv_decode(srv_request *req, const srv_field *fields, void *out) {
-    srv_form form;
+    srv_decoded_body body;
     srv_decoder d;
-    if (!find_form(req, fields, &form))
+    if (!find_body(req, fields, &body))
         return false;
     srv_decode_begin(&d, req);
-    d.s.start = d.s.p = form.text;
-    d.s.end = form.text + form.size;
-    if (!srv_decode_document(&d, fields, out) || !srv_insert_tensors(req, &form, fields, out) ||
+    d.s.start = d.s.p = body.text;
+    d.s.end = body.text + body.size;
+    if (!srv_decode_document(&d, fields, out) ||
+        (body.count && !srv_insert_tensors(req, &body, fields, out)) ||
         !srv_decode_required(&d, fields, out))
         return false;
-    const srv_beyond *beyond = form.beyond.pointer ? &form.beyond : &d.s.beyond;
+    const srv_beyond *beyond = body.beyond.pointer ? &body.beyond : &d.s.beyond;
     return !beyond->pointer || allows_beyond(req, beyond, fields, out);
 }

@@ -117,6 +117,11 @@ bool srv_fields_fit(const srv_field *fields);
  * holds the problem. Tensors and strings live in req->arena or in the body. */
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
+/* Decode the query string of `req` into *out by the same rows, with the same ranges and errors
+ * (query.c). Lists are written 1,2,3 and ranges 0:256; the fields of objects in the table stand
+ * beside its own. false: a problem is set. */
+bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
+
 /* The row whose name is the n bytes at `name`, or NULL. */
 const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n);
 /* The problem of a name that is in no row; it suggests the nearest row. */

@@ -19,7 +19,7 @@ bool srv_refuse_memory(srv_decoder *d) {
 
 /* --- refusals --- */
 
-/* Counts the elements of the list at p without a look at what they are. */
+/* Counts the elements of the list at p, which may be malformed. */
 static size_t count_elements(const char *p, const char *end) {
     size_t depth = 0, commas = 0;
     bool any = false;
@@ -98,7 +98,7 @@ size_t srv_count_choices(const char *const *choices) {
     return n;
 }
 
-/* `string`: the value, when it is a string; else NULL. */
+/* `string`: the value if it is a string, else NULL. */
 static bool refuse_choice(srv_decoder *d, const srv_field *f, const char *string) {
     char expected[400], text[FOUND_ROOM];
     size_t at = (size_t)snprintf(expected, sizeof expected, "%s", f->choices[1] ? "one of " : "");
@@ -164,7 +164,7 @@ bool srv_in_range(srv_decoder *d, const srv_field *f, double x, const char *kind
     return srv_refuse_value(d, SRV_VALUE, expected);
 }
 
-/* The integer at the cursor, which stays there, and the byte behind it. */
+/* Reads the integer at the cursor, which stays there. *end: the byte behind the integer. */
 static bool read_integer(srv_decoder *d, int64_t *out, const char **end) {
     srv_number n;
     if (!srv_is_number(d->s.p))
@@ -209,7 +209,7 @@ bool srv_read_real(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
-/* --- the others --- */
+/* --- booleans, strings and names --- */
 
 bool srv_read_bool(srv_decoder *d, const srv_field *f, void *out) {
     const bool yes = srv_scan_word(&d->s, "true");

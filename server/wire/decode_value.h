@@ -23,7 +23,7 @@ struct srv_decoder {
 
 /* A decoder with the bounds of the service. Its caller sets the text: s.start, s.p and s.end. */
 void srv_decode_begin(srv_decoder *d, srv_request *req);
-/* Read the text, one JSON object, into *out. */
+/* Read the text, which is one JSON object, into *out. */
 bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out);
 /* Are the required members of the struct and of those inside it there? */
 bool srv_decode_required(srv_decoder *d, const srv_field *fields, const void *out);
@@ -31,12 +31,12 @@ bool srv_decode_required(srv_decoder *d, const srv_field *fields, const void *ou
 typedef bool srv_read_fn(srv_decoder *d, const srv_field *f, void *out);
 
 srv_read_fn srv_read_bool, srv_read_int, srv_read_real, srv_read_string, srv_read_choice;
-/* Steps over any value: only its strings and brackets are looked at. */
+/* Steps over any value; only its strings and brackets are checked. */
 srv_read_fn srv_read_raw;
 /* An integer of 64 bits, whatever the bounds of the row are. */
 srv_read_fn srv_read_any_int;
 
-/* A JSON number in each of its meanings. */
+/* A JSON number as a double and, if it is integral, as an integer. */
 typedef struct srv_number {
     double x;
     int64_t i;       /* when integral */
@@ -47,16 +47,16 @@ typedef struct srv_number {
 
 /* Does a number begin at p? */
 bool srv_is_number(const char *p);
-/* The number at the cursor, which stays there, so that a refusal can still show the number. */
+/* Read the number at the cursor, which stays there for a refusal to show. */
 bool srv_read_number(srv_decoder *d, srv_number *n);
 /* Is x within the bounds of the row? `kind` is "a number" or "an integer", for the problem. */
 bool srv_in_range(srv_decoder *d, const srv_field *f, double x, const char *kind);
 
 size_t srv_count_choices(const char *const *choices);
 
-/* false, with the problem "expected <expected>, found <the value at the cursor>". */
+/* Set the problem "expected <expected>, found <the value at the cursor>". Returns false. */
 bool srv_refuse_value(srv_decoder *d, srv_code code, const char *expected);
-/* false, with the problem that the memory of the request is used up. */
+/* Set the problem that the memory of the request is used up. Returns false. */
 bool srv_refuse_memory(srv_decoder *d);
 
 #endif

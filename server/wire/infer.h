@@ -1,5 +1,6 @@
 /* The Open Inference Protocol's infer request and answer (version 2, REST, with the binary tensor
- * extension): inputs and parameters become a form (wire/container.h), parts become outputs. */
+ * extension): inputs and parameters become a decoded body (wire/container.h), parts become outputs.
+ */
 #ifndef SRV_INFER_H
 #define SRV_INFER_H
 
@@ -11,7 +12,7 @@
 
 typedef struct srv_infer_output {
     const char *name;
-    int binary; /* 0, 1; -1 = as the request says for all */
+    int binary; /* 0 or 1; -1: as the request says for all outputs */
 } srv_infer_output;
 
 /* Members of a JSON object, "" or ",…". */
@@ -21,7 +22,7 @@ typedef struct srv_infer_fields {
 } srv_infer_fields;
 
 typedef struct srv_infer {
-    const char *id; /* to be repeated; NULL: none */
+    const char *id; /* the answer repeats it; NULL: none */
     attn_named_tensor *inputs;
     size_t input_count;
     const char *types[SRV_INFER_INPUTS]; /* their datatypes */
@@ -30,23 +31,23 @@ typedef struct srv_infer {
     bool binary;         /* binary_data_output */
     int64_t timeout_us;  /* 0: none */
     srv_beyond beyond;
-    srv_infer_fields fields; /* the other parameters, */
-    srv_infer_fields own;    /* but those that belong to the object of the model's own */
+    srv_infer_fields fields; /* the parameters that are not the protocol's own */
+    srv_infer_fields own;    /* those of them that belong to the model's own object */
 } srv_infer;
 
-/* Read req->body; req->infer_header is the text of Inference-Header-Content-Length or NULL. `own`:
- * the table of the model's own parameters, NULL: none. false: the problem is set. */
+/* Read req->body. `own`: the table of the model's own parameters, or NULL. false: the problem is
+ * set. */
 bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, srv_infer *out);
 
-/* "FP32", …; the protocol's name of an element type. */
+/* The protocol's name of an element type, such as "FP32". */
 const char *srv_infer_datatype(attn_dtype dtype);
 
-/* The answer's outputs in the order asked for. `names` (count of them): those to answer. false: a
- * problem is set. */
+/* Set the reply: the outputs with these `names`, in this order. false: a problem is set. */
 bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, const char *version,
                      const char *const *names, size_t count, const srv_parts *parts);
 
-/* How long the JSON before binary tensors is said to be; false: the text is no number. */
+/* Read the text of Inference-Header-Content-Length, the size of the JSON in front of binary
+ * tensors. false: it is no number. */
 bool srv_infer_lead(const char *text, size_t *out);
 
 #endif

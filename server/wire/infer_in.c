@@ -1,10 +1,10 @@
-/* An infer request: its JSON by field tables, as other requests are read (decode.h); its inputs
- * from the data in the JSON, straight into their final buffers, or as views of the binary data
- * behind it; its parameters as members of a form.
+/* Infer requests. Their JSON is decoded by field tables, as that of all requests (decode.h). The
+ * elements of an input come from that JSON, straight into their final buffer, or are a view of the
+ * binary data behind it.
  *
- * Two things stay outside the tables. The data of an input waits until the datatype and the shape
- * are known, since members come in any order. Parameters have the names of another table, and
- * their values are passed on as text for it to judge. */
+ * The tables leave out two things. The data of an input is read when its datatype and its shape are
+ * known, since members come in any order. Parameters that are not the protocol's own become members
+ * of the decoded body's JSON, for the table of the operation to check. */
 #include <float.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ typedef struct infer_input {
     const char *name, *datatype;
     srv_ints shape;
     binary_input parameters;
-    const char *data; /* where it begins in the JSON; NULL: it is binary */
+    const char *data; /* its first byte in the JSON; NULL: it is binary */
     const struct datatype *type;
     size_t dims[ATTN_MAX_RANK], count;
     int rank;
@@ -158,7 +158,7 @@ static bool put(reader *r, srv_infer_fields *f, const char *text, size_t n) {
     return true;
 }
 
-/* Which object of the request a parameter belongs to. */
+/* The object that a parameter becomes a member of. */
 static srv_infer_fields *fields_of(reader *r, const srv_name *name) {
     for (const srv_field *f = r->own; f && f->name; f++)
         if (f->kind != SRV_TENSOR && srv_name_is(name, f->name))
@@ -176,7 +176,7 @@ static bool check_key(reader *r) {
     return srv_scan_string(&r->d.s, &from, &to, &escaped) && srv_scan_mark(&r->d.s, ':', "':'");
 }
 
-/* A list or an object, at its bracket. */
+/* Checks the grammar of the list or object at the cursor. */
 static bool check_members(reader *r) {
     srv_scan *s = &r->d.s;
     const char close = *s->p == '{' ? '}' : ']';
@@ -211,8 +211,8 @@ static bool check_value(reader *r) {
            srv_scan_word(s, "null") || srv_scan_expected(s, "a value");
 }
 
-/* Is the text of a parameter one JSON value and nothing else? It becomes a part of another text, so
- * that what goes on behind the value would be fields of their own. */
+/* Is the text of a parameter exactly one JSON value? It becomes a part of another text, in which
+ * anything behind the value would be further members. */
 static bool is_json(const reader *r, const char *text) {
     reader inner = *r;
     srv_scan *s = &inner.d.s;
@@ -226,8 +226,8 @@ static bool is_json(const reader *r, const char *text) {
     return s->p == s->end || srv_scan_expected(s, "the end of this text");
 }
 
-/* A parameter is a string, number or boolean; fields that are lists or objects come as strings of
- * JSON, "[2,0]". */
+/* A parameter is a string, a number or a boolean. For fields that are lists or objects it is a
+ * string of JSON, such as "[2,0]". */
 static bool read_field(reader *r, srv_infer_fields *to, const char *name, size_t size) {
     const char *from = r->d.s.p, *text;
     double number;
@@ -269,9 +269,9 @@ static bool read_parameter(srv_decoder *d, const srv_name *name, const char *tex
 
 typedef struct datatype {
     const char *name;
-    attn_dtype dtype; /* what it is stored as */
+    attn_dtype dtype; /* of the tensor that it is stored as */
     int bytes;        /* of an element on the wire; 0: cannot be a tensor here */
-    bool is_signed;   /* of those that are widened */
+    bool is_signed;   /* when elements are widened */
 } datatype;
 
 static const datatype datatypes[] = {
@@ -316,7 +316,8 @@ static bool find_type(reader *r, infer_input *in) {
     return false;
 }
 
-/* Elements of the shape, bounded by what a request may hold; an axis of 0 counts as 1 for that. */
+/* The number of elements of the shape, and whether they fit the memory of the request; an axis of 0
+ * counts as 1 for that. */
 static bool count_elements(reader *r, infer_input *in) {
     size_t bound = attn_dtype_size(in->type->dtype);
     in->count = 1;
@@ -356,7 +357,7 @@ static bool load_json(reader *r, infer_input *in, attn_tensor *t) {
     return true;
 }
 
-/* Integers of the sizes that the library does not have, as 64 bits. */
+/* Widens integers of sizes that the library does not have to 64 bits. */
 static bool widen(reader *r, const infer_input *in, const char *from, attn_tensor *t) {
     int64_t *to = attn_arena_take(r->d.s.req->arena, in->count * sizeof *to);
     int bytes = in->type->bytes;
@@ -398,7 +399,7 @@ static bool load_binary(reader *r, const infer_input *in, attn_tensor *t) {
     return !widens || widen(r, in, from, t);
 }
 
-/* A check of one member of an input, whose name goes on the path. */
+/* Checks one member of an input, with its name on the path. */
 static bool check_member(reader *r, infer_input *in, const char *name,
                          bool (*check)(reader *r, infer_input *in)) {
     const size_t mark = srv_path_key(&r->d.s.path, name, strlen(name));
@@ -476,7 +477,7 @@ bool srv_infer_lead(const char *text, size_t *out) {
     return true;
 }
 
-/* Where the JSON ends and the binary data begins. The JSON is copied, so that a NUL follows it. */
+/* Splits the body into JSON and binary data. The JSON is copied, so that a NUL follows it. */
 static bool split(reader *r) {
     srv_request *req = r->d.s.req;
     size_t size = req->body_size;

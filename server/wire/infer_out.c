@@ -54,7 +54,7 @@ static void put_output(srv_json *j, const attn_named_tensor *part, bool binary) 
     srv_json_object_end(j);
 }
 
-/* Warnings, heatmaps and the like have no place in the protocol but a parameter. */
+/* The protocol has no place for warnings, heatmaps and the like but a parameter. */
 static void put_rest(srv_json *j, const srv_parts *parts) {
     if (strcmp(parts->rest, "{}") == 0)
         return;
@@ -64,7 +64,7 @@ static void put_rest(srv_json *j, const srv_parts *parts) {
     srv_json_object_end(j);
 }
 
-/* The JSON is there as a reply; the blobs follow it. */
+/* Appends the blobs to the reply, which holds the JSON. */
 static bool add_blobs(srv_request *req, const attn_tensor *const *blobs, size_t count) {
     srv_piece *pieces = attn_arena_zeroed(req->arena, count + 1, sizeof *pieces);
     char *length = attn_arena_small(req->arena, 24);

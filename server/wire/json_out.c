@@ -1,10 +1,10 @@
-/* The JSON writer: text in a growing arena buffer, commas and colons from a small state; numbers of
- * any type to text; tensors, large ones by several workers.
+/* The JSON writer: text in a growing arena buffer, its commas and colons, numbers of any type, and
+ * tensors, which several workers write when they are large.
  *
- * Every value begins with `open_value`, which puts the comma. Room is asked for before writing, a
- * run of numbers at a time; a buffer that is too small is replaced by one of at least twice the
- * size (the old one stays in the arena until the request ends), so a tensor asks for its likely
- * size first. */
+ * Every value begins with `open_value`, which writes the comma. Room is reserved before it is
+ * written to, for up to RUN numbers at a time. A buffer that is too small is replaced by one of at
+ * least twice the size. The old one stays in the arena until the request ends, so that a tensor
+ * reserves its likely size first. */
 #include "wire/json_out.h"
 
 #include <math.h>
@@ -25,8 +25,8 @@ enum {
 
 /* --- numbers to text --- */
 
-/* Text of one number, null when it is not finite; `decimals` as in srv_json. Returns the byte
- * behind it; ATTN_NUMBER_TEXT bytes are used at most. */
+/* Writes one number, or null when it is not finite, with `decimals` as in srv_json. Returns the
+ * end; at most ATTN_NUMBER_TEXT bytes are written. */
 static char *write_real(char *p, double value, int decimals) {
     if (!isfinite(value)) {
         memcpy(p, "null", 4);
@@ -41,7 +41,7 @@ static char *write_float(char *p, float value, int decimals) {
     return write_real(p, value, decimals);
 }
 
-/* n <= RUN elements of any type, `stride` elements apart, each followed by a comma. Room:
+/* Writes n <= RUN elements of any type, `stride` elements apart, each with a comma behind it. Room:
  * n * (ATTN_NUMBER_TEXT + 1). */
 static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n,
                        int decimals) {
@@ -91,7 +91,7 @@ static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t str
 
 /* --- the buffer --- */
 
-/* A larger buffer; false leaves the writer as it was. */
+/* Moves the text to a larger buffer. false: there is no memory, and nothing has changed. */
 static bool grow(srv_json *j, size_t room) {
     char *data = attn_arena_take(j->req->arena, room);
     if (!data)
@@ -123,7 +123,7 @@ static void put(srv_json *j, const char *text, size_t n) {
     j->size += n;
 }
 
-/* What comes before a value or a key: a comma, unless it is the first or follows its key. */
+/* Writes the comma before a value or a key, unless it is the first one or follows its key. */
 static void open_value(srv_json *j) {
     if (!j->after_key && !j->first[j->depth])
         put(j, ",", 1);
@@ -143,7 +143,7 @@ void srv_json_begin(srv_json *j, srv_request *req) {
 }
 
 void srv_json_reserve(srv_json *j, size_t bytes) {
-    size_t need, run = RUN * (ATTN_NUMBER_TEXT + 1); /* what the last run of numbers asks for */
+    size_t need, run = RUN * (ATTN_NUMBER_TEXT + 1); /* make_room asks for this much at last */
     if (!j->failed && attn_size_add(j->size + run, bytes, &need) && need > j->room)
         grow(j, need);
 }
@@ -257,18 +257,18 @@ void srv_json_float(srv_json *j, float value) {
 
 enum {
     PIECE = 4096,    /* elements: 30 microseconds */
-    LEAST = 1 << 16, /* elements of a tensor for which it is worth it */
+    LEAST = 1 << 16, /* elements of a tensor that is large */
     SINGLE = 16,     /* bytes of the longest float32 with its comma: -1.1754944e-38 */
-    PATIENCE = 1000  /* looks at another worker before the processor is given away */
+    PATIENCE = 1000  /* tests of another worker's progress before the processor is given up */
 };
 
 typedef struct work {
     const attn_tensor *t;
     size_t count, width;
     int decimals;
-    char *scratch; /* of each lane `room` bytes */
+    char *scratch; /* `room` bytes for each lane */
     size_t room;
-    char *to;           /* where the text goes */
+    char *to;           /* the place of the text in the buffer */
     atomic_size_t next; /* the piece to be copied next; its worker alone reads and changes .. */
     size_t size;        /* .. the bytes of all before it */
 } work;
@@ -285,7 +285,8 @@ static char *brackets(char *p, char bracket, int n) {
     return p + n;
 }
 
-/* Behind the last element of a row, before element `at`: its comma becomes a bracket. */
+/* Writes the brackets between the last element of a row and element `at`; the comma behind the
+ * former becomes the first bracket. */
 static char *end_row(const work *w, size_t at, char *p) {
     size_t row = at / w->width;
     int closed = 1;
@@ -315,7 +316,7 @@ static char *write_piece(const work *w, size_t at, size_t end, char *p) {
     return p;
 }
 
-/* Pieces are begun in their order, so the first that is not done waits for nobody. */
+/* Workers begin pieces in order, so that the worker of the first unfinished piece never waits. */
 static attn_status put_piece(void *ctx, size_t i, size_t lane, attn_error *err) {
     work *w = ctx;
     size_t at = i * PIECE, end = w->count - at < PIECE ? w->count : at + PIECE;
@@ -332,7 +333,7 @@ static attn_status put_piece(void *ctx, size_t i, size_t lane, attn_error *err) 
     return ATTN_OK;
 }
 
-/* The most that the text can be; false: too much to count. */
+/* An upper bound of the bytes of the text; false: it is too large for a size_t. */
 static bool bound_text(const work *w, size_t *out) {
     attn_dtype dtype = w->t->dtype;
     bool single = dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16;
@@ -342,8 +343,8 @@ static bool bound_text(const work *w, size_t *out) {
            attn_size_add(*out, rows, out);
 }
 
-/* A tensor of many numbers, by all workers. false: it is small or there is no memory for it, and
- * nothing was written. */
+/* Writes a large tensor by all workers. false: it is small, or there is no memory; nothing was
+ * written. */
 static bool put_pieces(srv_json *j, const attn_tensor *t) {
     attn_pool *pool = srv_request_pool(j->req);
     attn_arena *arena = j->req->arena;
@@ -352,7 +353,7 @@ static bool put_pieces(srv_json *j, const attn_tensor *t) {
     if (j->failed || lanes < 2 || !attn_tensor_count(t, &w.count) || w.count < LEAST ||
         !bound_text(&w, &bytes))
         return false;
-    if (!make_room(j, bytes)) { /* for less there may be */
+    if (!make_room(j, bytes)) { /* the usual way may need less */
         j->failed = false;
         return false;
     }
@@ -371,7 +372,7 @@ static bool put_pieces(srv_json *j, const attn_tensor *t) {
 
 /* --- tensors --- */
 
-/* One row as [a,b,c]; its last comma becomes the bracket. */
+/* Writes a row as [a,b,c]. The comma behind its last element becomes the bracket. */
 static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n) {
     put(j, "[", 1);
     for (size_t i = 0; i < n; i += RUN) {
@@ -388,14 +389,14 @@ static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t st
         put(j, "]", 1);
 }
 
-/* Can rows of the last two axes be written as a run? */
+/* Can several rows of the last two axes be written in one run? */
 static bool has_short_rows(const srv_json *j, const attn_tensor *t, int axis) {
     const size_t width = t->dims[axis + 1];
     return t->dtype == ATTN_F32 && j->decimals < 0 && t->dims[axis] > 0 && width > 0 &&
            width <= RUN / 2 && t->strides[axis + 1] == 1 && t->strides[axis] == (ptrdiff_t)width;
 }
 
-/* [[a,b],[c,d]]: what opens one more row becomes the last bracket. */
+/* Writes [[a,b],[c,d]]. The ",[" behind the last row is replaced by the last bracket. */
 static void put_short_rows(srv_json *j, const float *src, size_t rows, size_t width) {
     const size_t most = RUN / width;
     put(j, "[[", 2);
@@ -430,7 +431,7 @@ static void put_axis(srv_json *j, const attn_tensor *t, int axis, const char *sr
     put(j, "]", 1);
 }
 
-/* Take the key back and hand the tensor over; depth 1 is the answer's own object. */
+/* Removes the key of the tensor and adds the tensor to the parts. Depth 1 is the answer itself. */
 static void put_part(srv_json *j, const attn_tensor *t) {
     j->size = j->key_at;
     j->first[j->depth] = j->key_first;
@@ -452,7 +453,7 @@ void srv_json_tensor(srv_json *j, const attn_tensor *t) {
     open_value(j);
     if (!j->failed && attn_tensor_count(t, &count) && attn_size_mul(count, LIKELY, &likely) &&
         likely > j->room - j->size && attn_size_add(likely, j->size, &likely))
-        grow(j, likely); /* without it the buffer still grows as it fills */
+        grow(j, likely); /* if this fails the buffer grows as it fills */
     if (!put_pieces(j, t))
         put_axis(j, t, 0, t->data);
 }

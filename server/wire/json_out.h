@@ -1,6 +1,6 @@
-/* The JSON writer: builds an answer in the request's arena. Numbers by our own printer (number.h).
- * Commas and colons are put by the writer. After memory runs out, calls do nothing and srv_json_end
- * fails with a problem reply. */
+/* The JSON writer builds an answer in the request's arena. It writes the commas and colons, and
+ * prints numbers by number/number.h. After memory has run out, calls do nothing and srv_json_end
+ * fails with a problem. */
 #ifndef SRV_JSON_OUT_H
 #define SRV_JSON_OUT_H
 
@@ -16,17 +16,17 @@ typedef struct srv_json {
     bool first[SRV_JSON_DEPTH + 1];
     bool after_key, failed;
     int decimals;     /* -1 = shortest text that round-trips */
-    srv_parts *parts; /* tensors that stand in objects only go there instead of into the text */
+    srv_parts *parts; /* tensors outside lists go there instead of into the text */
     const char *names[SRV_JSON_DEPTH + 1]; /* the last key at each depth */
-    int lists;                             /* how many of the open brackets are lists */
-    size_t look_at; /* how long the text is when the request's deadline is looked at again */
-    size_t key_at;  /* where the last key began, and the state before it */
+    int lists;                             /* the number of open brackets that are lists */
+    size_t look_at; /* the size of the text at which the deadline is checked next */
+    size_t key_at;  /* the offset of the last key, and the state before it */
     bool key_first;
 } srv_json;
 
 void srv_json_begin(srv_json *j, srv_request *req);
-/* Take room for `bytes` of text to come, so that the buffer need not be replaced on the way; less
- * is no error. */
+/* Reserve room for `bytes` of text, so that the buffer is not replaced while they are written. It
+ * is no error when there is less. */
 void srv_json_reserve(srv_json *j, size_t bytes);
 void srv_json_object(srv_json *j);
 void srv_json_object_end(srv_json *j);
@@ -44,14 +44,15 @@ void srv_json_null(srv_json *j);
 void srv_json_raw(srv_json *j, const char *text, size_t size); /* one ready JSON value */
 /* Nested arrays of any dtype, honouring decimals; non-finite -> null. An empty axis gives []. */
 void srv_json_tensor(srv_json *j, const attn_tensor *t);
-/* A dense float64 tensor, rounded to float32: 0.1 for what was 0.1 as float32. */
+/* A dense float64 tensor, rounded to float32: a float32 of 0.1 that was widened prints as 0.1. */
 void srv_json_tensor_single(srv_json *j, const attn_tensor *t);
 /* A flat list of n floats, and n bytes as a base64 string. */
 void srv_json_floats(srv_json *j, const float *values, size_t n);
 void srv_json_base64(srv_json *j, const void *bytes, size_t n);
-/* Finish: a trailing newline, and the reply 200 application/json is set, or that of the container
- * which the client accepts; with req->parts the JSON that is left. false: a problem is set: of
- * memory, or of the deadline, which the writer looks at as the text grows. */
+/* Finish the text with a newline and set the reply, 200 application/json or the container that the
+ * client accepts. With req->parts the reply is the JSON without the tensors. false: a problem is
+ * set, since memory has run out or the deadline has passed, which the writer checks as the text
+ * grows. */
 bool srv_json_end(srv_json *j);
 
 #endif

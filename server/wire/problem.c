@@ -8,8 +8,8 @@
  * type is a relative URI that names the code; instance is the request's id, or its path while it
  * has none; pointer (RFC 6901) and limit are there when known; error repeats detail for Open
  * Inference clients. The body is put together on the stack and copied into the arena; when the
- * arena is used up it is a constant text of the same form, so that running out of memory is told,
- * too. */
+ * arena is used up it is a constant text of the same form, so that running out of memory is
+ * reported, too. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,7 +98,7 @@ static void put(body *b, const char *text) {
     b->p += n;
 }
 
-/* ,"key":"text" with at most `most` bytes of text. */
+/* Writes ,"key":"text" with at most `most` bytes of text. */
 static void put_member(body *b, const char *key, const char *prefix, const char *text,
                        size_t most) {
     put(b, b->p == b->text ? "{\"" : ",\"");
@@ -126,9 +126,9 @@ static const char *place_in_query(const srv_request *req, const char *pointer) {
     return query && !(inner[1] >= '0' && inner[1] <= '9') ? inner : pointer;
 }
 
-/* Whose deadline it was: the setting's, or what the request itself asked for. */
+/* The pointer to the timeout that the request asked for; or NULL and the limit of the setting. */
 static const char *place_of_deadline(const srv_request *req, problem_limit *limit) {
-    if (req->hurried)
+    if (req->own_deadline)
         return req->only_400 ? "/parameters/timeout" : "/timeout_ms";
     if (req->app && req->app->config)
         *limit =
@@ -149,8 +149,8 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
         pointer = place_of_deadline(req, &of_time);
         limit = of_time.setting ? &of_time : NULL;
     }
-    if (pointer && req->form && req->form->place) {
-        req->form->place(req->form, pointer, &place);
+    if (pointer && req->decoded_body && req->decoded_body->place) {
+        req->decoded_body->place(req->decoded_body, pointer, &place);
         pointer = place.pointer;
     }
     if (req->only_400 && pointer && *pointer) /* such clients show the text and nothing else */
@@ -159,7 +159,8 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
     if (vsnprintf(detail + lead, sizeof detail - lead, format, args) < 0)
         memcpy(detail, "", 1);
     lead = strlen(detail);
-    if (place.type && code == SRV_DTYPE) /* which is not always the one that it was read as */
+    if (place.type && code == SRV_DTYPE) /* the protocol's type, which can differ from the dtype
+                                            that the text names */
         snprintf(detail + lead, sizeof detail - lead, ", sent as %s", place.type);
     body b;
     b.p = b.text;

@@ -1,19 +1,18 @@
-/* name=value pairs -> a small JSON object that the decoder of bodies reads: the table says how each
- * value is spelled as JSON, the decoder whether it may be. */
-#include "wire/query.h"
-
+/* A query string becomes a small JSON object, which the decoder of bodies reads: the table says how
+ * each value is spelled as JSON, and the decoder whether it is allowed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "number/print_small.h"
 #include "wire/container.h"
+#include "wire/decode.h"
 
 enum { MOST_PAIRS = 64 };
 
 typedef struct pair {
     const char *name, *value;
-    const srv_field *field;  /* NULL: the decoder shall say that there is none */
+    const srv_field *field;  /* NULL: there is none, which the decoder reports */
     const srv_field *object; /* the field that holds it, or NULL */
 } pair;
 
@@ -31,7 +30,7 @@ static const srv_field *find(const srv_field *fields, const char *name, const sr
     return NULL;
 }
 
-/* Objects have no value of their own: their members are parameters. false: a problem is set. */
+/* Refuses the name of an object, since its members are parameters. false: a problem is set. */
 static bool check_object(srv_request *req, const srv_field *fields, const char *name) {
     char pointer[72];
     for (const srv_field *f = fields; f->name; f++) {
@@ -46,7 +45,7 @@ static bool check_object(srv_request *req, const srv_field *fields, const char *
     return true;
 }
 
-/* The number of pairs; SIZE_MAX: a problem is set. */
+/* Returns the number of pairs; SIZE_MAX: a problem is set. */
 static size_t split(srv_request *req, const srv_field *fields, pair pairs[MOST_PAIRS]) {
     size_t n = 0;
     for (const char *p = req->query; *p;) {
@@ -98,7 +97,8 @@ static void put_string(attn_text *t, const char *text) {
     attn_text_add(t, "\"%s\"", escaped);
 }
 
-/* "1,2,3" or "0:256": numbers stay numbers, anything else is a string that the decoder refuses. */
+/* Writes "1,2,3" or "0:256" as a list. Anything but a number becomes a string, which the decoder
+ * refuses. */
 static void put_list(attn_text *t, const srv_request *req, const char *text) {
     attn_text_add(t, "[");
     for (size_t i = 0; *text; i++) {
@@ -137,7 +137,7 @@ static void put_value(attn_text *t, const srv_request *req, const pair *p) {
         put_string(t, p->value);
 }
 
-/* The pairs that belong to `object`, NULL: to the table itself. */
+/* Writes the pairs that belong to `object`; NULL: to the table itself. */
 static size_t put_pairs(attn_text *t, const srv_request *req, const pair *pairs, size_t n,
                         const srv_field *object, size_t written) {
     for (size_t i = 0; i < n; i++) {
@@ -169,9 +169,9 @@ bool srv_decode_query(srv_request *req, const srv_field *fields, void *out) {
         srv_problem_memory(req, NULL, "no memory is left for the query");
         return false;
     }
-    const srv_form form = {.text = t.data, .size = t.size};
-    req->form = &form;
+    const srv_decoded_body body = {.text = t.data, .size = t.size};
+    req->decoded_body = &body;
     bool ok = srv_decode(req, fields, out);
-    req->form = NULL;
+    req->decoded_body = NULL;
     return ok;
 }

@@ -1,6 +1,6 @@
-/* The cursor over a JSON body: strings, words, positions and error texts. The body is followed by a
- * NUL byte and holds no other (checked before the scan), so a look at *p is always allowed and
- * stops there. */
+/* The scan of a JSON text: strings, words, positions and error texts. The text is followed by a NUL
+ * byte and holds no other (its reader checks that first), so that *p can always be read and every
+ * loop stops there. */
 #include "wire/scan.h"
 
 #include <stdarg.h>
@@ -36,7 +36,7 @@ void srv_path_back(srv_path *path, size_t mark) {
     path->text[mark] = 0;
 }
 
-/* Line and column (in characters) of a byte, from 1. */
+/* Line and column of the byte at `at`. Both count from 1; columns count characters. */
 static void place_of(const srv_scan *s, const char *at, size_t *line, size_t *column) {
     *line = *column = 1;
     for (const char *p = s->start; p < at; p++) {
@@ -77,7 +77,7 @@ static bool is_space(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Length of the word (up to what may follow a value) at `at`. */
+/* The length of the word at `at`. A word ends where a value can end. */
 static size_t word_length(const char *at) {
     size_t n = 0;
     while (at[n] && !is_space(at[n]) && !strchr(",]}:[{\"", at[n]))
@@ -85,7 +85,7 @@ static size_t word_length(const char *at) {
     return n;
 }
 
-/* What NaN and infinity are called by the writers that let them slip out. */
+/* Several JSON writers print NaN and infinity, each in its own spelling. */
 static bool is_nonfinite_word(const char *at) {
     static const char *const words[] = {"NaN",      "nan", "NAN", "Infinity",
                                         "infinity", "Inf", "inf", "INF"};
@@ -175,7 +175,7 @@ bool srv_scan_more(srv_scan *s, char close, bool *more) {
     return true;
 }
 
-/* Four hexadecimal digits, or -1. */
+/* The value of the four hexadecimal digits at p, or -1. */
 static int hex4(const char *p) {
     int v = 0;
     for (int i = 0; i < 4; i++) {
@@ -199,8 +199,8 @@ static bool is_low(int unit) {
     return unit >= 0xDC00 && unit < 0xE000;
 }
 
-/* Length of the escape at p, which is a backslash; 0 if it is none or stands for U+0000 or half of
- * a surrogate pair. */
+/* The length of the escape whose backslash is at p. 0: it is malformed, or stands for U+0000 or for
+ * half of a surrogate pair. */
 static size_t escape_length(const char *p) {
     if (p[1] != 'u')
         return p[1] && strchr("\"\\/bfnrt", p[1]) ? 2 : 0;
@@ -295,7 +295,7 @@ bool srv_scan_name(srv_scan *s, srv_name *name) {
     if (!srv_scan_string(s, &from, &to, &escaped))
         return false;
     size_t most = sizeof name->text - 1;
-    if ((size_t)(to - from) > most) { /* longer than any name: its beginning, for the error text */
+    if ((size_t)(to - from) > most) { /* longer than any name: the error text shows its beginning */
         to = from + most;
         while (to > from && (((unsigned char)*to & 0xC0) == 0x80))
             to--;
@@ -315,7 +315,7 @@ bool srv_name_is(const srv_name *name, const char *text) {
     return strlen(text) == name->size && memcmp(name->text, text, name->size) == 0;
 }
 
-/* --- a search of a text that nobody has checked --- */
+/* --- the search of a text that has not been checked --- */
 
 const char *srv_skip_string(const char *p, const char *end) {
     for (p++; p < end && *p != '"'; p++)
@@ -333,7 +333,8 @@ static bool is_name(const char *name, size_t size, const char *wanted) {
     return size == strlen(wanted) && !memcmp(name, wanted, size);
 }
 
-/* The number of `key`, a member of the object itself or of its member `object` (or NULL). */
+/* The number of the member `key`: of the outermost object when `object` is NULL, else of its member
+ * `object`. */
 static int64_t find_number(const char *text, size_t size, const char *object, const char *key) {
     const char *end = text + size;
     const size_t wanted = object ? 2 : 1;

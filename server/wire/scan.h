@@ -1,7 +1,7 @@
-/* The cursor over a JSON body: position, path for error pointers, and the errors themselves. Used
- * by the decoder (objects, lists, strings) and the tensor readers (numbers).
+/* The scan of a JSON text: the cursor, the path of the value at the cursor, and the problems that
+ * name both. The decoder reads objects, lists and strings with it, and the tensor readers numbers.
  *
- * Functions that return bool return false after they have made the problem reply. */
+ * Functions that return bool return false after they have set the problem. */
 #ifndef SRV_SCAN_H
 #define SRV_SCAN_H
 
@@ -9,14 +9,14 @@
 
 #define SRV_PATH_ROOM 480
 
-/* A JSON pointer (RFC 6901) that grows and shrinks with the walk. One that does not fit is cut at
- * the last whole step. */
+/* A JSON pointer (RFC 6901), which gets a step for each member and element that is entered. A
+ * pointer that does not fit ends with the last whole step. */
 typedef struct srv_path {
     char text[SRV_PATH_ROOM];
     size_t size;
 } srv_path;
 
-/* Append a step; returns the mark to go back to. */
+/* Append a step. Returns the mark for srv_path_back, which removes it. */
 size_t srv_path_key(srv_path *path, const char *key, size_t n);
 size_t srv_path_index(srv_path *path, size_t index);
 void srv_path_back(srv_path *path, size_t mark);
@@ -24,7 +24,7 @@ void srv_path_back(srv_path *path, size_t mark);
 typedef struct srv_scan {
     srv_request *req;
     const char *start, *p, *end; /* the text; end: the byte after it, which is NUL */
-    const char *of;              /* what the text is called, NULL: the body */
+    const char *of;              /* the name of the text in problems; NULL: it is the body */
     srv_path path;
     size_t depth, max_depth;
     srv_beyond beyond;
@@ -40,37 +40,38 @@ bool srv_scan_malformed(srv_scan *s, const char *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* 400: "expected <expected>, found <what stands at the cursor>"; explains NaN and Infinity. */
 bool srv_scan_expected(srv_scan *s, const char *expected);
-/* 413: the arena is used up by what stands at the path. */
+/* 413: the memory of the request does not suffice for the value at the path. */
 bool srv_scan_memory(srv_scan *s);
 
-/* What stands at `at`, for error texts: "a string", "NaN", "the number 1.5", "the end of the body".
- */
+/* The value at `at` in the words of problems: "a string", "NaN", "the number 1.5", "the end of the
+ * body". */
 #define SRV_FOUND_ROOM 64
 const char *srv_scan_found(const srv_scan *s, const char *at, char text[SRV_FOUND_ROOM]);
 
-/* Is there a JSON number, true, false, null, string, list or object at `at`, to judge by its first
- * byte (so that the body may be well-formed, but the wrong thing is there)? */
+/* Does a value begin at `at`? If so, the text may be well-formed JSON with a value of a wrong type;
+ * if not, it is malformed. */
 bool srv_scan_is_value(const char *at);
 
-/* Take one word (true, false, null) when it stands at the cursor. */
+/* Take the word (true, false, null) if it is at the cursor. */
 bool srv_scan_word(srv_scan *s, const char *word);
 
-/* Take `mark` and the white space around it; the problem says that `expected` is expected. */
+/* Take `mark` and the white space around it. The problem names `expected`. */
 bool srv_scan_mark(srv_scan *s, char mark, const char *expected);
-/* Behind the bracket that opens a list or an object: take `close` when it follows (*more: false).
- */
+/* The cursor is behind the bracket that opens a list or an object: take `close` if it comes next
+ * (*more: false). */
 void srv_scan_open(srv_scan *s, char close, bool *more);
-/* Behind an element or a member: take ',' (*more: true) or `close`. */
+/* The cursor is behind an element or a member: take ',' (*more: true) or `close`. */
 bool srv_scan_more(srv_scan *s, char close, bool *more);
 
-/* Read the string at the cursor, checking escapes and UTF-8. [*from, *to) is what stands between
- * the quotes, escapes as they are; *escaped tells whether there are any. */
+/* Read the string at the cursor and check its escapes and its UTF-8. [*from, *to) is the text
+ * between the quotes with its escapes; *escaped tells whether it has any. */
 bool srv_scan_string(srv_scan *s, const char **from, const char **to, bool *escaped);
 
-/* Undo the escapes of a checked string; out has room for to - from bytes. Returns the length. */
+/* Write a checked string without its escapes; out has room for to - from bytes. Returns the length.
+ */
 size_t srv_unescape(char *out, const char *from, const char *to);
 
-/* A short name (key, dtype): the string at the cursor, unescaped and cut to its room. */
+/* A short string, such as the name of a member or a dtype, without escapes. A longer one is cut. */
 typedef struct srv_name {
     char text[128];
     size_t size;
@@ -78,14 +79,14 @@ typedef struct srv_name {
 bool srv_scan_name(srv_scan *s, srv_name *name);
 bool srv_name_is(const srv_name *name, const char *text);
 
-/* Behind the string that begins at p, in a text that need not be JSON. */
+/* The byte behind the string that begins at p, in a text that may be malformed. */
 const char *srv_skip_string(const char *p, const char *end);
 
-/* The queue has to know the timeout of a request before anybody has decoded it: timeout_ms of the
- * outermost object, or 0: it is not there, or no number that could be one. One pass counts brackets
- * and skips strings; the text need not be JSON, as the decoder judges it later. */
+/* Find timeout_ms in the outermost object of a request that waits in the queue and has not been
+ * decoded. 0: it is not there, or it is not a number that a timeout can be. One pass counts
+ * brackets and skips strings. The text may be malformed, which the decoder reports later. */
 int64_t srv_scan_timeout(const char *text, size_t size);
-/* The same of `parameters.timeout` of the Open Inference Protocol, in microseconds. */
+/* Find `parameters.timeout` of the Open Inference Protocol, in microseconds. */
 int64_t srv_scan_infer_timeout(const char *text, size_t size);
 
 #endif

@@ -1,8 +1,9 @@
 /* Nested lists of numbers or booleans: the hot loop of every JSON request.
  *
- * Room for the elements comes from counting commas up to the next string (a tensor holds none),
- * which costs a fraction of reading the numbers and spares growing; what is left over goes back.
- * Of a short text the bytes say enough. */
+ * The commas up to the next string are counted first, since a tensor holds no string. Their number
+ * bounds the elements, so that the buffer never has to grow; counting costs a fraction of reading
+ * the numbers. The rest of the buffer goes back to the arena. For a short text its length is a good
+ * enough bound. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,14 +13,14 @@
 
 enum { SHORT = 16384 };
 
-/* Lists of numbers on their way into `data`. */
+/* The state of reading lists into `data`. */
 typedef struct reader {
     srv_scan *s;
     unsigned accepts;
     attn_dtype dtype;
     char *data;
     size_t count, room;          /* elements */
-    size_t index[ATTN_MAX_RANK]; /* where the reader is, from the outermost axis */
+    size_t index[ATTN_MAX_RANK]; /* of the present element, from the outermost axis on */
     size_t dims[ATTN_MAX_RANK];  /* SIZE_MAX: not known yet */
     int rank;                    /* 0: not known yet */
 } reader;
@@ -36,7 +37,7 @@ void *srv_tensor_take(srv_scan *s, attn_dtype dtype, size_t count) {
     return data;
 }
 
-/* The upper half, rounded to nearest even; NaN keeps a set bit. */
+/* bfloat16 is the upper half of a float32, rounded to nearest even. NaN keeps one bit set. */
 static uint16_t to_bf16(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -86,7 +87,7 @@ void srv_tensor_store(void *data, attn_dtype dtype, size_t i, double value) {
 static size_t count_commas(const char *p, const char *end) {
     size_t n = 0;
     while (p < end) {
-        size_t block = end - p < 192 ? (size_t)(end - p) : 192; /* fits the narrow counter */
+        size_t block = end - p < 192 ? (size_t)(end - p) : 192; /* so that a byte can count them */
         uint8_t commas = 0;
         for (size_t i = 0; i < block; i++)
             commas = (uint8_t)(commas + (p[i] == ','));
@@ -96,7 +97,7 @@ static size_t count_commas(const char *p, const char *end) {
     return n;
 }
 
-/* A piece at a time, so that the second look at it finds it in the cache. */
+/* Text is taken in pieces, so that the second pass over a piece finds it in the cache. */
 size_t srv_tensor_room(const char *from, const char *to) {
     size_t n = 1;
     while (from < to) {
@@ -132,7 +133,7 @@ static bool take_room(reader *l) {
     return l->data != NULL;
 }
 
-/* Put the place of an element, or of a list, on the path. */
+/* Appends the indices of an element, or of a list, to the path. */
 static void push_place(reader *l, int level, size_t at) {
     l->index[level] = at;
     for (int i = 0; i <= level; i++)
@@ -152,7 +153,7 @@ static const char *expected_element(const reader *l) {
     }
 }
 
-/* A number that its type cannot hold. */
+/* Refuses a number that its type cannot hold. */
 static bool refuse_number(reader *l) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM];
@@ -225,7 +226,7 @@ static bool read_null(reader *l, size_t i) {
     return true;
 }
 
-/* float32 is left to the hot loop. */
+/* One element of any type. attn_read_singles reads most float32. */
 static bool read_element(reader *l, size_t i) {
     float single;
     double value;
@@ -254,8 +255,8 @@ static bool read_element(reader *l, size_t i) {
     return true;
 }
 
-/* A number that no element of this float type can be: an infinity, remembered for the one who may
- * allow it. */
+/* Takes a number beyond the range of the float type as an infinity. The first one is remembered:
+ * the request is refused for it unless it allows such numbers. */
 static bool take_beyond(reader *l, int level, size_t at) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM], text[160];
@@ -319,7 +320,7 @@ static bool read_row(reader *l, int level, size_t *n) {
     return true;
 }
 
-/* The first odd list: path of the list itself, not of an element. */
+/* Refuses a list that is longer or shorter than those before it. The path is that of the list. */
 static bool refuse_ragged(reader *l, int level, size_t found) {
     srv_scan *s = l->s;
     if (level > 0)
@@ -331,7 +332,7 @@ static bool refuse_ragged(reader *l, int level, size_t found) {
     return false;
 }
 
-/* A list beyond the deepest axis there can be: too deep for any body, or only for a tensor? */
+/* Refuses lists with more axes than a tensor can have, or deeper than any body may be. */
 static bool refuse_rank(srv_scan *s) {
     size_t depth = s->depth + ATTN_MAX_RANK;
     for (const char *p = s->p; *p == '[' && depth <= s->max_depth; p++)
@@ -397,11 +398,11 @@ static bool read_axis(reader *l, int level) {
     return n == l->dims[level] || refuse_ragged(l, level, n);
 }
 
-/* --- the whole of it --- */
+/* --- tensors --- */
 
 static bool read_nested(srv_scan *s, unsigned accepts, attn_dtype dtype, attn_tensor *out) {
     reader l = {.s = s, .accepts = accepts, .dtype = dtype};
-    if (dtype == ATTN_F32 && srv_tensor_in_pieces(s, out))
+    if (dtype == ATTN_F32 && s->end - s->p >= SRV_TENSOR_LARGE && srv_tensor_in_pieces(s, out))
         return true;
     l.room = find_room(s->p, s->end);
     for (int i = 0; i < ATTN_MAX_RANK; i++)

@@ -1,6 +1,6 @@
-/* A tensor as an object: shape, dtype, and where its elements come from (tensor_in.h). Keys come in
- * any order, so the object is read over first and the elements are decoded when shape and dtype are
- * known. */
+/* A tensor written as an object: shape, dtype, and the source of its elements (tensor_read.h).
+ * Members come in any order, so that the object is read first, and its elements after that, when
+ * shape and dtype are known. */
 #include <string.h>
 
 #include "config/nearest.h"
@@ -29,7 +29,7 @@ static bool has(const description *d, int key) {
     return d->given & (1u << key);
 }
 
-/* 422 at the path when something else stands there than `expected`, 400 when nothing does. */
+/* 422 when another value than `expected` is at the cursor, 400 when there is no value. */
 static bool refuse_type(srv_scan *s, const char *expected) {
     char found[SRV_FOUND_ROOM];
     if (!srv_scan_is_value(s->p))
@@ -100,7 +100,7 @@ static bool read_dtype(srv_scan *s, unsigned accepts, description *d) {
     return false;
 }
 
-/* Step over the flat list. It ends at the next ']' unless a string or another list begins before.
+/* Steps over the flat list, which ends at the next ']'. A string or another list in it is refused.
  */
 static bool skip_data(srv_scan *s, description *d) {
     if (*s->p != '[')
@@ -196,7 +196,7 @@ static bool read_members(srv_scan *s, unsigned accepts, description *d) {
     return true;
 }
 
-/* Which of the sources is there: exactly one. */
+/* Is there exactly one source of elements? */
 static bool check_members(srv_scan *s, const description *d) {
     int sources = has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, FILL);
     if (!has(d, SHAPE))
@@ -235,7 +235,7 @@ static bool load_data(srv_scan *s, unsigned accepts, const description *d, attn_
     return true;
 }
 
-/* The text with "\/" written as "/" and the like; most texts have no escape. */
+/* The text without escapes, such as "\/" for "/". Most texts have none and are not copied. */
 static bool plain_base64(srv_scan *s, const description *d, const char **text, size_t *n) {
     *text = d->from;
     *n = (size_t)(d->to - d->from);
@@ -290,7 +290,8 @@ static bool load_base64(srv_scan *s, const description *d, attn_tensor *t, size_
 /* --- elements by rule ---
  *
  * A few bytes of text can ask for gigabytes, so the elements are written in pieces over the
- * request's pool: deadline, cancellation and the other requests count between the pieces. */
+ * request's pool. Between two pieces the deadline and cancellation are looked at, and other
+ * requests get their share of the processor. */
 
 static bool refuse_name(srv_scan *s, const char *field, const char *expected,
                         const srv_name *found) {
@@ -300,7 +301,7 @@ static bool refuse_name(srv_scan *s, const char *field, const char *expected,
     return false;
 }
 
-/* What to write: element i depends on i alone, so pieces may come in any order. */
+/* A rule for elements. Element i depends on i alone, so that pieces can be written in any order. */
 typedef struct filling {
     const attn_tensor *t;
     size_t count;
@@ -366,7 +367,7 @@ static bool load_random(srv_scan *s, const srv_name *what, int64_t seed, attn_te
     return false;
 }
 
-/* The largest index up to which the type holds every integer. */
+/* The type holds every integer from 0 to this one. */
 static double last_exact(attn_dtype dtype) {
     switch (dtype) {
     case ATTN_F32:
@@ -450,10 +451,10 @@ static bool load_fill(srv_scan *s, const srv_name *what, attn_tensor *t) {
     return (f.fill != fill_eye || check_eye(s, t)) && fill_all(s, &f);
 }
 
-/* --- the whole of it --- */
+/* --- the object --- */
 
-/* Elements of the shape. An axis of 0 counts as 1 for the limit: the others then bound loops over
- * rows without elements. */
+/* The number of elements of the shape, and whether they fit the memory of the request. An axis of 0
+ * counts as 1 for that, since the other axes bound loops over rows without elements. */
 static bool count_elements(srv_scan *s, const description *d, attn_dtype dtype, size_t *count) {
     size_t bound = attn_dtype_size(dtype);
     *count = 1;

@@ -11,15 +11,15 @@
 #include "number/number.h"
 #include "wire/tensor_read.h"
 
-enum { LARGE = 1 << 19, PIECE = 1 << 18 }; /* bytes of text */
+enum { PIECE = 1 << 18 }; /* bytes of text */
 
 typedef struct work {
     const srv_scan *s;
     const char *from, *to; /* the lists, from their first '[' to behind their last ']' */
-    size_t *commas;        /* of each piece; then before it */
+    size_t *commas;        /* in each piece; later, before each piece */
     size_t width, rows;
     float *data;
-    uint8_t *closed; /* of each row: lists that end with it */
+    uint8_t *closed; /* for each row: how many lists end with it */
 } work;
 
 static const char *piece_end(const work *w, size_t i) {
@@ -35,8 +35,8 @@ static attn_status count_piece(void *ctx, size_t i, size_t lane, attn_error *err
     return ATTN_OK;
 }
 
-/* A row belongs to the piece that its own bracket stands in, the last of those before it. Behind
- * that of the first row from p on; NULL: there is none before `end`. */
+/* The byte behind the innermost bracket of the first row that begins at p or later; NULL: none
+ * begins before `end`. A row belongs to the piece that holds this bracket. */
 static const char *find_row(const char *p, const char *end) {
     p = memchr(p, '[', (size_t)(end - p));
     while (p && p[1] == '[')
@@ -44,8 +44,8 @@ static const char *find_row(const char *p, const char *end) {
     return p && p < end ? p + 1 : NULL;
 }
 
-/* From behind a row's numbers to behind the brackets of the next, NULL behind the last row. false:
- * something else stands there. */
+/* Moves *at from the end of a row's numbers to the first number of the next row; NULL behind the
+ * last row. false: the text in between is unusual. */
 static bool next_row(const work *w, const char **at, size_t row) {
     const char *p = *at;
     size_t closed = 0, opened = 0;
@@ -90,9 +90,9 @@ static attn_status read_piece(void *ctx, size_t i, size_t lane, attn_error *err)
     return ATTN_OK;
 }
 
-/* Do the lists that ended with each row make a shape of this rank? */
+/* Finds the shape from the number of lists that end with each row. false: there is none. */
 static bool find_shape(const work *w, int rank, size_t dims[ATTN_MAX_RANK]) {
-    size_t rows[ATTN_MAX_RANK + 1] = {0, 1}; /* [k]: in k lists that end together */
+    size_t rows[ATTN_MAX_RANK + 1] = {0, 1}; /* [k]: rows of a list of level k, from inside */
     dims[rank - 1] = w->width;
     for (int k = 2; k <= rank; k++) {
         size_t n = rows[k - 1];
@@ -113,7 +113,7 @@ static bool find_shape(const work *w, int rank, size_t dims[ATTN_MAX_RANK]) {
     return true;
 }
 
-/* The text of the lists ends with the last bracket before the next key, if there is one. */
+/* Finds the text of the lists: it ends with the last bracket before the next string. */
 static bool find_text(work *w) {
     const srv_scan *s = w->s;
     w->from = s->p;
@@ -121,10 +121,10 @@ static bool find_text(work *w) {
     w->to = w->to ? w->to : s->end;
     while (w->to > w->from && w->to[-1] != ']')
         w->to--;
-    return w->to - w->from >= LARGE;
+    return w->to - w->from >= SRV_TENSOR_LARGE;
 }
 
-/* How many elements there are, from the commas. */
+/* Counts elements and rows by the commas. */
 static bool count_elements(work *w, attn_pool *pool, size_t pieces, int rank) {
     const srv_request *req = w->s->req;
     size_t elements = 1;

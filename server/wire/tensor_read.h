@@ -18,14 +18,15 @@ bool srv_tensor_list(srv_scan *s, attn_dtype dtype, attn_tensor *out);
 
 /* --- between tensor_list.c, tensor_pieces.c and tensor_object.c --- */
 
-/* The object form; the cursor is at its '{'. */
+/* Read a tensor written as an object; the cursor is at its '{'. */
 bool srv_tensor_object(srv_scan *s, unsigned accepts, attn_tensor *out);
+enum { SRV_TENSOR_LARGE = 1 << 19 }; /* bytes of text from which several workers read a tensor */
 /* Read large nested lists of float32 by all workers. false: they are not large, not in the usual
  * form, or wrong; nothing is taken and no problem is set. */
 bool srv_tensor_in_pieces(srv_scan *s, attn_tensor *out);
 /* The type that the first element at p (inside of lists) asks for, among those accepted. */
 attn_dtype srv_tensor_dtype(const char *p, unsigned accepts);
-/* How many elements the lists between two places can hold at most. */
+/* An upper bound of the elements in the lists between two places of the text. */
 size_t srv_tensor_room(const char *from, const char *to);
 /* Read the `count` elements of a flat list whose '[' has been taken, and its ']'. */
 bool srv_tensor_row(srv_scan *s, unsigned accepts, attn_dtype dtype, size_t count, void **data);

@@ -66,12 +66,13 @@ static bool decode(srv_request *req, const srv_infer *in) {
     if (in->fields.size)
         memcpy(text + 1, in->fields.text + skip, in->fields.size - skip);
     memcpy(text + 1 + in->fields.size - skip, "}", 2);
-    srv_form form = {text, in->fields.size - skip + 2, in->inputs, in->input_count, in->beyond};
-    req->form = &form;
+    srv_decoded_body form = {text, in->fields.size - skip + 2, in->inputs, in->input_count,
+                             in->beyond};
+    req->decoded_body = &form;
     bool ok = srv_decode(req, fuzz_fields, &decoded);
     if (!ok)
         fuzz_check_problem(req);
-    req->form = NULL;
+    req->decoded_body = NULL;
     return ok;
 }
 

@@ -47,12 +47,12 @@ static void round_trip(srv_request *req, const attn_named_tensor *tensors, size_
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     srv_request req;
-    srv_form form;
+    srv_decoded_body form;
     fuzz_input in = {0};
     fuzz_open(&req, data, size);
     req.content_type = SRV_SAFETENSORS;
-    if (srv_form_read(&req, &form)) {
-        fuzz_check_accepted(req.body + 8, srv_form_lead(req.body, req.body_size) - 8,
+    if (srv_safetensors_body(&req, &form)) {
+        fuzz_check_accepted(req.body + 8, srv_safetensors_lead(req.body, req.body_size) - 8,
                             JSON_REJECT_DUPLICATES);
         for (size_t i = 0; i < form.count; i++)
             fuzz_touch(&form.tensors[i].tensor);

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attn/corpus.h"
 #include "attn/bleu.h"
+#include "attn/corpus.h"
 #include "attn/vocabulary.h"
 #include "text/sentence.h"
 

@@ -239,7 +239,7 @@ static void test_short_jobs_have_threads_beside_long_ones(void **state) {
         while (srv_queue_running(queue) > 2)
             sched_yield(); /* `brief` is gone with this round */
     }
-    const srv_queue_longs at = srv_queue_look_at_longs(queue);
+    const srv_queue_long at = srv_queue_count_long(queue);
     assert_int_equal(at.running, 2);
     assert_int_equal(at.waiting, LONGS - 2);
     assert_int_equal(at.put_back, LONGS - 2);

@@ -224,6 +224,7 @@ static void test_refused_values(void **state) {
     refuse_member("\"parts\":[null]", 422, "wrong_type", "/parts/0", "null");
     refuse_member("\"ids\":[1,2,3,4,5]", 422, "invalid_value", "/ids",
                   "at most 4, found a list of 5");
+    refuse_member("\"ids\":[1,2,3,4,]", 400, "malformed_json", "/ids/4", "a value, found ']'");
     refuse_member("\"ids\":[1,true]", 422, "wrong_type", "/ids/1", "true");
     refuse_member("\"words\":[1]", 422, "wrong_type", "/words/0", "a string");
     refuse_member("\"words\":\"a\"", 422, "wrong_type", "/words", "a list of strings");
