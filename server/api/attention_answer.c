@@ -166,7 +166,8 @@ void srv_attention_json(srv_attention_call *call) {
         write_omitted(&j, call);
     if (call->body.verify)
         write_verification(&j, &call->verification);
-    srv_warnings_write(&j, &call->warnings);
+    if (call->warnings.count > 0)
+        srv_warnings_write(&j, &call->warnings);
     if (call->body.explain)
         write_diagnostics(&j, call);
     srv_json_object_end(&j);

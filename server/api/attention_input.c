@@ -162,9 +162,7 @@ void srv_attention_init(srv_attention_body *body) {
     body->score_stage = ATTN_STAGE_BIASED;
     body->decimals = -1;
     srv_mask_input_init(&body->mask);
-    srv_position_init(&body->position);
-    srv_heat_init(&body->heatmap);
-    srv_figure_init(&body->figure);
+    body->figure = SRV_FIGURE_DEFAULTS;
 }
 
 /* --- body to inputs --- */
@@ -285,9 +283,13 @@ static bool read_forms(srv_attention_call *call, const srv_scope *scope) {
     attn_inputs *in = &call->in;
     bool any = body->allow_nonfinite;
     size_t *n = &call->parameters;
-    return read_dropout(call, scope) && srv_score_read(scope, &body->score, any, &in->score, n) &&
-           srv_position_read(scope, &body->position, any, &in->position, n) &&
-           srv_parameter_read(scope, "sinks", &body->sinks, any, &in->sinks, n) &&
+    return read_dropout(call, scope) &&
+           (!srv_given(scope, "score") ||
+            srv_score_read(scope, &body->score, any, &in->score, n)) &&
+           (!srv_given(scope, "position") ||
+            srv_position_read(scope, &body->position, any, &in->position, n)) &&
+           (!srv_given(scope, "sinks") ||
+            srv_parameter_read(scope, "sinks", &body->sinks, any, &in->sinks, n)) &&
            (!srv_given(scope, "projections") ||
             srv_projections_read(scope, &body->projections, any, &call->projections, n));
 }
@@ -374,7 +376,7 @@ bool srv_attention_prepare(srv_attention_call *call) {
     if (!srv_labels_check(&scope, &body->labels, call->dims.L, call->dims.S))
         return false;
     plan_analysis(call);
-    return srv_figure_check(call->req, &body->figure) &&
+    return (!srv_given(&scope, "figure") || srv_figure_check(call->req, &body->figure)) &&
            (!call->heatmap ||
             srv_heat_options(call->req, &body->heatmap, &call->dims, &call->heat));
 }

@@ -197,7 +197,7 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
                                          req->arena, &call->results.output, err);
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
-    return status ? status : warn_of_padding(call, err);
+    return status || call->body.labels.key.count == 0 ? status : warn_of_padding(call, err);
 }
 
 static bool compute(srv_attention_call *call) {

@@ -75,8 +75,7 @@ const srv_field srv_figure_fields[] = {
 };
 
 void srv_figure_init(void *input) {
-    *(srv_figure_input *)input = (srv_figure_input){
-        .vmin = NAN, .vmax = NAN, .colour_bar = true, .tick_rotation = -1, .scale = 2};
+    *(srv_figure_input *)input = SRV_FIGURE_DEFAULTS;
 }
 
 bool srv_figure_check(srv_request *req, const srv_figure_input *in) {

@@ -3,6 +3,8 @@
 #ifndef SRV_FIGURE_INPUT_H
 #define SRV_FIGURE_INPUT_H
 
+#include <math.h>
+
 #include <attn/figure.h>
 
 #include "api/scope.h"
@@ -18,7 +20,10 @@ typedef struct srv_figure_input {
 } srv_figure_input;
 
 extern const srv_field srv_figure_fields[];
-void srv_figure_init(void *input); /* defaults, a srv_figure_input */
+#define SRV_FIGURE_DEFAULTS                                                                        \
+    ((srv_figure_input){                                                                           \
+        .vmin = NAN, .vmax = NAN, .colour_bar = true, .tick_rotation = -1, .scale = 2})
+void srv_figure_init(void *input); /* sets a srv_figure_input to its defaults */
 #define SRV_FIGURE_ROW(T, text)                                                                    \
     {                                                                                              \
         .name = "figure", .kind = SRV_OBJECT, .offset = offsetof(T, figure),                       \

@@ -128,22 +128,16 @@ static const char *const position_parameters[] = {" slopes ", " table max_distan
 static const char *const pattern_parameters[] = {" radius ", " stride local ", " size ",
                                                  " keys local "};
 
-static bool is_named(const char *list, const char *name) {
-    char word[64];
-    snprintf(word, sizeof word, " %s ", name);
-    return list && strstr(list, word) != NULL;
-}
-
 /* Refuses fields of other kinds; with `all` each field of the kind is required. The table's first
  * row is the kind. */
 static bool check_kind(const srv_scope *scope, int kind, const char *list, bool all) {
     const char *name = scope->fields[0].choices[kind];
     for (const srv_field *f = scope->fields + 1; f->name; f++) {
-        if (srv_given(scope, f->name) && !is_named(list, f->name))
+        if (srv_given(scope, f->name) && !srv_is_listed(list, f->name))
             return srv_refuse(scope, SRV_VALUE, f->name,
                               "%s does not belong to the kind \"%s\", whose fields are:%s", f->name,
                               name, list ? list : " none");
-        if (all && !srv_given(scope, f->name) && is_named(list, f->name))
+        if (all && !srv_given(scope, f->name) && srv_is_listed(list, f->name))
             return srv_refuse(scope, SRV_VALUE, "kind", "the kind \"%s\" needs %s", name, f->name);
     }
     return true;
@@ -199,8 +193,6 @@ bool srv_parameter_read(const srv_scope *scope, const char *name, const attn_ten
 bool srv_score_read(const srv_scope *scope, const srv_score_input *in, bool any, attn_score *out,
                     size_t *parameters) {
     char at[64];
-    if (!srv_given(scope, "score"))
-        return true;
     const srv_scope s = inside(scope, "score", srv_score_fields, in, at);
     out->kind = (attn_score_kind)in->kind;
     return check_kind(&s, in->kind, score_parameters[in->kind], false) &&
@@ -214,8 +206,6 @@ bool srv_score_read(const srv_scope *scope, const srv_score_input *in, bool any,
 bool srv_position_read(const srv_scope *scope, const srv_position_input *in, bool any,
                        attn_position *out, size_t *parameters) {
     char at[64];
-    if (!srv_given(scope, "position"))
-        return true;
     const srv_scope s = inside(scope, "position", srv_position_fields, in, at);
     out->kind = (attn_position_kind)(in->kind + 1);
     out->max_distance = in->max_distance;

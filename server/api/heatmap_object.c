@@ -66,10 +66,6 @@ const srv_field srv_heat_fields[] = {
     {0},
 };
 
-void srv_heat_init(void *input) {
-    *(srv_heat_input *)input = (srv_heat_input){.pool = ATTN_POOL_MAX, .encoding = SRV_CELLS_JSON};
-}
-
 /* The default of max_cells; 0 leaves the choice to the library. */
 static size_t default_cells(const srv_heat_input *in, size_t batches, size_t heads) {
     size_t maps;

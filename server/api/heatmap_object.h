@@ -15,6 +15,7 @@ typedef enum srv_encoding {
     SRV_CELLS_F32
 } srv_encoding;
 
+/* Zeroes are the defaults. */
 typedef struct srv_heat_input {
     uint64_t given;
     srv_union heads; /* "all", "mean" or a list */
@@ -29,11 +30,10 @@ typedef struct srv_heat_input {
 
 extern const char *const srv_transforms[]; /* by attn_transform: "linear", "sqrt", "log" */
 extern const srv_field srv_heat_fields[];
-void srv_heat_init(void *input); /* defaults, a srv_heat_input */
 #define SRV_HEATMAP_ROW(T, text)                                                                   \
     {                                                                                              \
         .name = "heatmap", .kind = SRV_OBJECT, .offset = offsetof(T, heatmap),                     \
-        .fields = srv_heat_fields, .init = srv_heat_init, .doc = text                              \
+        .fields = srv_heat_fields, .doc = text                                                     \
     }
 
 /* Checks the object against the shapes and fills in the library's options, which point into it. */

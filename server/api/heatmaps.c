@@ -109,7 +109,6 @@ static bool decode(heatmaps_call *call) {
     srv_request *req = call->req;
     int64_t start = attn_now_ns();
     call->body = (heatmaps_body){.decimals = -1};
-    srv_heat_init(&call->body.heatmap);
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_heatmaps_fields, &call->body);
     if (ok) {

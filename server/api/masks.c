@@ -19,14 +19,10 @@ static const char *const kinds[] = {"causal", "padding", "window", "pattern", "v
 static const char *const combinations[] = {"and", NULL};
 
 static const char *const padding_ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
-static const char *const own_causal[] = {NULL};
-static const char *const own_padding[] = {
-    "key_padding_mask", "key_padding_semantics", "key_lengths", "token_ids", "pad_id", NULL};
-static const char *const own_window[] = {"window", NULL};
-static const char *const own_pattern[] = {"pattern", NULL};
-static const char *const own_values[] = {"attn_mask", "mask_semantics", NULL};
-static const char *const *const own[] = {own_causal, own_padding, own_window, own_pattern,
-                                         own_values};
+/* The fields of each kind. */
+static const char *const own[] = {
+    NULL, " key_padding_mask key_padding_semantics key_lengths token_ids pad_id ", " window ",
+    " pattern ", " attn_mask mask_semantics "};
 
 static void init_item(void *item) {
     srv_mask_input_init(&((srv_masks_item *)item)->mask);
@@ -78,10 +74,7 @@ const srv_field srv_masks_fields[] = {
 static bool check_kind(const srv_scope *scope, int kind) {
     for (size_t i = 1; item_fields[i].name; i++) {
         const char *name = item_fields[i].name;
-        bool belongs = false;
-        for (size_t k = 0; own[kind][k]; k++)
-            belongs = belongs || strcmp(own[kind][k], name) == 0;
-        if (!belongs && srv_given(scope, name))
+        if (srv_given(scope, name) && !srv_is_listed(own[kind], name))
             return srv_refuse(
                 scope, SRV_VALUE, name,
                 "%s does not belong to a mask of kind \"%s\"; give it a mask of its own", name,

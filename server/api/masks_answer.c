@@ -380,9 +380,8 @@ static bool pool(srv_masks_call *call, attn_heatmaps *maps) {
 }
 
 void srv_masks_picture(srv_masks_call *call) {
-    srv_heat_input heat;
+    const srv_heat_input heat = {0};
     attn_heatmaps maps;
-    srv_heat_init(&heat);
     const srv_heat_answer all = {.maps = &maps,
                                  .in = &heat,
                                  .labels = &call->body.labels,

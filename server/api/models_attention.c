@@ -80,7 +80,6 @@ static bool decode(sites_pass *c) {
         req,      c->pass.model, &scope, SRV_TARGET, {"target_text", "target_tokens", "target_ids"},
         most - 1, &c->warnings};
     *b = (body){.decimals = -1};
-    srv_heat_init(&b->heatmap);
     srv_figure_init(&b->figure);
     if (!srv_decode(req, srv_models_attention_fields, b))
         return false;

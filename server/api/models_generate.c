@@ -43,9 +43,8 @@ static bool put_step_attention(srv_json *j, const told_steps *s, const float *we
                                     .stride = s->source->length,
                                     .rows = 1,
                                     .cols = s->source->length};
-    srv_heat_input in;
+    srv_heat_input in = {0};
     srv_model_heatmaps maps;
-    srv_heat_init(&in);
     in.heads = s->heatmap->heads;
     in.max_cells = (int64_t)(what.heads * what.cols);
     if (!srv_models_heatmaps(j->req, &what, &in, &maps))
@@ -196,7 +195,6 @@ static bool decode(call *c) {
         req,     c->pass.model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
         longest, &c->warnings};
     *b = (body){.beams = 1, .decimals = -1, .length_penalty = 0.6};
-    srv_heat_init(&b->heatmap);
     srv_figure_init(&b->figure);
     if (!srv_decode(req, srv_models_generate_fields, b))
         return false;

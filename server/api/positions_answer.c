@@ -92,10 +92,9 @@ static void draw_tables(srv_positions_call *call, const srv_figure_input *figure
     attn_heatmap_options options = attn_heatmap_defaults();
     const srv_strings titles = {rotary, call->names[1] ? 2 : 0};
     const srv_labels labels = {0};
-    srv_heat_input heat;
+    const srv_heat_input heat = {0};
     attn_heatmaps maps;
     attn_error err = {0};
-    srv_heat_init(&heat);
     options.pool = ATTN_POOL_MEAN;
     const srv_heat_answer all = {.maps = &maps,
                                  .in = &heat,

@@ -16,15 +16,18 @@
 static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
                                     "relative",   "shaw",    "rotary", NULL};
 
-/* The fields of each kind, in the order of srv_encoding_kind. A '!' stands before required ones. */
-static const char *const own[] = {" !length !width layout dims ",
-                                  " !length !width !seed std dims ",
-                                  " !length keys query_offset heads slopes dims ",
-                                  " !length keys query_offset !table max_distance bidirectional "
-                                  "dims ",
-                                  " !length keys query_offset !table dims ",
-                                  " !length keys query_offset !key_table dims ",
-                                  " !length !width base dims "};
+/* The fields of each kind, and those that it needs, in the order of srv_encoding_kind. */
+static const char *const own[] = {
+    " length width layout dims ",
+    " length width seed std dims ",
+    " length keys query_offset heads slopes dims ",
+    " length keys query_offset table max_distance bidirectional dims ",
+    " length keys query_offset table dims ",
+    " length keys query_offset key_table dims ",
+    " length width base dims "};
+static const char *const needed[] = {" length width ", " length width seed ", " length ",
+                                     " length table ", " length table ",      " length key_table ",
+                                     " length width "};
 static const char common[] = " kind decimals dry_run timeout_ms figure ";
 
 const srv_field srv_positions_fields[] = {
@@ -74,20 +77,13 @@ const srv_field srv_positions_fields[] = {
     {0},
 };
 
-static bool listed(const char *list, const char *mark, const char *name) {
-    char word[64];
-    snprintf(word, sizeof word, " %s%s ", mark, name);
-    return strstr(list, word) != NULL;
-}
-
 static bool check_kind(const srv_scope *scope, int kind) {
     for (const srv_field *f = srv_positions_fields; f->name; f++) {
-        bool needed = listed(own[kind], "!", f->name);
-        if (srv_given(scope, f->name) && !needed && !listed(own[kind], "", f->name) &&
-            !listed(common, "", f->name))
+        const bool given = srv_given(scope, f->name);
+        if (given && !srv_is_listed(own[kind], f->name) && !srv_is_listed(common, f->name))
             return srv_refuse(scope, SRV_VALUE, f->name, "%s does not belong to the kind \"%s\"",
                               f->name, kinds[kind]);
-        if (needed && !srv_given(scope, f->name))
+        if (!given && srv_is_listed(needed[kind], f->name))
             return srv_refuse(scope, SRV_VALUE, f->name, "the kind \"%s\" needs %s: %s",
                               kinds[kind], f->name, f->doc);
     }

@@ -87,6 +87,12 @@ bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, s
                       found.data ? found.data : "", body ? "]" : "");
 }
 
+bool srv_is_listed(const char *list, const char *word) {
+    char spaced[64];
+    snprintf(spaced, sizeof spaced, " %s ", word);
+    return list && strstr(list, spaced) != NULL;
+}
+
 void srv_apply_timeout(srv_request *req, int64_t timeout_ms) {
     if (timeout_ms > 0)
         srv_request_finish_by(req, req->start_ns + timeout_ms * 1000000);

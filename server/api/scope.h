@@ -34,6 +34,8 @@ bool srv_pair(const srv_scope *scope, const char *name, const srv_ints *list, in
  * write [from, to], query strings from:to. false: a problem is set. */
 bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
                size_t *from, size_t *to);
+/* Is `word` one of the words of `list`, which stand between spaces? NULL is the empty list. */
+bool srv_is_listed(const char *list, const char *word);
 /* Applies timeout_ms of a body: the deadline moves nearer, never away; 0 = not given. */
 void srv_apply_timeout(srv_request *req, int64_t timeout_ms);
 /* Names of the queries and keys, which are the rows and columns of the weights. */
