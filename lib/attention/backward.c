@@ -40,14 +40,14 @@ static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0
     k->score_tanh_backward(&back, l->grad, block->rows, n);
 }
 
-void attn_backward_clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
+static void clear_rows(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
     const size_t bytes = k->acc_room(width) * k->elem;
     memset(acc + first * bytes, 0, n * bytes);
 }
 
-void attn_backward_block(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                         size_t chunk, bool begins, attn_backward_lane *l,
-                         attn_backward_sums *sums) {
+static void back_block_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                            size_t chunk, bool begins, attn_backward_lane *l,
+                            attn_backward_sums *sums) {
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
@@ -106,14 +106,13 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
         const attn_block block = attn_backward_block_at(g, head * blocks + i);
         status = attn_control_check(g->control, err);
         if (status == ATTN_OK && attn_backward_intersects(a, &block, j0, n)) {
-            attn_backward_block(g, &block, j0, n, piece % g->plan.chunks, begins, l,
-                                &g->sums[piece]);
+            back_block_tile(g, &block, j0, n, piece % g->plan.chunks, begins, l, &g->sums[piece]);
             begins = false;
         }
     }
     if (begins) {
-        attn_backward_clear(k, g->dkey, row, n, d->score_width);
-        attn_backward_clear(k, g->dvalue, row, n, d->Ev);
+        clear_rows(k, g->dkey, row, n, d->score_width);
+        clear_rows(k, g->dvalue, row, n, d->Ev);
     }
     if (a->score_v)
         transpose_tanh(g, row, n, l);
@@ -142,8 +141,8 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
     attn_status status = ATTN_OK;
     for (size_t i = 0; g->plan.chunks == 1 && i < heads * g->plan.blocks && status == ATTN_OK; i++)
         status = begin_piece(g, first * g->plan.blocks + i, lane, err);
-    attn_backward_clear(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L,
-                        d->score_width);
+    clear_rows(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L,
+               d->score_width);
     for (size_t t = chunk * g->plan.tiles_a_chunk;
          t < end && t < g->plan.tiles && status == ATTN_OK; t++)
         status = back_tile(g, index, t, &g->lanes[lane], err);
@@ -156,8 +155,8 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
-attn_status attn_backward_check(const attn_attention *a, const attn_results *results,
-                                const attn_tensor *t, attn_error *err) {
+static attn_status check_gradients(const attn_attention *a, const attn_results *results,
+                                   const attn_tensor *t, attn_error *err) {
     const attn_tensor *o = &results->output;
     char want[128], have[128];
     if (!o->rank)
@@ -179,7 +178,7 @@ attn_status attn_backward_check(const attn_attention *a, const attn_results *res
     return ATTN_OK;
 }
 
-bool attn_backward_view(attn_backward *g, const attn_tensor *grad_output, attn_arena *arena) {
+static bool view_gradients(attn_backward *g, const attn_tensor *grad_output, attn_arena *arena) {
     const attn_attention *a = g->a;
     if (!attn_layout_view(a, grad_output, a->in.layout, arena, &g->out))
         return false;
@@ -188,9 +187,16 @@ bool attn_backward_view(attn_backward *g, const attn_tensor *grad_output, attn_a
     return true;
 }
 
+/* Has the mask a layer whose gradient is wanted? */
+static bool has_biases(const attn_mask *m) {
+    for (size_t p = 0; p < m->bias_count; p++)
+        if (m->bias[p].layer->kind == ATTN_LAYER_BIAS)
+            return true;
+    return false;
+}
+
 static void plan_pass(attn_backward *g, const attn_kernels *kernels, unsigned want, size_t slots) {
-    attn_backward_plan_make(&g->a->dims, kernels, want, attn_backward_has_biases(g->a->mask), slots,
-                            &g->plan);
+    attn_backward_plan_make(&g->a->dims, kernels, want, has_biases(g->a->mask), slots, &g->plan);
     g->k = g->plan.kernels;
     g->scores = g->plan.scores;
 }
@@ -289,7 +295,7 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
                                     attn_gradients *out, attn_error *err) {
     attn_backward g = {.a = a, .results = results, .control = control};
     attn_packed *packed = NULL;
-    attn_status status = attn_backward_check(a, results, grad_output, err);
+    attn_status status = check_gradients(a, results, grad_output, err);
     if (status == ATTN_OK && a->dims.precision != ATTN_PRECISION_FP32)
         status = attn_fail(err, ATTN_EUNSUPPORTED, "precision",
                            "gradients are computed in fp32 alone, found %s",
@@ -300,8 +306,8 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
         return status;
     if (packed)
         a->packed = packed;
-    status = attn_backward_view(&g, grad_output, arena) ? check_finite(&g, a->packed, err)
-                                                        : no_memory(err);
+    status =
+        view_gradients(&g, grad_output, arena) ? check_finite(&g, a->packed, err) : no_memory(err);
     if (status == ATTN_OK)
         status = run(&g, pool, arena, out, err);
     if (packed) /* this arena may go before the operation does */
@@ -404,8 +410,8 @@ static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
         const size_t j0 = tile * keys, n = d->S - j0 < keys ? d->S - j0 : keys;
         if (begun >> tile & 1)
             continue;
-        attn_backward_clear(g->k, g->dkey, head * d->S + j0, n, d->score_width);
-        attn_backward_clear(g->k, g->dvalue, head * d->S + j0, n, d->Ev);
+        clear_rows(g->k, g->dkey, head * d->S + j0, n, d->score_width);
+        clear_rows(g->k, g->dvalue, head * d->S + j0, n, d->Ev);
     }
 }
 
@@ -420,7 +426,7 @@ static void back_block(heads *t, const attn_block *block, size_t index, size_t l
         if (!attn_backward_intersects(g->a, block, j0, n))
             continue;
         place_tile(l, tile);
-        attn_backward_block(g, block, j0, n, 0, !(*begun >> tile & 1), l, &g->sums[index]);
+        back_block_tile(g, block, j0, n, 0, !(*begun >> tile & 1), l, &g->sums[index]);
         *begun |= UINT64_C(1) << tile;
     }
 }
@@ -433,7 +439,7 @@ static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *
     const size_t rows = attn_group(d) * d->L, blocks = attn_group(d) * g->plan.blocks;
     uint64_t begun = 0;
     attn_status status = t->apart ? ATTN_ENONFINITE : begin_head(t, index, lane, err);
-    attn_backward_clear(g->k, g->dquery, index * rows, rows, d->score_width);
+    clear_rows(g->k, g->dquery, index * rows, rows, d->score_width);
     for (size_t i = 0; i < blocks && status == ATTN_OK; i++) {
         const attn_block block = attn_backward_block_at(g, index * blocks + i);
         status = attn_control_check(g->control, err);
@@ -452,13 +458,13 @@ static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *
 static attn_status open_heads(heads *t, const attn_results *results, const attn_tensor *grad_output,
                               attn_arena *arena, attn_error *err) {
     attn_backward *g = &t->g;
-    attn_status status = attn_backward_check(g->a, results, grad_output, err);
+    attn_status status = check_gradients(g->a, results, grad_output, err);
     if (status != ATTN_OK)
         return status;
     g->results = results;
     g->max = results->stats.max;
     g->sum = results->stats.sum;
-    if (!attn_backward_view(g, grad_output, arena) || !attn_backward_allocate(g, arena))
+    if (!view_gradients(g, grad_output, arena) || !attn_backward_allocate(g, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
     return ATTN_OK;
 }

@@ -12,7 +12,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
-void attn_backward_store(const attn_tensor *t, size_t at, const double *x, size_t n) {
+static void store(const attn_tensor *t, size_t at, const double *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (t->dtype == ATTN_F64)
             ((double *)t->data)[at + i] = x[i];
@@ -41,7 +41,7 @@ static attn_status store_total(const attn_backward *g, size_t pieces, size_t off
     attn_status status = attn_dense_zeros(like, g->a->dims.result, arena, out, err);
     size_t n;
     if (status == ATTN_OK && attn_tensor_count(like, &n) && pieces)
-        attn_backward_store(out, 0, total(g, pieces, offset, n), n);
+        store(out, 0, total(g, pieces, offset, n), n);
     return status;
 }
 
@@ -62,13 +62,13 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
             for (size_t piece = 0; piece < pieces; piece++)
                 if (piece / g->plan.chunks % d->Hkv == h / group)
                     sum += g->sums[piece].entries[h % group * g->a->dims.entries + e];
-            attn_backward_store(to, columns ? e * d->Hq + h : h * g->a->dims.entries + e, &sum, 1);
+            store(to, columns ? e * d->Hq + h : h * g->a->dims.entries + e, &sum, 1);
         }
     return status;
 }
 
-attn_status attn_backward_tables_finish(const attn_backward *g, size_t pieces, attn_arena *arena,
-                                        attn_gradients *out, attn_error *err) {
+static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_arena *arena,
+                                 attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
     attn_status status = ATTN_OK;
     if (g->a->dims.entries)
@@ -187,11 +187,11 @@ static attn_status back_bias(const attn_backward *g, const attn_mask_part *part,
     s.key_parts = s.col && g->plan.tiles ? g->plan.tiles : 1;
     status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err);
     if (status == ATTN_OK)
-        attn_backward_store(out, 0, s.sums, count);
+        store(out, 0, s.sums, count);
     return status;
 }
 
-attn_status attn_backward_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
+static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const attn_mask *m = g->a->mask;
     attn_status status = ATTN_OK;
@@ -329,7 +329,7 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     for (size_t r = 0; r < A; r++)
         for (size_t e = 0; e < E; e++) {
             const double value = attn_backward_cell(k, dw, r * E + e);
-            attn_backward_store(to, r * s->from->dims[1] + s->column + e, &value, 1);
+            store(to, r * s->from->dims[1] + s->column + e, &value, 1);
         }
     s->grads = dx;
     s->width = E;
@@ -346,7 +346,7 @@ static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *
         double sum = 0;
         for (size_t r = 0; r < a->dims.B * s->heads * s->rows; r++)
             sum += attn_backward_cell(g->k, s->grads, r * s->width + c);
-        attn_backward_store(&out->score.b, c, &sum, 1);
+        store(&out->score.b, c, &sum, 1);
     }
     return status;
 }
@@ -434,8 +434,8 @@ static attn_status back_through(const attn_backward *g, side *s, attn_arena *are
     return s->map->rank ? map_back(g, s, arena, out, err) : ATTN_OK;
 }
 
-attn_status attn_backward_accumulate(const attn_backward *g, attn_arena *arena, attn_gradients *out,
-                                     attn_error *err) {
+static attn_status accumulate_gradients(const attn_backward *g, attn_arena *arena,
+                                        attn_gradients *out, attn_error *err) {
     attn_attention *a = g->a;
     const attn_inputs *in = &a->in;
     const attn_attention_dims *d = &a->dims;
@@ -508,7 +508,7 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
                     s->kind[r] == ATTN_ROW_DOUBLE ? attn_kernels_of(ATTN_ISA_REF) : a->kernels;
                 sum -= exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
             }
-        attn_backward_store(&out->sinks, h, &sum, 1);
+        store(&out->sinks, h, &sum, 1);
     }
     return status;
 }
@@ -516,13 +516,13 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
 attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->plan.chunks;
-    attn_status status = attn_backward_tables_finish(g, pieces, arena, out, err);
+    attn_status status = finish_tables(g, pieces, arena, out, err);
     if (status == ATTN_OK)
         status = back_sinks(g, arena, out, err);
     if (status == ATTN_OK)
-        status = attn_backward_biases(g, pool, arena, out, err);
+        status = finish_biases(g, pool, arena, out, err);
     if (status == ATTN_OK)
-        status = attn_backward_accumulate(g, arena, out, err);
+        status = accumulate_gradients(g, arena, out, err);
     return status;
 }
 

@@ -1,5 +1,5 @@
-/* The textbook's attention of lib/attention/README.md: it is the text that stands there, and computes
- * what the library computes. */
+/* The textbook's attention of lib/attention/README.md: it is the text that stands there, and
+ * computes what the library computes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -148,7 +148,8 @@ static char *between(const char *path, const char *begin, const char *end) {
 /* From the project's folder, where tests run. */
 static void test_stands_in_the_readme(void **state) {
     (void)state;
-    char *here = between("tests/unit/test_textbook.c", "/* textbook: begin */\n", "/* textbook: end */");
+    char *here =
+        between("tests/unit/test_textbook.c", "/* textbook: begin */\n", "/* textbook: end */");
     char *there = between("lib/attention/README.md", "```c\n", "```");
     assert_string_equal(here, there);
     free(here);
