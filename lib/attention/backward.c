@@ -77,7 +77,7 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
                            n, g->queries.values + at * g->queries.value_bytes, E);
 }
 
-/* A tile's sums over queries that score_tanh_backward made -> rows of dkey. */
+/* Transposes the sums over queries of score_tanh_backward, [A, keys], into rows of dkey. */
 static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
                            const attn_backward_lane *l) {
     const attn_kernels *k = g->k;
@@ -88,7 +88,7 @@ static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
                    (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
 }
 
-/* Tile t of a key/value head against all queries of its group. */
+/* Computes tile t of a key/value head against all queries of its group. */
 static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, attn_backward_lane *l,
                              attn_error *err) {
     const attn_attention *a = g->a;
@@ -119,7 +119,7 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
     return status;
 }
 
-/* Piece: one block of rows. */
+/* A piece: packs one block of rows and computes dO . O. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_block block = attn_backward_block_at(g, index);
@@ -131,8 +131,8 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     return status;
 }
 
-/* Piece: a chunk of tiles of one key/value head. One that is alone with its queries begins them:
- * they are still in the cache. */
+/* A piece: a chunk of tiles of one key/value head. When the head has no other chunk, the piece
+ * packs the queries itself, so that they are still in the cache. */
 static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_attention_dims *d = &g->a->dims;
@@ -227,7 +227,7 @@ static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     return true;
 }
 
-/* Something that is not finite and that a query sees has no gradient. */
+/* Refuses rows that see NaN or infinity: they have no gradients. */
 static attn_status check_finite(const attn_backward *g, const attn_packed *packed,
                                 attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -262,7 +262,7 @@ static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *are
     return status == ATTN_OK ? attn_backward_finish(g, pool, arena, out, err) : status;
 }
 
-/* The passes with the statistics of one table; `ref` again in double where float overflowed. */
+/* Runs the passes with one table, and once more with `ref` in double where float overflowed. */
 static attn_status run(attn_backward *g, attn_pool *pool, attn_arena *arena, attn_gradients *out,
                        attn_error *err) {
     attn_gradients gradients = {.score.kind = g->a->in.score.kind};
@@ -341,7 +341,7 @@ static void place_tile(attn_backward_lane *l, size_t tile) {
     l->value_keys = l->tiles + tile * l->tile_bytes + l->key_bytes;
 }
 
-/* Queries and output gradients of a key/value head's group, and its keys and values. */
+/* Packs keys and values of a head, and queries and output gradients of its group. */
 static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = &t->g;
     attn_backward_lane *l = &g->lanes[lane];
@@ -363,7 +363,7 @@ static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *e
     return status;
 }
 
-/* Numerators [from, to) of the block's rows are 0. */
+/* Sets numerators [from, to) of the block's rows to 0. */
 static void clear_kept(const attn_forward *f, const attn_block *block, char *kept, size_t from,
                        size_t to) {
     const size_t S = f->a->dims.S, elem = f->a->kernels->elem;
@@ -371,8 +371,8 @@ static void clear_kept(const attn_forward *f, const attn_block *block, char *kep
         memset(kept + (r * S + from) * elem, 0, (to - from) * elem);
 }
 
-/* The run leaves out what is before and behind all that the block's rows see; the backward pass
- * takes whole tiles. */
+/* Clears the numerators that the forward pass leaves out, before and behind all keys that the block
+ * sees, since the backward pass reads whole tiles. */
 static void clear_edges(const attn_forward *f, const attn_block *block, char *kept) {
     const size_t S = f->a->dims.S, keys = f->a->kernels->keys;
     size_t lo, hi;
@@ -382,7 +382,7 @@ static void clear_edges(const attn_forward *f, const attn_block *block, char *ke
     clear_kept(f, block, kept, hi, end < S ? end : S);
 }
 
-/* The run of a block; its numerators are kept. */
+/* The forward pass of a block, which keeps its numerators. */
 static attn_status forward_block(heads *t, const attn_block *block, size_t lane, attn_error *err) {
     attn_forward *f = &t->f;
     attn_forward_lane *fl = &f->lanes[lane];
@@ -402,7 +402,7 @@ static attn_status forward_block(heads *t, const attn_block *block, size_t lane,
                                                                            : status;
 }
 
-/* Tiles that no block met have no sums. */
+/* Clears the sums of tiles that no block has seen. */
 static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t keys = g->k->keys;
@@ -431,7 +431,7 @@ static void back_block(heads *t, const attn_block *block, size_t index, size_t l
     }
 }
 
-/* Piece: a key/value head. */
+/* A piece: a key/value head. */
 static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     heads *t = ctx;
     attn_backward *g = &t->g;

@@ -136,7 +136,7 @@ static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t
     }
 }
 
-/* Rows [i0, i1) of a head against the keys of a tile. */
+/* Adds dZ of rows [i0, i1) of a head against the keys of a tile. */
 static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, size_t j, size_t n,
                             attn_backward_lane *l, attn_error *err) {
     const attn_backward *g = s->g;
@@ -231,7 +231,7 @@ static void add_row(const attn_kernels *k, void *to, const void *from, size_t n)
             ((double *)to)[e] += ((const double *)from)[e];
 }
 
-/* Accumulators of n rows as rows without a gap, in place. */
+/* Removes, in place, the gaps between accumulators of n rows. */
 static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) {
     const size_t room = k->acc_room(width) * k->elem, bytes = width * k->elem;
     for (size_t r = 1; room != bytes && r < n; r++)
@@ -239,7 +239,7 @@ static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) 
     return acc;
 }
 
-/* The chunks of queries' accumulators are added up in the first one's place. */
+/* Adds up the chunks of the queries' accumulators in the place of the first. */
 static char *query_rows(const attn_backward *g) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t rows = d->B * d->Hq * d->L, n = rows * g->k->acc_room(d->score_width);
@@ -271,7 +271,7 @@ static bool rotate_back(const attn_backward *g, const side *s, attn_arena *arena
 
 /* --- score maps --- */
 
-/* The rows as they were sent, dense. */
+/* A dense copy of the rows as they were sent. */
 static char *source_rows(const attn_backward *g, const side *s, attn_arena *arena) {
     const attn_kernels *k = g->k;
     const size_t head_rows = s->rows, bytes = s->width_in * k->elem;
@@ -336,7 +336,7 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     return ATTN_OK;
 }
 
-/* The additive score's bias stands with the mapped queries. */
+/* The additive score's bias is added to mapped queries, so its gradient is the sum of theirs. */
 static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *arena,
                              attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
@@ -357,7 +357,7 @@ static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
     return attn_dtype_size(t->dtype) == k->elem;
 }
 
-/* The same where the tensor has other elements than k. */
+/* The same for a tensor whose elements differ from k's. */
 static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_t at,
                           const void *row, size_t n) {
     for (size_t e = 0; e < n; e++, at++)
@@ -367,7 +367,7 @@ static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_
             ((float *)to->data)[at] += (float)attn_backward_cell(k, row, e);
 }
 
-/* The tensor that `rows` rows of every head go to. `shared`: others do, too. */
+/* Opens the tensor that receives `rows` rows of every head. `shared`: other rows go there, too. */
 static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const attn_tensor *like,
                              bool shared, attn_arena *arena, attn_tensor *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -385,7 +385,8 @@ static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const
     return out->data ? ATTN_OK : no_memory(err);
 }
 
-/* Rows first … of every head are added to the dense tensor `to`, or all that there is in it. */
+/* Adds rows first … first + rows - 1 of every head to the dense tensor `to`. Where nothing else
+ * goes there, the rows are copied. */
 static attn_status accumulate_rows(const attn_backward *g, const side *s, size_t first, size_t rows,
                                    attn_layout layout, attn_tensor *to, attn_arena *arena,
                                    attn_error *err) {
@@ -490,7 +491,8 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
 
 /* --- all of them --- */
 
-/* The sinks' weight times what it would have liked to be: -dot, summed over rows. */
+/* The gradient of a sink is the sum over rows of its weight times -(dO . O), since its value is 0.
+ */
 static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
                               attn_error *err) {
     const attn_attention *a = g->a;
@@ -526,7 +528,7 @@ attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *
     return status;
 }
 
-/* All gradients in one list, for what is true of each. */
+/* Are all gradients finite? */
 bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out) {
     const attn_tensor *fixed[] = {
         &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,
