@@ -40,14 +40,14 @@ static void back_tanh(const attn_backward *g, const attn_block *block, size_t j0
     k->score_tanh_backward(&back, l->grad, block->rows, n);
 }
 
-void attn_backward_clear(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
+static void clear_rows(const attn_kernels *k, char *acc, size_t first, size_t n, size_t width) {
     const size_t bytes = k->acc_room(width) * k->elem;
     memset(acc + first * bytes, 0, n * bytes);
 }
 
-void attn_backward_block(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
-                         size_t chunk, bool begins, attn_backward_lane *l,
-                         attn_backward_sums *sums) {
+static void back_block_tile(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
+                            size_t chunk, bool begins, attn_backward_lane *l,
+                            attn_backward_sums *sums) {
     const attn_attention *a = g->a;
     const attn_attention_dims *d = &a->dims;
     const attn_kernels *k = g->k;
@@ -77,7 +77,7 @@ void attn_backward_block(const attn_backward *g, const attn_block *block, size_t
                            n, g->queries.values + at * g->queries.value_bytes, E);
 }
 
-/* A tile's sums over queries that score_tanh_backward made -> rows of dkey. */
+/* Transposes the sums over queries of score_tanh_backward, [A, keys], into rows of dkey. */
 static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
                            const attn_backward_lane *l) {
     const attn_kernels *k = g->k;
@@ -88,7 +88,7 @@ static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
                    (char *)l->dkey_tanh + (e * k->keys + j) * k->elem, k->elem);
 }
 
-/* Tile t of a key/value head against all queries of its group. */
+/* Computes tile t of a key/value head against all queries of its group. */
 static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, attn_backward_lane *l,
                              attn_error *err) {
     const attn_attention *a = g->a;
@@ -106,21 +106,20 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
         const attn_block block = attn_backward_block_at(g, head * blocks + i);
         status = attn_control_check(g->control, err);
         if (status == ATTN_OK && attn_backward_intersects(a, &block, j0, n)) {
-            attn_backward_block(g, &block, j0, n, piece % g->plan.chunks, begins, l,
-                                &g->sums[piece]);
+            back_block_tile(g, &block, j0, n, piece % g->plan.chunks, begins, l, &g->sums[piece]);
             begins = false;
         }
     }
     if (begins) {
-        attn_backward_clear(k, g->dkey, row, n, d->score_width);
-        attn_backward_clear(k, g->dvalue, row, n, d->Ev);
+        clear_rows(k, g->dkey, row, n, d->score_width);
+        clear_rows(k, g->dvalue, row, n, d->Ev);
     }
     if (a->score_v)
         transpose_tanh(g, row, n, l);
     return status;
 }
 
-/* Piece: one block of rows. */
+/* A piece: packs one block of rows and computes dO . O. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_block block = attn_backward_block_at(g, index);
@@ -132,8 +131,8 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     return status;
 }
 
-/* Piece: a chunk of tiles of one key/value head. One that is alone with its queries begins them:
- * they are still in the cache. */
+/* A piece: a chunk of tiles of one key/value head. When the head has no other chunk, the piece
+ * packs the queries itself, so that they are still in the cache. */
 static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_attention_dims *d = &g->a->dims;
@@ -142,8 +141,8 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
     attn_status status = ATTN_OK;
     for (size_t i = 0; g->plan.chunks == 1 && i < heads * g->plan.blocks && status == ATTN_OK; i++)
         status = begin_piece(g, first * g->plan.blocks + i, lane, err);
-    attn_backward_clear(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L,
-                        d->score_width);
+    clear_rows(g->k, g->dquery, (chunk * d->B * d->Hq + first) * d->L, heads * d->L,
+               d->score_width);
     for (size_t t = chunk * g->plan.tiles_a_chunk;
          t < end && t < g->plan.tiles && status == ATTN_OK; t++)
         status = back_tile(g, index, t, &g->lanes[lane], err);
@@ -156,8 +155,8 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
-attn_status attn_backward_check(const attn_attention *a, const attn_results *results,
-                                const attn_tensor *t, attn_error *err) {
+static attn_status check_gradients(const attn_attention *a, const attn_results *results,
+                                   const attn_tensor *t, attn_error *err) {
     const attn_tensor *o = &results->output;
     char want[128], have[128];
     if (!o->rank)
@@ -179,7 +178,7 @@ attn_status attn_backward_check(const attn_attention *a, const attn_results *res
     return ATTN_OK;
 }
 
-bool attn_backward_view(attn_backward *g, const attn_tensor *grad_output, attn_arena *arena) {
+static bool view_gradients(attn_backward *g, const attn_tensor *grad_output, attn_arena *arena) {
     const attn_attention *a = g->a;
     if (!attn_layout_view(a, grad_output, a->in.layout, arena, &g->out))
         return false;
@@ -188,9 +187,16 @@ bool attn_backward_view(attn_backward *g, const attn_tensor *grad_output, attn_a
     return true;
 }
 
+/* Has the mask a layer whose gradient is wanted? */
+static bool has_biases(const attn_mask *m) {
+    for (size_t p = 0; p < m->bias_count; p++)
+        if (m->bias[p].layer->kind == ATTN_LAYER_BIAS)
+            return true;
+    return false;
+}
+
 static void plan_pass(attn_backward *g, const attn_kernels *kernels, unsigned want, size_t slots) {
-    attn_backward_plan_make(&g->a->dims, kernels, want, attn_backward_has_biases(g->a->mask), slots,
-                            &g->plan);
+    attn_backward_plan_make(&g->a->dims, kernels, want, has_biases(g->a->mask), slots, &g->plan);
     g->k = g->plan.kernels;
     g->scores = g->plan.scores;
 }
@@ -221,7 +227,7 @@ static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     return true;
 }
 
-/* Something that is not finite and that a query sees has no gradient. */
+/* Refuses rows that see NaN or infinity: they have no gradients. */
 static attn_status check_finite(const attn_backward *g, const attn_packed *packed,
                                 attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -256,7 +262,7 @@ static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *are
     return status == ATTN_OK ? attn_backward_finish(g, pool, arena, out, err) : status;
 }
 
-/* The passes with the statistics of one table; `ref` again in double where float overflowed. */
+/* Runs the passes with one table, and once more with `ref` in double where float overflowed. */
 static attn_status run(attn_backward *g, attn_pool *pool, attn_arena *arena, attn_gradients *out,
                        attn_error *err) {
     attn_gradients gradients = {.score.kind = g->a->in.score.kind};
@@ -289,7 +295,7 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
                                     attn_gradients *out, attn_error *err) {
     attn_backward g = {.a = a, .results = results, .control = control};
     attn_packed *packed = NULL;
-    attn_status status = attn_backward_check(a, results, grad_output, err);
+    attn_status status = check_gradients(a, results, grad_output, err);
     if (status == ATTN_OK && a->dims.precision != ATTN_PRECISION_FP32)
         status = attn_fail(err, ATTN_EUNSUPPORTED, "precision",
                            "gradients are computed in fp32 alone, found %s",
@@ -300,8 +306,8 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
         return status;
     if (packed)
         a->packed = packed;
-    status = attn_backward_view(&g, grad_output, arena) ? check_finite(&g, a->packed, err)
-                                                        : no_memory(err);
+    status =
+        view_gradients(&g, grad_output, arena) ? check_finite(&g, a->packed, err) : no_memory(err);
     if (status == ATTN_OK)
         status = run(&g, pool, arena, out, err);
     if (packed) /* this arena may go before the operation does */
@@ -335,7 +341,7 @@ static void place_tile(attn_backward_lane *l, size_t tile) {
     l->value_keys = l->tiles + tile * l->tile_bytes + l->key_bytes;
 }
 
-/* Queries and output gradients of a key/value head's group, and its keys and values. */
+/* Packs keys and values of a head, and queries and output gradients of its group. */
 static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = &t->g;
     attn_backward_lane *l = &g->lanes[lane];
@@ -357,7 +363,7 @@ static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *e
     return status;
 }
 
-/* Numerators [from, to) of the block's rows are 0. */
+/* Sets numerators [from, to) of the block's rows to 0. */
 static void clear_kept(const attn_forward *f, const attn_block *block, char *kept, size_t from,
                        size_t to) {
     const size_t S = f->a->dims.S, elem = f->a->kernels->elem;
@@ -365,8 +371,8 @@ static void clear_kept(const attn_forward *f, const attn_block *block, char *kep
         memset(kept + (r * S + from) * elem, 0, (to - from) * elem);
 }
 
-/* The run leaves out what is before and behind all that the block's rows see; the backward pass
- * takes whole tiles. */
+/* Clears the numerators that the forward pass leaves out, before and behind all keys that the block
+ * sees, since the backward pass reads whole tiles. */
 static void clear_edges(const attn_forward *f, const attn_block *block, char *kept) {
     const size_t S = f->a->dims.S, keys = f->a->kernels->keys;
     size_t lo, hi;
@@ -376,7 +382,7 @@ static void clear_edges(const attn_forward *f, const attn_block *block, char *ke
     clear_kept(f, block, kept, hi, end < S ? end : S);
 }
 
-/* The run of a block; its numerators are kept. */
+/* The forward pass of a block, which keeps its numerators. */
 static attn_status forward_block(heads *t, const attn_block *block, size_t lane, attn_error *err) {
     attn_forward *f = &t->f;
     attn_forward_lane *fl = &f->lanes[lane];
@@ -396,7 +402,7 @@ static attn_status forward_block(heads *t, const attn_block *block, size_t lane,
                                                                            : status;
 }
 
-/* Tiles that no block met have no sums. */
+/* Clears the sums of tiles that no block has seen. */
 static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t keys = g->k->keys;
@@ -404,8 +410,8 @@ static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
         const size_t j0 = tile * keys, n = d->S - j0 < keys ? d->S - j0 : keys;
         if (begun >> tile & 1)
             continue;
-        attn_backward_clear(g->k, g->dkey, head * d->S + j0, n, d->score_width);
-        attn_backward_clear(g->k, g->dvalue, head * d->S + j0, n, d->Ev);
+        clear_rows(g->k, g->dkey, head * d->S + j0, n, d->score_width);
+        clear_rows(g->k, g->dvalue, head * d->S + j0, n, d->Ev);
     }
 }
 
@@ -420,12 +426,12 @@ static void back_block(heads *t, const attn_block *block, size_t index, size_t l
         if (!attn_backward_intersects(g->a, block, j0, n))
             continue;
         place_tile(l, tile);
-        attn_backward_block(g, block, j0, n, 0, !(*begun >> tile & 1), l, &g->sums[index]);
+        back_block_tile(g, block, j0, n, 0, !(*begun >> tile & 1), l, &g->sums[index]);
         *begun |= UINT64_C(1) << tile;
     }
 }
 
-/* Piece: a key/value head. */
+/* A piece: a key/value head. */
 static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     heads *t = ctx;
     attn_backward *g = &t->g;
@@ -433,7 +439,7 @@ static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *
     const size_t rows = attn_group(d) * d->L, blocks = attn_group(d) * g->plan.blocks;
     uint64_t begun = 0;
     attn_status status = t->apart ? ATTN_ENONFINITE : begin_head(t, index, lane, err);
-    attn_backward_clear(g->k, g->dquery, index * rows, rows, d->score_width);
+    clear_rows(g->k, g->dquery, index * rows, rows, d->score_width);
     for (size_t i = 0; i < blocks && status == ATTN_OK; i++) {
         const attn_block block = attn_backward_block_at(g, index * blocks + i);
         status = attn_control_check(g->control, err);
@@ -452,13 +458,13 @@ static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *
 static attn_status open_heads(heads *t, const attn_results *results, const attn_tensor *grad_output,
                               attn_arena *arena, attn_error *err) {
     attn_backward *g = &t->g;
-    attn_status status = attn_backward_check(g->a, results, grad_output, err);
+    attn_status status = check_gradients(g->a, results, grad_output, err);
     if (status != ATTN_OK)
         return status;
     g->results = results;
     g->max = results->stats.max;
     g->sum = results->stats.sum;
-    if (!attn_backward_view(g, grad_output, arena) || !attn_backward_allocate(g, arena))
+    if (!view_gradients(g, grad_output, arena) || !attn_backward_allocate(g, arena))
         return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
     return ATTN_OK;
 }

@@ -3,13 +3,6 @@
 
 #include <string.h>
 
-bool attn_backward_has_biases(const attn_mask *m) {
-    for (size_t p = 0; p < m->bias_count; p++)
-        if (m->bias[p].layer->kind == ATTN_LAYER_BIAS)
-            return true;
-    return false;
-}
-
 static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }

@@ -12,7 +12,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");
 }
 
-void attn_backward_store(const attn_tensor *t, size_t at, const double *x, size_t n) {
+static void store(const attn_tensor *t, size_t at, const double *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (t->dtype == ATTN_F64)
             ((double *)t->data)[at + i] = x[i];
@@ -41,7 +41,7 @@ static attn_status store_total(const attn_backward *g, size_t pieces, size_t off
     attn_status status = attn_dense_zeros(like, g->a->dims.result, arena, out, err);
     size_t n;
     if (status == ATTN_OK && attn_tensor_count(like, &n) && pieces)
-        attn_backward_store(out, 0, total(g, pieces, offset, n), n);
+        store(out, 0, total(g, pieces, offset, n), n);
     return status;
 }
 
@@ -62,13 +62,13 @@ static attn_status store_entries(const attn_backward *g, size_t pieces, attn_are
             for (size_t piece = 0; piece < pieces; piece++)
                 if (piece / g->plan.chunks % d->Hkv == h / group)
                     sum += g->sums[piece].entries[h % group * g->a->dims.entries + e];
-            attn_backward_store(to, columns ? e * d->Hq + h : h * g->a->dims.entries + e, &sum, 1);
+            store(to, columns ? e * d->Hq + h : h * g->a->dims.entries + e, &sum, 1);
         }
     return status;
 }
 
-attn_status attn_backward_tables_finish(const attn_backward *g, size_t pieces, attn_arena *arena,
-                                        attn_gradients *out, attn_error *err) {
+static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_arena *arena,
+                                 attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
     attn_status status = ATTN_OK;
     if (g->a->dims.entries)
@@ -136,7 +136,7 @@ static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t
     }
 }
 
-/* Rows [i0, i1) of a head against the keys of a tile. */
+/* Adds dZ of rows [i0, i1) of a head against the keys of a tile. */
 static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, size_t j, size_t n,
                             attn_backward_lane *l, attn_error *err) {
     const attn_backward *g = s->g;
@@ -187,11 +187,11 @@ static attn_status back_bias(const attn_backward *g, const attn_mask_part *part,
     s.key_parts = s.col && g->plan.tiles ? g->plan.tiles : 1;
     status = attn_pool_run(pool, s.row_parts * s.key_parts, bias_piece, &s, g->control, err);
     if (status == ATTN_OK)
-        attn_backward_store(out, 0, s.sums, count);
+        store(out, 0, s.sums, count);
     return status;
 }
 
-attn_status attn_backward_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
+static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const attn_mask *m = g->a->mask;
     attn_status status = ATTN_OK;
@@ -231,7 +231,7 @@ static void add_row(const attn_kernels *k, void *to, const void *from, size_t n)
             ((double *)to)[e] += ((const double *)from)[e];
 }
 
-/* Accumulators of n rows as rows without a gap, in place. */
+/* Removes, in place, the gaps between accumulators of n rows. */
 static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) {
     const size_t room = k->acc_room(width) * k->elem, bytes = width * k->elem;
     for (size_t r = 1; room != bytes && r < n; r++)
@@ -239,7 +239,7 @@ static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) 
     return acc;
 }
 
-/* The chunks of queries' accumulators are added up in the first one's place. */
+/* Adds up the chunks of the queries' accumulators in the place of the first. */
 static char *query_rows(const attn_backward *g) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t rows = d->B * d->Hq * d->L, n = rows * g->k->acc_room(d->score_width);
@@ -271,7 +271,7 @@ static bool rotate_back(const attn_backward *g, const side *s, attn_arena *arena
 
 /* --- score maps --- */
 
-/* The rows as they were sent, dense. */
+/* A dense copy of the rows as they were sent. */
 static char *source_rows(const attn_backward *g, const side *s, attn_arena *arena) {
     const attn_kernels *k = g->k;
     const size_t head_rows = s->rows, bytes = s->width_in * k->elem;
@@ -329,14 +329,14 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     for (size_t r = 0; r < A; r++)
         for (size_t e = 0; e < E; e++) {
             const double value = attn_backward_cell(k, dw, r * E + e);
-            attn_backward_store(to, r * s->from->dims[1] + s->column + e, &value, 1);
+            store(to, r * s->from->dims[1] + s->column + e, &value, 1);
         }
     s->grads = dx;
     s->width = E;
     return ATTN_OK;
 }
 
-/* The additive score's bias stands with the mapped queries. */
+/* The additive score's bias is added to mapped queries, so its gradient is the sum of theirs. */
 static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *arena,
                              attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
@@ -346,7 +346,7 @@ static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *
         double sum = 0;
         for (size_t r = 0; r < a->dims.B * s->heads * s->rows; r++)
             sum += attn_backward_cell(g->k, s->grads, r * s->width + c);
-        attn_backward_store(&out->score.b, c, &sum, 1);
+        store(&out->score.b, c, &sum, 1);
     }
     return status;
 }
@@ -357,7 +357,7 @@ static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
     return attn_dtype_size(t->dtype) == k->elem;
 }
 
-/* The same where the tensor has other elements than k. */
+/* The same for a tensor whose elements differ from k's. */
 static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_t at,
                           const void *row, size_t n) {
     for (size_t e = 0; e < n; e++, at++)
@@ -367,7 +367,7 @@ static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_
             ((float *)to->data)[at] += (float)attn_backward_cell(k, row, e);
 }
 
-/* The tensor that `rows` rows of every head go to. `shared`: others do, too. */
+/* Opens the tensor that receives `rows` rows of every head. `shared`: other rows go there, too. */
 static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const attn_tensor *like,
                              bool shared, attn_arena *arena, attn_tensor *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -385,7 +385,8 @@ static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const
     return out->data ? ATTN_OK : no_memory(err);
 }
 
-/* Rows first … of every head are added to the dense tensor `to`, or all that there is in it. */
+/* Adds rows first … first + rows - 1 of every head to the dense tensor `to`. Where nothing else
+ * goes there, the rows are copied. */
 static attn_status accumulate_rows(const attn_backward *g, const side *s, size_t first, size_t rows,
                                    attn_layout layout, attn_tensor *to, attn_arena *arena,
                                    attn_error *err) {
@@ -434,8 +435,8 @@ static attn_status back_through(const attn_backward *g, side *s, attn_arena *are
     return s->map->rank ? map_back(g, s, arena, out, err) : ATTN_OK;
 }
 
-attn_status attn_backward_accumulate(const attn_backward *g, attn_arena *arena, attn_gradients *out,
-                                     attn_error *err) {
+static attn_status accumulate_gradients(const attn_backward *g, attn_arena *arena,
+                                        attn_gradients *out, attn_error *err) {
     attn_attention *a = g->a;
     const attn_inputs *in = &a->in;
     const attn_attention_dims *d = &a->dims;
@@ -490,7 +491,8 @@ attn_status attn_backward_accumulate(const attn_backward *g, attn_arena *arena, 
 
 /* --- all of them --- */
 
-/* The sinks' weight times what it would have liked to be: -dot, summed over rows. */
+/* The gradient of a sink is the sum over rows of its weight times -(dO . O), since its value is 0.
+ */
 static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
                               attn_error *err) {
     const attn_attention *a = g->a;
@@ -508,7 +510,7 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
                     s->kind[r] == ATTN_ROW_DOUBLE ? attn_kernels_of(ATTN_ISA_REF) : a->kernels;
                 sum -= exp(a->sinks[h] - k->logsumexp(s->max[r], s->sum[r])) * g->dot[r];
             }
-        attn_backward_store(&out->sinks, h, &sum, 1);
+        store(&out->sinks, h, &sum, 1);
     }
     return status;
 }
@@ -516,17 +518,17 @@ static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gr
 attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const size_t pieces = g->a->dims.B * g->a->dims.Hkv * g->plan.chunks;
-    attn_status status = attn_backward_tables_finish(g, pieces, arena, out, err);
+    attn_status status = finish_tables(g, pieces, arena, out, err);
     if (status == ATTN_OK)
         status = back_sinks(g, arena, out, err);
     if (status == ATTN_OK)
-        status = attn_backward_biases(g, pool, arena, out, err);
+        status = finish_biases(g, pool, arena, out, err);
     if (status == ATTN_OK)
-        status = attn_backward_accumulate(g, arena, out, err);
+        status = accumulate_gradients(g, arena, out, err);
     return status;
 }
 
-/* All gradients in one list, for what is true of each. */
+/* Are all gradients finite? */
 bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out) {
     const attn_tensor *fixed[] = {
         &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,

@@ -12,7 +12,7 @@
 
 /* --- rows of queries and of output gradients --- */
 
-/* A block's queries packed, but for what is not finite. */
+/* Packs a block's queries, with zeros for rows that are not finite. */
 static void pack_queries(attn_backward *g, size_t at, const attn_block *block,
                          attn_backward_lane *l) {
     const attn_attention *a = g->a;
@@ -102,8 +102,8 @@ const void *attn_backward_clean(const attn_kernels *k, double most, const void *
     return scratch;
 }
 
-/* Which table multiplies the output gradients of a group of heads by its values, and gradients of
- * scores by its keys. */
+/* The table that multiplies the output gradients of a group of heads by its values, and the
+ * gradients of scores by its keys. */
 static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv,
                                     const attn_backward_lane *l) {
     const size_t group = attn_group(&g->a->dims);
@@ -143,7 +143,7 @@ bool attn_backward_intersects(const attn_attention *a, const attn_block *block, 
            !attn_mask_tile_hidden(a->mask, block->b, block->i, block->rows, j0, n);
 }
 
-/* The scores after the softcap beside the raw ones. */
+/* Copies the scores after the softcap to l->capped, and leaves the raw ones in the tile. */
 static void cap(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                 attn_backward_lane *l) {
     attn_block_work *w = &l->work;
@@ -155,7 +155,7 @@ static void cap(const attn_backward *g, const attn_block *block, size_t j0, size
     l->capped = capped;
 }
 
-/* What dropout leaves of the weights. */
+/* Copies the weights to l->dropped and applies dropout. */
 static void fill_dropped(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                          attn_backward_lane *l) {
     const attn_attention *a = g->a;
@@ -168,7 +168,7 @@ static void fill_dropped(const attn_backward *g, const attn_block *block, size_t
     }
 }
 
-/* SHAW's part of dP: dO . value_table, by distance. */
+/* Adds SHAW's part of dP: dO . value_table, by distance. */
 static void add_value_terms(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                             size_t r, const void *out, attn_backward_lane *l) {
     const attn_attention *a = g->a;
@@ -188,7 +188,7 @@ static void add_value_terms(const attn_backward *g, const attn_block *block, siz
     attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem, terms, grad);
 }
 
-/* Cells whose score a fill replaced pass nothing on. */
+/* Clears the gradients of cells whose score a fill has replaced. */
 static void clear_replaced(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                            attn_backward_lane *l) {
     for (size_t r = 0; r < block->rows; r++) {
@@ -200,7 +200,7 @@ static void clear_replaced(const attn_backward *g, const attn_block *block, size
     }
 }
 
-/* Edited scores of the block against the tile, into l->work.tile. */
+/* Computes the edited scores of the block against the tile again, into l->work.tile. */
 static void score_again(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                         const void *q, size_t ldq, attn_backward_lane *l) {
     const attn_attention *a = g->a;

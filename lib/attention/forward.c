@@ -116,7 +116,7 @@ attn_cells_scratch **attn_forward_place_cells(attn_area *area, const attn_plan *
     return lanes;
 }
 
-/* What is large is taken from the system in one piece, as each piece has its cost: a lane's. */
+/* Each lane is one piece of memory, since taking large pieces from the system is expensive. */
 static attn_status take_lanes(attn_forward *f, attn_arena *arena, attn_error *err) {
     attn_forward_lane counted_lane;
     attn_area counted = {0};
@@ -160,7 +160,7 @@ attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned
  *   block 2       3        7       11
  *   block 3       4        8       12 */
 
-/* `count` blocks from the one at row i on. */
+/* Computes `count` blocks, the first of which begins at row i. */
 static attn_status run_abreast(attn_forward *f, size_t b, size_t h, size_t i, size_t count,
                                const attn_packed *packed, attn_forward_lane *l, attn_error *err) {
     const size_t L = f->a->dims.L, S = f->a->dims.S, rows = f->a->kernels->rows;
@@ -239,7 +239,7 @@ static attn_status run_heads(attn_forward *f, attn_pool *pool, attn_error *err) 
  * A numerator belongs to the running maximum of its tile, which is kept whatever its part, so
  * weights and single cells are the same bits. */
 
-/* Where the sums of a block over a part are kept. */
+/* The place of a block's sums over a part of its keys. */
 static attn_partial partial_at(const attn_forward *f, size_t group, size_t part, size_t g) {
     const attn_attention_dims *d = &f->a->dims;
     const attn_kernels *k = f->a->kernels;
@@ -261,7 +261,7 @@ static attn_partial partial_of(const attn_block_work *w) {
     return (attn_partial){.max = w->max, .sum = w->sum, .acc = w->acc};
 }
 
-/* All heads of a group, about to pass over keys from … to - 1. */
+/* Prepares all heads of a group for a pass over keys from … to - 1. */
 static attn_status begin_group(const attn_forward *f, size_t index, size_t from, size_t to,
                                attn_forward_lane *l, attn_error *err) {
     const attn_attention_dims *d = &f->a->dims;
@@ -281,7 +281,7 @@ static attn_status begin_group(const attn_forward *f, size_t index, size_t from,
     return status;
 }
 
-/* Its rows, after the pass over all keys. */
+/* Ends the rows of a group after the pass over all keys. */
 static attn_status end_group(attn_forward *f, attn_forward_lane *l, double key_magnitude,
                              double value_magnitude, attn_error *err) {
     const attn_attention *a = f->a;
@@ -380,8 +380,8 @@ static attn_status run_pieces(attn_forward *f, attn_pool *pool, attn_arena *aren
                                          : run_groups(f, pool, arena, err);
 }
 
-/* The pass over packed keys and values: as planned, or because a piece that packs for itself met
- * something that is not finite. */
+/* The pass over packed keys and values, which was planned, or is needed because a piece that packs
+ * for itself met NaN or infinity. */
 static attn_status run_packed(attn_attention *a, attn_forward *f, attn_pool *pool,
                               attn_arena *arena, attn_error *err) {
     attn_packed *packed;
@@ -393,7 +393,7 @@ static attn_status run_packed(attn_attention *a, attn_forward *f, attn_pool *poo
     return run_pieces(f, pool, arena, err);
 }
 
-/* Weights [B, Hq, L, S] become those after dropout. */
+/* Applies dropout to weights [B, Hq, L, S]. */
 static void drop_weights(const attn_attention *a, attn_tensor *weights) {
     const size_t S = a->dims.S, elem = attn_dtype_size(a->dims.result);
     for (size_t row = 0; row < a->dims.B * a->dims.Hq * a->dims.L; row++)
@@ -405,7 +405,7 @@ static bool any_double(const attn_forward *f) {
     return memchr(f->out->stats.kind, ATTN_ROW_DOUBLE, d->B * d->Hq * d->L) != NULL;
 }
 
-/* Scores and weights that the pass itself does not leave, cell by cell. */
+/* Computes the scores and weights that the pass does not leave, cell by cell. */
 static attn_status fill_cells(attn_forward *f, attn_stage stage, attn_pool *pool, attn_arena *arena,
                               attn_error *err) {
     const attn_attention *a = f->a;

@@ -1,4 +1,4 @@
-/* Rows of the run: their beginning, and their end in output, weights and statistics.
+/* The rows of a pass: their beginning, and their end in output, weights and statistics.
  *
  * A float table computes rows with finite inputs, no danger of overflow and |maximum| < ATTN_WIDE.
  * All others are double-precision rows: `ref` computes them from the unpacked inputs. */
@@ -20,7 +20,7 @@ static void *result_at(const attn_forward *f, const attn_tensor *t, size_t eleme
     return (char *)t->data + element * f->elem;
 }
 
-/* false: float does not hold all of them. */
+/* Narrows n doubles; false: a finite one is beyond float's range. */
 static bool narrow(float *dst, const double *src, size_t n) {
     bool held = true;
     for (size_t i = 0; i < n; i++) {
@@ -30,7 +30,7 @@ static bool narrow(float *dst, const double *src, size_t n) {
     return held;
 }
 
-/* false: an output is beyond its type. */
+/* Writes the output of a block's rows; false: an element is beyond its type's range. */
 static bool finish_output(const attn_forward *f, const attn_block *block, const double *sum,
                           attn_block_work *w) {
     const attn_attention *a = f->a;
@@ -82,8 +82,9 @@ static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kerne
         ((float *)f->out->logsumexp.data)[row] = (float)lse;
 }
 
-/* The statistics of rows whose pass w holds: which of them the table must not have computed, beside
- * those of `in_double`. Theirs are left as those of hidden rows. */
+/* Writes the statistics of rows whose pass w holds. The result are the rows that `ref` must
+ * compute: those of `in_double`, and those whose maximum the table does not cover. Their statistics
+ * are left as those of rows that see nothing. */
 static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint8_t kind,
                                   uint64_t in_double, const attn_block_work *w) {
     const size_t row = attn_row_index(f->a, block->b, block->h, block->i);
@@ -108,7 +109,7 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
     return in_double;
 }
 
-/* Output and logsumexp of rows whose statistics are there, but for those of `in_double`. */
+/* Writes output and logsumexp of rows whose statistics are there, except those of `in_double`. */
 static attn_status finish_rows(const attn_forward *f, const attn_block *block, uint64_t in_double,
                                attn_block_work *w, attn_error *err) {
     const attn_attention *a = f->a;
@@ -127,10 +128,10 @@ static attn_status finish_rows(const attn_forward *f, const attn_block *block, u
     return status;
 }
 
-/* Results of this size are out of the caches before anybody reads them. */
+/* Bytes of results from which on they leave the caches before they are read. */
 enum { PAST_CACHES = 8 << 20 };
 
-/* What the pass kept of the block becomes its weights. */
+/* Turns what the pass kept of the block into its weights. */
 static void finish_weights(const attn_forward *f, const attn_block_run *run) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
@@ -187,8 +188,8 @@ static attn_status double_row(attn_forward *f, const attn_block *block, size_t r
     return finish_rows(f, &one, 0, w, err);
 }
 
-/* Queries as the table reads them. Rows that are not finite are zeroed and marked for double
- * precision, or refused when they see a key. Gives the largest magnitude of the others. */
+/* Loads queries as the table reads them, and notes their largest magnitude. Rows that are not
+ * finite are refused when they see a key, or else zeroed and marked for double precision. */
 static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
@@ -232,13 +233,15 @@ static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn
     return ATTN_OK;
 }
 
-/* A scale that would bring back what float has lost, or a cap that float does not hold. */
+/* Is the scale so large that it would magnify what float has lost, or the softcap beyond float's
+ * range? */
 static bool has_wide_numbers(const attn_attention *a) {
     const double cap = a->in.softcap;
     return fabs(a->scale) > ATTN_MOST_SPLIT || (cap != 0 && !(cap >= FLT_MIN && cap <= FLT_MAX));
 }
 
-/* Could a product or a sum of these magnitudes overflow float, or the table's parts of it? */
+/* Could a product or a sum of these magnitudes overflow float, or the halves that the table splits
+ * numbers into? */
 static bool may_overflow(const attn_attention *a, double query, double key, double value) {
     const double factor = fmax(1, fabs(a->scale));
     const double score = query * key * (double)a->dims.score_width * factor;
@@ -266,8 +269,8 @@ uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run 
     return rows;
 }
 
-/* Rows that the table must not compute: those that see something not finite, and those whose
- * products could overflow float. What becomes of the others does not depend on them. */
+/* The rows that `ref` must compute: those that see NaN, infinity or too large numbers, and those
+ * whose products could overflow float. The results of all other rows do not depend on them. */
 static uint64_t double_rows(const attn_attention *a, const attn_packed *p,
                             const attn_block_run *run) {
     const attn_block *block = &run->stream.block;

@@ -159,7 +159,7 @@ attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, co
     return at;
 }
 
-/* What packing everything takes: the operands and each lane's scratch. */
+/* The memory of packing everything: the operands and each lane's scratch. */
 static attn_packed *place_packing(attn_area *area, const attn_attention_dims *d,
                                   const attn_kernels *k, size_t slots, void ***lanes) {
     const size_t widest = d->score_width > d->Ev ? d->score_width : d->Ev;
@@ -189,8 +189,8 @@ double attn_most_packed(const attn_kernels *k) {
     return k->pack_query ? ATTN_MOST_SPLIT / 256 : k->elem == sizeof(double) ? DBL_MAX : 0x1p96;
 }
 
-/* Rows that are not finite get `mark` in bad[], too large ones theirs. They become zeros, for which
- * all rows are first copied to scratch. */
+/* Copies rows to scratch [n, width], with zeros for those that are not finite or too large, and
+ * marks these in bad[]: the first with `mark`, the others with ATTN_TOO_LARGE. */
 static void clean(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width,
                   uint8_t *bad, uint8_t mark, char *scratch) {
     for (size_t j = 0; j < n; j++) {
@@ -329,7 +329,7 @@ static attn_status report_bad(const attn_attention *a, size_t b, size_t hkv, siz
                      "the score form's map of this key overflows float32");
 }
 
-/* The first key or value of a head that is not finite and that a query sees, as an error. */
+/* Reports the first key or value of a head that is not finite and that a query sees. */
 static attn_status refuse_bad_head(const attn_attention *a, const uint8_t *bad, size_t b,
                                    size_t hkv, const attn_control *control, attn_error *err) {
     const size_t S = a->dims.S, group = attn_group(&a->dims);
@@ -403,7 +403,7 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
 typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
                                    void *, size_t *);
 
-/* The rows [B, Hkv, S, width] of the cache and behind it, in out's memory. */
+/* Copies the rows [B, Hkv, S, width] of the cache and those after it to out's memory. */
 static void join(const attn_attention *a, rows_reader read, size_t width, attn_tensor *out) {
     const attn_attention_dims *d = &a->dims;
     const size_t elem = attn_dtype_size(d->result);
@@ -427,7 +427,7 @@ static void join(const attn_attention *a, rows_reader read, size_t width, attn_t
             }
 }
 
-/* Keys as they enter the cache: rotated by their positions, not mapped by a score form. */
+/* Keys as a cache holds them: rotated by their positions, but not mapped by a score form. */
 static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
                                   size_t n, size_t elem, void *scratch, size_t *ld) {
     if (a->in.position.kind == ATTN_POSITION_ROTARY)

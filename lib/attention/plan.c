@@ -1,5 +1,6 @@
-/* The plan of a forward pass and its cost, from shapes and from what was asked for alone, so that results do not
- * depend on the pool's size. (How many blocks go side by side does, and changes no result.) */
+/* The plan of a forward pass and its cost, from shapes and from what was asked for alone, so that
+ * results do not depend on the pool's size. (How many blocks go side by side does, and changes no
+ * result.) */
 #include "attention/plan.h"
 
 #include "attention/backward.h"
@@ -8,8 +9,8 @@
 /* PART: bytes of packed keys and values that stay in the second-level cache beside all else. */
 enum { ABREAST = 4, PART = 5 << 18, CACHE = 1 << 20 };
 
-/* A part of a group's keys is some 2 MiB of keys and values of width 64, a tenth of a millisecond or
- * more. Where heads make this many pieces, nothing is gained. */
+/* A part of a group's keys is some 2 MiB of keys and values of width 64, a tenth of a millisecond
+ * or more. Where heads make this many pieces, nothing is gained. */
 enum { PART_KEYS = 4096, ENOUGH_PIECES = 64 };
 
 /* The most operations of a piece that is more than one block, about a millisecond of a fast table;

@@ -46,6 +46,9 @@ typedef struct attn_plan_bytes {
 } attn_plan_bytes;
 bool attn_plan_count(const attn_plan *plan, attn_plan_bytes *bytes);
 
+/* The most tiles of a head that one piece computes, as bits of an integer. */
+enum { ATTN_BACKWARD_MOST_TILES = 64 };
+
 /* The backward pass with one table. */
 typedef struct attn_backward_plan {
     const attn_attention_dims *dims;
@@ -59,8 +62,8 @@ typedef struct attn_backward_plan {
     size_t chunks, tiles_a_chunk; /* of tiles; a chunk of a head is a piece */
 } attn_backward_plan;
 
-/* kernels NULL: of dims; `ref`: everything in double. `biases`: gradients of bias tensors are wanted.
- * `want`: of the forward pass. */
+/* kernels NULL: of dims; `ref`: everything in double. `biases`: gradients of bias tensors are
+ * wanted. `want`: of the forward pass. */
 void attn_backward_plan_make(const attn_attention_dims *dims, const attn_kernels *kernels,
                              unsigned want, bool biases, size_t slots, attn_backward_plan *plan);
 

@@ -107,17 +107,17 @@ static void load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0
     w->value_magnitude = fmax(w->value_magnitude, k->pack_value(w->packed_value, rows, ld, n, Ev));
 }
 
-/* Nothing comes between a product and the scale. */
+/* Is the scale the first thing that happens to a product? */
 static bool scales_at_once(const attn_attention *a) {
     return !a->score_v && !a->rule.relative;
 }
 
-/* The scale is all that is done to scores that a row sees as they are. */
+/* Is the scale the only thing that happens to scores, apart from the mask? */
 static bool only_scales(const attn_attention *a) {
     return scales_at_once(a) && a->in.softcap == 0 && !a->rule.biases;
 }
 
-/* SHAW's part of the raw scores. */
+/* Adds SHAW's terms to the raw scores. */
 static void add_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                       attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -259,7 +259,7 @@ static void collect_terms(const attn_attention *a, const attn_block *block, size
     }
 }
 
-/* Cells [j0, j0 + n) of the tile's rows go where they become weights. */
+/* Copies cells [j0, j0 + n) of the tile's rows to where they become weights. */
 static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
@@ -267,7 +267,7 @@ static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0,
                n * k->elem);
 }
 
-/* The maxima that the numerators of a tile belong to. */
+/* Copies the running maxima that the numerators of a tile belong to. */
 static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t tile) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
@@ -275,7 +275,7 @@ static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t ti
                row_of(s->w->max, r, 1, k), k->elem);
 }
 
-/* A tile that no row sees still has its place among what is kept. */
+/* Fills the kept cells of a tile that no row sees. */
 static void hide_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     const attn_kernels *k = s->w->kernels;
     if (!s->kept)
@@ -290,7 +290,7 @@ bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_wo
     return w->scaled && n % w->kernels->lanes == 0 && only_scales(a) && attn_mask_is_plain(a->mask);
 }
 
-/* A tile of scores becomes one of weights so far. */
+/* Turns a tile of scores into weights relative to the running maximum. */
 static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     attn_block_work *w = s->w;
     const attn_block *block = &s->block;
@@ -317,8 +317,7 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
     accumulate(a, &s->block, packed, j0, n, s->w);
 }
 
-/* Keys [*lo, *hi) of which the table's `pass` may take whole tiles: all rows see them as they are.
- */
+/* Keys [*lo, *hi) that all rows see unedited: the table's `pass` may take whole tiles of them. */
 static void passable(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                      size_t *lo, size_t *hi) {
     const attn_block *block = &s->block;
@@ -335,7 +334,7 @@ static void passable(const attn_attention *a, const attn_stream *s, const attn_p
     }
 }
 
-/* What no score against packed tiles tile … tile + count - 1 is above, rounding included. */
+/* An upper bound, rounding included, of scores against packed tiles tile … tile + count - 1. */
 static double score_bound(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                           size_t tile, size_t count) {
     double key = 0;
@@ -345,7 +344,7 @@ static double score_bound(const attn_attention *a, const attn_stream *s, const a
                            : INFINITY;
 }
 
-/* Whole tiles from key j on, below `hi`, at once. The result is how many. */
+/* Passes over whole tiles from key j on and below `hi` at once. The result is their number. */
 static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                          size_t j, size_t hi) {
     attn_block_work *w = s->w;
@@ -385,7 +384,7 @@ typedef struct unpacked_rows {
     void *tile[UNPACKED_ROWS], *acc[UNPACKED_ROWS];
 } unpacked_rows;
 
-/* List the next rows; false when there are none. */
+/* Lists the next rows; false when there are none. */
 static bool next_rows(const attn_attention *a, const attn_stream *streams, size_t count,
                       unpacked_rows *f) {
     const attn_kernels *k = streams[0].w->kernels;
@@ -404,7 +403,7 @@ static bool next_rows(const attn_attention *a, const attn_stream *streams, size_
     return f->count > 0;
 }
 
-/* A tile of keys and values that is not packed, met by all streams. */
+/* All streams against a tile of unpacked keys and values. */
 static void visit_unpacked(const attn_attention *a, const attn_stream *streams, size_t count,
                            size_t j0, size_t n) {
     attn_block_work *first = streams[0].w;

@@ -14,8 +14,8 @@ typedef struct attn_area {
     bool overflow; /* the bytes cannot be counted */
 } attn_area;
 
-/* The next piece: `count` elements of `size` bytes, aligned to ATTN_ALIGN. In an area without a base
- * the result must not be read or written. */
+/* The next piece: `count` elements of `size` bytes, aligned to ATTN_ALIGN. In an area without a
+ * base the result must not be read or written. */
 static inline void *attn_area_take(attn_area *a, size_t count, size_t size) {
     void *piece = (void *)((uintptr_t)a->base + a->used);
     size_t bytes;

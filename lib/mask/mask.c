@@ -1,4 +1,4 @@
-/* Looking at a compiled mask: intervals, visibility and additive parts of a row. */
+/* Reads a compiled mask: intervals, visibility and additive parts of a row. */
 #include <math.h>
 #include <string.h>
 
@@ -257,4 +257,29 @@ attn_status attn_mask_visible(const attn_mask *m, const attn_control *control, u
         status = visible_of_head(m, n / heads, n % heads, control, &count, err);
     *out = count * (m->B / batches) * (m->shape.H / heads);
     return status;
+}
+
+/* --- parts --- */
+
+const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i) {
+    const attn_mask_layer *layer = &m->layers[i];
+    for (size_t k = 0; k < m->keep_count; k++)
+        if (m->keep[k].layer == layer)
+            return &m->keep[k];
+    for (size_t k = 0; k < m->bias_count; k++)
+        if (m->bias[k].layer == layer)
+            return &m->bias[k];
+    return NULL;
+}
+
+bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, size_t h, size_t i,
+                          size_t j) {
+    const void *at = attn_view_at(&part->view, b, h, i, part->bits ? 0 : j);
+    if (part->bits)
+        return !(((const uint8_t *)at)[j / 8] >> j % 8 & 1);
+    if (part->view.dtype == ATTN_BOOL)
+        return !*(const uint8_t *)at;
+    double value;
+    attn_widen_f64(&value, at, part->view.dtype, 1, 1);
+    return value <= floor;
 }

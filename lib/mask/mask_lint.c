@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "mask/mask_say.h"
+#include "mask/mask_words.h"
 
 enum {
     LOOKED_AT =

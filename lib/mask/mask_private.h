@@ -32,12 +32,19 @@ struct attn_mask {
     bool same_heads, same_batches;
 };
 
-/* Bytes that each layer takes in the lists, and the most that a mask without its tensors takes. */
+/* Bytes that each layer takes in the lists, and an upper bound of a mask without its tensors. */
 enum {
     ATTN_MASK_LAYER_BYTES =
         sizeof(attn_mask_layer) + 2 * sizeof(attn_mask_part) + sizeof(const attn_pattern *),
     ATTN_MASK_BYTES = sizeof(attn_mask) + ATTN_MASK_LAYERS * ATTN_MASK_LAYER_BYTES
 };
+
+/* The compiled part of layer `i` of the spec, or NULL (causal, window and lengths have none). */
+const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i);
+/* Does the part hide cell (b, h, i, j)? Numbers hide from `floor` down: -INFINITY, or a large
+ * negative number to count finite fills, too. */
+bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, size_t h, size_t i,
+                          size_t j);
 
 /* What happens to cells j0 … j0 + n - 1 of row i: fills edit's bias, keep, lo, hi, fill (not scale
  * and softcap). `bias` points at n elements of elem bytes (4 float, 8 double) and `keep` at n bytes
@@ -45,17 +52,17 @@ enum {
 void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     size_t elem, void *bias, uint8_t *keep, attn_edit *edit);
 
-/* May a layer other than the interval hide a key (by bytes or by -infinity)? */
+/* Can a layer other than the interval hide a key (by bytes or by -infinity)? */
 static inline bool attn_mask_hides_cells(const attn_mask *m) {
     return m->keep_count || m->bias_count || m->pattern_count;
 }
 
-/* Is no key beyond any row's interval? */
+/* Does every row's interval hold all keys? */
 static inline bool attn_mask_is_open(const attn_mask *m) {
     return !m->lengths && m->left == INT64_MAX && m->right == INT64_MAX;
 }
 
-/* As attn_mask_keep, but under a finite fill, too: which keys have a finite score. */
+/* Which keys have a finite score: attn_mask_keep, or more under a finite fill. */
 void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *seen);
 /* Has row i such a key? */

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "mask/mask_say.h"
+#include "mask/mask_words.h"
 
 enum {
     LISTED = 8,        /* batch entries that are listed one by one */
@@ -19,29 +19,6 @@ void attn_mask_say(attn_mask_text *t, const char *format, ...) {
     va_end(args);
     if (n > 0)
         t->used += (size_t)n < room ? (size_t)n : room - 1;
-}
-
-const attn_mask_part *attn_mask_part_of(const attn_mask *m, size_t i) {
-    const attn_mask_layer *layer = &m->layers[i];
-    for (size_t k = 0; k < m->keep_count; k++)
-        if (m->keep[k].layer == layer)
-            return &m->keep[k];
-    for (size_t k = 0; k < m->bias_count; k++)
-        if (m->bias[k].layer == layer)
-            return &m->bias[k];
-    return NULL;
-}
-
-bool attn_mask_part_hides(const attn_mask_part *part, double floor, size_t b, size_t h, size_t i,
-                          size_t j) {
-    const void *at = attn_view_at(&part->view, b, h, i, part->bits ? 0 : j);
-    if (part->bits)
-        return !(((const uint8_t *)at)[j / 8] >> j % 8 & 1);
-    if (part->view.dtype == ATTN_BOOL)
-        return !*(const uint8_t *)at;
-    double value;
-    attn_widen_f64(&value, at, part->view.dtype, 1, 1);
-    return value <= floor;
 }
 
 /* "i", "i + 2", "i - 3" */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "attention/operands.h"
-#include "mask/mask_say.h"
+#include "mask/mask_private.h"
 #include "runs/run_private.h"
 
 enum { CHUNK = 2048 };

@@ -1,5 +1,5 @@
-/* The textbook's attention of lib/attention/README.md: it is the text that stands there, and computes
- * what the library computes. */
+/* The textbook's attention of lib/attention/README.md: it is the text that stands there, and
+ * computes what the library computes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

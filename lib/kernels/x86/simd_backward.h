@@ -56,8 +56,8 @@ static void NAME(k_accumulate_backward)(void *acc, bool begins, const void *tile
     }
 }
 
-/* dz of n cells of one row. Their weights: numerators of scores above `shift`, or kept numerators
- * times `fall`, times the inverse of the sum. */
+/* dz of n cells of one row. A weight is a numerator times the inverse of the sum; the numerator is
+ * computed from the score and `shift`, or is the kept one times `fall`. */
 INLINE void weight_backward_row(const bool kept, float *weights, float *dz, const float *from,
                                 size_t n, vf shift, vf fall, vf inverse, vf dot, vf scale) {
     const vf zero = vset(0.0f);
@@ -115,7 +115,7 @@ static void NAME(k_edit_backward)(void *ds, size_t n, const attn_edit_backward *
     }
 }
 
-/* Sum of the lanes, in their order. */
+/* The sum of the lanes, added in their order. */
 INLINE float lane_sum(vf x) {
     float lanes[LANES], sum = 0;
     vstore_n(lanes, x, LANES);

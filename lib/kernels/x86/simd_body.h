@@ -1,7 +1,8 @@
 /* The float kernels, written once for any vector width. An instruction set's .c file defines the
  * vocabulary (vf: a vector of LANES floats, vm: a mask of lanes, v…: operations), the sizes
- * (LANES, NV vectors a panel, MR rows of registers, ROWS, KEYS, KEY_PLACES) and a suffix NAME(x),
- * then includes this file and fills its table. Contract: kernels.h; what each must equal: ref.c.
+ * (LANES; NV: vectors of a panel; MR: rows of registers; ROWS; KEYS; KEY_PLACES) and a suffix
+ * NAME(x), then includes this file, which defines its table. kernels.h has the contract, and ref.c
+ * the results that each kernel must approximate.
  *
  * Data layout, PW = LANES * NV columns a panel:
  *
@@ -25,8 +26,8 @@
 
 /* --- the micro-kernel --- */
 
-/* acc[r][v] = sum over d of a[r * row + d * step] * b[d][v]. mr, nv and one of row and step are
- * constants at every call. */
+/* acc[r][v] = the sum over d of a[r * row + d * step] * b[d][v]; b [depth, PW]. At every call mr,
+ * nv and one of row and step are constants, so the compiler unrolls all loops but the depth. */
 INLINE void product(const int mr, const int nv, const float *a, size_t row, size_t step,
                     const float *b, size_t depth, vf acc[MR][NV]) {
     for (int r = 0; r < mr; r++)
@@ -45,8 +46,8 @@ INLINE void product(const int mr, const int nv, const float *a, size_t row, size
     }
 }
 
-/* A score is two chains, as the error of a chain grows with its length. Where the second begins;
- * `fast` has one. */
+/* Where the second chain of a score begins. A score is the sum of two chains, since the rounding
+ * error of a chain grows with its length; the precision `fast` has one chain. */
 INLINE size_t second_chain(const bool coarse, size_t E) {
     const size_t half = (E / 2 + LANES - 1) / LANES * LANES;
     return !coarse && half < E ? half : E;
@@ -65,12 +66,12 @@ INLINE void score_rows(const bool coarse, const int mr, const int nv, float *til
                    vmul(coarse ? one[r][v] : vadd(one[r][v], two[r][v]), scale));
 }
 
-/* Values are summed in chains of at most CHAIN keys, which begin at multiples of CHAIN in the
- * packed tile: the error of a chain grows with its length, and a tile entered later keeps the
- * others' order. `fast` takes the whole tile. */
+/* Values are summed in chains of at most CHAIN keys, since the rounding error of a chain grows with
+ * its length. Chains begin at multiples of CHAIN in the packed tile, so a pass that enters a tile
+ * later adds the remaining keys in the same order. `fast` has one chain a tile. */
 enum { CHAIN = 32 };
 
-/* What a factor of 0 drops may be anything. */
+/* acc = acc * factor + sum. A factor of 0 drops acc, which may hold anything, NaN included. */
 INLINE void go_on(float *acc, float factor, vf sum) {
     vstore(acc, factor == 0 ? sum : vfma(vload(acc), vset(factor), sum));
 }
@@ -95,7 +96,7 @@ INLINE void accumulate_rows(const bool coarse, const int mr, const int nv, float
             go_on(acc_to + (size_t)r * lda + (size_t)v * LANES, factor[r], total[r][v]);
 }
 
-/* Call rows(mr, nv, …) with constants for what is left of the rows and the panel. */
+/* Calls call(mr, nv) with a constant mr: the number of rows that are left, at most MR. */
 #define ROWS_CASE(call, mr, nv)                                                                    \
     case mr:                                                                                       \
         call(mr, nv);                                                                              \
@@ -131,7 +132,7 @@ INLINE void accumulate_panel(const bool coarse, const int nv, float *acc, size_t
 #undef CALL
 }
 
-/* Vectors that `left` columns of a panel need. */
+/* The number of vectors that `left` columns of a panel fill. */
 static size_t panel_vectors(size_t left) {
     return left >= PW ? NV : (left + LANES - 1) / LANES;
 }
@@ -168,7 +169,7 @@ static void NAME(k_score_coarse)(void *tile, const void *q, size_t ldq, size_t r
     score_panels(true, tile, q, ldq, rows, packed_key, n, E, vset((float)scale));
 }
 
-/* Terms from … to of the sum over A for one vector of keys. */
+/* Terms from … to - 1 of the sum over A, for one vector of keys. */
 INLINE vf tanh_terms(const float *a, const float *column, const float *v, size_t from, size_t to) {
     vf sum = vset(0.0f);
     for (size_t c = from; c < to; c++)
@@ -176,7 +177,7 @@ INLINE vf tanh_terms(const float *a, const float *column, const float *v, size_t
     return sum;
 }
 
-/* Sums of TERMS terms are added up: the error of a long chain grows with its length. */
+/* Chains of TERMS terms are added up, since the rounding error of a chain grows with its length. */
 enum { TERMS = 16 };
 
 static void NAME(k_score_tanh)(void *tile, const void *q, size_t ldq, size_t rows,
@@ -228,7 +229,7 @@ static void NAME(k_accumulate_coarse)(void *acc, const void *tile, size_t rows,
     accumulate_panels(true, acc, tile, rows, packed_value, first, n, packed, Ev, factor);
 }
 
-/* In this order: the backward kernels divide as the ends of rows do. */
+/* The order matters: later files use functions of those before. */
 #include "kernels/x86/simd_row.h"
 
 #include "kernels/x86/simd_end.h"

@@ -72,7 +72,7 @@ static void NAME(k_weights_coarse)(void *dst, const void *scores, size_t n, doub
     FLUSHED(weight_row(true, dst, scores, n, (float)max, (float)sum));
 }
 
-/* n cells of one tile. */
+/* n cells of one tile: numerators e become weights. `past`: they are stored past the caches. */
 INLINE void finish_cells(float *dst, const float *e, size_t n, bool past, vf fall, vf l,
                          vf inverse) {
     const size_t off = (uintptr_t)dst % sizeof(vf) / sizeof *dst;

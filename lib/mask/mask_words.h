@@ -1,0 +1,16 @@
+/* Sentences about a mask, built in a buffer of fixed size. What does not fit is dropped. */
+#ifndef ATTN_MASK_WORDS_H
+#define ATTN_MASK_WORDS_H
+
+#include "mask/mask_private.h"
+
+typedef struct attn_mask_text {
+    char text[4096];
+    size_t used;
+} attn_mask_text;
+
+/* Appends to the text. */
+void attn_mask_say(attn_mask_text *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif
