@@ -1,4 +1,5 @@
-/* Whose something is, as a number: of the name of an API key, or of a client's address. */
+/* The owner of a run, a model or a job as a number: a hash of the name of an API key, or of a
+ * client's address (client.c). A header of its own, since many rooms compare owners. */
 #ifndef SRV_OWNER_H
 #define SRV_OWNER_H
 
@@ -7,10 +8,10 @@
 /* Most characters of the name of an API key. */
 enum { SRV_OWNER_NAME = 64 };
 
-typedef uint64_t srv_owner; /* 0: nobody's own, shared by all */
+typedef uint64_t srv_owner; /* 0: no owner, shared by all */
 
-/* FNV-1a of the name, 64 bits; NULL: 0. Two names hardly ever share a number; where they do they
- * share an account, never a right. */
+/* 0 for NULL. Two names hardly ever share a number; where they do they share an account, never a
+ * right. */
 srv_owner srv_owner_of(const char *name);
 
 #endif
