@@ -1,17 +1,10 @@
 /* The seam between lists of float32 and the processor: number_write.c and x86/number_lists.c call
- * the loops with wide vectors that attn_singles_isa() names. number_lists_other.c stands in for
- * x86/ on other processors. */
+ * the loops with wide vectors. number_lists_other.c stands in for x86/ on other processors. */
 #ifndef ATTN_NUMBER_LISTS_H
 #define ATTN_NUMBER_LISTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
-
-#include <attn/isa.h>
-
-/* ATTN_ISA_AVX512 or ATTN_ISA_AVX2 when that is the chosen instruction set and the processor has
- * its companions (BMI2, LZCNT; CD with AVX-512), else ATTN_ISA_REF. */
-attn_isa attn_singles_isa(void);
 
 /* Read numbers of the form [-]d.d from p on and return how many there were. Each ends with ',' (a
  * blank may follow) or, the last one, with ']', all before `end`. They stop before a number of

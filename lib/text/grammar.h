@@ -40,7 +40,7 @@ void attn_object_relative(attn_sentence *s, const attn_subject *noun);
 /* All of it, with the full stop. */
 void attn_whole_sentence(attn_sentence *s);
 
-/* Verb forms with negation and adverbs, grammar_verb.c. */
+/* Verb forms with negation and adverbs. */
 typedef struct attn_verb_choice {
     const attn_verb *verb;
     attn_tense tense;

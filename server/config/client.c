@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number/hash.h"
+
 #define UNIX "unix"
 
 enum { BYTES = 16, BITS = 128, FOUR_AT = 12, FOUR_BITS = 96, ENTRY = 80 };
@@ -132,4 +134,9 @@ srv_owner srv_client_number(const char *address) {
     memset(bytes + BYTES / 2, 0, BYTES / 2);
     write_address(bytes, text);
     return srv_owner_of(text);
+}
+
+srv_owner srv_owner_of(const char *name) {
+    const srv_owner hash = name ? attn_hash(ATTN_HASH_START, name, strlen(name)) : 0;
+    return name && !hash ? 1 : hash;
 }

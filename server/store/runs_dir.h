@@ -1,7 +1,7 @@
-/* A directory of stored runs that several daemons may share: <id>.safetensors a run, <id>.gone
- * where one was. A file is written under another name and renamed into place when all of it is on
- * disk, so whoever opens a run finds a whole one. Who uses a run sets the access time of its file,
- * which tells the other daemons. Any thread, any number of processes. */
+/* A directory of stored runs that several daemons may share. <id>.safetensors is a run, <id>.gone
+ * says that there was one. A file is written under another name and renamed into place when all of
+ * it is on disk, so that every open finds a whole run. A daemon that uses a run sets the access time
+ * of its file, which tells the other daemons. Any thread, any number of processes. */
 #ifndef SRV_RUNS_DIR_H
 #define SRV_RUNS_DIR_H
 
@@ -28,23 +28,23 @@ typedef struct srv_runs_dir {
 int srv_runs_dir_open(srv_runs_dir *dir, const srv_config *config);
 void srv_runs_dir_close(srv_runs_dir *dir);
 
-/* Others make room for it: the least recently used of the owner who has most. 0 or an errno value:
- * EDQUOT, what is being written leaves no room. */
+/* Writes a run. The least recently used runs of the owner who has most make room for it. Returns 0 or
+ * an errno value; EDQUOT when runs that are being written leave no room. */
 int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
                        const attn_run_image *image);
 /* The file mapped for reading; ENOENT: there is none. ENODATA: it is empty, or no file. */
 int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out);
 
 typedef enum srv_run_presence { SRV_RUN_NEVER, SRV_RUN_GONE, SRV_RUN_THERE } srv_run_presence;
-/* Somebody wants to look at it. When it is there it expires at *ends_ns (attn_now_ns), which this
+/* Notes that somebody uses the run. If it is there, it expires at *ends_ns (attn_now_ns), which this
  * moves, though not each time. */
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns);
 /* false: there was none. */
 bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
 /* Was it there at the last look? */
 bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
-/* Look at the whole directory: remove what nobody has used for runs_ttl_s, then what is beyond
- * runs_bytes, what writers that died have left behind, and the oldest of many marks. */
+/* Reads the whole directory. Removes runs that nobody has used for runs_ttl_s, runs beyond
+ * runs_bytes, files that dead writers have left, and the oldest of many marks. */
 void srv_runs_dir_sweep(srv_runs_dir *dir);
 /* What is there, what went. */
 void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out);

@@ -1,7 +1,7 @@
-/* What this process knows of the runs in a directory: how large they are, whose, and since when
- * nobody has used them. Times are those of attn_now_ns, since wall clocks are set, and those of
- * replicas differ: the access time of a file is only compared with what it was before. A change
- * says that somebody has used the run. The caller's lock. */
+/* What this process knows of the runs in a directory: their sizes, their owners, and since when
+ * nobody has used them. Times are those of attn_now_ns, because wall clocks are set and those of
+ * replicas differ. The access time of a file is only compared with its former value; a change says
+ * that somebody has used the run. The caller holds the lock. */
 #ifndef SRV_RUNS_INDEX_H
 #define SRV_RUNS_INDEX_H
 

@@ -1,4 +1,5 @@
-/* Opening judges the descriptor, not the path: what is read is what was looked at. */
+/* Opening regular files, writing files that are always whole, removing what dead writers left. The
+ * descriptor is checked, not the path, so that the file that is read is the file that was checked. */
 #include "system/files.h"
 
 #include <errno.h>

@@ -20,8 +20,10 @@
 #include "number/number.h"
 #include "number/number_lists.h"
 
-/* LZCNT is as old as BMI2, and not every compiler has a name for it here. */
-attn_isa attn_singles_isa(void) {
+/* ATTN_ISA_AVX512 or ATTN_ISA_AVX2 when that is the chosen instruction set and the processor has
+ * its companions (BMI2, LZCNT; CD with AVX-512), else ATTN_ISA_REF. LZCNT is as old as BMI2, and not every compiler has a
+ * name for it here. */
+static attn_isa wide_isa(void) {
     attn_isa isa = attn_isa_current();
     if (isa == ATTN_ISA_AMX) /* emulated tiles may stand on AVX2 */
         isa = attn_isa_available(ATTN_ISA_AVX512) ? ATTN_ISA_AVX512 : ATTN_ISA_AVX2;
@@ -31,13 +33,13 @@ attn_isa attn_singles_isa(void) {
 }
 
 size_t attn_singles_lanes(void) {
-    attn_isa isa = attn_singles_isa();
+    attn_isa isa = wide_isa();
     return isa == ATTN_ISA_REF ? 0 : isa == ATTN_ISA_AVX512 ? 8 : 4;
 }
 
 char *attn_write_singles_wide(char *p, const float *values, size_t n, size_t width) {
-    return attn_singles_isa() == ATTN_ISA_AVX512 ? attn_write_singles_avx512(p, values, n, width)
-                                                 : attn_write_singles_avx2(p, values, n, width);
+    return wide_isa() == ATTN_ISA_AVX512 ? attn_write_singles_avx512(p, values, n, width)
+                                         : attn_write_singles_avx2(p, values, n, width);
 }
 
 enum {
@@ -188,7 +190,7 @@ static inline const char *read_one(const char *p, const char *end, bool fast, fl
 const char *attn_read_singles(const char *p, const char *start, const char *end, float *out,
                               size_t room, size_t *count, bool *comma) {
     const char *from = end - start >= KEPT + AHEAD ? start + KEPT : end, *to = end - AHEAD;
-    attn_isa isa = attn_singles_isa();
+    attn_isa isa = wide_isa();
     const char *block = from; /* where blocks may be tried again */
     size_t i = 0;
     bool closed = false;
