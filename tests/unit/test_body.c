@@ -98,6 +98,7 @@ static void read_piece(size_t i, bool more_behind) {
     if (more_behind)
         arrive(i);
     static const char piece[PIECE];
+    clients[i].head.body_from = piece;
     if (clients[i].body.state == SRV_BODY_NONE)
         assert_true(srv_body_begin(&clients[i]));
     assert_true(srv_body_take(&clients[i], piece, PIECE));
@@ -105,6 +106,7 @@ static void read_piece(size_t i, bool more_behind) {
 
 static void finish_body(size_t i) {
     static const char rest[BODY];
+    clients[i].head.body_from = rest;
     assert_true(srv_body_take(&clients[i], rest, BODY - clients[i].body.incoming.received));
     assert_true(srv_body_end(&clients[i]));
     srv_body_pass_on(&clients[i]);
