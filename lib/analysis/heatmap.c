@@ -1,6 +1,6 @@
 /* Heatmaps. A plan follows from options and shapes alone: which heads, rows and keys are shown, how
  * many of them share a cell, how the work is split, how many bytes that takes. Then memory comes
- * from the arena, the pool runs pieces of rows (heatmap_rows.c), and what they left is merged in
+ * from the arena, the pool runs pieces of rows (heatmap_pool.c), and what they left is merged in
  * the order of the pieces. Result and scratch live in the arena, so attn_heatmap_cost counts both.
  * The last part turns cells into bytes for the wire. */
 #include <math.h>

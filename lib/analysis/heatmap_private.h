@@ -1,4 +1,4 @@
-/* What heatmap.c and heatmap_rows.c share: the plan made from shapes, the scratch of a lane, and
+/* What heatmap.c and heatmap_pool.c share: the plan made from shapes, the scratch of a lane, and
  * the arrays that pieces write to. */
 #ifndef ATTN_ANALYSIS_HEATMAP_PRIVATE_H
 #define ATTN_ANALYSIS_HEATMAP_PRIVATE_H

@@ -31,7 +31,7 @@ static void score(const float *q, const float *k, size_t rows, size_t n, size_t 
         }
 }
 
-/* edit: a causal mask. Query i sees keys up to i. (mask/mask.c, kernels: edit) */
+/* edit: a causal mask. Query i sees keys up to i. (mask/mask_read.c, kernels: edit) */
 static void edit(size_t i0, size_t j0, size_t rows, size_t n) {
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < n; j++)

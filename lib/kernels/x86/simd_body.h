@@ -230,7 +230,7 @@ static void NAME(k_accumulate_coarse)(void *acc, const void *tile, size_t rows,
 }
 
 /* The order matters: later files use functions of those before. */
-#include "kernels/x86/simd_row.h"
+#include "kernels/x86/simd_softmax.h"
 
 #include "kernels/x86/simd_end.h"
 
