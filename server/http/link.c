@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #include "http/address.h"
 #include "http/exchange.h"
@@ -111,11 +112,15 @@ static size_t fitted(int n, size_t room) {
 }
 
 static size_t write_head(char head[HEAD_ROOM], const char *id, const srv_reply *reply) {
+    char date[40] = "";
+    const time_t now = time(NULL);
+    struct tm parts;
+    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &parts));
     int n = snprintf(head, HEAD_ROOM,
-                     "HTTP/1.1 %d %s\r\nConnection: close\r\nCache-Control: no-store\r\n"
-                     "Content-Type: %s\r\nContent-Length: %zu\r\n",
-                     reply->status, MHD_get_reason_phrase_for((unsigned)reply->status), reply->type,
-                     reply->size);
+                     "HTTP/1.1 %d %s\r\nDate: %s\r\nConnection: close\r\n"
+                     "Cache-Control: no-store\r\nContent-Type: %s\r\nContent-Length: %zu\r\n",
+                     reply->status, MHD_get_reason_phrase_for((unsigned)reply->status), date,
+                     reply->type, reply->size);
     size_t used = fitted(n, HEAD_ROOM);
     for (size_t i = 0; i < reply->header_count; i++)
         used += fitted(snprintf(head + used, HEAD_ROOM - used, "%s: %s\r\n", reply->headers[i].name,
