@@ -253,10 +253,10 @@ static void write_entry(srv_json *j, const attn_measure_info *about) {
 
 static void write_legend(srv_json *j, const srv_analysis *an) {
     static const attn_measure_info others[] = {
-        {"rows", "rows that see a key and hold weight; means go over them", "0 to L", ""},
+        {"rows", "rows that see a key and have weight; means are over these rows", "0 to L", ""},
         {"uniform",
-         "the same measure where every row spreads its weight evenly over the keys that "
-         "it sees: what the mask alone gives",
+         "the same measure if every row spreads its weight evenly over its visible keys, which "
+         "shows the effect of the mask alone",
          "", ""},
         {"classes",
          "mass: mean of the sum of p_ij over keys j of the class; lift: mass / its value "
@@ -270,8 +270,8 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
          "Clark et al. 2019, arXiv:1906.04341"},
         {"cosine", "cosine of two heads' matrices as vectors", "-1 to 1",
          "Li et al. 2018, arXiv:1810.10183"},
-        {"centered_cosine", "the same after the mask's uniform attention is taken off both",
-         "-1 to 1", ""},
+        {"centered_cosine",
+         "the same after the uniform attention of the mask is subtracted from both", "-1 to 1", ""},
     };
     const bool uses[] = {true,
                          true,

@@ -42,29 +42,30 @@ static const char *const returns[] = {"weights", "heatmap", "logits", NULL};
 const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
     SRV_SIDE_ROWS(body, target, "target_", "target_ids",
-                  "The target (default: what the model generates greedily)"),
+                  "The target (default: the sequence that greedy search generates)"),
     {.name = "sites",
      .kind = SRV_FLAGS,
      .offset = offsetof(body, sites),
      .choices = srv_model_site_kinds,
-     .doc = "Which attentions: encoder, decoder (seq2seq has none: a transformer's causal one), "
-            "cross; default those that there are. A picture shows one, by default cross, of the "
-            "last layer."},
+     .doc = "The attention sites: encoder, decoder (the causal attention of a transformer; seq2seq "
+            "has none) and cross. The default is all sites of the model. A picture shows one site, "
+            "by default cross, of the last layer."},
     {.name = "layers",
      .kind = SRV_INTS,
      .offset = offsetof(body, layers),
      .max = 64,
-     .doc = "Which layers of attention, from 0; default all. seq2seq has one, 0."},
+     .doc = "Attention layers, numbered from 0; default all. seq2seq has only layer 0."},
     {.name = "heads",
      .kind = SRV_INTS,
      .offset = offsetof(body, heads),
      .max = 256,
-     .doc = "Which heads; default all."},
+     .doc = "Heads; default all."},
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = offsetof(body, returns),
      .choices = returns,
-     .doc = "weights (default, up to 65,536 values), heatmap, logits."},
+     .doc = "The parts of the answer: weights (default if they hold at most 65,536 values), "
+            "heatmap, logits."},
     SRV_MODEL_COMMON_ROWS(body),
     {0},
 };

@@ -24,7 +24,7 @@ typedef struct srv_side {
     {.name = lead "text",                                                                          \
      .kind = SRV_TEXTS,                                                                            \
      .offset = offsetof(T, member.texts),                                                          \
-     .doc = what " as text, one or a list: split into words in lower case."},                      \
+     .doc = what " as text, one or a list; it is split into words in lower case."},                \
         {.name = lead "tokens",                                                                    \
          .kind = SRV_WORDS,                                                                        \
          .offset = offsetof(T, member.tokens),                                                     \
@@ -35,10 +35,12 @@ typedef struct srv_side {
         .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
     }
 #define SRV_MODEL_COMMON_ROWS(T)                                                                   \
-    SRV_HEATMAP_ROW(T, "What the heatmaps hold, one set a sequence; giving it asks for them."),    \
-        SRV_FIGURE_ROW(T, "What a picture says around the heatmaps and looks like."),              \
-        SRV_DECIMALS_ROW(T, "; default: their shortest text."),                                    \
-        SRV_DRY_RUN_ROW(T, "Compute nothing: answer the shapes and what a run would cost."),       \
+    SRV_HEATMAP_ROW(                                                                               \
+        T, "Content of the heatmaps, one set for each sequence. The field also requests them."),   \
+        SRV_FIGURE_ROW(T, "Title, labels and style of the picture."),                              \
+        SRV_DECIMALS_ROW(                                                                          \
+            T, ". The default is the shortest text that reads back to the same number."),          \
+        SRV_DRY_RUN_ROW(T, "Compute nothing: return the shapes and the cost of the request."),     \
         SRV_TIMEOUT_ROW(T)
 
 typedef struct srv_sequence {

@@ -166,10 +166,10 @@ typedef struct call {
 
 const srv_field srv_models_generate_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
-    SRV_INT_ROW(body, beams, 1, 64, "Hypotheses that are followed at a time; 1 (default): greedy."),
+    SRV_INT_ROW(body, beams, 1, 64, "Number of beams; 1 (default) is greedy search."),
     SRV_INT_ROW(body, max_length, 1, 65536,
-                "Most tokens to generate, the end included; default twice the source and 10, at "
-                "most the model's max_length."),
+                "Most tokens to generate, the end included; default 2 x source length + 10, at "
+                "most the max_length of the model."),
     SRV_REAL_ROW(
         body, length_penalty, -10, 10,
         "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
@@ -177,11 +177,11 @@ const srv_field srv_models_generate_fields[] = {
      .kind = SRV_FLAGS,
      .offset = offsetof(body, returns),
      .choices = returns,
-     .doc =
-         "Of the attention across: heatmap (default), weights [heads, rows, S]; [] for neither."},
+     .doc = "The parts of the cross attention to return: heatmap (default), weights [heads, rows, "
+            "S]; [] for neither."},
     SRV_BOOL_ROW(body, stream,
-                 "Answer with server-sent events while the (greedy) search of one sequence goes "
-                 "on: token, a step, then done, the whole answer, or error, a problem."),
+                 "Answer with server-sent events during the greedy search of one sequence: token "
+                 "for each step, then done with the whole answer, or error with a problem."),
     SRV_MODEL_COMMON_ROWS(body),
     {0},
 };

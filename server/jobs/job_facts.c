@@ -57,35 +57,38 @@ void srv_job_fields_make(void) {
     for (; srv_train_fields[n].name; n++)
         srv_job_fields[n] = srv_train_fields[n];
     train_rows = n;
-    srv_job_fields[n++] = (srv_field){.name = "kind",
-                                      .kind = SRV_ENUM,
-                                      .offset = offsetof(srv_job_body, kind),
-                                      .choices = srv_job_kinds,
-                                      .doc = "train: a model, by the fields of training; "
-                                             "experiment: by experiment, full and settings.",
-                                      .required = true};
-    srv_job_fields[n++] = (srv_field){.name = "shared",
-                                      .kind = SRV_BOOL,
-                                      .offset = offsetof(srv_job_body, shared),
-                                      .doc = "It and its model belong to all, not to the API key "
-                                             "of this request: all lists show them, admins "
-                                             "delete them."};
+    srv_job_fields[n++] =
+        (srv_field){.name = "kind",
+                    .kind = SRV_ENUM,
+                    .offset = offsetof(srv_job_body, kind),
+                    .choices = srv_job_kinds,
+                    .doc = "train: train a model with the training fields; experiment: run an "
+                           "experiment with experiment, full and settings.",
+                    .required = true};
+    srv_job_fields[n++] =
+        (srv_field){.name = "shared",
+                    .kind = SRV_BOOL,
+                    .offset = offsetof(srv_job_body, shared),
+                    .doc = "The job and its model belong to everyone instead of the API key of "
+                           "this request: all lists show them, and an admin deletes them."};
     common_rows = n - train_rows;
-    srv_job_fields[n++] = (srv_field){.name = "experiment",
-                                      .kind = SRV_ENUM,
-                                      .offset = offsetof(srv_job_body, experiment),
-                                      .choices = experiments,
-                                      .doc = "Which experiment, as attnd experiment lists them."};
-    srv_job_fields[n++] = (srv_field){.name = "full",
-                                      .kind = SRV_BOOL,
-                                      .offset = offsetof(srv_job_body, full),
-                                      .doc = "The settings of the profile that takes longer."};
+    srv_job_fields[n++] =
+        (srv_field){.name = "experiment",
+                    .kind = SRV_ENUM,
+                    .offset = offsetof(srv_job_body, experiment),
+                    .choices = experiments,
+                    .doc = "Name of the experiment; `attnd experiment` lists them."};
+    srv_job_fields[n++] =
+        (srv_field){.name = "full",
+                    .kind = SRV_BOOL,
+                    .offset = offsetof(srv_job_body, full),
+                    .doc = "Use the settings of the full profile, which takes longer."};
     srv_job_fields[n++] = (srv_field){.name = "settings",
                                       .kind = SRV_OBJECT,
                                       .offset = offsetof(srv_job_body, settings),
                                       .fields = setting_fields,
                                       .init = settings_init,
-                                      .doc = "Numbers that the experiment is told."};
+                                      .doc = "Settings of the experiment."};
     srv_job_fields[n] = (srv_field){0};
 }
 
