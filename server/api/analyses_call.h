@@ -36,7 +36,7 @@ enum {
 extern const char *const srv_analysis_items[];     /* all items */
 extern const char *const srv_analysis_items_run[]; /* the items of one layer without gradients */
 
-/* One analysis: the weights, what is asked of them, and the results. */
+/* One analysis: the weights, the requested items, and the results. */
 typedef struct srv_analysis {
     srv_request *req;
     unsigned items;

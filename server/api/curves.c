@@ -1,4 +1,4 @@
-/* POST /v1/curves draws numbers that the caller has as curves, such as quality against length. It
+/* POST /v1/curves draws numbers from the request as curves, such as quality against length. It
  * answers pictures, CSV, text and JSON. */
 #include <math.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* POST /v1/heatmaps draws weights that the caller has: the field table, the shapes that follow
- * from a body, the costs, and the answer. */
+/* POST /v1/heatmaps draws weights from the request: the field table, the shapes that follow from a
+ * body, the costs, and the answer. */
 #include <math.h>
 #include <stddef.h>
 

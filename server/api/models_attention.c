@@ -1,5 +1,5 @@
-/* POST /v1/models/{id}/attention runs one pass over source and target and answers where the model
- * looked: the weights or heatmaps of each attention, and logits. */
+/* POST /v1/models/{id}/attention runs one pass over source and target and answers the weights or
+ * heatmaps of each attention site, and logits. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -190,7 +190,7 @@ static double count_weights(const sites_pass *c) {
     return count;
 }
 
-/* Are there too many weights to be answered unasked? */
+/* Tells whether there are more weights than the default answers. */
 static bool omits_weights(const sites_pass *c) {
     return c->unasked && count_weights(c) > SRV_WEIGHTS_UNASKED;
 }

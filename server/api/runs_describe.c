@@ -1,5 +1,5 @@
-/* What a stored run is as a whole: GET and DELETE /v1/runs/{id}, and GET /v1/runs/{id}/metrics,
- * which is the analysis of POST /v1/attention. */
+/* Descriptions of a stored run: GET and DELETE /v1/runs/{id}, and GET /v1/runs/{id}/metrics, which
+ * is the analysis of POST /v1/attention. */
 #include <time.h>
 
 #include "api/analyses_call.h"

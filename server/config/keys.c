@@ -180,7 +180,7 @@ static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
     return found;
 }
 
-/* Under the lock; takes the new entries over. */
+/* Adds the new entries. Needs the lock. */
 static void replace(srv_keys *keys, srv_key *fresh, size_t count) {
     for (srv_key *key = keys->first; key; key = key->next)
         key->listed = false;

@@ -25,7 +25,7 @@ static bool is(const char *key, size_t size, const char *name) {
     return strlen(name) == size && !strncasecmp(key, name, size);
 }
 
-/* A NUL or a bare CR in a value, which other servers read as its end. */
+/* Finds a NUL or a bare CR in a value, which other servers take as its end. */
 static bool has_controls(const char *value, size_t size) {
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)value[i];
@@ -53,7 +53,7 @@ static bool ends_cleanly(const char *line_end) {
     return !memcmp(line_end, empty_line, sizeof empty_line);
 }
 
-/* Of many values the last ones are kept, which the nearest proxies have written. */
+/* Keeps the last values, which the nearest proxies have written. */
 static void take_forwarded(srv_head *h, const char *value) {
     if (h->forwards == SRV_FORWARDED)
         memmove(h->forwarded, h->forwarded + 1, --h->forwards * sizeof *h->forwarded);
@@ -128,7 +128,8 @@ static bool parse_length(const char *text, uint64_t *length) {
     return true;
 }
 
-/* The framing cannot be trusted: nothing that follows on this connection can be, either. */
+/* Refuses a request with invalid framing and closes the connection, because later bytes on it
+ * cannot be trusted. */
 static void refuse_framing(srv_exchange *x, srv_code code, const char *why) {
     srv_problem(&x->req, code, NULL, "%s", why);
     srv_body_refuse(x);
@@ -214,7 +215,7 @@ static void take_client(srv_exchange *x) {
     x->task.client = srv_client_number(x->client);
 }
 
-/* Where there are two headers, neither names the trace. */
+/* With two headers there is no trace. */
 static void take_trace(srv_exchange *x) {
     srv_app *app = x->req.app;
     uint64_t random[3], n = atomic_fetch_add_explicit(&app->traces, 3, memory_order_relaxed);
@@ -278,8 +279,8 @@ static void check_accept(srv_exchange *x) {
     }
 }
 
-/* Does the header alone make it impossible to answer this? In the order of what helps the client
- * most. */
+/* Refuses requests that cannot be answered, by their header alone. The checks are in the order that
+ * helps clients most. */
 static void check_request(srv_exchange *x) {
     const char *expect = x->head.expect;
     if (!x->match.route) {
@@ -349,7 +350,7 @@ static bool has_bad_bytes(const char *uri) {
     for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
         if (*p < 0x21 || *p == 0x7f)
             return true;
-        /* %00 … %1f and %7f: no path of ours holds control characters. */
+        /* Finds %00 … %1f and %7f: no path of this service has control characters. */
         if (*p == '%' && (p[1] == '0' || p[1] == '1' || (p[1] == '7' && (p[2] | 0x20) == 'f')))
             return true;
     }
@@ -401,7 +402,7 @@ static void find_route(srv_exchange *x) {
     req->only_400 = x->match.route && x->match.route->open_inference;
 }
 
-/* false: the service is on its way down. */
+/* Refuses requests during shutdown. false: the service is shutting down. */
 static bool is_served(const srv_exchange *x) {
     return atomic_load_explicit(&x->req.app->draining, memory_order_relaxed) != SRV_REFUSING ||
            is_status_path(x->req.path);

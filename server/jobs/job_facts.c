@@ -1,4 +1,4 @@
-/* What is asked of jobs and known of them, as tables: of bodies, answers and files. */
+/* The field tables of jobs: request bodies, and the facts in answers and files. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { MOST_EXPERIMENTS = 64 };
 srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 static srv_field setting_fields[SRV_JOB_SETTINGS + 1];
 static const char *experiments[MOST_EXPERIMENTS + 1];
-static size_t train_rows, common_rows; /* of the table, in this order; the others: experiments */
+static size_t train_rows, common_rows; /* rows of the table, in this order */
 
 static const srv_field *find_setting(const char *name) {
     const srv_field *f = setting_fields;
@@ -24,7 +24,7 @@ static const srv_field *find_setting(const char *name) {
     return f;
 }
 
-/* The settings of all experiments, each name once; ranges are those of the experiment. */
+/* Lists the settings of all experiments, each name once. The experiment checks the ranges. */
 static void list_settings(void) {
     const attn_experiment *e;
     size_t n = 0;
@@ -268,7 +268,7 @@ static void put_value(srv_json *j, const srv_field *f, const void *place) {
         put_strings(j, place);
 }
 
-/* What is known of one. */
+/* Writes a member if its value is known. */
 static void put_member(srv_json *j, const srv_field *f, const void *base) {
     const void *place = (const char *)base + f->offset;
     if (!is_known(f, place))
