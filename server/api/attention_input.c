@@ -344,7 +344,7 @@ unsigned srv_attention_computes(const srv_attention_call *call) {
            (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 
-/* Leaves out weights that nobody asked for when they are large. */
+/* Leaves out large weights that the request did not name. */
 static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->dims;
     double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;

@@ -110,7 +110,7 @@ static bool lists(const srv_ints *list, size_t value) {
     return !list->count;
 }
 
-/* Lists the model's sites and marks those that are asked for. */
+/* Lists the model's sites and marks the requested ones. */
 static void list_sites(sites_pass *c) {
     c->site_count = attn_model_sites(c->pass.model->model, c->sites);
     for (size_t i = 0; i < c->site_count; i++)
@@ -166,7 +166,7 @@ static bool check_sites(sites_pass *c) {
 
 /* --- limits --- */
 
-/* How many heads of a site were asked for. */
+/* The number of requested heads of a site. */
 static size_t heads_of(const sites_pass *c, const attn_site *site) {
     return c->body.heads.count ? c->body.heads.count : site->heads;
 }
@@ -178,7 +178,7 @@ static void site_dims(const sites_pass *c, const attn_site *site, size_t dims[3]
     dims[2] = site->kind == ATTN_SITE_DECODER ? c->T : c->source.longest;
 }
 
-/* How many weights were asked for. */
+/* The number of requested weights. */
 static double count_weights(const sites_pass *c) {
     double count = 0;
     for (size_t i = 0; i < c->site_count; i++) {

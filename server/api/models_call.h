@@ -81,7 +81,8 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
 /* Writes {"tokens", "ids", "offsets"}. */
 void srv_models_put(srv_json *j, const srv_sequence *s);
 
-/* Is the pass within the limits of the service? false: a problem is set unless `quiet`. */
+/* Checks the pass against the limits of the service. false: it exceeds one, and a problem is set
+ * unless `quiet`. */
 bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result, bool quiet);
 srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
                            double result);
@@ -94,7 +95,7 @@ typedef struct srv_pass {
     bool streams;           /* set by decode: the answer is a stream, which a worker writes */
 } srv_pass;
 
-/* What a pass takes on the pool of this service. */
+/* The cost of a pass on the pool of this service. */
 attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
 
 /* The steps of a route, in order. false: a problem is set. */

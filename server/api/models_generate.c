@@ -286,7 +286,7 @@ static bool name(call *c, size_t b) {
     return false;
 }
 
-/* Begins the stream; from here on the request is that of the events. false: a problem is set. */
+/* Begins the stream, to which the request then belongs. false: a problem is set. */
 static bool begin_events(call *c, attn_generate_options *options) {
     srv_events *events = srv_events_new(c->pass.req);
     if (!events)
@@ -335,7 +335,7 @@ static bool compute(call *c) {
 
 /* --- the answer --- */
 
-/* Did the search keep weights of sequence b? */
+/* Tells whether the search kept weights of sequence b. */
 static bool has_weights(const call *c, size_t b) {
     return c->out[b].weights && c->made[b].rows.length > 0;
 }

@@ -296,7 +296,7 @@ static void copy_column(const srv_positions_call *call, size_t dim, double *to) 
         to[i] = ((const double *)t->data)[i * t->dims[1] + dim];
 }
 
-/* What heads (or columns of Shaw's table) hold for each distance: [columns, distances]. */
+/* The values of heads (or columns of Shaw's table) for each distance: [columns, distances]. */
 static attn_status by_distance(srv_positions_call *call, double *to, attn_error *err) {
     const size_t n = (size_t)call->distances, columns = call->curve_columns;
     if (call->body.kind != SRV_POSITIONS_SHAW)

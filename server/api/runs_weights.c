@@ -40,8 +40,8 @@ const srv_field srv_run_rows_query[] = {
     {0},
 };
 
-/* Refuses to answer large parts that were not asked for, so that a page that names none does not
- * get gigabytes. */
+/* Refuses large parts that the request does not name, so that a page without a range does not get
+ * gigabytes. */
 static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
     const double cells = (double)range->rows * (double)range->cols;
     return cells <= SRV_WEIGHTS_UNASKED || srv_given(scope, "rows") ||

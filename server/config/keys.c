@@ -170,7 +170,7 @@ static void sweep(srv_keys *keys) {
     }
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
     srv_key *found = NULL;
     /* It looks at all keys, so that its time does not depend on the key. */

@@ -59,7 +59,7 @@ static bool is_backed_up(const srv_app *app) {
     return srv_queue_waiting(app->queue) >= (size_t)app->config->workers;
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static void hold(srv_body_order *o, srv_exchange *x) {
     o->holder = x;
     o->left = 0;
@@ -90,7 +90,7 @@ static srv_exchange *admit(srv_body_order *o, const srv_app *app) {
     return out;
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static srv_exchange *admit_all(srv_body_order *o) {
     srv_exchange *all = o->first;
     o->first = NULL;

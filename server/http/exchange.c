@@ -1,5 +1,5 @@
-/* Making and freeing an exchange, and its way through the queue: the two hand-offs are
- * `enqueue` (HTTP thread -> request thread) and `come_back` (the other way). */
+/* Makes and frees exchanges and passes them through the queue. The two hand-offs are `enqueue`
+ * (HTTP thread -> request thread) and `come_back` (the other way). */
 #include "http/exchange.h"
 
 #include <stddef.h>
@@ -125,8 +125,7 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
     x->req.in_place = false;
     srv_queue_charge(x->req.app->queue, x->task.client,
                      NS_IN_PLACE + x->req.decode_ns + x->req.compute_ns + x->req.encode_ns);
-    /* The arena is small on purpose: a request that does not fit is tried again with a larger one.
-     */
+    /* The arena is small on purpose: a request that does not fit runs again with a larger one. */
     if (outcome == SRV_DONE && x->req.reply.problem && x->match.route->place == SRV_SMALL &&
         srv_problem_is_memory(&x->req))
         outcome = SRV_DEFER;

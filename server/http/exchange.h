@@ -65,7 +65,7 @@ struct srv_exchange {
     atomic_int gone;               /* the client left while suspended */
     struct MHD_Response *response; /* made before it is sent, or NULL */
     attn_arena *lent; /* the request's arena, once its reply goes out while the handler goes on */
-    bool went_out;    /* the reply goes out while the handler goes on; for the request thread */
+    bool went_out;    /* the reply is sent while the handler runs; for the request thread */
     atomic_int refs;
     int64_t enqueued_ns;
     srv_trace trace;
@@ -90,8 +90,8 @@ bool srv_exchange_arena(srv_exchange *x, size_t limit);
 struct MHD_Response *srv_reply_shortage(void);
 /* Passes the reply of x to libmicrohttpd. */
 enum MHD_Result srv_exchange_send(srv_exchange *x);
-/* The reply will be sent in the next round. A short one is copied, so that the memory of the
- * request serves the next one already. */
+/* Prepares the reply for the next round. A short reply is copied, so that the next request can
+ * reuse the memory. */
 void srv_reply_ahead(srv_exchange *x);
 void srv_reply_forget(srv_exchange *x); /* drop what srv_reply_ahead made */
 /* Ends the stream of a finished exchange, if it has one. */

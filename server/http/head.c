@@ -42,11 +42,11 @@ static bool is_host(const char *value) {
     return value[n + strspn(value + n, " \t")] == 0;
 }
 
-/* libmicrohttpd 0.9.75 cuts a line at a NUL, loses folded lines, takes a name that is empty for the
- * end of the header, and gives no sign of any of it. But its texts lie where they came in, so every
- * line must begin two bytes behind the end of the one before (CR LF), and the last one is followed
- * by an empty one; the library has put zeroes for CR and LF. No other version starts (daemon.h),
- * for these are bytes that it promises to nobody. */
+/* libmicrohttpd 0.9.75 cuts a line at a NUL, loses folded lines, takes an empty name for the end of
+ * the header, and reports none of this. But its strings point into the received bytes. Every line
+ * must therefore begin two bytes after the end of the line before (CR LF), and an empty line must
+ * follow the last one; the library has replaced CR and LF by zeroes. The service does not start
+ * with another version (daemon.h), because the library does not guarantee this layout. */
 static const char empty_line[4];
 
 static bool ends_cleanly(const char *line_end) {
@@ -320,8 +320,8 @@ static void take_type(srv_exchange *x) {
     x->req.content_type = x->type;
 }
 
-/* The path of a target in absolute form, "http://host/path", which a server must take as well (RFC
- * 9112, 3.2.2). */
+/* The path of a target in absolute form, "http://host/path", which a server must accept (RFC 9112,
+ * 3.2.2). */
 static const char *path_of(const char *target, srv_head *h) {
     size_t scheme = !strncasecmp(target, "http://", 7)    ? 7
                     : !strncasecmp(target, "https://", 8) ? 8
@@ -333,7 +333,7 @@ static const char *path_of(const char *target, srv_head *h) {
     return path ? path : "/";
 }
 
-/* A preflight carries no key, so where keys are asked for every path gets the same answer. */
+/* A preflight has no key, so with keys every path gets the same answer. */
 static bool answer_options(srv_exchange *x) {
     static const char all[] = "GET, HEAD, POST, DELETE, OPTIONS";
     if (!strcmp(x->req.path, "*") || x->req.app->keys)
@@ -371,7 +371,7 @@ void srv_head_unread(srv_exchange *x) {
     take_trace(x);
 }
 
-/* The header's lines and what every reply and log line needs of them. */
+/* Reads the header lines and the values that every reply and log line needs. */
 static void read_lines(srv_exchange *x, const char *version) {
     srv_head *h = &x->head;
     srv_request *req = &x->req;
@@ -391,7 +391,7 @@ static void read_lines(srv_exchange *x, const char *version) {
     req->secure = !x->link->plain;
 }
 
-/* The operations port answers a few rows of the same table. */
+/* The operations port answers only a few rows of the table. */
 static void find_route(srv_exchange *x) {
     srv_request *req = &x->req;
     bool closed = x->daemon->is_ops && !is_status_path(req->path);

@@ -259,7 +259,7 @@ void srv_models_free(srv_models *m) {
 
 /* --- holding --- */
 
-/* Under the lock. */
+/* Needs the lock. */
 static attn_status hold(entry *e, attn_error *err) {
     const attn_status status = e->embedded ? read_embedded(e, err) : ATTN_OK;
     e->holds += !status;
@@ -443,7 +443,7 @@ bool srv_models_adopt(srv_models *m, const srv_model *model) {
     return true;
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static void remove_made(srv_models *m, entry *e) {
     list_out(m, e);
     m->count--;

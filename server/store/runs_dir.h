@@ -44,8 +44,8 @@ srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *en
 bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
 /* Tells whether the run existed at the last scan. */
 bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
-/* Reads the whole directory. Removes runs that nobody has used for runs_ttl_s, runs beyond
- * runs_bytes, files that dead writers have left, and the oldest of many marks. */
+/* Reads the whole directory. Removes runs without a use for runs_ttl_s, runs beyond runs_bytes,
+ * unfinished files of ended processes, and the oldest marks beyond their limit. */
 void srv_runs_dir_sweep(srv_runs_dir *dir);
 /* Statistics of existing and removed runs. */
 void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out);

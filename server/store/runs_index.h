@@ -1,7 +1,7 @@
-/* What this process knows of the runs in a directory: their sizes, their owners, and since when
- * nobody has used them. Times are those of attn_now_ns, because wall clocks are set and those of
- * replicas differ. The access time of a file is only compared with its former value; a change says
- * that somebody has used the run. The caller holds the lock. */
+/* The state of the runs in a directory, as this process knows it: sizes, owners, and times since
+ * the last use. Times are those of attn_now_ns, because wall clocks can be set and differ between
+ * replicas. The access time of a file is only compared with its former value; a change means that a
+ * process has used the run. The caller holds the lock. */
 #ifndef SRV_RUNS_INDEX_H
 #define SRV_RUNS_INDEX_H
 
@@ -10,8 +10,8 @@
 #include "config/owner.h"
 #include "store/runs.h"
 
-/* How many bytes of stored runs each owner has. The owner who has most gives way first, so that
- * nobody loses a run to another who already has more (max-min fairness). */
+/* Bytes of stored runs of each owner. The owner with the most bytes is evicted first, so that no
+ * owner loses a run to another who already has more (max-min fairness). */
 enum { SRV_SHARES = 2048 }; /* number of separate owners; further owners count as the first one */
 
 typedef struct srv_shares {
