@@ -74,15 +74,15 @@ const srv_field srv_models_fields[] = {
     SRV_INT_ROW(body, max_length, 2, 65536, "Most tokens of a sequence; default 512."),
     SRV_INT_ROW(body, radius, 0, 65536,
                 "For local and strided: visible keys on either side; default 4."),
-    SRV_INT_ROW(body, stride, 1, 65536, "Every how many-th key strided sees; default 4."),
-    SRV_INT_ROW(body, reach, 1, 65536, "Distances that relative and shaw tell apart; default 16."),
+    SRV_INT_ROW(body, stride, 1, 65536, "For strided: every stride-th key is visible; default 4."),
+    SRV_INT_ROW(body, reach, 1, 65536,
+                "For relative and shaw: distances are clipped to -reach to reach; default 16."),
     SRV_REAL_ROW(body, dropout, 0, 0.99,
-                 "Of training; kept with the model, without effect here. Default 0.1."),
-    SRV_INT_ROW(body, seed, 0, 9007199254740991.0, "The values are drawn from it; default 0."),
+                 "Dropout rate for training. It is stored with the model and has no effect here. "
+                 "Default 0.1."),
+    SRV_INT_ROW(body, seed, 0, 9007199254740991.0, "Seed of the initial values; default 0."),
     SRV_BOOL_ROW(body, shared,
-                 "The model belongs to everyone, not to the API key of this request: all lists "
-                 "show it, admins "
-                 "delete it."),
+                 "The model belongs to everyone: all lists show it, and an admin deletes it."),
     {0},
 };
 

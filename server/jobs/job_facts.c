@@ -65,12 +65,11 @@ void srv_job_fields_make(void) {
                     .doc = "train: train a model with the training fields; experiment: run an "
                            "experiment with experiment, full and settings.",
                     .required = true};
-    srv_job_fields[n++] =
-        (srv_field){.name = "shared",
-                    .kind = SRV_BOOL,
-                    .offset = offsetof(srv_job_body, shared),
-                    .doc = "The job and its model belong to everyone instead of the API key of "
-                           "this request: all lists show them, and an admin deletes them."};
+    srv_job_fields[n++] = (srv_field){.name = "shared",
+                                      .kind = SRV_BOOL,
+                                      .offset = offsetof(srv_job_body, shared),
+                                      .doc = "The job and its model belong to everyone: all lists "
+                                             "show them, and an admin deletes them."};
     common_rows = n - train_rows;
     srv_job_fields[n++] =
         (srv_field){.name = "experiment",
