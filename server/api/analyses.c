@@ -1,6 +1,6 @@
-/* POST /v1/analyses answers measures and diagnoses of weights that the caller has, or of stored
- * runs; with two operands, how they differ. This file opens the operands as sources, computes what
- * is asked for, writes what belongs to this route alone, and holds the handler. */
+/* POST /v1/analyses answers measures and diagnoses of weights from the request or of stored runs,
+ * and the difference of two operands. This file opens the operands as sources, computes the
+ * requested items, writes the members of this route, and holds the handler. */
 #include <math.h>
 
 #include "api/analyses_call.h"

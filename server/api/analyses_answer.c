@@ -39,7 +39,7 @@ static unsigned item_of(attn_measure m) {
     return items[m];
 }
 
-/* What an item needs and the request does not have; NULL: nothing is missing. */
+/* The input that an item needs and the request lacks; NULL: nothing is missing. */
 static const char *lacks(const srv_analysis *an, unsigned item) {
     switch (item) {
     case SRV_AN_DUPLICATE:
@@ -63,12 +63,12 @@ static const char *lacks(const srv_analysis *an, unsigned item) {
     }
 }
 
-/* Was the item asked for by its name, but cannot be computed? */
+/* Tells whether the request names the item although it cannot be computed. */
 static bool left_out(const srv_analysis *an, unsigned item) {
     return !(an->items & SRV_AN_ALL) && (an->items & item) && lacks(an, item);
 }
 
-/* Was the item asked for, and does the request have what it needs? */
+/* Tells whether the item is requested and has all its inputs. */
 static bool has(const srv_analysis *an, unsigned item) {
     return (an->items & item) && !lacks(an, item);
 }
@@ -77,7 +77,7 @@ static bool shown(const srv_analysis *an, attn_measure m) {
     return has(an, item_of(m));
 }
 
-/* Does uniform attention have a value of this measure? */
+/* Tells whether the measure is defined for uniform attention. */
 static bool has_uniform(attn_measure m) {
     return m != ATTN_POSITIONAL_OFFSET && m != ATTN_POSITIONAL_SHARE && m != ATTN_POSITIONAL_MASS &&
            m != ATTN_MEASURE_SCORE_SPREAD && m != ATTN_MEASURE_SCORE_MAX &&
@@ -253,10 +253,10 @@ static void write_entry(srv_json *j, const attn_measure_info *about) {
 
 static void write_legend(srv_json *j, const srv_analysis *an) {
     static const attn_measure_info others[] = {
-        {"rows", "rows that see a key and hold weight; means go over them", "0 to L", ""},
+        {"rows", "rows that see a key and have weight; means are over these rows", "0 to L", ""},
         {"uniform",
-         "the same measure where every row spreads its weight evenly over the keys that "
-         "it sees: what the mask alone gives",
+         "the same measure if every row spreads its weight evenly over its visible keys, which "
+         "shows the effect of the mask alone",
          "", ""},
         {"classes",
          "mass: mean of the sum of p_ij over keys j of the class; lift: mass / its value "
@@ -270,8 +270,8 @@ static void write_legend(srv_json *j, const srv_analysis *an) {
          "Clark et al. 2019, arXiv:1906.04341"},
         {"cosine", "cosine of two heads' matrices as vectors", "-1 to 1",
          "Li et al. 2018, arXiv:1810.10183"},
-        {"centered_cosine", "the same after the mask's uniform attention is taken off both",
-         "-1 to 1", ""},
+        {"centered_cosine",
+         "the same after the uniform attention of the mask is subtracted from both", "-1 to 1", ""},
     };
     const bool uses[] = {true,
                          true,
@@ -357,8 +357,7 @@ static void text_of_head(attn_text *t, const srv_analysis *an, size_t i) {
                       h->class_mass[c], h->class_uniform[c]);
 }
 
-/* A mean that is not known is left out. Heads that are uniform have none without the mask's share.
- */
+/* Leaves out unknown means. Heads with uniform attention have no mean without the mask's share. */
 static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances *d) {
     attn_text_add(t, "pairs of heads, batch %zu: mean Jensen-Shannon distance %.4g", batch,
                   d->mean_js);

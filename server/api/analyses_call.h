@@ -36,7 +36,7 @@ enum {
 extern const char *const srv_analysis_items[];     /* all items */
 extern const char *const srv_analysis_items_run[]; /* the items of one layer without gradients */
 
-/* One analysis: the weights, what is asked of them, and the results. */
+/* One analysis: the weights, the requested items, and the results. */
 typedef struct srv_analysis {
     srv_request *req;
     unsigned items;
@@ -55,7 +55,7 @@ typedef struct srv_analysis {
     attn_diagnoses diagnoses;
 } srv_analysis;
 
-/* Counts what the analysis takes, and the bytes of the answer's text. false: a problem is set. */
+/* Counts the cost of the analysis, and the bytes of the answer's text. false: a problem is set. */
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
 /* Writes the members heads, pairs, diagnoses, left_out, legend and caveat into an open object. */

@@ -15,13 +15,13 @@
 
 static const srv_field ids_fields[] = {
     SRV_TENSOR_ROW(srv_ids_input, query, SRV_T_INT,
-                   "[L] or [B, L]; default: the key's at the query's position."),
+                   "[L] or [B, L]; the default is the id of the key at the position of the query."),
     {.name = "key",
      .kind = SRV_TENSOR,
      .offset = offsetof(srv_ids_input, key),
      .accepts = SRV_T_INT,
      .required = true,
-     .doc = "The keys' ids, [S] or [B, S]."},
+     .doc = "Token ids of the keys, [S] or [B, S]."},
     {0},
 };
 
@@ -30,12 +30,12 @@ static const srv_field class_fields[] = {
      .kind = SRV_STRING,
      .offset = offsetof(srv_class_input, name),
      .required = true,
-     .doc = "What these keys are: nouns, verbs, …"},
+     .doc = "Name of the class, such as nouns or verbs."},
     {.name = "keys",
      .kind = SRV_INTS,
      .offset = offsetof(srv_class_input, keys),
      .required = true,
-     .doc = "Their numbers, from 0."},
+     .doc = "Indices of the keys, from 0."},
     {0},
 };
 
@@ -43,12 +43,12 @@ static const srv_field segment_fields[] = {
     {.name = "query",
      .kind = SRV_INTS,
      .offset = offsetof(srv_segments_input, query),
-     .doc = "[L]; default: the key's at the query's position."},
+     .doc = "[L]; the default is the segment of the key at the position of the query."},
     {.name = "key",
      .kind = SRV_INTS,
      .offset = offsetof(srv_segments_input, key),
      .required = true,
-     .doc = "[S]: 0, 0, 0, 1, 1, …"},
+     .doc = "[S]: the segment of each key, such as 0, 0, 0, 1, 1, …"},
     {0},
 };
 
@@ -56,27 +56,31 @@ const srv_field srv_analyses_fields[] = {
     SRV_TENSOR_ROW(
         srv_analyses_body, weights, SRV_T_REAL,
         "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S]: row = query, column = key."),
-    SRV_TENSOR_ROW(srv_analyses_body, other, SRV_T_REAL,
-                   "A second operand with as many layers, batch entries, queries and keys: answers "
-                   "the difference, the distance of each pair of heads, and the nearest heads."),
+    SRV_TENSOR_ROW(
+        srv_analyses_body, other, SRV_T_REAL,
+        "A second operand with as many layers, batch entries, queries and keys. The answer then "
+        "holds the difference, the distance of each pair of heads, and the nearest heads."),
     {.name = "run",
      .kind = SRV_STRING,
      .offset = AT(run),
-     .doc = "The id of a stored run instead of weights: its mask, scores and labels are known."},
+     .doc = "The id of a stored run, instead of weights; the run has its own mask, scores and "
+            "labels."},
     {.name = "other_run",
      .kind = SRV_STRING,
      .offset = AT(other_run),
-     .doc = "A stored run as the second operand."},
+     .doc = "The id of a stored run, as the second operand."},
     {.name = "analysis",
      .kind = SRV_FLAGS,
      .offset = AT(items),
      .choices = srv_analysis_items,
-     .doc = "What to answer. Default: all, which is everything but rollout and gradient."},
+     .doc =
+         "The parts of the answer. The default, all, is everything except rollout and gradient."},
     SRV_MASK_ROWS(srv_analyses_body, mask),
-    SRV_BOOL_ROW(srv_analyses_body, is_causal, "Query i saw the keys up to i + query_offset."),
+    SRV_BOOL_ROW(srv_analyses_body, is_causal, "Query i sees the keys up to i + query_offset."),
     SRV_OFFSET_ROW(srv_analyses_body, query_offset),
-    SRV_LABELS_ROW(srv_analyses_body, "Names of queries and keys: for punctuation and special "
-                                      "tokens, repeated words, and the sentences of the answer."),
+    SRV_LABELS_ROW(srv_analyses_body,
+                   "Names of queries and keys. They identify punctuation, special tokens and "
+                   "repeated words, and the sentences of the answer use them."),
     {.name = "ids",
      .kind = SRV_OBJECT,
      .offset = AT(ids),
@@ -89,36 +93,37 @@ const srv_field srv_analyses_fields[] = {
      .fields = class_fields,
      .size = sizeof(srv_class_input),
      .max = ATTN_CLASSES_MOST - 2,
-     .doc = "Classes of keys, such as nouns, beside punctuation and special tokens."},
+     .doc = "Classes of keys, such as nouns, in addition to punctuation and special tokens."},
     {.name = "segments",
      .kind = SRV_OBJECT,
      .offset = AT(segments),
      .fields = segment_fields,
-     .doc = "Which segment (sentence) each token belongs to, numbered from 0, at most 32 of them."},
+     .doc = "The segment (sentence) of each token, numbered from 0; at most 32 segments."},
     {.name = "radius",
      .kind = SRV_INT,
      .offset = AT(radius),
      .max = 1048576,
-     .doc = "Of local_mass: keys at most so far from the query; default 2."},
+     .doc = "For local_mass: largest distance between key and query; default 2."},
     {.name = "top_keys",
      .kind = SRV_INT,
      .offset = AT(top_keys),
      .max = 1024,
-     .doc = "How many of the most attended keys to name; default 5."},
+     .doc = "Number of most attended keys to list; default 5."},
     SRV_TENSOR_ROW(srv_analyses_body, grad_output, SRV_T_REAL,
-                   "[.., H, L, Ev]: the gradient of something at the heads' outputs. With value it "
-                   "asks for gradient x attention."),
-    SRV_TENSOR_ROW(srv_analyses_body, value, SRV_T_REAL,
-                   "[.., Hkv, S, Ev]: the values that the weights met, for gradient x attention."),
+                   "[.., H, L, Ev]: the gradient of a loss with respect to the outputs of the "
+                   "heads. With value it requests gradient x attention."),
+    SRV_TENSOR_ROW(
+        srv_analyses_body, value, SRV_T_REAL,
+        "[.., Hkv, S, Ev]: the values that the weights multiplied, for gradient x attention."),
     SRV_HEATMAP_ROW(srv_analyses_body,
-                    "What the heatmaps hold: of the weights when it is given, of the difference, "
-                    "the rollout and gradient x attention where those are answered."),
+                    "Content of the heatmaps. The field requests heatmaps of the weights; those of "
+                    "the difference, the rollout and gradient x attention come with these items."),
     SRV_FIGURE_ROW(srv_analyses_body,
-                   "What a picture looks like (Accept: image/svg+xml, image/png, text/csv): of the "
-                   "difference, gradient x attention, the rollout or the weights, whichever is "
-                   "answered first in this order."),
+                   "Title, labels and style of the picture (Accept: image/svg+xml, image/png, "
+                   "text/csv). It shows the first of difference, gradient x attention, rollout and "
+                   "weights that the answer holds."),
     SRV_DECIMALS_ROW(srv_analyses_body, "."),
-    SRV_DRY_RUN_ROW(srv_analyses_body, "Analyse nothing: answer what it would cost."),
+    SRV_DRY_RUN_ROW(srv_analyses_body, "Analyse nothing: return the cost."),
     SRV_TIMEOUT_ROW(srv_analyses_body),
     {0},
 };

@@ -1,6 +1,6 @@
-/* One analysis is run: labels are read for what they say about tokens (which are punctuation or
- * special, which are the same word), measures are taken in one pass, then pairs of heads are
- * compared, and patterns and diagnoses follow from the numbers. */
+/* Runs one analysis. Labels classify tokens (punctuation, special tokens, equal words), one pass
+ * takes the measures, then pairs of heads are compared, and patterns and diagnoses follow from the
+ * numbers. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

@@ -92,7 +92,7 @@ typedef struct srv_attention_call {
     size_t text;        /* most bytes of the answer */
 } srv_attention_call;
 
-/* What a run costs. Tensors and heatmaps of the answer are counted to the byte, the rest as the
+/* The cost of a run. Tensors and heatmaps of the answer are counted exactly, and the rest as the
  * library reserves it. */
 typedef struct srv_attention_bill {
     double cells, operations, placed; /* placed: operations weighted by the time that they take */

@@ -1,4 +1,4 @@
-/* What a run of POST /v1/attention costs, from shapes alone: admission, explain and dry_run read
+/* The cost of a run of POST /v1/attention, from shapes alone. Admission, explain and dry_run use
  * the same bill. A dry run checks everything but the values of query, key and value. */
 #include <math.h>
 #include <string.h>
@@ -175,8 +175,8 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
     return false;
 }
 
-/* What a score cell costs whatever its width: the exponential, and as much for a bias by position
- * and for the random number of a dropped weight. */
+/* Operations of a score cell for any width: the exponential, and as many for a bias by position and
+ * for the random number of a dropped weight. */
 static double cell_operations(const srv_attention_call *call) {
     const attn_inputs *in = call->shaped;
     return SRV_CELL_OPERATIONS *
@@ -254,8 +254,8 @@ bool srv_attention_within(const srv_attention_call *call, const srv_attention_bi
 
 /* --- dry_run --- */
 
-/* How many rows are read to estimate how much of a matrix a mask leaves; keys and queries of a
- * tile, which are computed or skipped together; operations of a piece of the pool. */
+/* Number of rows that are read to estimate the share of a matrix that a mask leaves; keys and
+ * queries of a tile, which are computed or skipped together; operations of a piece of the pool. */
 #define ROWS_ASKED       64
 #define TILE             64.0
 #define PIECE_OPERATIONS 1e8
@@ -288,7 +288,7 @@ static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
            fail(call, &err);
 }
 
-/* Does a layer of the mask hide whole tiles inside the interval of a row? */
+/* Tells whether a layer of the mask hides whole tiles inside the interval of a row. */
 static bool skips_tiles(const attn_mask_spec *spec) {
     for (size_t i = 0; i < spec->count; i++)
         if (spec->layers[i].kind == ATTN_LAYER_PATTERN &&

@@ -1,5 +1,5 @@
-/* POST /v1/attention: decode, check, bound what it will cost, compute, store, answer. It runs on
- * the HTTP thread while it is small, else on a worker; everything lives in the request's arena. */
+/* POST /v1/attention: decode, check, limit the cost, compute, store, answer. Small requests run on
+ * the HTTP thread and others on a worker; all memory comes from the request's arena. */
 #include <string.h>
 
 #include "api/attention_call.h"

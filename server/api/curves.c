@@ -1,4 +1,4 @@
-/* POST /v1/curves draws numbers that the caller has as curves, such as quality against length. It
+/* POST /v1/curves draws numbers from the request as curves, such as quality against length. It
  * answers pictures, CSV, text and JSON. */
 #include <math.h>
 #include <stddef.h>
@@ -36,22 +36,24 @@ const srv_field srv_curves_fields[] = {
      .offset = AT(values),
      .accepts = SRV_T_REAL | SRV_T_NEGINF,
      .required = true,
-     .doc = "[N] or [C, N]: one row a curve; null interrupts it."},
-    SRV_TENSOR_ROW(curves_body, x, SRV_T_REAL, "[N]: where the values stand; default 0, 1, 2, …."),
+     .doc = "[N] or [C, N], one row for each curve; null interrupts the curve."},
+    SRV_TENSOR_ROW(curves_body, x, SRV_T_REAL,
+                   "[N]: the x coordinates of the values; default 0, 1, 2, …."),
     {.name = "names",
      .kind = SRV_STRINGS,
      .offset = AT(names),
      .max = MOST_CURVES,
-     .doc = "One name a curve, for the legend."},
+     .doc = "One name for each curve, for the legend."},
     {.name = "titles",
      .kind = SRV_STRINGS,
      .offset = AT(titles),
      .max = MOST_CURVES,
-     .doc = "One title a panel; figure.per_panel says how many curves each has."},
-    SRV_BOOL_ROW(curves_body, markers, "Mark the points of curves that have few (default true)."),
+     .doc = "One title for each panel; figure.per_panel is the number of curves in a panel."},
+    SRV_BOOL_ROW(curves_body, markers, "Mark the points of curves with few points (default true)."),
     SRV_FIGURE_ROW(curves_body,
-                   "What the picture says and looks like; vmin and vmax bound the y axis."),
-    SRV_DECIMALS_ROW(curves_body, "; default: their shortest text."),
+                   "Title, labels and style of the picture; vmin and vmax bound the y axis."),
+    SRV_DECIMALS_ROW(curves_body,
+                     ". The default is the shortest text that reads back to the same number."),
     SRV_TIMEOUT_ROW(curves_body),
     {0},
 };

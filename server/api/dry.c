@@ -16,9 +16,9 @@
 #define PROBE_ROOM (64u << 20)
 /* The probe: queries and keys of an attention and their width; numbers of a text. */
 enum { PROBE_ROWS = 512, PROBE_WIDTH = 64, PROBE_NUMBERS = 65536 };
-/* What every request takes beside its work, in seconds. */
+/* Fixed time of every request, in seconds. */
 #define REQUEST_SECONDS 1e-5
-/* What a byte of fresh memory takes, beside a byte of text. */
+/* Cost of a byte of new memory, relative to a byte of text. */
 #define MEMORY_SHARE 0.15
 
 struct srv_predictor {
@@ -104,7 +104,7 @@ bool srv_predictor_ready(srv_predictor *p) {
     return atomic_load(&p->ready);
 }
 
-/* The seconds that a run takes; NAN: there is no memory to measure with. */
+/* Predicts the seconds of a run; NAN: there is no memory to measure with. */
 static double predict(srv_predictor *p, attn_pool *pool, const srv_load *load) {
     const double lanes = fmax(1, fmin((double)attn_pool_slots(pool), load->pieces));
     pthread_mutex_lock(&p->lock);

@@ -1,7 +1,6 @@
-/* The answer to dry_run on every route that computes: shapes, what a run would take, and how long
- * it would last. Nothing is computed for it. The time follows from two rates of this machine,
- * operations a second and bytes of text a second, which are measured when the first prediction is
- * asked for. */
+/* The answer to dry_run on every route that computes: shapes, cost and predicted time. Nothing is
+ * computed for it. The time follows from two rates of this machine, operations a second and bytes
+ * of text a second, which the first prediction measures. */
 #ifndef SRV_DRY_H
 #define SRV_DRY_H
 
@@ -11,10 +10,10 @@
 
 #define SRV_DRY_SHAPES 40
 
-/* What some work takes, in floating-point operations of a matrix product: the exponential and the
- * mask of a score cell; a tanh; an operation in double where the kernel tables have none; an
- * operation of an analysis, many of which are logarithms; a number that is made by itself, such as
- * a sine or a random number. */
+/* Costs in floating-point operations of a matrix product: of the exponential and the mask of a
+ * score cell; of a tanh; of an operation in double where the kernel tables have none; of an
+ * operation of an analysis, often a logarithm; of a number that is computed alone, such as a sine
+ * or a random number. */
 #define SRV_CELL_OPERATIONS     10.0
 #define SRV_TANH_OPERATIONS     10.0
 #define SRV_DOUBLE_OPERATIONS   16.0
@@ -46,10 +45,9 @@ typedef struct srv_dry {
     bool fits;                            /* is it within the limits of this service? */
     bool learns;                          /* the route has parameters */
     size_t parameters;
-    double rnn_steps,
-        rnn_operations;  /* of a recurrent layer of this width; 0: nothing to compare with */
-    double rnn_products; /* multiply-adds of the scores, to compare with it */
-    srv_load load;       /* of a run: compute and encode */
+    double rnn_steps, rnn_operations; /* of a recurrent layer of this width; 0: no comparison */
+    double rnn_products;              /* multiply-adds of the scores, to compare with it */
+    srv_load load;                    /* of a run: compute and encode */
 } srv_dry;
 
 void srv_dry_shape(srv_dry *dry, const char *name, int rank, const size_t *dims);

@@ -1,5 +1,5 @@
-/* The `figure` object of a request says what a picture shows around its data and how it looks.
- * Answers that are not pictures ignore it, so that one body serves every media type. */
+/* The `figure` object of a request: title, labels and style of a picture. Answers that are not
+ * pictures ignore it, so that one body serves every media type. */
 #ifndef SRV_FIGURE_INPUT_H
 #define SRV_FIGURE_INPUT_H
 

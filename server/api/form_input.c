@@ -37,75 +37,77 @@ const srv_field srv_score_fields[] = {
 };
 
 const srv_field srv_position_fields[] = {
-    SRV_KIND_ROW(
-        srv_position_input, srv_position_names + 1,
-        "alibi, t5 and relative add a bias by distance; shaw adds a learned vector to the key (and "
-        "value) of each distance; rotary turns query and key."),
+    SRV_KIND_ROW(srv_position_input, srv_position_names + 1,
+                 "alibi, t5 and relative add a bias by distance; shaw adds a learned vector for "
+                 "each distance to the key (and the value); rotary rotates query and key."),
     SRV_TENSOR_ROW(srv_position_input, slopes, SRV_T_REAL,
-                   "alibi: one slope a head [H]; default those of the paper."),
-    SRV_TENSOR_ROW(
-        srv_position_input, table, SRV_T_REAL,
-        "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m, clipped beyond."),
+                   "alibi: [H], one slope for each head. The default is the slopes of the paper."),
+    SRV_TENSOR_ROW(srv_position_input, table, SRV_T_REAL,
+                   "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m; larger "
+                   "distances are clipped."),
     SRV_INT_ROW(srv_position_input, max_distance, 1, 1048576,
-                "t5: distances from here on share the last bucket; default 128."),
+                "t5: all distances from this one on share the last bucket; default 128."),
     SRV_BOOL_ROW(srv_position_input, bidirectional,
-                 "t5: half of the buckets are for keys behind the query (default true); false: "
-                 "buckets for the past only."),
+                 "t5: true (default) gives half of the buckets to keys after the query; false "
+                 "gives all buckets to keys before it."),
     SRV_TENSOR_ROW(srv_position_input, key_table, SRV_T_REAL,
-                   "shaw: [2m + 1, E], added to the key by distance."),
+                   "shaw: [2m + 1, E]; the row of the distance is added to the key."),
     SRV_TENSOR_ROW(srv_position_input, value_table, SRV_T_REAL,
-                   "shaw: [2m + 1, Ev], added to the value by distance; optional."),
+                   "shaw: [2m + 1, Ev], optional; the row of the distance is added to the value."),
     SRV_ENUM_ROW(srv_position_input, layout, srv_pair_layouts,
                  "rotary, required: which coordinates form a pair, interleaved (0 and 1, 2 and 3, "
                  "..) or halves (0 and dims/2, ..)."),
     SRV_REAL_ROW(srv_position_input, base, 1, DBL_MAX,
-                 "rotary: pair t turns by position * base^(-2t/dims); default 10000."),
-    SRV_INT_ROW(srv_position_input, dims, 2, FARTHEST,
-                "rotary: how many leading coordinates turn, an even number; default all."),
+                 "rotary: pair t is rotated by position * base^(-2t/dims); default 10000."),
+    SRV_INT_ROW(
+        srv_position_input, dims, 2, FARTHEST,
+        "rotary: number of leading coordinates that are rotated, an even number; default all."),
     {0},
 };
 
 const srv_field srv_pattern_fields[] = {
     SRV_KIND_ROW(
         srv_pattern_input, pattern_kinds,
-        "local (keys within radius), strided (every stride-th key, and those within local), block "
-        "(keys of the query's block of size) or global (the first keys see and are seen by all, "
-        "and those within local)."),
-    SRV_INT_ROW(srv_pattern_input, radius, 0, FARTHEST, "local: how many keys on either side."),
+        "local (keys within radius), strided (every stride-th key, and keys within local), block "
+        "(keys in the same block of `size` positions) or global (the first `keys` positions see "
+        "every key and every query sees them; the others see keys within local)."),
+    SRV_INT_ROW(srv_pattern_input, radius, 0, FARTHEST, "local: number of keys on either side."),
     SRV_INT_ROW(srv_pattern_input, stride, 1, FARTHEST, "strided: the distance between keys."),
-    SRV_INT_ROW(srv_pattern_input, size, 1, FARTHEST, "block: how many positions form a block."),
+    SRV_INT_ROW(srv_pattern_input, size, 1, FARTHEST, "block: number of positions in a block."),
     SRV_INT_ROW(srv_pattern_input, keys, 0, FARTHEST,
-                "global: how many first positions are global."),
+                "global: number of leading positions that are global."),
     SRV_INT_ROW(srv_pattern_input, local, 0, FARTHEST,
-                "strided and global: how many keys on either side."),
+                "strided and global: number of keys on either side."),
     {0},
 };
 
 const srv_field srv_projections_fields[] = {
-    SRV_TENSOR_ROW(srv_projections_input, w_q, SRV_T_REAL,
-                   "[Hq * E, D] as torch.nn.Linear.weight; left out: the query as it is."),
-    SRV_TENSOR_ROW(srv_projections_input, b_q, SRV_T_REAL, "[Hq * E], a bias that goes with w_q."),
+    SRV_TENSOR_ROW(
+        srv_projections_input, w_q, SRV_T_REAL,
+        "[Hq * E, D], laid out as torch.nn.Linear.weight. Without it the query is used unchanged."),
+    SRV_TENSOR_ROW(srv_projections_input, b_q, SRV_T_REAL, "[Hq * E], the bias of w_q."),
     SRV_TENSOR_ROW(srv_projections_input, w_k, SRV_T_REAL,
-                   "[Hkv * E, D]; left out: the key as it is."),
-    SRV_TENSOR_ROW(srv_projections_input, b_k, SRV_T_REAL, "[Hkv * E], a bias that goes with w_k."),
+                   "[Hkv * E, D]. Without it the key is used unchanged."),
+    SRV_TENSOR_ROW(srv_projections_input, b_k, SRV_T_REAL, "[Hkv * E], the bias of w_k."),
     SRV_TENSOR_ROW(srv_projections_input, w_v, SRV_T_REAL,
-                   "[Hkv * Ev, D]; left out: the value as it is."),
-    SRV_TENSOR_ROW(srv_projections_input, b_v, SRV_T_REAL,
-                   "[Hkv * Ev], a bias that goes with w_v."),
+                   "[Hkv * Ev, D]. Without it the value is used unchanged."),
+    SRV_TENSOR_ROW(srv_projections_input, b_v, SRV_T_REAL, "[Hkv * Ev], the bias of w_v."),
     SRV_TENSOR_ROW(srv_projections_input, w_o, SRV_T_REAL,
-                   "[Do, Hq * Ev], after the heads; left out: the heads side by side."),
-    SRV_TENSOR_ROW(srv_projections_input, b_o, SRV_T_REAL, "[Do], a bias that goes with w_o."),
+                   "[Do, Hq * Ev], applied to the concatenated heads. Without it the output is the "
+                   "concatenated heads."),
+    SRV_TENSOR_ROW(srv_projections_input, b_o, SRV_T_REAL, "[Do], the bias of w_o."),
     {.name = "num_heads",
      .kind = SRV_INT,
      .offset = offsetof(srv_projections_input, num_heads),
      .min = 1,
      .max = HEADS,
      .required = true,
-     .doc = "Query heads that the projected width is split into."},
+     .doc = "Number of query heads, into which the projected width is split."},
     SRV_INT_ROW(srv_projections_input, num_kv_heads, 1, HEADS,
-                "Key and value heads; default num_heads."),
-    SRV_BOOL_ROW(srv_projections_input, add_positions,
-                 "Add sinusoidal positions (interleaved) to query, key and value first."),
+                "Number of key and value heads; default num_heads."),
+    SRV_BOOL_ROW(
+        srv_projections_input, add_positions,
+        "Add sinusoidal positions (interleaved) to query, key and value before the projections."),
     {0},
 };
 

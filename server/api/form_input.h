@@ -42,9 +42,9 @@ extern const char *const srv_pair_layouts[];   /* "interleaved", "halves" */
 
 void srv_position_init(void *input); /* defaults, a srv_position_input */
 
-/* Read an object that was given into the library's struct. `scope` is the object around it. Parameters
- * must be finite unless `any` is set. Each function adds the number of elements of its tensors to
- * *parameters. false: a problem is set. */
+/* Read an object of the request into the library's struct. `scope` is the object around it.
+ * Parameters must be finite unless `any` is set. Each function adds the number of elements of its
+ * tensors to *parameters. false: a problem is set. */
 bool srv_score_read(const srv_scope *scope, const srv_score_input *in, bool any, attn_score *out,
                     size_t *parameters);
 bool srv_position_read(const srv_scope *scope, const srv_position_input *in, bool any,

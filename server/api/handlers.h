@@ -5,7 +5,7 @@
 
 #include "request/request.h"
 
-#define SRV_WEIGHTS_UNASKED 65536 /* the most weights that are answered without being asked for */
+#define SRV_WEIGHTS_UNASKED 65536 /* largest number of weights that the default answers */
 
 srv_outcome srv_attention(srv_request *req);     /* POST /v1/attention */
 srv_outcome srv_masks(srv_request *req);         /* POST /v1/masks */

@@ -36,30 +36,31 @@ const srv_field srv_heat_fields[] = {
     {.name = "batch",
      .kind = SRV_INTS,
      .offset = offsetof(srv_heat_input, batch),
-     .doc = "Which batch entries; default all."},
+     .doc = "Batch entries; default all."},
     {.name = "rows",
      .kind = SRV_INTS,
      .offset = offsetof(srv_heat_input, rows),
      .max = 2,
-     .doc = "[from, to): which queries; default all."},
+     .doc = "[from, to): range of queries; default all."},
     {.name = "cols",
      .kind = SRV_INTS,
      .offset = offsetof(srv_heat_input, cols),
      .max = 2,
-     .doc = "[from, to): which keys; default all."},
+     .doc = "[from, to): range of keys; default all."},
     SRV_INT_ROW(srv_heat_input, max_cells, 1, 16777216,
-                "Most cells of all heatmaps together; beyond it several weights are pooled into a "
-                "cell. The default keeps the answer under 1 MB: 40,960 as JSON, 65,536 in the "
+                "Largest number of cells of all heatmaps together. Above it a cell pools several "
+                "weights. The default keeps the answer under 1 MB: 40,960 as JSON, 65,536 in the "
                 "other encodings, half of that with pool \"both\"."),
     SRV_ENUM_ROW(srv_heat_input, pool, pools,
-                 "What a cell holds when it covers several weights: their max (default; of values "
-                 "with signs the largest magnitude), their mean, or both."),
+                 "The value of a cell that covers several weights: their max (default; for signed "
+                 "values the value of largest magnitude), their mean, or both."),
     SRV_ENUM_ROW(srv_heat_input, encoding, encodings,
                  "Cells as nested JSON numbers (default), or as base64 of row-major u8, f16 or f32 "
                  "(little-endian)."),
-    SRV_ENUM_ROW(srv_heat_input, transform, srv_transforms,
-                 "How u8 cells are quantised over `range` and values coloured in pictures: linear "
-                 "(default), sqrt, or log (ln(1 + 255 t) / ln 256)."),
+    SRV_ENUM_ROW(
+        srv_heat_input, transform, srv_transforms,
+        "The transform that quantises u8 cells over `range` and colours values in pictures: linear "
+        "(default), sqrt, or log (ln(1 + 255 t) / ln 256)."),
     SRV_INT_ROW(srv_heat_input, top_k, 1, 1048576, "Also list the k largest weights of each row."),
     SRV_REAL_ROW(srv_heat_input, top_p, 0, 1,
                  "Also list, for each row, the fewest keys whose weights sum to at least p."),

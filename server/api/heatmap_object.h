@@ -50,7 +50,7 @@ void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input
 /* Writes its members into an object that is open. */
 void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                       const srv_labels *labels);
-/* Prints heatmaps for a terminal. `titles` holds one a head, or is NULL. */
+/* Prints heatmaps for a terminal. `titles` holds one title for each head, or is NULL. */
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
                    const srv_strings *titles);
 
@@ -67,7 +67,7 @@ typedef struct srv_heat_answer {
     const attn_heatmaps *maps;
     const srv_heat_input *in;
     const srv_labels *labels;       /* of the whole matrix */
-    const srv_strings *titles;      /* one a head; or NULL */
+    const srv_strings *titles;      /* one for each head; or NULL */
     const srv_figure_input *figure; /* srv_figure_init at least */
     const attn_warnings *warnings;  /* or NULL */
     int decimals;                   /* -1 = shortest text */

@@ -1,5 +1,5 @@
-/* POST /v1/heatmaps draws weights that the caller has: the field table, the shapes that follow
- * from a body, the costs, and the answer. */
+/* POST /v1/heatmaps draws weights from the request: the field table, the shapes that follow from a
+ * body, the costs, and the answer. */
 #include <math.h>
 #include <stddef.h>
 
@@ -41,18 +41,18 @@ const srv_field srv_heatmaps_fields[] = {
      .offset = AT(weights),
      .accepts = SRV_T_REAL,
      .required = true,
-     .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (with more batch axes behind "
+     .doc = "[L, S], [H, L, S], [B, H, L, S] or [layers, B, H, L, S] (more batch axes may follow "
             "the layers): row = query, column = key."},
     SRV_LABELS_ROW(heatmaps_body, "Names of rows and columns."),
     {.name = "titles",
      .kind = SRV_STRINGS,
      .offset = AT(titles),
-     .doc = "One title a head, for pictures and text."},
-    SRV_HEATMAP_ROW(heatmaps_body, "What the heatmaps hold."),
-    SRV_FIGURE_ROW(heatmaps_body, "What a picture says around the heatmaps and looks like."),
-    SRV_DECIMALS_ROW(heatmaps_body, "; default: their shortest text."),
-    SRV_DRY_RUN_ROW(heatmaps_body,
-                    "Draw nothing: answer the shapes and what the heatmaps would cost."),
+     .doc = "One title for each head, for pictures and text."},
+    SRV_HEATMAP_ROW(heatmaps_body, "Content of the heatmaps."),
+    SRV_FIGURE_ROW(heatmaps_body, "Title, labels and style of the picture."),
+    SRV_DECIMALS_ROW(heatmaps_body,
+                     ". The default is the shortest text that reads back to the same number."),
+    SRV_DRY_RUN_ROW(heatmaps_body, "Draw nothing: return the shapes and the cost of the heatmaps."),
     SRV_TIMEOUT_ROW(heatmaps_body),
     {0},
 };

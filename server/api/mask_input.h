@@ -33,32 +33,35 @@ void srv_mask_input_init(srv_mask_input *in);
      .offset = offsetof(T, at.attn_mask),                                                          \
      .accepts = SRV_T_REAL | SRV_T_BOOL | SRV_T_NEGINF,                                            \
      .mistaken = "values",                                                                         \
-     .doc = "Which keys each query sees: booleans (true = attend) or numbers, broadcast to the "   \
-            "shape of the weights. Numbers that are all 0 or 1 need mask_semantics; any others "   \
-            "are added to the scores, null standing for -infinity."},                              \
+     .doc = "The keys that each query sees: booleans (true = attend) or numbers, broadcast to "    \
+            "the shape of the weights. Numbers that are all 0 or 1 need mask_semantics; other "    \
+            "numbers are added to the scores, and null stands for -infinity."},                    \
         {.name = "mask_semantics",                                                                 \
          .kind = SRV_ENUM,                                                                         \
          .offset = offsetof(T, at.mask_semantics),                                                 \
          .choices = srv_mask_semantics,                                                            \
-         .doc = "How attn_mask is read: keep (1 or true = attend), hide (1 or true = hidden) or "  \
-                "additive (added to the scores)."},                                                \
+         .doc =                                                                                    \
+             "The meaning of attn_mask: keep (1 or true = attend), hide (1 or true = hidden) or "  \
+             "additive (added to the scores)."},                                                   \
         {.name = "key_padding_mask",                                                               \
          .kind = SRV_TENSOR,                                                                       \
          .offset = offsetof(T, at.key_padding_mask),                                               \
          .accepts = SRV_T_REAL | SRV_T_BOOL,                                                       \
-         .doc = "[B, S] or [S]: which keys are padding, in the meaning of "                        \
-                "key_padding_semantics."},                                                         \
+         .doc = "[B, S] or [S]: marks the padding keys, with the meaning that "                    \
+                "key_padding_semantics gives."},                                                   \
         {.name = "key_padding_semantics",                                                          \
          .kind = SRV_ENUM,                                                                         \
          .offset = offsetof(T, at.key_padding_semantics),                                          \
          .choices = srv_padding_semantics,                                                         \
-         .doc = "How key_padding_mask is read, booleans too: keep (1 or true = a real key) or "    \
+         .doc = "The meaning of key_padding_mask, also of booleans: keep (1 or true = a real "     \
+                "key) or "                                                                         \
                 "hide (1 or true = padding)."},                                                    \
         {.name = "key_lengths",                                                                    \
          .kind = SRV_TENSOR,                                                                       \
          .offset = offsetof(T, at.key_lengths),                                                    \
          .accepts = SRV_T_INT,                                                                     \
-         .doc = "[B]: how many keys of each batch entry are real; those behind are hidden."},      \
+         .doc =                                                                                    \
+             "[B]: the number of real keys of each batch entry; the keys after them are hidden."}, \
         {.name = "token_ids",                                                                      \
          .kind = SRV_TENSOR,                                                                       \
          .offset = offsetof(T, at.token_ids),                                                      \
@@ -72,23 +75,22 @@ void srv_mask_input_init(srv_mask_input *in);
          .kind = SRV_INTS,                                                                         \
          .offset = offsetof(T, at.window),                                                         \
          .max = 2,                                                                                 \
-         .doc = "[left, right]: how many other keys a query sees on either side of its own "       \
-                "position, inclusive; -1 = no bound."},                                            \
+         .doc = "[left, right]: the number of other keys that a query sees on either side of its " \
+                "own position; -1 = no limit."},                                                   \
     {                                                                                              \
         .name = "pattern", .kind = SRV_OBJECT, .offset = offsetof(T, at.pattern),                  \
         .fields = srv_pattern_fields,                                                              \
-        .doc = "Which keys a query sees by their positions; what it hides is skipped, not "        \
-               "computed and masked."                                                              \
+        .doc = "The keys that a query sees, by their positions. Keys that it hides are skipped, "  \
+               "not computed and then masked."                                                     \
     }
 
 #define SRV_OFFSET_ROW(T, member)                                                                  \
     {                                                                                              \
         .name = "query_offset", .kind = SRV_UNION, .offset = offsetof(T, member),                  \
         .accepts = SRV_U_INT | SRV_U_INTS | SRV_U_STRING, .choices = srv_offset_words,             \
-        .doc = "Query i sits at key position i + query_offset, for is_causal, window, pattern "    \
-               "and position: an "                                                                 \
-               "integer, one a batch entry, or \"end\" (the last query at the last key). Default " \
-               "0, or the cache's length with past_key."                                           \
+        .doc = "Query i has key position i + query_offset in is_causal, window, pattern and "      \
+               "position. An integer, one for each batch entry, or \"end\" (the last query is at " \
+               "the last key). The default is 0, or the length of the cache with past_key."        \
     }
 
 /* Adds a layer. false: there are too many, and a problem is set. */

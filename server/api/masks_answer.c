@@ -204,7 +204,8 @@ static bool write_runs(srv_json *j, const srv_masks_call *call) {
     return true;
 }
 
-/* Says that numbers are added to the scores, which are not sent when the mask is large. */
+/* Adds a warning: numbers are added to the scores, and the answer to a large mask leaves them out.
+ */
 static void write_omitted(srv_json *j, const srv_masks_call *call) {
     bool numbers = false;
     for (size_t i = 0; i < call->spec.count; i++) {

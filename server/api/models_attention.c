@@ -1,5 +1,5 @@
-/* POST /v1/models/{id}/attention runs one pass over source and target and answers where the model
- * looked: the weights or heatmaps of each attention, and logits. */
+/* POST /v1/models/{id}/attention runs one pass over source and target and answers the weights or
+ * heatmaps of each attention site, and logits. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,29 +42,30 @@ static const char *const returns[] = {"weights", "heatmap", "logits", NULL};
 const srv_field srv_models_attention_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
     SRV_SIDE_ROWS(body, target, "target_", "target_ids",
-                  "The target (default: what the model generates greedily)"),
+                  "The target (default: the sequence that greedy search generates)"),
     {.name = "sites",
      .kind = SRV_FLAGS,
      .offset = offsetof(body, sites),
      .choices = srv_model_site_kinds,
-     .doc = "Which attentions: encoder, decoder (seq2seq has none: a transformer's causal one), "
-            "cross; default those that there are. A picture shows one, by default cross, of the "
-            "last layer."},
+     .doc = "The attention sites: encoder, decoder (the causal attention of a transformer; seq2seq "
+            "has none) and cross. The default is all sites of the model. A picture shows one site, "
+            "by default cross, of the last layer."},
     {.name = "layers",
      .kind = SRV_INTS,
      .offset = offsetof(body, layers),
      .max = 64,
-     .doc = "Which layers of attention, from 0; default all. seq2seq has one, 0."},
+     .doc = "Attention layers, numbered from 0; default all. seq2seq has only layer 0."},
     {.name = "heads",
      .kind = SRV_INTS,
      .offset = offsetof(body, heads),
      .max = 256,
-     .doc = "Which heads; default all."},
+     .doc = "Heads; default all."},
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = offsetof(body, returns),
      .choices = returns,
-     .doc = "weights (default, up to 65,536 values), heatmap, logits."},
+     .doc = "The parts of the answer: weights (default if they hold at most 65,536 values), "
+            "heatmap, logits."},
     SRV_MODEL_COMMON_ROWS(body),
     {0},
 };
@@ -109,7 +110,7 @@ static bool lists(const srv_ints *list, size_t value) {
     return !list->count;
 }
 
-/* Lists the model's sites and marks those that are asked for. */
+/* Lists the model's sites and marks the requested ones. */
 static void list_sites(sites_pass *c) {
     c->site_count = attn_model_sites(c->pass.model->model, c->sites);
     for (size_t i = 0; i < c->site_count; i++)
@@ -165,7 +166,7 @@ static bool check_sites(sites_pass *c) {
 
 /* --- limits --- */
 
-/* How many heads of a site were asked for. */
+/* The number of requested heads of a site. */
 static size_t heads_of(const sites_pass *c, const attn_site *site) {
     return c->body.heads.count ? c->body.heads.count : site->heads;
 }
@@ -177,7 +178,7 @@ static void site_dims(const sites_pass *c, const attn_site *site, size_t dims[3]
     dims[2] = site->kind == ATTN_SITE_DECODER ? c->T : c->source.longest;
 }
 
-/* How many weights were asked for. */
+/* The number of requested weights. */
 static double count_weights(const sites_pass *c) {
     double count = 0;
     for (size_t i = 0; i < c->site_count; i++) {
@@ -189,7 +190,7 @@ static double count_weights(const sites_pass *c) {
     return count;
 }
 
-/* Are there too many weights to be answered unasked? */
+/* Tells whether there are more weights than the default answers. */
 static bool omits_weights(const sites_pass *c) {
     return c->unasked && count_weights(c) > SRV_WEIGHTS_UNASKED;
 }

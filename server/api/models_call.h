@@ -24,7 +24,7 @@ typedef struct srv_side {
     {.name = lead "text",                                                                          \
      .kind = SRV_TEXTS,                                                                            \
      .offset = offsetof(T, member.texts),                                                          \
-     .doc = what " as text, one or a list: split into words in lower case."},                      \
+     .doc = what " as text, one or a list; it is split into words in lower case."},                \
         {.name = lead "tokens",                                                                    \
          .kind = SRV_WORDS,                                                                        \
          .offset = offsetof(T, member.tokens),                                                     \
@@ -35,10 +35,12 @@ typedef struct srv_side {
         .doc = what " as ids, [S] or [B, S]; the padding id (0) at the end is cut off."            \
     }
 #define SRV_MODEL_COMMON_ROWS(T)                                                                   \
-    SRV_HEATMAP_ROW(T, "What the heatmaps hold, one set a sequence; giving it asks for them."),    \
-        SRV_FIGURE_ROW(T, "What a picture says around the heatmaps and looks like."),              \
-        SRV_DECIMALS_ROW(T, "; default: their shortest text."),                                    \
-        SRV_DRY_RUN_ROW(T, "Compute nothing: answer the shapes and what a run would cost."),       \
+    SRV_HEATMAP_ROW(                                                                               \
+        T, "Content of the heatmaps, one set for each sequence. The field also requests them."),   \
+        SRV_FIGURE_ROW(T, "Title, labels and style of the picture."),                              \
+        SRV_DECIMALS_ROW(                                                                          \
+            T, ". The default is the shortest text that reads back to the same number."),          \
+        SRV_DRY_RUN_ROW(T, "Compute nothing: return the shapes and the cost of the request."),     \
         SRV_TIMEOUT_ROW(T)
 
 typedef struct srv_sequence {
@@ -79,7 +81,8 @@ int32_t *srv_models_pad(srv_request *req, const srv_sequences *s, size_t width, 
 /* Writes {"tokens", "ids", "offsets"}. */
 void srv_models_put(srv_json *j, const srv_sequence *s);
 
-/* Is the pass within the limits of the service? false: a problem is set unless `quiet`. */
+/* Checks the pass against the limits of the service. false: it exceeds one, and a problem is set
+ * unless `quiet`. */
 bool srv_models_fits(srv_request *req, const attn_model_cost *cost, double result, bool quiet);
 srv_outcome srv_models_dry(srv_request *req, srv_dry *dry, const attn_model_cost *cost,
                            double result);
@@ -92,7 +95,7 @@ typedef struct srv_pass {
     bool streams;           /* set by decode: the answer is a stream, which a worker writes */
 } srv_pass;
 
-/* What a pass takes on the pool of this service. */
+/* The cost of a pass on the pool of this service. */
 attn_model_cost srv_models_cost(const srv_pass *pass, const attn_model_pass *extent);
 
 /* The steps of a route, in order. false: a problem is set. */

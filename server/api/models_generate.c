@@ -166,10 +166,10 @@ typedef struct call {
 
 const srv_field srv_models_generate_fields[] = {
     SRV_SIDE_ROWS(body, source, "", "token_ids", "The source"),
-    SRV_INT_ROW(body, beams, 1, 64, "Hypotheses that are followed at a time; 1 (default): greedy."),
+    SRV_INT_ROW(body, beams, 1, 64, "Number of beams; 1 (default) is greedy search."),
     SRV_INT_ROW(body, max_length, 1, 65536,
-                "Most tokens to generate, the end included; default twice the source and 10, at "
-                "most the model's max_length."),
+                "Most tokens to generate, the end included; default 2 x source length + 10, at "
+                "most the max_length of the model."),
     SRV_REAL_ROW(
         body, length_penalty, -10, 10,
         "With beams, scores are divided by ((5 + length) / 6)^length_penalty; default 0.6."),
@@ -177,11 +177,11 @@ const srv_field srv_models_generate_fields[] = {
      .kind = SRV_FLAGS,
      .offset = offsetof(body, returns),
      .choices = returns,
-     .doc =
-         "Of the attention across: heatmap (default), weights [heads, rows, S]; [] for neither."},
+     .doc = "The parts of the cross attention to return: heatmap (default), weights [heads, rows, "
+            "S]; [] for neither."},
     SRV_BOOL_ROW(body, stream,
-                 "Answer with server-sent events while the (greedy) search of one sequence goes "
-                 "on: token, a step, then done, the whole answer, or error, a problem."),
+                 "Answer with server-sent events during the greedy search of one sequence: token "
+                 "for each step, then done with the whole answer, or error with a problem."),
     SRV_MODEL_COMMON_ROWS(body),
     {0},
 };
@@ -286,7 +286,7 @@ static bool name(call *c, size_t b) {
     return false;
 }
 
-/* Begins the stream; from here on the request is that of the events. false: a problem is set. */
+/* Begins the stream, to which the request then belongs. false: a problem is set. */
 static bool begin_events(call *c, attn_generate_options *options) {
     srv_events *events = srv_events_new(c->pass.req);
     if (!events)
@@ -335,7 +335,7 @@ static bool compute(call *c) {
 
 /* --- the answer --- */
 
-/* Did the search keep weights of sequence b? */
+/* Tells whether the search kept weights of sequence b. */
 static bool has_weights(const call *c, size_t b) {
     return c->out[b].weights && c->made[b].rows.length > 0;
 }

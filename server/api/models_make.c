@@ -26,61 +26,63 @@ static const char *const languages[] = {"english", "french", NULL};
 static const char *const origins[] = {"embedded", "file", "made"};
 
 const srv_field srv_models_fields[] = {
-    SRV_ENUM_ROW(
-        body, architecture, srv_model_architectures,
-        "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
-        "attention across. transformer: layers of self-attention and feed-forward, then of "
-        "causal self-attention, attention across and feed-forward."),
-    SRV_ENUM_ROW(
-        body, attention, srv_model_attentions,
-        "How the decoder looks at the source: multihead (default), dot, additive, general, "
-        "concat, local (within radius, everywhere), strided (every stride-th and within "
-        "radius) or none (not of a transformer)."),
+    SRV_ENUM_ROW(body, architecture, srv_model_architectures,
+                 "seq2seq (default): bidirectional LSTM and self-attention, then an LSTM with "
+                 "cross attention. transformer: encoder layers of self-attention and feed-forward, "
+                 "then decoder layers of causal self-attention, cross attention and feed-forward."),
+    SRV_ENUM_ROW(body, attention, srv_model_attentions,
+                 "The attention of the model: multihead (default), dot, additive, general, concat, "
+                 "local (keys within radius, at all sites), strided (every stride-th key and keys "
+                 "within radius) or none (not for a transformer)."),
     SRV_ENUM_ROW(body, positions, srv_model_positions,
                  "sinusoidal (default), learned, relative, shaw, alibi or none."),
-    SRV_ENUM_ROW(
-        body, padding, paddings,
-        "respect (default): the encoder's LSTM stops at the end of each sequence; read: it "
-        "reads padding as text. Of seq2seq."),
+    SRV_ENUM_ROW(body, padding, paddings,
+                 "respect (default): the LSTM of the encoder stops at the end of each sequence; "
+                 "read: it reads padding as text. Only for seq2seq."),
     SRV_ENUM_ROW(body, norm, srv_model_norms,
-                 "Of a transformer: layer norm before (default) or after each attention and "
+                 "For a transformer: layer norm before (default) or after each attention and "
                  "feed-forward."),
     SRV_INT_ROW(body, source_vocabulary, 4, 1048576,
-                "Ids of the source, 0 to 3 of them <pad>, <bos>, <eos> and <unk>; required without "
-                "source_words."),
-    SRV_INT_ROW(body, target_vocabulary, 4, 1048576, "The same of the target."),
+                "Number of ids of the source. Ids 0 to 3 are <pad>, <bos>, <eos> and <unk>. "
+                "Required without source_words."),
+    SRV_INT_ROW(body, target_vocabulary, 4, 1048576,
+                "Number of ids of the target, like source_vocabulary."),
     {.name = "source_words",
      .kind = SRV_STRINGS,
      .offset = offsetof(body, source_words),
      .max = 1048572,
-     .doc = "The source's words, from id 4 on: then text and tokens can be sent."},
+     .doc = "Words of the source, from id 4 on. With them requests can send text and tokens."},
     {.name = "target_words",
      .kind = SRV_STRINGS,
      .offset = offsetof(body, target_words),
      .max = 1048572,
-     .doc = "The target's words, from id 4 on."},
+     .doc = "Words of the target, from id 4 on."},
     SRV_ENUM_ROW(body, source_language, languages,
-                 "How source text becomes words: english (default), or french, where an apostrophe "
-                 "ends a word."),
-    SRV_ENUM_ROW(body, target_language, languages, "The same of the target."),
-    SRV_INT_ROW(body, width, 2, 4096, "Width of embeddings and states, even; default 128."),
+                 "Language rules that split source text into words: english (default), or french, "
+                 "where an apostrophe ends a word."),
+    SRV_ENUM_ROW(body, target_language, languages,
+                 "Language rules of the target, like source_language."),
+    SRV_INT_ROW(body, width, 2, 4096,
+                "Width of embeddings and states, an even number; default 128."),
     SRV_INT_ROW(body, heads, 1, 4096,
-                "Heads of multi-head attention, which divide the width; default 4."),
-    SRV_INT_ROW(body, layers, 1, ATTN_MODEL_LAYERS,
-                "Layers of each LSTM, of a transformer's encoder and decoder each; default 1."),
+                "Heads of multi-head attention; the number divides the width; default 4."),
+    SRV_INT_ROW(
+        body, layers, 1, ATTN_MODEL_LAYERS,
+        "Layers of each LSTM, or of the encoder and of the decoder of a transformer; default 1."),
     SRV_INT_ROW(body, feed_forward, 1, 16384,
-                "Of a transformer: width inside of feed-forward; default 4 x width."),
+                "For a transformer: width of the hidden feed-forward layer; default 4 x width."),
     SRV_INT_ROW(body, max_length, 2, 65536, "Most tokens of a sequence; default 512."),
     SRV_INT_ROW(body, radius, 0, 65536,
-                "Keys on either side that local and strided see; default 4."),
-    SRV_INT_ROW(body, stride, 1, 65536, "Every how many-th key strided sees; default 4."),
-    SRV_INT_ROW(body, reach, 1, 65536, "Distances that relative and shaw tell apart; default 16."),
+                "For local and strided: visible keys on either side; default 4."),
+    SRV_INT_ROW(body, stride, 1, 65536, "For strided: every stride-th key is visible; default 4."),
+    SRV_INT_ROW(body, reach, 1, 65536,
+                "For relative and shaw: distances are clipped to -reach to reach; default 16."),
     SRV_REAL_ROW(body, dropout, 0, 0.99,
-                 "Of training; kept with the model, without effect here. Default 0.1."),
-    SRV_INT_ROW(body, seed, 0, 9007199254740991.0, "The values are drawn from it; default 0."),
+                 "Dropout rate for training. It is stored with the model and has no effect here. "
+                 "Default 0.1."),
+    SRV_INT_ROW(body, seed, 0, 9007199254740991.0, "Seed of the initial values; default 0."),
     SRV_BOOL_ROW(body, shared,
-                 "It belongs to all, not to the API key of this request: all lists show it, admins "
-                 "delete it."),
+                 "The model belongs to everyone: all lists show it, and an admin deletes it."),
     {0},
 };
 

@@ -211,7 +211,7 @@ static bool decode(srv_positions_call *call) {
     return ok;
 }
 
-/* How many numbers are made to cut curves by distance from: all heads or columns. */
+/* The number of values that are computed for curves by distance: those of all heads or columns. */
 static double work_values(const srv_positions_call *call) {
     return call->curve_count > 0 ? (double)call->distances * (double)call->curve_columns : 0;
 }

@@ -32,47 +32,52 @@ static const char common[] = " kind decimals dry_run timeout_ms figure ";
 
 const srv_field srv_positions_fields[] = {
     SRV_KIND_ROW(srv_positions_body, kinds,
-                 "sinusoidal, learned: a vector a position; alibi, t5, relative: a bias a head and "
-                 "distance; shaw: a vector a distance; rotary: the angles' cosines and sines."),
-    SRV_INT_ROW(srv_positions_body, length, 0, LONGEST, "How many positions (queries)."),
-    SRV_INT_ROW(srv_positions_body, width, 1, LONGEST,
-                "sinusoidal, learned, rotary: numbers a position; even but for learned."),
-    SRV_ENUM_ROW(srv_positions_body, layout, srv_pair_layouts,
-                 "sinusoidal: sines and cosines interleaved (default, the paper) or in halves."),
+                 "sinusoidal, learned: a vector for each position; alibi, t5, relative: a bias for "
+                 "each head and distance; shaw: a vector for each distance; rotary: cosines and "
+                 "sines of the angles."),
+    SRV_INT_ROW(srv_positions_body, length, 0, LONGEST, "Number of positions (queries)."),
+    SRV_INT_ROW(
+        srv_positions_body, width, 1, LONGEST,
+        "sinusoidal, learned, rotary: length of each vector; an even number except for learned."),
+    SRV_ENUM_ROW(
+        srv_positions_body, layout, srv_pair_layouts,
+        "sinusoidal: sines and cosines are interleaved (default, as in the paper) or in halves."),
     {.name = "dims",
      .kind = SRV_INTS,
      .offset = AT(dims),
      .max = 256,
-     .doc = "Which columns (alibi, t5, relative: heads; rotary: pairs) to answer as curves."},
+     .doc = "Columns (alibi, t5, relative: heads; rotary: pairs) to return as curves."},
     {.name = "seed",
      .kind = SRV_INT,
      .offset = AT(seed),
-     .doc = "learned: element n (row-major) is std times normal number n of this seed."},
+     .doc = "learned: element n (row-major) is std times the n-th normal number of this seed."},
     SRV_REAL_ROW(srv_positions_body, std, 0, DBL_MAX,
-                 "learned: the deviation of the initial table; default 0.02."),
+                 "learned: the standard deviation of the initial table; default 0.02."),
     SRV_INT_ROW(srv_positions_body, heads, 1, LONGEST,
-                "alibi: how many heads; default as many as slopes."),
+                "alibi: number of heads; default the number of slopes."),
     SRV_INT_ROW(srv_positions_body, keys, 0, LONGEST,
-                "Biases and shaw: how many keys; default length."),
+                "Biases and shaw: number of keys; default length."),
     SRV_INT_ROW(srv_positions_body, query_offset, -LONGEST, LONGEST,
-                "Biases and shaw: query i sits at key position i + query_offset; default 0."),
+                "Biases and shaw: query i has key position i + query_offset; default 0."),
     SRV_TENSOR_ROW(srv_positions_body, slopes, SRV_T_REAL,
-                   "alibi: [H], one slope a head; default those of the paper."),
+                   "alibi: [H], one slope for each head. The default is the slopes of the paper."),
     SRV_TENSOR_ROW(srv_positions_body, table, SRV_T_REAL,
                    "t5: [buckets, H]; relative: [H, 2m + 1], for distances -m to m."),
     SRV_INT_ROW(srv_positions_body, max_distance, 1, 1048576,
-                "t5: distances from here on share the last bucket; default 128."),
+                "t5: all distances from this one on share the last bucket; default 128."),
     SRV_BOOL_ROW(srv_positions_body, bidirectional,
-                 "t5: half of the buckets are for keys behind the query (default true)."),
+                 "t5: true (default) gives half of the buckets to keys after the query."),
     SRV_TENSOR_ROW(srv_positions_body, key_table, SRV_T_REAL,
-                   "shaw: [2m + 1, E], for distances -m to m, clipped beyond."),
+                   "shaw: [2m + 1, E], for distances -m to m; larger distances are clipped."),
     SRV_REAL_ROW(srv_positions_body, base, 1, DBL_MAX,
-                 "rotary: pair t turns by position * base^(-2t/width); default 10000."),
-    SRV_DECIMALS_ROW(srv_positions_body, "; default: their shortest text."),
-    SRV_FIGURE_ROW(srv_positions_body,
-                   "What a picture of the curves, or else of the table, says and looks like."),
+                 "rotary: pair t is rotated by position * base^(-2t/width); default 10000."),
+    SRV_DECIMALS_ROW(srv_positions_body,
+                     ". The default is the shortest text that reads back to the same number."),
+    SRV_FIGURE_ROW(
+        srv_positions_body,
+        "Title, labels and style of the picture, which shows the curves or else the table."),
     SRV_DRY_RUN_ROW(srv_positions_body,
-                    "Compute nothing: answer the shapes and what the tables would cost."),
+                    "Compute nothing: return the shapes and the cost of the tables."),
     SRV_TIMEOUT_ROW(srv_positions_body),
     {0},
 };
@@ -291,7 +296,7 @@ static void copy_column(const srv_positions_call *call, size_t dim, double *to) 
         to[i] = ((const double *)t->data)[i * t->dims[1] + dim];
 }
 
-/* What heads (or columns of Shaw's table) hold for each distance: [columns, distances]. */
+/* The values of heads (or columns of Shaw's table) for each distance: [columns, distances]. */
 static attn_status by_distance(srv_positions_call *call, double *to, attn_error *err) {
     const size_t n = (size_t)call->distances, columns = call->curve_columns;
     if (call->body.kind != SRV_POSITIONS_SHAW)

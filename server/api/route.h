@@ -5,13 +5,14 @@
 
 #include "http/router.h"
 
-/* Is the route shown in lists? A path with a slash at its end ("/v2/") is a second spelling. */
+/* Tells whether lists show the route. A path with a slash at its end ("/v2/") is a second spelling.
+ */
 bool srv_route_is_listed(const srv_route *route);
-/* Does the route create something? A POST to a collection whose items can be deleted does, and answers
- * 201 with Location. */
+/* Tells whether the route creates a resource: a POST to a collection whose items can be deleted,
+ * which answers 201 with Location. */
 bool srv_route_creates(const srv_route *route);
 
-/* Does the work go on after the answer, which is then 202? */
+/* Tells whether the work continues in the background; the answer is then 202. */
 bool srv_route_goes_on(const srv_route *route);
 
 extern const srv_route srv_routes[]; /* ended by a row with method NULL */

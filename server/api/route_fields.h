@@ -51,10 +51,11 @@ extern const srv_field srv_run_weights_query[], srv_run_rows_query[], srv_run_to
 
 #define SRV_TIMEOUT_ROW(T)                                                                         \
     SRV_INT_ROW(T, timeout_ms, 1, 86400000,                                                        \
-                "Give up after this time, if that is sooner than the service would.")
+                "Time limit of the request in milliseconds. The limit of the service applies if "  \
+                "it is shorter.")
 /* `more` ends the sentence. */
 #define SRV_DECIMALS_ROW(T, more)                                                                  \
-    SRV_INT_ROW(T, decimals, 0, 17, "Round the numbers of the answer to so many decimals" more)
+    SRV_INT_ROW(T, decimals, 0, 17, "Round the numbers of the answer to this many decimals" more)
 #define SRV_DRY_RUN_ROW(T, text) SRV_BOOL_ROW(T, dry_run, text)
 
 #endif

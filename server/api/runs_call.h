@@ -24,12 +24,11 @@ extern const char *const srv_run_sites[];
      .kind = SRV_ENUM,                                                                             \
      .offset = offsetof(T, spot.site),                                                             \
      .choices = srv_run_sites,                                                                     \
-     .doc = "Which attention of the run; the default is its only one."},                           \
-        SRV_RUN_PLACE_ROW(T, layer, 1048576, "Which layer; default 0.")
+     .doc = "The attention of the run; the default is its only one."},                             \
+        SRV_RUN_PLACE_ROW(T, layer, 1048576, "Layer; default 0.")
 #define SRV_RUN_SPOT_ROWS(T)                                                                       \
-    SRV_RUN_SITE_ROWS(T),                                                                          \
-        SRV_RUN_PLACE_ROW(T, batch, 4294967296, "Which batch entry; default 0."),                  \
-        SRV_RUN_PLACE_ROW(T, head, 4294967296, "Which query head; default 0.")
+    SRV_RUN_SITE_ROWS(T), SRV_RUN_PLACE_ROW(T, batch, 4294967296, "Batch entry; default 0."),      \
+        SRV_RUN_PLACE_ROW(T, head, 4294967296, "Query head; default 0.")
 #define SRV_RUN_PLACE_ROW(T, member, most, text)                                                   \
     {                                                                                              \
         .name = #member, .kind = SRV_INT, .offset = offsetof(T, spot.member), .min = 0,            \
@@ -39,7 +38,7 @@ extern const char *const srv_run_sites[];
 #define SRV_RUN_RANGE_ROW(T, member, which)                                                        \
     {                                                                                              \
         .name = #member, .kind = SRV_INTS, .offset = offsetof(T, member), .max = 2,                \
-        .doc = "from:to, which " which "; default all."                                            \
+        .doc = "from:to, range of " which "; default all."                                         \
     }
 /* The run of the path, held until srv_run_release. NULL: a problem is set. */
 const srv_run *srv_run_of(srv_request *req);

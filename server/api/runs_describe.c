@@ -1,5 +1,5 @@
-/* What a stored run is as a whole: GET and DELETE /v1/runs/{id}, and GET /v1/runs/{id}/metrics,
- * which is the analysis of POST /v1/attention. */
+/* Descriptions of a stored run: GET and DELETE /v1/runs/{id}, and GET /v1/runs/{id}/metrics, which
+ * is the analysis of POST /v1/attention. */
 #include <time.h>
 
 #include "api/analyses_call.h"
@@ -151,17 +151,17 @@ const srv_field srv_run_metrics_query[] = {
      .kind = SRV_FLAGS,
      .offset = offsetof(metrics_query, items),
      .choices = srv_analysis_items_run,
-     .doc = "What to answer: the names of analysis in POST /v1/attention; default all."},
+     .doc = "The parts of the answer, named as in analysis of POST /v1/attention; default all."},
     {.name = "radius",
      .kind = SRV_INT,
      .offset = offsetof(metrics_query, radius),
      .max = 1048576,
-     .doc = "Of local_mass: keys at most so far from the query; default 2."},
+     .doc = "For local_mass: largest distance between key and query; default 2."},
     {.name = "top_keys",
      .kind = SRV_INT,
      .offset = offsetof(metrics_query, top_keys),
      .max = 1024,
-     .doc = "How many of the most attended keys to name; default 5."},
+     .doc = "Number of most attended keys to list; default 5."},
     SRV_DECIMALS_ROW(metrics_query, "."),
     {0},
 };

@@ -21,8 +21,8 @@ typedef struct heatmap_query {
 
 const srv_field srv_run_heatmap_query[] = {
     SRV_RUN_SITE_ROWS(heatmap_query),
-    SRV_HEATMAP_ROW(heatmap_query, "What the heatmap holds."),
-    SRV_FIGURE_ROW(heatmap_query, "What a picture says around it and looks like."),
+    SRV_HEATMAP_ROW(heatmap_query, "Content of the heatmap."),
+    SRV_FIGURE_ROW(heatmap_query, "Title, labels and style of the picture."),
     SRV_DECIMALS_ROW(heatmap_query, "."),
     {0},
 };
@@ -91,7 +91,7 @@ typedef struct top_query {
 const srv_field srv_run_top_query[] = {
     SRV_RUN_SPOT_ROWS(top_query),
     SRV_RUN_RANGE_ROW(top_query, rows, "queries"),
-    SRV_RUN_RANGE_ROW(top_query, cols, "keys take part"),
+    SRV_RUN_RANGE_ROW(top_query, cols, "keys"),
     SRV_INT_ROW(top_query, k, 1, 1048576,
                 "The k largest weights of each row; default 10, without p."),
     SRV_REAL_ROW(top_query, p, 0, 1,
@@ -180,16 +180,17 @@ enum { U8, F32 };
 
 const srv_field srv_run_tiles_query[] = {
     SRV_RUN_SPOT_ROWS(tile_query),
-    SRV_INT_ROW(tile_query, level, 0, 63,
-                "A cell covers 2^level x 2^level weights; default 0, the weights themselves."),
+    SRV_INT_ROW(
+        tile_query, level, 0, 63,
+        "A cell covers 2^level x 2^level weights; the default 0 gives the weights themselves."),
     SRV_INT_ROW(tile_query, y, 0, 4294967296, "Row of tiles, from the first query; default 0."),
     SRV_INT_ROW(tile_query, x, 0, 4294967296, "Column of tiles, from the first key; default 0."),
     SRV_ENUM_ROW(tile_query, encoding, tile_encodings,
                  "u8 (default): 0 = hidden, else round(255 t), at least 1, with t from 0 to 1 over "
                  "the plane's range; f32 (little-endian): the values, -infinity = hidden."),
-    SRV_ENUM_ROW(
-        tile_query, transform, srv_transforms,
-        "How u8 cells are quantised: linear (default), sqrt, or log (ln(1 + 255 t) / ln 256)."),
+    SRV_ENUM_ROW(tile_query, transform, srv_transforms,
+                 "The transform that quantises u8 cells: linear (default), sqrt, or log (ln(1 + "
+                 "255 t) / ln 256)."),
     {0},
 };
 

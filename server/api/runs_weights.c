@@ -28,7 +28,7 @@ const srv_field srv_run_weights_query[] = {
     SRV_RUN_RANGE_ROW(part_query, cols, "keys"),
     SRV_ENUM_ROW(part_query, stage, srv_stage_names,
                  "probs (default): the weights; else scores: raw (q . k), scaled, softcapped or "
-                 "biased (what softmax saw, null where hidden)."),
+                 "biased (the input of softmax, null where hidden)."),
     SRV_DECIMALS_ROW(part_query, "."),
     {0},
 };
@@ -40,8 +40,8 @@ const srv_field srv_run_rows_query[] = {
     {0},
 };
 
-/* Refuses to answer large parts that were not asked for, so that a page that names none does not
- * get gigabytes. */
+/* Refuses large parts that the request does not name, so that a page without a range does not get
+ * gigabytes. */
 static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
     const double cells = (double)range->rows * (double)range->cols;
     return cells <= SRV_WEIGHTS_UNASKED || srv_given(scope, "rows") ||
@@ -224,7 +224,7 @@ const srv_field srv_run_cells_query[] = {
      .min = 0,
      .max = 4294967296,
      .required = true,
-     .doc = "Which query."},
+     .doc = "The query."},
     {.name = "col",
      .kind = SRV_INT,
      .offset = offsetof(cell_query, col),
@@ -232,7 +232,7 @@ const srv_field srv_run_cells_query[] = {
      .min = 0,
      .max = 4294967296,
      .required = true,
-     .doc = "Which key."},
+     .doc = "The key."},
     SRV_DECIMALS_ROW(cell_query, "."),
     {0},
 };
@@ -400,19 +400,19 @@ const srv_field srv_run_what_if_fields[] = {
      .kind = SRV_INTS,
      .offset = offsetof(what_if_body, hide),
      .required = true,
-     .doc = "Keys that no query sees any more."},
+     .doc = "Keys to hide from all queries."},
     SRV_RUN_SPOT_ROWS(what_if_body),
     {.name = "rows",
      .kind = SRV_INTS,
      .offset = offsetof(what_if_body, rows),
      .max = 2,
-     .doc = "[from, to): which queries; default all."},
+     .doc = "[from, to): range of queries; default all."},
     {.name = "return",
      .kind = SRV_FLAGS,
      .offset = offsetof(what_if_body, items),
      .choices = items,
-     .doc = "What to answer; default weights, output, output_before and removed, the weight that "
-            "the hidden keys of each row had."},
+     .doc = "The parts of the answer. The default is weights, output, output_before and removed "
+            "(the weight of the hidden keys in each row)."},
     SRV_DECIMALS_ROW(what_if_body, "."),
     SRV_TIMEOUT_ROW(what_if_body),
     {0},

@@ -264,7 +264,7 @@ void srv_schema_body(srv_json *j, const srv_field *fields) {
     srv_json_object_end(j);
 }
 
-/* In a query string lists are written 1,2,3 and ranges 0:256, so they are texts. */
+/* Lists in a query string are strings, written 1,2,3, and ranges are written 0:256. */
 void srv_schema_parameter(srv_json *j, const srv_field *f) {
     srv_json_object(j);
     switch (f->kind) {

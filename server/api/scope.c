@@ -104,11 +104,11 @@ const srv_field srv_label_fields[] = {
     {.name = "query",
      .kind = SRV_STRINGS,
      .offset = offsetof(srv_labels, query),
-     .doc = "One name a query: the rows of the weights."},
+     .doc = "One name for each query, which is a row of the weights."},
     {.name = "key",
      .kind = SRV_STRINGS,
      .offset = offsetof(srv_labels, key),
-     .doc = "One name a key, cached ones included: the columns of the weights."},
+     .doc = "One name for each key, cached keys included; a key is a column of the weights."},
     {0},
 };
 

@@ -16,7 +16,7 @@ typedef struct srv_scope {
     const char *at;   /* JSON pointer of the object: "" or "/masks/1" */
 } srv_scope;
 
-/* Was the field in the body? */
+/* Tells whether the body has the field. */
 bool srv_given(const srv_scope *scope, const char *name);
 /* The arena text "<at without its slash>/<name>", as attn_error.where is written. */
 const char *srv_where(const srv_scope *scope, const char *name);

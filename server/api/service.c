@@ -1,5 +1,5 @@
-/* What the service says of itself: the index of routes and examples, health, readiness, version
- * with limits, and metrics. Nothing here waits for a lock that work holds, so that these routes
+/* Information about the service: the index of routes and examples, health, readiness, version with
+ * limits, and metrics. No handler waits for a lock that is held during work, so that these routes
  * answer under any load. */
 #include <string.h>
 

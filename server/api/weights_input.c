@@ -1,6 +1,6 @@
-/* Weights that a caller sends, as a source, and what is odd about weights: rows whose sum is not 1,
- * weights outside of 0 … 1, and weights on padding. All of it is legal to draw and to measure, but
- * probably not meant. */
+/* Weights of a request as a source, and checks of weights: rows whose sum is not 1, weights outside
+ * of 0 … 1, and weights on padding. Drawing and measuring such weights is valid, but they are
+ * probably a mistake. */
 #include "api/weights_input.h"
 
 #include <math.h>
@@ -122,7 +122,7 @@ bool srv_padding_end(srv_padding *p) {
 #define SUM_SLACK   0.01 /* weights are often rounded to two decimals */
 #define RANGE_SLACK 1e-6 /* softmax in float32 may round a weight to just above 1 */
 
-/* What is odd about one head. */
+/* The findings about one head. */
 typedef struct findings {
     size_t sums, row; /* rows whose weights do not sum to 1, and the worst of them */
     double sum;

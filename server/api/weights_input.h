@@ -18,7 +18,7 @@ typedef struct srv_weights_lint {
     attn_warnings *warnings;
 } srv_weights_lint;
 
-/* Warns of what is odd about the weights. Fails with ATTN_ENOMEM, or as attn_control_check does. */
+/* Adds warnings about the weights. Fails with ATTN_ENOMEM, or as attn_control_check does. */
 attn_status srv_weights_warn(const srv_weights_lint *lint, attn_error *err);
 
 /* Weights on padding, as far as labels tell: a key whose label is a padding token ("<pad>",

@@ -24,17 +24,17 @@ atomic_int *srv_command_watch_stop(void) {
 
 enum { NAME_TEXT = 64, MOST_ROWS = 128 };
 
-/* Rows of either table. */
+/* The rows of both tables. */
 enum { WHOLE = SRV_OPTION_TEXT + 1, CHOICE }; /* int64_t; int: index into choices */
 typedef struct row {
     const char *name, *doc;
     int kind;
     void *to;
-    double least, most; /* both 0: any */
+    double least, most; /* both 0: no limits */
     const char *const *choices;
 } row;
 
-/* Fields have underscores where options have dashes. */
+/* Converts names: fields have underscores, options have dashes. */
 static const char *dashed(const char *name, char text[NAME_TEXT]) {
     snprintf(text, NAME_TEXT, "%s", name);
     for (char *c = text; *c; c++)

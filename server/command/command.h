@@ -1,6 +1,6 @@
-/* Commands of the program beside serving: `attnd corpus …`. Each is a table of options and a
- * function; the exit code is 0, or 2 for a wrong option, SRV_COMMAND_STOPPED after a signal, 1 for
- * anything else. */
+/* The commands of the program besides the daemon, such as `attnd corpus`. Each is a table of
+ * options and a function. The exit code is 0, 2 for a wrong option, SRV_COMMAND_STOPPED after a
+ * signal, and 1 for any other failure. */
 #ifndef SRV_COMMAND_H
 #define SRV_COMMAND_H
 
@@ -24,34 +24,34 @@ typedef enum srv_option_kind {
 typedef struct srv_option {
     const char *name; /* without dashes; NULL ends a table */
     srv_option_kind kind;
-    void *to; /* holds the default */
+    void *to; /* the variable, which holds the default */
     const char *doc;
 } srv_option;
 
-/* Fill the table's variables from --name value and --name=value. 0: go on; else leave with this
- * code - 1 (so 1 after --help, 3 after a fault that was said on stderr). */
+/* Fills the table's variables from --name value and --name=value. 0: continue; otherwise exit with
+ * the returned code - 1 (1 after --help, 3 after an error that was printed on stderr). */
 int srv_options_read(const srv_option *table, const char *about, int argc, char **argv);
-/* The same with the rows of a field table before them, whose struct at `base` holds the defaults;
- * a "_" of a field's name is a "-" here. */
+/* Does the same with the rows of a field table before the options. The struct at `base` holds the
+ * defaults; a "_" in a field name is a "-" in the option. */
 int srv_options_read_fields(const srv_field *fields, void *base, const srv_option *table,
                             const char *about, int argc, char **argv);
 
-/* Say an error of the library on stderr; returns the exit code 1. */
+/* Prints an error of the library on stderr and returns the exit code 1. */
 int srv_command_fail(const char *command, const attn_error *err);
 
 enum { SRV_COMMAND_STOPPED = 130 };
-/* From now on the first SIGINT or SIGTERM sets the number behind the pointer, which lasts as long
- * as the process; a second one ends the process. */
+/* Makes the first SIGINT or SIGTERM set the number behind the pointer, which must stay valid until
+ * the process ends; a second signal ends the process. */
 atomic_int *srv_command_watch_stop(void);
 
 typedef int srv_command_run(int argc, char **argv); /* argv[0]: the command's name */
 
-/* The command of that name, or NULL. */
+/* Returns the command with that name, or NULL. */
 srv_command_run *srv_command_find(const char *name);
-/* Names with a line about each, for --help. */
+/* Writes the names of the commands with one line about each, for --help. */
 void srv_command_print_all(void);
 
-/* score_command.c: a set of scores as a line of text, and as JSON. */
+/* score_command.c: writes scores as a line of text, and as JSON. */
 void srv_scores_print(FILE *to, const char *name, const attn_model_scores *scores);
 void srv_scores_json(FILE *to, const attn_model_scores *scores);
 

@@ -1,4 +1,5 @@
-/* `attnd corpus`: sentence pairs with alignments, to look at or to train other programs on. */
+/* `attnd corpus` prints sentence pairs with alignments, for inspection or for training other
+ * programs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,8 +18,8 @@ static void print_words(const char *const *words, size_t count) {
         printf("%s%s", i ? " " : "", words[i]);
 }
 
-/* As alignment files have it: "source-target" for a sure link, "source?target" for a possible one.
- */
+/* Writes a link as alignment files do: "source-target" for a sure link, "source?target" for a
+ * possible one. */
 static void print_tsv(const attn_pair *p) {
     print_words(p->source, p->source_count);
     putchar('\t');
@@ -65,7 +66,7 @@ static void print_json(const attn_pair *p) {
 }
 
 static int print_pairs(const command_options *w, const attn_corpus *corpus, attn_split split) {
-    static attn_pair pair; /* 15 KB; one command a process */
+    static attn_pair pair; /* static: it takes 15 KB, and a process runs one command */
     attn_error err;
     for (size_t i = 0; i < w->count; i++) {
         if (attn_corpus_pair(corpus, split, w->from + i, &pair, &err))

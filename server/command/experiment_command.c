@@ -88,7 +88,7 @@ typedef struct command_options {
     bool full, quiet;
 } command_options;
 
-/* What the bar shows; `line` is what the run said last. */
+/* The state of the progress bar; `line` is the last line of the run. */
 typedef struct show {
     bool bar, drawn;
     int percent;
@@ -110,7 +110,7 @@ static void draw(show *s) {
     s->drawn = true;
 }
 
-/* Without a terminal each line is told once, below the other. */
+/* Prints each line once if the output is not a terminal. */
 static void progress(void *ctx, double done, const char *line) {
     show *s = ctx;
     const int percent = (int)(100 * done);
@@ -143,7 +143,7 @@ static int unknown(const char *name) {
     return 2;
 }
 
-/* The settings of the experiment, then what every run knows. */
+/* Lists the settings of the experiment, then the options of every run. */
 static void fill_table(command_options *w, srv_option table[OPTIONS]) {
     const attn_experiment *e = w->experiment;
     const srv_option common[] = {
@@ -162,7 +162,7 @@ static void fill_table(command_options *w, srv_option table[OPTIONS]) {
             table[n++] = common[i];
 }
 
-/* --full decides what the other options start from, so it is looked for first. */
+/* Looks for --full first, because it decides the defaults of the other options. */
 static int read_options(command_options *w, int argc, char **argv) {
     srv_option table[OPTIONS];
     for (int i = 1; i < argc; i++)

@@ -1,4 +1,4 @@
-/* attnd score: BLEU, exact sentences and alignments of a model on its corpus. */
+/* `attnd score` computes BLEU, exact sentences and alignment errors of a model on its corpus. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ static attn_status score_lengths(const srv_model_file *file, const attn_corpus_o
     return status;
 }
 
-/* Lengths around 10, 20, … within those of the corpus, a line each. */
+/* Prints a line for each length around 10, 20, … within the lengths of the corpus. */
 static int print_by_length(const srv_model_file *file, attn_corpus_options options, size_t count,
                            size_t beams, attn_pool *pool, FILE *json) {
     const size_t longest = options.longest;

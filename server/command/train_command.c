@@ -1,4 +1,4 @@
-/* attnd train: trains a model from the command line and shows how far it is. */
+/* `attnd train` trains a model from the command line and shows its progress. */
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,10 +12,10 @@ typedef struct train_command {
     const char *log_path;
     bool resume, quiet;
     FILE *log;
-    bool bar, drawn; /* a terminal is there; something stands in its last line */
+    bool bar, drawn; /* stderr is a terminal; its last line is not empty */
 } train_command;
 
-enum { TRAIN_OPTIONS = 8 }; /* rows that are no options of the run, with the last */
+enum { TRAIN_OPTIONS = 8 }; /* options that do not belong to the run, with the end row */
 
 static void make_table(train_command *c, srv_option table[TRAIN_OPTIONS]) {
     const srv_option rows[] = {
@@ -142,8 +142,8 @@ static int print_scores(train_command *command, attn_pool *pool, const attn_cont
     return 0;
 }
 
-/* Train, keep the best, score it. A stopped run keeps its checkpoint beside its
- * best model. */
+/* Trains, saves the best model and scores it. A stopped run keeps its checkpoint beside the best
+ * model. */
 static int train(train_command *command, attn_pool *pool) {
     const attn_training_hooks hooks = {show_progress, keep, command};
     const attn_control control = {0, srv_command_watch_stop()};

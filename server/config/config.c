@@ -357,7 +357,7 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* The start takes some kilobytes, and the rest is enough for a small request. */
+/* The initial state takes some kilobytes, and the rest is enough for a small request. */
 enum { MEMORY_LEAST = 1 << 20 };
 
 static int64_t smaller(int64_t a, int64_t b) {

@@ -1,5 +1,5 @@
-/* jansson's allocator: blocks one after the other, given back all at once by whoever owns the
- * memory behind them. The hook has no context pointer, so the document in hand is the thread's. */
+/* jansson's allocator takes consecutive blocks, and the owner of the memory frees them all at once.
+ * The hook has no context pointer, so the current document is a variable of the thread. */
 #include "config/document.h"
 
 #include <attn/memory.h>

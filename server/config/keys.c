@@ -170,7 +170,7 @@ static void sweep(srv_keys *keys) {
     }
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
     srv_key *found = NULL;
     /* It looks at all keys, so that its time does not depend on the key. */
@@ -180,7 +180,7 @@ static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
     return found;
 }
 
-/* Under the lock; takes the new entries over. */
+/* Adds the new entries. Needs the lock. */
 static void replace(srv_keys *keys, srv_key *fresh, size_t count) {
     for (srv_key *key = keys->first; key; key = key->next)
         key->listed = false;

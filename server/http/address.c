@@ -1,5 +1,4 @@
-/* The listening socket is made here and handed to libmicrohttpd, which could not make unix sockets.
- */
+/* Creates the listening socket for libmicrohttpd, which cannot create unix sockets. */
 #include "http/address.h"
 
 #include <arpa/inet.h>
@@ -87,7 +86,7 @@ static int connect_to(const srv_address *a) {
     return fd;
 }
 
-/* A socket file that nobody listens on any more stands in the way of bind. */
+/* Removes a socket file without a listener, which would make bind fail. */
 static void remove_stale(const srv_address *a) {
     struct stat info;
     const char *path = srv_address_path(a);
@@ -100,7 +99,7 @@ static void remove_stale(const srv_address *a) {
         unlink(path);
 }
 
-/* The wildcard of both families in one socket. */
+/* Binds one socket to the wildcard addresses of IPv6 and IPv4. */
 static void widen(srv_address *a) {
     struct sockaddr_in6 all = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
     all.sin6_port = ((const struct sockaddr_in *)&a->storage)->sin_port;
@@ -108,8 +107,9 @@ static void widen(srv_address *a) {
     a->size = sizeof all;
 }
 
-/* Nothing is lost on the loopback, and it has no rate to find out: what paces its packets (BBR)
- * only sets a timer for each of them. Connections take over what the listening socket has. */
+/* Selects a congestion control without pacing for loopback sockets: the loopback loses no packets,
+ * and BBR only adds a timer for each packet. Connections inherit the setting of the listening
+ * socket. */
 static void leave_unpaced(int fd) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof "reno" - 1);
 }

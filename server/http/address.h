@@ -11,23 +11,24 @@
 typedef struct srv_address {
     struct sockaddr_storage storage;
     socklen_t size;
-    bool every; /* "*": to ask it, go through the loopback */
+    bool every; /* "*": a client connects to the loopback */
 } srv_address;
 
-/* false: no such address; errno is ENOMEM when there was no memory to look. */
+/* Parses an address. false: it is invalid; errno is ENOMEM when memory ran out. */
 bool srv_address_parse(const char *text, srv_address *out);
-void srv_address_set_port(srv_address *a, unsigned port); /* nothing for unix sockets */
+void srv_address_set_port(srv_address *a, unsigned port); /* unused for unix sockets */
 const char *srv_address_path(const srv_address *a);       /* of a unix socket, else NULL */
 
-/* A listening socket, and *a becomes what it is bound to. 0 or an errno value. */
+/* Opens a listening socket and sets *a to its bound address. Returns 0 or an errno value. */
 int srv_address_listen(srv_address *a, int *fd);
 
-/* scheme "http": "http://127.0.0.1:8080", "http://[::1]:8080"; "unix:/path" with any. */
+/* Writes the URL of the address: with scheme "http" "http://127.0.0.1:8080" or "http://[::1]:8080";
+ * for unix sockets "unix:/path". */
 void srv_address_url(const srv_address *a, const char *scheme, char *text, size_t size);
 /* "127.0.0.1", "::1", "unix". */
 void srv_address_host(const struct sockaddr *a, char *text, size_t size);
 
-/* Loopback or a unix socket. */
+/* Tells whether the address is a loopback address or a unix socket. */
 bool srv_address_is_local(const srv_address *a);
 
 #endif

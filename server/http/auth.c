@@ -1,10 +1,10 @@
-/* Denied is the default. A route answers only whom its row of the table names; what is in no row,
- * an unknown path or method, is asked for with a key like everything else, so that without one
- * there is nothing to be learned. Bearer tokens and challenges as in RFC 6750.
+/* Access is denied by default. A route answers only clients that its row in the table allows.
+ * Unknown paths and methods also need a key, so that they reveal nothing without one. Bearer tokens
+ * and challenges follow RFC 6750.
  *
- * Hosts and origins are compared by their parts: names without regard to case, ports with the
- * scheme's own where none is written. CORS allows no credentials, so no cookie travels; the origin
- * is repeated, never "*". */
+ * Hosts and origins are compared by their parts: names ignore case, and a missing port is the
+ * default of the scheme. CORS allows no credentials, so browsers send no cookies; the answer
+ * repeats the origin and never sends "*". */
 #include "http/auth.h"
 
 #include <arpa/inet.h>
@@ -22,10 +22,10 @@ typedef struct part {
     size_t size;
 } part;
 
-/* Of "name:port", "1.2.3.4" or "[::1]:port". */
+/* The parts of "name:port", "1.2.3.4" or "[::1]:port". */
 typedef struct authority {
-    part name; /* with the brackets of IPv6, without a dot at its end */
-    part port; /* empty: none is written */
+    part name; /* with the brackets of IPv6, without a final dot */
+    part port; /* empty: there is none */
 } authority;
 
 static bool same(part a, part b) {
@@ -86,8 +86,8 @@ static bool is_any(const srv_texts *hosts) {
     return false;
 }
 
-/* What the request is addressed to: the target in absolute form goes before Host (RFC 9112,
- * 3.2.2). */
+/* The host that the request addresses: a target in absolute form takes precedence over Host (RFC
+ * 9112, 3.2.2). */
 static part addressed(const srv_exchange *x) {
     const srv_head *h = &x->head;
     return h->target_host ? (part){h->target_host, strcspn(h->target_host, "/?")}
@@ -119,7 +119,8 @@ static bool is_cors(const srv_exchange *x) {
     return false;
 }
 
-/* Scheme and host as the request has them, or a host behind which a proxy stands for us. */
+/* Tells whether the origin has the scheme and the host of the request, or a host of a proxy in
+ * front of this service. */
 static bool is_own(const srv_exchange *x) {
     const char *origin = x->head.origin;
     const bool secure = !strncmp(origin, "https://", 8);
@@ -142,7 +143,8 @@ static bool says(const char *header, const char *value) {
     return header && !strcmp(header, value);
 }
 
-/* A link that somebody follows, or a picture in a page: neither lets the page read the answer. */
+/* Tells whether the request follows a link or loads a picture of a page; neither lets the page read
+ * the answer. */
 static bool is_link_or_picture(const srv_exchange *x) {
     const srv_route *route = x->match.route;
     bool drawn = route && route->produces & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG);
@@ -150,7 +152,8 @@ static bool is_link_or_picture(const srv_exchange *x) {
            (says(x->head.fetch_mode, "navigate") || (drawn && says(x->head.fetch_dest, "image")));
 }
 
-/* Files of the page, which are the same for everybody and may be part of any. */
+/* Tells whether the path is a file of the web page. These files are public, and any site may embed
+ * them. */
 static bool is_public(const srv_exchange *x) {
     static const char folder[] = "/web/";
     return is_get(x) && !strncmp(x->req.path, folder, sizeof folder - 1);
@@ -176,7 +179,7 @@ static void judge_origin(srv_exchange *x) {
     srv_body_refuse(x);
 }
 
-/* Probes and scrapers of the operations port reach it by whatever name they know. */
+/* The operations port accepts every host name, because probes and scrapers use various names. */
 static bool is_probe(const srv_exchange *x) {
     return x->daemon->is_ops && strcmp(x->req.path, "/version") != 0;
 }
@@ -209,7 +212,7 @@ static const char *bearer(const char *value) {
     return value + n + strspn(value + n, " ");
 }
 
-/* Without keys everybody may do what does not affect others. */
+/* Without keys every client may do what does not affect other clients. */
 static void judge_place(srv_exchange *x, srv_access access) {
     x->req.admin = x->daemon->is_local;
     if (access >= SRV_OWNER && !x->daemon->is_local)
@@ -280,7 +283,7 @@ void srv_auth(srv_exchange *x) {
         judge_place(x, access);
 }
 
-/* Types for which a browser asks first, so that none comes from a page that may not ask. */
+/* Media types that need a preflight, so that a page that is not allowed cannot send them. */
 void srv_auth_body(srv_exchange *x) {
     const srv_head *h = &x->head;
     const char *type = x->req.content_type;
@@ -309,8 +312,8 @@ static bool add(struct MHD_Response *response, const char *name, const char *val
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-/* Our pictures have styles and images inside, no scripts and nothing from elsewhere: what holds
- * more is not ours, as a file that somebody has replaced. */
+/* The policy for pictures allows inline styles and images, but no scripts and no external content.
+ * It also protects against a file that was replaced. */
 static bool add_policy(struct MHD_Response *response) {
     return add(response, "X-Content-Type-Options", "nosniff") &&
            add(response, "Content-Security-Policy",

@@ -15,17 +15,17 @@
 
 #include "http/exchange.h"
 
-/* Refuse x when its page may not ask or its route is not for this client, else keep
- * the key that it came with in x->key. On the HTTP thread, once the framing is sound and the route
- * is found, before the body. */
+/* Refuses x if its web page or its client has no access; otherwise stores the key of the request in
+ * x->key. Runs on the HTTP thread after the framing was checked and the route was found, before the
+ * body. */
 void srv_auth(srv_exchange *x);
-/* The same of the body's type, once it is known that the client may ask. */
+/* Checks the media type of the body, after access was granted. */
 void srv_auth_body(srv_exchange *x);
-/* The exchange is over: its key counts one request less. */
+/* Ends the exchange: the key has one running request less. */
 void srv_auth_end(srv_exchange *x);
 
-/* Add what every answer tells a browser (no sniffing, no frames, no scripts), and to an origin of
- * `cors_origins` what the Fetch standard asks for (CORS). false: out of memory. */
+/* Adds the security headers of every answer (no sniffing, no frames, no scripts), and the CORS
+ * headers of the Fetch standard for an origin of `cors_origins`. false: out of memory. */
 bool srv_auth_headers(srv_exchange *x, struct MHD_Response *response);
 
 #endif

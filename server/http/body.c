@@ -1,7 +1,8 @@
-/* A body goes into one buffer that grows with what has come, sixteenfold, and beyond 16 MiB at once
- * to Content-Length: an announced length costs little before its bytes are here. Chunked ones grow
- * by doubling. Large buffers grow without a copy, which would keep the HTTP thread for long; up to
- * 2 MiB go into a kept block, whose pages are there. Admission says whether there is memory. */
+/* A body is stored in one buffer that grows with the received bytes, by a factor of 16, and above
+ * 16 MiB directly to Content-Length, so that an announced length costs little before its bytes
+ * arrive. Chunked bodies grow by doubling. Large buffers grow without a copy, which would block the
+ * HTTP thread; bodies up to 2 MiB use a reserved block whose pages are already mapped. Admission
+ * decides whether there is memory. */
 #include "http/body.h"
 
 #include <stddef.h>
@@ -14,22 +15,22 @@
 #include "wire/container.h"
 #include "wire/infer.h"
 
-/* Bytes that a refused request may still send before its link is cut rather than kept, and after
- * that before the socket is closed. */
+/* Limits of the bytes that a refused request may still send: first before its link is cut instead
+ * of kept, then before the socket is closed. */
 #define DROPPED_MOST  (256 * 1024)
 #define LINGERED_MOST (16 * 1024 * 1024)
-/* How long a client that was refused in its body may be silent, and how long it may go on sending,
+/* Time limits for a client that was refused while it sends its body: of silence, and of sending,
  * before the connection is reset. */
 #define SILENT_NS 3000000000
 #define LINGER_NS 30000000000
 
 enum { CHUNKED_FIRST = 16384, FIRST = 65536, FASTER = 16, LAST = 1 << 24 };
 
-/* Longer ones do not stay in the caches; they are read side by side. */
+/* Longer bodies do not fit the caches, so they are read concurrently. */
 enum { ORDERED_MOST = 1 << 20 };
 
-/* A queue that does not move must not keep bodies out for long: their requests are to be refused,
- * or answered, by its rules. */
+/* Time limit for a body to wait for its order while the queue does not move, so that its request
+ * can be refused or answered by the rules of the queue. */
 #define WAIT_MOST_NS 50000000
 
 /* --- the order of bodies ---
@@ -53,26 +54,27 @@ static size_t bytes_of(const srv_exchange *x) {
     return !ioctl(x->link->fd, FIONREAD, &bytes) && bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* As many requests wait as the workers will take up next. */
+/* Tells whether as many requests wait as the workers will start next. */
 static bool is_backed_up(const srv_app *app) {
     return srv_queue_waiting(app->queue) >= (size_t)app->config->workers;
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static void hold(srv_body_order *o, srv_exchange *x) {
     o->holder = x;
     o->left = 0;
 }
 
-/* Does the holder still read? The kernel is asked once for all that lies there. Under the lock. */
+/* Tells whether the holder still reads. The kernel is asked once for the number of bytes in the
+ * socket. Needs the lock. */
 static bool is_held(srv_body_order *o) {
     if (o->holder && !o->left)
         o->left = bytes_of(o->holder);
     return o->left > 0;
 }
 
-/* Those who may go on, by body.after, out of the list: up to the first that has bytes, which is the
- * holder now. Under the lock. */
+/* Removes the exchanges that may go on from the list, linked by body.after, up to the first with
+ * bytes, which becomes the holder. Needs the lock. */
 static srv_exchange *admit(srv_body_order *o, const srv_app *app) {
     srv_exchange *out = NULL, **end = &out;
     while (o->first && !is_held(o)) {
@@ -88,7 +90,7 @@ static srv_exchange *admit(srv_body_order *o, const srv_app *app) {
     return out;
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static srv_exchange *admit_all(srv_body_order *o) {
     srv_exchange *all = o->first;
     o->first = NULL;
@@ -96,7 +98,7 @@ static srv_exchange *admit_all(srv_body_order *o) {
     return all;
 }
 
-/* Without the lock. Who is resumed may be gone the moment after. */
+/* Resumes the exchanges without the lock. An exchange may be freed directly after it is resumed. */
 static void resume(srv_exchange *list) {
     while (list) {
         srv_exchange *next = list->body.after;
@@ -105,7 +107,8 @@ static void resume(srv_exchange *list) {
     }
 }
 
-/* At the end of the list; then again whoever may go on, for that may just have changed. */
+/* Appends the exchange to the list and then resumes those that may go on, because this may just
+ * have changed. */
 static void wait_in_order(srv_body_order *o, srv_exchange *x) {
     MHD_suspend_connection(x->connection);
     pthread_mutex_lock(&o->lock);
@@ -118,7 +121,7 @@ static void wait_in_order(srv_body_order *o, srv_exchange *x) {
     resume(next);
 }
 
-/* A piece of x was taken: x goes on, or is suspended until its order comes. */
+/* Handles a received piece of x: x goes on, or is suspended until its turn. */
 static void keep_order(srv_exchange *x, size_t size) {
     srv_body_order *o = &x->daemon->order;
     srv_exchange *next = NULL;
@@ -196,7 +199,7 @@ bool srv_body_is_refused(const srv_exchange *x) {
     return x->body.state >= SRV_BODY_REFUSED;
 }
 
-/* Bytes of x have come, whose link is cut: its client is not silent. */
+/* Records received bytes of x, whose link is cut: its client is not silent. */
 static void linger(srv_exchange *x) {
     int64_t silent = attn_now_ns() + SILENT_NS, last = x->body.lingers_ns + LINGER_NS;
     srv_link_allow(x->link, silent < last ? silent : last);
@@ -230,7 +233,8 @@ static void refuse_chunk(srv_exchange *x) {
     srv_body_cut(x);
 }
 
-/* Admission takes the memory of the slowest when it is short (on the HTTP thread, as all here). */
+/* Frees the memory of the slowest body when admission is short of memory (on the HTTP thread, like
+ * all functions here). */
 static void give_way(srv_incoming *incoming) {
     srv_exchange *x =
         (srv_exchange *)(void *)((char *)incoming - offsetof(srv_exchange, body.incoming));
@@ -238,7 +242,7 @@ static void give_way(srv_incoming *incoming) {
     srv_body_cut(x);
 }
 
-/* false: the client has sent enough. */
+/* Drops a piece. false: the client has sent too much. */
 static bool drop_piece(srv_exchange *x, size_t size) {
     srv_body *b = &x->body;
     b->dropped += size;
@@ -260,7 +264,7 @@ bool srv_body_begin(srv_exchange *x) {
     if (srv_body_is_refused(x)) {
         const bool is_long = h->length > DROPPED_MOST, waits = h->expect && has_body;
         if (is_long && !x->close && !waits && x->link->plain && !h->origin)
-            srv_body_cut(x); /* such a body is on its way already */
+            srv_body_cut(x); /* such a body is already arriving */
         else
             x->close = x->close || waits || is_long;
         return !x->close;
@@ -269,7 +273,8 @@ bool srv_body_begin(srv_exchange *x) {
     if (!has_body)
         return true;
     x->body.incoming.give_way = give_way;
-    /* Whoever sends much is not refused for want of a place when all of it is here. */
+    /* Reserves a place in the queue for a long body, so that its request is not refused after the
+     * upload. */
     if (h->chunked || h->length > (uint64_t)config->in_place_bytes)
         srv_queue_promise(x->req.app->queue, &x->task);
     srv_admission_open(x->req.app->admission, &x->body.incoming,
@@ -277,7 +282,7 @@ bool srv_body_begin(srv_exchange *x) {
     return true;
 }
 
-/* Room for `need` bytes, the shift and a NUL. */
+/* Makes room for `need` bytes, the shift and a NUL. */
 static bool grow(srv_exchange *x, size_t need, size_t cap, int64_t now) {
     srv_body *b = &x->body;
     if (need <= b->room && b->block)
@@ -298,9 +303,8 @@ static bool grow(srv_exchange *x, size_t need, size_t cap, int64_t now) {
     return true;
 }
 
-/* How far into its block a body goes, ATTN_ALIGN - 1 at most, for the tensors behind its header to
- * be aligned. A first piece that is too short to tell leaves them to be copied where they have to
- * be. */
+/* The offset of a body in its block, at most ATTN_ALIGN - 1, that aligns the tensors behind its
+ * header. If the first piece is too short to tell, unaligned tensors are copied later. */
 static size_t shift_of(const srv_exchange *x, const char *data, size_t size) {
     size_t lead = 0;
     if (x->req.infer_header)
@@ -363,7 +367,7 @@ void srv_body_replace(srv_exchange *x, char *block, size_t size) {
     x->req.body_size = size;
 }
 
-/* A line end before p, CR LF; false: there is another one. */
+/* Checks for the line end CR LF before p; false: another line end. */
 static bool ends_before(const char *from, const char *p) {
     return p - from >= 2 && p[-1] == '\n' && p[-2] == '\r';
 }

@@ -37,15 +37,15 @@ typedef enum srv_body_state {
     SRV_BODY_READING,
     SRV_BODY_COMPLETE,
     SRV_BODY_REFUSED, /* the reply is in req.reply */
-    SRV_BODY_LINGER,  /* the reply has gone out past the library */
+    SRV_BODY_LINGER,  /* the reply was sent directly to the socket */
 } srv_body_state;
 
 typedef struct srv_body {
     srv_body_state state;
-    srv_incoming incoming; /* its place in admission; counts dropped bytes, too */
+    srv_incoming incoming; /* its entry in admission; also counts dropped bytes */
     char *block;           /* req.body_size bytes from `shift` on */
     size_t room;
-    size_t shift;        /* where in `block` it begins, so that its tensors are aligned */
+    size_t shift;        /* offset in `block` that aligns its tensors */
     uint64_t dropped;    /* bytes after the refusal */
     int64_t lingers_ns;  /* when it began to linger */
     int64_t waits_ns;    /* when it began to wait for its order */
@@ -55,40 +55,40 @@ typedef struct srv_body {
 /* The order in which a daemon reads bodies. */
 typedef struct srv_body_order {
     pthread_mutex_t lock;
-    srv_exchange *holder; /* whose body is read now, or NULL */
+    srv_exchange *holder; /* the exchange whose body is read now, or NULL */
     size_t left; /* bytes of the holder in the kernel when it was asked, less those read since */
-    srv_exchange *first, *last; /* those that wait, linked by body.after */
+    srv_exchange *first, *last; /* waiting exchanges, linked by body.after */
     bool ended;
 } srv_body_order;
 
-/* The head is read, and accepted or refused. false: the refusal is to be sent now, and closes the
- * connection. */
+/* Starts the body after the head was accepted or refused. false: the refusal is sent now and closes
+ * the connection. */
 bool srv_body_begin(srv_exchange *x);
-/* Take a piece of the body. false: close the connection. */
+/* Takes a piece of the body. false: close the connection. */
 bool srv_body_take(srv_exchange *x, const char *data, size_t size);
-/* The body is complete, in req.body. false: the link is cut. */
+/* Completes the body in req.body. false: the link is cut. */
 bool srv_body_end(srv_exchange *x);
-/* x reads no further, and its request, if it is complete, is in the queue: the next body may be
- * read. */
+/* Ends the turn of x, whose request is in the queue if it is complete: the next body may be read.
+ */
 void srv_body_pass_on(srv_exchange *x);
 
-/* The request is refused, and its problem is set: free what is there of the body. */
+/* Frees the received part of the body of a refused request, whose problem is set. */
 void srv_body_refuse(srv_exchange *x);
 bool srv_body_is_refused(const srv_exchange *x);
-/* A refused request whose client may still send: the reply goes out now, past libmicrohttpd. What
- * follows is read and dropped for a while, because a reset would keep the client from seeing the
- * reply. */
+/* Sends the reply of a refused request directly to the socket while its client may still send.
+ * Later bytes are read and dropped for a limited time, because a reset would prevent the client
+ * from reading the reply. */
 void srv_body_cut(srv_exchange *x);
 
-/* Free the body. On the HTTP thread, or once it is complete. */
+/* Frees the body. To be called on the HTTP thread, or on any thread once the body is complete. */
 void srv_body_drop(srv_exchange *x);
-/* Replace the body by what it decodes to: `size` bytes in a block with room for ATTN_ALIGN more. */
+/* Replaces the body by its decoded form: `size` bytes in a block with room for ATTN_ALIGN more. */
 void srv_body_replace(srv_exchange *x, char *block, size_t size);
 
-/* A request has left the queue, or time has passed: let those go on that may. true: others still
- * wait. Any thread. */
+/* To be called when a request has left the queue, and regularly: resumes bodies that may go on.
+ * true: others still wait. Any thread. */
 bool srv_body_order_next(srv_body_order *order, srv_app *app);
-/* On the way down: no body waits any longer. Any thread. */
+/* At shutdown: resumes all waiting bodies. Any thread. */
 void srv_body_order_end(srv_body_order *order);
 
 /* The lines between chunks (RFC 9112, 7.1), as far as they can be seen: libmicrohttpd 0.9.75 takes

@@ -1,6 +1,6 @@
-/* Bodies are decoded where they are run, on a request thread, never on the HTTP thread: a few
- * kilobytes can take as long as megabytes. The output grows with what has come out, so that a body
- * that promises much costs no more than it delivers. */
+/* Bodies are decoded on a request thread, never on the HTTP thread, because a few kilobytes can
+ * take as long as megabytes. The output buffer grows with the decoded bytes, so that a small body
+ * cannot reserve much memory. */
 #include "http/coding.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { ZLIB = 15, GZIP = 15 + 16, LEVEL = 1, WORTH_IT = 1024, FREE_OUTPUT = 1 << 20 };
 
-/* What comes out of a body, in a block with room for alignment and a NUL. */
+/* The decoded body, in a block with room for alignment and a NUL. */
 typedef struct output {
     char *block;
     size_t shift, size, room;
@@ -29,7 +29,7 @@ static bool refuse_memory(srv_exchange *x) {
     return false;
 }
 
-/* Grow the block. false: it would exceed a limit, and a problem is set. */
+/* Grows the block. false: it would exceed a limit, and a problem is set. */
 static bool grow(srv_exchange *x, output *out) {
     const srv_config *config = x->req.app->config;
     size_t cap = (size_t)config->max_body_bytes, ratio = (size_t)config->max_inflate_ratio, most;
@@ -107,7 +107,7 @@ bool srv_coding_decode(srv_exchange *x) {
     return ok;
 }
 
-/* Texts are worth encoding, and so are tiles, whose bytes repeat. */
+/* Tells whether to encode: texts, and tiles, whose bytes repeat. */
 static bool is_worth_it(const srv_exchange *x) {
     const char *type = x->req.reply.type;
     if (x->match.route && x->match.route->produces & SRV_ACCEPT_OCTETS)
@@ -117,7 +117,8 @@ static bool is_worth_it(const srv_exchange *x) {
             !strncmp(type, "image/svg+xml", 13) || !strncmp(type, "application/problem+json", 24));
 }
 
-/* A strong validator names bytes, and these are others (RFC 9110, 8.8.1). */
+/* Makes the ETag weak, because a strong validator identifies exact bytes and the encoded bytes
+ * differ (RFC 9110, 8.8.1). */
 static void weaken_tag(srv_request *req) {
     for (size_t i = 0; i < req->reply.header_count; i++) {
         srv_header *header = &req->reply.headers[i];
@@ -139,7 +140,7 @@ void srv_coding_encode(srv_exchange *x, size_t most) {
         !is_worth_it(x) || (!gzip && coding != SRV_DEFLATE) ||
         deflateInit2(&z, LEVEL, Z_DEFLATED, gzip ? GZIP : ZLIB, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return;
-    size_t room = reply->size - reply->size / 8; /* it must save an eighth */
+    size_t room = reply->size - reply->size / 8; /* the encoding must save an eighth */
     char *to = room <= UINT32_MAX ? attn_arena_take(x->req.arena, room) : NULL;
     if (to) {
         z.next_in = (Bytef *)(uintptr_t)reply->body;

@@ -1,14 +1,15 @@
-/* Bodies and replies in gzip and deflate: the one user of zlib. negotiate.h chooses the coding. */
+/* Decodes and encodes gzip and deflate. This is the only user of zlib. negotiate.h chooses the
+ * coding. */
 #ifndef SRV_CODING_H
 #define SRV_CODING_H
 
 #include "http/exchange.h"
 
-/* Replace the body by what it decodes to, within max_body_bytes and max_inflate_ratio. false: the
- * problem is set. gzip may have several members; nothing may follow the last. */
+/* Replaces the body by its decoded form, within max_body_bytes and max_inflate_ratio. false: the
+ * problem is set. gzip may have several members; nothing may follow the last one. */
 bool srv_coding_decode(srv_exchange *x);
-/* Encode the reply when that is worth it: text of 1 KiB or more, in one piece, for a client that
- * takes it (Accept-Encoding is there). Without memory for it the reply stays as it is. */
+/* Encodes the reply if it is text of 1 KiB or more in one piece and the client accepts a coding
+ * (Accept-Encoding is there). If memory runs out the reply stays unchanged. */
 void srv_coding_encode(srv_exchange *x, size_t most);
 
 #endif

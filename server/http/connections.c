@@ -1,5 +1,5 @@
-/* The sockets of those that give way are shut down, and libmicrohttpd closes them when it sees
- * their end; they count as gone from then on, so that each newcomer makes one give way. */
+/* Closing a connection shuts down its socket, and libmicrohttpd closes it when it reads the end.
+ * The connection is uncounted at once, so that each new connection closes at most one other. */
 #include "http/connections.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "http/exchange.h"
 
-enum { LEAST_COUNTS = 1024, COUNTS_EACH = 4 }; /* so many that two addresses rarely share a count */
+enum { LEAST_COUNTS = 1024, COUNTS_EACH = 4 }; /* addresses rarely share one */
 #define TELL_NS 60000000000
 
 bool srv_connections_open(srv_connections *c, size_t most, size_t most_each) {
@@ -67,8 +67,8 @@ static void tell(srv_daemon *d, const srv_link *link, bool each) {
                   link->client, each ? c->most_each : c->most);
 }
 
-/* Close the connection that has been idle for longest, of the address of `newcomer` or of all.
- * false: none is idle. */
+/* Closes the connection that has been idle longest, among those of the address of `newcomer` or
+ * among all. false: none is idle. */
 static bool make_room(srv_daemon *d, const srv_link *newcomer, bool each) {
     srv_connections *c = &d->connections;
     srv_link *link = c->first;
@@ -106,7 +106,7 @@ void srv_connections_busy(srv_daemon *d, srv_link *link) {
 
 void srv_connections_idle(srv_daemon *d, srv_link *link) {
     if (!link->member.counted)
-        return; /* it has given way already */
+        return; /* it was already closed */
     append(&d->connections, link);
     if (d->connections.open > d->connections.most)
         make_room(d, link, false);

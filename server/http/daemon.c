@@ -73,8 +73,9 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
     return x;
 }
 
-/* The header is here. A response queued now closes the connection, so only what must not go on, or
- * would cost a long upload for nothing, is answered before the body. */
+/* Handles the complete header. A response that is queued here closes the connection, so only
+ * requests that must not continue, or that would upload much in vain, are answered before the body.
+ */
 static enum MHD_Result begin(srv_exchange *x, const char *url, const char *method,
                              const char *version) {
     x->phase = SRV_AT_BODY;
@@ -151,7 +152,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
                          .encode_ns = req->encode_ns});
 }
 
-/* The exchange is over, while its connection stays or is being closed. */
+/* Ends the exchange; its connection stays open or is being closed. */
 static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_daemon *d = x->daemon;
     srv_reply_end(x);
@@ -206,7 +207,7 @@ enum { OPS_CONNECTIONS = 64 };
 
 static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *config) {
     const unsigned limit =
-        (unsigned)d->connections.most + 1; /* one more, which makes room (connections.h) */
+        (unsigned)d->connections.most + 1; /* the last one replaces an idle one */
     bool plain = d->is_ops || !d->app->tls;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
     MHD_set_panic_func(on_panic, NULL);
@@ -269,8 +270,8 @@ const char *srv_daemon_url(const srv_daemon *d) {
     return d->url;
 }
 
-/* The socket is shut at once, so that clients are turned away, and closed once the polling thread,
- * which may still have it in hand, has ended. */
+/* Shuts the socket down at once to refuse new clients, and closes it after the end of the polling
+ * thread, which may still use it. */
 void srv_daemon_quiesce(srv_daemon *d) {
     d->listen_fd = MHD_quiesce_daemon(d->mhd);
     if (d->listen_fd != MHD_INVALID_SOCKET)

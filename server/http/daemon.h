@@ -11,17 +11,17 @@
 const char *srv_daemon_unknown_version(void);
 #define SRV_DAEMON_VERSION "0.9.75"
 
-/* Serve `router` on `address` (which becomes the bound one). 0, an errno value of the listening
- * socket, or ENOMEM when threads or memory are missing. */
+/* Serves `router` on `address`, which becomes the bound one. Returns 0, an errno value of the
+ * listening socket, or ENOMEM when threads or memory are missing. */
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
                     bool is_ops);
 const char *srv_daemon_url(const srv_daemon *daemon);
 
-/* On the way down, in this order. */
+/* Shutdown, in this order. */
 void srv_daemon_quiesce(srv_daemon *daemon); /* no new connections */
 /* Wait until no request was under way for quiet_ms, at most limit_ms. */
 void srv_daemon_settle(srv_daemon *daemon, int64_t quiet_ms, int64_t limit_ms);
-void srv_daemon_cancel(srv_daemon *daemon); /* cancel what still runs */
-void srv_daemon_close(srv_daemon *daemon);  /* nothing may be suspended; NULL is fine */
+void srv_daemon_cancel(srv_daemon *daemon); /* cancel running requests */
+void srv_daemon_close(srv_daemon *daemon);  /* no request may be suspended; NULL is fine */
 
 #endif

@@ -1,5 +1,5 @@
-/* Making and freeing an exchange, and its way through the queue: the two hand-offs are
- * `enqueue` (HTTP thread -> request thread) and `come_back` (the other way). */
+/* Makes and frees exchanges and passes them through the queue. The two hand-offs are `enqueue`
+ * (HTTP thread -> request thread) and `come_back` (the other way). */
 #include "http/exchange.h"
 
 #include <stddef.h>
@@ -12,17 +12,17 @@
 #include "wire/infer.h"
 #include "wire/scan.h"
 
-/* Larger replies that were made in place go out as they are: encoding takes a millisecond for each
- * 100 KiB, which the HTTP thread does not have. */
+/* Larger replies made on the HTTP thread are sent without encoding, which takes 1 ms for each 100
+ * KiB. */
 #define IN_PLACE_CODING ((size_t)65536)
 
 #define PEEK_MOST ((size_t)65536)
 
-/* A reply that took no longer than this may wait for others (send_soon). */
+/* Replies that took no longer than this may wait for others (send_soon). */
 #define BRIEF_NS 200000
 
-/* Nanoseconds of processor time: what a byte of a body is charged for until its request has run,
- * and the least that a request in place is charged for. */
+/* Charged processor time in nanoseconds: for each byte of a body until its request has run, and the
+ * minimum for a request on the HTTP thread. */
 enum { NS_OF_BODY_BYTE = 1, NS_IN_PLACE = 5000 };
 
 static void work_on(srv_task *task);
@@ -105,7 +105,8 @@ static void end_reply(srv_exchange *x, srv_outcome outcome) {
         srv_problem(&x->req, SRV_INTERNAL, NULL, "the request was not answered");
 }
 
-/* A request that failed because all requests together hold too much is told to come again. */
+/* Tells the client to retry if the request failed because all requests together use too much
+ * memory. */
 static void blame_budget(srv_exchange *x, size_t refusals) {
     if (x->req.reply.problem && srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
         srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
@@ -124,8 +125,7 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
     x->req.in_place = false;
     srv_queue_charge(x->req.app->queue, x->task.client,
                      NS_IN_PLACE + x->req.decode_ns + x->req.compute_ns + x->req.encode_ns);
-    /* The arena is small on purpose: a request that does not fit is tried again with a larger one.
-     */
+    /* The arena is small on purpose: a request that does not fit runs again with a larger one. */
     if (outcome == SRV_DONE && x->req.reply.problem && x->match.route->place == SRV_SMALL &&
         srv_problem_is_memory(&x->req))
         outcome = SRV_DEFER;
@@ -150,7 +150,7 @@ static void come_back(srv_exchange *x) {
     MHD_resume_connection(connection);
 }
 
-/* Hand-off 2 while the handler goes on, which keeps the arena and the body that it works with. */
+/* Hand-off 2 while the handler continues and keeps its arena and body. */
 static void go_out(srv_request *req) {
     srv_exchange *x = (srv_exchange *)((char *)req - offsetof(srv_exchange, req));
     x->went_out = true;
@@ -177,7 +177,7 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
     come_back(x);
 }
 
-/* The request leaves its thread, and begins once more when the queue has a thread for long work. */
+/* Puts the request back into the queue. It starts again when a thread for long work is free. */
 static void wait_on(srv_exchange *x) {
     x->req.later = false;
     x->req.reply = (srv_reply){0};
@@ -185,7 +185,7 @@ static void wait_on(srv_exchange *x) {
     srv_queue_put_back(x->req.app->queue, &x->task);
 }
 
-/* Answer x on a request thread. false: it does not come back from here. */
+/* Answers x on a request thread. false: the reply is not returned from here. */
 static bool answer_on_thread(srv_exchange *x) {
     srv_app *app = x->req.app;
     size_t refusals = srv_budget_refusals();
@@ -240,8 +240,8 @@ static void refuse_full(srv_exchange *x) {
                           "all places in the queue are taken; try again a little later");
 }
 
-/* The time that the request asks for, in nanoseconds, or 0. Long JSON is not searched for it: then
- * it is known once the body is decoded. */
+/* The timeout of the request in nanoseconds, or 0. Long JSON is not searched; its timeout is known
+ * after decoding. */
 static int64_t asked_ns(const srv_exchange *x) {
     const srv_request *req = &x->req;
     size_t size = req->body_size;
@@ -257,22 +257,24 @@ static int64_t asked_ns(const srv_exchange *x) {
                  : srv_scan_timeout(req->body, size) * 1000000;
 }
 
-/* That time counts while a request waits, and while it is decoded: a few bytes can ask for tensors
- * that take seconds. */
+/* The timeout includes waiting and decoding, because a few bytes can request tensors that take
+ * seconds. */
 static void set_own_deadline(srv_exchange *x) {
     const int64_t by = x->req.start_ns + asked_ns(x);
     if (by > x->req.start_ns)
         srv_request_finish_by(&x->req, by);
 }
 
-/* The queue is full, and x is the newest of the client who has most in it. */
+/* Refuses x because the queue is full and x is the newest request of the client with most requests
+ * in it. */
 static void give_place(srv_exchange *x) {
     x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
     refuse_full(x);
     come_back(x);
 }
 
-/* Hand-off 1. Suspended first: the request may be done before the push returns. */
+/* Hand-off 1. The connection is suspended first, because the request may end before the push
+ * returns. */
 static enum MHD_Result enqueue(srv_exchange *x) {
     srv_queue *queue = x->req.app->queue;
     srv_task *out;
@@ -298,10 +300,10 @@ static enum MHD_Result enqueue(srv_exchange *x) {
     return MHD_YES;
 }
 
-/* The reply is there. A brief one goes out in the next round of the polling thread, together with
- * those that this round makes for other connections: many replies to one client then wake it once,
- * and waking it is a good part of what a small request costs. The HTTP library calls again for a
- * request that has no response yet. With a single connection there is nothing to wait for. */
+/* Sends the reply. A quick reply is sent in the next round of the polling thread, together with
+ * replies that this round produces for other connections: many replies to one client then wake it
+ * once, and the wake-up is a large part of the cost of a small request. libmicrohttpd calls again
+ * for a request without a response. With a single connection the reply is sent at once. */
 static enum MHD_Result send_soon(srv_exchange *x) {
     const srv_request *req = &x->req;
     if (!x->daemon->links->next || req->decode_ns + req->compute_ns + req->encode_ns > BRIEF_NS)

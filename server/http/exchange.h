@@ -24,19 +24,19 @@ struct srv_daemon {
     srv_app *app;
     const srv_router *router;
     struct MHD_Daemon *mhd;
-    struct MHD_Response *shortage; /* a 503 that is ready for when there is no memory for another */
+    struct MHD_Response *shortage; /* a prepared 503 for when memory runs out */
     int listen_fd;
-    char *unix_path; /* to unlink at the end, or NULL */
+    char *unix_path; /* socket file to unlink at the end, or NULL */
     char url[160];   /* as printed: "http://127.0.0.1:8080" */
-    bool is_ops;     /* the operations port: keeps answering while draining */
-    bool is_local;   /* only this machine reaches it: loopback or a unix socket */
+    bool is_ops;     /* the operations port, which still answers while draining */
+    bool is_local;   /* reachable only from this machine: loopback or a unix socket */
     atomic_int in_flight;
     attn_arena *spare; /* the arena of the last request in place, kept for the next one, or NULL */
     pthread_mutex_t lock; /* links, next_look, each link's `suspended` and `streaming` */
     srv_body_order order;
     srv_connections connections;
     srv_link *links;
-    srv_link *next_look; /* where the watcher goes on after it let go of the lock, or NULL */
+    srv_link *next_look; /* where the watcher continues after it released the lock, or NULL */
     srv_ticker watcher;
 };
 
@@ -49,7 +49,7 @@ typedef enum srv_phase {
 } srv_phase;
 
 struct srv_exchange {
-    srv_task task; /* first, because the queue hands back its address */
+    srv_task task; /* first member, because the queue returns its address */
     srv_request req;
     srv_daemon *daemon;
     srv_link *link;
@@ -65,7 +65,7 @@ struct srv_exchange {
     atomic_int gone;               /* the client left while suspended */
     struct MHD_Response *response; /* made before it is sent, or NULL */
     attn_arena *lent; /* the request's arena, once its reply goes out while the handler goes on */
-    bool went_out;    /* the reply goes out while the handler goes on; for the request thread */
+    bool went_out;    /* the reply is sent while the handler runs; for the request thread */
     atomic_int refs;
     int64_t enqueued_ns;
     srv_trace trace;
@@ -80,24 +80,25 @@ struct srv_exchange {
 srv_exchange *srv_daemon_exchange(struct MHD_Connection *connection);
 /* NULL: out of memory. `uri` is the raw request target. */
 srv_exchange *srv_exchange_new(srv_daemon *daemon, srv_link *link, const char *uri);
-void srv_exchange_drop(srv_exchange *x); /* one reference less */
-/* Give the arena back: a small one to the daemon, for the next request. On the HTTP thread. */
+void srv_exchange_drop(srv_exchange *x); /* drops one reference */
+/* Returns the arena; a small one goes to the daemon for the next request. On the HTTP thread. */
 void srv_exchange_spare(srv_exchange *x);
-/* An empty arena for the request; false: a problem reply is set. */
+/* Makes an empty arena for the request; false: a problem reply is set. */
 bool srv_exchange_arena(srv_exchange *x, size_t limit);
 
 /* The 503 of srv_daemon.shortage, a reference; NULL: out of memory. */
 struct MHD_Response *srv_reply_shortage(void);
-/* Hand the reply of x to the HTTP library. */
+/* Passes the reply of x to libmicrohttpd. */
 enum MHD_Result srv_exchange_send(srv_exchange *x);
-/* The reply will be sent in the next round. A short one is copied, so that the memory of the
- * request serves the next one already. */
+/* Prepares the reply for the next round. A short reply is copied, so that the next request can
+ * reuse the memory. */
 void srv_reply_ahead(srv_exchange *x);
 void srv_reply_forget(srv_exchange *x); /* drop what srv_reply_ahead made */
-/* The exchange is over: end its stream, if it has one. */
+/* Ends the stream of a finished exchange, if it has one. */
 void srv_reply_end(srv_exchange *x);
 
-/* Answer x, whose body is complete: in place, or suspend the connection and queue it. */
+/* Answers x, whose body is complete, on the HTTP thread, or suspends the connection and queues x.
+ */
 enum MHD_Result srv_exchange_answer(srv_exchange *x);
 /* Answer x, which was taken out of the queue, with a problem of this code. Any thread. */
 void srv_exchange_give_up(srv_exchange *x, srv_code code);

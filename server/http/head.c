@@ -25,7 +25,7 @@ static bool is(const char *key, size_t size, const char *name) {
     return strlen(name) == size && !strncasecmp(key, name, size);
 }
 
-/* A NUL or a bare CR in a value, which other servers read as its end. */
+/* Finds a NUL or a bare CR in a value, which other servers take as its end. */
 static bool has_controls(const char *value, size_t size) {
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)value[i];
@@ -42,18 +42,18 @@ static bool is_host(const char *value) {
     return value[n + strspn(value + n, " \t")] == 0;
 }
 
-/* libmicrohttpd 0.9.75 cuts a line at a NUL, loses folded lines, takes a name that is empty for the
- * end of the header, and gives no sign of any of it. But its texts lie where they came in, so every
- * line must begin two bytes behind the end of the one before (CR LF), and the last one is followed
- * by an empty one; the library has put zeroes for CR and LF. No other version starts (daemon.h),
- * for these are bytes that it promises to nobody. */
+/* libmicrohttpd 0.9.75 cuts a line at a NUL, loses folded lines, takes an empty name for the end of
+ * the header, and reports none of this. But its strings point into the received bytes. Every line
+ * must therefore begin two bytes after the end of the line before (CR LF), and an empty line must
+ * follow the last one; the library has replaced CR and LF by zeroes. The service does not start
+ * with another version (daemon.h), because the library does not guarantee this layout. */
 static const char empty_line[4];
 
 static bool ends_cleanly(const char *line_end) {
     return !memcmp(line_end, empty_line, sizeof empty_line);
 }
 
-/* Of many values the last ones are kept, which the nearest proxies have written. */
+/* Keeps the last values, which the nearest proxies have written. */
 static void take_forwarded(srv_head *h, const char *value) {
     if (h->forwards == SRV_FORWARDED)
         memmove(h->forwarded, h->forwarded + 1, --h->forwards * sizeof *h->forwarded);
@@ -128,7 +128,8 @@ static bool parse_length(const char *text, uint64_t *length) {
     return true;
 }
 
-/* The framing cannot be trusted: nothing that follows on this connection can be, either. */
+/* Refuses a request with invalid framing and closes the connection, because later bytes on it
+ * cannot be trusted. */
 static void refuse_framing(srv_exchange *x, srv_code code, const char *why) {
     srv_problem(&x->req, code, NULL, "%s", why);
     srv_body_refuse(x);
@@ -214,7 +215,7 @@ static void take_client(srv_exchange *x) {
     x->task.client = srv_client_number(x->client);
 }
 
-/* Where there are two headers, neither names the trace. */
+/* With two headers there is no trace. */
 static void take_trace(srv_exchange *x) {
     srv_app *app = x->req.app;
     uint64_t random[3], n = atomic_fetch_add_explicit(&app->traces, 3, memory_order_relaxed);
@@ -278,8 +279,8 @@ static void check_accept(srv_exchange *x) {
     }
 }
 
-/* Does the header alone make it impossible to answer this? In the order of what helps the client
- * most. */
+/* Refuses requests that cannot be answered, by their header alone. The checks are in the order that
+ * helps clients most. */
 static void check_request(srv_exchange *x) {
     const char *expect = x->head.expect;
     if (!x->match.route) {
@@ -319,8 +320,8 @@ static void take_type(srv_exchange *x) {
     x->req.content_type = x->type;
 }
 
-/* The path of a target in absolute form, "http://host/path", which a server must take as well (RFC
- * 9112, 3.2.2). */
+/* The path of a target in absolute form, "http://host/path", which a server must accept (RFC 9112,
+ * 3.2.2). */
 static const char *path_of(const char *target, srv_head *h) {
     size_t scheme = !strncasecmp(target, "http://", 7)    ? 7
                     : !strncasecmp(target, "https://", 8) ? 8
@@ -332,7 +333,7 @@ static const char *path_of(const char *target, srv_head *h) {
     return path ? path : "/";
 }
 
-/* A preflight carries no key, so where keys are asked for every path gets the same answer. */
+/* A preflight has no key, so with keys every path gets the same answer. */
 static bool answer_options(srv_exchange *x) {
     static const char all[] = "GET, HEAD, POST, DELETE, OPTIONS";
     if (!strcmp(x->req.path, "*") || x->req.app->keys)
@@ -349,7 +350,7 @@ static bool has_bad_bytes(const char *uri) {
     for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
         if (*p < 0x21 || *p == 0x7f)
             return true;
-        /* %00 … %1f and %7f: no path of ours holds control characters. */
+        /* Finds %00 … %1f and %7f: no path of this service has control characters. */
         if (*p == '%' && (p[1] == '0' || p[1] == '1' || (p[1] == '7' && (p[2] | 0x20) == 'f')))
             return true;
     }
@@ -370,7 +371,7 @@ void srv_head_unread(srv_exchange *x) {
     take_trace(x);
 }
 
-/* The header's lines and what every reply and log line needs of them. */
+/* Reads the header lines and the values that every reply and log line needs. */
 static void read_lines(srv_exchange *x, const char *version) {
     srv_head *h = &x->head;
     srv_request *req = &x->req;
@@ -390,7 +391,7 @@ static void read_lines(srv_exchange *x, const char *version) {
     req->secure = !x->link->plain;
 }
 
-/* The operations port answers a few rows of the same table. */
+/* The operations port answers only a few rows of the table. */
 static void find_route(srv_exchange *x) {
     srv_request *req = &x->req;
     bool closed = x->daemon->is_ops && !is_status_path(req->path);
@@ -401,7 +402,7 @@ static void find_route(srv_exchange *x) {
     req->only_400 = x->match.route && x->match.route->open_inference;
 }
 
-/* false: the service is on its way down. */
+/* Refuses requests during shutdown. false: the service is shutting down. */
 static bool is_served(const srv_exchange *x) {
     return atomic_load_explicit(&x->req.app->draining, memory_order_relaxed) != SRV_REFUSING ||
            is_status_path(x->req.path);

@@ -13,7 +13,7 @@ typedef struct srv_exchange srv_exchange;
 
 enum { SRV_FORWARDED = 8 };
 
-/* What the header says; texts belong to the HTTP library. */
+/* The contents of the header; the HTTP library owns the texts. */
 typedef struct srv_head {
     const char *origin, *if_match, *if_none_match, *request_method; /* of a CORS preflight */
     const char *accept, *type, *id, *trace, *expect, *length_text, *transfer, *encoding,
@@ -37,14 +37,14 @@ typedef struct srv_head {
     uint64_t length; /* Content-Length */
 } srv_head;
 
-/* The request line is here, with this raw target. */
+/* Reads the request line with this raw target. */
 void srv_head_begin(srv_head *h, const char *target);
-/* Read the header into x->head and x->req, find the route, refuse what can be refused, and where
- * the framing cannot be trusted or the body is long, x->close. */
+/* Reads the header into x->head and x->req, finds the route, and refuses invalid requests. Sets
+ * x->close if the framing cannot be trusted or the body is long. */
 void srv_head_read(srv_exchange *x, const char *target, const char *method, const char *version);
 
-/* The same for a request whose header cannot be read: x gets what every reply needs, an arena, an
- * id and a trace. */
+/* Prepares x for a request with an unreadable header: an arena, an id and a trace, which every
+ * reply needs. */
 void srv_head_unread(srv_exchange *x);
 
 #endif

@@ -11,9 +11,9 @@
 #include "http/address.h"
 #include "http/exchange.h"
 
-/* Bytes that the kernel holds of an answer beyond what is on its way. Without a bound it takes
- * megabytes for each client that does not read, a thousand of which use up the memory of all
- * sockets; and what it holds counts as sent, so that nobody would see how slow they are. */
+/* Limit of the bytes of an answer that the kernel buffers beyond those in flight. Without a limit
+ * it buffers megabytes for each client that does not read, and a thousand such clients use up the
+ * memory of all sockets. Buffered bytes also count as sent, which would hide slow clients. */
 #define UNSENT_MOST (128 * 1024)
 
 enum { HEAD_ROOM = 2048 };
@@ -106,7 +106,7 @@ bool srv_link_is_cut(const srv_link *link) {
     return atomic_load(&link->stage) == SRV_LINK_CUT;
 }
 
-/* Bytes that text of `room` bytes has after snprintf returned n. */
+/* The length of text in `room` bytes after snprintf returned n. */
 static size_t fitted(int n, size_t room) {
     return n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }
@@ -141,7 +141,7 @@ bool srv_link_cut(srv_link *link, const char *id, const srv_reply *reply, int ho
         struct iovec parts[2] = {{head, write_head(head, id, reply)},
                                  {(void *)(uintptr_t)reply->body, reply->size}};
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-        /* A few hundred bytes, which may be lost where the socket is full. */
+        /* Sends a few hundred bytes, which may be lost if the socket is full. */
         sendmsg(link->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     shutdown(link->fd, link->plain ? how : SHUT_RDWR);

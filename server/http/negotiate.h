@@ -10,11 +10,12 @@
 #define SRV_BODY_TYPES "application/json, application/vnd.safetensors"
 bool srv_type_is_body(const char *type);
 
-/* May a body of this type be JSON? `type`: lower case, without parameters. Yes for
- * application/json, for none, and for what `curl -d` sends unasked. */
+/* Tells whether a body of this type may be JSON. `type`: lower case, without parameters. This is so
+ * for application/json, for no type, and for the default type of `curl -d`. */
 bool srv_type_is_json(const char *type);
 
-/* Is the charset of a whole Content-Type header UTF-8 (or its part US-ASCII), or not stated? */
+/* Tells whether the charset in a Content-Type header is UTF-8 (or its part US-ASCII), or missing.
+ */
 bool srv_type_is_utf8(const char *header);
 
 /* The one SRV_ACCEPT_* bit of `produces` that an Accept header ranks highest (ties: JSON); 0: none.

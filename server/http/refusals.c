@@ -9,7 +9,7 @@ typedef enum MHD_Result queue_function(struct MHD_Connection *, unsigned, struct
 
 static queue_function *library_queue;
 
-/* Called for each daemon, the second time beside threads of the first, which read the pointer. */
+/* Called for each daemon, for the second one while threads of the first read the pointer. */
 bool srv_refusals_begin(void) {
     if (!library_queue)
         *(void **)&library_queue = dlsym(RTLD_NEXT, "MHD_queue_response");
@@ -49,14 +49,14 @@ static void explain(srv_exchange *x, unsigned status) {
     }
 }
 
-/* Behind a Content-Length that it cannot read the library goes on as if it had not refused, and
- * sends a second head. */
+/* After an unreadable Content-Length the library continues as if it had not refused the request,
+ * and sends a second head. */
 static bool goes_on(const srv_exchange *x) {
     return x->phase == SRV_AT_HEAD && MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND,
                                                                   MHD_HTTP_HEADER_CONTENT_LENGTH);
 }
 
-/* In place of the library's function of this name, for the library's own calls. */
+/* Replaces the library's function of this name in the library's own calls. */
 __attribute__((visibility("default"))) enum MHD_Result
 MHD_queue_response(struct MHD_Connection *connection, unsigned status, struct MHD_Response *page) {
     srv_exchange *x = srv_daemon_exchange(connection);

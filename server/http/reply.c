@@ -1,7 +1,7 @@
-/* From req.reply to a response of the HTTP library. The body stays where it is, in the arena; the
- * response holds the exchange's second reference until it is freed. Only a short one that waits for
- * a round is copied: the next request then works in the same memory, which is in the processor's
- * caches, instead of every connection in its own. */
+/* Makes a response of the HTTP library from req.reply. The body stays in the arena; the response
+ * holds the exchange's second reference until it is freed. Only a short body that waits for a round
+ * is copied, so that the next request reuses the same memory, which is in the processor's caches.
+ */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -19,8 +19,8 @@ static void free_response(void *cls) {
     srv_exchange_drop(cls);
 }
 
-/* Without memory for a header the response is not sent: a missing Content-Encoding, for instance,
- * would make its body unreadable. */
+/* Fails if a header cannot be added, because a missing Content-Encoding, for example, would make
+ * the body unreadable. */
 static bool add(struct MHD_Response *response, const char *name, const char *value) {
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
@@ -68,8 +68,8 @@ static void make_tag(const srv_reply *reply, char tag[20]) {
     memcpy(tag + 17, "\"", 2);
 }
 
-/* Is the tag among those of If-Match or If-None-Match? Tags hold no quotes, so that the text with
- * them around it cannot be found by chance; a weak one ("W/") only counts where that is enough. */
+/* Tells whether If-Match or If-None-Match lists the tag. Tags contain no quotes, so a search for
+ * the quoted tag is exact; a weak tag ("W/") counts only for a weak comparison. */
 static bool tag_matches(const char *list, const char *tag, bool weak) {
     size_t size = strlen(tag);
     if (!strcmp(list, "*"))
@@ -103,8 +103,9 @@ static void judge(srv_exchange *x, const char *tag) {
     }
 }
 
-/* The answer to a GET carries a tag, its handler's or one made from the bytes, unless the handler
- * says no-store; other answers must not be stored. `tag` becomes "" or the text to send. */
+/* Chooses the caching headers. The answer to a GET has the tag of its handler or one computed from
+ * the bytes, unless the handler sets no-store; other answers must not be stored. `tag` becomes ""
+ * or the text to send. */
 static void decide_caching(srv_exchange *x, char tag[20]) {
     srv_reply *reply = &x->req.reply;
     const char *kept = header_of(reply, "Cache-Control"), *own = header_of(reply, "ETag");
@@ -153,8 +154,8 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
     return ok;
 }
 
-/* The slowest rate that is served bounds the time of the download: step by step where the watcher
- * sees what the client has taken (TCP), else as a whole. */
+/* Sets the deadline of the download by the slowest allowed rate: step by step where the watcher
+ * sees the progress of the client (TCP), else for the whole reply. */
 static void set_deadline(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     size_t unseen = x->link->tcp ? 0 : x->req.reply.size;
@@ -173,7 +174,7 @@ static void resume_stream(void *x) {
     MHD_resume_connection(((srv_exchange *)x)->connection);
 }
 
-/* The client must take what goes out in time, as with other replies. Silence between events has no
+/* The client must read events in time, as with other replies. Silence between events has no
  * deadline. */
 static ssize_t read_stream(void *cls, uint64_t position, char *to, size_t room) {
     srv_exchange *x = cls;
@@ -197,8 +198,8 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, free_response);
     if (!response)
         return NULL;
-    /* Behind a HEAD the library ends the chunks of the body that it leaves out, where the next
-     * reply is to stand: without chunks it closes the connection. */
+    /* Disables chunks for HEAD: the library would send the end of the omitted chunks where the next
+     * reply belongs. Without chunks it closes the connection. */
     if (!strcmp(x->req.method, "HEAD"))
         MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
     srv_stream_start(x->req.reply.stream, resume_stream, x);
@@ -208,9 +209,8 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
     return response;
 }
 
-/* The library sends the header of a body in pieces by itself, a packet that wakes the client for
- * nothing: held back, it leaves with the body, and what then is less than a packet leaves at the
- * end. */
+/* Holds the header back until the body is sent, because the library would send it in a packet of
+ * its own, which wakes the client needlessly. */
 static void hold_back(const srv_exchange *x, int on) {
     if (x->link->tcp && x->link->plain && x->req.reply.pieces)
         (void)setsockopt(x->link->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
@@ -228,7 +228,7 @@ void srv_reply_end(srv_exchange *x) {
     srv_stream_stop(stream);
 }
 
-/* Pieces of a body are sent from where they are. */
+/* Sends pieces of a body without copying them. */
 static struct MHD_Response *make_response(srv_exchange *x) {
     srv_reply *reply = &x->req.reply;
     if (reply->stream)
@@ -244,7 +244,7 @@ static struct MHD_Response *make_response(srv_exchange *x) {
                 : NULL;
 }
 
-/* The whole response, with a reference to the exchange; NULL: out of memory. */
+/* Makes the whole response, with a reference to the exchange; NULL: out of memory. */
 static struct MHD_Response *prepare(srv_exchange *x) {
     char tag[20];
     if (!srv_link_claim(x->link))
@@ -289,8 +289,7 @@ void srv_reply_forget(srv_exchange *x) {
 
 struct MHD_Response *srv_reply_shortage(void) {
     srv_request bare = {.path = NULL};
-    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s",
-                ""); /* without an arena it is a constant text */
+    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s", ""); /* without an arena it is constant */
     struct MHD_Response *response = MHD_create_response_from_buffer(
         bare.reply.size, (void *)(uintptr_t)bare.reply.body, MHD_RESPMEM_PERSISTENT);
     bool ok = response && add(response, "Content-Type", bare.reply.type) &&

@@ -46,8 +46,8 @@ void srv_router_close(srv_router *router) {
 
 #define FITS SIZE_MAX
 
-/* Which character of `template` does not fit `path`? FITS: none; where the parameters lie goes to
- * from/size. */
+/* Returns the index of the first character of `template` that does not fit `path`, or FITS; writes
+ * the places of parameters to from/size. */
 static size_t misfit(const char *template, const char *path, const char *from[2], size_t size[2]) {
     const char *pattern = template;
     size_t params = 0;
@@ -98,7 +98,7 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
         at = misfit(route->path, path, from, size);
         if (at != FITS)
             continue;
-        /* The first template that fits is the one; later ones are other paths. */
+        /* Takes the first template that fits; later rows belong to other paths. */
         if (match->label != router->label_count && router->label_of[row] != match->label)
             continue;
         match->label = router->label_of[row];

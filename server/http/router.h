@@ -1,4 +1,4 @@
-/* Routes, one row a method and path, and the way from a request to its row. */
+/* Routes, one row for each method and path, and the search for the row of a request. */
 #ifndef SRV_ROUTER_H
 #define SRV_ROUTER_H
 
@@ -11,11 +11,11 @@ typedef enum srv_place {
     SRV_POOL,  /* on a worker */
 } srv_place;
 
-/* Who may ask; auth.c judges by it. A row that says nothing is closed to everybody. */
+/* The access rights, which auth.c checks. A row without any is closed to all clients. */
 typedef enum srv_access {
     SRV_CLOSED, /* nobody */
-    SRV_OPEN,   /* everybody: health and readiness */
-    SRV_KEYED,  /* any key of keys_file; everybody when there is no such file */
+    SRV_OPEN,   /* all clients: health and readiness */
+    SRV_KEYED,  /* any key of keys_file; all clients when there is no such file */
     SRV_OWNER,  /* any key, of which the handler asks srv_request_owns; without a file as SRV_ADMIN
                  */
     SRV_ADMIN,  /* a key with the right "admin"; without a file only loopback and unix sockets */
@@ -31,7 +31,7 @@ typedef struct srv_route {
     const char *summary;     /* one line */
     unsigned produces;       /* SRV_ACCEPT_* bits */
     const char *answer;      /* name of the answer's schema in openapi.json */
-    bool open_inference;     /* of that protocol: problems that are 422 elsewhere are 400 here */
+    bool open_inference;     /* of the Open Inference Protocol: 422 becomes 400 */
 } srv_route;
 
 typedef struct srv_router {

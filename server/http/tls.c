@@ -1,6 +1,5 @@
-/* A pair is a certificate chain with its key. The handshake of a client may last while a new pair
- * is loaded, so the old ones stay until the service ends; loading the same files again adds none.
- */
+/* A pair is a certificate chain with its key. The handshake of a client may outlast the loading of
+ * a new pair, so old pairs stay until the service ends; loading unchanged files again adds none. */
 #include "http/tls.h"
 
 #include <errno.h>
@@ -106,7 +105,7 @@ static bool take_key(pair *p, const gnutls_datum_t *pem, const char *file, srv_c
            refuse_file(err, "tls_key", file, "a private key in PEM, without a password", failed);
 }
 
-/* GnuTLS tells whether they belong together when both go into credentials. */
+/* GnuTLS checks that certificate and key match when both are added to credentials. */
 static bool check_match(const gnutls_datum_t *cert, const gnutls_datum_t *key,
                         const char *cert_file, const char *key_file, srv_config_error *err) {
     gnutls_certificate_credentials_t both;
@@ -122,7 +121,7 @@ static bool check_match(const gnutls_datum_t *cert, const gnutls_datum_t *key,
                              key_file, cert_file, gnutls_strerror(failed));
 }
 
-/* One digest of two digests: equal exactly when both files are. */
+/* Combines two digests into one, which is equal exactly when both files are. */
 static bool digest_files(const srv_tls *tls, const char *cert, size_t cert_size, const char *key,
                          size_t key_size, srv_digest *out) {
     srv_digest each[2];

@@ -1,9 +1,11 @@
-/* One thread a daemon, awake every 50 ms while requests are suspended, else four times a second.
+/* Each daemon has one watcher thread, which wakes every 50 ms while requests are suspended, else
+ * four times a second.
  *
  * A link leaves the daemon's list (under the lock) before its socket is closed, and a suspended
- * exchange leaves its link (under the lock) before it is resumed; so whatever the watcher reaches
- * while it holds the lock is alive and the descriptor is the right one. A new connection needs that
- * lock too, and the kernel takes a microsecond a socket: so it is let go after every few. */
+ * exchange leaves its link (under the lock) before it is resumed. So everything that the watcher
+ * reaches while it holds the lock is valid, and the descriptor is the right one. A new connection
+ * also needs the lock, and the kernel takes a microsecond for each socket, so the watcher releases
+ * the lock after every few sockets. */
 #include "http/watch.h"
 
 #include <linux/sockios.h>
@@ -17,8 +19,8 @@
 #include "request/stream.h"
 
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
-/* Sockets that the kernel is asked about under one hold of the lock, and the pause after them: who
- * waits for the lock is woken in it (without one the watcher would have it again first). */
+/* Number of sockets checked under one hold of the lock, and the pause after them, which wakes a
+ * waiting thread (without a pause the watcher would take the lock again first). */
 enum { LOOKS_AT_ONCE = 32, PAUSE_NS = 20000 };
 
 static bool client_left(const srv_link *link, bool half_close_is_gone) {
@@ -26,8 +28,8 @@ static bool client_left(const srv_link *link, bool half_close_is_gone) {
     return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Cancel x: raise its flag, and take it out of the queue when it still waits there. Then it is put
- * before `taken`, a list by `next` that belongs to the caller. */
+/* Cancels x: sets its flag, and removes it from the queue if it still waits there. It is then put
+ * before `taken`, a list linked by `next` that belongs to the caller. */
 static srv_task *cancel(srv_exchange *x, srv_task *taken) {
     atomic_store(&x->req.cancel, 1);
     if (!srv_queue_take(x->req.app->queue, &x->task))
@@ -43,7 +45,7 @@ static void answer_all(srv_task *taken, srv_code code) {
     }
 }
 
-/* What a TCP connection has moved so far; zeroes when unknown. */
+/* The bytes that a TCP connection has transferred so far; zeroes when unknown. */
 static struct tcp_info moved(const srv_link *link) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
@@ -52,7 +54,7 @@ static struct tcp_info moved(const srv_link *link) {
     return info;
 }
 
-/* Has a header begun between requests, and taken longer than the limit to come in? */
+/* Tells whether a header has begun between requests and takes longer than the limit. */
 static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!(edges & 1))
@@ -69,7 +71,7 @@ static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
 }
 
 typedef enum holdup {
-    CLIENT, /* bytes of the client are missing, or it does not take ours */
+    CLIENT, /* waits for bytes of the client, or for it to read */
     SERVER, /* the HTTP thread is behind: it has bytes to read, or could send more */
     LEFT,   /* the client has closed. libmicrohttpd 0.9.75 misses a close right behind a partial
                request:   it takes the bytes and waits for another edge, which the close has already
@@ -85,7 +87,7 @@ static holdup who_holds_up(const srv_link *link) {
     return unread > 0 ? SERVER : unread == 0 ? LEFT : CLIENT;
 }
 
-/* What the client has taken of its reply since the last look buys time. */
+/* Extends the deadline by the bytes that the client has read since the last round. */
 static void credit_reply(srv_link *link, int64_t now) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!link->tcp || atomic_load(&link->stage) != SRV_LINK_ANSWERING)
@@ -97,7 +99,7 @@ static void credit_reply(srv_link *link, int64_t now) {
     link->taken_bytes = bytes;
 }
 
-/* The request has not come in time. Under the lock. */
+/* Handles a request that has not arrived in time. Needs the lock. */
 static void answer_slow(srv_link *link, int64_t now) {
     srv_request req = {.path = ""};
     srv_problem(&req, SRV_TIMEOUT, NULL, "the request did not arrive in time");
@@ -105,7 +107,7 @@ static void answer_slow(srv_link *link, int64_t now) {
         srv_link_allow(link, now); /* to be shut down again in the next look */
 }
 
-/* A stream that sleeps does not see that its client has gone. */
+/* Wakes a sleeping stream, which does not notice that its client has left. */
 static void wake_if_left(const srv_daemon *d, const srv_link *link) {
     srv_exchange *x = link->streaming;
     if (!x || atomic_load(&x->gone) || !client_left(link, d->app->config->half_close_is_gone))
@@ -114,15 +116,15 @@ static void wake_if_left(const srv_daemon *d, const srv_link *link) {
     srv_stream_wake(x->req.reply.stream);
 }
 
-/* A connection that no request thread works for, and that is due. Time that the server itself
- * takes is not held against the client. */
+/* Handles a connection without a request thread whose deadline has passed. Time that the server
+ * takes does not count for the client. */
 static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     int64_t header_ns = d->app->config->header_timeout_ms * 1000000;
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
     wake_if_left(d, link);
     if (srv_link_is_cut(link)) {
-        /* Once in each round, because the HTTP library may miss the first shutdown as it misses a
-         * close. */
+        /* Runs once in each round, because the HTTP library may miss the first shutdown as it
+         * misses a close. */
         if (srv_link_is_late(link, now))
             shutdown(link->fd, SHUT_RDWR);
         return;
@@ -141,7 +143,7 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
 }
 
-/* A connection whose request is suspended: is its client still there? */
+/* Handles a connection with a suspended request: checks that its client is still connected. */
 static srv_task *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_task *gone) {
     if (atomic_load(&x->gone) || !client_left(x->link, d->app->config->half_close_is_gone))
         return gone;
@@ -149,7 +151,7 @@ static srv_task *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_task *gon
     return cancel(x, gone);
 }
 
-/* true: something is suspended, look again soon. */
+/* Does one round. true: requests are suspended, so the next round is soon. */
 static bool look_at_links(srv_daemon *d, srv_task **gone) {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int64_t now = attn_now_ns();
@@ -211,7 +213,7 @@ void srv_watch_cancel_all(srv_daemon *d) {
     for (srv_link *link = d->links; link; link = link->next)
         if (link->suspended)
             taken = cancel(link->suspended, taken);
-        else if (link->streaming) /* its handler may go on */
+        else if (link->streaming) /* its handler may still run */
             atomic_store(&link->streaming->req.cancel, 1);
     pthread_mutex_unlock(&d->lock);
     answer_all(taken, SRV_DRAINING);

@@ -1,5 +1,6 @@
-/* Events of jobs: a ring of ready texts a job, and readers that each have a place in it. A reader
- * that falls behind misses events, never holds them: what a job keeps is bounded, whoever looks. */
+/* Events of jobs. Each job has a ring of formatted events, and each reader has a position in it. A
+ * slow reader misses events and never delays the job, so the memory of a job is bounded for any
+ * number of readers. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +10,10 @@
 #include "request/shared.h"
 
 typedef struct srv_job_reader {
-    srv_stream stream; /* first: the stream is the reader */
+    srv_stream stream; /* first member: the stream pointer is also the reader pointer */
     struct srv_job_reader *next;
     srv_job_entry *job;
-    uint64_t at; /* number of the event to send next */
+    uint64_t at; /* number of the next event to send */
     int64_t sent_ns;
     bool beat; /* a comment is due */
 } reader;
@@ -71,7 +72,7 @@ static long put(reader *r, char *to, size_t room, const char *text, size_t size)
     return (long)size;
 }
 
-/* Whole events, as many as there are and fit. */
+/* Copies as many whole events as are available and fit. */
 static long read_events(srv_stream *s, char *to, size_t room) {
     reader *r = (reader *)s;
     srv_job_entry *e = r->job;
@@ -111,7 +112,8 @@ srv_stream *srv_job_follow(srv_request *req, srv_job_entry *e, uint64_t after) {
     }
     srv_stream_init(&r->stream, read_events, close_reader);
     pthread_mutex_lock(&e->jobs->lock);
-    /* Numbers begin anew when the service does: one that was never given out is of another life. */
+    /* Event numbers restart with the service. A number that this process has not assigned belongs
+     * to an earlier process. */
     r->at = after < e->next_event ? after + 1 : e->first_event;
     r->sent_ns = attn_now_ns();
     r->job = e;

@@ -1,5 +1,5 @@
-/* A job that runs an experiment. What it found is written out when it ends: JSON, a text for
- * terminals, an SVG a picture. */
+/* A job that runs an experiment. At the end it writes its result: JSON, a text for terminals, and
+ * an SVG for each picture. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,11 +9,12 @@
 #include "store/model_file.h"
 #include "system/embedded.h"
 
-/* Of texts and pictures together, and of one while it grows; in a model's bytes: of its file. */
+/* Limits in bytes: of all texts and pictures together, and of one text while it grows; a factor for
+ * the bytes of a model relative to its file. */
 enum { RESULT_BYTES = 8 << 20, DRAWING_BYTES = 16 << 20, MODEL_TIMES = 4, LINE = 400 };
 enum { TELL_NS = 200000000 };
 
-static const char MODEL[] = "models/en-fr.safetensors"; /* that experiments look into */
+static const char MODEL[] = "models/en-fr.safetensors"; /* analysed by some experiments */
 
 typedef struct work {
     srv_job_entry *job;
@@ -38,7 +39,7 @@ size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values) 
            (model ? MODEL_TIMES * model->size : 0);
 }
 
-/* Lines are ours, but may hold what JSON escapes. */
+/* The lines come from the library but may hold characters that JSON must escape. */
 static void tell_line(work *w, const char *line) {
     char text[LINE];
     size_t n = 0;
@@ -74,7 +75,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "result", "no memory for texts and pictures");
 }
 
-/* The text's bytes in the result; its own arena is for the next one. */
+/* Copies the text into the result, because its arena is reused for the next text. */
 static attn_status keep(attn_text *text, srv_piece *out, attn_arena *arena, attn_error *err) {
     char *kept = text->failed ? NULL : attn_arena_text(arena, text->data, text->size);
     *out = (srv_piece){kept, text->size};
@@ -221,7 +222,7 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
 
 /* --- for requests --- */
 
-/* A copy, since the job may be removed while the answer goes out. */
+/* Makes a copy, because the job may be deleted while the answer is sent. */
 static const srv_piece *copy(srv_request *req, srv_job_entry *e, const srv_piece *of) {
     srv_piece *out = attn_arena_zeroed(req->arena, 1, sizeof *out);
     if (out && of->data)

@@ -1,4 +1,4 @@
-/* What is asked of jobs and known of them, as tables: of bodies, answers and files. */
+/* The field tables of jobs: request bodies, and the facts in answers and files. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { MOST_EXPERIMENTS = 64 };
 srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 static srv_field setting_fields[SRV_JOB_SETTINGS + 1];
 static const char *experiments[MOST_EXPERIMENTS + 1];
-static size_t train_rows, common_rows; /* of the table, in this order; the others: experiments */
+static size_t train_rows, common_rows; /* rows of the table, in this order */
 
 static const srv_field *find_setting(const char *name) {
     const srv_field *f = setting_fields;
@@ -24,7 +24,7 @@ static const srv_field *find_setting(const char *name) {
     return f;
 }
 
-/* The settings of all experiments, each name once; ranges are those of the experiment. */
+/* Lists the settings of all experiments, each name once. The experiment checks the ranges. */
 static void list_settings(void) {
     const attn_experiment *e;
     size_t n = 0;
@@ -57,35 +57,37 @@ void srv_job_fields_make(void) {
     for (; srv_train_fields[n].name; n++)
         srv_job_fields[n] = srv_train_fields[n];
     train_rows = n;
-    srv_job_fields[n++] = (srv_field){.name = "kind",
-                                      .kind = SRV_ENUM,
-                                      .offset = offsetof(srv_job_body, kind),
-                                      .choices = srv_job_kinds,
-                                      .doc = "train: a model, by the fields of training; "
-                                             "experiment: by experiment, full and settings.",
-                                      .required = true};
+    srv_job_fields[n++] =
+        (srv_field){.name = "kind",
+                    .kind = SRV_ENUM,
+                    .offset = offsetof(srv_job_body, kind),
+                    .choices = srv_job_kinds,
+                    .doc = "train: train a model with the training fields; experiment: run an "
+                           "experiment with experiment, full and settings.",
+                    .required = true};
     srv_job_fields[n++] = (srv_field){.name = "shared",
                                       .kind = SRV_BOOL,
                                       .offset = offsetof(srv_job_body, shared),
-                                      .doc = "It and its model belong to all, not to the API key "
-                                             "of this request: all lists show them, admins "
-                                             "delete them."};
+                                      .doc = "The job and its model belong to everyone: all lists "
+                                             "show them, and an admin deletes them."};
     common_rows = n - train_rows;
-    srv_job_fields[n++] = (srv_field){.name = "experiment",
-                                      .kind = SRV_ENUM,
-                                      .offset = offsetof(srv_job_body, experiment),
-                                      .choices = experiments,
-                                      .doc = "Which experiment, as attnd experiment lists them."};
-    srv_job_fields[n++] = (srv_field){.name = "full",
-                                      .kind = SRV_BOOL,
-                                      .offset = offsetof(srv_job_body, full),
-                                      .doc = "The settings of the profile that takes longer."};
+    srv_job_fields[n++] =
+        (srv_field){.name = "experiment",
+                    .kind = SRV_ENUM,
+                    .offset = offsetof(srv_job_body, experiment),
+                    .choices = experiments,
+                    .doc = "Name of the experiment; `attnd experiment` lists them."};
+    srv_job_fields[n++] =
+        (srv_field){.name = "full",
+                    .kind = SRV_BOOL,
+                    .offset = offsetof(srv_job_body, full),
+                    .doc = "Use the settings of the full profile, which takes longer."};
     srv_job_fields[n++] = (srv_field){.name = "settings",
                                       .kind = SRV_OBJECT,
                                       .offset = offsetof(srv_job_body, settings),
                                       .fields = setting_fields,
                                       .init = settings_init,
-                                      .doc = "Numbers that the experiment is told."};
+                                      .doc = "Settings of the experiment."};
     srv_job_fields[n] = (srv_field){0};
 }
 
@@ -265,7 +267,7 @@ static void put_value(srv_json *j, const srv_field *f, const void *place) {
         put_strings(j, place);
 }
 
-/* What is known of one. */
+/* Writes a member if its value is known. */
 static void put_member(srv_json *j, const srv_field *f, const void *base) {
     const void *place = (const char *)base + f->offset;
     if (!is_known(f, place))

@@ -1,4 +1,5 @@
-/* The threads that run jobs: which is next, whose turn it is to compute, what its end means. */
+/* The threads that run jobs: they choose the next job, assign turns for computation, and set the
+ * final state of a job. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +76,7 @@ void srv_jobs_offer_turn(srv_jobs *jobs) {
 
 /* --- running; a thread of the store --- */
 
-/* The first that waits, once there is memory for it: nobody overtakes it. */
+/* Returns the first queued job if there is memory for it. No later job overtakes it. */
 static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits) {
     srv_job_entry *e = jobs->first;
     while (e && e->facts.state != SRV_JOB_QUEUED)
@@ -88,7 +89,7 @@ static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits
     return e;
 }
 
-/* The state that the run's status means. */
+/* Maps the status of the run to the state of the job. */
 static void settle(srv_job_entry *e, attn_status status, const attn_error *err) {
     if (status == ATTN_ECANCELED) {
         srv_job_set_state(e, SRV_JOB_CANCELLED);
@@ -115,7 +116,7 @@ static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {
     jobs->running_bytes -= e->bytes;
     e->facts.peak_bytes = (int64_t)peak;
     if (atomic_load(&e->stop) == JOB_DRAIN && status == ATTN_ECANCELED) {
-        e->facts.state = SRV_JOB_QUEUED; /* the next start of the service goes on with it */
+        e->facts.state = SRV_JOB_QUEUED; /* the next start of the service resumes it */
     } else {
         settle(e, status, &err);
         srv_jobs_dir_save(jobs, e);
@@ -146,7 +147,7 @@ static void *job_thread(void *argument) {
     while (!jobs->stopping) {
         srv_job_entry *e = next_job(jobs, &reserve, &waits);
         if (!e) {
-            if (waits) /* for memory, which nobody announces */
+            if (waits) /* poll for memory, because no signal announces that it was freed */
                 wait_a_little(jobs);
             else
                 pthread_cond_wait(&jobs->changed, &jobs->lock);

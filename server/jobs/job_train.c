@@ -1,4 +1,4 @@
-/* A job that trains: on a thread of the store, with its events for a terminal. */
+/* A job that trains a model on a thread of the store and reports progress by events. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +14,9 @@ typedef struct work {
     srv_jobs *jobs;
     srv_train_run run;
     attn_control control;
-    attn_model *made; /* what is served in the end: without gradients */
+    attn_model *made; /* the final model for the registry, without gradients */
     size_t made_bytes;
-    bool counted; /* made_bytes are, among those of all models */
+    bool counted; /* made_bytes is counted among the bytes of all models */
 } work;
 
 static const char *number(char text[NUMBER], double x) {
@@ -101,7 +101,7 @@ static void log_line(work *w, const char *line) {
     pthread_mutex_unlock(&w->jobs->lock);
 }
 
-/* On held-out pairs, a few at a time, so that others have their turns. */
+/* Scores held-out pairs in small batches, so that other jobs get their turns. */
 static attn_status score(work *w, attn_error *err) {
     const srv_train_run *run = &w->run;
     const uint64_t all = (uint64_t)run->options.scored;
@@ -122,8 +122,8 @@ static attn_status score(work *w, attn_error *err) {
 
 /* --- the model that is left --- */
 
-/* A place among the models, and memory, before the work begins: it cannot fail for them at the
- * end. */
+/* Reserves the place and the memory of the final model before training, so that adding the model
+ * cannot fail at the end. */
 static attn_status make_room(work *w, attn_error *err) {
     const attn_model_config *config = attn_model_configuration(w->run.file.model);
     attn_status status = attn_model_bytes(config, false, &w->made_bytes, err);
@@ -141,7 +141,7 @@ static void take_best(work *w) {
            attn_parameters_values(attn_model_parameters(from)), n * sizeof(float));
 }
 
-/* Into the registry, which owns it from here on. */
+/* Adds the model to the registry, which then owns it. */
 static void publish(work *w) {
     srv_job_entry *e = w->job;
     srv_model model = {.origin = SRV_MODEL_MADE,

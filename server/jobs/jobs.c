@@ -1,4 +1,4 @@
-/* The store of jobs: one list in order of coming, and the threads that run them. */
+/* The store of jobs: one list in order of creation, and the threads that run the jobs. */
 #include "jobs/jobs.h"
 
 #include <inttypes.h>
@@ -32,13 +32,13 @@ static srv_job_entry *entry_new(srv_jobs *jobs, const srv_job_body *body) {
     return e;
 }
 
-/* NULL: it is shared by all. */
+/* NULL makes the job shared. */
 static void set_owner(srv_job_entry *e, const char *owner) {
     snprintf(e->owner, sizeof e->owner, "%s", owner ? owner : "");
     e->facts.owner = owner ? e->owner : NULL;
 }
 
-/* By their time of coming, which files keep. */
+/* Orders the list by creation time, which the files keep. */
 static void list_in(srv_jobs *jobs, srv_job_entry *e) {
     srv_job_entry **at = &jobs->first;
     while (*at && (*at)->facts.created_ms <= e->facts.created_ms)
@@ -49,7 +49,7 @@ static void list_in(srv_jobs *jobs, srv_job_entry *e) {
     jobs->count++;
 }
 
-/* What a job takes at most; errors: it cannot be. */
+/* Computes an upper bound of the memory of a job. It fails if the job is invalid. */
 static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error *err) {
     double values[ATTN_EXPERIMENT_SETTINGS];
     srv_train_cost cost = {0};
@@ -188,7 +188,7 @@ static bool name_job(srv_job_entry *e) {
     return true;
 }
 
-/* What it takes; false: a problem is set, for it could never run. */
+/* Computes the memory of the job. false: a problem is set, because the job exceeds a limit. */
 static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
     const srv_config *config = req->app->config;
     attn_error err = {0};
@@ -212,7 +212,7 @@ static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
     return false;
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static bool enlist(srv_request *req, srv_jobs *jobs, srv_job_entry *e) {
     const int64_t most = jobs->config->jobs_count;
     if (jobs->count >= (size_t)most) {

@@ -1,11 +1,11 @@
-/* Jobs: training and experiments that outlive their request. The store keeps at most jobs_count of
- * them, of which jobs_running run at a time, the others waiting in order of coming; each has its
- * memory reserved before it starts, jobs_bytes in all. They compute at the lowest priority, on all
- * but one of the workers' processors at most.
+/* Jobs are training runs and experiments that outlive their request. The store keeps at most
+ * jobs_count jobs. At most jobs_running of them run at a time, and the others wait in order of
+ * creation. The memory of a job is reserved before it starts; all running jobs share jobs_bytes.
+ * Jobs compute at the lowest priority and leave at least one of the workers' processors free.
  *
- * With jobs_dir each job has files there: <id>.json, what it is and how far; <id>.checkpoint, from
- * which another start of the service goes on to the same bytes; <id>.safetensors, its best model.
- * Without it jobs live in memory. Any thread. */
+ * With jobs_dir each job has files there: <id>.json holds its description and progress,
+ * <id>.checkpoint lets a later process resume it with identical results, and <id>.safetensors holds
+ * its best model. Without jobs_dir jobs live in memory. Any thread may call these functions. */
 #ifndef SRV_JOBS_H
 #define SRV_JOBS_H
 
@@ -35,63 +35,63 @@ extern const char *const srv_job_kinds[]; /* likewise */
 
 enum { SRV_JOB_SETTINGS = 63 }; /* of all experiments, by name */
 
-/* What a job is asked for: decoded by srv_job_fields. */
+/* The decoded body of a request for a job (srv_job_fields). */
 typedef struct srv_job_body {
-    srv_train_options train; /* first: its rows are the table's first, and `given` is here */
+    srv_train_options train; /* first member, with `given` */
     int kind;
     int experiment; /* attn_experiment_at; -1: none was named */
     bool full, shared;
     struct {
         uint64_t given;
-        double values[SRV_JOB_SETTINGS]; /* NaN: as the profile has it */
+        double values[SRV_JOB_SETTINGS]; /* NaN: the value of the profile */
     } settings;
 } srv_job_body;
 
-/* The table of bodies: fields of training, then `kind` and `shared`, then those of experiments.
- * Ready after srv_job_fields_make, which is to be called once before any thread looks. */
+/* The field table of bodies: fields of training, then `kind` and `shared`, then fields of
+ * experiments. srv_job_fields_make fills it and must be called once before other threads use it. */
 enum { SRV_JOB_FIELDS = 63 };
 extern srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 void srv_job_fields_make(void);
 void srv_job_defaults(srv_job_body *body);
-/* Do the fields belong to the kind? false: a problem is set. */
+/* Checks that the fields belong to the kind. false: a problem is set. */
 bool srv_job_fits(srv_request *req, const srv_job_body *body);
-/* What an experiment is told; ATTN_EVALUE, err->where "settings/…". */
+/* Reads the settings of the experiment. ATTN_EVALUE: err->where is "settings/…". */
 attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIMENT_SETTINGS],
                            attn_error *err);
 
-/* 0, or an exit code (app.h) and one line on standard error. */
+/* Returns 0, or an exit code (app.h) after one line on standard error. */
 int srv_jobs_open(srv_jobs **out, srv_app *app);
-/* Stop what runs, which writes its checkpoint first, and end the streams: the service is going
- * down. */
+/* Stops running jobs, which first write their checkpoints, and ends the event streams, before the
+ * service ends. */
 void srv_jobs_stop(srv_jobs *jobs);
-void srv_jobs_free(srv_jobs *jobs); /* waits for what runs; none may be held; NULL is fine */
-void srv_jobs_tick(srv_jobs *jobs); /* now and then; NULL is fine */
+void srv_jobs_free(srv_jobs *jobs); /* waits for running jobs; no job may be held; NULL is fine */
+void srv_jobs_tick(srv_jobs *jobs); /* to be called regularly; NULL is fine */
 
-/* A new job, held; NULL: a problem is set. The body has been decoded and is checked here. */
+/* Creates a job from a decoded body, which it checks, and holds it. NULL: a problem is set. */
 srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body);
-/* Does somebody write to jobs_dir, which looks at jobs have to wait for? Then they are not made in
- * place. */
+/* Tells whether a thread is writing to jobs_dir. Requests for jobs must then wait for it, so they
+ * do not run on the HTTP thread. */
 bool srv_jobs_is_writing(srv_jobs *jobs);
-/* The job of this id, held until released. NULL: a problem is set. */
+/* Finds the job with this id and holds it until it is released. NULL: a problem is set. */
 srv_job_entry *srv_jobs_hold(srv_request *req, const char *id);
 void srv_jobs_release(srv_job_entry *job);
 const char *srv_job_id(const srv_job_entry *job);
 
-/* Stop a job that waits or runs: *ended false; or remove one that has ended, with its model and its
- * files. false: it is not the request's own, a problem is set. */
+/* Stops a queued or running job (*ended is false), or deletes an ended job with its model and its
+ * files. false: the job belongs to another owner, and a problem is set. */
 bool srv_jobs_delete(srv_request *req, srv_job_entry *job, bool *ended);
-/* A model was deleted: if it is a job's, its file goes too. */
+/* To be called after a model was deleted: if a job made it, its file is deleted too. */
 void srv_jobs_forget_model(srv_jobs *jobs, const char *model);
 
-/* Write the description, and a list of those that the request sees. */
+/* Write the description of a job, and the list of jobs that the request may see. */
 void srv_job_put(srv_json *j, srv_job_entry *job);
 void srv_jobs_put_all(srv_json *j, const srv_request *req);
-/* What an experiment found, as JSON or as text, and the SVG of a picture, copied into the request's
- * arena; NULL: a problem is set. */
+/* Return the result of an experiment as JSON or text, and the SVG of a picture, copied into the
+ * request's arena. NULL: a problem is set. */
 const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *job, bool text);
 const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *job, const char *name);
-/* A stream of its events behind number `after` (0: all that are kept), in the request's arena; NULL
- * and no problem: it has ended and there are none. It holds the job by itself. */
+/* Opens a stream of the events after number `after` (0: all that are kept), in the request's arena.
+ * The stream holds the job. NULL without a problem: the job has ended and no such events exist. */
 srv_stream *srv_job_follow(srv_request *req, srv_job_entry *job, uint64_t after);
 
 typedef struct srv_jobs_now {

@@ -1,6 +1,6 @@
-/* The directory of jobs: <id>.json says what a job is and how far it came, <id>.checkpoint how it
- * goes on, <id>.safetensors holds its model. Files are written aside and renamed into place. The
- * directory is locked, for two services would run the same jobs. */
+/* The directory of jobs. <id>.json is the description and progress of a job, <id>.checkpoint its
+ * training state, and <id>.safetensors its model. Files are written under a temporary name and
+ * renamed into place. The directory is locked, because two services would run the same jobs. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "system/files.h"
 
 #define DESCRIPTION ".json"
-#define ASIDE       ".damaged" /* after the name of a description that is none */
+#define ASIDE       ".damaged" /* suffix of a file that is not a valid description */
 #define LEAD        "job-"
 
 enum { MOST_FILE = 1 << 23, ARENA = 1 << 24, NAME = 128 }; /* bytes */
@@ -30,7 +30,7 @@ bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
 
 /* --- writing --- */
 
-/* 0 or an errno value. */
+/* Returns 0 or an errno value. */
 static int put(const srv_jobs *jobs, const char *id, const char *suffix, const char *data,
                size_t size) {
     char name[NAME];
@@ -141,7 +141,7 @@ static bool decode(srv_request *req, description *out) {
     return srv_decode(req, fields, out);
 }
 
-/* The bytes of a file in the arena, NUL-terminated; NULL: errno says why not. */
+/* Reads a file into the arena and ends it with a NUL. NULL: errno has the reason. */
 static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena, size_t *size) {
     struct stat about;
     char *data = NULL;
@@ -153,7 +153,7 @@ static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena
     while (data && *size < (size_t)about.st_size) {
         const ssize_t n = read(fd, data + *size, (size_t)about.st_size - *size);
         if (n == 0)
-            errno = EIO; /* cut short meanwhile */
+            errno = EIO; /* the file was truncated during the read */
         if (n == 0 || (n < 0 && errno != EINTR))
             data = NULL;
         *size += n > 0 ? (size_t)n : 0;
@@ -180,7 +180,7 @@ static int cannot(const srv_jobs *jobs, const char *why) {
     return SRV_EXIT_USAGE;
 }
 
-/* The file keeps what it holds, under a name that no start looks at. */
+/* Renames the file, so that its contents are kept and later starts ignore it. */
 static void set_aside(srv_jobs *jobs, const char *name, const char *why) {
     char aside[NAME];
     snprintf(aside, sizeof aside, "%s" ASIDE, name);
@@ -189,8 +189,8 @@ static void set_aside(srv_jobs *jobs, const char *name, const char *why) {
                   moved ? "it is now " : "it stays", moved ? aside : "");
 }
 
-/* A job from its description: one that had not ended waits again. What describes none costs only
- * itself. */
+/* Restores a job from its description. A job that had not ended is queued again. An invalid
+ * description does not affect the other jobs. */
 static int add_job(srv_jobs *jobs, const char *name, attn_arena *arena) {
     srv_request req = {.arena = arena};
     description d = {0};

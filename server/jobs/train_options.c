@@ -25,44 +25,47 @@ static const char *const schedules[] = {"constant", "inverse-root", "cosine", NU
     }
 
 const srv_field srv_train_fields[] = {
-    CHOICE(task, tasks, "What to learn: en-fr (default), copy, reverse or sort."),
-    ROW(large, SRV_BOOL, 0, 0, "en-fr: all words of the lexicon."),
-    ROW(shortest, SRV_INT, 1, 60, "Source words at least."),
-    ROW(longest, SRV_INT, 1, 60, "Source words at most."),
-    ROW(skew, SRV_REAL, 0.01, 100, "Above 1: more short sentences."),
-    ROW(symbols, SRV_INT, 2, 1000, "Numbers of copy, reverse and sort."),
-    ROW(pairs, SRV_INT, 1, 10e6, "Sentence pairs to train on."),
-    ROW(validation, SRV_INT, 1, 1e6, "Sentence pairs of validation."),
-    ROW(minimum, SRV_INT, 1, 1e6, "Words that are rarer in training are unknown."),
-    CHOICE(architecture, srv_model_architectures, "How the model is built."),
-    CHOICE(attention, srv_model_attentions, "How the decoder looks at the source."),
-    CHOICE(positions, srv_model_positions, "How the model knows where a word stands."),
-    ROW(width, SRV_INT, 2, 4096, "Width of the model, even."),
-    ROW(heads, SRV_INT, 1, 4096, "Heads of attention, which divide the width."),
-    ROW(layers, SRV_INT, 1, ATTN_MODEL_LAYERS, "Layers of encoder and decoder."),
+    CHOICE(task, tasks, "The task to learn: en-fr (default), copy, reverse or sort."),
+    ROW(large, SRV_BOOL, 0, 0, "For en-fr: use all words of the lexicon."),
+    ROW(shortest, SRV_INT, 1, 60, "Fewest source words."),
+    ROW(longest, SRV_INT, 1, 60, "Most source words."),
+    ROW(skew, SRV_REAL, 0.01, 100, "A value above 1 makes short sentences more frequent."),
+    ROW(symbols, SRV_INT, 2, 1000, "For copy, reverse and sort: number of distinct symbols."),
+    ROW(pairs, SRV_INT, 1, 10e6, "Number of sentence pairs for training."),
+    ROW(validation, SRV_INT, 1, 1e6, "Number of sentence pairs for validation."),
+    ROW(minimum, SRV_INT, 1, 1e6,
+        "Words with fewer occurrences in the training data become <unk>."),
+    CHOICE(architecture, srv_model_architectures, "Architecture of the model."),
+    CHOICE(attention, srv_model_attentions, "Cross attention of the decoder."),
+    CHOICE(positions, srv_model_positions, "Positional encoding of the model."),
+    ROW(width, SRV_INT, 2, 4096, "Width of the model, an even number."),
+    ROW(heads, SRV_INT, 1, 4096, "Attention heads; the number divides the width."),
+    ROW(layers, SRV_INT, 1, ATTN_MODEL_LAYERS, "Layers of the encoder and of the decoder."),
     ROW(feed_forward, SRV_INT, 0, 16384,
-        "Of a transformer: width inside of feed-forward; 0: 4 x width."),
+        "For a transformer: width of the hidden feed-forward layer; 0: 4 x width."),
     CHOICE(norm, srv_model_norms,
-           "Of a transformer: layer norms before (default) or after attention and feed-forward."),
-    ROW(dropout, SRV_REAL, 0, 0.99, "Share that is dropped in training."),
-    ROW(seed, SRV_INT, 0, MOST_SEED, "Of initial values, batches and dropout."),
-    ROW(steps, SRV_INT, 1, 1e9, "Batches to train on."),
-    ROW(batch_tokens, SRV_INT, 1, 1e6, "Words of a batch, padding among them."),
+           "For a transformer: layer norms before (default) or after attention and feed-forward."),
+    ROW(dropout, SRV_REAL, 0, 0.99, "Dropout rate during training."),
+    ROW(seed, SRV_INT, 0, MOST_SEED, "Seed of initial values, batches and dropout."),
+    ROW(steps, SRV_INT, 1, 1e9, "Number of batches to train on."),
+    ROW(batch_tokens, SRV_INT, 1, 1e6, "Words in a batch, padding included."),
     ROW(rate, SRV_REAL, 0, 100, "Learning rate."),
-    CHOICE(schedule, schedules, "How the rate goes: constant, inverse-root (default) or cosine."),
-    ROW(warmup, SRV_INT, 0, 1e9, "Steps in which the rate rises."),
-    ROW(decay, SRV_REAL, 0, 100, "Decay of the weights (AdamW)."),
-    ROW(clip, SRV_REAL, 0, 1e9, "Norm of the gradients at most; 0: any."),
-    ROW(smoothing, SRV_REAL, 0, 0.99, "Smoothing of labels."),
+    CHOICE(schedule, schedules,
+           "Schedule of the learning rate: constant, inverse-root (default) or cosine."),
+    ROW(warmup, SRV_INT, 0, 1e9, "Warmup steps, in which the learning rate rises."),
+    ROW(decay, SRV_REAL, 0, 100, "Weight decay (AdamW)."),
+    ROW(clip, SRV_REAL, 0, 1e9, "Largest norm of the gradients; 0: no limit."),
+    ROW(smoothing, SRV_REAL, 0, 0.99, "Label smoothing."),
     ROW(guidance, SRV_REAL, 0, 100,
-        "Weight of a loss that holds a head of the attention across against gold alignments."),
+        "Weight of a loss that compares one head of the cross attention with gold alignments."),
     ROW(diversity, SRV_REAL, 0, 100,
-        "Weight of a loss that keeps the heads of the attention across from looking alike."),
-    ROW(evaluate_every, SRV_INT, 0, 1e9, "Steps between evaluations; 0: only at the end."),
+        "Weight of a loss that penalizes similar heads of the cross attention."),
+    ROW(evaluate_every, SRV_INT, 0, 1e9, "Steps between evaluations; 0: evaluate only at the end."),
     ROW(patience, SRV_INT, 0, 1e9,
-        "Stop after so many evaluations without a better loss; 0: never."),
-    ROW(checkpoint_every, SRV_INT, 0, 1e9, "Steps between checkpoints; 0: with each evaluation."),
-    ROW(scored, SRV_INT, 0, 1e6, "Held-out pairs to score at the end."),
+        "Training stops after this many evaluations without a better loss; 0: never."),
+    ROW(checkpoint_every, SRV_INT, 0, 1e9,
+        "Steps between checkpoints; 0: save one at each evaluation."),
+    ROW(scored, SRV_INT, 0, 1e6, "Number of held-out pairs to score at the end."),
     {0},
 };
 
@@ -166,14 +169,14 @@ void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
     }
 }
 
-/* Floats that a token holds in a step, forward and back, in widths (more of them for each layer);
- * and of scores beside the weights of a head. */
+/* Floats for each token in a training step, forward and backward, in multiples of the width
+ * (layer_widths adds those of each layer), and for each score besides the weight. */
 #define TOKEN_WIDTHS 40.0
 #define SCORES       4.0
-#define PASSES       2.0   /* the arena of training stays while validation has another */
-#define PARAMETERS   10.0  /* floats for each: value, gradient, moments, best; a checkpoint read */
-#define WORD_BYTES   512.0 /* of a word in a vocabulary, as it grows and in a file */
-#define PAIR_BYTES   160.0 /* of a pair beside its words: where it begins, orders of epochs */
+#define PASSES       2.0   /* training and validation each have an arena */
+#define PARAMETERS   10.0  /* floats: value, gradient, moments, best value, loaded checkpoint */
+#define WORD_BYTES   512.0 /* for a word of a vocabulary, in memory while it grows and in a file */
+#define PAIR_BYTES   160.0 /* for a pair besides its words: offsets, order of an epoch */
 #define FIXED_BYTES  (6.0 * (1 << 20))
 
 static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
@@ -181,7 +184,7 @@ static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
 static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
     [ATTN_SEQ2SEQ] = 24, [ATTN_TRANSFORMER] = 112};
 
-/* The words of a side at most, and a target's at most: those of the lexicon, or the symbols. */
+/* An upper bound of the vocabulary of a side: the words of the lexicon, or the symbols. */
 static double words(const srv_train_options *w, bool target) {
     const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
     return w->task != ATTN_EN_FR ? (double)w->symbols + ATTN_SPECIALS : w->large ? large : small;
@@ -191,8 +194,8 @@ static double longest_target(const srv_train_options *w) {
     return w->task == ATTN_EN_FR ? 2 * (double)w->longest + 8 : (double)w->longest + 1;
 }
 
-/* Bytes of attention's own, forward, back and forward again in validation, for each head of each
- * sequence of n words: what the kernel table packs. */
+/* Bytes of the attention itself (forward, backward, and forward in validation) for each head of
+ * each sequence of n words, including what the kernel table packs. */
 static attn_status head_bytes(const srv_train_options *w, double n, double *bytes,
                               attn_error *err) {
     const size_t slots = 1;
@@ -200,7 +203,7 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
     attn_cost there, back;
     attn_status status = ATTN_OK;
     *bytes = 0;
-    for (size_t B = 1; B <= 2 && !status; B++) { /* the second's: what all share is no matter */
+    for (size_t B = 1; B <= 2 && !status; B++) { /* subtracts shared memory */
         const size_t shape[] = {B, 1, (size_t)n, (size_t)(w->width / w->heads)};
         const attn_tensor rows = attn_tensor_dense(NULL, ATTN_F32, 4, shape);
         const attn_inputs in = {.query = rows, .key = rows, .value = rows};
@@ -213,7 +216,8 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
     return status;
 }
 
-/* Of all attentions, for batches of the shortest pairs (most heads) and of the longest. */
+/* Bytes of all attentions, for batches of the shortest pairs (most sequences) and of the longest.
+ */
 static attn_status blocks_bytes(const srv_train_options *w, double tokens, double *bytes,
                                 attn_error *err) {
     const double layers = w->architecture == ATTN_TRANSFORMER ? (double)w->layers : 1;
@@ -277,6 +281,6 @@ attn_status srv_train_check(const srv_train_options *w, srv_train_cost *cost, at
         status = check_corpus(w, err);
     if (status)
         return status;
-    values -= all; /* what the gradients add: a float a parameter */
+    values -= all; /* memory of the gradients: one float for each parameter */
     return bytes_of(w, (double)values / 4, (double)(all - values), &cost->bytes, err);
 }

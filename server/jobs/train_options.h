@@ -19,25 +19,27 @@ typedef struct srv_train_options {
     double skew, dropout, rate, decay, clip, smoothing, guidance, diversity;
 } srv_train_options;
 
-/* What decides the result comes first, what does not from the row "checkpoint_every" on. */
+/* Options that affect the result come first; those that do not begin with the row
+ * "checkpoint_every". */
 extern const srv_field srv_train_fields[];
 
 void srv_train_defaults(srv_train_options *options);
 
-/* The library's options of it. */
+/* Convert the options to those of the library. */
 attn_corpus_options srv_train_corpus(const srv_train_options *options);
 attn_model_config srv_train_config(const srv_train_options *options); /* without vocabularies */
 attn_training_options srv_train_loop(const srv_train_options *options);
 
-/* "task=copy large=false …": what decides the result, so that a checkpoint can tell whose it is. */
+/* Writes "task=copy large=false …", the options that affect the result. A checkpoint stores the
+ * text to detect other options. */
 void srv_train_say(const srv_train_options *options, char said[SRV_TRAIN_TEXT]);
 
 typedef struct srv_train_cost {
-    size_t bytes; /* at most, on one thread: model, moments, data, passes, files on their way */
+    size_t bytes; /* upper bound on one thread: model, moments, data, passes, file buffers */
 } srv_train_cost;
 
-/* Checks that a run can be made of the options, and tells its cost. Errors: ATTN_EVALUE, ATTN_EARG,
- * ATTN_ELIMIT at the option's name; ATTN_ENOMEM. */
+/* Checks the options and computes the cost of a run. Errors: ATTN_EVALUE, ATTN_EARG and ATTN_ELIMIT
+ * name the option; ATTN_ENOMEM. */
 attn_status srv_train_check(const srv_train_options *options, srv_train_cost *cost,
                             attn_error *err);
 

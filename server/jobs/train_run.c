@@ -1,5 +1,5 @@
-/* A training run up to its first step: corpus, vocabularies, model and state. A checkpoint is a
- * model file with the moments, the best values and the counters besides. */
+/* Prepares a training run: corpus, vocabularies, model and state. A checkpoint is a model file that
+ * also holds the moments, the best values and the counters. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ typedef struct corpus_texts {
     attn_metadata rows[CORPUS_KEYS + 1];
 } corpus_texts;
 
-/* What the model learnt from, so that it can be scored on the same again. */
+/* Metadata of the corpus, so that a model can be scored on the data it was trained for. */
 static void describe_corpus(const srv_train_run *run, corpus_texts *out) {
     const attn_corpus_options corpus = srv_train_corpus(&run->options), *o = &corpus;
     static const char *const keys[CORPUS_KEYS] = {
@@ -102,7 +102,7 @@ static attn_status check_options(const srv_train_run *run, attn_error *err) {
                      said ? said : "none");
 }
 
-/* Model and state from the checkpoint. */
+/* Loads model and state from the checkpoint. */
 static attn_status srv_train_resume(srv_train_run *run, attn_error *err) {
     attn_training_state *s = &run->state;
     uint64_t waited = 0, *places[COUNTERS] = {&s->step,  &s->settled,   &s->epoch,
@@ -122,7 +122,7 @@ static attn_status srv_train_resume(srv_train_run *run, attn_error *err) {
         status = read_block(run, "training.best", s->best, s->size, err);
     const char *best = srv_model_text(&run->file, "training.best_loss");
     s->best_loss = best ? strtod(best, NULL) : (double)INFINITY;
-    if (!status) /* all that was in the file has been copied */
+    if (!status) /* all contents of the file have been copied */
         srv_model_forget(&run->file);
     s->waited = waited;
     return status;
@@ -159,7 +159,7 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
     return status ? status : attn_vocabulary_settle(file->target, minimum, 0, err);
 }
 
-/* The sizes are then those of the file. */
+/* Starts from the model in a file, whose sizes replace those of the options. */
 static attn_status start_from_file(srv_train_run *run, attn_error *err) {
     attn_status status = srv_model_open(run->init, true, &run->file, err);
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A request thread decodes, computes and encodes; jansson recurses over the nesting of a document.
- */
+/* A request thread decodes, computes, encodes and draws. The decoder (wire/decode.c) recurses only
+ * over field tables and the axes of a tensor. The stack is this large for the libraries that draw
+ * PNG pictures on this thread: librsvg recurses over the elements of a picture. */
 #define STACK_BYTES (4u << 20)
 
 /* What a request thread does. */

@@ -16,9 +16,9 @@
 
 typedef struct config_key {
     const char *name;
-    size_t offset; /* of the member */
+    size_t offset; /* offset of the member */
     enum { KEY_ARCHITECTURE, KEY_ATTENTION, KEY_POSITIONS, KEY_SIZE, KEY_DOUBLE, KEY_BOOL } kind;
-    bool optional; /* files of earlier versions lack it: the default */
+    bool optional; /* older files lack it and get the default */
 } config_key;
 
 const char *const srv_model_architectures[] = {"seq2seq", "transformer", NULL};
@@ -54,7 +54,7 @@ static const config_key config_keys[] = {
 };
 enum { KEY_COUNT = sizeof config_keys / sizeof *config_keys };
 
-/* false: the text is no value of the member. */
+/* Parses the text into the member. false: the text is not a valid value. */
 static bool set_key(const config_key *key, attn_model_config *config, const char *text) {
     void *member = (char *)config + key->offset;
     char *end;
@@ -80,7 +80,7 @@ static bool set_key(const config_key *key, attn_model_config *config, const char
     return false;
 }
 
-/* The member as text, into buf; returns buf. */
+/* Formats the member as text into buf and returns buf. */
 static char *key_text(const config_key *key, const attn_model_config *config, char *buf,
                       size_t size) {
     const void *member = (const char *)config + key->offset;
@@ -107,7 +107,7 @@ static char *key_text(const config_key *key, const attn_model_config *config, ch
     return buf;
 }
 
-static const size_t MOST_HEADER = (size_t)1 << 30; /* names, lists and texts of a file */
+static const size_t MOST_HEADER = (size_t)1 << 30; /* memory for names, lists and texts of a file */
 
 const char *srv_model_text(const srv_model_file *file, const char *key) {
     for (size_t i = 0; i < file->contents.metadata_count; i++)
@@ -151,7 +151,7 @@ static attn_status read_vocabulary(const srv_model_file *file, const char *key, 
     return status;
 }
 
-/* The parameters, and no tensors that are neither the model's nor of training. */
+/* Checks that the file holds the parameters and, besides tensors of training, nothing else. */
 static attn_status load(srv_model_file *file, attn_error *err) {
     size_t count = 0;
     const char **names = attn_arena_zeroed(file->arena, file->contents.count + 1, sizeof *names);
@@ -168,7 +168,8 @@ static attn_status load(srv_model_file *file, attn_error *err) {
                                 err);
 }
 
-/* Before memory is taken for what the metadata says: does the file hold as many numbers? */
+/* Checks that the file holds as many numbers as the metadata claims, before memory is allocated for
+ * them. */
 static attn_status check_size(const srv_model_file *file, const attn_model_config *config,
                               attn_error *err) {
     size_t bytes, held = 0;
@@ -218,8 +219,8 @@ attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_m
     return status;
 }
 
-/* A file of another size than it has is not read into memory: pages come when they are looked at.
- */
+/* Maps the file instead of reading it, so that a file of the wrong size costs no memory; pages are
+ * loaded on access. */
 static int map_file(const char *path, srv_mapped **out) {
     struct stat about;
     const int fd = srv_file_open(AT_FDCWD, path, true, &about);
@@ -238,7 +239,7 @@ static attn_status read_mapped(srv_model_file *file, bool gradients, attn_error 
                                  : status;
 }
 
-/* What went wrong with a file is at its path. */
+/* Puts the path of the file into the error. */
 static attn_status at_path(const char *path, attn_error *err) {
     const attn_error inner = *err;
     return attn_fail(err, inner.code, path, "%s%s%s", inner.where, *inner.where ? ": " : "",
@@ -317,7 +318,7 @@ static attn_status list_metadata(attn_model *model, const attn_vocabulary *sourc
         status = attn_vocabulary_write(target, arena, &words[1], err);
     if (status)
         return status;
-    add(out, "format", "pt"); /* what Hugging Face's readers want to see */
+    add(out, "format", "pt"); /* required by the readers of Hugging Face */
     for (const config_key *key = config_keys; key->name; key++)
         add(out, key->name,
             key_text(key, attn_model_configuration(model), texts[key - config_keys], KEY_TEXT));

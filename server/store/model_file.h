@@ -1,5 +1,5 @@
-/* Models on disk: safetensors with the parameters under their names, architecture and vocabularies
- * in the metadata; a checkpoint of training has moments and counters besides. */
+/* Models on disk are safetensors files: parameters under their names, architecture and vocabularies
+ * in the metadata. A checkpoint also holds moments and counters. */
 #ifndef SRV_MODEL_FILE_H
 #define SRV_MODEL_FILE_H
 
@@ -10,31 +10,31 @@
 typedef struct srv_model_file {
     attn_model *model;
     attn_vocabulary *source, *target;
-    attn_safetensors contents; /* all of the file; views into bytes */
+    attn_safetensors contents; /* contents of the file; they point into bytes */
     attn_arena *arena;         /* of contents */
-    srv_mapped *mapped;        /* the bytes; NULL: the caller's */
+    srv_mapped *mapped;        /* the bytes; NULL: the caller owns them */
 } srv_model_file;
 
-/* The text under a key of the metadata, or NULL. */
+/* Returns the metadata text of a key, or NULL. */
 const char *srv_model_text(const srv_model_file *file, const char *key);
-/* The tensor of a name, or NULL. */
+/* Returns the tensor with this name, or NULL. */
 const attn_tensor *srv_model_tensor(const srv_model_file *file, const char *name);
 
-/* The corpus that the metadata says it was trained on; false: it says none. */
+/* Reads the training corpus from the metadata. false: the metadata has none. */
 bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out);
 
-/* A model from a file, or from bytes that outlive it; `gradients`: to be trained further. Tensors
- * named "training.…" are not its own. Errors: ATTN_EARG (cannot be read, no model), those of the
- * container, of the vocabularies, of attn_model_new and attn_parameters_load; a file's are at its
- * path. */
+/* Load a model from a file, or from bytes that outlive it. `gradients` allocates gradients for
+ * further training. Tensors named "training.…" are not part of the model. Errors: ATTN_EARG
+ * (unreadable, or not a model), and those of the container, the vocabularies, attn_model_new and
+ * attn_parameters_load; for a file err->where is its path. */
 attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, attn_error *err);
 attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_model_file *out,
                            attn_error *err);
 void srv_model_close(srv_model_file *file);
-/* Let go of contents and bytes; the model stays. */
+/* Frees contents and bytes; the model stays valid. */
 void srv_model_forget(srv_model_file *file);
 
-/* What a file holds beside the model. */
+/* The contents of a file besides the model. */
 typedef struct srv_model_extras {
     const attn_named_tensor *tensors;
     size_t tensor_count;
@@ -42,13 +42,14 @@ typedef struct srv_model_extras {
     size_t metadata_count;
 } srv_model_extras;
 
-/* Write the model with `values` (NULL: its own) beside `path`, then rename it into place: the file
- * is always whole. Errors: ATTN_EARG with the reason of the system, ATTN_ENOMEM. */
+/* Writes the model with `values` (NULL: its own) to a temporary file and renames it to `path`, so
+ * that the file is always complete. Errors: ATTN_EARG with the reason of the system, ATTN_ENOMEM.
+ */
 attn_status srv_model_write(const char *path, attn_model *model, float *values,
                             const attn_vocabulary *source, const attn_vocabulary *target,
                             const srv_model_extras *extras, attn_error *err);
 
-/* The names of the library's enumerations, by their values, NULL behind the last. */
+/* Names of the library's enumerations in the order of their values, ended by NULL. */
 extern const char *const srv_model_architectures[],
     *const srv_model_attentions[], *const srv_model_positions[], *const srv_model_norms[];
 

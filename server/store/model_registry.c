@@ -1,5 +1,5 @@
-/* One list of entries under one lock. An entry that left the list is freed when nobody holds it any
- * more; memory for a model to come is counted before it is made, outside of the lock. */
+/* One list of entries under one lock. An entry that was removed from the list is freed by its last
+ * holder. Memory of a new model is counted before the model is made, outside the lock. */
 #include "store/model_registry.h"
 
 #include <dirent.h>
@@ -24,13 +24,13 @@ static const size_t SUFFIX_SIZE = sizeof SUFFIX - 1;
 
 typedef struct entry entry;
 struct entry {
-    srv_model model; /* first: holders have its address */
+    srv_model model; /* first member: holders point to it */
     entry *next;
     size_t holds;
     bool listed;
     const srv_file *embedded; /* not read yet; or NULL */
     srv_file_state file;      /* of models_dir, as it was read */
-    bool seen;                /* by the look at models_dir that is under way */
+    bool seen;                /* found by the current scan of models_dir */
 };
 
 struct srv_models {
@@ -38,7 +38,7 @@ struct srv_models {
     const srv_config *config;
     srv_log *log;        /* NULL: standard error */
     entry *first;        /* by id */
-    size_t count, bytes; /* of those made over HTTP, those to come among them */
+    size_t count, bytes; /* of models made over HTTP, pending ones included */
 };
 
 static void entry_free(entry *e) {
@@ -55,7 +55,7 @@ static entry *find(const srv_models *m, const char *id) {
     return e;
 }
 
-/* NULL: it is shared. */
+/* NULL makes the model shared. */
 static const char *owner_of(const entry *e) {
     return *e->model.owner ? e->model.owner : NULL;
 }
@@ -79,7 +79,7 @@ static void list_out(srv_models *m, entry *e) {
 
 /* --- models of files --- */
 
-/* The id that a file's name gives; false: it is no model's. */
+/* Gets the id from the name of a file. false: the name is not that of a model. */
 static bool id_of(const char *name, char id[SRV_MODEL_ID + 1]) {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     const size_t n = strlen(name);
@@ -97,7 +97,7 @@ void srv_model_speaks(srv_model *to, const char *task) {
     to->languages[1] = translates ? ATTN_FRENCH : ATTN_ENGLISH;
 }
 
-/* Of a file take what the service needs; the bytes that it was read from go. */
+/* Keeps the parts of a file that the service needs and frees the file's bytes. */
 static attn_status adopt(srv_model *to, srv_model_file *file, attn_error *err) {
     srv_model_speaks(to, srv_model_text(file, "corpus.task"));
     to->model = file->model;
@@ -122,7 +122,7 @@ static int no_memory(void) {
     return SRV_EXIT_RESOURCES;
 }
 
-/* Those whose ids no file of models_dir has taken. */
+/* Adds the embedded models whose ids no file of models_dir has. */
 static int add_embedded(srv_models *m) {
     for (const srv_file *f = srv_embedded; f->name; f++) {
         char id[SRV_MODEL_ID + 1];
@@ -140,14 +140,15 @@ static int add_embedded(srv_models *m) {
     return 0;
 }
 
-/* Under the lock: freed now, or by the last holder. */
+/* Needs the lock. The entry is freed now, or by its last holder. */
 static void take_out(srv_models *m, entry *e) {
     list_out(m, e);
     if (!e->holds)
         entry_free(e);
 }
 
-/* Is the file as it was when it was read? It may not take the place of a model made over HTTP. */
+/* Tells whether the file is unchanged since it was read. A file never replaces a model made over
+ * HTTP. */
 static bool is_known(srv_models *m, const char *id, const srv_file_state *now) {
     pthread_mutex_lock(&m->lock);
     entry *e = find(m, id);
@@ -163,7 +164,7 @@ static bool is_known(srv_models *m, const char *id, const srv_file_state *now) {
     return known;
 }
 
-/* In the place of an embedded model, or of an older file, of its name. */
+/* Replaces the embedded model, or the older version of the file, with the same id. */
 static void put_in_place(srv_models *m, entry *e) {
     pthread_mutex_lock(&m->lock);
     entry *same = find(m, e->model.id);
@@ -173,7 +174,7 @@ static void put_in_place(srv_models *m, entry *e) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* A file that is no model costs only itself: what was read of it before stays. */
+/* An invalid file does not affect others; the version that was read before stays. */
 static void add_file(srv_models *m, const char *name, const char *id) {
     char path[4096];
     srv_model_file file;
@@ -200,7 +201,7 @@ static void add_file(srv_models *m, const char *name, const char *id) {
         entry_free(e);
 }
 
-/* Files that are no longer there take their models with them, and embedded ones come back. */
+/* Removes the models of deleted files and restores the embedded models with their ids. */
 static void drop_unseen(srv_models *m) {
     pthread_mutex_lock(&m->lock);
     for (entry *e = m->first, *next; e; e = next) {
@@ -258,7 +259,7 @@ void srv_models_free(srv_models *m) {
 
 /* --- holding --- */
 
-/* Under the lock. */
+/* Needs the lock. */
 static attn_status hold(entry *e, attn_error *err) {
     const attn_status status = e->embedded ? read_embedded(e, err) : ATTN_OK;
     e->holds += !status;
@@ -333,8 +334,8 @@ const srv_model **srv_models_all(srv_request *req, size_t *count) {
 
 /* --- making and deleting --- */
 
-/* Count a model to come. What hinders it: "models_count", "models_bytes" (also when it could never
- * fit), or NULL: nothing. */
+/* Counts a new model in advance. Returns the exceeded limit ("models_count", or "models_bytes",
+ * also if the model could never fit), or NULL. */
 static const char *try_count(srv_models *m, size_t bytes) {
     const size_t most = (size_t)m->config->models_bytes;
     pthread_mutex_lock(&m->lock);
@@ -355,7 +356,7 @@ attn_status srv_models_count(srv_models *m, size_t bytes, attn_error *err) {
                    : ATTN_OK;
 }
 
-/* The same; false: a problem is set. */
+/* Does the same for a request. false: a problem is set. */
 static bool reserve(srv_request *req, size_t bytes) {
     srv_models *m = req->app->models;
     const int64_t most = m->config->models_bytes, places = m->config->models_count;
@@ -442,7 +443,7 @@ bool srv_models_adopt(srv_models *m, const srv_model *model) {
     return true;
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static void remove_made(srv_models *m, entry *e) {
     list_out(m, e);
     m->count--;

@@ -1,7 +1,7 @@
-/* The store of runs: one table of open runs for both kinds of store. In memory the table is the
- * store. With a directory it holds the runs that this process has mapped, and the directory decides
- * what exists. The table is a list, searched from its front, where the latest used runs stand; a run
- * that leaves it is freed when nobody holds it any more. */
+/* The store of runs: one table of open runs. Without a directory the table is the store. With a
+ * directory the table holds the runs that this process has mapped, and the directory decides which
+ * runs exist. The table is a list in order of last use, searched from its front. A run that was
+ * removed from it is freed by its last holder. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,21 +13,21 @@
 #include "store/runs.h"
 #include "store/runs_dir.h"
 
-enum { SRV_RUNS_REMEMBERED = 8192 }; /* ids that are known to be gone */
+enum { SRV_RUNS_REMEMBERED = 8192 }; /* number of remembered ids of removed runs */
 
 typedef struct srv_runs_entry srv_runs_entry;
 
 struct srv_runs_entry {
-    srv_run run; /* first: holders have its address */
+    srv_run run; /* first member: holders point to it */
     srv_runs_entry *next, *previous;
     size_t holds;
     bool listed;
     srv_owner owner;
     const void *image;
     size_t image_size;
-    srv_mapped *mapped; /* the image's file; NULL: it is memory of ours */
+    srv_mapped *mapped; /* the file of the image; NULL: the image is in allocated memory */
     attn_arena *arena;
-    int64_t moved_ns; /* when ends_ns was last moved */
+    int64_t moved_ns; /* time of the last change of ends_ns */
 };
 
 struct srv_runs {
@@ -38,7 +38,7 @@ struct srv_runs {
     srv_runs_entry *first, *last;
     size_t bytes, count;
     srv_shares shares;
-    char (*gone)[SRV_RUN_ID]; /* a ring */
+    char (*gone)[SRV_RUN_ID]; /* a ring buffer */
     size_t gone_count;
     _Atomic int64_t next_sweep_ns;
     srv_runs_state state;
@@ -77,7 +77,7 @@ static srv_runs_entry *find_entry(srv_runs *s, const char *id) {
     return e;
 }
 
-/* Takes it out of the table; it is freed now or by the last holder. */
+/* Removes the entry from the table. It is freed now, or by its last holder. */
 static void drop_entry(srv_runs *s, srv_runs_entry *e) {
     list_out(s, e);
     s->bytes -= e->run.bytes;
@@ -102,7 +102,7 @@ static bool was_known(const srv_runs *s, const char *id) {
     return false;
 }
 
-/* Drops the least recently used run of the owner who has most; false when there is none. */
+/* Removes the least recently used run of the owner with the most bytes; false: there is none. */
 static bool drop_one(srv_runs *s) {
     const srv_owner owner = srv_shares_heaviest(&s->shares);
     srv_runs_entry *e = s->last;
@@ -136,13 +136,13 @@ static void list_entry(srv_runs *s, srv_runs_entry *e) {
     s->count++;
 }
 
-/* Notes a use. */
+/* Records a use. */
 static void note_use(srv_runs *s, srv_runs_entry *e) {
     list_out(s, e);
     list_front(s, e);
 }
 
-/* Drops runs that have expired by `now` (attn_now_ns) or are no longer in the directory. */
+/* Removes runs that have expired at `now` (attn_now_ns) or are no longer in the directory. */
 static void drop_expired(srv_runs *s, int64_t now) {
     for (srv_runs_entry *e = s->first, *next; e; e = next) {
         next = e->next;
@@ -156,7 +156,7 @@ static void drop_expired(srv_runs *s, int64_t now) {
     }
 }
 
-enum { SWEEP_MS = 5000 }; /* between looks at what has expired */
+enum { SWEEP_MS = 5000 }; /* interval of the checks for expired runs */
 
 /* --- expiry --- */
 
@@ -244,7 +244,7 @@ static int map_file(srv_runs *s, srv_runs_entry *e, const char *id) {
     return failed;
 }
 
-/* A run over the image of e; the problem is the caller's to word. */
+/* Opens a run over the image of e. The caller words the problem. */
 static attn_status open_image(const srv_config *config, srv_runs_entry *e, attn_error *err) {
     attn_run *run;
     e->arena = attn_arena_new((size_t)config->max_request_bytes);
@@ -276,7 +276,7 @@ static const srv_run *too_large(srv_request *req, size_t bytes) {
     return NULL;
 }
 
-/* Memory for the image, for which older runs go when the budget has none. */
+/* Allocates memory for the image, and removes older runs if the budget is exhausted. */
 static void *take_image(srv_runs *s, size_t size) {
     void *image = attn_alloc(size);
     while (!image) {
@@ -304,7 +304,7 @@ static attn_status store_in_memory(srv_runs *s, srv_runs_entry *e, const attn_ru
     return open_image(s->config, e, err);
 }
 
-/* The disk may be slow: others compute meanwhile. */
+/* Releases the lock, because the disk may be slow. */
 static int store_in_dir(srv_request *req, srv_runs *s, srv_runs_entry *e,
                         const attn_run_image *image) {
     attn_pool *pool = srv_request_pool(req);
@@ -392,7 +392,7 @@ static const srv_run *missing(srv_request *req, const char *id, bool gone) {
     return NULL;
 }
 
-/* Open the file of a run that another process stored, or that this one has let go. */
+/* Opens the file of a run that another process stored, or that this process has closed. */
 static const srv_run *hold_file(srv_request *req, const char *id) {
     srv_runs *s = req->app->runs;
     srv_runs_entry *e = calloc(1, sizeof *e);
@@ -405,7 +405,7 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
         else if (failed != ENOENT)
             srv_problem_file(req, NULL, "the run cannot be read from runs_dir", failed);
         else
-            missing(req, id, true); /* it went since it was looked for */
+            missing(req, id, true); /* it was removed since the lookup */
         return NULL;
     }
     memcpy(e->run.id, id, SRV_RUN_ID);
@@ -420,7 +420,7 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
     }
     e->holds = 1;
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *other = find_entry(s, id); /* opened by another thread meanwhile */
+    srv_runs_entry *other = find_entry(s, id); /* another thread has opened it meanwhile */
     if (other) {
         other->holds++;
     } else {
@@ -434,7 +434,7 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
     return &other->run;
 }
 
-/* The entry, held, when it is open. Under the lock. */
+/* Returns the open entry, held. Needs the lock. */
 static srv_runs_entry *hold_open(srv_runs *s, const char *id) {
     srv_runs_entry *e = find_entry(s, id);
     if (e) {
@@ -501,7 +501,8 @@ bool srv_run_is_whole(srv_request *req, const srv_run *run) {
     return false;
 }
 
-/* A damaged file is opened anew by who asks next. */
+/* Releases the run. The entry of a damaged file is removed, so that the next request opens the file
+ * again. */
 void srv_run_release(srv_request *req, const srv_run *run) {
     srv_runs *s = req->app->runs;
     srv_runs_entry *e = (srv_runs_entry *)(void *)(uintptr_t)run;

@@ -1,11 +1,11 @@
-/* The store of runs: POST /v1/attention with store puts them in, /v1/runs/{id} looks at them.
+/* The store of runs. POST /v1/attention with `store` adds runs, and /v1/runs/{id} reads them.
  *
- * A run is held by id while a request looks at it (srv_run_hold … srv_run_release): it may be
- * deleted, expire or be evicted meanwhile and is freed when the last holder lets go. Without
- * runs_dir runs live in memory and are counted in the memory budget; with it each is one
- * safetensors file, written aside, renamed into place and mapped by all replicas that share the
- * directory. Ids are 128 random bits: to know one is the right to look. To delete a run that has an
- * owner is the owner's right and an admin's. Any thread. */
+ * A request holds a run by id (srv_run_hold … srv_run_release). The run may be deleted, expire or
+ * be evicted meanwhile and is freed when the last holder releases it. Without runs_dir runs live in
+ * memory and count in the memory budget. With runs_dir each run is one safetensors file, which is
+ * written under a temporary name, renamed into place, and mapped by all replicas that share the
+ * directory. An id has 128 random bits, and knowing it gives the right to read the run. Only its
+ * owner and an admin may delete a run that has an owner. Any thread may call these functions. */
 #ifndef SRV_RUNS_H
 #define SRV_RUNS_H
 
@@ -20,30 +20,32 @@ typedef struct srv_runs srv_runs;
 typedef struct srv_run {
     char id[SRV_RUN_ID + 1];
     const attn_run *run;
-    size_t bytes;            /* image and what lives beside it */
-    _Atomic int64_t ends_ns; /* it expires then, by attn_now_ns; each use may move it */
+    size_t bytes;            /* bytes of the image and of its bookkeeping */
+    _Atomic int64_t ends_ns; /* time of expiry, by attn_now_ns; each use may move it */
 } srv_run;
 
-/* 0, or an exit code (app.h) and one line on standard error: out of memory, or a directory that
- * cannot be used. */
+/* Returns 0, or an exit code (app.h) after one line on standard error: out of memory, or an
+ * unusable directory. */
 int srv_runs_open(srv_runs **out, const srv_config *config);
-void srv_runs_tick(srv_runs *runs); /* now and then: what has expired goes */
+void srv_runs_tick(srv_runs *runs); /* to be called regularly; removes expired runs */
 void srv_runs_free(srv_runs *runs); /* no run may be held; NULL is fine */
 
-/* Store an image of the request; the run is held. NULL: a problem is set. */
+/* Stores an image of the request and holds the run. NULL: a problem is set. */
 const srv_run *srv_run_store(srv_request *req, const attn_run_image *image);
-/* The run of this id, held until released. NULL: the problem 404 or 410 is set. */
+/* Finds the run with this id and holds it until it is released. NULL: the problem 404 or 410 is
+ * set. */
 const srv_run *srv_run_hold(srv_request *req, const char *id);
-/* false: what was read of it since may be zeros, as its file was cut short; a problem is set. To be
- * asked before an answer goes out. NULL is fine. */
+/* Checks that the file of the run was not truncated; data read from a truncated file may be zeros.
+ * To be called before an answer is sent. false: a problem is set. NULL is fine. */
 bool srv_run_is_whole(srv_request *req, const srv_run *run);
 void srv_run_release(srv_request *req, const srv_run *run); /* NULL is fine */
-/* Delete; holders keep what they have. */
+/* Deletes the run; its holders keep it. */
 void srv_run_discard(srv_request *req, const srv_run *run);
-/* The same by id, for who may; false: a problem is set. */
+/* Deletes the run with this id if the request has the right. false: a problem is set. */
 bool srv_run_delete(srv_request *req, const char *id);
 
-/* Metadata of an image: the name of the API key that stored it. Without it nobody owns the run. */
+/* Metadata key of an image: the name of the API key that stored it. Without it the run has no
+ * owner. */
 #define SRV_RUN_OWNER "owner"
 
 typedef struct srv_runs_state {

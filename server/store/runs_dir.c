@@ -1,4 +1,4 @@
-/* What has to go is taken out of the index under the lock, and its file removed without it. */
+/* Removals update the index under the lock and delete the file without it. */
 #include "store/runs_dir.h"
 
 #include <dirent.h>
@@ -19,8 +19,8 @@
 enum {
     NAME = SRV_RUN_ID + 16,
     HOUR = 3600,
-    MARKS = 8192,           /* most of them; those that went first are forgotten */
-    HEADER_BYTES = 1 << 16, /* of an arena for the metadata of a file */
+    MARKS = 8192,           /* largest number of marks; the oldest are forgotten */
+    HEADER_BYTES = 1 << 16, /* arena size for the metadata of a file */
 };
 
 int srv_runs_dir_open(srv_runs_dir *dir, const srv_config *config) {
@@ -60,7 +60,7 @@ static bool look_at_file(const srv_runs_dir *dir, const char *id, struct stat *s
     return !fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW);
 }
 
-/* The mark comes first: no replica finds neither. */
+/* Writes the mark first, so that every replica finds the run or its mark. */
 static bool remove_file(const srv_runs_dir *dir, const char *id) {
     char run[NAME], gone[NAME];
     name_of(run, id, RUN);
@@ -107,7 +107,8 @@ static int64_t access_of(const struct stat *st) {
     return (int64_t)st->st_atim.tv_sec * 1000000000 + st->st_atim.tv_nsec;
 }
 
-/* Mapping a file may change its access time, which is no use by another. */
+/* Records the access time of the file, because mapping may change it, which is not a use by another
+ * process. */
 static void note_access(srv_runs_dir *dir, const char *id, int fd) {
     struct stat st;
     if (fstat(fd, &st))
@@ -146,7 +147,7 @@ static srv_owner owner_of_image(const void *data, size_t size) {
     return owner;
 }
 
-/* Whose a run is says its file. */
+/* Reads the owner of a run from its file. */
 static srv_owner owner_of_file(srv_runs_dir *dir, const char *id) {
     srv_mapped *m;
     if (!dir->has_owners || srv_runs_dir_map(dir, id, &m))
@@ -167,7 +168,8 @@ static srv_runs_item new_item(const char *id, const struct stat *st, srv_owner o
     return item;
 }
 
-/* What is known of it, or now known: a copy. */
+/* Returns a copy of the index item with its current access time. An unknown item is read from the
+ * directory. */
 static srv_runs_item item_of(srv_runs_dir *dir, const char *id, const struct stat *st) {
     pthread_mutex_lock(&dir->lock);
     const srv_runs_item *known = srv_runs_index_find(&dir->index, id);
@@ -249,7 +251,7 @@ static size_t bytes_of_all(const srv_runs_dir *dir) {
     return dir->index.bytes + dir->coming + dir->unfinished;
 }
 
-/* Remove runs until all fit; false: they do not. */
+/* Removes runs until all fit in the limit; false: they cannot. */
 static bool make_room(srv_runs_dir *dir) {
     char id[SRV_RUN_ID];
     for (;;) {
@@ -317,7 +319,7 @@ int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
 
 /* --- sweeping --- */
 
-/* What a look at the directory has found. */
+/* The results of a scan of the directory. */
 typedef struct sweep {
     srv_runs_dir *dir;
     int64_t start_ns;
@@ -325,7 +327,7 @@ typedef struct sweep {
     size_t count, room;
     size_t unfinished; /* bytes */
     size_t marks;
-    bool failed; /* no memory: the index stays as it is */
+    bool failed; /* out of memory: the index stays unchanged */
 } sweep;
 
 static bool ends_with(const char *name, const char *suffix) {
@@ -333,8 +335,8 @@ static bool ends_with(const char *name, const char *suffix) {
     return n == SRV_RUN_ID + m && !strcmp(name + SRV_RUN_ID, suffix);
 }
 
-/* An unfinished file counts as long as it is written. Where there are no locks it goes when nobody
- * has changed it for an hour. */
+/* An unfinished file counts while it is being written. Where file locks are unsupported it is
+ * removed an hour after its last change. */
 static void look_at_part(sweep *s, const char *name) {
     struct stat st;
     const int failed = srv_part_sweep(s->dir->fd, name);
@@ -379,7 +381,7 @@ static void look_at(sweep *s, const char *name) {
         s->marks++;
 }
 
-/* Call for each name; false: the directory cannot be read. */
+/* Calls the function for each name; false: the directory cannot be read. */
 static bool each_name(const srv_runs_dir *dir, void (*look)(sweep *, const char *), sweep *s) {
     const int fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
@@ -398,7 +400,7 @@ typedef struct mark {
 } mark;
 
 typedef struct marks {
-    sweep base; /* first: each_name passes it on */
+    sweep base; /* first member: each_name passes it on */
     mark *list;
     size_t count, room;
 } marks;
@@ -419,7 +421,7 @@ static int by_age(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Remove the oldest marks, a quarter more than there are too many. */
+/* Removes the oldest marks beyond the limit, and a quarter more. */
 static void drop_marks(srv_runs_dir *dir, size_t count) {
     const size_t left = MARKS / 4 * 3;
     marks m = {.base.dir = dir, .list = calloc(count, sizeof *m.list), .room = count};

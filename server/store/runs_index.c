@@ -5,7 +5,7 @@
 
 #include "store/runs_index.h"
 
-/* The place of an owner, or of the first free one; the first place when all are taken. */
+/* Returns the share of an owner, else the first free one, or the first share if all are in use. */
 static size_t share_of(const srv_shares *s, srv_owner owner) {
     size_t i = 0, vacant = s->count;
     while (i < s->count && s->list[i].owner != owner) {
@@ -53,7 +53,7 @@ void srv_runs_index_free(srv_runs_index *x) {
     *x = (srv_runs_index){0};
 }
 
-/* The place of the first item that does not stand before the id. */
+/* Returns the index of the first item whose id is not less than the given one. */
 static size_t place_of(const srv_runs_index *x, const char *id) {
     size_t from = 0, to = x->count;
     while (from < to) {

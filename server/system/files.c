@@ -1,5 +1,6 @@
-/* Opening regular files, writing files that are always whole, removing what dead writers left. The
- * descriptor is checked, not the path, so that the file that is read is the file that was checked. */
+/* Opens regular files, writes files atomically, and removes the unfinished files of ended
+ * processes. The checks use the descriptor, not the path, so that the checked file is the one that
+ * is read. */
 #include "system/files.h"
 
 #include <errno.h>

@@ -53,9 +53,8 @@ struct srv_parts {
  * aligned to its element is copied. false: the problem is set. */
 bool srv_safetensors_body(srv_request *req, srv_decoded_body *out);
 
-/* Put the tensors into the struct that the JSON was decoded into, each where its name says. An
- * object that they need and that the JSON does not have is made. false: the problem is
- * set. */
+/* Puts each tensor into the member of the decoded struct that its name selects. An object that a
+ * tensor needs and that the JSON does not have is added. false: the problem is set. */
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from,
                         const struct srv_field *fields, void *to);
 

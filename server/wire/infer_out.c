@@ -54,7 +54,8 @@ static void put_output(srv_json *j, const attn_named_tensor *part, bool binary) 
     srv_json_object_end(j);
 }
 
-/* The protocol has no place for warnings, heatmaps and the like but a parameter. */
+/* Writes warnings, heatmaps and the like as a parameter, the only place that the protocol has for
+ * them. */
 static void put_rest(srv_json *j, const srv_parts *parts) {
     if (strcmp(parts->rest, "{}") == 0)
         return;

@@ -119,7 +119,7 @@ typedef struct problem_limit {
     const char *setting;
 } problem_limit;
 
-/* A query string has no objects: their fields are its parameters. */
+/* Removes objects from the pointer, because a query string has only parameters. */
 static const char *place_in_query(const srv_request *req, const char *pointer) {
     const char *inner = pointer && *pointer ? strchr(pointer + 1, '/') : NULL;
     const bool query = inner && req->query && *req->query && strcmp(req->method, "POST") != 0;

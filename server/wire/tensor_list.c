@@ -255,7 +255,7 @@ static bool read_element(reader *l, size_t i) {
     return true;
 }
 
-/* Takes a number beyond the range of the float type as an infinity. The first one is remembered:
+/* Reads a number beyond the range of the float type as an infinity. The first one is remembered:
  * the request is refused for it unless it allows such numbers. */
 static bool take_beyond(reader *l, int level, size_t at) {
     srv_scan *s = l->s;
@@ -332,7 +332,7 @@ static bool refuse_ragged(reader *l, int level, size_t found) {
     return false;
 }
 
-/* Refuses lists with more axes than a tensor can have, or deeper than any body may be. */
+/* Refuses lists with more axes than a tensor can have, or deeper than max_json_depth. */
 static bool refuse_rank(srv_scan *s) {
     size_t depth = s->depth + ATTN_MAX_RANK;
     for (const char *p = s->p; *p == '[' && depth <= s->max_depth; p++)

@@ -113,7 +113,7 @@ static bool find_shape(const work *w, int rank, size_t dims[ATTN_MAX_RANK]) {
     return true;
 }
 
-/* Finds the text of the lists: it ends with the last bracket before the next string. */
+/* Finds the text of the lists, which ends with the last bracket before the next string. */
 static bool find_text(work *w) {
     const srv_scan *s = w->s;
     w->from = s->p;

@@ -24,7 +24,7 @@ enum { SRV_TENSOR_LARGE = 1 << 19 }; /* bytes of text from which several workers
 /* Read large nested lists of float32 by all workers. false: they are not large, not in the usual
  * form, or wrong; nothing is taken and no problem is set. */
 bool srv_tensor_in_pieces(srv_scan *s, attn_tensor *out);
-/* The type that the first element at p (inside of lists) asks for, among those accepted. */
+/* The type that the first element at p (inside lists) implies, among the accepted types. */
 attn_dtype srv_tensor_dtype(const char *p, unsigned accepts);
 /* An upper bound of the elements in the lists between two places of the text. */
 size_t srv_tensor_room(const char *from, const char *to);
