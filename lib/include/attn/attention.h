@@ -126,7 +126,8 @@ typedef struct attn_cost {
 
 /* Computes the bytes and operations of a run on `slots` threads from shapes alone. The bytes
  * include those of attn_attention_new, except for masks, and are an upper bound of what the arena
- * hands out without a second attempt. Errors: ATTN_ELIMIT (overflow), ATTN_EARG at "want" (unknown bits). */
+ * hands out without a second attempt. Errors: ATTN_ELIMIT (overflow), ATTN_EARG at "want" (unknown
+ * bits). */
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
 

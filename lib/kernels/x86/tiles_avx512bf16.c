@@ -1,4 +1,4 @@
-/* Tile products by vdpbf16ps, which multiplies pairs: twice as many products as a float instruction.
+/* Tile products by vdpbf16ps, which multiplies pairs, twice as many numbers as a float instruction.
  *
  * Blocking: MR rows of A (a pair of each is broadcast from memory) by NV tiles' columns of B,
  *

@@ -11,8 +11,8 @@
  *        keys, once a head:  K  V             score: Q (L1) x K -> tile of scores
  *        queries, once a block:  Q            accumulate: numerators (L1) x V (L2) -> C -> acc
  *
- * Incomplete tiles are padded with zeros. A block of 64 queries by 128 keys of width 64 holds 8 KiB of Q
- * and 16 KiB of K a part, 32 KiB of scores; numerators of 32 rows are 8 KiB a part. */
+ * Incomplete tiles are padded with zeros. A block of 64 queries by 128 keys of width 64 holds 8 KiB
+ * of Q and 16 KiB of K a part, 32 KiB of scores; numerators of 32 rows are 8 KiB a part. */
 #include <math.h>
 #include <string.h>
 

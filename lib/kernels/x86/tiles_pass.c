@@ -202,7 +202,8 @@ INLINE void value_item(const int parts, attn_amx_beside *beside, const item *n, 
 
 /* --- the pipeline --- */
 
-/* Returns item `index` of the pass with its buffers. It has no rows if the index is out of range. */
+/* Returns item `index` of the pass with its buffers. It has no rows if the index is out of range.
+ */
 INLINE item item_at(const attn_tile_pass *p, size_t index, size_t halves, item buffers) {
     if (index >= p->tiles * halves) {
         buffers.rows = 0;
