@@ -99,7 +99,7 @@ attn_training_options attn_training_defaults(void);
  * further steps. */
 typedef struct attn_training_state {
     uint64_t step;         /* steps done */
-    uint64_t settled;      /* last step whose evaluation and checkpoint, if due, are done */
+    uint64_t settled;      /* last step whose evaluation, if due, is done */
     uint64_t epoch, batch; /* position of the next batch */
     uint64_t best_step;
     double best_loss;             /* of validation; infinite before the first evaluation */
