@@ -217,7 +217,7 @@ static size_t most_voted(const head *h) {
     return best;
 }
 
-/* Returns a description of a head that aligns words, or has the same pattern on most sentences. */
+/* Tells how a head can be described: it aligns words, or has the same pattern on most sentences. */
 static const char *reading_of(const head *h) {
     const size_t best = most_voted(h);
     const bool nameless = !strcmp(h->names[best], "heterogeneous") ||

@@ -75,7 +75,7 @@ static bool open_pair(attn_lab *lab, pair *p) {
     return true;
 }
 
-/* Returns the norm of row 0 of dx relative to that of the mean row. */
+/* Returns the norm of row 0 of dx, divided by the root mean square of the norms of all rows. */
 static double share_of_first(const float *dx, size_t n, size_t D) {
     double first = 0, all = 0;
     for (size_t i = 0; i < n * D; i++) {

@@ -187,8 +187,8 @@ static bool is_over(const loop *l) {
     return l->state->step >= o->steps || (o->patience && l->state->waited >= o->patience);
 }
 
-/* Makes the evaluation and the checkpoint that follow a step. The state records whether they are
- * done, since a run may stop in between. */
+/* Makes the evaluation and the checkpoint that follow a step. state->settled records whether the
+ * evaluation is done, since a run may stop between step and evaluation. */
 static attn_status settle(loop *l, attn_error *err) {
     const attn_training_options *o = l->options;
     attn_training_state *s = l->state;
