@@ -4,7 +4,7 @@
  * use ATTN_POOL_SHARE - 1 units before its next turn. A piece runs until it ends or yields, so new
  * work of high priority may wait for a piece.
  *
- *     thread that needs a processor --> queue of waiters --> slot --> one piece --> back to the queue
+ *     thread that needs a processor --> queue of waiters --> slot --> one piece --> queue again
  *
  * One mutex protects everything and is locked once for each piece (about 1 ms of work). At most
  * `slots` pieces run at a time. Only the caller and the slots - 1 helpers compute the pieces of a
@@ -19,7 +19,7 @@
 enum {
     MOST_SLOTS = 1024,
     LANE_WORDS = MOST_SLOTS / 64,
-    TURN_NS = 1000000 /* minimum time of a slot while there are pieces, since changes have a cost */
+    TURN_NS = 1000000 /* length of a turn, since a change of slots has a cost */
 };
 
 enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* by falling priority */
