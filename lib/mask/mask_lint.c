@@ -7,10 +7,9 @@
 #include "number/hash.h"
 
 enum {
-    LOOKED_AT =
-        1 << 24, /* cells read to find rows that see no key; most rows need one cell */
-    PATTERN = 1 << 20, /* cells read to find the pattern of one layer: a few milliseconds */
-    NAMED = 8,         /* rows named in a warning */
+    LOOKED_AT = 1 << 24, /* cells read to find rows that see no key; most rows need one cell */
+    PATTERN = 1 << 20,   /* cells read to find the pattern of one layer: a few milliseconds */
+    NAMED = 8,           /* rows named in a warning */
     WARNINGS = 4 * ATTN_MASK_LAYERS + 2,
 };
 

@@ -62,10 +62,9 @@ typedef struct attn_inputs {
     uint64_t dropout_seed; /* cell (b, h, i, j) is dropped when attn_rng_uniform(seed, its
                               row-major index in [B, Hq, L, S]) < p */
     attn_mask_spec mask;
-    bool allow_nonfinite; /* accept NaN and infinity instead of ATTN_ENONFINITE */
-    attn_precision
-        precision; /* isa.h; float64 tensors and gradients need ATTN_PRECISION_FP32 */
-    const char *kernel; /* name of the kernel table; NULL = the chosen one (isa.h) */
+    bool allow_nonfinite;     /* accept NaN and infinity instead of ATTN_ENONFINITE */
+    attn_precision precision; /* isa.h; float64 tensors and gradients need ATTN_PRECISION_FP32 */
+    const char *kernel;       /* name of the kernel table; NULL = the chosen one (isa.h) */
 } attn_inputs;
 
 attn_inputs attn_attention_defaults(void);

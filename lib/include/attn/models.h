@@ -71,8 +71,8 @@ typedef struct attn_model_config {
     size_t max_length;   /* of either sequence, default 512 */
     size_t radius, stride, reach; /* default 4, 4; m of relative tables: 16 */
     double dropout;               /* default 0.1 */
-    bool read_padding; /* the encoder's LSTM also reads padding, as the textbook's does */
-    bool norm_after;   /* transformer: layer norm after each residual; default false */
+    bool read_padding;       /* the encoder's LSTM also reads padding, as the textbook's does */
+    bool norm_after;         /* transformer: layer norm after each residual; default false */
     int32_t pad, begin, end; /* ids in both vocabularies: default 0, 1, 2 */
 } attn_model_config;
 
