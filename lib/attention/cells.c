@@ -1,6 +1,6 @@
-/* Exact cells of weights and score stages, computed when they are asked for. A score depends on its
- * query and key alone and the row's maximum and sum are kept, so each cell is bit for bit what the
- * full matrix would have held. */
+/* Computes any rectangle of the weights or of a score stage after the run. A score depends only on
+ * its query and key, and the run stores each row's maximum and sum, so every cell equals that of
+ * the full matrix bit for bit. */
 #include "attention/cells.h"
 
 #include <math.h>
@@ -28,19 +28,19 @@ attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *
                                                   : NULL;
 }
 
-/* What to compute and where to put it. */
+/* One request for cells: the range, the stage and the destination. */
 typedef struct request {
     const attn_attention *a;
     const attn_stats *stats;
     const attn_range *range;
     attn_stage stage;
     char *dst;
-    float *logits; /* also the biased scores as float [rows, cols]; or NULL */
+    float *logits; /* biased scores [rows, cols], stored as well; or NULL */
     size_t ld;
     const attn_control *control; /* NULL: none */
 } request;
 
-/* n elements of a table's row as elements of the result. */
+/* Converts n elements of the kernel table's type to the type of the result. */
 static void store(const attn_attention *a, const attn_kernels *k, char *dst, const void *src,
                   size_t n) {
     if (k->elem == attn_dtype_size(a->dims.result)) {
@@ -55,7 +55,7 @@ static void store_logits(const attn_kernels *k, float *dst, const void *src, siz
     attn_widen_f32(dst, src, k->elem == sizeof(float) ? ATTN_F32 : ATTN_F64, 1, n);
 }
 
-/* Cells [from, from + n) of tile row r, whose first cell is key j0, go to their place. */
+/* Stores cells [from, from + n) of tile row r. Cell 0 of the tile is key j0. */
 static void put_row(const request *q, const attn_block *block, size_t r, size_t j0, size_t from,
                     size_t n, attn_block_work *w) {
     const attn_attention *a = q->a;
@@ -79,7 +79,7 @@ static void put_row(const request *q, const attn_block *block, size_t r, size_t 
     store(a, k, dst, w->line, n);
 }
 
-/* All cells of the range for the rows of one block. */
+/* Computes all cells of the range for the rows of one block. */
 static void compute_block(const request *q, const attn_block *block, const attn_packed *packed,
                           uint8_t kind, attn_block_work *w) {
     const attn_attention *a = q->a;

@@ -1,14 +1,14 @@
-/* Aligned blocks, and the freed ones that are kept for the next run.
+/* Aligned blocks, with a cache of freed blocks.
  *
- * A run takes its memory in a few large blocks and gives all of it back at its end. Handed to the
- * system each time, that memory is unmapped, mapped and cleared again, page by page, which costs a
- * small run as much as its arithmetic; and blocks of some KiB, which the C library's quick lists do
- * not hold, let it tidy up its heap each time. So the latest freed blocks are kept, by size class,
- * up to KEPT_MOST bytes (ATTN_KEEP_BYTES in the environment: fewer), and only as many as fit
- * attn_block_limit beside those in use; the oldest go first. What is not
- * kept goes back to the system at once: large blocks are mapped, because the C library's heaps, one
- * a thread, would hold on to them. Under a sanitizer nothing is kept or mapped, so that it sees
- * every use after free. */
+ * A run takes its memory in a few large blocks and frees all of them at its end. If they went back
+ * to the system each time, it would unmap, map and clear them page by page, which takes as much
+ * time as the arithmetic of a small run. Blocks of some KiB are too large for the C library's
+ * quick lists, so freeing them makes it consolidate its heap. So this file keeps the last freed
+ * blocks by size class, up to KEPT_MOST bytes (ATTN_KEEP_BYTES in the environment lowers this), and
+ * only as many as fit into attn_block_limit together with the blocks in use. It frees the oldest
+ * first. Other blocks go back to the system at once. Large ones are mapped, because the C library's
+ * heaps, one for each thread, would retain them. Under a sanitizer no block is kept or mapped, so
+ * that it detects every use after free. */
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -29,25 +29,26 @@ enum { KEPT_MOST = 0, MAPPED_LEAST = INT_MAX };
 enum { KEPT_MOST = 320 << 20, MAPPED_LEAST = 1 << 18 };
 #endif
 
-/* Smaller blocks are the C library's business; larger ones than half of all would push out the
- * others. Classes are eighths of a power of two: at most 1/8 of a block is slack. One more than
- * eight for each of 18 powers, and one of the next: 160 MiB are the most that is kept of one. */
+/* Blocks below BLOCK_LEAST are left to the C library, and blocks above half the limit would
+ * displace all others. There are eight classes for each power of two, so at most 1/8 of a block is
+ * unused. The largest class is 160 MiB. */
 enum { BLOCK_LEAST = 1 << 10, LEAST_BITS = 10, CLASSES = 8 * 18 + 2 };
 
-/* Larger blocks grow by mapping more even where a kept one is large enough: no copy takes long. */
+/* Larger blocks grow by mapping more pages, even if a kept block is large enough, since a copy
+ * would take longer. */
 enum { COPIED_MOST = 2 << 20 };
 
-/* So many bytes freed in the heaps are worth a walk through them. */
+/* Freed bytes in the heaps after which attn_block_trim walks through them. */
 enum { HOLEY = 1 << 20 };
 
-/* In front of every block. */
+/* The header before every block. */
 typedef struct block {
-    size_t size;                 /* usable bytes behind it */
-    size_t class;                /* of such blocks, or CLASSES when they are not kept */
-    void *heap;                  /* what the C library gave, NULL when it is mapped */
-    int64_t since_ns;            /* while kept: when it was freed */
-    struct block *newer, *older; /* while kept: of all */
-    struct block *next, **link;  /* while kept: of its class */
+    size_t size;                 /* usable bytes after the header */
+    size_t class;                /* size class, or CLASSES if such blocks are not kept */
+    void *heap;                  /* pointer from malloc; NULL: mapped */
+    int64_t since_ns;            /* while kept: time of freeing */
+    struct block *newer, *older; /* while kept: in the list of all */
+    struct block *next, **link;  /* while kept: in the list of its class */
 } block;
 
 _Static_assert(sizeof(block) <= ATTN_ALIGN, "the header keeps the alignment");
@@ -56,10 +57,10 @@ static struct {
     pthread_mutex_t mutex;
     block *classes[CLASSES];
     block *newest, *oldest;
-    size_t bytes, used; /* kept; of that size, in use */
+    size_t bytes, used; /* bytes kept; bytes in use in blocks of such sizes */
     size_t most;        /* bytes to keep; set once */
-    size_t total;       /* most bytes kept and used together */
-    size_t trimmed;     /* freed to the C library's heaps by attn_block_trim, until HOLEY */
+    size_t total;       /* largest sum of kept and used bytes */
+    size_t trimmed;     /* bytes that attn_block_trim freed to the heaps; at HOLEY it trims them */
     pthread_once_t once;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .once = PTHREAD_ONCE_INIT,
@@ -81,7 +82,7 @@ static bool is_kept(size_t size) {
     return size >= BLOCK_LEAST && size <= kept.most / 2;
 }
 
-/* The class of a size that is kept; *rounded: its blocks' size. */
+/* Returns the class of a size, and the size of its blocks in *rounded. */
 static size_t class_of(size_t size, size_t *rounded) {
     const int bits = 63 - __builtin_clzl(size - 1);
     const size_t step = (size_t)1 << (bits - 3), steps = (size - 1) / step + 1;
@@ -89,7 +90,7 @@ static size_t class_of(size_t size, size_t *rounded) {
     return (size_t)(bits + 1 - LEAST_BITS) * 8 + steps - 9; /* 9 … 16 steps */
 }
 
-/* The time to a few milliseconds, which costs next to nothing. */
+/* Returns the time with a resolution of a few milliseconds, which is cheap to read. */
 static int64_t about_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -121,8 +122,8 @@ static void put_in(block *b) {
 
 enum { HUGE = 1 << 21 };
 
-/* Large pages for large blocks: fresh memory then costs its clearing, not a fault for every 4 KiB.
- * Systems that have none say no, which is no error. */
+/* Requests huge pages for a large block, which avoids a page fault for every 4 KiB. Failure is no
+ * error, since some systems have none. */
 static void want_huge(void *p, size_t bytes) {
     if (bytes >= 2 * HUGE)
         madvise(p, bytes, MADV_HUGEPAGE);
@@ -136,8 +137,8 @@ static void *map(size_t bytes) {
     return p;
 }
 
-/* Moves the pages to where they lie in their large pages as they did: those then move whole, which
- * takes a tenth of a millisecond for 256 MiB instead of three. Whole pages; NULL: nothing moved. */
+/* Moves pages to an address with the same offset in a huge page. Huge pages then move as a whole,
+ * which takes 0.1 ms for 256 MiB instead of 3 ms. Sizes are whole pages. NULL: nothing moved. */
 static void *map_larger(void *old, size_t bytes, size_t more) {
     const size_t room = more + HUGE;
     char *space = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -156,8 +157,8 @@ static void *map_larger(void *old, size_t bytes, size_t more) {
     return at;
 }
 
-/* malloc and a shift: aligned_alloc knows no quick way, and splits what it finds. Under a sanitizer
- * nothing lies beside the block that it could not see. */
+/* Allocates by malloc and aligns the pointer. aligned_alloc does not use the quick lists and splits
+ * chunks. Under a sanitizer the block has no unused bytes, whose access it could not detect. */
 static block *take_heap(size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
     void *heap = aligned_alloc(ATTN_ALIGN, bytes);
@@ -191,7 +192,7 @@ static void block_free(block *b) {
         munmap(b, ATTN_ALIGN + b->size);
 }
 
-/* The oldest of the kept blocks is taken out, and put in front of a list by `next`. */
+/* Takes out the oldest kept block and prepends it to a list linked by `next`. */
 static void take_oldest(block **list) {
     block *b = kept.oldest;
     take_out(b);
@@ -199,7 +200,7 @@ static void take_oldest(block **list) {
     *list = b;
 }
 
-/* Take out kept blocks, oldest first, until at most `most` bytes are kept. */
+/* Takes out kept blocks, oldest first, until at most `most` bytes are kept. */
 static block *shrink(size_t most) {
     block *out = NULL;
     while (kept.bytes > most)
@@ -207,7 +208,8 @@ static block *shrink(size_t most) {
     return out;
 }
 
-/* Without the lock: unmapping takes milliseconds, in which others may want a block. */
+/* Frees a list. The caller does not hold the lock, since unmapping takes milliseconds and would
+ * delay other threads. */
 static void free_all(block *list) {
     while (list) {
         block *next = list->next;
@@ -216,13 +218,13 @@ static void free_all(block *list) {
     }
 }
 
-/* Bytes that may be kept beside this many in use. */
+/* Returns the bytes that may be kept if `used` bytes are in use. */
 static size_t room_beside(size_t used) {
     const size_t room = kept.total > used ? kept.total - used : 0;
     return room < kept.most ? room : kept.most;
 }
 
-/* A kept block of this class and size, in use from now on; NULL: none is kept. */
+/* Takes a kept block of this class and size into use. NULL: none is kept. */
 static block *reuse(size_t class, size_t size) {
     if (class == CLASSES)
         return NULL;
@@ -236,7 +238,7 @@ static block *reuse(size_t class, size_t size) {
     return b;
 }
 
-/* So many bytes more are in use; kept blocks make room. */
+/* Counts `more` bytes as in use and frees kept blocks that exceed the limit. */
 static void count(size_t more) {
     pthread_mutex_lock(&kept.mutex);
     kept.used += more;
@@ -245,7 +247,7 @@ static void count(size_t more) {
     free_all(out);
 }
 
-/* A block of this size is no longer in use. */
+/* Counts a block of this size as no longer in use. */
 static void forget(size_t size) {
     if (size < BLOCK_LEAST)
         return;
@@ -254,7 +256,8 @@ static void forget(size_t size) {
     pthread_mutex_unlock(&kept.mutex);
 }
 
-/* Bytes of a block for so many; *class: of such blocks, or CLASSES when they are not kept. */
+/* Returns the size of the block for `size` bytes. *class is its class, or CLASSES if such blocks
+ * are not kept. */
 static size_t round_up(size_t size, size_t *class) {
     size_t rounded = attn_align_up(size ? size : 1);
     *class = is_kept(rounded) ? class_of(rounded, &rounded) : CLASSES;
@@ -339,8 +342,8 @@ size_t attn_block_size(const void *p) {
     return ((const block *)(const void *)((const char *)p - ATTN_ALIGN))->size;
 }
 
-/* The C library gives freed memory back only from the end of a heap; what is free between blocks
- * in use stays, unless it is asked. */
+/* Returns free memory between used blocks to the system. Without a request the C library returns
+ * only the end of a heap. */
 static void trim_heaps(void) {
 #ifdef __GLIBC__
     malloc_trim(0);

@@ -1,7 +1,7 @@
 /* The allocator hook, checked size arithmetic and the arena.
  *
- * An arena is a list of chunks; small requests share a chunk, a large one gets its own. Under
- * AddressSanitizer every block is poisoned until it is handed out. */
+ * An arena is a list of chunks. Small requests share a chunk, and a large one gets its own. Under
+ * AddressSanitizer every block is poisoned until it is allocated. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +22,13 @@ enum { CHUNK_FIRST = 16384, CHUNK_MOST = 1 << 20, HEADER = ATTN_ALIGN };
 
 typedef struct chunk {
     struct chunk *next;
-    size_t size, used; /* of the bytes behind the header */
-    size_t last;       /* where the newest block begins */
-    size_t number;     /* of the arena's chunks before it */
+    size_t size, used; /* of the bytes after the header */
+    size_t last;       /* offset of the newest block */
+    size_t number;     /* number of chunks before it in the arena */
 } chunk;
 
 struct attn_arena {
-    chunk *first;                          /* the newest, where small requests go */
+    chunk *first;                          /* the newest, used for small requests */
     size_t limit, used, next_size, chunks; /* ever taken */
 };
 
@@ -85,8 +85,8 @@ static chunk *chunk_new(attn_arena *arena, size_t size) {
     return c;
 }
 
-/* A block that does not fit the newest chunk: its own chunk behind the newest when large, else a
- * new newest one. */
+/* Makes a chunk for a block that does not fit into the newest chunk. A large block gets its own
+ * chunk, linked after the newest. For a small one the chunk becomes the newest. */
 static chunk *chunk_for(attn_arena *arena, size_t size) {
     bool own = size > arena->next_size / 2;
     chunk *c = chunk_new(arena, own ? size : arena->next_size);
@@ -104,7 +104,7 @@ static chunk *chunk_for(attn_arena *arena, size_t size) {
     return c;
 }
 
-/* Where the next block of a chunk may begin; beyond its end when it is full. */
+/* Returns the offset of the next block in a chunk. It is beyond the end if the chunk is full. */
 static size_t chunk_next(const chunk *c, size_t align) {
     return (c->used + align - 1) / align * align;
 }

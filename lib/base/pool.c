@@ -1,14 +1,14 @@
-/* The worker pool: slots handed round in order of asking, runs in a ring, pieces claimed one by
- * one. Waiters stand in a line for each class of work. Beside more pressing work a class has the
- * ATTN_POOL_SHARE-th part of the time: what it has used, the more pressing ones may use
- * ATTN_POOL_SHARE - 1 times before it has its next turn. A piece cannot be interrupted where it
- * does not yield, so pressing work that comes waits for one.
+/* The worker pool. Threads get slots first come, first served; runs are in a ring; threads claim
+ * pieces one by one. Each class of work has a queue of waiters. While work of higher priority
+ * waits, a class gets 1/ATTN_POOL_SHARE of the time: for each unit that it uses, higher classes may
+ * use ATTN_POOL_SHARE - 1 units before its next turn. A piece runs until it ends or yields, so new
+ * work of high priority may wait for a piece.
  *
- *     thread that wants a processor --> line of waiters --> slot --> one piece --> back to the line
+ *     thread that needs a processor --> queue of waiters --> slot --> one piece --> queue again
  *
- * Everything is under one mutex, taken once a piece (about a millisecond of work). At most `slots`
- * pieces run. Those of one run are computed by its caller and the slots - 1 helpers, so it never
- * needs more lanes than that, even where pieces have yielded. */
+ * One mutex protects everything and is locked once for each piece (about 1 ms of work). At most
+ * `slots` pieces run at a time. Only the caller and the slots - 1 helpers compute the pieces of a
+ * run, so it needs at most `slots` lanes, even if pieces yield. */
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
@@ -19,11 +19,11 @@
 enum {
     MOST_SLOTS = 1024,
     LANE_WORDS = MOST_SLOTS / 64,
-    TURN_NS = 1000000 /* a slot is kept so long while there are pieces: each change has its cost */
+    TURN_NS = 1000000 /* length of a turn, since a change of slots has a cost */
 };
 
-enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* the most pressing first */
-/* Most that pressing work may have coming, a slot: some pieces of the longest patient work. */
+enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* by falling priority */
+/* Upper limit of due_ns for each slot: some pieces of the longest patient work. */
 #define DUE_NS 100000000
 
 typedef struct waiter {
@@ -32,7 +32,7 @@ typedef struct waiter {
     bool granted, helps; /* helps: it takes pieces of any run */
 } waiter;
 
-/* How pressing work is: patient from since_ns on (0: never), else crowded or prompt. */
+/* Priority of work: patient from since_ns on (0: never), else crowded or prompt. */
 typedef struct pace {
     int64_t since_ns;
     bool crowded;
@@ -62,30 +62,30 @@ struct attn_pool {
     pthread_cond_t work; /* helpers wait here for pieces */
     size_t slots, free_slots, idle_helpers, helpers;
     line lines[CLASSES];
-    int64_t due_ns[CLASSES]; /* what more pressing work may use before a class has its turn */
-    run *ring;               /* next to be served */
+    int64_t due_ns[CLASSES]; /* time that higher classes may use before this class has its turn */
+    run *ring;               /* next run to serve */
     bool stopping;
     pthread_t threads[];
 };
 
 /* A thread's slot of one pool. */
 typedef struct hold {
-    const attn_pool *pool; /* NULL: the place is free */
-    size_t depth;          /* how many enter() are open: attn_pool_run inside uses the slot */
-    int64_t slot_ns;       /* since when the slot is not accounted for */
-    int64_t used_ns;       /* of slots, in all */
-    int64_t turn_ns; /* when it got the slot, or, if nobody waited, since when others have been
-                      * seen to wait; 0: nobody */
+    const attn_pool *pool; /* NULL: unused entry */
+    size_t depth;          /* open calls of enter(): attn_pool_run inside uses the slot */
+    int64_t slot_ns;       /* start of the time that is not yet accounted */
+    int64_t used_ns;       /* total time of slots */
+    int64_t turn_ns; /* time when it got the slot, or, if no thread waited then, when it first saw
+                      * waiting threads; 0: it has seen none */
 } hold;
 
-/* A thread with slots of so many pools works on its own in further ones. */
+/* A thread that holds slots of this many pools runs work for further pools without helpers. */
 enum { MOST_HOLDS = 8 };
 static _Thread_local hold holds[MOST_HOLDS];
 static _Thread_local pace own_pace;
 static _Thread_local int64_t own_helped_ns;
-static _Thread_local pace piece_pace; /* of the run whose piece it computes */
+static _Thread_local pace piece_pace; /* priority of the run whose piece it computes */
 
-/* The current thread's; with NULL a free place. NULL: there is none. */
+/* Returns the current thread's hold of a pool, or for NULL an unused entry. NULL: there is none. */
 static hold *hold_of(const attn_pool *pool) {
     for (size_t i = 0; i < MOST_HOLDS; i++)
         if (holds[i].pool == pool)
@@ -145,7 +145,7 @@ static void slot_take(attn_pool *pool, pace p, bool helps) {
     h->turn_ns = h->slot_ns = attn_now_ns();
 }
 
-/* The calling thread has used its slot for such work. */
+/* Accounts the time of the calling thread's slot to a class. */
 static void account(attn_pool *pool, int class) {
     hold *h = hold_of(pool);
     const int64_t now = attn_now_ns(), used = now - h->slot_ns;
@@ -158,7 +158,7 @@ static void account(attn_pool *pool, int class) {
     }
 }
 
-/* Which of those that wait has the next turn? */
+/* Returns the waiting class that has the next turn. */
 static int class_of_turn(const attn_pool *pool, void *const waiting[CLASSES]) {
     int next = PROMPT;
     for (int c = 0; c < CLASSES; c++)
@@ -167,7 +167,7 @@ static int class_of_turn(const attn_pool *pool, void *const waiting[CLASSES]) {
     return next;
 }
 
-/* Helpers that wait with less pressing work are for this class when there is some. */
+/* Moves helpers that wait in queues of lower priority to the queue of this class. */
 static void wake_helpers_up(attn_pool *pool, int class) {
     for (int c = class + 1; c < CLASSES; c++) {
         waiter *w = pool->lines[c].first, *next;
@@ -199,7 +199,7 @@ static void slot_give(attn_pool *pool) {
         pthread_cond_signal(&pool->work);
 }
 
-/* Would only less pressing work have the thread's slot, before that is due? */
+/* Tells whether only lower classes wait for the thread's slot, and their turn has not come. */
 static bool slot_is_due(const attn_pool *pool) {
     const int class = class_of(own_pace);
     bool due = class < PATIENT;
@@ -208,7 +208,7 @@ static bool slot_is_due(const attn_pool *pool) {
     return due;
 }
 
-/* Does more pressing work wait, which is due? */
+/* Tells whether work of higher priority waits and may run before this. */
 static bool gives_way(const attn_pool *pool, pace p) {
     const int class = class_of(p);
     bool waits = false;
@@ -217,8 +217,8 @@ static bool gives_way(const attn_pool *pool, pace p) {
     return waits && pool->due_ns[class] > 0;
 }
 
-/* Has the thread had its slot for a turn, while others wait? To pressing work it gives way at once.
- */
+/* Tells whether the thread should give its slot to a waiting thread: at the end of its turn, or at
+ * once for work of higher priority. */
 static bool turn_is_over(const attn_pool *pool) {
     if (!somebody_waits(pool) || slot_is_due(pool))
         return false;
@@ -257,7 +257,7 @@ static void ring_remove(attn_pool *pool, run *r) {
     r->next = r->prev = NULL;
 }
 
-/* The run whose piece a helper takes next. */
+/* Returns the run whose piece a helper takes next. */
 static run *ring_pick(attn_pool *pool) {
     void *first[CLASSES] = {NULL};
     run *r = pool->ring;
@@ -295,8 +295,8 @@ static void run_fail(attn_pool *pool, run *r, size_t index, attn_status status,
     run_stop(pool, r);
 }
 
-/* Claim and run one piece of r, which has pieces left. The lock is dropped while it runs. `helps`:
- * the calling thread is not that of the run. */
+/* Claims and runs one piece of r, which has pieces left. It releases the lock while the piece runs.
+ * `helps` tells that another thread started the run. */
 static void run_one(attn_pool *pool, run *r, bool helps) {
     attn_error error = {ATTN_OK, "", ""};
     attn_status status = attn_control_check(r->control, &error);
@@ -326,7 +326,7 @@ static void run_one(attn_pool *pool, run *r, bool helps) {
         pthread_cond_signal(&r->done);
 }
 
-/* That of the most pressing run. */
+/* Returns the priority of the most urgent run. */
 static pace ring_pace(const attn_pool *pool) {
     const run *r = pool->ring, *most = r;
     do {
@@ -338,7 +338,7 @@ static pace ring_pace(const attn_pool *pool) {
 
 static void *helper(void *arg) {
     attn_pool *pool = arg;
-    holds[0] = (hold){.pool = pool, .depth = 1}; /* its pieces run while it has a slot */
+    holds[0] = (hold){.pool = pool, .depth = 1}; /* helpers run pieces only with a slot */
     pthread_mutex_lock(&pool->lock);
     while (!pool->stopping) {
         if (!pool->ring) {
@@ -359,7 +359,8 @@ static void *helper(void *arg) {
     return NULL;
 }
 
-/* Threads have ATTN_POOL_STACK bytes of stack, whatever the process gives its own. */
+/* Starts the helpers. Their stack has ATTN_POOL_STACK bytes, whatever the default of the process.
+ */
 static bool start_helpers(attn_pool *pool) {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes))
@@ -471,7 +472,7 @@ attn_status attn_pool_run(attn_pool *pool, size_t pieces, attn_piece piece, void
                           const attn_control *control, attn_error *err) {
     attn_pool *slot = pieces ? pool : NULL;
     attn_pool_enter(slot);
-    /* nobody can help with one piece, but it takes a slot */
+    /* a single piece needs no helpers, but a slot */
     if (pieces <= 1 || !slot || !hold_of(slot)) {
         attn_status status = run_alone(pieces, piece, ctx, control, err);
         attn_pool_leave(slot);

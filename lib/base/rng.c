@@ -1,5 +1,5 @@
-/* Counter-based random numbers: element i of seed s depends on (s, i) alone, so that whoever
- * computes it, in whatever order, gets the same bits. Nothing is stored; any thread. */
+/* Counter-based random numbers. Element i of seed s depends only on (s, i), so every thread gets
+ * the same bits in any order. The functions have no state, so any thread may call them. */
 #include <math.h>
 
 #include "attn/rng.h"

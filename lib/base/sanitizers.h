@@ -1,4 +1,4 @@
-/* gcc's names of the sanitizers, which clang does not define. */
+/* Defines gcc's macros for sanitizers under clang, which lacks them. */
 #ifndef ATTN_BASE_SANITIZERS_H
 #define ATTN_BASE_SANITIZERS_H
 

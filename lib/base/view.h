@@ -1,5 +1,4 @@
-/* How rooms read tensors of any strides: views by (batch, head, row, column), rows, dense copies.
- */
+/* Access to tensors of any strides: views by (batch, head, row, column), rows, dense copies. */
 #ifndef ATTN_VIEW_H
 #define ATTN_VIEW_H
 
@@ -21,20 +20,20 @@ static inline const void *attn_view_at(const attn_view *v, size_t b, size_t h, s
     return (const char *)v->data + at * (ptrdiff_t)attn_dtype_size(v->dtype);
 }
 
-/* Offsets of the B = product(batch[0 … rank - 1]) batch entries: axis a of the batch has stride
- * strides[a], which is 0 where the tensor is broadcast. Memory of the arena; NULL: out of memory.
+/* Computes the offsets of the B = product(batch[0 … rank - 1]) batch entries, in the arena. Axis a
+ * of the batch has stride strides[a], which is 0 if the tensor is broadcast. NULL: out of memory.
  */
 const ptrdiff_t *attn_view_batches(attn_arena *arena, const size_t *batch, int rank,
                                    const ptrdiff_t *strides);
 
-/* Row r of a tensor whose last axis is a row; rows are counted row-major over the other axes. */
+/* Returns row r of a tensor. A row is the last axis, and r counts row-major over the other axes. */
 const void *attn_dense_row(const attn_tensor *t, size_t r);
-/* The number of rows; false on overflow. */
+/* Computes the number of rows. false: overflow. */
 bool attn_dense_rows(const attn_tensor *t, size_t *rows);
-/* The elements as dense float32 or float64: the tensor's own memory where it holds that, else a
- * copy in the arena. NULL: out of memory. */
+/* Returns the elements as dense float32 or float64. If the tensor has that form, the result is its
+ * own memory, else a copy in the arena. NULL: out of memory. */
 void *attn_dense_copy(const attn_tensor *t, attn_dtype dtype, attn_arena *arena);
-/* A dense tensor of t's shape, zeroed, in which a gradient of t is summed. */
+/* Makes a dense, zeroed tensor of t's shape for the sum of a gradient. */
 attn_status attn_dense_zeros(const attn_tensor *t, attn_dtype dtype, attn_arena *arena,
                              attn_tensor *out, attn_error *err);
 

@@ -1,4 +1,4 @@
-/* Element types widened to float and double, and float narrowed to binary16. */
+/* Widens element types to float and double, and narrows float to binary16. */
 #include <string.h>
 
 #include "attn/tensor.h"
@@ -15,7 +15,7 @@ static uint32_t to_bits(float f) {
     return bits;
 }
 
-/* binary16 -> binary32, exact: subnormals are renormalised by one subtraction of 2^-14. */
+/* Converts binary16 to binary32, exactly. A subtraction of 2^-14 normalises subnormals. */
 static float half_to_float(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u,
              fraction = h & 0x3ffu;
@@ -27,8 +27,8 @@ static float half_to_float(uint16_t h) {
     return sign ? -magnitude : magnitude;
 }
 
-/* Round to nearest even: values below the normal range are rounded by adding a power of two whose
- * last place is binary16's smallest step. */
+/* Rounds to nearest even. It rounds values below the normal range by adding a power of two whose
+ * last place is the smallest step of binary16. */
 static uint16_t float_to_half(float f) {
     uint32_t bits = to_bits(f), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     if (rest > 0x7f800000u)

@@ -1,4 +1,5 @@
-/* Pango comes with librsvg, and is looked up as that is (library.h). */
+/* Draws lines of text with emoji by Pango, which librsvg depends on. The library is loaded at run
+ * time, as librsvg is (library.h). */
 #include "draw/emoji.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 #include "draw/library.h"
 
 #define LIBRARY    "libpangocairo-1.0.so.0"
-#define VARIATION  0xfe0f /* the symbol before it is an emoji */
+#define VARIATION  0xfe0f /* variation selector: the preceding symbol is an emoji */
 #define HALF_TURN  180.0
 #define PI         3.14159265358979323846
 #define FULL_COLOR 255.0
@@ -17,15 +18,15 @@
 struct attn_emoji_line {
     attn_emoji_line *next;
     double move_x, move_y, turn, x, y, size;
-    int anchor; /* halves of its width that lie before x */
+    int anchor; /* half widths of the line before x */
     bool bold;
     unsigned fill[3];
     const char *markup; /* escaped as in the SVG */
     int bytes;
-    const char *family; /* of the whole picture */
+    const char *family; /* font family of the picture */
 };
 
-/* What is called, with the types of the library's own headers. */
+/* The functions of the library, with the types of its headers. */
 typedef struct typesetter {
     __typeof__(pango_cairo_create_layout) *create;
     __typeof__(pango_cairo_show_layout) *show;
@@ -93,8 +94,8 @@ static bool load(typesetter *t) {
 
 /* --- taking lines out --- */
 
-/* Symbols, and what the planes behind hold of pictures; more than fonts of emoji have does no harm.
- */
+/* Tells whether a code point may be an emoji. It includes further symbols, which emoji fonts lack;
+ * that is harmless. */
 static bool is_emoji(unsigned code) {
     return code == VARIATION || (code >= 0x2300 && code < 0x2c00) ||
            (code >= 0x1f000 && code < 0x20000);
@@ -108,7 +109,7 @@ static bool has_emoji(const char *text, const char *end) {
     return false;
 }
 
-/* Skip `word` where it stands. */
+/* Skips `word` if it is next. */
 static bool take(const char **p, const char *word) {
     const size_t n = strlen(word);
     if (strncmp(*p, word, n) != 0)
@@ -117,8 +118,8 @@ static bool take(const char **p, const char *word) {
     return true;
 }
 
-/* The attributes behind "<text" as attn_svg_text writes them, up to the text itself; NULL: they are
- * not ours. */
+/* Reads the attributes after "<text", as attn_svg_text writes them, and returns the start of the
+ * text. NULL: they have another form. */
 static const char *read_line(const char *p, attn_emoji_line *line) {
     int used = 0;
     if (sscanf(p, " transform=\"translate(%lf %lf) rotate(%lf)\"%n", &line->move_x, &line->move_y,
@@ -143,7 +144,7 @@ static const char *read_line(const char *p, attn_emoji_line *line) {
     return p + used;
 }
 
-/* The families of the picture, without their quotation marks. */
+/* Returns the font families of the picture without quotation marks. */
 static const char *families(const attn_text *svg, attn_arena *arena) {
     static const char attribute[] = "font-family=\"";
     const char *from = strstr(svg->data, attribute), *end = NULL;
@@ -161,8 +162,8 @@ static const char *families(const attn_text *svg, attn_arena *arena) {
     return list ? list : "sans-serif";
 }
 
-/* A line that begins behind "<text" at p; NULL: it has no emoji, or is not ours, or there is no
- * memory for it. */
+/* Reads the line that begins after "<text" at p. NULL: it has no emoji or another form, or memory
+ * ran out. */
 static attn_emoji_line *take_line(const char *p, attn_arena *arena) {
     attn_emoji_line line = {0};
     const char *text = read_line(p, &line), *end = text ? strchr(text, '<') : NULL;
@@ -205,7 +206,7 @@ attn_emoji_line *attn_emoji_take(const attn_text *svg, attn_arena *arena, attn_t
 static PangoLayout *lay_out(const typesetter *t, const attn_emoji_line *line, cairo_t *context) {
     PangoLayout *layout = t->create(context);
     PangoFontDescription *font = t->font_new();
-    cairo_font_options_t *options = t->options_new(); /* as librsvg has them */
+    cairo_font_options_t *options = t->options_new(); /* the same as in librsvg */
     t->hint_metrics(options, CAIRO_HINT_METRICS_OFF);
     t->hint_style(options, CAIRO_HINT_STYLE_NONE);
     t->antialias(options, CAIRO_ANTIALIAS_GRAY);

@@ -1,10 +1,10 @@
-/* Tensors as NumPy prints them (numpy.array_str with its default options).
+/* Prints tensors as NumPy does (numpy.array_str with its default options).
  *
- * Two passes over the elements that are shown: the first finds the style (positional or scientific,
- * digits, widths), the second writes. More than THRESHOLD elements are summarised, EDGE at each end
- * of a long axis. Digits are the shortest that read back as the element's own type, at most
- * PRECISION after the point. Conversions go through texts without a decimal point, so that the
- * locale of the process does not matter. */
+ * It makes two passes over the shown elements. The first finds the style (positional or scientific,
+ * digits, widths), and the second writes. Tensors of more than THRESHOLD elements show only EDGE
+ * elements at each end of a long axis. Digits are the shortest that read back as the element in its
+ * own type, with at most PRECISION after the point. Conversions use texts without a decimal point,
+ * so they do not depend on the locale. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 enum { PRECISION = 8, THRESHOLD = 1000, EDGE = 3, LINE_WIDTH = 75 };
 
-/* |v| = 0.d1 d2 d3 … x 10^point, `count` digits (1 … 17), no zeros behind; zero has one digit "0",
- * point 1. */
+/* The decimal |v| = 0.d1 d2 d3 … x 10^point, with `count` digits (1 … 17) and no trailing zeros.
+ * Zero has the digit "0" and point 1. */
 typedef struct digits {
     char text[24];
     int count, point;
@@ -60,14 +60,14 @@ static int64_t integer_at(const attn_tensor *t, ptrdiff_t at) {
     return wide;
 }
 
-/* Does a decimal (read as double) round to the element v of its type? */
+/* Tells whether a decimal, read as double, rounds to the element v in its type. */
 static bool reads_back(const char *text, double v, attn_dtype dtype) {
     if (dtype == ATTN_F64)
         return strtod(text, NULL) == v;
     float f = strtof(text, NULL);
     if (dtype == ATTN_F32)
         return f == (float)v;
-    if (dtype == ATTN_BF16) { /* nearest even among the upper halves */
+    if (dtype == ATTN_BF16) { /* rounds the upper half to nearest even */
         uint32_t bits;
         memcpy(&bits, &f, sizeof bits);
         bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
@@ -81,7 +81,7 @@ static bool reads_back(const char *text, double v, attn_dtype dtype) {
     return got == want;
 }
 
-/* `count` significant digits of v > 0, correctly rounded. */
+/* Rounds v > 0 correctly to `count` significant digits. */
 static void round_digits(double v, int count, digits *d) {
     char text[40];
     snprintf(text, sizeof text, "%.*e", count - 1, v);
@@ -95,7 +95,7 @@ static void round_digits(double v, int count, digits *d) {
         d->count--;
 }
 
-/* One more in the last of `count` places. */
+/* Adds 1 in the last of `count` places. */
 static void step_up(digits *d, int count) {
     while (d->count < count)
         d->text[d->count++] = '0';
@@ -109,9 +109,9 @@ static void step_up(digits *d, int count) {
     }
 }
 
-/* `count` digits that read back as v, if there are any. Rounding to nearest finds them, save for
- * powers of two: their neighbour above is twice as far as the one below, so that rounding down can
- * leave the interval while rounding up stays inside. */
+/* Finds `count` digits that read back as v, if there are any. Rounding to nearest finds them,
+ * except for powers of two. Their upper neighbour is twice as far away as their lower one, so
+ * rounding down can leave the interval while rounding up stays inside. */
 static bool digits_fit(double v, attn_dtype dtype, int count, digits *d) {
     char text[48];
     int exponent;
@@ -126,7 +126,7 @@ static bool digits_fit(double v, attn_dtype dtype, int count, digits *d) {
     return reads_back(text, v, dtype);
 }
 
-/* The shortest digits of a finite magnitude that read back as its type. */
+/* Finds the shortest digits of a finite magnitude that read back in its type. */
 static void shortest_digits(double v, attn_dtype dtype, digits *d) {
     if (v == 0) {
         *d = (digits){.text = "0", .count = 1, .point = 1};
@@ -143,7 +143,7 @@ static void shortest_digits(double v, attn_dtype dtype, digits *d) {
     digits_fit(v, dtype, high, d);
 }
 
-/* Digits with at most PRECISION of them after the point of positional notation. */
+/* Finds digits with at most PRECISION of them after the point, for positional notation. */
 static void positional_digits(double v, attn_dtype dtype, digits *d) {
     shortest_digits(v, dtype, d);
     if (d->count - d->point <= PRECISION)
@@ -151,7 +151,7 @@ static void positional_digits(double v, attn_dtype dtype, digits *d) {
     round_digits(v, d->point + PRECISION, d); /* v >= 1e-4 here, else the style is scientific */
 }
 
-/* Digits with at most PRECISION of them after the first. */
+/* Finds digits with at most PRECISION of them after the first, for scientific notation. */
 static void scientific_digits(double v, attn_dtype dtype, digits *d) {
     shortest_digits(v, dtype, d);
     if (d->count > PRECISION + 1)
@@ -169,7 +169,7 @@ static int exponent_size(const digits *d) {
 
 /* --- pass 1: the style --- */
 
-/* Calls visit for every element that is shown, in order. */
+/* A function that is called for every shown element, in order. */
 typedef void (*visitor)(const attn_tensor *t, ptrdiff_t at, style *s);
 
 static void each_shown(const attn_tensor *t, int axis, ptrdiff_t at, style *s, visitor visit) {
@@ -262,7 +262,7 @@ static style style_of(const attn_tensor *t, size_t count) {
 
 /* --- pass 2: the words --- */
 
-enum { WORD = 64 }; /* the longest: 20 digits of an int64 */
+enum { WORD = 64 }; /* bytes; the longest word has 20 digits of an int64 */
 
 static size_t write_nonfinite(char *word, double v, const style *s) {
     const char *name = isnan(v) ? "nan" : v < 0 ? "-inf" : "inf";
@@ -272,7 +272,7 @@ static size_t write_nonfinite(char *word, double v, const style *s) {
 static size_t write_scientific(char *word, double v, const style *s) {
     digits d;
     scientific_digits(fabs(v), s->dtype, &d);
-    if (v != 0 && d.count != s->precision + 1) /* the exact value's digits, not zeros */
+    if (v != 0 && d.count != s->precision + 1) /* exact value's digits instead of zeros */
         round_digits(fabs(v), s->precision + 1, &d);
     while (d.count < s->precision + 1)
         d.text[d.count++] = '0';
@@ -319,12 +319,12 @@ static size_t write_word(char *word, const attn_tensor *t, ptrdiff_t at, const s
 
 typedef struct line {
     size_t indent, width; /* columns of the hanging indent; a word may end at `width` */
-    size_t used;          /* columns of the line so far */
-    size_t spaces;        /* of them, blanks at the end that are not written yet */
+    size_t used;          /* columns of the current line */
+    size_t spaces;        /* trailing blanks among them, not written yet */
 } line;
 
-/* A word behind the line, or on a new line when it does not fit and that helps. Blanks at the end
- * of a wrapped line are dropped. */
+/* Appends a word to the line, or to a new line if it does not fit and a new line has more room. It
+ * drops trailing blanks of wrapped lines. */
 static void put_word(attn_text *out, line *l, const char *word, size_t n) {
     if (l->used + n > l->width && l->used > l->indent) {
         attn_draw_bytes(out, "\n", 1);

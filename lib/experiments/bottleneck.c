@@ -1,4 +1,4 @@
-/* Experiment: the bottleneck. BLEU by the length of the source with attention, and with nothing but
+/* Experiment: the bottleneck. It measures BLEU by the length of the source, with attention and with
  * one fixed vector between encoder and decoder. */
 #include <math.h>
 
@@ -32,7 +32,7 @@ static const double quoted_lengths[QUOTED] = {10, 20, 30, 40, 50, 60},
                     quoted[VARIANTS][QUOTED] = {{35, 32, 28, 22, 16, 12}, {38, 37, 36, 35, 34, 33}};
 static const char *const names[VARIANTS] = {"without attention", "with attention"};
 
-/* Lengths middle - 2 … middle + 2, middle = 5, 10, … */
+/* Buckets of lengths middle - 2 … middle + 2, for middle = 5, 10, … */
 typedef struct buckets {
     size_t count;
     double middle[BUCKETS], bleu[VARIANTS][BUCKETS];

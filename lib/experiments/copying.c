@@ -1,4 +1,4 @@
-/* Experiment: copying sequences, with attention and without. */
+/* Experiment: models with and without attention learn to copy sequences. */
 #include <math.h>
 
 #include "experiments/lesson.h"
@@ -29,7 +29,7 @@ static size_t bytes(const attn_experiment *about, const double *values) {
                              2 * (size_t)attn_setting_value(about, values, "symbols"));
 }
 
-/* Where the pictures of a run are, and its table. */
+/* The pictures and the table of a run. */
 typedef struct sheet {
     attn_table *table;
     attn_picture *curves, *heatmaps;

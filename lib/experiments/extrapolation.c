@@ -1,6 +1,6 @@
-/* Experiment: positions on longer sequences than trained. A small encoder learns to answer each
- * place with the symbol a few places before; how well it does so further out depends on how it is
- * told where it is. */
+/* Experiment: kinds of positions on sequences that are longer than in training. A small encoder
+ * learns to predict, at each place, the symbol a few places before. Its accuracy on longer
+ * sequences depends on the kind of positions. */
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static const attn_column columns[] = {
 static const char *const names[ATTN_TAGGER_POSITIONS] = {
     "none (causal mask alone)", "sinusoidal", "learned", "relative bias", "Shaw", "ALiBi"};
 
-/* A batch: `ids`, and what they ask for. */
+/* A batch: `ids` and the expected answers. */
 typedef struct batch {
     int32_t *ids, *wanted;
     size_t B, T;
@@ -45,8 +45,8 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     const double V = attn_setting_value(about, values, "symbols");
     const double longest = 16 * attn_setting_value(about, values, "trained");
     const double tokens = fmax(attn_setting_value(about, values, "batch-tokens"), longest);
-    /* 40 rows of D and 4 D a layer and place, logits, tables; parameters with gradients and moments
-     */
+    /* for each layer and place 40 rows of D and of 4 D, logits, tables; parameters, gradients and
+     * moments */
     return (size_t)(4 * (tokens * (120 * D + 4 * V) + 16 * longest * D) +
                     16 * (30 * D * D + 2 * V * D)) +
            ((size_t)48 << 20);
@@ -63,7 +63,8 @@ static attn_status check(const attn_experiment *about, const double *values, att
     return ATTN_OK;
 }
 
-/* Sequences of a stream: symbols 1 …; the answer at place t is the symbol at t - back, else 0. */
+/* Draws the sequences of a stream from symbols 1 …. The answer at place t is the symbol at t -
+ * back, or 0 if t < back. */
 static bool make_batch(attn_lab *lab, uint64_t stream, uint64_t number, size_t T, batch *b) {
     const size_t tokens = attn_lab_size(lab, "batch-tokens"), back = attn_lab_size(lab, "back"),
                  symbols = attn_lab_size(lab, "symbols");
@@ -80,7 +81,7 @@ static bool make_batch(attn_lab *lab, uint64_t stream, uint64_t number, size_t T
     return true;
 }
 
-/* Lengths of a half to all of the longest, drawn for each batch. */
+/* Draws the length of a batch, between half the longest and the longest. */
 static size_t draw_length(const attn_lab *lab, uint64_t step) {
     const size_t most = attn_lab_size(lab, "trained"), least = most / 2;
     return least + attn_rng_bits(attn_rng_bits(attn_lab_seed(lab), 1), step) % (most - least + 1);
@@ -111,7 +112,7 @@ static bool train(attn_lab *lab, attn_tagger *t, float *first, float *second, do
     return true;
 }
 
-/* Shares of right answers over some fresh batches: in all, and at each place (added up). */
+/* Computes the share of right answers over new batches, and adds the shares at each place. */
 static bool examine(attn_lab *lab, attn_tagger *t, size_t T, double *share, double *by_place) {
     size_t right = 0, all = 0;
     for (uint64_t n = 0; n < BATCHES; n++) {
@@ -135,7 +136,7 @@ static bool examine(attn_lab *lab, attn_tagger *t, size_t T, double *share, doub
     return true;
 }
 
-/* Mean over windows of an eighth of the trained length. */
+/* Adds a curve of means over windows of an eighth of the trained length. */
 static void add_places(attn_lab *lab, attn_picture *p, const char *name, const double *by_place,
                        size_t T) {
     const size_t window = attn_lab_size(lab, "trained") / 8, count = T / window;

@@ -1,4 +1,4 @@
-/* Findings of an experiment as text for a terminal, as JSON, and its pictures. */
+/* Writes findings as text for a terminal and as JSON, and draws their pictures. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static size_t width(const attn_table *table, size_t c) {
     return most;
 }
 
-/* Texts to the left, numbers to the right; no blanks at the end of a line. */
+/* Writes a cell. Texts are aligned left, numbers right, and lines have no trailing blanks. */
 static void put_cell(attn_text *to, const attn_table *table, size_t c, const char *cell) {
     const size_t blanks = width(table, c) - attn_draw_width(cell);
     const bool text = table->columns[c].decimals < 0, last = c + 1 == table->column_count;
@@ -84,7 +84,7 @@ static void put_text(attn_text *to, const char *text) {
     attn_text_add(to, "\"");
 }
 
-/* The shortest of the usual lengths that reads back to the same number. */
+/* Writes a number with the fewest digits, of a few choices, that read back as the same number. */
 static void put_number(attn_text *to, double x) {
     char text[32];
     if (!isfinite(x)) {
@@ -171,7 +171,8 @@ static void put_curves(attn_text *to, const attn_figure_curves *curves) {
     attn_text_add(to, "]");
 }
 
-/* Runs go by rows: *at is the first that is not behind the cell. */
+/* Tells whether a cell is hidden. Hidden runs are sorted by rows, and *at is the first run that
+ * does not end before the cell. */
 static bool is_hidden(const attn_heatmap *map, size_t row, size_t col, size_t *at) {
     while (*at < map->hidden_count && (map->hidden[*at].row < row ||
                                        (map->hidden[*at].row == row && map->hidden[*at].to <= col)))

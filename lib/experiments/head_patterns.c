@@ -1,5 +1,5 @@
-/* Experiment: the heads of a trained model. Weights over many sentences, what each head looks at by
- * the measures of attn/analysis.h, and how that changes with the kind of sentence. */
+/* Experiment: the heads of a trained model. It measures the weights over many sentences, the
+ * pattern of each head (attn/analysis.h), and how it differs between kinds of sentences. */
 #include <math.h>
 #include <string.h>
 
@@ -38,8 +38,8 @@ static const char *const kind_names[KINDS] = {"all",     "short",           "lon
                                               "negated", "relative clause", "plain"};
 static const char *const site_names[] = {"encoder", "decoder", "cross"};
 
-/* Sums over sentences; divided by `count` they are means. offsets: the mass at distance j - i,
- * clipped, a share of rows. */
+/* Sums over `count` sentences. offsets holds the share of the mass at each clipped distance
+ * j - i. */
 typedef struct tally {
     double count, entropy, largest, previous, current, next, distance, offsets[OFFSETS];
     attn_alignment alignment;
@@ -58,7 +58,7 @@ typedef struct survey {
     head *heads;
     size_t count;
     attn_pair *pair;
-    bool is[KINDS]; /* which kinds the sentence at hand is of */
+    bool is[KINDS]; /* kinds of the current sentence */
 } survey;
 
 static size_t bytes(const attn_experiment *about, const double *values) {
@@ -127,7 +127,7 @@ static double or_zero(double x) {
     return isfinite(x) ? x : 0;
 }
 
-/* Where the mass lies, and the source word of each target word. */
+/* Adds the mass by offset, and the alignment of each target word. */
 static void add_weights(const survey *s, const head *h, const float *weights, size_t L, size_t S,
                         tally *t) {
     size_t chosen[ATTN_PAIR_WORDS];
@@ -217,7 +217,7 @@ static size_t most_voted(const head *h) {
     return best;
 }
 
-/* A head can be read when it aligns words, or when one pattern names it on most sentences. */
+/* Tells how a head can be described: it aligns words, or has the same pattern on most sentences. */
 static const char *reading_of(const head *h) {
     const size_t best = most_voted(h);
     const bool nameless = !strcmp(h->names[best], "heterogeneous") ||
@@ -229,7 +229,7 @@ static const char *reading_of(const head *h) {
     return "not by these measures";
 }
 
-/* Jensen-Shannon distance of the profiles of offsets, nats. */
+/* Returns the Jensen-Shannon divergence of the distributions of offsets, in nats. */
 static double apart(const tally *a, const tally *b) {
     double js = 0;
     for (size_t i = 0; i < OFFSETS; i++) {
@@ -265,7 +265,7 @@ static void tabulate(attn_lab *lab, const survey *s) {
 }
 
 /* ---- pictures ---- */
-/* All heads of a site side by side, and then each on its own. */
+/* Draws all heads of a site side by side, and then each head. */
 static void draw_site(attn_lab *lab, const attn_specimen *specimen, const attn_model_outputs *out,
                       size_t at) {
     const attn_tensor *w = &out->sites[at].weights;
@@ -296,7 +296,8 @@ static void draw_site(attn_lab *lab, const attn_specimen *specimen, const attn_m
     }
 }
 
-/* How far each head's profile of offsets is from that over all sentences: a row a head. */
+/* Draws the distance of each head's offsets on a kind of sentence from those on all: one row for
+ * each head. */
 static void draw_kinds(attn_lab *lab, const survey *s) {
     float *cells = attn_lab_take(lab, s->count * (KINDS - 1), sizeof *cells);
     const char **rows = attn_lab_keep(lab, s->count, sizeof *rows);
@@ -328,7 +329,7 @@ static void draw(attn_lab *lab, const survey *s) {
     attn_lab_scratch(lab);
     if (!attn_lesson_forward(lab, &s->lesson, lab->hooks->model, specimen.pair, &out))
         return;
-    /* what looks across comes first: it is the picture that is asked for */
+    /* cross-attention comes first, as the main picture */
     for (size_t at = out.site_count; at-- > 0;)
         draw_site(lab, &specimen, &out, at);
     draw_kinds(lab, s);

@@ -1,4 +1,4 @@
-/* A run under way: settings, progress, memory, and its findings put together. */
+/* The state of a run: settings, progress and memory. It also builds the findings. */
 #include "experiments/lab.h"
 
 #include <math.h>
@@ -157,7 +157,7 @@ void attn_lab_curve(attn_lab *lab, attn_picture *p, size_t panel, const char *na
                     const double *y, size_t n) {
     if (lab->status)
         return;
-    /* the array is ours: attn_lab_curves made it */
+    /* attn_lab_curves allocated the array, so it can be written */
     attn_figure_curve *to = (attn_figure_curve *)p->curves.items + p->curves.count++;
     *to = (attn_figure_curve){.name = name, .x = x, .y = y, .n = n, .panel = panel};
 }

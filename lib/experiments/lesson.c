@@ -1,4 +1,4 @@
-/* Training inside of experiments. */
+/* Training in experiments. */
 #include "experiments/lesson.h"
 
 #include <math.h>
@@ -24,7 +24,7 @@ size_t attn_lesson_bytes(const attn_experiment *about, const double *values, siz
     const double tokens = attn_setting_value(about, values, "batch-tokens");
     const double width = attn_setting_value(about, values, "width"), V = (double)words;
     const double parameters = 3 * V * width + 40 * width * width;
-    /* values, gradients, two moments, the best; of a step logits, their gradients, and states */
+    /* values, gradients, two moments, best values; for each step logits, their gradients, states */
     return (size_t)(20 * parameters + tokens * (8 * V + 400 * width) + tokens * longest * 8 * 8 +
                     (pairs + VALIDATION) * (40 * longest + 256)) +
            ((size_t)96 << 20);
@@ -100,7 +100,7 @@ static void see_progress(void *ctx, const attn_training_progress *now) {
         p->steps[p->count] = (double)now->step;
         p->right[p->count++] = 100 * now->validation_right;
     }
-    /* whether to stop is the loop's to see */
+    /* the training loop checks the control itself */
     if (w->lab->hooks->progress)
         w->lab->hooks->progress(w->lab->hooks->ctx,
                                 w->lab->from + (w->lab->to - w->lab->from) * (double)now->step /

@@ -1,4 +1,4 @@
-/* Training inside of experiments: a corpus with its vocabularies, and models that learn it under
+/* Training in experiments: a corpus with its vocabularies, and models that are trained on it under
  * equal conditions. */
 #ifndef ATTN_EXPERIMENTS_LESSON_H
 #define ATTN_EXPERIMENTS_LESSON_H
@@ -6,7 +6,7 @@
 #include "attn/training.h"
 #include "experiments/lab.h"
 
-/* The settings that every experiment with training has, with its own numbers. */
+/* The settings of every experiment with training. Each experiment supplies its own numbers. */
 #define ATTN_LESSON_SETTINGS(width, steps, full_steps, rate, pairs, longest, full_longest)         \
     {"width", width, 2 * width, 4, 1024, true, "of the models; a multiple of 4"},                  \
         {"steps", steps, full_steps, 1, 1e6, true, "batches that each model learns from"},         \
@@ -23,60 +23,62 @@ typedef struct attn_lesson {
     attn_corpus_options options;
     attn_corpus *corpus;
     const attn_vocabulary *source, *target;
-    attn_vocabulary *made[2]; /* the same, where this lesson made them */
+    attn_vocabulary *made[2]; /* vocabularies that this lesson made and frees */
     attn_dataset train, validation;
 } attn_lesson;
 
-/* How a model learnt. steps and right [count]: the share of validation words that were predicted
- * right after so many steps; in the memory of findings. */
+/* A trained model and its training curve: right[i] is the share of validation words predicted right
+ * after steps[i] steps. Both [count] are in the memory for findings. */
 typedef struct attn_pupil {
     attn_model *model;
-    double loss;                      /* of validation, the best */
-    double seconds, words_per_second; /* of processor time, or of time where there is a pool */
+    double loss;                      /* best validation loss */
+    double seconds, words_per_second; /* processor time, or wall-clock time with a pool */
     double *steps, *right;
     size_t count;
 } attn_pupil;
 
-/* Bytes of lessons with these settings and one model at a time; at most `words` words. */
+/* Returns the bytes of lessons with these settings, one model at a time and at most `words`
+ * words. */
 size_t attn_lesson_bytes(const attn_experiment *about, const double *values, size_t words);
-/* Do width and lengths fit together? */
+/* Checks that width and lengths are consistent. */
 attn_status attn_lesson_check(const attn_experiment *about, const double *values, attn_error *err);
 
-/* A corpus by the settings, of a task, in the work's memory. false: the lab has failed; close it
- * all the same. */
+/* Makes the corpus of a task by the settings, in the memory for work. false: the lab has failed,
+ * but the lesson must still be closed. */
 bool attn_lesson_open(attn_lab *lab, attn_task task, attn_lesson *lesson);
 void attn_lesson_close(attn_lesson *lesson);
-/* Defaults with the settings' width and the lesson's vocabularies, without dropout. */
+/* Returns the default configuration with the width of the settings and the lesson's vocabularies,
+ * without dropout. */
 attn_model_config attn_lesson_config(const attn_lab *lab, const attn_lesson *lesson);
-/* Make a model and train it; the lab's part moves on. The caller frees pupil->model (NULL when the
- * lab has failed). */
+/* Makes and trains a model, and reports progress in the lab's part. The caller frees pupil->model
+ * (NULL if the lab has failed). */
 bool attn_lesson_teach(attn_lab *lab, const attn_lesson *lesson, const attn_model_config *config,
                        attn_pupil *pupil);
-/* Score it on held-out pairs of the lesson's corpus, or of lengths of their own (0, 0: its). */
+/* Scores a model on held-out pairs, of the given lengths or (0, 0) of those of the lesson. */
 bool attn_lesson_score(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
                        size_t shortest, size_t longest, attn_model_scores *out);
-/* The alignment error of the best head; NaN without attention. */
+/* Returns the alignment error of the best head, or NaN without attention. */
 double attn_lesson_alignment(const attn_model_scores *scores);
 
-/* A held-out pair of at least `words` source words, and the texts of its picture, in the memory of
- * findings: targets end with "<eos>". */
+/* A held-out pair of at least `words` source words, and the labels of its picture, in the memory
+ * for findings. Targets end with "<eos>". */
 typedef struct attn_specimen {
     attn_pair *pair;
     const char **sources, **targets;
-    size_t S, T; /* T: the end among them */
+    size_t S, T; /* T includes the end */
 } attn_specimen;
 bool attn_lesson_specimen(attn_lab *lab, const attn_lesson *lesson, size_t words,
                           attn_specimen *out);
-/* One forward pass over a pair with all weights, in the scratch's memory. */
+/* Runs a forward pass over a pair with all weights, in scratch memory. */
 bool attn_lesson_forward(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
                          const attn_pair *pair, attn_model_outputs *out);
-/* Where the decoder looks: the mean of heads [T, S], in the scratch's memory; NULL without
- * attention, or when the lab has failed. */
+/* Returns the cross-attention, averaged over heads, [T, S] in scratch memory. NULL: the model has
+ * no attention, or the lab has failed. */
 const float *attn_lesson_look(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
                               const attn_specimen *specimen);
-/* The gold links as cells [T, S] of the scratch: 1 sure, 0.5 possible. */
+/* Returns the gold links as cells [T, S] in scratch memory: 1 = sure, 0.5 = possible. */
 const float *attn_lesson_gold(attn_lab *lab, const attn_specimen *specimen);
-/* A picture of `panels` such matrices, with the words at its sides. */
+/* Makes a picture of `panels` matrices [T, S], with the words as labels. */
 attn_picture *attn_lesson_picture(attn_lab *lab, const char *name, const char *title, size_t panels,
                                   const attn_specimen *specimen);
 

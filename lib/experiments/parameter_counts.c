@@ -1,5 +1,5 @@
-/* Experiment: how many numbers the textbook's classes learn, counted from layers and a model that
- * are declared here, beside what the formulas say. */
+/* Experiment: parameter counts of the textbook's classes. It compares counts of layers and a model
+ * that are declared here with the formulas. */
 #include "experiments/lab.h"
 #include "layers/layers.h"
 
@@ -56,7 +56,7 @@ static attn_status check(const attn_experiment *about, const double *values, att
     return ATTN_OK;
 }
 
-/* How many numbers an attention layer declares; kinds beyond the layer's are of our own below. */
+/* Counts the parameters that an attention layer of the library declares. */
 static double count_attention(attn_lab *lab, attn_attend_kind kind, size_t width, size_t heads,
                               size_t score_width) {
     attn_parameters *set = attn_parameters_new();
@@ -71,7 +71,8 @@ static double count_attention(attn_lab *lab, attn_attend_kind kind, size_t width
     return count;
 }
 
-/* Queries, keys and values projected, and nothing behind: the textbook's SelfAttention. */
+/* Counts the parameters of the textbook's SelfAttention: projections of queries, keys and values,
+ * and no output projection. */
 static double count_self_attention(attn_lab *lab, size_t width) {
     static const char *const names[] = {"W_q", "W_k", "W_v"};
     attn_parameters *set = attn_parameters_new();
@@ -129,7 +130,7 @@ static void count_classes(attn_lab *lab) {
                  count_positions(lab, N, D), "n d", n * d);
 }
 
-/* The model is made, so that what is counted is what would be trained. */
+/* Counts the parameters of a model that it makes, so the counts are those of training. */
 static double count_parts(attn_lab *lab) {
     static const char *const parts[PARTS] = {
         "src_embedding", "tgt_embedding",   "encoder_lstm", "encoder_attention",

@@ -1,5 +1,5 @@
-/* Experiment: what self-attention does with words in another order. In double, so that what is left
- * of an equality is rounding. */
+/* Experiment: self-attention over permuted words. It computes in double, so that equal results
+ * differ only by rounding. */
 #include <math.h>
 #include <string.h>
 
@@ -32,13 +32,13 @@ static const char *const forms[FORMS] = {"none",           "sinusoidal, added",
                                          "Shaw",           "ALiBi (distance to either side)",
                                          "rotary",         "none, causal mask"};
 
-/* Words x [N, D] in order 0 … N - 1, projections and tables: all drawn once. */
+/* Words x [N, D] in order 0 … N - 1, projections and tables. All are drawn once. */
 typedef struct setup {
     size_t N, D;
     double *x, *w[3], *sinusoids, *learned, *relative, *shaw;
 } setup;
 
-/* What a pass found, in the order of its own sequence. */
+/* The results of a pass, in the order of its sequence. */
 typedef struct view {
     double *output; /* [N, D] */
     const double *weights, *scores;
@@ -77,7 +77,7 @@ static bool open_setup(attn_lab *lab, setup *s) {
                                             lab->hooks->control, lab->err));
 }
 
-/* y [N, D] = x W^T */
+/* Computes y [N, D] = x W^T. */
 static void project(double *y, const double *x, const double *w, size_t N, size_t D) {
     for (size_t i = 0; i < N; i++)
         for (size_t o = 0; o < D; o++) {
@@ -108,8 +108,8 @@ static attn_position position_of(const setup *s, form f) {
     }
 }
 
-/* f of the words in the order `at` (place i holds word at[i]). Scores are those before softmax, the
- * mask aside. */
+/* Applies f to the words in the order `at` (place i holds word at[i]). The scores are those before
+ * the mask and softmax. */
 static bool look(attn_lab *lab, const setup *s, form f, const size_t *at, view *out) {
     const size_t N = s->N, D = s->D, dims[2] = {N, D};
     const double *added = f == SINUSOIDAL ? s->sinusoids : f == LEARNED ? s->learned : NULL;
@@ -142,7 +142,7 @@ static bool look(attn_lab *lab, const setup *s, form f, const size_t *at, view *
     return true;
 }
 
-/* A random order: Fisher and Yates. */
+/* Makes a random order by Fisher and Yates. */
 static void shuffle(size_t *at, size_t N, uint64_t seed) {
     for (size_t i = 0; i < N; i++)
         at[i] = i;
@@ -159,7 +159,7 @@ static size_t place_of(const size_t *at, size_t word) {
     return i;
 }
 
-/* |a - b| / |b| over outputs in the order of words, and of their means over places. */
+/* Computes |a - b| / |b| of the outputs in the order of words, and of their means over places. */
 static void compare(const setup *s, const view *plain, const view *moved, const size_t *at,
                     double *each, double *mean) {
     double apart = 0, size = 0, mean_apart = 0, mean_size = 0;
@@ -176,7 +176,7 @@ static void compare(const setup *s, const view *plain, const view *moved, const 
     *mean = fmax(*mean, sqrt(mean_apart / mean_size));
 }
 
-/* The score of word 0 on word 1 where both are seen. */
+/* Extends the range of the score of word 0 on word 1, if that is visible. */
 static void follow_score(const setup *s, const view *v, const size_t *at, double range[2]) {
     const double score = v->scores[place_of(at, 0) * s->N + place_of(at, 1)];
     if (isfinite(score))
@@ -205,7 +205,8 @@ static void try_form(attn_lab *lab, const setup *s, form f, attn_table *table, d
                  each < 1e-9 ? "permutation-equivariant" : "aware of order");
 }
 
-/* Weights as they are, and in another order with rows and columns put back. */
+/* Draws the weights of the plain order, and those of another order with rows and columns sorted
+ * back. */
 static void draw_pair(attn_lab *lab, const setup *s, form f, attn_picture *p, size_t panel,
                       const char *const titles[2]) {
     float cells[WORDS * WORDS];

@@ -1,5 +1,5 @@
-/* Experiment: an LSTM against self-attention. Path length, operations, time, and how much of the
- * gradient at the last place arrives at the first. */
+/* Experiment: an LSTM against self-attention. It compares path length, operations, time, and the
+ * share of the gradient of the last place that reaches the first. */
 #include <math.h>
 
 #include "attn/rng.h"
@@ -33,7 +33,7 @@ static const attn_column quoted_columns[] = {
     {"attention, n^2 d", "", 0, false},
 };
 
-/* A layer of each kind, of one set of parameters. */
+/* A layer of each kind, in one parameter set. */
 typedef struct pair {
     attn_parameters *set;
     attn_lstm lstm;
@@ -41,7 +41,7 @@ typedef struct pair {
     size_t D;
 } pair;
 
-/* What is measured of one kind at one length. */
+/* The measurements of one kind at one length. */
 typedef struct reading {
     double ms, first;
 } reading;
@@ -75,7 +75,7 @@ static bool open_pair(attn_lab *lab, pair *p) {
     return true;
 }
 
-/* The gradient that row 0 of dx holds, beside the mean row's. */
+/* Returns the norm of row 0 of dx, divided by the root mean square of the norms of all rows. */
 static double share_of_first(const float *dx, size_t n, size_t D) {
     double first = 0, all = 0;
     for (size_t i = 0; i < n * D; i++) {
@@ -86,7 +86,7 @@ static double share_of_first(const float *dx, size_t n, size_t D) {
     return all > 0 ? sqrt(first / (all / (double)n)) : 0;
 }
 
-/* Forward, or forward and backward from the last row alone. */
+/* Runs a forward pass, or a forward pass and a backward pass from the last row. */
 static bool pass_through(attn_lab *lab, const pair *p, bool attention, const float *x, size_t n,
                          float *dx, float *dy) {
     attn_pass pass = {.arena = lab->scratch,
@@ -132,7 +132,8 @@ static void measure(attn_lab *lab, const pair *p, bool attention, const float *x
         out->first = share_of_first(dx, n, p->D);
 }
 
-/* Multiply-adds: gates of input and state; or four projections, scores and sums of values. */
+/* Return multiply-adds: gates from input and state; and four projections, scores and sums of
+ * values. */
 static double lstm_operations(double n, double d) {
     return 8 * n * d * d;
 }

@@ -1,5 +1,5 @@
-/* Experiment: why scores are divided by sqrt(d). Normal queries and keys of growing width; softmax
- * with and without the scale; and the gradient that reaches the scores. */
+/* Experiment: why scores are divided by sqrt(d). It draws normal queries and keys of growing width
+ * and measures, with and without the scale, softmax and the gradient of the scores. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -26,12 +26,12 @@ static const attn_column columns[] = {
     {"gradient, median", "", 4, false},
 };
 
-/* What is measured of one width with one scale. */
+/* The measurements of one width with one scale. */
 typedef struct reading {
     double deviation, largest, saturated, effective, mean, median;
 } reading;
 
-/* The inputs; a narrower head reads the first numbers of the same streams. */
+/* The inputs. A narrower head reads the first numbers of the same streams. */
 typedef struct inputs {
     size_t L, S;
     float *query, *key, *value, *upstream, *bias;
@@ -41,8 +41,8 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     const double L = attn_setting_value(about, values, "queries");
     const double S = attn_setting_value(about, values, "keys");
     const double d = attn_setting_value(about, values, "widest");
-    /* inputs, their packed copies and gradients; scores, weights, bias and its gradient; and what
-     * an operation takes whatever its size */
+    /* inputs, their packed copies and gradients; scores, weights, bias and its gradient; and the
+     * constant part of an operation */
     return (size_t)(4 * (6 * (L + S) * (d + VALUE_WIDTH) + 10 * L * S)) + ((size_t)32 << 20);
 }
 
@@ -51,7 +51,7 @@ static int rising(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Statistics of the weights, and of the gradient in the scores, a row at a time. */
+/* Computes statistics of the weights and of the gradient of the scores, row by row. */
 static void read_rows(const inputs *in, const float *scores, const float *weights,
                       const float *gradient, double *norms, reading *out) {
     const size_t L = in->L, S = in->S;
@@ -77,7 +77,7 @@ static void read_rows(const inputs *in, const float *scores, const float *weight
     out->median = (norms[(L - 1) / 2] + norms[L / 2]) / 2;
 }
 
-/* One forward and one backward pass. The gradient in the scores is that in a bias of zeros. */
+/* Runs a forward and a backward pass. The gradient of the scores is that of a bias of zeros. */
 static void measure(attn_lab *lab, const inputs *in, size_t d, double scale, reading *out,
                     const float **weights) {
     attn_inputs op = attn_attention_defaults();
@@ -159,7 +159,7 @@ static void close_up(attn_lab *lab, size_t widest, const reading (*found)[WIDTHS
         plain[n - 1].median, scaled[n - 1].deviation, scaled[n - 1].mean);
 }
 
-/* Both scales at one width; the weights of the width that is shown go into the picture. */
+/* Measures both scales at one width, and adds the weights to the picture if it shows this width. */
 static void measure_width(attn_lab *lab, const inputs *in, size_t d, reading (*found)[WIDTHS],
                           size_t at, attn_table *table, attn_picture *shown) {
     static const char *const words[] = {"1", "1/sqrt(d)"};

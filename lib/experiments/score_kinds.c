@@ -80,7 +80,7 @@ static void try_kind(attn_lab *lab, const attn_lesson *lesson, size_t k, sheet *
     attn_model_free(pupil.model);
 }
 
-/* Times stay out of the sentence: it is the same in every run. */
+/* Writes the closing sentence. It has no times, so it is the same in every run. */
 static void close_up(attn_lab *lab, const sheet *s) {
     size_t best = 0, clear = 0;
     for (size_t k = 1; k < KINDS; k++) {

@@ -1,5 +1,5 @@
-/* Experiment: full against local and sparse attention. What the operation costs, and what a
- * translation model loses that may look at some keys only. */
+/* Experiment: full against local and sparse attention. It measures the cost of the operation, and
+ * the loss in quality of a translation model that sees only some keys. */
 #include <math.h>
 
 #include "attn/attention.h"
@@ -85,7 +85,8 @@ static attn_inputs inputs_of(const operation *op, size_t n, size_t pattern) {
     return in;
 }
 
-/* The fastest of some runs, the share of keys that are seen, and the bytes of such a run. */
+/* Measures the time of the fastest of some runs, the share of visible keys, and the bytes of a
+ * run. */
 static bool measure(attn_lab *lab, const attn_inputs *in, double *ms, double *kept,
                     double *megabytes) {
     attn_attention *run;
@@ -116,7 +117,7 @@ static bool measure(attn_lab *lab, const attn_inputs *in, double *ms, double *ke
     return true;
 }
 
-/* Rows of 1,024 tokens and of the longest. */
+/* Measures sequences of 1,024 tokens and of the longest length. */
 static void measure_costs(attn_lab *lab) {
     const size_t most = attn_lab_size(lab, "tokens"), all = most * HEADS * HEAD_WIDTH;
     const size_t lengths[2] = {most / 4 > 0 ? most / 4 : most, most};
@@ -156,14 +157,15 @@ static bool open_quality(attn_lab *lab, const attn_lesson *lesson, quality *q) {
     return !lab->status;
 }
 
-/* Does target word i see source word j? */
+/* Tells whether target word i sees source word j. */
 static bool sees(const attn_model_config *config, size_t i, size_t j) {
     const size_t far = i > j ? i - j : j - i;
     return config->attention == ATTN_MODEL_MULTIHEAD || far <= config->radius ||
            (config->attention == ATTN_MODEL_STRIDED && far % config->stride == 0);
 }
 
-/* Of the cross-attention over the longest sentences, as many target words as source words. */
+/* Returns the share of visible cells of cross-attention, for the longest sentences and equally many
+ * source and target words. */
 static double seen(const attn_lab *lab, const attn_model_config *config) {
     const size_t n = attn_lab_size(lab, "longest");
     double count = 0;

@@ -1,4 +1,4 @@
-/* A small encoder with causal self-attention, forward and back. */
+/* The forward and backward pass of a small encoder with causal self-attention. */
 #include "experiments/tagger.h"
 
 #include <math.h>
@@ -6,7 +6,8 @@
 
 #include "attn/positions.h"
 
-/* What a layer keeps for the backward pass: each [rows, D] but hidden and active [rows, 4 D]. */
+/* Intermediate results of a layer for the backward pass: [rows, D], and hidden and active
+ * [rows, 4 D]. */
 typedef struct kept {
     float *x, *attended, *middle, *hidden, *active, *sum, *y, *stats[2];
     attn_attend_saved saved;
@@ -98,7 +99,7 @@ static bool forward(attn_lab *lab, const attn_tagger *t, size_t layer, float *x,
     return true;
 }
 
-/* dx is the gradient in the layer's input; it may hold others' already. */
+/* Adds the gradient of the layer's input to dx. */
 static bool backward(attn_lab *lab, const attn_tagger *t, size_t layer, float *dx, const float *dy,
                      size_t rows, kept *k, attn_pass *pass) {
     const size_t D = t->width;

@@ -1,6 +1,6 @@
-/* A small encoder that gives every place of a sequence a symbol: embedding, positions, causal
- * self-attention and feed-forward layers with residuals and layer norms behind them, logits. For
- * experiments on positions, where nothing but attention tells places apart. */
+/* A small encoder that predicts a symbol for each place of a sequence. It consists of embedding,
+ * positions, layers of causal self-attention and feed-forward with residuals and subsequent layer
+ * norms, and logits. Experiments on positions use it, since only attention distinguishes places. */
 #ifndef ATTN_EXPERIMENTS_TAGGER_H
 #define ATTN_EXPERIMENTS_TAGGER_H
 
@@ -24,17 +24,18 @@ typedef struct attn_tagger {
     size_t symbols, width, heads, reach, longest;
     attn_tagger_positions positions;
     attn_embedding words, places;
-    const float *sinusoids; /* [longest, width], of the lab's work */
+    const float *sinusoids; /* [longest, width], in the memory for work */
     attn_attend attend[ATTN_TAGGER_LAYERS];
     attn_norm between[ATTN_TAGGER_LAYERS], behind[ATTN_TAGGER_LAYERS];
     attn_linear up[ATTN_TAGGER_LAYERS], down[ATTN_TAGGER_LAYERS], out;
 } attn_tagger;
 
-/* Sizes and positions are set; make the rest, with values drawn from the lab's seed. false: the lab
- * has failed. attn_parameters_free(tagger->set) in the end, whatever happened. */
+/* Makes the layers, with values drawn from the lab's seed. The caller has set sizes and positions,
+ * and calls attn_parameters_free(tagger->set) in the end, also after a failure. false: the lab has
+ * failed. */
 bool attn_tagger_open(attn_lab *lab, attn_tagger *tagger);
-/* ids and wanted [B, T], T <= longest. With `learn` gradients are added to the set's. In the lab's
- * scratch, *logits [B, T, symbols] too (NULL: not asked for). */
+/* Runs a pass over ids and wanted [B, T], T <= longest. With `learn` it adds to the gradients of
+ * the set. *logits [B, T, symbols] is in the lab's scratch; `logits` may be NULL. */
 bool attn_tagger_pass(attn_lab *lab, attn_tagger *tagger, const int32_t *ids, const int32_t *wanted,
                       size_t B, size_t T, bool learn, attn_cross_entropy_loss *loss,
                       const float **logits);

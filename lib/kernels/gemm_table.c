@@ -1,17 +1,17 @@
-/* Dense products of floats from a table's own kernels: those of attention's scores and gradients.
+/* Dense float32 products by the kernels of a table, which attention uses for scores and gradients.
  *
  *                 keys columns of b, packed once for all rows of a
- *           DEPTH [ panel | panel | … ]        128 KiB, which the second cache keeps
+ *           DEPTH [ panel | panel | … ]        128 KiB, stays in the L2 cache
  *          DEPTH
- *   a rows [.......]  x  one panel (first cache)  ->  tile [rows, keys], added to c
+ *   a rows [.......]  x  one panel (L1 cache)  ->  tile [rows, keys], added to c
  *
- * Rows of a are read where they lie, and a few rows meet the rows of a transposed b where those
- * lie, as packing would cost more than the product. A transposed a is copied SHORT x rows at a
- * time; its product is that of gradients, which reads tiles down their columns.
+ * Rows of a are not packed. If a has few rows, a transposed b is not packed either, since packing
+ * would cost more than the product. A transposed a is copied in pieces [SHORT, rows]. Its product
+ * uses the gradient kernel, which reads tiles by column.
  *
- * A cell is beta c and two chains of fused multiply-adds for every DEPTH terms (one for SHORT of a
- * transposed a), added up in order: a pure function of its row of a, its column of b and what it
- * held. */
+ * A cell is the sum, in order, of beta c and of two chains of fused multiply-adds for every DEPTH
+ * terms (one chain for every SHORT terms of a transposed a). It depends only on its row of a, its
+ * column of b and its previous value. */
 #include "kernels/gemm_table.h"
 
 #include <assert.h>
@@ -22,7 +22,7 @@
 
 enum { DEPTH = 256, SHORT = 48, COLS = 128, ROWS = 48, FEW = 8, AHEAD = 4 };
 
-/* The part under way: n columns of c, `depth` terms of each sum. */
+/* The current part of the product: n columns of c and `depth` terms of each sum. */
 typedef struct part {
     const attn_kernels *k;
     const attn_pointwise *rows;
@@ -37,7 +37,7 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* c = beta c + a row of sums; what c holds does not matter where beta is 0. */
+/* Sets c = beta c + sums for one row. If beta is 0, c is not read and may be uninitialised. */
 static void add_row(const part *p, float *c, const float *sums) {
     if (p->beta == 0) {
         memcpy(c, sums, p->n * sizeof *c);
@@ -78,7 +78,7 @@ static void many_rows(const part *p) {
     }
 }
 
-/* Rows i … of c, whose a is transposed; columns: b packed, SHORT terms after the other. */
+/* Computes rows i … of c for a transposed a. `columns` is b, packed in pieces of SHORT terms. */
 static void rows_back(const part *p, size_t i, size_t rows, const float *columns) {
     _Alignas(ATTN_ALIGN) float a[SHORT * COLS], sums[COLS * COLS];
     const size_t room = p->k->acc_room(p->n);

@@ -1,9 +1,10 @@
-/* Functions of rows that layers need between dense products: written once in pointwise_body.h, in C
- * that compilers vectorise, and compiled for each instruction set. There is neither contraction nor
- * reassociation, sums run in POINTWISE_LANES chains: every table gives the same bytes.
+/* Row functions that layers call between dense products. pointwise_body.h holds them once, in C
+ * that compilers vectorise, and each instruction set compiles it. Compilers must neither contract
+ * nor reassociate, and sums run in POINTWISE_LANES chains, so every table gives the same bytes.
  *
- * Rows are float32, of n elements, of any alignment, not overlapping but where said. Exponentials,
- * tanh and sigmoids are within 3 units in the last place of the larger of the result and 2^-3. */
+ * Rows hold n float32 elements of any alignment. They must not overlap unless a comment allows it.
+ * The error of exponentials, tanh and sigmoids is at most 3 units in the last place of the larger
+ * of the result and 2^-3. */
 #ifndef ATTN_POINTWISE_H
 #define ATTN_POINTWISE_H
 
@@ -13,16 +14,16 @@
 
 enum { POINTWISE_LANES = 16 };
 
-/* One row of an LSTM's step. gates [4H]: input, forget, cell, output. */
+/* One row of an LSTM step. gates [4H] hold input, forget, cell and output, in this order. */
 typedef struct attn_lstm_row {
     float *gates;
     const float *before; /* c_(t-1) [H]; NULL: zeros */
     float *c, *h;        /* [H] */
     const float *dh;     /* backward: gradient of h */
-    float *dc;           /* backward: gradient of c_t in, of c_(t-1) out */
+    float *dc;           /* backward: gradient of c_t on entry, of c_(t-1) on return */
 } attn_lstm_row;
 
-/* One row of layer norm; mean and scale = 1 / sqrt(variance + epsilon). */
+/* Statistics of one row of layer norm: mean, and scale = 1 / sqrt(variance + epsilon). */
 typedef struct attn_norm_row {
     const float *x, *weight;
     float mean, scale;
@@ -36,13 +37,13 @@ typedef struct attn_adam_row {
 } attn_adam_row;
 
 typedef struct attn_pointwise {
-    void (*tanh)(float *y, const float *x, size_t n);    /* y == x is fine */
-    void (*sigmoid)(float *y, const float *x, size_t n); /* likewise */
-    /* gates: sums in, activated out. */
+    void (*tanh)(float *y, const float *x, size_t n);    /* y may be x */
+    void (*sigmoid)(float *y, const float *x, size_t n); /* y may be x */
+    /* gates hold pre-activations on entry and activations on return. */
     void (*lstm_forward)(const attn_lstm_row *row, size_t H);
-    /* gates: activated in, gradients of the sums out. */
+    /* gates hold activations on entry and gradients of the pre-activations on return. */
     void (*lstm_backward)(const attn_lstm_row *row, size_t H);
-    /* p = e^(x - max x); the sum of them, and the maximum. p == x is fine. */
+    /* Sets p = e^(x - max x) and *max, and returns the sum of p. p may be x. */
     float (*exponentials)(float *p, const float *x, size_t n, float *max);
     void (*norm_forward)(float *y, attn_norm_row *row, const float *bias, float epsilon, size_t n);
     /* Adds to dx, dweight and dbias, each of which may be NULL. */
@@ -54,21 +55,21 @@ typedef struct attn_pointwise {
     void (*add)(float *y, const float *x, size_t n);                 /* y += x */
     void (*add_scaled)(float *y, const float *x, float a, size_t n); /* y += a x */
     void (*scale)(float *x, float a, size_t n);
-    double (*dot)(const float *x, const float *y, size_t n); /* in double; x == y is fine */
+    double (*dot)(const float *x, const float *y, size_t n); /* sums in double; x may be y */
     void (*adam)(float *values, const float *gradients, float *first, float *second, size_t n,
                  const attn_adam_row *step);
-    /* y [rows, N], ldy apart, += x [rows, K], ldx apart, times a matrix [K, N] in panels of
-     * POINTWISE_LANES columns, each [K, POINTWISE_LANES], the last filled up with zeros: for few
-     * rows that come again and again, since nothing is packed. Sums run along K. */
+    /* Adds x [rows, K] times a matrix [K, N] to y [rows, N]. Row strides are ldx and ldy. The
+     * matrix consists of panels [K, POINTWISE_LANES], and the last is padded with zeros. It suits
+     * repeated products of few rows, since it packs nothing. Sums run along K. */
     void (*product)(float *y, size_t ldy, const float *x, size_t ldx, size_t rows,
                     const float *panels, size_t N, size_t K);
 } attn_pointwise;
 
 extern const attn_pointwise attn_pointwise_ref, attn_pointwise_avx2, attn_pointwise_avx512;
 
-/* That of an instruction set that the processor has. */
+/* Returns the table of an instruction set, which the processor must support. */
 const attn_pointwise *attn_pointwise_of(attn_isa isa);
-/* That of the chosen kernel table. */
+/* Returns the table of the instruction set of the chosen kernel table. */
 const attn_pointwise *attn_pointwise_current(void);
 
 #endif

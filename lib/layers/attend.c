@@ -1,4 +1,4 @@
-/* Attention layers: projections around one operation of attn/attention.h over the whole batch. */
+/* Attention layers: projections, and one operation of attn/attention.h over the whole batch. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static void declare_linear(attn_parameters *set, const char *name, const char *w
     attn_linear_declare(linear, set, full, D, D, true);
 }
 
-/* As torch.nn.MultiheadAttention: Xavier for the three input matrices as one, biases 0. */
+/* Declares the packed projections, initialised as in torch.nn.MultiheadAttention: Xavier for the
+ * three input matrices as one, zeros for biases. */
 static void declare_packed(attn_attend *a, attn_parameters *set, const char *name) {
     const size_t D = a->width, all = 3 * D;
     const attn_init xavier = {.kind = ATTN_INIT_UNIFORM, .amount = sqrt(6.0 / (double)(4 * D))};
@@ -75,7 +76,7 @@ void attn_attend_declare(attn_attend *a, attn_parameters *set, const char *name)
     declare_positions(a, set, name);
 }
 
-/* Rows `part` * D … of the packed matrix as a layer of their own. */
+/* Returns the packed matrix from `offset` on as a weight of its own. */
 static attn_weight part_of(const attn_weight *w, size_t offset) {
     return (attn_weight){w->value + offset, w->gradient ? w->gradient + offset : NULL};
 }
@@ -155,7 +156,7 @@ static void see(attn_inputs *in, const attn_attend *a, const attn_attend_saved *
     }
 }
 
-/* Queries, keys and values: projected, or as they are. */
+/* Computes queries, keys and values. Kinds without projections use the inputs. */
 static attn_status project(const attn_attend *a, attn_attend_saved *s,
                            const attn_attend_saved *ready, attn_pass *pass, attn_error *err) {
     const size_t D = a->width, keys = ready ? 0 : s->B * s->S;
@@ -270,7 +271,7 @@ static void parameters_back(const attn_attend *a, const attn_gradients *g) {
     gather(&a->score, &g->score.v);
 }
 
-/* From the gradients of queries, keys and values to those of what they were made of. */
+/* Computes the gradients of x, memory and projections from those of queries, keys and values. */
 static void inputs_back(const attn_attend *a, const attn_attend_saved *s, const attn_gradients *g,
                         float *dx, float *dmemory) {
     const size_t queries = s->B * s->L, keys = s->B * s->S;
@@ -312,8 +313,8 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
     return ATTN_OK;
 }
 
-/* The weights are what attention makes of values that are the rows of an identity, one a head, so
- * that their gradient is one of its output. */
+/* With an identity matrix as the values of each head, the output of attention equals its weights.
+ * So the gradient of the weights is passed as a gradient of the output. */
 attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
                                          const attn_attend *a, const attn_attend_saved *s,
                                          attn_pass *pass, attn_error *err) {
@@ -340,7 +341,7 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
                                                         &wanted, pass->pool, pass->control,
                                                         pass->arena, &results, &g, err)))
         return status;
-    g.value.rank = 0; /* the identity is not learned */
+    g.value.rank = 0; /* the identity matrix has no gradient */
     parameters_back(a, &g);
     inputs_back(a, s, &g, dx, dmemory);
     return ATTN_OK;

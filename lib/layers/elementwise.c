@@ -1,4 +1,4 @@
-/* Layers that work on elements and rows: activations, dropout, layer norm. */
+/* Element-wise and row-wise layers: activations, dropout, layer norm. */
 #include <math.h>
 #include <string.h>
 

@@ -1,15 +1,15 @@
-/* Layers, forward and backward side by side.
+/* Layers with forward and backward passes.
  *
  * Letters: B batch, T time steps (L of queries, S of keys), D width in, H width of a hidden state,
- * V vocabulary. All tensors are float32, row-major, without gaps. A layer is a few numbers and the
- * places of its weights. `declare` adds its tensors to a set under `name` + "." + the name that
- * PyTorch uses, initialised as PyTorch does.
+ * V vocabulary. All tensors are float32, row-major, without gaps. A layer consists of sizes and
+ * pointers to its weights. `declare` adds its tensors to a set under `name` + "." + the PyTorch
+ * name, with PyTorch's initialisation.
  *
- * forward writes its output. backward ADDS to the gradients of inputs (the d… arguments, NULL where
- * not wanted) and of weights (if the set has gradients). What backward needs beyond inputs is in a
- * `saved` struct, whose memory comes from the pass's arena; nothing else is allocated. The shapes
- * alone decide the order of sums. Any thread may run a pass of its own; two threads must not run
- * backward on the same set. */
+ * forward writes its output. backward ADDS to the gradients of inputs (the d… arguments, which may
+ * be NULL) and of weights (if the set has gradients). A `saved` struct holds the intermediate
+ * results for backward, in the pass's arena; nothing else is allocated. Only the shapes decide the
+ * order of sums. Any thread may run its own pass; two threads must not run backward on the same
+ * set. */
 #ifndef ATTN_LAYERS_H
 #define ATTN_LAYERS_H
 
@@ -18,11 +18,11 @@
 #include <attn/parameters.h>
 #include <attn/pool.h>
 
-/* ---- declaring parameters ----
- * Layers declare their tensors. attn_parameters_seal then takes one block for all values and one for
- * all gradients, with the same offsets, and tells each layer where its tensors are. */
+/* ---- declaring parameters ---- Layers declare their tensors. attn_parameters_seal then takes one
+ * block for all values and one for all gradients, with the same offsets, and tells each layer where
+ * its tensors are. */
 
-/* The place of one tensor of a sealed set. */
+/* Pointers to one tensor of a sealed set. */
 typedef struct attn_weight {
     float *value;
     float *gradient; /* NULL in a set without gradients */
@@ -37,35 +37,38 @@ typedef enum attn_init_kind {
 typedef struct attn_init {
     attn_init_kind kind;
     double amount;
-    bool blank; /* row blank_row of a matrix is 0, as with torch's padding_idx */
+    bool blank; /* row blank_row of a matrix is 0, as for torch's padding_idx */
     size_t blank_row;
 } attn_init;
 
-attn_parameters *attn_parameters_new(void); /* NULL when memory is out */
+attn_parameters *attn_parameters_new(void); /* NULL: out of memory */
 /* Declares a tensor before the set is sealed. *weight is filled by attn_parameters_seal and must
  * outlive the set at the same place. A failure (no memory, a repeated or too long name, more than
  * ATTN_PARAMETER_RANK axes, sizes that overflow) is kept and reported by attn_parameters_seal. */
 void attn_parameters_add(attn_parameters *set, const char *name, int rank, const size_t *dims,
                          attn_init init, attn_weight *weight);
-/* Takes the blocks, zeroed, and fills the layers' weights. ATTN_ENOMEM, ATTN_EARG, ATTN_ELIMIT. */
+/* Allocates the blocks, zeroed, and fills in the weights of the layers. Errors: ATTN_ENOMEM,
+ * ATTN_EARG, ATTN_ELIMIT. */
 attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_error *err);
 
-/* Initial values: element e of parameter p is drawn at (attn_rng_bits(seed, p), e), attn/rng.h. */
+/* Draws the initial values. Element e of parameter p has seed attn_rng_bits(seed, p) and index e
+ * (attn/rng.h). */
 void attn_parameters_init(attn_parameters *set, uint64_t seed);
 void attn_parameters_zero_gradients(attn_parameters *set);
 
-/* The block of gradients, attn_parameters_size() floats, NULL without; a view of one of them. */
+/* Return the block of gradients, attn_parameters_size() floats, or NULL; and a view of the gradient
+ * of one parameter. */
 float *attn_parameters_gradients(attn_parameters *set);
 attn_tensor attn_parameters_gradient(const attn_parameters *set, size_t index);
 
-/* One pass through a network. */
+/* The context of one pass through a network. */
 typedef struct attn_pass {
-    attn_arena *arena; /* of all that the pass keeps */
-    attn_pool *pool;   /* NULL: the calling thread alone */
+    attn_arena *arena; /* memory of the pass */
+    attn_pool *pool;   /* NULL: only the calling thread */
     const attn_control *control;
-    bool training;  /* dropout drops, and backward will follow */
+    bool training;  /* dropout is active, and backward follows */
     uint64_t seed;  /* of dropout */
-    uint64_t drawn; /* dropouts so far: number n of a pass draws with attn_rng_bits(seed, n) */
+    uint64_t drawn; /* dropouts so far; dropout n has seed attn_rng_bits(seed, n) */
 } attn_pass;
 
 /* ---- linear: y [rows, out] = x [rows, in] W^T + b; weight [out, in], bias [out] ---- */
@@ -82,10 +85,10 @@ void attn_linear_backward(float *dx, const float *dy, const float *x, size_t row
 
 /* ---- embedding: y [n, width] = scale * weight[ids]; ids must be below `rows` ---- */
 typedef struct attn_embedding {
-    attn_weight weight; /* [rows, width], N(0, 1 / scale^2): what comes out is N(0, 1) */
+    attn_weight weight; /* [rows, width], N(0, 1 / scale^2), so that outputs are N(0, 1) */
     size_t rows, width;
     float scale;
-    int32_t padding; /* this id gets no gradient and starts as 0; -1 = none */
+    int32_t padding; /* the row of this id is 0 and has no gradient; -1 = none */
 } attn_embedding;
 
 void attn_embedding_declare(attn_embedding *layer, attn_parameters *set, const char *name,
@@ -93,13 +96,14 @@ void attn_embedding_declare(attn_embedding *layer, attn_parameters *set, const c
 void attn_embedding_forward(float *y, const int32_t *ids, size_t n, const attn_embedding *layer);
 void attn_embedding_backward(const float *dy, const int32_t *ids, size_t n,
                              const attn_embedding *layer);
-/* ATTN_EVALUE at "where/i" unless all ids are within the table. */
+/* Checks that all ids are in the table. Errors: ATTN_EVALUE at "where/i". */
 attn_status attn_ids_check(const int32_t *ids, size_t n, size_t rows, const char *where,
                            attn_error *err);
 
-/* ---- positions: row t of every sequence of x [B, T, D] += row first + t of a table [.., D] ---- */
+/* ---- positions: row t of every sequence of x [B, T, D] += row first + t of a table [.., D] ----
+ */
 void attn_positions_add(float *x, size_t B, size_t T, size_t D, const float *table, size_t first);
-/* A learned table [most, width], N(0, 0.02), and its gradient. first + T <= most. */
+/* A learned table of positions [most, width], drawn from N(0, 0.02). first + T <= most. */
 void attn_positions_declare(attn_embedding *layer, attn_parameters *set, const char *name,
                             size_t most, size_t width);
 void attn_positions_backward(const float *dx, size_t B, size_t T, size_t first,
@@ -135,7 +139,8 @@ void attn_activation_backward(float *dx, const float *dy, const float *x, size_t
 /* ---- dropout, in place ---- x[i] is 0 where attn_rng_uniform(seed, i) < p, else x[i] / (1 - p).
  * The same call on a gradient is its backward pass. 0 <= p < 1; p = 0 does nothing. */
 void attn_dropout(float *x, size_t n, double p, uint64_t seed);
-/* The next seed of a pass, 0 <= p: seeds are taken in order, whether or not they are used. */
+/* Returns the next dropout seed of a pass. Each dropout takes one, even if it drops nothing, so
+ * that later seeds do not depend on it. */
 uint64_t attn_dropout_seed(attn_pass *pass);
 
 /* ---- LSTM: Hochreiter and Schmidhuber 1997, with the gates of torch.nn.LSTM in its order ----
@@ -184,8 +189,8 @@ attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float
                               const attn_lstm_state *initial, const int64_t *lengths, size_t B,
                               size_t T, const attn_lstm *layer, attn_lstm_saved *saved,
                               attn_pass *pass, attn_error *err);
-/* dlast: gradients in the final states, dinitial: of the initial ones (added to); NULL where there
- * are none. Once for each forward. */
+/* dlast holds the gradients of the final states, and dinitial those of the initial states, which
+ * are added to. Both may be NULL. The function may be called once for each forward pass. */
 attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const float *dy,
                                const attn_lstm_state *dlast, const attn_lstm *layer,
                                attn_lstm_saved *saved, attn_pass *pass, attn_error *err);
@@ -208,7 +213,7 @@ typedef enum attn_attend_kind {
     ATTN_ATTEND_CONCAT,
 } attn_attend_kind;
 
-/* Relative positions of an attention layer, learned but for alibi: at distance j - i. */
+/* Relative positions of an attention layer, by distance j - i. All but alibi are learned. */
 typedef enum attn_attend_position {
     ATTN_ATTEND_PLAIN = 0,
     ATTN_ATTEND_ALIBI,
@@ -222,7 +227,7 @@ typedef struct attn_attend {
     size_t width, heads, score_width, reach; /* D; H; A; m of the relative tables */
     double dropout;                          /* of the weights */
     bool packed;
-    attn_pattern pattern; /* what it hides; used when has_pattern */
+    attn_pattern pattern; /* mask pattern, used if has_pattern */
     bool has_pattern, causal;
     attn_linear q, k, v, o;       /* multihead; packed: see in_proj */
     attn_weight in_proj, in_bias; /* packed */
@@ -234,42 +239,43 @@ typedef struct attn_attend_saved {
     const float *x, *memory;
     const float *q, *k, *v;
     size_t B, L, S;
-    size_t step; /* rows of k and v from one sequence to the next; 0: S */
+    size_t step; /* rows of k and v for each sequence; 0: S */
     int64_t first;
     attn_inputs in;
     attn_attention *operation;
-    attn_results results; /* weights [B, heads, L, S] when wanted, before dropout */
+    attn_results results; /* weights [B, heads, L, S] if wanted, before dropout */
 } attn_attend_saved;
 
-/* Which keys the queries see, beside the layer's own pattern. */
+/* The visible keys of the queries, in addition to the layer's pattern. */
 typedef struct attn_attend_sight {
-    const int64_t *lengths; /* [B]: how many keys are real; NULL: all S */
-    size_t first;           /* query i stands at key first + i */
-    /* attn_attend_ready or _append of the same memory, or NULL. With it there is no backward pass. */
+    const int64_t *lengths; /* [B]: number of real keys; NULL: all S */
+    size_t first;           /* query i has the position of key first + i */
+    /* Keys and values by attn_attend_ready or _append, or NULL. With them there is no backward
+     * pass. */
     const attn_attend_saved *ready;
 } attn_attend_sight;
 
-/* The caller has set the members up to `causal`. */
+/* Declares the layer. The caller has set the members up to `causal`. */
 void attn_attend_declare(attn_attend *layer, attn_parameters *set, const char *name);
-/* x and memory must outlive backward. Errors of attn_attention_new and _run; ATTN_EARG at "kind"
- * for numbers that are none of the enums. */
+/* x and memory must outlive backward. Errors: those of attn_attention_new and _run; ATTN_EARG at
+ * "kind" (no such number in the enums). */
 attn_status attn_attend_forward(float *out, const float *x, const float *memory, size_t B, size_t L,
                                 size_t S, const attn_attend_sight *sight, bool want_weights,
                                 const attn_attend *layer, attn_attend_saved *saved, attn_pass *pass,
                                 attn_error *err);
-/* Computes the keys and values of a memory, k and v of *ready, for many calls that read it. */
+/* Computes the keys and values of a memory once, for many calls: k and v of *ready. */
 attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const attn_attend *layer,
                               attn_attend_saved *ready, attn_pass *pass, attn_error *err);
-/* The same for a sequence that grows: the keys and values of its token number `at`, x [B, D], into
- * k and v [B, step, D] of *ready, which are the caller's memory. multihead alone. ATTN_ENOMEM. */
+/* Appends to the keys and values of a growing sequence. It writes those of token `at`, x [B, D], to
+ * k and v [B, step, D] of *ready, which the caller allocates. Only for multihead. ATTN_ENOMEM. */
 attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t at,
                                const attn_attend *layer, attn_pass *pass, attn_error *err);
 /* dx and dmemory may be the same block. */
 attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
                                  const attn_attend *layer, attn_attend_saved *saved,
                                  attn_pass *pass, attn_error *err);
-/* The same from dweights [B, heads, L, S], the gradient of a loss in the weights before dropout.
- * Not with Shaw's tables of values. */
+/* Computes the backward pass from dweights [B, heads, L, S], the gradient of a loss with respect to
+ * the weights before dropout. It does not support Shaw's value tables. */
 attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
                                          const attn_attend *layer, const attn_attend_saved *saved,
                                          attn_pass *pass, attn_error *err);
@@ -281,28 +287,28 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
  * other heads look where they like; 0 when there are none. */
 double attn_alignment_loss(float *dweights, const float *weights, const float *gold, size_t B,
                            size_t H, size_t L, size_t S, double amount);
-/* Similarity: mean over batch, rows below `rows` [B] (NULL: all L) and pairs of heads of the cosine
- * of their weights, 0 to 1: what a loss for diverse heads makes small. 0 for one head. A row of
- * zeros is like none. */
+/* Returns the similarity of heads, 0 to 1, which a loss for diverse heads minimises. It is the mean
+ * cosine of the weights of two heads, over the batch, rows below rows[b] (`rows` NULL: all L) and
+ * pairs of heads. It is 0 for one head. A row of zeros has cosine 0 with any other. */
 double attn_similarity_loss(float *dweights, const float *weights, const int64_t *rows, size_t B,
                             size_t H, size_t L, size_t S, double amount);
 
 /* ---- cross entropy of logits [rows, V] against targets [rows], rows of `ignored` left out ----
  * loss = mean over the others of -sum_v t_v log softmax(logits)_v, t = (1 - s) one-hot + s / V
  * (Szegedy et al. 2016; torch.nn.functional.cross_entropy). */
-/* Returns the loss, 0 when no row counts; *counted rows count, and *right of them have their largest
- * logit at the target. dlogits is written, not added to, and may be logits itself. Targets are below
- * V or `ignored`. */
+/* Returns the loss, or 0 if no row counts. *counted is the number of rows that count, and *right
+ * the number of those whose largest logit is the target. dlogits is overwritten and may be the same
+ * block as logits. Targets are < V or equal `ignored`. */
 double attn_cross_entropy(float *dlogits, const float *logits, const int32_t *targets, size_t rows,
                           size_t V, int32_t ignored, double smoothing, size_t *counted,
                           size_t *right);
 
 /* ---- what the files of this room share ---- */
 
-/* A parameter "name.what". */
+/* Declares a parameter "name.what". */
 void attn_layers_add(attn_parameters *set, const char *name, const char *what, int rank,
                      const size_t *dims, attn_init init, attn_weight *weight);
-/* Every row of y [rows, width] becomes bias; sum [width] += all rows of x. */
+/* Set every row of y [rows, width] to bias; and add all rows of x to sum [width]. */
 void attn_layers_fill_rows(float *y, size_t rows, const float *bias, size_t width);
 void attn_layers_sum_rows(float *sum, const float *x, size_t rows, size_t width);
 /* y [rows, out] = x [rows, in] weight^T + beta y;  dx += dy weight;  dweight += dy^T x. */
@@ -312,11 +318,12 @@ void attn_layers_product_back(float *dx, const float *dy, size_t rows, const flo
                               size_t in, size_t out);
 void attn_layers_weight_back(float *dweight, const float *dy, const float *x, size_t rows,
                              size_t in, size_t out);
-/* A matrix [K, N], or with `transposed` what is stored as [N, K], in panels for the pointwise
- * product; attn_layers_panel_floats(K, N) of them. */
+/* Packs a matrix [K, N], stored as [N, K] if `transposed`, in panels for the pointwise product. The
+ * panels take attn_layers_panel_floats(K, N) floats. */
 size_t attn_layers_panel_floats(size_t K, size_t N);
 void attn_layers_pack(float *panels, const float *matrix, size_t K, size_t N, bool transposed);
-/* count * width floats of the pass's arena, zeroed or not; NULL and ATTN_ENOMEM in *err. */
+/* Return count * width floats of the pass's arena, zeroed or not; or NULL, with ATTN_ENOMEM in
+ * *err. */
 float *attn_layers_take(attn_pass *pass, size_t count, size_t width, attn_error *err);
 float *attn_layers_zeroed(attn_pass *pass, size_t count, size_t width, attn_error *err);
 

@@ -1,6 +1,6 @@
-/* Layers of one matrix: linear layers, embeddings of tokens and of positions. The helpers that other
- * layers share stand here, too: declaring under a name, the three products, and matrices in panels
- * for products of few rows that come again and again (kernels/pointwise.h). */
+/* Layers with one matrix: linear layers, embeddings of tokens and of positions. The file also holds
+ * the helpers of all layers: declaring under a name, the three products, and packing matrices for
+ * repeated products of few rows (kernels/pointwise.h). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,16 +1,15 @@
-/* Losses: cross entropy of logits with its gradient in one pass over them, alignment of attention
- * with gold links, similarity of heads. */
+/* Losses: cross entropy, which computes loss and gradient in one pass over the logits; alignment of
+ * attention with gold links; similarity of heads. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
 
-/* Below it a probability counts as this much, so that logarithms and their gradients are bounded.
- */
+/* Lower bound of probabilities, which bounds their logarithms and gradients. */
 static const double LEAST = 1e-6;
 
-/* Of one row: -sum gold log weights. */
+/* Returns the alignment loss of one row, -sum gold log weights. */
 static double row_alignment(float *dweights, const float *weights, const float *gold, size_t S,
                             double amount) {
     double loss = 0;
@@ -53,7 +52,7 @@ static double dot(const float *a, const float *b, size_t n) {
     return sum;
 }
 
-/* d cos(a, b) / da = (b / |b| - cos a / |a|) / |a| */
+/* Adds the gradient of the cosine: d cos(a, b) / da = (b / |b| - cos a / |a|) / |a|. */
 static void push(float *da, const float *a, const float *b, double aa, double bb, double cosine,
                  size_t n, double amount) {
     const double of_b = amount / sqrt(aa * bb), of_a = amount * cosine / aa;
@@ -61,7 +60,7 @@ static void push(float *da, const float *a, const float *b, double aa, double bb
         da[j] += (float)(of_b * b[j] - of_a * a[j]);
 }
 
-/* The sum over all pairs of heads of one row. */
+/* Returns the sum of cosines over all pairs of heads of one row. */
 static double row_similarity(float *dweights, const float *weights, size_t H, size_t S,
                              size_t apart, double amount) {
     double sum = 0;
@@ -107,7 +106,7 @@ static double sum_of(const float *x, size_t n) {
     return sum;
 }
 
-/* The row's loss; d becomes factor times (softmax - target distribution). */
+/* Returns the loss of a row and sets d to factor * (softmax - target distribution). */
 static double one_row(float *d, const float *z, size_t target, size_t V, double smoothing,
                       float factor, bool *right) {
     const attn_pointwise *p = attn_pointwise_current();

@@ -1,7 +1,7 @@
-/* LSTMs. Sequences stay batch-major: one product makes the gates of all steps from the inputs, then
- * each step adds that of the state before, whose rows lie T steps apart, and activates them in
- * place. The backward pass turns the gates into their gradients step by step; what is left is three
- * products. */
+/* LSTMs. Sequences stay batch-major. One product computes the input part of the gates of all steps.
+ * Each step then adds the product of the previous state, whose rows are T steps apart, and applies
+ * the activations in place. The backward pass replaces the gates by their gradients step by step.
+ * Three products over all steps then give the other gradients. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,17 +10,17 @@
 #include "kernels/pointwise.h"
 #include "layers/layers.h"
 
-/* One direction of one layer. */
+/* A pass over time of one direction of one layer. */
 typedef struct walk {
     const attn_lstm_cell *cell;
     const float *in;      /* [B, T, D] */
     float *gates, *c;     /* [B, T, 4H], [B, T, H] */
-    float *out;           /* its columns of [B, T, width], width apart */
+    float *out;           /* columns of [B, T, width], row stride width */
     const float *h0, *c0; /* [B, H] or NULL */
     const int64_t *lengths;
     size_t B, T, D, H, width;
     bool reverse;
-    float *panels; /* W_hh as attn_layers_pack leaves it; NULL: BLAS */
+    float *panels; /* W_hh packed by attn_layers_pack; NULL: BLAS */
 } walk;
 
 enum { FEW_ROWS = 16, FEW_STEPS = 4 };
@@ -64,7 +64,7 @@ void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name,
         }
 }
 
-/* Step s of the walk is time t of the sequences; the one before it, T for none. */
+/* Return the time of step s, and the time before t, or T if there is none. */
 static size_t time_of(const walk *w, size_t s) {
     return w->reverse ? w->T - 1 - s : s;
 }
@@ -85,7 +85,7 @@ static size_t last_time(const walk *w, size_t b) {
     return (w->lengths ? (size_t)w->lengths[b] : w->T) - 1;
 }
 
-/* c_(t-1) of sequence b, NULL for zeros. */
+/* Returns c_(t-1) of sequence b, or NULL for zeros. */
 static const float *state_before(const walk *w, size_t b, size_t t) {
     const size_t before = time_before(w, t);
     if (before < w->T)
@@ -93,8 +93,8 @@ static const float *state_before(const walk *w, size_t b, size_t t) {
     return w->c0 ? w->c0 + b * w->H : NULL;
 }
 
-/* Put W_hh into panels once, where BLAS would pack it anew at each of several steps of few rows:
- * [H, 4H] as the way there multiplies, or with `back` [4H, H]. */
+/* Packs W_hh into panels once, if there are several steps of few rows, since BLAS would pack it
+ * again in each. The matrix is [H, 4H] for the forward pass and [4H, H] for the backward pass. */
 static attn_status pack_state(walk *w, bool back, attn_pass *pass, attn_error *err) {
     const size_t K = back ? 4 * w->H : w->H, N = back ? w->H : 4 * w->H;
     if (w->B > FEW_ROWS || w->T < FEW_STEPS)
@@ -105,7 +105,7 @@ static attn_status pack_state(walk *w, bool back, attn_pass *pass, attn_error *e
     return ATTN_OK;
 }
 
-/* gates of time t += W_hh h_(t-1), all sequences at once. */
+/* Adds W_hh h_(t-1) to the gates of time t, for all sequences. */
 static void recur(const walk *w, size_t t) {
     const size_t before = time_before(w, t), H = w->H;
     const float *h = before < w->T ? w->out + before * w->width : w->h0;
@@ -184,7 +184,7 @@ static walk walk_of(const attn_lstm *layer, const attn_lstm_saved *saved, size_t
                   .reverse = d == 1};
 }
 
-/* What layer l reads: x, or the outputs below it, dropped while training. */
+/* Returns the input of layer l: x, or the outputs of layer l - 1, with dropout while training. */
 static const float *layer_input(const attn_lstm *layer, attn_lstm_saved *saved, size_t l,
                                 attn_pass *pass, attn_error *err) {
     const size_t n = saved->B * saved->T, width = input_of(layer, l);
@@ -247,14 +247,14 @@ attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float
     return ATTN_OK;
 }
 
-/* Scratch of one walk back. */
+/* Scratch of the backward pass of one walk. */
 typedef struct back {
-    const float *dout; /* columns of [B, T, width] as out */
+    const float *dout; /* columns of [B, T, width], as in walk.out */
     float *dh, *dc;    /* [B, H] */
     const float *dh_last, *dc_last;
 } back;
 
-/* dh += the gradients of the gates at time t, through W_hh. */
+/* Adds the gradients of the gates at time t, times W_hh, to dh. */
 static void recur_back(const walk *w, float *dh, size_t t) {
     const size_t H = w->H;
     const attn_gemm_dims dims = {
@@ -291,7 +291,7 @@ static void step_back(const walk *w, const back *k, size_t t, bool last_step) {
     }
 }
 
-/* h_(t-1) of every step, [B, T, H]. */
+/* Gathers h_(t-1) of all steps, [B, T, H]. */
 static void gather_before(const walk *w, float *before) {
     const size_t H = w->H;
     for (size_t b = 0; b < w->B; b++)
@@ -308,7 +308,7 @@ static void gather_before(const walk *w, float *before) {
         }
 }
 
-/* Gradients of the weights, from those of the gates. */
+/* Computes the gradients of the weights from those of the gates. */
 static attn_status weights_back(const walk *w, attn_pass *pass, attn_error *err) {
     const size_t rows = w->B * w->T, gates = 4 * w->H;
     const attn_lstm_cell *cell = w->cell;

@@ -1,5 +1,5 @@
-/* Parameter sets: declared first, then one block of values and one of gradients for all. The set
- * owns both; layers only point into them. */
+/* Parameter sets. Layers first declare their tensors. Sealing then allocates one block of values
+ * and one of gradients for all. The set owns both blocks, and layers only point into them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { STEP = ATTN_ALIGN / sizeof(float) };
 
-/* A tensor as it was declared. */
+/* A declared tensor. */
 typedef struct declared {
     attn_parameter p;
     attn_init init;
@@ -19,9 +19,9 @@ typedef struct declared {
 struct attn_parameters {
     declared *items;
     size_t length, room;
-    size_t size; /* floats of a block */
+    size_t size; /* floats in a block */
     float *values, *gradients;
-    attn_error fault; /* the first of declaring */
+    attn_error fault; /* first error of the declarations */
 };
 
 attn_parameters *attn_parameters_new(void) {

@@ -1,5 +1,5 @@
-/* From a mask's spec to its compiled form: shapes checked, meanings settled, values checked once.
- */
+/* Compiles a mask specification: checks shapes and values once and resolves the meaning of each
+ * layer. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/view.h"
 #include "mask/mask_private.h"
 
-#define MOST_OFFSET (INT64_C(1) << 40) /* beyond any sequence, far from overflow when added up */
+#define MOST_OFFSET (INT64_C(1) << 40) /* longer than any sequence; sums do not overflow */
 
 typedef struct compiler {
     attn_mask *m;
@@ -29,7 +29,7 @@ static size_t row_count(const attn_tensor *t) {
     return t->dims[t->rank - 1] ? rows : 0;
 }
 
-/* "attn_mask/0/3" for element j of a row. */
+/* Writes the path of element j of a row, such as "attn_mask/0/3". */
 static void element_path(const attn_mask_layer *layer, size_t row, size_t j, char path[96]) {
     const attn_tensor *t = &layer->values;
     size_t index[ATTN_MAX_RANK];
@@ -43,10 +43,10 @@ static void element_path(const attn_mask_layer *layer, size_t row, size_t j, cha
         used += snprintf(path + used, 96 - (size_t)used, "/%zu", index[a]);
 }
 
-enum { PART = 64 }; /* elements looked at in one step */
+enum { PART = 64 }; /* elements converted in one step */
 
-/* What the numbers of a tensor are: only 0 and 1? The first that is neither, and the first NaN or
- * +infinity. */
+/* Tells whether a tensor holds only 0 and 1 (only_bits), and gives the first value that is neither
+ * (other) and the first NaN or +infinity (worst, if bad is set). */
 typedef struct survey {
     bool only_bits, bad;
     size_t other_row, other_col, bad_row, bad_col;
@@ -96,7 +96,8 @@ static attn_status shape_error(compiler *c, const attn_mask_layer *layer, int ax
                      want[want_rank - axis]);
 }
 
-/* Align a tensor right against `want` and give its strides there, 0 where it is broadcast. */
+/* Broadcasts a tensor to the shape `want`, aligned at the last axis. Strides of broadcast axes
+ * are 0. */
 static attn_status broadcast(compiler *c, const attn_mask_layer *layer, const size_t *want,
                              int want_rank, ptrdiff_t *strides) {
     const attn_tensor *t = &layer->values;
@@ -115,7 +116,7 @@ static attn_status broadcast(compiler *c, const attn_mask_layer *layer, const si
     return ATTN_OK;
 }
 
-/* View of a tensor that broadcasts to the weights. */
+/* Makes a view of a tensor that broadcasts to the weights [batch.., H, L, S]. */
 static attn_status weights_view(compiler *c, const attn_mask_layer *layer, attn_view *view) {
     const attn_mask_shape *s = &c->m->shape;
     const int n = s->batch_rank;
@@ -141,7 +142,7 @@ static attn_status weights_view(compiler *c, const attn_mask_layer *layer, attn_
     return view->batch ? ATTN_OK : no_memory(c);
 }
 
-/* View of a padding tensor: [S], [B, S] with B flattened, or the batch axes and S. */
+/* Makes a view of a padding tensor: [S], [B, S] with B flattened, or [batch.., S]. */
 static attn_status padding_view(compiler *c, const attn_mask_layer *layer, attn_view *view) {
     const attn_mask_shape *s = &c->m->shape;
     const attn_tensor *t = &layer->values;
@@ -166,7 +167,8 @@ static attn_status padding_view(compiler *c, const attn_mask_layer *layer, attn_
 
 /* --- visibility bytes --- */
 
-/* to[k] = element k of `from` equals `mark`; integers are compared as integers. */
+/* Sets to[k] to 1 if element k of `from` equals `mark`, else to 0. Integers are not converted to
+ * double, which would round large ones. */
 static void compare(uint8_t *to, const void *from, attn_dtype dtype, ptrdiff_t stride, size_t n,
                     int64_t mark) {
     double x[PART];
@@ -177,8 +179,8 @@ static void compare(uint8_t *to, const void *from, attn_dtype dtype, ptrdiff_t s
                                   : x[k] == (double)mark;
 }
 
-/* A dense copy of the layer's tensor as bytes. `hide_equal`: 1 where the value differs from `mark`,
- * else where it equals it. */
+/* Makes a dense copy of the layer's tensor as bytes. A byte is 1 where the value equals `mark`, or,
+ * with hide_equal, where it differs from `mark`. */
 static attn_status bytes_of(compiler *c, const attn_mask_layer *layer, int64_t mark,
                             bool hide_equal, attn_tensor *out) {
     const attn_tensor *t = &layer->values;
@@ -225,7 +227,7 @@ add_keep(compiler *c, const attn_mask_layer *layer, int64_t mark, bool hide_equa
     return ATTN_OK;
 }
 
-/* Only 0 and 1 may stand in a keep or hide mask. */
+/* Keep and hide masks may hold only 0 and 1. */
 static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const survey *s) {
     char path[96];
     if (s->only_bits)
@@ -290,7 +292,7 @@ static attn_status add_values(compiler *c, const attn_mask_layer *layer) {
     return add_bias(c, layer, &s);
 }
 
-/* Bits have no stride: every axis but the last may be broadcast, and the last is whole. */
+/* Adds a layer of packed bits. Bits have no stride, so the last axis cannot be broadcast. */
 static attn_status add_bits(compiler *c, const attn_mask_layer *layer) {
     const attn_tensor *t = &layer->values;
     const size_t S = c->m->shape.S, bytes = (S + 7) / 8;
@@ -392,7 +394,7 @@ static attn_status add_pattern(compiler *c, const attn_mask_layer *layer) {
     return ATTN_OK;
 }
 
-/* Layers of these kinds read a tensor. */
+/* Tells whether layers of this kind read a tensor. */
 static bool has_values(attn_layer_kind kind) {
     return kind == ATTN_LAYER_VALUES || kind == ATTN_LAYER_BIAS || kind == ATTN_LAYER_PADDING ||
            kind == ATTN_LAYER_LENGTHS || kind == ATTN_LAYER_BITS || kind == ATTN_LAYER_TOKENS;
@@ -465,7 +467,7 @@ static attn_status set_offsets(compiler *c, const attn_mask_spec *spec) {
     return ATTN_OK;
 }
 
-/* The layers, and places for what they become. */
+/* Copies the layers and allocates the lists of compiled parts. */
 static bool take_lists(attn_mask *m, const attn_mask_spec *spec, attn_arena *arena) {
     const size_t n = spec->count;
     char *at = n ? attn_arena_take(arena, n * ATTN_MASK_LAYER_BYTES) : NULL;

@@ -1,22 +1,22 @@
-/* The linter: masks that are legal but probably not meant. Every check looks at a bounded number of
- * cells; what lies beyond is not looked at, and never reported. */
+/* Warns about masks that are legal but probably not intended. Every check reads a bounded number of
+ * cells and reports nothing about the rest. */
 #include <math.h>
 #include <string.h>
 
 #include "mask/mask_words.h"
+#include "number/hash.h"
 
 enum {
-    LOOKED_AT =
-        1 << 24, /* cells looked at for rows that see nothing; most rows end at their first key */
-    PATTERN = 1 << 20, /* cells looked at for the pattern of one layer: a few milliseconds */
-    NAMED = 8,         /* rows named in a warning */
+    LOOKED_AT = 1 << 24, /* cells read to find rows that see no key; most rows need one cell */
+    PATTERN = 1 << 20,   /* cells read to find the pattern of one layer: a few milliseconds */
+    NAMED = 8,           /* rows named in a warning */
     WARNINGS = 4 * ATTN_MASK_LAYERS + 2,
 };
 
-/* Added to a score this hides its key in practice: finite fills count in the checks of patterns. */
+/* A bias at or below this hides its key in practice, so the pattern checks count it as hidden. */
 #define FILL_FLOOR (-1e4)
-/* e^-50 is 2e-22, far below what a sum of fp32 weights shows, for scores that differ by less
- * than 20. */
+/* A fill above this leaves visible mass on hidden keys. For scores that differ by less than 20, a
+ * weight of e^-50 = 2e-22 is far below the rounding of a sum of fp32 weights. */
 #define FILL_LEAKS (-50.0)
 
 typedef struct linter {
@@ -71,7 +71,7 @@ typedef enum triangle {
     STRICT_UPPER = 4, /* j > i */
 } triangle;
 
-/* Of a large mask every n-th row is looked at. */
+/* Finds the triangles that a layer fits. In a large mask it reads only every n-th row. */
 static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
     unsigned still = LOWER | UPPER | STRICT_UPPER;
     const size_t L = m->shape.L, S = m->shape.S, rows = S < PATTERN ? PATTERN / S : 1;
@@ -87,7 +87,7 @@ static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
 }
 
 static void warn_upper(linter *l, const attn_mask_layer *layer, bool strict) {
-    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* its marks would have to be kept */
+    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* keep its marked cells instead */
     attn_mask_text t = {.used = 0};
     if (strict)
         attn_mask_say(&t, "query i sees only keys behind it: torch.%s, so %s",
@@ -125,7 +125,7 @@ static void check_triangle(linter *l, const attn_mask_layer *layer, const attn_m
     warn(l, "causal_not_square", layer->where, &t);
 }
 
-/* is_causal beside more keys than queries, with nothing said about where the queries stand. */
+/* Warns about is_causal with more keys than queries and no stated position of the queries. */
 static void check_causal(linter *l, const attn_mask_layer *layer) {
     const attn_mask_shape *s = &l->m->shape;
     if (l->m->stated_offset != ATTN_OFFSET_DEFAULT || s->past || s->S <= s->L)
@@ -142,28 +142,28 @@ static void check_causal(linter *l, const attn_mask_layer *layer) {
 
 /* --- padding in a mask that has a query axis --- */
 
-/* Rows of one head by what they see. */
+/* Counts the rows of one head by the keys that they see. Row indices are < L. */
 typedef struct row_census {
-    size_t blind;       /* rows that see nothing */
-    size_t common;      /* rows that see what most rows see */
-    size_t model;       /* one of these */
-    size_t other;       /* the rest */
-    size_t first, last; /* of the rest */
+    size_t blind;       /* rows that see no key */
+    size_t common;      /* rows that see the most common set of keys */
+    size_t model;       /* index of a common row */
+    size_t other;       /* all other rows */
+    size_t first, last; /* indices of the first and last other row */
 } row_census;
 
 static uint64_t row_print(const attn_mask_part *part, size_t b, size_t h, size_t i, size_t S,
                           bool *blind) {
-    uint64_t print = 0xcbf29ce484222325u; /* FNV-1a, 64 bits */
+    uint64_t print = ATTN_HASH_START;
     *blind = true;
     for (size_t j = 0; j < S; j++) {
-        bool hides = attn_mask_part_hides(part, FILL_FLOOR, b, h, i, j);
+        const uint8_t hides = attn_mask_part_hides(part, FILL_FLOOR, b, h, i, j);
         *blind &= hides;
-        print = (print ^ hides) * 0x100000001b3u;
+        print = attn_hash(print, &hides, 1);
     }
     return print;
 }
 
-/* The most common row by Boyer and Moore's majority vote, then a count. */
+/* Finds the most common row by Boyer and Moore's majority vote and then counts the rows. */
 static row_census census_of(const attn_mask_part *part, size_t b, size_t h, size_t L, size_t S,
                             uint64_t *prints) {
     row_census c = {.first = L};
@@ -202,8 +202,9 @@ static size_t hidden_in_row(const attn_mask_part *part, size_t b, size_t h, size
     return n;
 }
 
-/* Keys that row i sees beyond those of the model row, the first into *key; 0 unless it sees all of
- * those too. (Packed texts and prefixes see other keys, or more than one.) */
+/* Counts the keys that row i sees and the model row does not, and stores the first in *key. The
+ * result is 0 if row i misses a key of the model row. (Rows of packed texts miss some; rows of
+ * prefixes see more than one further key.) */
 static size_t extra_keys(const attn_mask_part *part, size_t b, size_t h, size_t model, size_t i,
                          size_t S, size_t *key) {
     size_t extra = 0;
@@ -231,7 +232,7 @@ static bool warn_by_query(linter *l, const attn_mask_part *part, size_t b, size_
     return true;
 }
 
-/* true when there was something to warn of. */
+/* Returns true if it added a warning. */
 static bool check_census(linter *l, const attn_mask_part *part, size_t b, size_t h,
                          const row_census *c) {
     const size_t L = l->m->shape.L, S = l->m->shape.S;
@@ -291,7 +292,7 @@ static void check_padding(linter *l, const attn_mask_layer *layer, const attn_ma
         }
 }
 
-/* The first key that is padding between real ones; S when there is none. */
+/* Returns the first padding key between real keys, or S if there is none. */
 static size_t gap_of(const attn_mask_part *part, size_t b, size_t S) {
     size_t first = 0, last = S;
     while (first < S && attn_mask_part_hides(part, -INFINITY, b, 0, 0, first))
@@ -304,7 +305,7 @@ static size_t gap_of(const attn_mask_part *part, size_t b, size_t S) {
     return S;
 }
 
-/* Padding between real keys: an id that means something else too, or a wrong pad_id. */
+/* Warns about padding between real keys: pad_id is wrong, or it also stands for something else. */
 static void check_gap(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
     const size_t S = l->m->shape.S;
     size_t looked = 0;

@@ -50,7 +50,7 @@ static void and_layer(const attn_mask_part *part, size_t b, size_t h, size_t i, 
         keep[j] &= from[(ptrdiff_t)j * part->view.col];
 }
 
-/* Sum the additive layers into n elements of out, of elem bytes. */
+/* Sums the additive layers into n elements of out, each of elem bytes. */
 static void sum_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                      size_t elem, void *out) {
     enum { AT_ONCE = 64 };
@@ -141,7 +141,7 @@ void attn_mask_edit(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     edit->fill_value = m->fill_value;
 }
 
-/* What intervals, layers of booleans and patterns leave. */
+/* Computes the visibility by intervals, boolean layers and patterns, without additive layers. */
 static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                            uint8_t *keep) {
     size_t lo, hi;
@@ -155,11 +155,11 @@ static void keep_of_layers(const attn_mask *m, size_t b, size_t h, size_t i, siz
     and_patterns(m, b, i, j0, n, keep);
 }
 
-/* Which of up to 64 keys a bias of -infinity hides. */
+/* Returns a bit set of the keys, at most 64, that a bias of -infinity hides. */
 static uint64_t hidden_by_bias(const attn_mask *m, size_t b, size_t h, size_t i, size_t j,
                                size_t n) {
     uint64_t hidden = 0;
-    double values[64]; /* a float would take its largest for infinities */
+    double values[64]; /* double: float values below -FLT_MAX would become -infinity */
     for (size_t l = 0; l < m->bias_count; l++) {
         const attn_view *v = &m->bias[l].view;
         attn_widen_f64(values, attn_view_at(v, b, h, i, j), v->dtype, v->col, n);
@@ -180,7 +180,7 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     }
 }
 
-/* A fill that is added leaves -infinity what it is, one that replaces does not. */
+/* An added fill keeps a bias of -infinity, and a replacing fill does not. */
 void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *seen) {
     if (m->fill == ATTN_FILL_HIDE) {
@@ -220,7 +220,7 @@ void attn_mask_additive(const attn_mask *m, size_t b, size_t h, size_t i, size_t
         sum_bias(m, b, h, i, j0, n, sizeof *add, add);
 }
 
-/* Visible cells of one head, added to *count. */
+/* Adds the number of visible cells of one head to *count. */
 static attn_status visible_of_head(const attn_mask *m, size_t b, size_t h,
                                    const attn_control *control, uint64_t *count, attn_error *err) {
     uint8_t keep[512];

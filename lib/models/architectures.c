@@ -1,4 +1,4 @@
-/* The architectures: which blocks each of them declares (attn/models.h). */
+/* Declares the blocks of each architecture (attn/models.h). */
 #include <math.h>
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 
 enum { NAME = ATTN_PARAMETER_NAME };
 
-/* One of the blocks of layer `layer` in a stack: name.layers.N.what and name.layers.N.norm. */
+/* The names of a block of layer N in a stack: name.layers.N.what and name.layers.N.norm. */
 typedef struct place {
     attn_model *model;
     model_stack *stack;
@@ -113,7 +113,7 @@ static void add_wrapped_attention(model_stack *stack, attn_model *m, const char 
     attn_norm_declare(&block->norm, m->set, norm, m->config.width);
 }
 
-/* In the order and under the names of the textbook's state dict. */
+/* Declares the seq2seq model in the order and with the names of the textbook's state dict. */
 void attn_models_declare_seq2seq(attn_model *m) {
     const attn_model_config *c = &m->config;
     const size_t D = c->width;

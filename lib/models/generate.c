@@ -1,7 +1,6 @@
-/* Greedy and beam search. The sources are encoded at once; then rows = B * beams hypotheses go on
- * together, a token a step, from what each block of the decoder keeps of them: states, keys and
- * values. A step's scratch is an arena of its own; what stays of it are back pointers, and rows of
- * attention. */
+/* Greedy and beam search. One pass encodes all sources. Then each step extends rows = B * beams
+ * hypotheses by a token, from the caches of the decoder's blocks: states, keys and values. Each
+ * step has an arena of its own for scratch. Only back pointers and rows of attention outlive it. */
 #include <math.h>
 #include <string.h>
 
@@ -10,38 +9,37 @@
 
 enum { BEAMS_MOST = 64 };
 
-/* One step of all rows: the token that each took, the row that it went on from, where that looked.
- */
+/* The result of one step for all rows: token, parent row and attention. */
 typedef struct taken {
     int32_t *token; /* [rows] */
     size_t *parent; /* [rows] */
-    float *weights; /* [rows, heads, S], by parent; NULL: not wanted */
+    float *weights; /* [rows, heads, S], by parent row; NULL: not wanted */
 } taken;
 
-/* The best hypothesis of a source so far. */
+/* The best ended hypothesis of a source so far. */
 typedef struct ending {
     double score;
-    size_t steps, row; /* tokens, the end included; ended: the row before the end, else its own */
+    size_t steps, row; /* tokens, the end included; row before the end if ended, else its own */
     bool ended;
 } ending;
 
 typedef struct search {
-    model_walk walk; /* its pass has the caller's arena while encoding, then each step's own */
+    model_walk walk; /* its arena is the caller's while encoding, then that of the step */
     const attn_generate_options *options;
     attn_arena *arena;
     size_t B, S, beams, rows, heads, most;
-    size_t site; /* the block of the decoder whose weights are kept */
+    size_t site; /* decoder block whose weights are kept */
     bool want_weights;
-    model_cache *caches; /* a block of the decoder */
+    model_cache *caches; /* one for each decoder block */
     int64_t *lengths;    /* [rows], of the sources */
-    int32_t *tokens;     /* [rows]: what the next step reads */
+    int32_t *tokens;     /* [rows]: input of the next step */
     double *sums;        /* [rows] log probabilities; -infinity: no hypothesis */
     taken *steps;        /* [most] */
     ending *endings;     /* [B] */
-    size_t *ended;       /* [B]: how many have */
+    size_t *ended;       /* [B]: number of ended hypotheses */
 } search;
 
-/* A way to go on: from a row with a token. */
+/* A candidate: a row extended by a token. */
 typedef struct candidate {
     double sum;
     size_t row;
@@ -59,7 +57,7 @@ static void end_at(search *s, size_t b, double sum, size_t steps, size_t row, bo
         s->endings[b] = (ending){score, steps, row, ended};
 }
 
-/* Keep `one` among the best of a list sorted by falling sum; earlier ones win ties. */
+/* Inserts `one` into the list of the best, sorted by falling sum. Earlier candidates win ties. */
 static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     size_t at = *count;
     if (at == most && !(one.sum > best[at - 1].sum))
@@ -73,7 +71,7 @@ static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     best[at] = one;
 }
 
-/* The best ways on for source b, twice as many as beams, since half of them may end. */
+/* Finds the best candidates of source b, twice as many as beams, since half of them may end. */
 static size_t ways_on(const search *s, size_t b, float *scratch, candidate *best) {
     const attn_model_config *c = &s->walk.model->config;
     const size_t V = c->target_vocabulary;
@@ -92,7 +90,7 @@ static size_t ways_on(const search *s, size_t b, float *scratch, candidate *best
     return count;
 }
 
-/* Which hypotheses of source b go on, and which end, at step t. */
+/* Chooses the hypotheses of source b that continue or end at step t. */
 static void choose(search *s, size_t b, size_t t, float *scratch) {
     const attn_model_config *c = &s->walk.model->config;
     const size_t first = b * s->beams;
@@ -123,7 +121,7 @@ static model_rows rows_of(const search *s) {
     return (model_rows){s->rows, s->beams, s->most};
 }
 
-/* What is kept of the rows that were gone on from. */
+/* Reorders the caches by the parents of the step. */
 static void follow(search *s, const taken *step, size_t t) {
     const model_stack *stack = &s->walk.model->decoder;
     const model_rows rows = rows_of(s);
@@ -156,7 +154,7 @@ static attn_status take_step(search *s, taken *step, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Step t of all rows, with scratch in the pass's arena. */
+/* Computes step t of all rows, with scratch in the pass's arena. */
 static attn_status advance(search *s, size_t t, attn_error *err) {
     taken *step = &s->steps[t];
     const double before = s->sums[0];
@@ -203,7 +201,8 @@ static attn_status search_all(search *s, attn_error *err) {
     return status;
 }
 
-/* What each block of the decoder keeps, and which block is the last that attends to the source. */
+/* Creates the caches of the decoder's blocks and finds the last block that attends to the source.
+ */
 static attn_status start(search *s, attn_error *err) {
     const model_stack *stack = &s->walk.model->decoder;
     const model_rows rows = rows_of(s);
@@ -243,7 +242,7 @@ static attn_status prepare(search *s, const int64_t *lengths, attn_error *err) {
     return start(s, err);
 }
 
-/* From the last token back to the first. */
+/* Follows the back pointers from the last token to the first. */
 static attn_status read_back(const search *s, size_t b, attn_generated *out, attn_error *err) {
     const ending *e = &s->endings[b];
     const size_t length = e->steps - e->ended, cells = s->heads * s->S;

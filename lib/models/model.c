@@ -1,5 +1,5 @@
-/* Making a model, and its passes over whole batches. A model owns its parameters and, with
- * sinusoidal positions, their table; everything else of a pass lives in the caller's arena. */
+/* Makes models and runs passes over whole batches. A model owns its parameters and the table of
+ * sinusoidal positions. All other data of a pass is in the caller's arena. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static attn_status make_sinusoids(attn_model *m, attn_error *err) {
     return ATTN_OK;
 }
 
-/* A model whose parameters are declared, without memory for them. */
+/* Makes a model that declares its parameters but has no memory for their values. */
 static attn_status declare_model(const attn_model_config *config, attn_model **out,
                                  attn_error *err) {
     attn_status status = attn_models_check_config(config, err);
@@ -111,7 +111,7 @@ static attn_status walk_forward(model_walk *w, const attn_batch *batch, bool wan
     return attn_models_decode(w, batch->target, batch->T, want_weights, err);
 }
 
-/* The stack's sites of a kind, from layer 0 up; with the weights that a pass found. */
+/* Lists the sites of a kind in a stack, from layer 0, with the weights of the traces. */
 static void list_sites(const model_stack *stack, const model_trace *traces, attn_site_kind kind,
                        attn_site *sites, size_t *count) {
     size_t layer = 0;
@@ -157,8 +157,8 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
     return ATTN_OK;
 }
 
-/* Gradients that losses of their own ask of the last attention across. Rows of padding have no
- * alignment, and no part in the similarity. */
+/* Computes the gradients of the guidance and diversity losses for the weights of the last
+ * cross-attention. Padding rows have no alignment and do not count for similarity. */
 static attn_status ask_weights(model_walk *w, const attn_batch *batch,
                                const attn_step_options *options, attn_error *err) {
     const model_stack *stack = &w->model->decoder;

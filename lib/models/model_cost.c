@@ -1,24 +1,24 @@
-/* What a pass through a model takes, from shapes alone. A parameter of a layer takes a multiply-add
- * for each token that the layer reads; attention adds its cells. The bytes are an upper bound of
- * the scratch, measured, with room to spare. */
+/* Computes the cost of a pass through a model from shapes alone. Each parameter of a layer costs a
+ * multiply-add for each token that the layer reads, and attention adds the cost of its cells. The
+ * constants for bytes are measurements with a margin, so the bytes are an upper bound. */
 #include "model_private.h"
 
-/* Floats that a token holds in each half of a model, in units of the width: inputs, gates and
- * states of the LSTMs, projections and sums; and more of them for each layer of an LSTM. */
+/* Floats for each token in each half of a seq2seq model, in units of the width: inputs, gates and
+ * states of the LSTMs, projections and sums. Each layer of an LSTM adds to them. */
 #define TOKEN_WIDTHS 24.0
 #define LAYER_WIDTHS 16.0
-/* The same for a layer of a transformer, beside the inside of its feed-forward. */
+/* Floats for each token in a layer of a transformer, without the hidden layer of feed-forward. */
 #define SUBLAYER_WIDTHS 20.0
-#define SCORES          3.0     /* floats of a score cell */
-#define STEP_BYTES      65536.0 /* arenas, and blocks that are rounded up */
-#define STEP_ROW_BYTES  192.0   /* of a target at a step of a search: three blocks at most */
-/* Scratch of the attention operation: of a head of a sequence; of a slot of the pool, and more of
- * it for each number of a query. */
+#define SCORES          3.0     /* floats for each score cell */
+#define STEP_BYTES      65536.0 /* of each step: arenas and rounding of blocks */
+#define STEP_ROW_BYTES  192.0   /* of each target at a step of a search: at most three blocks */
+/* Scratch of the attention operation: for each head of a sequence, for each slot of the pool, and
+ * for each slot and number of a query. */
 #define HEAD_BYTES  32768.0
 #define SLOT_BYTES  98304.0
 #define QUERY_BYTES 5120.0
-/* Operations of a score cell for each number of a query: a product of queries and keys and one with
- * the values; a learned score has a tanh and more in the place of the first. */
+/* Operations of a score cell for each number of a query: the products with keys and with values. A
+ * learned score replaces the first product by a sum of tanh. */
 #define DOT_OPERATIONS  4.0
 #define TANH_OPERATIONS 16.0
 
@@ -30,7 +30,7 @@ static bool is_transformer(const attn_model *model) {
     return model->config.architecture == ATTN_TRANSFORMER;
 }
 
-/* Cells, operations and scratch of all attentions. */
+/* Returns cells, operations and scratch of all attention layers. */
 static attn_model_cost attention_cost(const attn_model *model, const attn_model_pass *p,
                                       size_t slots) {
     const attn_model_config *c = &model->config;
@@ -49,14 +49,14 @@ static attn_model_cost attention_cost(const attn_model *model, const attn_model_
             (tanh && sites[i].kind == ATTN_SITE_CROSS ? TANH_OPERATIONS : DOT_OPERATIONS) * D *
             pairs;
         cost.bytes += HEAD_BYTES * heads * sequences;
-        /* The two operations of a seq2seq share what a slot needs for either of them. */
+        /* The two operations of a seq2seq model share the scratch of a slot. */
         if (is_transformer(model) || i + 1 == count)
             cost.bytes += (double)slots * (SLOT_BYTES + QUERY_BYTES * D / heads);
     }
     return cost;
 }
 
-/* Floats of a pass that a token holds, in units of the width. */
+/* Returns the floats of a pass for each token, in units of the width. */
 static double token_widths(const attn_model *model) {
     const attn_model_config *c = &model->config;
     const double layers = (double)c->layers;
@@ -74,14 +74,14 @@ attn_model_cost attn_model_pass_cost(const attn_model *model, const attn_model_p
                         parameters(model, "encoder");
     const double step = parameters(model, "decoder_lstm") + parameters(model, "cross_attention") +
                         parameters(model, "decoder") + parameters(model, "output_projection");
-    /* A search holds one token of each target at a time. */
+    /* A search has one token of each target in memory at a time. */
     const double held = p->searches ? p->rows : p->rows * p->T;
     attn_model_cost cost = attention_cost(model, p, slots);
     cost.operations += 2 * (p->B * p->S * once + p->rows * p->T * step);
     cost.bytes += sizeof(float) * (token_widths(model) * D * (p->B * p->S + held) +
                                    (double)c->target_vocabulary * held + SCORES * cost.cells) +
                   STEP_BYTES * layers;
-    /* The scratch of a step ends with it; keys and values, the tokens and their weights stay. */
+    /* The scratch of a step is freed after it. Keys, values, tokens and weights remain. */
     if (p->searches)
         cost.bytes +=
             3 * sizeof(float) * D * p->rows * layers * (p->S + (is_transformer(model) ? p->T : 0)) +

@@ -1,5 +1,5 @@
-/* The operations of blocks, forward and backward: LSTMs, feed-forward layers, and attention with
- * its cache for generating. A table lists them. */
+/* The operations of blocks, forward and backward: LSTMs, feed-forward layers, and attention with a
+ * cache for searches. A table lists them. */
 #include <string.h>
 
 #include "models/model_private.h"
@@ -72,7 +72,8 @@ const model_operation attn_models_self = {.forward = self_forward,
 
 /* --- up to the own place --- */
 
-/* One more token of every row, whose keys and values join those before it. */
+/* Runs causal self-attention. In a search it appends the keys and values of one token of each row
+ * to the cache. */
 static attn_status causal_forward(float *out, const float *x, model_walk *w, model_half *half,
                                   const model_block *block, model_trace *t, attn_error *err) {
     if (!half->caches)
@@ -98,7 +99,8 @@ static attn_status causal_start(model_walk *w, const model_block *block, const m
                                                                              : ATTN_ENOMEM;
 }
 
-/* The rows' beginnings in the parents' order, in what was spare; that becomes spare. */
+/* Copies the first `steps` tokens of the rows into the spare buffer, in the order of their parents.
+ * The two buffers change roles. */
 static const float *reorder(const float *rows, const model_rows *r, size_t D, const size_t *parents,
                             size_t steps, model_cache *cache) {
     float *to = cache->spare;
@@ -147,7 +149,7 @@ static attn_status cross_backward(float *dx, const float *dout, model_walk *w, m
                                               &t->attend, &w->pass, err);
 }
 
-/* x [B, n] for each beam of each source. */
+/* Repeats x [B, n] for each beam of each source. */
 static const float *spread(model_walk *w, const model_rows *r, const float *x, size_t n,
                            attn_error *err) {
     if (r->beams == 1)
@@ -158,7 +160,7 @@ static const float *spread(model_walk *w, const model_rows *r, const float *x, s
     return all;
 }
 
-/* What every step looks at: the memory, or its keys and values. */
+/* Stores what every step of a search attends to: the memory, or its keys and values. */
 static attn_status cross_start(model_walk *w, const model_block *block, const model_rows *r,
                                model_cache *cache, attn_error *err) {
     const float *memory = w->encoder.out;
@@ -258,8 +260,8 @@ static attn_status feed_forward(float *out, const float *x, model_walk *w, model
     return ATTN_OK;
 }
 
-/* What is dropped and what the activation cuts off are both 0 in t->active: nothing but that needs
- * to be kept for the backward pass. */
+/* Computes the backward pass of feed-forward. It needs only t->active, which is 0 both for dropped
+ * elements and for those that ReLU sets to 0. */
 static attn_status feed_backward(float *dx, const float *dout, model_walk *w, model_half *half,
                                  const model_block *block, model_trace *t, attn_error *err) {
     const model_feed *feed = &block->feed;

@@ -1,4 +1,4 @@
-/* The walk through a model: its stacks of blocks, forward from ids to logits and backward again. */
+/* Passes through a model: forward from ids to logits through its stacks of blocks, and backward. */
 #include <string.h>
 
 #include "kernels/pointwise.h"
@@ -43,8 +43,8 @@ static attn_status run_block(model_walk *w, model_half *half, const model_block 
     return ATTN_OK;
 }
 
-/* All blocks of a stack over half->embedded, to half->out; and back: from dout, which is used up,
- * to the gradient of half->embedded (a block of the arena). */
+/* Run all blocks of a stack from half->embedded to half->out; and backward from dout, which they
+ * overwrite, to the gradient of half->embedded (a block of the arena). */
 static attn_status attn_models_run_stack(model_walk *w, model_half *half, attn_error *err) {
     const model_stack *stack = half->stack;
     const float *x = half->embedded;
@@ -64,7 +64,8 @@ static attn_status attn_models_run_stack(model_walk *w, model_half *half, attn_e
     return ATTN_OK;
 }
 
-/* norm(x + f(x)): *dx from zeros; *dout is used for what f hands back. */
+/* Computes the backward pass of norm(x + f(x)). *dx starts as zeros, and *dout is reused for the
+ * gradient by f. */
 static attn_status after_back(model_walk *w, model_half *half, const model_block *block,
                               model_trace *t, float *dx, float *dout, attn_error *err) {
     attn_norm_backward(dx, dout, t->sum, t->stats, half->B * half->T, &block->norm);
@@ -73,7 +74,7 @@ static attn_status after_back(model_walk *w, model_half *half, const model_block
     return block->operation->backward(dx, dout, w, half, block, t, err);
 }
 
-/* x + f(norm(x)): dout becomes dx; dinner from zeros. */
+/* Computes the backward pass of x + f(norm(x)). dout becomes dx, and dinner starts as zeros. */
 static attn_status before_back(model_walk *w, model_half *half, const model_block *block,
                                model_trace *t, float *dout, float *dinner, float *dmade,
                                attn_error *err) {
@@ -115,7 +116,7 @@ static attn_status attn_models_stack_back(model_walk *w, model_half *half, float
     return ATTN_OK;
 }
 
-/* embedded = dropout(embedding + positions). */
+/* Computes half->embedded = dropout(embedding + positions). */
 static attn_status embed(model_walk *w, model_half *half, attn_error *err) {
     const attn_model *m = w->model;
     const size_t D = m->config.width, n = half->B * half->T;
@@ -142,8 +143,8 @@ static void embed_back(const model_walk *w, const model_half *half, float *dembe
     attn_embedding_backward(dembedded, half->ids, n, &half->stack->embedding);
 }
 
-/* The two directions' final states [2 layers, B, D / 2] side by side: [layers, B, D]. `back`: the
- * other way. */
+/* Concatenates the final states of both directions, [2 layers, B, D / 2], to [layers, B, D]. With
+ * `back` it splits gradients the other way. */
 static void join_states(float *joined, float *apart, const attn_model *m, size_t B, bool back) {
     const size_t half = m->config.width / 2;
     for (size_t i = 0; i < 2 * m->config.layers; i++)
@@ -228,7 +229,8 @@ attn_status attn_models_decode_step(model_walk *w, const int32_t *tokens, size_t
     return decode(w, err);
 }
 
-/* From dlogits to the decoder's parameters; into dmemory, or the encoder's dlast. */
+/* Computes the gradients of the decoder's parameters from dlogits, and dmemory or the encoder's
+ * dlast. */
 static attn_status decoder_back(model_walk *w, const float *dlogits, attn_error *err) {
     const attn_model *m = w->model;
     model_half *half = &w->decoder;

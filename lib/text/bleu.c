@@ -1,5 +1,5 @@
-/* BLEU and alignment error rate, and the BLEU of two baselines that need no model: translating word
- * by word with the corpus' own dictionary, and copying. */
+/* BLEU, alignment error rate, and the BLEU of two baselines without a model: translation word by
+ * word with a dictionary from the corpus, and copying. */
 #include <math.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@ static bool same(const int32_t *a, const int32_t *b, size_t n) {
     return !memcmp(a, b, n * sizeof *a);
 }
 
-/* Matches of n-grams, each of the reference used once: the k-th equal one counts if the reference
- * has k of them. */
+/* Counts matching n-grams. Each n-gram of the reference matches once: the k-th equal n-gram counts
+ * if the reference has at least k. */
 static size_t matches(const int32_t *words, size_t count, const int32_t *reference,
                       size_t reference_count, size_t n) {
     size_t right = 0;
@@ -78,8 +78,8 @@ double attn_alignment_error(const attn_alignment *a) {
 
 typedef struct dictionary {
     attn_vocabulary *words; /* of both languages */
-    uint32_t *counts;       /* [size, size]: how often source and target are surely linked */
-    int32_t *best;          /* a target word for each source word */
+    uint32_t *counts;       /* [size, size]: number of sure links of source and target */
+    int32_t *best;          /* best target word for each source word */
 } dictionary;
 
 static int32_t id_of(const dictionary *d, const char *word) {
@@ -99,7 +99,8 @@ static attn_status count_words(const attn_corpus *corpus, size_t pairs, dictiona
     return status ? status : attn_vocabulary_settle(d->words, 1, 0, err);
 }
 
-/* The target word that a source word is linked with most often, itself if with none. */
+/* Finds for each source word the target word with the most links, or the word itself if it has
+ * none. */
 static attn_status learn(const attn_corpus *corpus, size_t pairs, dictionary *d, attn_pair *pair,
                          attn_error *err) {
     size_t n = attn_vocabulary_size(d->words);

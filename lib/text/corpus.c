@@ -1,6 +1,7 @@
-/* Which sentence stands at an index of a split: candidates are drawn, each from its own random
- * stream, until one has the right length and belongs to the split. The tasks copy, reverse and sort
- * draw sequences of numbers; a held-out pair of theirs is a number with its successor. */
+/* Finds the sentence at an index of a split. It draws candidates, each from its own random stream,
+ * until one has the right length and belongs to the split. The tasks copy, reverse and sort draw
+ * sequences of numbers; their held-out pairs consist of a number and the next one in the sequence.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ struct attn_corpus {
 
 /* --- the tasks copy, reverse and sort --- */
 
-/* Makes their symbols; returns how many were made. */
+/* Makes the symbols of these tasks and returns their number. */
 static size_t make_symbols(attn_corpus *c, attn_arena *arena) {
     char text[16];
     c->symbols = attn_arena_zeroed(arena, c->options.symbols, sizeof *c->symbols);
@@ -48,7 +49,7 @@ static void order(const attn_corpus *c, size_t (*drawn)[2], size_t n) {
         }
 }
 
-/* A pair of s->wanted symbols. */
+/* Draws a pair of sequences of s->wanted symbols. */
 static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out) {
     size_t drawn[ATTN_PAIR_WORDS][2], n = s->wanted;
     for (size_t i = 0; i < n && !s->failed; i++) {
@@ -73,7 +74,7 @@ static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out)
 
 /* --- the corpus --- */
 
-/* Candidates before giving up: a held-out sentence of three words takes some thirty. */
+/* MOST_CANDIDATES limits the search. A held-out sentence of three words takes about thirty. */
 enum { MOST_CANDIDATES = 20000, LONGEST = 60, MOST_SYMBOLS = 1000 };
 
 static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort"};
@@ -141,7 +142,7 @@ attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *aren
     return status;
 }
 
-/* One source sentence in sixteen is for validation. */
+/* Selects one source sentence in sixteen for validation. */
 static bool is_for_validation(const attn_pair *p) {
     uint64_t hash = 0;
     for (size_t i = 0; i < p->source_count; i++)

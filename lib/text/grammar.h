@@ -6,7 +6,7 @@
 
 enum { JE, TU, IL, NOUS, VOUS, ILS }; /* places in a conjugation */
 
-/* What verbs, adjectives and relative clauses need to know of a noun phrase. */
+/* The properties of a noun phrase that verbs, adjectives and relative clauses depend on. */
 typedef struct attn_subject {
     int gender, number, person;
     char kind;     /* of its noun; 'p' for pronouns and names */
@@ -19,28 +19,28 @@ typedef struct attn_noun_choice {
     const char *kinds;     /* of the noun */
     const attn_verb *verb; /* whose object it is, or NULL */
     bool negated;          /* "de" instead of "un", "des"; "any" instead of "some" */
-    int depth;             /* how deep in clauses and phrases */
+    int depth;             /* nesting depth of clauses and phrases */
 } attn_noun_choice;
 
 typedef enum attn_tense { PRESENT, PAST, FUTURE } attn_tense;
 
 attn_subject attn_noun_phrase(attn_sentence *s, attn_noun_choice choice);
-/* One or two noun phrases. */
+/* Adds one or two noun phrases. */
 attn_subject attn_nouns(attn_sentence *s, attn_noun_choice choice);
 attn_subject attn_pronoun(attn_sentence *s);
 void attn_preposition_phrase(attn_sentence *s, int depth);
-/* A qualifying adjective that suits and may meet the noun, or NULL. */
+/* Draws an adjective that fits the noun and that the split allows with it, or NULL. */
 const attn_adjective *attn_adjective_for(attn_sentence *s, char kind, uint32_t noun);
 attn_form attn_agree(const attn_adjective *a, int gender, int number);
 
-/* The verb and all that follows it; `tense` is that of the sentence. */
+/* Adds the verb and everything after it. `tense` is the tense of the sentence. */
 void attn_predicate(attn_sentence *s, const attn_subject *subject, attn_tense tense, int depth);
-/* " that" subject verb, of which the noun is the object. */
+/* Adds a relative clause, "that" subject verb, whose object is the noun. */
 void attn_object_relative(attn_sentence *s, const attn_subject *noun);
-/* All of it, with the full stop. */
+/* Makes a whole sentence with its full stop. */
 void attn_whole_sentence(attn_sentence *s);
 
-/* Verb forms with negation and adverbs. */
+/* The form of a verb, with negation, adverbs and objects. */
 typedef struct attn_verb_choice {
     const attn_verb *verb;
     attn_tense tense;

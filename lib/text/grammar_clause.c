@@ -20,7 +20,7 @@ static const struct {
     {"them", "les", {MASCULINE, PLURAL, ILS, 'p', 0, 0, true}},
 };
 
-/* Places of the English words of a group. */
+/* Places of the English words of a verb group. */
 typedef struct heard {
     size_t verb, aux, help, negation, often, to, at,
         object; /* help: do in "do not want"; at: in "look at" */
@@ -40,7 +40,7 @@ static size_t say_be(attn_sentence *s, const attn_subject *who, attn_tense tense
 static const heard silence = {NO_WORD, NO_WORD, NO_WORD, NO_WORD,
                               NO_WORD, NO_WORD, NO_WORD, NO_WORD};
 
-/* To be is its own auxiliary. */
+/* Adds the English forms of "be", which takes "not" without "do". */
 static heard say_being(attn_sentence *s, const attn_subject *who, const attn_verb_choice *w) {
     heard h = silence;
     if (w->tense == FUTURE)
@@ -98,7 +98,7 @@ static heard say_group(attn_sentence *s, const attn_subject *who, const attn_ver
     return h;
 }
 
-/* The conjugated verb: of a compound past its auxiliary. */
+/* Returns the conjugated French verb, which in a compound past is the auxiliary. */
 static attn_form finite(const attn_sentence *s, const attn_subject *who,
                         const attn_verb_choice *w) {
     const attn_lexicon *words = s->words;
@@ -113,7 +113,8 @@ static attn_form finite(const attn_sentence *s, const attn_subject *who,
     return (w->verb->etre ? &words->be : &words->have)->present[who->person];
 }
 
-/* With être the participle agrees with the subject, with avoir with an object that comes before. */
+/* Returns the participle. It agrees with the subject after être, and with a preceding object after
+ * avoir. */
 static attn_form participle(const attn_subject *who, const attn_verb_choice *w) {
     const attn_subject *with = w->verb->etre    ? who
                                : w->object >= 0 ? &objects[w->object].who
@@ -194,7 +195,8 @@ static bool is_negative(const attn_verb_choice *w) {
     return w->negated || (w->often && w->often->negative);
 }
 
-/* A manner adverb: behind the English object, behind the French verb. `french` is its place. */
+/* Adds a manner adverb in French, after the verb, and stores its place in *french. The English one
+ * follows the object. */
 static const attn_adverb *dire_manner(attn_sentence *s, size_t *french) {
     if (attn_room(s) < 4 || !attn_chance(s, 0.12))
         return NULL;
@@ -208,7 +210,7 @@ static void say_manner(attn_sentence *s, const attn_adverb *how, size_t french) 
         attn_tie_words(s, french, attn_say(s, how->english), true);
 }
 
-/* "to the" of a verb's object, in French "à"; English has said its word already. */
+/* Adds the French preposition of a verb's object, such as "à". The English one is already there. */
 static void dire_preposition(attn_sentence *s, const attn_verb *verb) {
     if (verb->french_to)
         attn_dire_text(s, verb->french_to, verb->english_to ? s->english_count - 1 : NO_WORD);
@@ -315,13 +317,13 @@ static attn_subject say_subject(attn_sentence *s, int depth) {
     return attn_nouns(s, (attn_noun_choice){.kinds = kinds[attn_pick(s, 4)], .depth = depth});
 }
 
-/* Subject and predicate. */
+/* Adds subject and predicate. */
 static void clause(attn_sentence *s, attn_tense tense, int depth) {
     attn_subject who = say_subject(s, depth);
     attn_predicate(s, &who, tense, depth);
 }
 
-/* A verb with a plain object that suits and may meet the noun, or NULL. */
+/* Draws a verb with a direct object that fits the noun and that the split allows, or NULL. */
 static const attn_verb *verb_for(attn_sentence *s, const attn_subject *noun) {
     for (int i = 0; i < TRIES; i++) {
         const attn_verb *verb = PICK(s, acting);
@@ -355,8 +357,8 @@ static void say_time(attn_sentence *s, attn_tense tense) {
     attn_dire_text(s, ",", attn_say_text(s, ","));
 }
 
-/* What people type is not always a whole sentence: some end without their full stop, some are noun
- * phrases. That is drawn aside, so that the numbers of the others are what they would be. */
+/* Users do not always type whole sentences, so some lack the full stop and some are noun phrases. A
+ * separate random stream decides this, so the other sentences do not depend on it. */
 static const double PHRASES = 0.04, OPEN = 0.16;
 static const uint64_t ASIDE = (uint64_t)1 << 40;
 

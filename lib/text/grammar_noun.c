@@ -1,11 +1,11 @@
-/* Noun phrases: determiners, adjectives on their side of the noun, what hangs on it. */
+/* Noun phrases: determiners, adjectives before or after the noun, and complements. */
 #include <string.h>
 
 #include "text/grammar.h"
 
 enum { TRIES = 24, DEEPEST = 3 };
 
-/* A determiner by French gender and number; "" where there is none. */
+/* A determiner by French gender and number; "" if there is none. */
 typedef struct determiner {
     const char *english[2];   /* by number */
     const char *french[2][2]; /* by gender and number */
@@ -30,7 +30,7 @@ static const determiner determiners[] = {
 };
 enum { DETERMINERS = sizeof determiners / sizeof *determiners };
 
-/* What a noun phrase consists of, before it is said. */
+/* The parts of a noun phrase before its words are added. */
 typedef struct plan {
     const attn_noun *noun;
     const determiner *det;
@@ -92,7 +92,7 @@ attn_form attn_agree(const attn_adjective *a, int gender, int number) {
     return a->french[gender][number];
 }
 
-/* The adjective in French, with its noun as what gives it its form. */
+/* Adds the adjective in French, in the form that agrees with its noun. */
 static void dire_adjective(attn_sentence *s, const plan *p, const attn_adjective *a, size_t english,
                            size_t noun) {
     attn_form form = attn_agree(a, p->noun->gender, p->number);
@@ -114,8 +114,9 @@ static void dire_determiner(attn_sentence *s, const plan *p, size_t english, siz
         attn_dire_text(s, "de", english);
 }
 
-/* English: determiner, very, adjectives, noun. French: the second adjective behind the noun is the
- * one that stands first in English ("a big red round ball": "un gros ballon rond rouge"). */
+/* Adds the noun phrase. The English order is determiner, very, adjectives, noun. In French the
+ * second adjective after the noun is the first in English ("a big red round ball": "un gros ballon
+ * rond rouge"). */
 static size_t say_noun(attn_sentence *s, const plan *p) {
     size_t after[2] = {NO_WORD, NO_WORD}, very = NO_WORD, before = NO_WORD, det, noun;
     const char *article = p->det->english[p->number];

@@ -1,5 +1,5 @@
-/* Reads the tables of words into nouns, adjectives, verbs with all their forms. The rules here are
- * those of regular inflection; what they do not give stands in the tables. */
+/* Reads the tables of words and makes all forms of nouns, adjectives and verbs. The rules here are
+ * those of regular inflection, and the tables hold the irregular forms. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { MOST_CELLS = 10, MOST_LETTERS = 64 };
 
-/* One row: its cells in a buffer of its own. */
+/* One row, with its cells in a buffer of its own. */
 typedef struct row {
     char text[128];
     char *cells[MOST_CELLS];
@@ -71,7 +71,7 @@ static bool one_of(const char *word, const char *const *list) {
     return false;
 }
 
-/* A number for pairs of words that is the same in both settings (FNV-1a). */
+/* Returns a number of a word for pairs, the same in the small and the large setting (FNV-1a). */
 static uint32_t number(const char *text) {
     uint32_t hash = 2166136261u;
     for (; *text; text++)
@@ -79,7 +79,8 @@ static uint32_t number(const char *text) {
     return hash;
 }
 
-/* An English word: the spelling decides, the star turns it round. */
+/* Makes an English word. The spelling decides whether it begins with a vowel sound, and a star
+ * inverts the decision. */
 static attn_form english(reader *in, const char *text) {
     bool star = *text == '*';
     text += star;
@@ -128,7 +129,7 @@ static attn_form french_feminine(reader *in, attn_form word) {
     return ends(word.text, "e") ? word : with(in, word, strlen(word.text), "e");
 }
 
-/* The cell's first form, and where its next one begins, or NULL. */
+/* Ends the cell after its first form. Returns the start of the next form, or NULL. */
 static char *split(char *cell) {
     char *slash = strchr(cell, '/');
     if (slash)
@@ -180,7 +181,7 @@ static bool read_adjective(reader *in, row *r, attn_adjective *out) {
     return true;
 }
 
-/* The endings behind the bar of an infinitive. */
+/* Finds the row of endings that the text after the bar of an infinitive names. */
 static bool find_endings(const char *key, row *out) {
     const char *table = attn_lexicon_endings;
     while (next_row(&table, out))

@@ -1,4 +1,4 @@
-/* Names, persons and animals of the lexicon; how a row reads stands in lexicon.h. */
+/* Names, persons and animals of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
 /* english french gender */

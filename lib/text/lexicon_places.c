@@ -1,4 +1,4 @@
-/* Places and food of the lexicon; how a row reads stands in lexicon.h. */
+/* Places and food of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
 /* english[/plural] french[/plural] gender kind */

@@ -1,4 +1,4 @@
-/* Adjectives, adverbs and prepositions of the lexicon; how a row reads stands in lexicon.h. */
+/* Adjectives, adverbs and prepositions of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
 /* english masculine[/feminine[/masculine-before-a-vowel]] b(efore)|a(fter) kinds */

@@ -1,4 +1,4 @@
-/* Verbs of the lexicon; how a row reads stands in lexicon.h. */
+/* Verbs of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
 /* ending present x 6 (_: none) participle future: what follows the bar of a French infinitive */

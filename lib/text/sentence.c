@@ -1,5 +1,5 @@
-/* Building a sentence pair, and what French does where two words meet: elision (l'arbre, qu'il,
- * n'a), forms before vowels (cet, mon amie, vieil), contraction (du, des, au, aux). */
+/* Builds a sentence pair, and applies the French rules for neighbouring words: elision (l'arbre,
+ * qu'il, n'a), forms before vowels (cet, mon amie, vieil), contraction (du, des, au, aux). */
 #include <string.h>
 
 #include "attn/rng.h"
@@ -87,7 +87,7 @@ static bool is(const attn_spoken *word, const char *text) {
     return !strcmp(word->form.text, text);
 }
 
-/* The word at i + 1 becomes part of the one at i, which is now `text`. */
+/* Merges the words at i and i + 1 into one at i with the spelling `text`. */
 static void merge(attn_sentence *s, size_t i, const char *text) {
     attn_spoken *word = &s->french[i], next = word[1];
     word->form = (attn_form){text, false};

@@ -1,6 +1,6 @@
-/* A sentence pair while it is built: words are added to both sides as the grammar goes along, each
- * French word knowing the English words that it stands for. What depends on the next word (elision,
- * contraction, a/an) is settled at the end by attn_sentence_finish. */
+/* A sentence pair under construction. The grammar adds words to both sides and links each French
+ * word to the English words that it translates. attn_sentence_finish applies the rules that depend
+ * on the next word (elision, contraction, a/an). */
 #ifndef ATTN_TEXT_SENTENCE_H
 #define ATTN_TEXT_SENTENCE_H
 
@@ -26,33 +26,33 @@ typedef struct attn_sentence {
     const attn_lexicon *words;
     uint64_t seed, drawn; /* random numbers: the next is (seed, drawn) */
     attn_split split;
-    size_t wanted; /* English words to aim at */
+    size_t wanted; /* target length in English words */
     attn_spoken english[ATTN_PAIR_WORDS], french[ATTN_PAIR_WORDS];
     size_t english_count, french_count;
-    bool held_out; /* has a pair that training must not have */
-    bool failed;   /* too long, or no word fits: to be thrown away */
+    bool held_out; /* has a pair that is excluded from training */
+    bool failed;   /* too long, or no word fits; the sentence is discarded */
 } attn_sentence;
 
-/* Random: true with probability p; 0 to n - 1. */
+/* Draw true with probability p; and a number from 0 to n - 1. */
 bool attn_chance(attn_sentence *s, double p);
 size_t attn_pick(attn_sentence *s, size_t n);
-/* Words still to come before the wanted length, not below 0. */
+/* Returns the number of words left to the wanted length, at least 0. */
 size_t attn_room(const attn_sentence *s);
 
-/* May these two words meet in this split? Notes that a held-out pair was used. */
+/* Tells whether the split allows this pair of words, and records the use of a held-out pair. */
 bool attn_may_meet(attn_sentence *s, uint32_t first, uint32_t second);
 bool attn_never_meet(uint32_t first, uint32_t second);
 
-/* Add a word; returns its place, NO_WORD when the sentence is full. */
+/* Adds a word. Returns its place, or NO_WORD if the sentence is full. */
 size_t attn_say(attn_sentence *s, attn_form form);
 size_t attn_dire(attn_sentence *s, attn_form form, size_t english);
-/* The same for words of the grammar itself; the vowel sound goes by the spelling. */
+/* Adds a word of the grammar itself. The spelling decides whether it begins with a vowel sound. */
 size_t attn_say_text(attn_sentence *s, const char *text);
 size_t attn_dire_text(attn_sentence *s, const char *text, size_t english);
-/* The French word at `french` also stands for the English one. NO_WORD: nothing happens. */
+/* Links the French word at `french` to the English one as well. With NO_WORD it does nothing. */
 void attn_tie_words(attn_sentence *s, size_t french, size_t english, bool sure);
 
-/* Elide, contract and copy out. */
+/* Applies elision and contraction and copies the pair to *out. */
 void attn_sentence_finish(attn_sentence *s, attn_pair *out);
 
 #endif

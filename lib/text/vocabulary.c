@@ -1,4 +1,5 @@
-/* Vocabularies: an open-addressing table from words to places in a list, sorted when settled. */
+/* Vocabularies: an open-addressing hash table from words to places in a list. Settling sorts the
+ * list. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +62,7 @@ static bool grow(attn_vocabulary *v) {
     return rehash(v, 2 * room);
 }
 
-/* The word's place, new or old; false: no memory. */
+/* Finds the place of a word, or adds the word. false: out of memory. */
 static bool put(attn_vocabulary *v, const char *word, size_t n, size_t *place) {
     if (!grow(v))
         return false;

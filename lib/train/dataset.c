@@ -1,11 +1,11 @@
-/* Sentence pairs as numbers, padded batches of them, and the order of an epoch. */
+/* Datasets of sentence pairs as word ids, their padded batches, and the order of an epoch. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "attn/rng.h"
 #include "attn/training.h"
 
-/* Count the words of all pairs, or, once there is room, number them. */
+/* Counts the words of all pairs in the first call, and stores their ids in the second. */
 static attn_status walk(const attn_corpus *corpus, attn_split split, uint64_t first,
                         const attn_vocabulary *source, const attn_vocabulary *target,
                         attn_pair *pair, attn_dataset *out, attn_error *err) {
@@ -69,7 +69,7 @@ static size_t target_length(const attn_dataset *d, size_t i) {
     return d->target_at[i + 1] - d->target_at[i];
 }
 
-/* alignment [T, S] of one pair, zeros before. */
+/* Fills the alignment [T, S] of one pair, which holds zeros, with the shares of its links. */
 static void share_links(const attn_link *links, size_t count, float *alignment, size_t S) {
     for (size_t from = 0, to = 0; from < count; from = to) {
         size_t sure = 0;
@@ -114,7 +114,7 @@ attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, 
     return ATTN_OK;
 }
 
-/* Fisher and Yates, from number `first` of the stream on. */
+/* Shuffles by Fisher and Yates with the numbers of the stream from `first` on. */
 static void shuffle(size_t *items, size_t n, uint64_t seed, uint64_t first) {
     for (size_t i = n; i > 1; i--) {
         size_t k = (size_t)(attn_rng_uniform(seed, first + i) * (double)i), kept = items[i - 1];
@@ -142,7 +142,7 @@ static void sort_run(const attn_dataset *data, size_t *order, size_t n, keyed *s
         order[i] = scratch[i].pair;
 }
 
-/* Ends of batches in the sorted order, one after another; returns how many. */
+/* Writes the ends of the batches in the sorted order and returns their number. */
 static size_t cut(const attn_dataset *data, const size_t *order, size_t tokens, size_t *ends) {
     size_t batches = 0, begin = 0, S = 0, T = 0;
     for (size_t i = 0; i < data->count; i++) {

@@ -1,4 +1,4 @@
-/* How good a model is: its loss on a dataset, its translations and alignments on a corpus. */
+/* Evaluates a model: its loss on a dataset, its translations and alignments on a corpus. */
 #include <math.h>
 #include <string.h>
 
@@ -7,13 +7,13 @@
 
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
-/* Sums over batches, by the rows that count. */
+/* Sums over batches, weighted by the rows that count. */
 typedef struct sums {
     double loss, right, similarity, rows;
-    bool has_heads; /* two at least */
+    bool has_heads; /* at least two */
 } sums;
 
-/* How alike the heads of the last attention across look. */
+/* Adds the similarity of the heads of the last cross-attention. */
 static attn_status add_similarity(const attn_batch *batch, const attn_model_outputs *out,
                                   double rows, attn_arena *arena, sums *into, attn_error *err) {
     int64_t *counts = attn_arena_zeroed(arena, batch->B, sizeof *counts);
@@ -90,7 +90,8 @@ static void number(const attn_vocabulary *v, const char *const *words, size_t n,
         ids[i] = attn_vocabulary_id(v, words[i], strlen(words[i]));
 }
 
-/* The reference's words are compared by number; one that the vocabulary lacks is never right. */
+/* Adds a translation to the BLEU sums. It compares ids, and a word of the reference that the
+ * vocabulary lacks is never right. */
 static attn_status add_bleu(const scorer *w, const int32_t *source, size_t S,
                             const int32_t *reference, size_t count, attn_model_scores *scores,
                             attn_error *err) {
@@ -118,7 +119,8 @@ static void largest(const float *weights, size_t rows, size_t S, size_t *chosen)
     }
 }
 
-/* weights [heads, T, S]: row t belongs to the word that is predicted there. */
+/* Adds the alignments of the heads. Row t of weights [heads, T, S] belongs to the word that the
+ * model predicts at t. */
 static attn_status add_heads(const scorer *w, const attn_tensor *weights, const attn_pair *pair,
                              attn_model_scores *scores, attn_error *err) {
     size_t heads = weights->dims[1], T = weights->dims[2], S = weights->dims[3];

@@ -1,5 +1,5 @@
-/* Training: Adam, clipping, the schedule of the learning rate, and the loop around them. Streams of
- * the seed order the batches and draw dropout. */
+/* Training: Adam, clipping, the schedule of the learning rate, and the training loop. The order of
+ * the batches and dropout have separate streams of the seed. */
 #include <math.h>
 #include <string.h>
 
@@ -64,7 +64,7 @@ typedef struct loop {
 /* Streams of the seed: 0 orders the batches, 1 draws dropout. */
 enum { ORDER, DROPOUT };
 
-/* Memory of one batch; the size of a pass is bounded by batch_tokens. */
+/* Limit of the arena of one batch, never reached: batch_tokens bounds the size of a pass. */
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
 attn_training_options attn_training_defaults(void) {
@@ -102,7 +102,7 @@ static double seconds_since(int64_t then) {
     return (double)(attn_now_ns() - then) * 1e-9;
 }
 
-/* Gradients of one batch, and the step that they ask for. */
+/* Computes the gradients of one batch and makes an optimiser step. */
 static attn_status step(loop *l, const size_t *pairs, size_t count, attn_arena *arena,
                         attn_error *err) {
     const attn_training_options *o = l->options;
@@ -187,8 +187,8 @@ static bool is_over(const loop *l) {
     return l->state->step >= o->steps || (o->patience && l->state->waited >= o->patience);
 }
 
-/* What a step is followed by. It stands in the state whether it was done, since a run may have been
- * stopped in between. */
+/* Makes the evaluation and the checkpoint that follow a step. state->settled records whether the
+ * evaluation is done, since a run may stop between step and evaluation. */
 static attn_status settle(loop *l, attn_error *err) {
     const attn_training_options *o = l->options;
     attn_training_state *s = l->state;

@@ -1,7 +1,6 @@
 /* Dot-product attention: outputs, exact weights, row statistics, and any cell of the weights later.
  *
- *   softmax(scale * Q K^T + mask) V       (Vaswani et al., "Attention is all you need", 2017, eq.
- * 1)
+ *   softmax(scale * Q K^T + mask) V    (Vaswani et al., "Attention is all you need", 2017, eq. 1)
  *
  * Letters: B batch, Hq query heads, Hkv key/value heads, L queries, S keys (cached ones included),
  * E head width, Ev value width. Query head h uses key/value head h / (Hq / Hkv).
@@ -43,30 +42,29 @@ typedef enum attn_stage {
     ATTN_STAGE_PROBS,      /* the weights */
 } attn_stage;
 
-/* All inputs. Start from attn_attention_defaults(). key and value absent: self-attention. float32,
- * float16, bfloat16: computed in float32 grade; any float64 among query, key and value: all in
- * double. */
+/* All inputs. Start from attn_attention_defaults(). Without key and value the operation is
+ * self-attention. It computes float32, float16 and bfloat16 in float32, and everything in double if
+ * query, key or value is float64. */
 typedef struct attn_inputs {
     attn_tensor query; /* [.., Hq, L, E] in `layout` */
     attn_tensor key;   /* [.., Hkv, S - P, E], equal rank; batch axes broadcast from 1 */
     attn_tensor value; /* [.., Hkv, S - P, Ev] */
     attn_tensor past_key, past_value; /* [.., Hkv, P, E], [.., Hkv, P, Ev], in every layout */
     attn_layout layout;
-    size_t num_heads, num_kv_heads; /* BLD: needed; 0 for num_kv_heads = num_heads */
+    size_t num_heads, num_kv_heads; /* BLD: required; num_kv_heads 0 = num_heads */
     bool forbid_gqa;                /* unequal head counts are an error */
     double scale;                   /* NaN = the form's own: 1/sqrt(E) or 1 (forms.h) */
     double softcap;                 /* 0 = off, else > 0 */
     attn_score score;               /* forms.h; all zero = scaled dot product */
     attn_position position;
-    attn_tensor sinks;     /* [Hq]: a logit a head that takes mass and gives no value */
+    attn_tensor sinks;     /* [Hq]: one logit a head in the softmax denominator, without a value */
     double dropout_p;      /* 0 = none; weights dropped with this probability, < 1 */
     uint64_t dropout_seed; /* cell (b, h, i, j) is dropped when attn_rng_uniform(seed, its
                               row-major index in [B, Hq, L, S]) < p */
     attn_mask_spec mask;
-    bool allow_nonfinite; /* let NaN and infinity through instead of ATTN_ENONFINITE */
-    attn_precision
-        precision; /* isa.h; other than ATTN_PRECISION_FP32 not with float64 tensors, gradients */
-    const char *kernel; /* the table to compute with, by name; NULL = the chosen one (isa.h) */
+    bool allow_nonfinite;     /* accept NaN and infinity instead of ATTN_ENONFINITE */
+    attn_precision precision; /* isa.h; float64 tensors and gradients need ATTN_PRECISION_FP32 */
+    const char *kernel;       /* name of the kernel table; NULL = the chosen one (isa.h) */
 } attn_inputs;
 
 attn_inputs attn_attention_defaults(void);
@@ -74,21 +72,21 @@ attn_inputs attn_attention_defaults(void);
 typedef struct attn_attention_dims {
     int batch_rank;
     size_t batch[ATTN_MAX_RANK];
-    bool has_heads; /* do output and weights carry a head axis? */
+    bool has_heads; /* output and weights have a head axis */
     size_t B, Hq, Hkv, L, S, past, E, Ek,
         Ev;               /* E, Ek: widths of a query and a key, equal for dot forms */
-    size_t score_width;   /* width of the product that makes a score: E, or A */
-    size_t sets;          /* distinct (key, value) batch entries: B, or 1 where all share them */
-    size_t relative;      /* rows of Shaw's tables, 0 without */
-    bool relative_values; /* Shaw's table of values is there */
-    size_t entries;       /* of a head's biases by distance that have gradients, 0 without */
+    size_t score_width;   /* width of the product of a score: E, or A for additive forms */
+    size_t sets;          /* distinct (key, value) batch entries: B, or 1 if all share them */
+    size_t relative;      /* rows of Shaw's tables; 0 = no tables */
+    bool relative_values; /* Shaw's table of values is given */
+    size_t entries;       /* biases by distance of a head that have gradients; 0 = none */
     bool softcap;         /* scores are capped */
-    size_t positions;     /* numbers that the tables of positions hold, 0 without */
-    size_t maps;          /* and the score form's maps of queries and keys */
+    size_t positions;     /* numbers in the position tables; 0 = no tables */
+    size_t maps;          /* numbers in the score form's matrices for queries and keys */
     bool transforms;      /* queries or keys are transformed before the product */
     attn_dtype result;    /* ATTN_F32, or ATTN_F64 with a float64 input */
     attn_precision precision;
-    attn_isa isa;    /* whose kernels compute: ATTN_ISA_REF in double */
+    attn_isa isa;    /* instruction set of the kernels: ATTN_ISA_REF in double */
     bool tanh_score; /* a score is a sum of tanh, not a product */
     int output_rank, weights_rank, rows_rank;
     size_t output[ATTN_MAX_RANK];  /* query's shape with Ev for E, in the query's layout */
@@ -96,11 +94,11 @@ typedef struct attn_attention_dims {
     size_t rows[ATTN_MAX_RANK];    /* weights' shape without S: logsumexp */
 } attn_attention_dims;
 
-/* Shapes only, no value is read. ATTN_ESHAPE, ATTN_EARG, ATTN_EDTYPE, ATTN_ELIMIT; err->where names
- * the field. Any thread. */
+/* Checks the inputs and computes all shapes without reading a value. Errors: ATTN_ESHAPE,
+ * ATTN_EARG, ATTN_EDTYPE, ATTN_ELIMIT; err->where names the field. Any thread may call it. */
 attn_status attn_attention_shape(const attn_inputs *in, attn_attention_dims *out, attn_error *err);
 
-/* What to compute, a set of bits. */
+/* Bits of `want`: the results to compute. */
 enum {
     ATTN_WANT_OUTPUT = 1,
     ATTN_WANT_WEIGHTS = 2,
@@ -108,9 +106,10 @@ enum {
     ATTN_WANT_SCORES = 8,
     ATTN_WANT_PRESENT = 16,
     ATTN_WANT_WEIGHTS_DROPPED = 32, /* weights after dropout, kept ones divided by 1 - p */
-    /* No result: many cells, or gradients, will be asked for afterwards. What speeds them up is
-     * kept in the arena of the run, which must live until the operation runs again or is no longer
-     * used, at the price of memory and of some time now; they are the same without. */
+    /* This bit adds no result. It prepares the run for many cells or for gradients: they take less
+     * time then, but the run takes more memory and somewhat more time. Their values do not change.
+     * The prepared data is in the arena of the run, which must live until the operation runs again
+     * or is no longer used. */
     ATTN_WANT_CELLS = 1 << 16,
 };
 
@@ -119,55 +118,58 @@ typedef struct attn_cost {
     double operations; /* floating-point operations, a multiply-add = 2 */
     size_t work_bytes; /* scratch and packed operands */
     size_t result_bytes;
-    /* Not in work_bytes: what a second attempt takes after NaN, infinity or an overflow, when it
-     * is met. Where there is no memory for it, the status is ATTN_ENOMEM. */
+    /* After NaN, infinity or an overflow the run computes again in double. That takes these bytes
+     * on top of work_bytes. If they are not available, the status is ATTN_ENOMEM. */
     size_t fallback_bytes;
 } attn_cost;
 
-/* Bytes and operations of a run over `slots` threads, from shapes alone, with what
- * attn_attention_new takes but for masks: the arena hands out no more without a second attempt.
- * ATTN_ELIMIT on overflow, ATTN_EARG at "want" for bits that are none of the above. */
+/* Computes the bytes and operations of a run on `slots` threads from shapes alone. The bytes
+ * include those of attn_attention_new, except for masks, and are an upper bound of what the arena
+ * hands out without a second attempt. Errors: ATTN_ELIMIT (overflow), ATTN_EARG at "want" (unknown
+ * bits). */
 attn_status attn_attention_cost(const attn_attention_dims *dims, unsigned want, size_t slots,
                                 attn_cost *out, attn_error *err);
 
 typedef struct attn_attention attn_attention;
 
-/* Check values and compile masks. The inputs' tensors must outlive the object; it lives in the
- * arena. Errors as of attn_attention_shape, for tables of positions, sinks and masks, too, and
- * ATTN_EVALUE, ATTN_ESEMANTICS (attn_mask_new) and ATTN_ENOMEM; err->where names the field as JSON
- * requests do ("mask_fill/value", "position/table"). A visible NaN or infinity is found by
+/* Checks values and compiles masks. The object is in the arena, and the inputs' tensors must
+ * outlive it. Errors: those of attn_attention_shape, also for position tables, sinks and masks, and
+ * ATTN_EVALUE, ATTN_ESEMANTICS (attn_mask_new) and ATTN_ENOMEM. err->where names the field as in
+ * JSON requests ("mask_fill/value", "position/table"). A visible NaN or infinity is reported by
  * attn_attention_run: ATTN_ENONFINITE, where = "key/0/3/1". */
 attn_status attn_attention_new(const attn_inputs *in, attn_arena *arena, attn_attention **out,
                                attn_error *err);
 const attn_attention_dims *attn_attention_dims_of(const attn_attention *a);
 const attn_mask *attn_attention_mask(const attn_attention *a);
-/* What scores are multiplied by: the scale of the inputs, or the score form's own. */
+/* Returns the factor of the scores: the scale of the inputs, or the score form's default. */
 double attn_attention_scale(const attn_attention *a);
-/* The table that computes, "ref", "avx2", "avx512", or with bf16 products "avx512_bf16" or "amx".
- * The name and the precision make the bytes. */
+/* Returns the name of the kernel table: "ref", "avx2", "avx512", or with bf16 products
+ * "avx512_bf16" or "amx". Results depend only on the inputs, this name and the precision. */
 const char *attn_attention_kernel(const attn_attention *a);
 
-/* Statistics of each row [B, Hq, L]: enough to compute any weight later, exactly. `sum` is relative
- * to a power of two chosen from `max` (lib/kernels/kernels.h), so use logsumexp for arithmetic. */
+/* Statistics of each row [B, Hq, L], from which attn_attention_cells computes exact weights. `sum`
+ * is relative to a power of two chosen from `max` (lib/kernels/kernels.h), so use logsumexp for
+ * arithmetic. */
 typedef struct attn_stats {
     double *max; /* largest visible score or sink; -infinity for a fully hidden row without sink */
     double *sum;
-    uint8_t *kind; /* private: which path computed the row */
+    uint8_t *kind; /* private: the method that computed the row */
 } attn_stats;
 
-/* Wanted tensors have a rank; others rank 0. Element type: dims.result (present_*: the type of the
- * inputs widened to it). logsumexp and scores hold -infinity where hidden. All in the arena. */
+/* The results of a run, in the arena. Tensors that were not wanted have rank 0. The element type is
+ * dims.result (present_*: the type to which the inputs are widened). Hidden scores, and the
+ * logsumexp of fully hidden rows, are -infinity. */
 typedef struct attn_results {
     attn_tensor output, weights, weights_dropped, logsumexp, scores, present_key, present_value;
     attn_stats stats;
     size_t hidden_rows; /* fully hidden rows, over all batches and heads */
 } attn_results;
 
-/* Run. `stage` matters with ATTN_WANT_SCORES. Errors: ATTN_EARG ("want": bits that are none of the
- * above, "stage": no stage), ATTN_ENONFINITE (a visible NaN or infinity,
- * scores that overflow), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Same inputs on the same
- * kernel table: same bytes, for any pool. One call at a time for an operation, and none of
- * attn_attention_cells beside it. The operation reads its inputs: these must live. */
+/* Runs the operation. `stage` selects the scores of ATTN_WANT_SCORES. Errors: ATTN_EARG ("want":
+ * unknown bits, "stage": no such stage), ATTN_ENONFINITE (a visible NaN or infinity, scores that
+ * overflow), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. The same inputs on the same kernel table
+ * give the same bytes, for any pool. While a call runs, no other thread may run the operation or
+ * call attn_attention_cells for it. The tensors of the inputs must still be valid. */
 attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stage, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_results *out,
                                attn_error *err);
@@ -177,9 +179,9 @@ typedef struct attn_range {
     size_t batch, head, row, rows, col, cols;
 } attn_range;
 
-/* The largest differences found when n random rows (attn_rng, `seed`) are computed again in double
- * from the inputs: of output (relative to the largest magnitude of value where that is finite) and
- * of logsumexp. Needs ATTN_WANT_OUTPUT in the run. ATTN_ECANCELED, ATTN_EDEADLINE. */
+/* Computes n random rows (attn_rng, `seed`) again in double from the inputs and gives the largest
+ * differences of output (relative to the largest magnitude of value, if that is finite) and of
+ * logsumexp. The run must have had ATTN_WANT_OUTPUT. Errors: ATTN_ECANCELED, ATTN_EDEADLINE. */
 typedef struct attn_verification {
     size_t rows;
     double output_error, logsumexp_error;
@@ -188,15 +190,15 @@ attn_status attn_attention_verify(const attn_attention *a, const attn_results *r
                                   uint64_t seed, const attn_control *control, attn_arena *arena,
                                   attn_verification *out, attn_error *err);
 
-/* Scratch for attn_attention_cells, one a thread. */
+/* Scratch for attn_attention_cells. Each thread needs its own. */
 typedef struct attn_cells_scratch attn_cells_scratch;
 attn_cells_scratch *attn_cells_scratch_new(const attn_attention *a, attn_arena *arena);
 
-/* Exact cells of the weights (stage PROBS) or of a score stage, row-major [rows, cols] into dst
- * with a row stride of ld >= cols elements of dims.result. ATTN_EARG: "range" outside of the
- * matrix, "stage" is none, "stats" NULL where weights are asked for. Weights equal those of
- * attn_attention_run bit for bit. stats come from that run (NULL allowed for score stages). Any
- * thread with its own scratch. */
+/* Computes exact cells of the weights (stage PROBS) or of a score stage. It writes them to dst,
+ * row-major [rows, cols] with a row stride of ld >= cols elements of dims.result. `stats` are those
+ * of the run and may be NULL for score stages. Weights equal those of attn_attention_run bit for
+ * bit. Errors: ATTN_EARG ("range" outside of the matrix, no such "stage", "stats" NULL for
+ * weights). Any thread with its own scratch may call it. */
 attn_status attn_attention_cells(const attn_attention *a, const attn_stats *stats,
                                  const attn_range *range, attn_stage stage, void *dst, size_t ld,
                                  attn_cells_scratch *scratch, attn_error *err);

@@ -1,15 +1,16 @@
 /* Sequence-to-sequence models with attention, made of layers.
  *
- * `seq2seq` is the textbook's model: embedding x sqrt(D) + positions, a bidirectional LSTM of width
- * D / 2 each way, self-attention, layer norm; decoder: embedding x sqrt(D) + positions, an LSTM of
- * width D, attention over the encoder's outputs, layer norm, logits. Both attentions have a
- * residual around them.
+ * `seq2seq` is the model of the textbook. Encoder: embedding x sqrt(D) + positions, a bidirectional
+ * LSTM of width D / 2 in each direction, self-attention, layer norm. Decoder: embedding x sqrt(D) +
+ * positions, an LSTM of width D, attention over the encoder's outputs, layer norm, logits. Both
+ * attentions have a residual connection.
  *
- * `transformer` is that of Vaswani et al. 2017: embedding x sqrt(D) + positions; encoder layers of
- * self-attention and feed-forward; decoder layers of causal self-attention, attention over the
- * encoder's outputs and feed-forward (linear, ReLU, linear); a residual around each; layer norm
- * before each (as Xiong et al. 2020) or after each (norm_after), and behind both stacks;
- * logits. Parameters of the layers are named as torch.nn.Transformer's, without a prefix.
+ * `transformer` is the model of Vaswani et al. 2017. Both stacks begin with embedding x sqrt(D) +
+ * positions. Encoder layers consist of self-attention and feed-forward, decoder layers of causal
+ * self-attention, attention over the encoder's outputs and feed-forward (linear, ReLU, linear).
+ * Each of these has a residual connection and a layer norm before it (Xiong et al. 2020) or after
+ * it (norm_after). Each stack ends with a layer norm. Parameters of the layers are named as in
+ * torch.nn.Transformer, without a prefix.
  *
  * Ids are int32, everything else float32. */
 #ifndef ATTN_MODELS_H
@@ -41,16 +42,16 @@ typedef enum attn_model_attention {
     ATTN_MODEL_CONCAT,
     ATTN_MODEL_LOCAL,   /* multihead; everywhere, keys within `radius` */
     ATTN_MODEL_STRIDED, /* multihead; every `stride`-th key and those within `radius` */
-    ATTN_MODEL_NONE,    /* the decoder starts from the encoder's last state and sees
-                           no more of the source; no attention in the encoder either.
-                           Not for transformers */
+    ATTN_MODEL_NONE,    /* the decoder starts from the encoder's last state and has no other
+                           access to the source; the encoder has no attention either. Not for
+                           transformers */
     ATTN_MODEL_ATTENTIONS
 } attn_model_attention;
 
 typedef enum attn_model_positions {
     ATTN_MODEL_SINUSOIDAL = 0,
     ATTN_MODEL_LEARNED,  /* up to max_length */
-    ATTN_MODEL_RELATIVE, /* a learned bias a head and distance in self-attention; nothing added */
+    ATTN_MODEL_RELATIVE, /* a learned bias for each head and distance in self-attention */
     ATTN_MODEL_SHAW,
     ATTN_MODEL_ALIBI,
     ATTN_MODEL_NO_POSITIONS,
@@ -66,12 +67,12 @@ typedef struct attn_model_config {
     size_t width;                                /* D, default 128, even */
     size_t heads;                                /* default 4, divides D */
     size_t layers;       /* of each half, default 1, at most ATTN_MODEL_LAYERS */
-    size_t feed_forward; /* transformer: width inside of feed-forward; 0, the default: 4 D */
+    size_t feed_forward; /* transformer: hidden width of feed-forward; 0, the default: 4 D */
     size_t max_length;   /* of either sequence, default 512 */
     size_t radius, stride, reach; /* default 4, 4; m of relative tables: 16 */
     double dropout;               /* default 0.1 */
-    bool read_padding; /* the encoder's LSTM reads padding as if it were text, as the textbook's */
-    bool norm_after;   /* transformer: layer norms follow, instead of precede; default false */
+    bool read_padding;       /* the encoder's LSTM also reads padding, as the textbook's does */
+    bool norm_after;         /* transformer: layer norm after each residual; default false */
     int32_t pad, begin, end; /* ids in both vocabularies: default 0, 1, 2 */
 } attn_model_config;
 
@@ -91,7 +92,7 @@ typedef struct attn_model attn_model;
 attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool gradients,
                            attn_model **out, attn_error *err);
 void attn_model_free(attn_model *model); /* model may be NULL */
-/* Bytes of its values (and gradients), without making it. */
+/* Computes the bytes of the values (and gradients) without making the model. */
 attn_status attn_model_bytes(const attn_model_config *config, bool gradients, size_t *out,
                              attn_error *err);
 const attn_model_config *attn_model_configuration(const attn_model *model);
@@ -102,11 +103,11 @@ typedef struct attn_batch {
     size_t B, S, T;                /* >= 1 each */
     const int32_t *source;         /* [B, S] */
     const int64_t *source_lengths; /* [B], 1 … S */
-    const int32_t *target;         /* [B, T]: begins with config.begin; what the decoder reads */
-    const int32_t *expected; /* [B, T]: target one step on, ending with config.end; rows of pad
-                                do not count. Used by attn_model_step alone. */
-    /* [B, T, S] or NULL: where each word of `expected` comes from. Rows sum to 1, or are 0 where
-     * nothing is known. Used by attn_model_step with a guidance alone. */
+    const int32_t *target;         /* [B, T]: input of the decoder; begins with config.begin */
+    const int32_t *expected; /* [B, T]: target shifted by one, ends with config.end; padding does
+                                not count. Only attn_model_step reads it. */
+    /* [B, T, S] or NULL: the alignment of each word of `expected` with the source. Rows sum to 1,
+     * or are 0 if the alignment is unknown. Only attn_model_step with a guidance reads it. */
     const float *alignment;
 } attn_batch;
 
@@ -116,16 +117,16 @@ typedef enum attn_site_kind {
     ATTN_SITE_CROSS
 } attn_site_kind;
 
-/* One attention of a model: its weights [B, heads, L, S] are in the arena. */
+/* One attention layer of a model. Its weights [B, heads, L, S] are in the arena. */
 typedef struct attn_site {
     attn_site_kind kind;
-    size_t layer, heads; /* layer: among those of its kind */
+    size_t layer, heads; /* layer: index among those of its kind */
     attn_tensor weights;
 } attn_site;
 
 enum { ATTN_MODEL_SITES = 3 * ATTN_MODEL_LAYERS };
 
-/* The sites that a model has, by kind, then by layer, without weights; returns their number. */
+/* Lists the sites of a model by kind and layer, without weights. Returns their number. */
 size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITES]);
 
 typedef struct attn_model_outputs {
@@ -145,7 +146,7 @@ attn_status attn_model_forward(const attn_model *model, const attn_batch *batch,
 typedef struct attn_cross_entropy_loss {
     double loss;
     size_t rows;  /* rows that count */
-    size_t right; /* of them, rows whose largest logit is the target */
+    size_t right; /* counted rows whose largest logit is the target */
 } attn_cross_entropy_loss;
 
 /* Forward pass, loss and backward pass; gradients are added to the set's. Dropout is drawn from
@@ -162,7 +163,7 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
                             const attn_control *control, attn_cross_entropy_loss *loss,
                             attn_error *err);
 
-/* Greedy (beams = 1) or beam search. Scores are sums of log probabilities divided by
+/* Options of greedy (beams = 1) or beam search. Scores are sums of log probabilities divided by
  * ((5 + length) / 6)^length_penalty (Wu et al. 2016, section 7). */
 typedef struct attn_generate_options {
     size_t beams;          /* default 1 */
@@ -183,27 +184,27 @@ typedef struct attn_generated {
     size_t length;
     bool ended; /* the end was generated, not cut off */
     double score;
-    float *weights; /* [heads, length + ended, S]: a row each token, the end included; or NULL */
+    float *weights; /* [heads, length + ended, S]: a row for each token and the end; or NULL */
     size_t heads;
 } attn_generated;
 
-/* out [B]: the best sequence of each source, in the arena. Errors as attn_model_forward. */
+/* Generates the best sequence of each source into out [B], in the arena. Errors are those of
+ * attn_model_forward. */
 attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 const int64_t *source_lengths, size_t B, size_t S,
                                 const attn_generate_options *options, attn_arena *arena,
                                 attn_pool *pool, const attn_control *control, attn_generated *out,
                                 attn_error *err);
 
-/* A pass of B sources of S tokens, which are read once, and of `rows` targets of T tokens: all
- * tokens at once, or one of each target at a time, as a search reads them. */
+/* Sizes of a pass: B sources of S tokens, and `rows` targets of T tokens. With `searches` the pass
+ * reads one token of each target at a time, else all tokens together. */
 typedef struct attn_model_pass {
     double B, S, rows, T;
     bool searches;
 } attn_model_pass;
 
-/* What a pass takes: score cells of all heads, floating-point operations (a multiply-add counts as
- * two), and an upper bound of the scratch on `slots` threads. Sizes may be beyond what memory
- * holds. */
+/* Cost of a pass: score cells of all heads, floating-point operations (a multiply-add counts as
+ * two), and an upper bound of the scratch on `slots` threads. Sizes may exceed the memory. */
 typedef struct attn_model_cost {
     double cells, operations, bytes;
 } attn_model_cost;

@@ -1,5 +1,5 @@
-/* Training: optimiser, learning-rate schedules, shuffled batches, and the loop around them. It
- * knows no files: what must outlive the process is handed to a hook. */
+/* Training: optimiser, learning-rate schedules, shuffled batches, and the training loop. The loop
+ * writes no files. Hooks of the caller store checkpoints. */
 #ifndef ATTN_TRAINING_H
 #define ATTN_TRAINING_H
 
@@ -16,19 +16,21 @@ extern "C" {
 /* ---- optimiser: Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019) ----
  *   m += (1 - beta1) (g - m),   v = beta2 v + (1 - beta2) g^2
  *   p -= rate / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
- * as torch.optim computes them, in float32. Decay: of Adam g += decay p, of AdamW p *= 1 - rate
- * decay, both before the rest. */
+ * in float32, as torch.optim computes them. The decay comes first: g += decay p for Adam, and
+ * p *= 1 - rate decay for AdamW. */
 typedef struct attn_adam {
     double beta1, beta2, epsilon, decay; /* 0.9, 0.999, 1e-8, 0 */
     bool decoupled;                      /* AdamW; default true */
 } attn_adam;
 
-/* Step t = 1, 2, …: values, gradients, first and second moments, n of each; moments start as 0. */
+/* Makes step t = 1, 2, … on n values with their gradients, first and second moments. The caller
+ * sets the moments to 0 before step 1. */
 void attn_adam_step(float *values, const float *gradients, float *first, float *second, size_t n,
                     uint64_t t, double rate, const attn_adam *options);
 
-/* Scale the gradients so that their norm is at most `most` (by most / (norm + 1e-6), as
- * torch.nn.utils.clip_grad_norm_); most 0: leave them. Returns the norm before. */
+/* Scales the gradients by most / (norm + 1e-6) if their norm exceeds `most`, as
+ * torch.nn.utils.clip_grad_norm_ does. If most is 0 it does not change them. Returns the norm
+ * before scaling. */
 double attn_clip_gradients(float *gradients, size_t n, double most);
 
 /* ---- schedules of the learning rate, at step t = 1, 2, … of `steps` ---- */
@@ -38,32 +40,36 @@ typedef enum attn_schedule {
     ATTN_COSINE,       /* warmed up, then half a cosine down to 0 (Loshchilov and Hutter 2017) */
 } attn_schedule;
 
-/* All rise linearly over the first `warmup` steps: rate t / warmup. */
+/* Returns the learning rate of step t. All schedules rise linearly during the first `warmup` steps:
+ * rate t / warmup. */
 double attn_schedule_rate(attn_schedule s, double rate, uint64_t t, uint64_t warmup,
                           uint64_t steps);
 
-/* ---- data: sentence pairs as numbers, one behind another ---- */
+/* ---- data: sentence pairs as word ids, concatenated ---- */
 typedef struct attn_dataset {
     size_t count;
     size_t *source_at, *target_at; /* [count + 1]: pair i is source[source_at[i] …] */
     int32_t *source, *target;      /* without begin and end */
     size_t *link_at;               /* [count + 1] */
-    attn_link *links;              /* gold alignments of pair i: links[link_at[i]] … */
+    attn_link *links;              /* gold alignments; pair i begins at links[link_at[i]] */
 } attn_dataset;
 
-/* Pairs first … first + count - 1 of a split, in the arena. Errors of attn_corpus_pair. */
+/* Makes a dataset of pairs first … first + count - 1 of a split, in the arena. Errors are those of
+ * attn_corpus_pair. */
 attn_status attn_dataset_new(const attn_corpus *corpus, attn_split split, uint64_t first,
                              size_t count, const attn_vocabulary *source,
                              const attn_vocabulary *target, attn_arena *arena, attn_dataset *out,
                              attn_error *err);
-/* The pairs `indices` [n] as one padded batch, in the arena. Its alignment shares a target word out
- * over its sure links, or, where it has none, over the possible ones; the end has none. */
+/* Makes one padded batch of the pairs `indices` [n], in the arena. Its alignment gives each target
+ * word equal shares of its sure links, or of its possible links if it has no sure one. The end
+ * token has no alignment. */
 attn_status attn_dataset_batch(const attn_dataset *data, const size_t *indices, size_t n,
                                attn_arena *arena, attn_batch *out, attn_error *err);
 
-/* One epoch in batches of like lengths: pairs are shuffled, sorted by length in runs of 64 batches,
- * cut so that pairs x (longest source + longest target) stays within `tokens` (one pair always
- * fits), and the batches shuffled. A function of lengths, tokens, seed and epoch. */
+/* One epoch in batches of similar lengths. Pairs are shuffled, sorted by length within runs of 64
+ * batches, and cut so that pairs x (longest source + longest target) <= `tokens`, but a batch has
+ * at least one pair. Then the batches are shuffled. The result depends only on lengths, tokens,
+ * seed and epoch. */
 typedef struct attn_epoch {
     size_t *order;  /* pairs */
     size_t *starts; /* [batches + 1]: batch b is order[starts[b]] … */
@@ -78,30 +84,31 @@ typedef struct attn_training_options {
     attn_schedule schedule;
     double rate;                /* 0.001 */
     uint64_t warmup, steps;     /* 200, 3000 */
-    double clip;                /* 1: norm of all gradients at most; 0: no clipping */
+    double clip;                /* 1: largest norm of all gradients; 0: no clipping */
     double smoothing;           /* 0: of labels */
     double guidance, diversity; /* 0: of attn_step_options */
     size_t batch_tokens;        /* 2048: source and target words of a batch, padding included */
-    uint64_t evaluate_every;    /* 250 steps; 0: at the end alone */
+    uint64_t evaluate_every;    /* 250 steps; 0: only at the end */
     uint64_t checkpoint_every;  /* 0: with every evaluation */
-    size_t patience;            /* stop after so many evaluations without a better loss; 0: never */
+    size_t patience;            /* evaluations without a better loss before it stops; 0: never */
     uint64_t seed;              /* of batches and dropout */
 } attn_training_options;
 attn_training_options attn_training_defaults(void);
 
-/* All that the next step depends on beside the model's values, the data and the options. */
+/* The state of training. With the model's values, the data and the options it determines all
+ * further steps. */
 typedef struct attn_training_state {
     uint64_t step;         /* steps done */
-    uint64_t settled;      /* the last step whose evaluation, if it had one, is done */
-    uint64_t epoch, batch; /* where the next batch stands */
+    uint64_t settled;      /* last step whose evaluation, if due, is done */
+    uint64_t epoch, batch; /* position of the next batch */
     uint64_t best_step;
     double best_loss;             /* of validation; infinite before the first evaluation */
-    size_t waited;                /* evaluations since */
+    size_t waited;                /* evaluations since best_step */
     float *first, *second, *best; /* [attn_parameters_size]: moments; values at best_step */
     size_t size;
 } attn_training_state;
 
-/* A fresh state, in the arena. ATTN_ENOMEM. */
+/* Makes an initial state in the arena. Errors: ATTN_ENOMEM. */
 attn_status attn_training_start(attn_model *model, attn_arena *arena, attn_training_state *out,
                                 attn_error *err);
 
@@ -109,34 +116,34 @@ typedef struct attn_training_progress {
     uint64_t step, steps, epoch;
     double loss;             /* mean of the last steps, nats a target word */
     double validation_loss;  /* of the last evaluation; NaN before it */
-    double validation_right; /* share of words predicted right then */
-    double similarity;       /* attn_similarity_loss of the cross-attention then; NaN without */
+    double validation_right; /* share of words predicted right, at that evaluation */
+    double similarity;       /* attn_similarity_loss, at that evaluation; NaN if none */
     double rate, norm;       /* learning rate; norm of the gradients before clipping */
     double words_per_second, seconds, seconds_left;
     bool evaluated; /* this step ended with an evaluation */
 } attn_training_progress;
 
 typedef struct attn_training_hooks {
-    void (*progress)(void *ctx, const attn_training_progress *now); /* after each step; or NULL */
-    /* Keep model and state, so that a copy of both goes on as if nothing had happened; or NULL. */
+    void (*progress)(void *ctx, const attn_training_progress *now); /* each step; or NULL */
+    /* Stores model and state, from which training can resume with the same results; or NULL. */
     attn_status (*checkpoint)(void *ctx, const attn_training_state *state, attn_error *err);
     void *ctx;
 } attn_training_hooks;
 
-/* Train from `state` until options->steps, until patience ends, or until `control` says so: then
- * ATTN_ECANCELED or ATTN_EDEADLINE, and model and state are those of the last whole step. A
- * checkpoint is made at each evaluation and when the loop is left, whatever the reason. Afterwards
- * the best values are in state->best (attn_training_take_best). The same model, data, options and
- * state give the same bytes, interrupted or not. One thread at a time a model. */
+/* Trains from `state` until options->steps or until patience ends. If `control` stops it, the
+ * status is ATTN_ECANCELED or ATTN_EDEADLINE, and model and state are those of the last complete
+ * step. It makes a checkpoint at each evaluation and whenever the loop ends. Afterwards the best
+ * values are in state->best (attn_training_take_best). The same model, data, options and state give
+ * the same bytes, with or without interruption. Only one thread at a time may train a model. */
 attn_status attn_train(attn_model *model, const attn_dataset *train, const attn_dataset *validation,
                        const attn_training_options *options, attn_training_state *state,
                        const attn_training_hooks *hooks, attn_pool *pool,
                        const attn_control *control, attn_error *err);
-/* Put the best values into the model; those it has, if there was no evaluation. */
+/* Copies the best values into the model. Without an evaluation the model does not change. */
 void attn_training_take_best(attn_model *model, const attn_training_state *state);
 
-/* A model on a dataset: mean loss, the share of words that are predicted right, and how alike the
- * heads of the cross-attention look (attn_similarity_loss; NaN with less than two heads). */
+/* Evaluation of a model on a dataset: mean loss, share of words predicted right, and similarity of
+ * the heads of the cross-attention (attn_similarity_loss; NaN with fewer than two heads). */
 typedef struct attn_evaluation {
     double loss, right, similarity;
 } attn_evaluation;
@@ -149,13 +156,13 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
 enum { ATTN_MEASURE_HEADS = 32 };
 typedef struct attn_model_scores {
     attn_bleu bleu;                           /* of greedy or beam decoding */
-    attn_alignment heads[ATTN_MEASURE_HEADS]; /* of each head of the last cross-attention … */
-    attn_alignment mean;                      /* … and of their mean, the reference being read */
+    attn_alignment heads[ATTN_MEASURE_HEADS]; /* of each head of the last cross-attention */
+    attn_alignment mean;                      /* of their mean; the decoder reads the reference */
     size_t head_count;                        /* 0: no attention */
 } attn_model_scores;
 
-/* Translate pair first … first + count - 1 of a split and add to the scores (zeros first). A
- * target word is aligned with the source word that its row of weights is largest on. */
+/* Translates pairs first … first + count - 1 of a split and adds to the scores, which the caller
+ * sets to zeros. Each target word is aligned with the source word of its largest weight. */
 attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus, attn_split split,
                              uint64_t first, size_t count, const attn_vocabulary *source,
                              const attn_vocabulary *target, size_t beams, attn_pool *pool,

@@ -1,4 +1,4 @@
-/* The tile registers of one thread: eight of 16 rows of 64 bytes. */
+/* The tile registers of a thread: eight registers, each with 16 rows of 64 bytes. */
 #ifndef ATTN_TILES_AMX_H
 #define ATTN_TILES_AMX_H
 
@@ -6,7 +6,7 @@
 
 #include "kernels/x86/tiles.h"
 
-/* The layout that LDTILECFG reads. */
+/* The memory layout of LDTILECFG. */
 typedef struct attn_tile_config {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
@@ -15,7 +15,7 @@ typedef struct attn_tile_config {
 
 _Static_assert(sizeof(attn_tile_config) == 64, "as the processor reads it");
 
-/* The intrinsics do not tell the compiler which memory they read. */
+/* The tile intrinsics do not tell the compiler which memory they read, so a barrier must. */
 #define MEMORY_IS_READ __asm__ volatile("" ::: "memory")
 
 static inline void attn_amx_begin(void) {
@@ -32,10 +32,10 @@ static inline void attn_amx_end(void) {
     _tile_release();
 }
 
-/* What another unit does meanwhile, after every four products. */
+/* A function for the vector unit, called after every four tile products. */
 typedef void attn_amx_beside(void *state);
 
-/* Tiles (i, j) … of C, mi x nj of them, 1 or 2 each. */
+/* Computes mi x nj tiles of C from tile (i, j) on; mi and nj are 1 or 2. */
 static inline __attribute__((always_inline)) void
 attn_amx_block(const int parts, const int mi, const int nj, const attn_tiles *t, size_t i, size_t j,
                attn_amx_beside *beside, void *state) {
@@ -80,7 +80,7 @@ attn_amx_block(const int parts, const int mi, const int nj, const attn_tiles *t,
     MEMORY_IS_READ;
 }
 
-/* As many of them as there are. */
+/* Computes all tiles of C, in blocks of at most 2 x 2. */
 static inline __attribute__((always_inline)) void attn_amx_blocks(const int parts,
                                                                   const attn_tiles *t, size_t i,
                                                                   size_t j, attn_amx_beside *beside,

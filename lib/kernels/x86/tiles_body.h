@@ -1,7 +1,7 @@
-/* Kernels over bfloat16 tiles, for a unit that defines NAME(x), PRODUCT (a product of attn_tiles),
- * BEGIN and END (what stands around products), BASE (the float table whose softmax and the rest
- * stay as they are). Contract: kernels.h; what they must equal: round_ref.c. With s = ceil(E / 32)
- * steps, p parts (tiles.h), [..] of tiles:
+/* Kernels over bfloat16 tiles. The file that includes this defines NAME(x), PRODUCT (a product of
+ * attn_tiles), BEGIN and END (statements before and after products), and BASE (the float table that
+ * supplies softmax and all other functions). kernels.h has the contract, and round_ref.c the
+ * reference. With s = ceil(E / 32) steps and p parts (tiles.h), the arrays of tiles are:
  *
  *   packed keys     [keys / 16][p][s]            a tile: 32 of E by 16 keys
  *   packed values   [Ev / 16][p][packed / 32]    a tile: 32 keys by 16 of Ev
@@ -11,15 +11,15 @@
  *        keys, once a head:  K  V             score: Q (L1) x K -> tile of scores
  *        queries, once a block:  Q            accumulate: numerators (L1) x V (L2) -> C -> acc
  *
- * What is missing of a tile is zero. A block of 64 queries by 128 keys of width 64 holds 8 KiB of Q
- * and 16 KiB of K a part, 32 KiB of scores; numerators of 32 rows are 8 KiB a part. */
+ * Incomplete tiles are padded with zeros. A block of 64 queries by 128 keys of width 64 holds 8 KiB
+ * of Q and 16 KiB of K a part, 32 KiB of scores; numerators of 32 rows are 8 KiB a part. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/x86/tiles_split.h"
 
-/* Most keys of a tile of numerators; rows that are packed at once; tiles of values that are summed
- * at once. */
+/* MOST_KEYS: keys of a tile of numerators at most. AT_ONCE: rows packed together. GROUP: tiles of
+ * values summed together. */
 enum { MOST_KEYS = 256, AT_ONCE = 2 * ATTN_TILE, GROUP = 4 };
 
 static size_t ceil_div(size_t n, size_t by) {
@@ -28,7 +28,7 @@ static size_t ceil_div(size_t n, size_t by) {
 
 /* --- packing --- */
 
-/* Two vectors of numbers, split. */
+/* Splits two vectors of 16 numbers into parts. */
 INLINE void split_at(const int parts, const float *first, const float *second, uint16_t *to,
                      size_t stride) {
     lanes numbers[2];
@@ -37,7 +37,7 @@ INLINE void split_at(const int parts, const float *first, const float *second, u
     split(parts, numbers, to, stride);
 }
 
-/* n of `all` numbers, or their copy with zeros behind them. */
+/* Returns x if n is `all`, else a copy of its n numbers in `room`, padded with zeros. */
 INLINE const float *padded(const float *x, size_t n, const size_t all, float *room) {
     if (n == all)
         return x;
@@ -46,8 +46,7 @@ INLINE const float *padded(const float *x, size_t n, const size_t all, float *ro
     return room;
 }
 
-/* The larger magnitudes of 16 numbers and those so far, by their bits: NaN's are above infinity's.
- */
+/* Updates the largest magnitudes with 16 numbers. It compares bits, so NaN exceeds infinity. */
 INLINE void note_magnitude(words *most, const float *x) {
     words bits;
     memcpy(&bits, x, sizeof bits);
@@ -67,8 +66,8 @@ static double noted_magnitude(const words *most) {
     return magnitude < 0x7f800000u ? (double)attn_bf16_float(magnitude) : (double)INFINITY;
 }
 
-/* Rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. `most` NULL: their
- * largest magnitude is of no interest. */
+/* Packs rows [rows, width] with stride ld as A: [parts][steps][ceil(rows / 16)]. `most` gets the
+ * largest magnitudes and may be NULL. */
 INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, size_t rows,
                       size_t width, words *most) {
     const size_t row_tiles = ceil_div(rows, ATTN_TILE), steps = ceil_div(width, ATTN_TILE_DEPTH);
@@ -91,7 +90,7 @@ INLINE void pack_rows(const int parts, uint16_t *to, const float *x, size_t ld, 
     }
 }
 
-/* 16 rows of 16 numbers with stride ld become 16 columns. */
+/* Transposes 16 rows of 16 numbers with stride ld. */
 INLINE void transpose_block(float to[ATTN_TILE][ATTN_TILE], const float *x, size_t ld) {
 #ifdef __AVX512F__
     __m512i a[16], b[16];
@@ -123,7 +122,7 @@ INLINE void transpose_block(float to[ATTN_TILE][ATTN_TILE], const float *x, size
 #endif
 }
 
-/* Elements of up to 16 keys, 32 of each, as B; what is missing is zero. */
+/* Packs up to 32 elements of up to 16 keys as B, padded with zeros. */
 INLINE void pack_columns(const int parts, uint16_t *to, size_t part, const float *x, size_t ld,
                          size_t n, size_t width, words *most) {
     _Alignas(64) float columns[2][ATTN_TILE][ATTN_TILE];
@@ -208,7 +207,7 @@ INLINE void score(const int parts, float *tile, const uint16_t *q, size_t rows,
     BEGIN;
     if (whole)
         PRODUCT(&t);
-    if (whole < row_tiles) { /* the tile of scores ends with its last row */
+    if (whole < row_tiles) { /* the tile of scores has no padding rows */
         t.c = last;
         t.a += whole * ATTN_TILE_CELLS;
         t.row_tiles = 1;
@@ -220,7 +219,7 @@ INLINE void score(const int parts, float *tile, const uint16_t *q, size_t rows,
     scale_rows(tile, ld, rows, n, scale);
 }
 
-/* Sums of a tile of keys for up to GROUP tiles of values. */
+/* Adds the products of one tile of keys with up to GROUP tiles of values to acc. */
 INLINE void add_group(float *acc, size_t lda, const attn_tiles *t, size_t rows,
                       const float *factor) {
     for (size_t r = 0; r < rows; r++)
@@ -228,7 +227,7 @@ INLINE void add_group(float *acc, size_t lda, const attn_tiles *t, size_t rows,
             acc[r * lda + e] = fmaf(acc[r * lda + e], factor[r], t->c[r * t->ldc + e]);
 }
 
-/* At most AT_ONCE rows. */
+/* Accumulates at most AT_ONCE rows. */
 INLINE void accumulate_rows(const int parts, float *acc, const float *tile, size_t rows,
                             const uint16_t *values, size_t n, size_t packed, size_t Ev,
                             const float *factor) {
@@ -256,8 +255,8 @@ INLINE void accumulate_rows(const int parts, float *acc, const float *tile, size
     }
 }
 
-/* Parts of numerators below the normal range are zero before they are rounded, so that the
- * numerators of a pass (tiles_pass.c), computed that way, have the same. */
+/* Flushes parts of numerators below the normal range to zero before rounding, as the pass does
+ * (tiles_pass.c), so that both give the same bytes. */
 INLINE void accumulate(const int parts, float *acc, const float *tile, size_t rows,
                        const uint16_t *values, size_t first, size_t n, size_t packed, size_t Ev,
                        const float *factor) {

@@ -1,14 +1,14 @@
-/* A pass over whole tiles of keys by AMX: while the tile unit multiplies, the vector unit, which it
- * leaves alone, computes exponentials. An item is 32 rows and one tile of keys; three are at work:
+/* A pass over whole tiles of keys by AMX. While the tile unit multiplies, the vector unit computes
+ * exponentials. An item is 32 rows and one tile of keys, and three items are in the pipeline:
  *
  *   item       n: scores                 n - 1: numerators                   n - 2: values
  *              Q K^T -> S[n % 2]         S[(n-1) % 2] -> parts P[(n-1) % 2]  P[n % 2] V -> acc
  *   tile unit  ==== products of n ================ products of n - 2 ===================
  *   vectors      e^s of n - 1, 32 cells after each four products …              maxima of n
  *
- * Blocks of 2 x 2 tiles of C as in tiles_amx.c. S is 16 KiB, P 8 KiB a part, C 4 KiB; keys and
- * values (16 KiB a part and tile of width 64) come from the second cache, for all rows of the block
- * before the next tile. Each cell is computed as score, softmax and accumulate do it. */
+ * Blocks are 2 x 2 tiles of C as in tiles_amx.c. S takes 16 KiB, P 8 KiB a part, C 4 KiB. Keys and
+ * values (16 KiB a part and tile of width 64) come from the L2 cache, and each tile serves all rows
+ * of the block. Each cell is computed as score, softmax and accumulate do it. */
 #include <math.h>
 #include <string.h>
 
@@ -21,12 +21,12 @@
 enum { ROWS = 2 * ATTN_TILE, KEYS = 128, COLS = KEYS / ATTN_TILE, STEPS = KEYS / ATTN_TILE_DEPTH };
 enum { PART = STEPS * 2 * ATTN_TILE_CELLS };
 
-/* Rows of one item, and what the way to their numerators needs. */
+/* One item: its rows and tile, and the buffers from scores to numerators. */
 typedef struct item {
     size_t first, rows, tile; /* rows 0: no item */
     float *scores;            /* [ROWS, KEYS], not yet scaled */
     uint16_t *parts;          /* [parts][STEPS][2] tiles */
-    float *shift, *fall;      /* [ROWS] the new maximum's exponent; the factor on what was summed */
+    float *shift, *fall;      /* [ROWS] exponent of the new maximum; factor of the previous sums */
 } item;
 
 typedef struct pass {
@@ -34,8 +34,8 @@ typedef struct pass {
     int number; /* of parts */
     size_t lda, key_steps, row_tiles;
     vf scale, hi, lo; /* hi, lo: scale * log2(e), in two parts */
-    /* The item whose numerators are due, and how far it is: portions of 32 cells, done and all;
-     * sixteenths of one to do after four products, and those saved up. */
+    /* The item whose numerators are computed, and its progress: portions of 32 cells, done and in
+     * total, and sixteenths of a portion: those to add after four products, and the current sum. */
     const item *now;
     size_t done, all, rate, due;
     vf part;
@@ -43,14 +43,14 @@ typedef struct pass {
 
 /* --- vectors --- */
 
-/* 16 cells. */
+/* Computes the numerators of 16 cells. */
 INLINE vf cells(const bool coarse, const bool mild, const float *from, vf shift, const pass *w) {
     return mild ? numerator_of(coarse, vload(from), w->hi, w->lo, shift)
                 : numerator(coarse, vmul(vload(from), w->scale), shift);
 }
 
-/* Into parts, as split() does; numerators are normal numbers or 0, which the instruction rounds
- * alike. */
+/* Splits numerators into parts as split() does. They are normal numbers or 0, for which the
+ * instruction rounds as split() does. */
 INLINE void split_numerators(const int parts, const vf x[2], uint16_t *to) {
     if (parts > 1) {
         split(parts, x, to, PART);
@@ -63,7 +63,7 @@ INLINE void split_numerators(const int parts, const vf x[2], uint16_t *to) {
     _mm512_store_si512(to, _mm512_permutexvar_epi16(pairs, halves));
 }
 
-/* 32 cells of the item that is due. */
+/* Computes 32 cells of the current item. */
 INLINE void portion(const int parts, const bool mild, pass *w) {
     const size_t r = w->done / STEPS, s = w->done % STEPS;
     const item *n = w->now;
@@ -87,7 +87,7 @@ INLINE void portion(const int parts, const bool mild, pass *w) {
     w->done++;
 }
 
-/* What fits beside four products. */
+/* Computes the portions that fit into the time of four products. */
 INLINE void some_portions(const bool mild, pass *w) {
     for (w->due += w->rate; w->due >= 16 && w->done < w->all; w->due -= 16)
         portion(w->number, mild, w);
@@ -99,7 +99,7 @@ INLINE void beside_any(void *state) {
     some_portions(false, state);
 }
 
-/* The larger of what two shuffles of a and b pick: 32-bit elements, pairs of them, quarters. */
+/* Return the maximum of two shuffles of a and b, by 32-bit elements, by pairs, by quarters. */
 INLINE vf larger_elements(vf a, vf b) {
     return vmax(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
 }
@@ -112,8 +112,8 @@ INLINE vf larger_quarters(vf a, vf b) {
     return vmax(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }
 
-/* The largest score of each of 16 rows: two vectors become one with both rows' maxima, four times.
- */
+/* Returns the largest score of each of 16 rows. Each of four steps merges two vectors into one that
+ * holds the maxima of both. */
 INLINE vf row_maxima(const float *scores) {
     vf most[LANES];
     for (int r = 0; r < LANES; r++) {
@@ -130,7 +130,7 @@ INLINE vf row_maxima(const float *scores) {
     return larger_quarters(most[0], most[1]);
 }
 
-/* Running maxima with those of the item's scores, and what follows from them. */
+/* Updates the running maxima with the scores of the item, and computes shift and fall from them. */
 INLINE void raise_maxima(const pass *w, const item *n) {
     for (size_t r = 0; r < n->rows; r += LANES) {
         float *max = (float *)w->p->max + n->first + r;
@@ -169,7 +169,7 @@ INLINE void score_item(const int parts, attn_amx_beside *beside, const item *n, 
         attn_amx_blocks(parts, &t, 0, j, beside, w);
 }
 
-/* acc = acc * fall + C for up to 32 columns, whose rows of acc are padded. */
+/* Sets acc = acc * fall + C for up to 32 columns. Rows of acc are padded. */
 INLINE void add_sums(float *acc, size_t lda, const float *c, const item *n, size_t columns) {
     for (size_t r = 0; r < n->rows; r++, acc += lda, c += ROWS)
         for (size_t e = 0; e < columns * ATTN_TILE; e += LANES)
@@ -202,7 +202,8 @@ INLINE void value_item(const int parts, attn_amx_beside *beside, const item *n, 
 
 /* --- the pipeline --- */
 
-/* Item `index` of the pass, in its buffers; none if there is no such. */
+/* Returns item `index` of the pass with its buffers. It has no rows if the index is out of range.
+ */
 INLINE item item_at(const attn_tile_pass *p, size_t index, size_t halves, item buffers) {
     if (index >= p->tiles * halves) {
         buffers.rows = 0;
@@ -214,7 +215,7 @@ INLINE item item_at(const attn_tile_pass *p, size_t index, size_t halves, item b
     return buffers;
 }
 
-/* `now` becomes the item whose numerators are due beside the products of two others. */
+/* Makes `now` the item whose numerators are computed during the products of two other items. */
 INLINE void begin_portions(const int parts, const item *now, const item *scored, const item *summed,
                            pass *w) {
     const size_t columns = (w->p->Ev + ATTN_TILE - 1) / ATTN_TILE;
@@ -246,7 +247,7 @@ INLINE void run(const int parts, const bool mild, const attn_tile_pass *p) {
         .lo = vset((float)p->scale * LOG2E_LO),
     };
     item summed = {.rows = 0}, now = {.rows = 0};
-    if (p->rows % ROWS) /* rows that are missing are multiplied, too */
+    if (p->rows % ROWS) /* padding rows are multiplied as well */
         memset(numerators, 0, sizeof numerators);
     for (size_t n = 0; n < items + 2; n++) {
         const item scored = item_at(p, n, halves,
@@ -268,8 +269,8 @@ INLINE void run(const int parts, const bool mild, const attn_tile_pass *p) {
     }
 }
 
-/* Scores by a power of two are exact, and the exponential may take it over; and none of them needs
- * to be raised to LOWEST. */
+/* Tells whether the pass can use the faster exponential: the scale is a power of two, so the
+ * exponential can apply it exactly, and no score has to be raised to LOWEST. */
 static bool is_mild(const attn_tile_pass *p) {
     int exponent;
     return frexp(p->scale, &exponent) == 0.5 && exponent > -60 && exponent < 60 &&

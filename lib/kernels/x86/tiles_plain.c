@@ -1,6 +1,6 @@
-/* Tile products in plain C: what tiles.h says, for any x86-64, and what the others are checked
- * against. Blocking: one tile of C at a time, B widened once for its 16 rows; the two inner sums of
- * 16 columns are vectors where the compiler has them. */
+/* Tile products in plain C for any x86-64: the definition of tiles.h, and the reference for the
+ * other products. It computes one tile of C at a time and widens B once for its 16 rows. The
+ * compiler can turn the two inner sums over 16 columns into vectors. */
 #include <attn/rng.h>
 
 #include "kernels/processor.h"
@@ -12,7 +12,7 @@
 #define END
 #include "kernels/x86/tiles_body.h"
 
-/* Denormal numbers are zero. */
+/* Flushes subnormal numbers to zero. */
 INLINE float flush(float x) {
     const uint32_t bits = attn_bf16_bits(x);
     return attn_bf16_float(bits & 0x7f800000u ? bits : bits & 0x80000000u);
@@ -59,7 +59,8 @@ INLINE void product(const attn_tiles *t) {
         }
 }
 
-/* The same text with one instruction for fmaf, which a C library may take a hundred for. */
+/* Compiles the same code with the FMA instruction. A C library may take a hundred instructions for
+ * fmaf. */
 __attribute__((target("avx2,fma"))) static void product_fma(const attn_tiles *t) {
     product(t);
 }
@@ -76,9 +77,9 @@ void attn_tiles_plain(const attn_tiles *t) {
 
 enum { CHECK_TILES = 3, CHECK_CELLS = 3 * CHECK_TILES * CHECK_TILES * ATTN_TILE_CELLS };
 
-/* Random bfloat16: one in eight of any exponent but infinity's, so that products overflow and
- * vanish; one in eight zero or subnormal; the others of size 1, or every third time of size 2^-65,
- * so that products and sums are about the smallest normal numbers. */
+/* Fills x with random bfloat16 numbers. One in eight has any finite exponent, so that products
+ * overflow and underflow. One in eight is zero or subnormal. The others have magnitude 1, or with
+ * `small` 2^-65, so that products and sums are close to the smallest normal number. */
 static void fill(uint16_t *x, size_t n, uint64_t seed, bool small) {
     for (size_t i = 0; i < n; i++) {
         const uint64_t bits = attn_rng_bits(seed, i), kind = bits >> 32 & 7;
@@ -112,7 +113,7 @@ static bool same_shape(void (*product_of)(const attn_tiles *), uint16_t *a, uint
     attn_tiles_plain(&t);
     t.c = got;
     product_of(&t);
-    for (size_t i = 0; i < sizeof got / sizeof *got; i++) /* any NaN is as good as another */
+    for (size_t i = 0; i < sizeof got / sizeof *got; i++) /* all NaN count as equal */
         if (memcmp(&got[i], &want[i], sizeof *got) != 0 && !(isnan(got[i]) && isnan(want[i])))
             return false;
     return true;

@@ -1,4 +1,4 @@
-/* Numbers into parts of bfloat16 (bf16.h), 16 at a time, in registers. */
+/* Splits numbers into bfloat16 parts (bf16.h), 16 at a time, in registers. */
 #ifndef ATTN_TILES_SPLIT_H
 #define ATTN_TILES_SPLIT_H
 
@@ -14,7 +14,7 @@ enum { MOST_PARTS = 3 };
 typedef float lanes __attribute__((vector_size(64)));
 typedef uint32_t words __attribute__((vector_size(64)));
 
-/* The upper halves of two, side by side. */
+/* Packs the upper halves of the 32-bit elements of two vectors as pairs. */
 #ifdef __AVX512F__ /* one instruction: (second & high) | (first >> 16 & ~high) */
 #define PAIR_UP(first, second)                                                                     \
     (words) _mm512_ternarylogic_epi32((__m512i)(second), (__m512i)((first) >> 16),                 \
@@ -23,8 +23,8 @@ typedef uint32_t words __attribute__((vector_size(64)));
 #define PAIR_UP(first, second) ((first) >> 16 | ((second)&0xffff0000))
 #endif
 
-/* Twice 16 numbers become `parts` rows of 16 pairs, the next part `stride` further; `to` is aligned
- * to 64. */
+/* Splits 2 x 16 numbers into `parts` rows of 16 pairs, `stride` elements apart. `to` is aligned to
+ * 64 bytes. */
 INLINE void split(const int parts, const lanes numbers[2], uint16_t *to, size_t stride) {
     lanes rest[2] = {numbers[0], numbers[1]};
     for (int p = 0; p < parts; p++) {

@@ -1,4 +1,4 @@
-/* Lists of float32 from text with AVX-512: singles_read_body.h with eight lanes. */
+/* Reads lists of float32 with AVX-512: number_lists_read_body.h with eight lanes. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -9,15 +9,16 @@
 
 typedef __m512i mark, block;
 
-/* Bytes to compare with. GCC would make each anew in every turn of the loop, were they not hidden
- * from it. */
+/* Makes a constant for comparisons. The barrier hides its value, since GCC would otherwise make it
+ * again in every iteration. */
 static inline mark hidden(char c) {
     mark bytes = _mm512_set1_epi8(c);
     __asm__("" : "+v"(bytes));
     return bytes;
 }
 
-/* The same goes for results, of which it would make each comparison wait for the one before. */
+/* Compares bytes. A barrier hides the result as well, since GCC would otherwise make each
+ * comparison depend on the one before. */
 static inline uint64_t equal(block bytes, mark wanted) {
     uint64_t mask = _mm512_cmpeq_epi8_mask(bytes, wanted);
     __asm__("" : "+r"(mask));
@@ -33,7 +34,7 @@ static inline uint64_t digits_of(block bytes) {
                                   _mm512_set1_epi8(10));
 }
 
-/* The bits at the n places of `from`, side by side. */
+/* Gathers the bits at the n places of `from`. */
 static inline uint64_t gather(uint64_t bits, uint64_t from, size_t n) {
     (void)n;
     return _pext_u64(bits, from);
@@ -41,7 +42,7 @@ static inline uint64_t gather(uint64_t bits, uint64_t from, size_t n) {
 
 #include "number/x86/number_lists_read_body.h"
 
-/* The 16 bytes before four places each; `odd`: numbers 1, 3, 5, 7, else 0, 2, 4, 6. */
+/* Loads the 16 bytes before the ends of numbers 1, 3, 5, 7 if `odd`, else of 0, 2, 4, 6. */
 static inline __m512i load_four(const uint64_t *stop, int odd) {
     const __m128i *a = (const void *)(uintptr_t)stop[odd];
     const __m128i *b = (const void *)(uintptr_t)stop[2 + odd];
@@ -53,7 +54,7 @@ static inline __m512i load_four(const uint64_t *stop, int odd) {
     return _mm512_inserti32x4(all, _mm_loadu_si128(d - 1), 3);
 }
 
-/* Is byte k of lane i among the last n[2 i + odd] of its lane? */
+/* Selects the last n[2 i + odd] bytes of lane i. */
 static inline __mmask64 last_bytes(__m512i n, int odd) {
     const __m512i from_behind =
         _mm512_broadcast_i32x4(_mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
@@ -63,7 +64,8 @@ static inline __mmask64 last_bytes(__m512i n, int odd) {
     return _mm512_cmplt_epu8_mask(from_behind, spread);
 }
 
-/* Digits as groups of four, in 32 bits each: the bytes with the point taken out, `all` of them. */
+/* Removes the point from the bytes and joins the digits, selected by `all`, to groups of four in 32
+ * bits. */
 static inline __m512i four_digits(__m512i bytes, __mmask64 behind, __mmask64 all) {
     const __m512i here =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
@@ -76,7 +78,7 @@ static inline __m512i four_digits(__m512i bytes, __mmask64 behind, __mmask64 all
 
 #define ALL(x) _mm512_set1_epi64((int64_t)(x))
 
-/* Both halves of four numbers' digits: w of all eight, in their order. */
+/* Joins the halves of the digits to w of all eight numbers, in their order. */
 static inline __m512i join(__m512i even, __m512i odd) {
     __m512i eights =
         _mm512_madd_epi16(_mm512_packus_epi32(even, odd), _mm512_set1_epi32(10000 | 1 << 16));
@@ -84,8 +86,8 @@ static inline __m512i join(__m512i even, __m512i odd) {
                             _mm512_srli_epi64(eights, 32));
 }
 
-/* (-1)^minus w / 10^n, n = 0 … 15, as floats. The lanes that are too near to the middle between two
- * are returned: nearer than `margin` units of the double's last place. */
+/* Computes (-1)^minus w / 10^n, n = 0 … 15, as floats. Returns the lanes that are nearer than
+ * `margin` units in the double's last place to the midpoint of two floats. */
 static inline __mmask8 scale(__m512i w, __m512i n, __mmask8 minus, __m512i margin, float *out) {
     static const double powers[16] = {1e-0, 1e-1, 1e-2,  1e-3,  1e-4,  1e-5,  1e-6,  1e-7,
                                       1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15};

@@ -1,54 +1,54 @@
-/* Lists of float32 from text, written once for any vector width: 64 bytes are classified at once,
- * the places of LANES numbers become as many digit strings in the lanes of vectors, and those
- * floats. An instruction set's .c file includes this behind its vocabulary (LANES; mark, block: a
- * byte in all lanes, 64 bytes; hidden, load, equal, digits_of, gather) and then defines
+/* Reads lists of float32 from text, for any vector width. It classifies 64 bytes at a time, loads
+ * the digits of LANES numbers into the lanes of vectors, and converts them to floats. The .c file
+ * of an instruction set defines LANES, the types mark (a byte in all lanes) and block (64 bytes),
+ * and hidden, load, equal, digits_of and gather. It then includes this file and defines
  * convert_plain and convert.
  *
- * What bit masks cannot decide (an exponent, a number without a point, something that is no number)
- * ends the run before it. The value is found as number_lists.c finds it, here with 10^-n, whose
- * error adds one unit of the last place; digits that were left out weigh at most 1 / w of it. Where
- * that could matter, attn_read_f32 reads the number once more. */
+ * An exponent, a number without a point or other text ends the run before it. The value is computed
+ * as in number_lists.c, but with a factor 10^-n, whose error adds one unit in the last place. The
+ * relative error by omitted digits is at most 1 / w. If these errors could change the float,
+ * attn_read_f32 reads the number again. */
 
 enum {
     BLOCK = 64,
-    IN_BLOCK = 16, /* numbers of one block at most: "0.5," */
-    FOUND = 64,    /* numbers at a time */
-    DIGITS = 15    /* of a number, with its point in 16 bytes */
+    IN_BLOCK = 16, /* numbers in a block at most: "0.5," */
+    FOUND = 64,    /* numbers that are converted together */
+    DIGITS = 15    /* digits of a number; with the point 16 bytes */
 };
 
-/* Numbers that were found but not converted. They are converted together when many are there, so
- * that neither loop is interrupted by the other. */
+/* Numbers that were found but not yet converted. Many are converted together, so that search and
+ * conversion are separate loops. */
 typedef struct places {
     uint64_t point[FOUND + IN_BLOCK], stop[FOUND + IN_BLOCK]; /* addresses of '.' and of the end */
     uint64_t before[FOUND + IN_BLOCK];                        /* digits before the point */
     uint64_t minus;                                           /* bit i: number i is negative */
     size_t count;
-    bool plain;                   /* all of before[] are 1, and are not there */
-    uint8_t doubt[FOUND / LANES]; /* bit i of group g: number LANES g + i must be read once more */
+    bool plain;                   /* all of before[] would be 1, and are not stored */
+    uint8_t doubt[FOUND / LANES]; /* bit i of group g: number LANES g + i must be read again */
 } places;
 
 typedef struct marks {
     mark comma, bracket, minus, point, blank, zero;
 } marks;
 
-/* LANES numbers of the form d.d…d from place `at` on, into `out`. false: some have
- * too many digits. */
+/* Converts LANES numbers of the form d.d…d from place `at` on into `out`. false: a number has too
+ * many digits. */
 static inline bool convert_plain(places *found, size_t at, float *out);
-/* Any such numbers. Digits that are left out, with at least 2^33 kept, are less than 2^20 units of
- * the double's last place. false: one of them has too many digits before the point, or one has two
- * points and another none. */
+/* Converts LANES numbers with any digits before the point. If the integer of the other digits is at
+ * least 2^33, omitted digits weigh less than 2^20 units in the double's last place. false: a number
+ * has too many digits before the point, or one has two points and another none. */
 static bool convert(places *found, size_t at, float *out);
 
-/* The address of each of the n set bits; IN_BLOCK may be written. */
+/* Writes the address of each of the n set bits. It may write up to IN_BLOCK elements. */
 static inline void put_places(uint64_t *to, const char *p, uint64_t bits, size_t n) {
-    for (size_t i = 0; i < 6; i++, bits &= bits - 1) /* of usual length no more begin in a block */
+    for (size_t i = 0; i < 6; i++, bits &= bits - 1) /* usually six begin in a block */
         to[i] = (uint64_t)(uintptr_t)p + (uint64_t)_tzcnt_u64(bits);
     for (size_t i = 6; i < n; i++, bits &= bits - 1)
         to[i] = (uint64_t)(uintptr_t)p + (uint64_t)_tzcnt_u64(bits);
 }
 
-/* Other numbers than d.d are among the n of the block: how many digits stand before each point.
- * false: one has no point or several, or a zero at its beginning and more before the point. */
+/* Counts the digits before each point, for blocks with other numbers than d.d. false: a number has
+ * no point or several points, or begins with 0 and a further digit. */
 static __attribute__((noinline)) bool count_before(places *found, size_t n, uint64_t first,
                                                    uint64_t point, uint64_t stop, uint64_t longer) {
     if (first & longer || n != (size_t)_mm_popcnt_u64(point))
@@ -68,8 +68,8 @@ static __attribute__((noinline)) bool count_before(places *found, size_t n, uint
     return true;
 }
 
-/* Find the numbers that begin at p and end within the block. Returns the byte behind the last, or
- * NULL when there is none, some byte is none of theirs, or more than `room` would be there. */
+/* Finds the numbers from p on that end within the block. Returns the byte after the last, or NULL
+ * if there is none, a byte belongs to no number, or there would be more than `room`. */
 static inline const char *find_block(const marks *m, const char *p, places *found, size_t room,
                                      bool *closed) {
     const block bytes = load(p);
@@ -79,12 +79,12 @@ static inline const char *find_block(const marks *m, const char *p, places *foun
     uint64_t stop = (equal(bytes, m->comma) & (bracket - 1)) | bracket, bad = 0;
     uint64_t begin, first, point;
     do {
-        stop &= _blsi_u64(bad) - 1; /* what comes before the first bad byte may do */
+        stop &= _blsi_u64(bad) - 1; /* keeps only ends before the first bad byte */
         if (!stop)
             return NULL;
         uint64_t in = UINT64_MAX >> _lzcnt_u64(stop), start = (stop << 1 | 1) & in;
         point = points & in;
-        begin = start + (start & blank); /* the sum of one bit with itself is the next */
+        begin = start + (start & blank); /* adding a bit to itself shifts it by one */
         first = begin + (begin & minus);
         bad = in & ~(digit | point | stop | (minus & begin) | (blank & start));
         bad |= (first | point << 1) & ~digit;
@@ -112,7 +112,7 @@ static inline bool convert_group(places *found, size_t at, float *out) {
     return (found->plain && convert_plain(found, at, out)) || convert(found, at, out);
 }
 
-/* Fewer than LANES at the end: the lanes behind them repeat the last. */
+/* Converts fewer than LANES numbers at the end. The other lanes repeat the last number. */
 static inline bool convert_rest(places *found, size_t at, float *out) {
     float some[LANES];
     size_t n = found->count;
@@ -128,7 +128,7 @@ static inline bool convert_rest(places *found, size_t at, float *out) {
     return true;
 }
 
-/* Whole groups, and the rest when nothing comes after it. Returns how many numbers are good. */
+/* Converts whole groups, and if `last` also the rest. Returns the number of valid numbers. */
 static inline size_t convert_all(places *found, bool last, float *out, const char *end) {
     size_t n = found->count, full = n - n % LANES, done = 0;
     unsigned doubts = 0;
@@ -146,7 +146,7 @@ static inline size_t convert_all(places *found, bool last, float *out, const cha
     return done;
 }
 
-/* What is not in a whole group yet, fewer than LANES numbers, becomes the beginning. */
+/* Moves the numbers after the last whole group, fewer than LANES, to the beginning. */
 static inline void keep_rest(places *found, size_t done) {
     memmove(found->point, found->point + done, LANES * sizeof found->point[0]);
     memmove(found->stop, found->stop + done, LANES * sizeof found->stop[0]);
@@ -182,7 +182,7 @@ static inline size_t read_list(const char *p, const char *end, float *out, size_
         size_t good = convert_all(&found, last, out + done, end);
         done += good;
         if (good < (last ? found.count : found.count - found.count % LANES)) {
-            *next = begin_of(&found, good); /* back to the number that has another form */
+            *next = begin_of(&found, good); /* returns to the number of another form */
             *closed = false;
             return done;
         }

@@ -1,5 +1,5 @@
-/* Lists of float32 to text, four values at a time: the search of number_write.c in the lanes of
- * vectors, then the text of each in 16 bytes of its own, in the forms of singles_write_avx512.c. */
+/* Writes lists of float32, four values at a time. It runs the search of number_write.c in vector
+ * lanes and makes each text in 16 bytes, in the forms of number_lists_write_avx512.c. */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
@@ -15,8 +15,8 @@ enum { LANES = 4 };
 typedef struct decimals {
     __m256i bits;          /* of the float32 */
     __m256i first, others; /* the first of nine digits, the other eight as bytes '0' … '9' */
-    __m256i point;         /* how many digits stand before the decimal point */
-    __m256i trailing;      /* zeros at the end */
+    __m256i point;         /* number of digits before the decimal point */
+    __m256i trailing;      /* number of trailing zeros */
     __m256i unclear;       /* too near to a decision, or not one of these forms */
 } decimals;
 
@@ -28,7 +28,7 @@ static inline __m256i choose(__m256i where, __m256i yes, __m256i no) {
     return _mm256_blendv_epi8(no, yes, where);
 }
 
-/* v < 10^8 as eight bytes 0 … 9, the first digit in the lowest. */
+/* Converts v < 10^8 to eight bytes 0 … 9, the first digit in the lowest byte. */
 static inline __m256i eight_digits(__m256i v) {
     __m256i high = _mm256_srli_epi64(_mm256_mul_epu32(v, ALL(109951163)), 40);
     __m256i low = _mm256_sub_epi64(v, _mm256_mul_epu32(high, ALL(10000)));
@@ -41,7 +41,7 @@ static inline __m256i eight_digits(__m256i v) {
     return _mm256_or_si256(tens, _mm256_slli_epi16(ones, 8));
 }
 
-/* How many of the highest bytes are zeros. */
+/* Counts the highest bytes that are zero. */
 static inline __m256i zero_bytes_above(__m256i x) {
     x = _mm256_or_si256(x, _mm256_srli_epi64(x, 8));
     x = _mm256_or_si256(x, _mm256_srli_epi64(x, 16));
@@ -50,8 +50,8 @@ static inline __m256i zero_bytes_above(__m256i x) {
     return _mm256_sad_epu8(_mm256_sub_epi8(none, _mm256_cmpeq_epi8(x, none)), none);
 }
 
-/* The decision of find_digits in number_write.c; its `tenths` is looked at through its upper half,
- * which doubts a little more often. */
+/* Decides as find_digits of number_write.c does. It tests only the upper half of `tenths`, so it
+ * reports somewhat more numbers as unclear. */
 static inline __m256i find_digits(__m256i c, __m256i unit, __m256i *unclear) {
     const __m256i none = _mm256_setzero_si256();
     __m256i low = _mm256_mul_epu32(unit, c);
@@ -76,7 +76,7 @@ static inline __m256i find_digits(__m256i c, __m256i unit, __m256i *unclear) {
     return _mm256_add_epi64(_mm256_mul_epu32(t, ALL(10)), last);
 }
 
-/* The rows of four exponents. */
+/* Loads the table rows of four exponents. */
 static inline __m256i load_two(const uint32_t *exponent, int odd) {
     const attn_single_unit *rows = attn_single_units;
     const __m128i *a = (const void *)(rows + exponent[odd]);
@@ -119,7 +119,7 @@ static inline __m256i bytes_below(__m256i n) {
     return _mm256_sub_epi64(_mm256_sllv_epi64(ALL(1), _mm256_slli_epi64(n, 3)), ALL(1));
 }
 
-/* 0.000ddd: the first digit is byte 2 - point, 2 … 6. */
+/* Makes 0.000ddd. The first digit is byte 2 - point, 2 … 6. */
 static inline texts place_low(const decimals *d) {
     __m256i at = _mm256_sub_epi64(ALL(2), d->point), shift = _mm256_slli_epi64(at, 3);
     __m256i zeros = _mm256_and_si256(ALL(0x3030303030302E30), bytes_below(at));
@@ -132,7 +132,7 @@ static inline texts place_low(const decimals *d) {
     return t;
 }
 
-/* d.ddd … ddddddd.dd: the point is byte `point`, 1 … 7. */
+/* Makes d.ddd … ddddddd.dd. The point is byte `point`, 1 … 7. */
 static inline texts place_high(const decimals *d) {
     __m256i digits = _mm256_or_si256(d->first, _mm256_slli_epi64(d->others, 8));
     __m256i before = bytes_below(d->point);
@@ -146,7 +146,7 @@ static inline texts place_high(const decimals *d) {
     return t;
 }
 
-/* d.ddde-N, N = 6 … 38: the exponent comes behind the last digit that is no zero. */
+/* Makes d.ddde-N, N = 6 … 38. The exponent follows the last digit that is not zero. */
 static __attribute__((noinline)) void place_tiny(const decimals *d, __m256i tiny, texts *t) {
     __m256i n = _mm256_sub_epi64(ALL(1), d->point);
     __m256i tens = _mm256_srli_epi64(_mm256_mul_epu32(n, ALL(205)), 11);
@@ -158,7 +158,7 @@ static __attribute__((noinline)) void place_tiny(const decimals *d, __m256i tiny
                                    ALL('e' | '-' << 8 | '0' << 16));
 
     __m256i size = _mm256_sub_epi64(ALL(10), d->trailing), shift = _mm256_slli_epi64(size, 3);
-    __m256i above = _mm256_sub_epi64(shift, ALL(64)); /* negative shifts are too far: zeros */
+    __m256i above = _mm256_sub_epi64(shift, ALL(64)); /* negative shifts give 0 */
     __m256i all = _mm256_set1_epi64x(-1);
     __m256i low =
         _mm256_or_si256(_mm256_or_si256(d->first, ALL('.' << 8)), _mm256_slli_epi64(d->others, 16));
@@ -175,11 +175,11 @@ static __attribute__((noinline)) void place_tiny(const decimals *d, __m256i tiny
     t->size = choose(tiny, size, t->size);
 }
 
-/* The text of each lane but those of the answer's mask. */
+/* Makes the text of each lane. Returns a mask of the lanes without a text. */
 static inline unsigned make_texts(const decimals *d, texts *t) {
     const __m256i none = _mm256_setzero_si256(), bits = d->bits;
     __m256i zero = is_zero(bits), ends = _mm256_add_epi64(d->point, d->trailing);
-    __m256i high = _mm256_cmpgt_epi64(d->point, none); /* and then: a digit behind the point */
+    __m256i high = _mm256_cmpgt_epi64(d->point, none); /* these have a digit after the point */
     __m256i whole =
         _mm256_or_si256(_mm256_cmpgt_epi64(ends, ALL(8)), _mm256_cmpgt_epi64(d->point, ALL(7)));
     __m256i neither = _mm256_and_si256(high, whole);

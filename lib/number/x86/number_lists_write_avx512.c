@@ -1,9 +1,9 @@
-/* Lists of float32 to text, eight values at a time: the search of number_write.c in the lanes of
- * vectors, then the text of each in 16 bytes of its own.
+/* Writes lists of float32, eight values at a time. It runs the search of number_write.c in vector
+ * lanes and makes each text in 16 bytes.
  *
- * A number below ten is "0.", zeros, and nine digits; a larger one is nine digits with a point
- * among them. Zeros at the end are left out by the length. What has neither form (number_write.c
- * says which) goes to attn_write_f32. */
+ * A number below one is "0.", zeros and nine digits. A larger one is nine digits with a point among
+ * them. The length of the text excludes trailing zeros. attn_write_f32 writes numbers of other
+ * forms (see number_write.c). */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
@@ -19,19 +19,19 @@ enum { LANES = 8 };
 typedef struct decimals {
     __m512i bits;          /* of the float32 */
     __m512i first, others; /* the first of nine digits, the other eight as bytes '0' … '9' */
-    __m512i point;         /* how many digits stand before the decimal point */
-    __m512i trailing;      /* zeros at the end */
+    __m512i point;         /* number of digits before the decimal point */
+    __m512i trailing;      /* number of trailing zeros */
     __mmask8 unclear;      /* too near to a decision, or not one of these forms */
 } decimals;
 
-/* A factor that GCC shall not replace by shifts and sums. */
+/* Makes a factor and hides its value, so that GCC does not use shifts and additions. */
 static inline __m512i factor(short n) {
     __m512i all = _mm512_set1_epi16(n);
     __asm__("" : "+v"(all));
     return all;
 }
 
-/* v < 10^8 as eight bytes 0 … 9, the first digit in the lowest. */
+/* Converts v < 10^8 to eight bytes 0 … 9, the first digit in the lowest byte. */
 static inline __m512i eight_digits(__m512i v) {
     __m512i high = _mm512_srli_epi64(_mm512_mul_epu32(v, ALL(109951163)), 40);
     __m512i low = _mm512_sub_epi64(v, _mm512_mul_epu32(high, ALL(10000)));
@@ -44,8 +44,8 @@ static inline __m512i eight_digits(__m512i v) {
     return _mm512_or_si512(tens, _mm512_slli_epi16(ones, 8));
 }
 
-/* The decision of find_digits in number_write.c; its `tenths` is looked at through its upper half,
- * which doubts a little more often. */
+/* Decides as find_digits of number_write.c does. It tests only the upper half of `tenths`, so it
+ * reports somewhat more numbers as unclear. */
 static inline __m512i find_digits(__m512i c, __m512i unit, __mmask8 *unclear) {
     const __m512i low32 = ALL(0xFFFFFFFF), doubt = ALL(1 << 25);
     __m512i low = _mm512_mul_epu32(unit, c);
@@ -67,8 +67,8 @@ static inline __m512i find_digits(__m512i c, __m512i unit, __mmask8 *unclear) {
     return _mm512_add_epi64(_mm512_mul_epu32(t, ALL(10)), last);
 }
 
-/* The rows of eight exponents. Gather instructions take many times as long as these loads on
- * processors that guard them against data sampling. */
+/* Loads the table rows of eight exponents. Gather instructions take many times as long on
+ * processors with mitigations against data sampling. */
 static inline __m512i load_four(const uint32_t *exponent, int odd) {
     const attn_single_unit *rows = attn_single_units;
     __m512i four = _mm512_castsi128_si512(_mm_load_si128((const void *)(rows + exponent[odd])));
@@ -114,7 +114,7 @@ static inline __m512i bytes_below(__m512i n) {
     return _mm512_sub_epi64(_mm512_sllv_epi64(ALL(1), _mm512_slli_epi64(n, 3)), ALL(1));
 }
 
-/* 0.000ddd: the first digit is byte 2 - point, 2 … 6. */
+/* Makes 0.000ddd. The first digit is byte 2 - point, 2 … 6. */
 static inline texts place_low(const decimals *d) {
     __m512i at = _mm512_sub_epi64(ALL(2), d->point), shift = _mm512_slli_epi64(at, 3);
     __m512i zeros = _mm512_and_si512(ALL(0x3030303030302E30), bytes_below(at));
@@ -127,7 +127,7 @@ static inline texts place_low(const decimals *d) {
     return t;
 }
 
-/* d.ddd … ddddddd.dd: the point is byte `point`, 1 … 7. */
+/* Makes d.ddd … ddddddd.dd. The point is byte `point`, 1 … 7. */
 static inline texts place_high(const decimals *d) {
     __m512i digits = _mm512_or_si512(d->first, _mm512_slli_epi64(d->others, 8));
     __m512i before = bytes_below(d->point);
@@ -142,7 +142,7 @@ static inline texts place_high(const decimals *d) {
     return t;
 }
 
-/* d.ddde-N, N = 6 … 38: the exponent comes behind the last digit that is no zero. */
+/* Makes d.ddde-N, N = 6 … 38. The exponent follows the last digit that is not zero. */
 static __attribute__((noinline)) void place_tiny(const decimals *d, __mmask8 tiny, texts *t) {
     __m512i n = _mm512_sub_epi64(ALL(1), d->point);
     __m512i tens = _mm512_srli_epi64(_mm512_mul_epu32(n, ALL(205)), 11);
@@ -160,7 +160,7 @@ static __attribute__((noinline)) void place_tiny(const decimals *d, __mmask8 tin
                          _mm512_mask_mov_epi64(bytes_below(size),
                                                _mm512_cmpgt_epi64_mask(size, ALL(7)), ALL(-1))),
         _mm512_sllv_epi64(end, shift));
-    __m512i above = _mm512_sub_epi64(shift, ALL(64)); /* negative shifts are too far: zeros */
+    __m512i above = _mm512_sub_epi64(shift, ALL(64)); /* negative shifts give 0 */
     __m512i high = _mm512_and_si512(
         _mm512_srli_epi64(d->others, 48),
         _mm512_mask_mov_epi64(_mm512_setzero_si512(), _mm512_cmpgt_epi64_mask(size, ALL(8)),
@@ -174,7 +174,7 @@ static __attribute__((noinline)) void place_tiny(const decimals *d, __mmask8 tin
     t->size = _mm512_mask_mov_epi64(t->size, tiny, size);
 }
 
-/* The text of each lane but those of the answer's mask. */
+/* Makes the text of each lane. Returns a mask of the lanes without a text. */
 static inline __mmask8 make_texts(const decimals *d, texts *t) {
     const __m512i bits = d->bits;
     __mmask8 zero = _mm512_testn_epi64_mask(bits, bits);

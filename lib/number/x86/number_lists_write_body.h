@@ -1,6 +1,6 @@
-/* Lists of float32 to text, written once for any vector width: the text of each number in 16 bytes
- * of its own. An instruction set's .c file includes this behind its search for the digits (LANES;
- * decimals, texts: of LANES numbers; load_singles, decide, make_texts, store_texts). */
+/* Writes lists of float32 as text, for any vector width, with the text of each number in 16 bytes.
+ * The .c file of an instruction set defines LANES, the types decimals and texts (of LANES numbers),
+ * and load_singles, decide, make_texts and store_texts, and then includes this file. */
 
 static char *write_one(char *p, float value) {
     if (!isfinite(value))
@@ -8,9 +8,9 @@ static char *write_one(char *p, float value) {
     return attn_write_f32(p, value);
 }
 
-/* LANES texts, each with its comma; `others`: lanes that have none. */
+/* Writes LANES texts, each with a comma. write_one writes the lanes in `others`. */
 static inline char *put_texts(char *p, const texts *t, unsigned others, const float *values) {
-    _Alignas(64) char text[LANES][16]; /* of numbers 0, 2, … and then of 1, 3, … */
+    _Alignas(64) char text[LANES][16]; /* numbers 0, 2, … and then 1, 3, … */
     _Alignas(64) uint64_t size[LANES];
     store_texts(t, text, size);
     for (unsigned k = 0; k < LANES; k++) {
@@ -25,10 +25,11 @@ static inline char *put_texts(char *p, const texts *t, unsigned others, const fl
     return p;
 }
 
-/* Each step of one group waits for the one before, so the next group is begun meanwhile. */
+/* Writes a list. The steps of a group depend on each other, so the loop begins the next group
+ * before it ends one. */
 static inline char *write_list(char *p, const float *values, size_t n, size_t width) {
     decimals next = decide(load_singles(values));
-    size_t left = width; /* of this row; 0 comes round to none */
+    size_t left = width; /* numbers left in this row; width 0 never ends one */
     for (size_t i = 0; i < n; i += LANES) {
         decimals d = next;
         next = decide(load_singles(i + LANES < n ? values + i + LANES : values + i));
