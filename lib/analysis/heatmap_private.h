@@ -18,7 +18,7 @@ typedef struct attn_heatmap_plan {
     size_t block;                                /* rows of weights in a fetch */
     size_t edge_room;                            /* edges of a row, 0 = none wanted */
     size_t run_room;                             /* hidden spans in a row of cells */
-    size_t lane_bytes, result_bytes, work_bytes; /* work_bytes for the `slots` of the plan */
+    size_t lane_bytes, result_bytes, work_bytes; /* of a lane, of the result, of all lanes */
 } attn_heatmap_plan;
 
 /* ATTN_EARG for choices outside the shape, ATTN_ELIMIT for too much. The options must outlive it.

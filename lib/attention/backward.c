@@ -149,7 +149,7 @@ static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *
     return status;
 }
 
-/* --- after a forward pass --- */
+/* --- the backward pass alone, from the results of an earlier forward pass --- */
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for gradients");

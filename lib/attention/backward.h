@@ -83,7 +83,7 @@ typedef struct attn_backward {
     attn_backward_lane *lanes;
 } attn_backward;
 
-/* Element e of a row of k's elements. */
+/* Element e of a row of floats or doubles, as the kernel table k has them, in double. */
 static inline double attn_backward_cell(const attn_kernels *k, const void *row, size_t e) {
     return k->elem == sizeof(float) ? (double)((const float *)row)[e] : ((const double *)row)[e];
 }

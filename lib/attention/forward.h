@@ -22,7 +22,7 @@ typedef struct attn_block_run {
 typedef struct attn_forward_lane {
     attn_block_run *runs;      /* [plan.runs] blocks abreast, or the heads of a group */
     attn_stream *streams;      /* [plan.runs] */
-    attn_block_work in_double; /* for one row that `ref` computes */
+    attn_block_work in_double; /* of the table `ref`, for one row in double */
     attn_packed *head;         /* ATTN_WAY_HEADS: the operands of the head under way */
 } attn_forward_lane;
 

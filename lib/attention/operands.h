@@ -65,7 +65,7 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
 /* Counts, as one piece of an area, the bytes that attn_pack takes. */
 void attn_pack_count(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
                      size_t slots);
-/* The packed operands of so many heads as pieces of an area. */
+/* Takes room from the area for the packed operands of `heads` heads. */
 attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
                                size_t heads);
 /* Pack those of a head there, by way of scratch [keys, max(score width, Ev)]; false: not all of

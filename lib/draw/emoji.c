@@ -162,8 +162,8 @@ static const char *families(const attn_text *svg, attn_arena *arena) {
     return list ? list : "sans-serif";
 }
 
-/* Reads the line that begins after "<text" at p. NULL: it has no emoji or another form, or memory
- * ran out. */
+/* Reads the line that begins after "<text" at p. NULL: the line has no emoji, it
+ * is not written as svg.c writes lines, or memory ran out. */
 static attn_emoji_line *take_line(const char *p, attn_arena *arena) {
     attn_emoji_line line = {0};
     const char *text = read_line(p, &line), *end = text ? strchr(text, '<') : NULL;

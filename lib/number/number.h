@@ -1,4 +1,5 @@
-/* Numbers between text and bits, correctly rounded both ways and independent of the locale. */
+/* Converts numbers from text to binary and back, correctly rounded and independent of the
+ * locale. */
 #ifndef ATTN_NUMBER_H
 #define ATTN_NUMBER_H
 

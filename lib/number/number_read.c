@@ -65,8 +65,8 @@ static inline const char *digits(const char *p, const char *end, uint64_t *w) {
     return p;
 }
 
-/* The exponent behind "e"; beyond any sensible size it stays at 10^12, where a number is zero or
- * infinite whatever its digits. */
+/* The exponent behind "e". Digits that follow once it has reached 10^12 are ignored: such a number
+ * is zero or infinite anyway. */
 static const char *read_exponent(const char *p, const char *end, int64_t *out) {
     bool negative = p < end && *p == '-';
     if (p < end && (*p == '-' || *p == '+'))

@@ -74,7 +74,8 @@ static void draw_symbols(const attn_corpus *c, attn_sentence *s, attn_pair *out)
 
 /* --- the corpus --- */
 
-/* MOST_CANDIDATES limits the search. A held-out sentence of three words takes about thirty. */
+/* MOST_CANDIDATES random sentences at most are drawn to find one of the wanted split and length; a
+ * held-out sentence of three words takes about thirty. */
 enum { MOST_CANDIDATES = 20000, LONGEST = 60, MOST_SYMBOLS = 1000 };
 
 static const char *const tasks[] = {"en-fr", "copy", "reverse", "sort"};

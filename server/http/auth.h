@@ -15,9 +15,9 @@
 
 #include "http/exchange.h"
 
-/* Refuses x if its web page or its client has no access; otherwise stores the key of the request in
- * x->key. Runs on the HTTP thread after the framing was checked and the route was found, before the
- * body. */
+/* Refuses x if the web page that sent it, or its client, has no access; otherwise stores the key
+ * of the request in x->key. Runs on the HTTP thread after the framing was checked and the route was
+ * found, before the body. */
 void srv_auth(srv_exchange *x);
 /* Checks the media type of the body, after access was granted. */
 void srv_auth_body(srv_exchange *x);

@@ -19,8 +19,8 @@
  * of kept, then before the socket is closed. */
 #define DROPPED_MOST  (256 * 1024)
 #define LINGERED_MOST (16 * 1024 * 1024)
-/* Time limits for a client that was refused while it sends its body: of silence, and of sending,
- * before the connection is reset. */
+/* The connection of a client that was refused while it sends its body is reset after SILENT_NS
+ * without bytes, or after LINGER_NS in all. */
 #define SILENT_NS 3000000000
 #define LINGER_NS 30000000000
 

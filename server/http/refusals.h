@@ -13,8 +13,8 @@
 enum MHD_Result srv_queue_response(struct MHD_Connection *connection, unsigned status,
                                    struct MHD_Response *response);
 
-/* Finds this function, before the first daemon starts. false: the library is linked in a way that
- * hides it. */
+/* Looks up the original MHD_queue_response; is called before the first daemon of libmicrohttpd
+ * starts. false: it was not found, because of how the library is linked. */
 bool srv_refusals_begin(void);
 
 #endif

@@ -37,7 +37,7 @@ enum { SRV_JOB_SETTINGS = 63 }; /* of all experiments, by name */
 
 /* The decoded body of a request for a job (srv_job_fields). */
 typedef struct srv_job_body {
-    srv_train_options train; /* first member, with `given` */
+    srv_train_options train; /* comes first: it begins with `given`, which the decoder sets */
     int kind;
     int experiment; /* attn_experiment_at; -1: none was named */
     bool full, shared;

@@ -34,8 +34,8 @@ struct srv_log {
     char stamp[24]; /* "2026-01-31T12:00:00." */
 };
 
-/* {"time":"2026-01-31T12:00:00.123Z","level":"info" ; under the lock, for the text of the second is
- * shared. */
+/* Writes the start of a line: {"time":"2026-01-31T12:00:00.123Z","level":"info". The caller holds
+ * the lock, because the text of date and time to the second is kept in the log. */
 static char *put_lead(srv_log *log, srv_log_level level, char *p) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);

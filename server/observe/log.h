@@ -39,7 +39,8 @@ typedef struct srv_log_entry {
     int64_t total_ns, queue_ns, decode_ns, compute_ns, encode_ns;
 } srv_log_entry;
 
-/* Lines below `least` are left out; `on` false: all of them. NULL: out of memory or threads. */
+/* Lines below `least` are left out, and every line if `on` is false. NULL: there is no memory, or
+ * no thread could be started. */
 srv_log *srv_log_new(bool on, srv_log_level least);
 /* Writes the lines that are left, for at most a second. NULL is fine. */
 void srv_log_free(srv_log *log);

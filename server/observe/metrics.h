@@ -36,8 +36,8 @@ typedef enum srv_meter {
 /* Distributions beside those of requests. */
 typedef enum srv_spread {
     SRV_RESERVED_BYTES,   /* what a request took at once for its work */
-    SRV_VERIFY_OUTPUT,    /* errors that `verify` found, relative to the largest value */
-    SRV_VERIFY_LOGSUMEXP, /* the same of logsumexp, absolute */
+    SRV_VERIFY_OUTPUT,    /* largest difference that `verify` found, over the largest value */
+    SRV_VERIFY_LOGSUMEXP, /* largest difference of logsumexp that it found */
     SRV_SPREAD_COUNT
 } srv_spread;
 

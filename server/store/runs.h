@@ -39,7 +39,7 @@ const srv_run *srv_run_hold(srv_request *req, const char *id);
  * To be called before an answer is sent. false: a problem is set. NULL is fine. */
 bool srv_run_is_whole(srv_request *req, const srv_run *run);
 void srv_run_release(srv_request *req, const srv_run *run); /* NULL is fine */
-/* Deletes the run; its holders keep it. */
+/* Removes the run from the store. Whoever holds it can use it until the release. */
 void srv_run_discard(srv_request *req, const srv_run *run);
 /* Deletes the run with this id if the request has the right. false: a problem is set. */
 bool srv_run_delete(srv_request *req, const char *id);

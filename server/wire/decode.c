@@ -498,7 +498,7 @@ static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_bod
         *out = *req->decoded_body;
         return true;
     }
-    if (req->query && *req->query) { /* a client would expect these fields to be read */
+    if (req->query && *req->query) { /* to ignore a query string would surprise the client */
         srv_problem(req, SRV_BAD_REQUEST, NULL,
                     "the fields of a POST stand in its body; its query string, \"%.64s\", is not "
                     "read",

@@ -7,11 +7,12 @@
  *
  * Order: score -> scale -> softcap c*tanh(s/c) -> additive parts (positions, float masks) -> hidden
  * cells to -infinity -> sink logit in the denominator -> softmax -> dropout -> times value. A fully
- * hidden row gives zero output, zero weights, logsumexp -infinity (with a sink: the sink).
+ * hidden row gives zero output, zero weights and logsumexp -infinity, or the sink logit if there is
+ * a sink.
  *
  * One operation runs in four steps: attn_attention_shape (shapes only) -> attn_attention_cost ->
  * attn_attention_new (checks values, compiles masks) -> attn_attention_run; afterwards
- * attn_attention_cells gives any part of the weights, bit for bit. */
+ * attn_attention_cells gives any part of the weights, bit for bit as the full matrix has it. */
 #ifndef ATTN_ATTENTION_H
 #define ATTN_ATTENTION_H
 
@@ -79,7 +80,7 @@ typedef struct attn_attention_dims {
     size_t sets;          /* distinct (key, value) batch entries: B, or 1 if all share them */
     size_t relative;      /* rows of Shaw's tables; 0 = no tables */
     bool relative_values; /* Shaw's table of values is given */
-    size_t entries;       /* biases by distance of a head that have gradients; 0 = none */
+    size_t entries;       /* distance biases of a head that get gradients; 0 = none */
     bool softcap;         /* scores are capped */
     size_t positions;     /* numbers in the position tables; 0 = no tables */
     size_t maps;          /* numbers in the score form's matrices for queries and keys */

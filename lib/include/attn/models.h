@@ -40,8 +40,9 @@ typedef enum attn_model_attention {
     ATTN_MODEL_ADDITIVE,
     ATTN_MODEL_GENERAL,
     ATTN_MODEL_CONCAT,
-    ATTN_MODEL_LOCAL,   /* multihead; everywhere, keys within `radius` */
-    ATTN_MODEL_STRIDED, /* multihead; every `stride`-th key and those within `radius` */
+    ATTN_MODEL_LOCAL,   /* multihead; a query sees keys within `radius` of its position */
+    ATTN_MODEL_STRIDED, /* multihead; a query sees every `stride`-th key and those within
+                            `radius` */
     ATTN_MODEL_NONE,    /* the decoder starts from the encoder's last state and has no other
                            access to the source; the encoder has no attention either. Not for
                            transformers */

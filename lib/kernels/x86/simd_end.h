@@ -1,7 +1,7 @@
 /* The ends of rows of the float kernels, for simd_body.h, whose vocabulary they use: statistics,
  * and sums and numerators divided by the sum of the row. Contract: kernels.h. */
 
-/* Sums of up to LANES rows at once, each one chain in double, lane after lane. */
+/* For each of n <= LANES rows: the sum of its LANES floats, added in their order in double. */
 INLINE void total_rows(const float *sum, const size_t n, double *total) {
     vf row[LANES], column[LANES];
     double chain[LANES] = {0};
