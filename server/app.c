@@ -363,20 +363,22 @@ static void pause_ms(int64_t ms) {
         ;
 }
 
-/* ready = 503, all is still served, until those who send us requests have seen it -> no new
- * connections, jobs stop and end their streams -> requests under way finish, new ones on open
- * connections get 503 -> what is over time is cancelled -> the request threads end, so nothing is
- * suspended any more -> the last replies go out -> the housekeeping ends, which wakes streams ->
- * the daemons stop. */
+/* The way down, in this order:
+ * 1. /readyz answers 503 and all is still served, until those who send requests have seen it.
+ * 2. The port takes no more connections. Then new requests on open connections get 503, so whoever
+ *    has seen one can no longer connect. Jobs stop and end their streams.
+ * 3. Requests under way finish; those over time are cancelled.
+ * 4. The request threads end, so nothing is suspended any more, and the last replies go out.
+ * 5. The housekeeping, which wakes streams, ends before the daemons. */
 void srv_app_close(srv_app *app) {
     atomic_store(&app->draining, SRV_LEAVING);
     if (app->data) {
         srv_log_event(app->log, SRV_LOG_INFO, "drain: %lld requests under way",
                       (long long)srv_meter_read(app->meters, SRV_IN_FLIGHT));
         pause_ms(app->config->drain_delay_ms);
+        srv_daemon_quiesce(app->data);
         atomic_store(&app->draining, SRV_REFUSING);
         srv_jobs_stop(app->jobs);
-        srv_daemon_quiesce(app->data);
         srv_daemon_settle(app->data, QUIET_MS, app->config->drain_ms);
         srv_daemon_cancel(app->data);
     }
