@@ -1,5 +1,5 @@
-/* What the routes of /v1/runs/{id} share: the run of the path, the checks of a query, headers by
- * which clients keep answers, and exact cells computed over the pool. */
+/* Code that the routes of /v1/runs/{id} share: the run that the path names, the checks of a query
+ * string, the headers that let clients keep answers, and exact cells computed on the pool. */
 #include "api/runs_call.h"
 #include "api/route_fields.h"
 
@@ -103,7 +103,7 @@ bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind) {
     return known;
 }
 
-/* --- cells over the pool --- */
+/* --- cells, computed on the pool --- */
 
 typedef struct filler {
     const srv_run *run;
