@@ -172,7 +172,7 @@ static attn_status compute(srv_analyses_call *call, attn_error *err) {
     return status ? status : compare(call, &first, &second, pool, lanes, err);
 }
 
-/* --- answers --- */
+/* --- the answer --- */
 
 static void write_number(srv_json *j, const char *name, double value) {
     srv_json_key(j, name);

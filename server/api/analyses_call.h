@@ -1,6 +1,6 @@
 /* Analyses of weights. srv_analysis and its functions are shared by POST /v1/analyses, by
- * `analysis` of POST /v1/attention and by GET /v1/runs/{id}/metrics. What follows the line "POST
- * /v1/analyses" belongs to that route alone. */
+ * `analysis` of POST /v1/attention and by GET /v1/runs/{id}/metrics. The types and functions under
+ * the heading "POST /v1/analyses" belong to that route alone. */
 #ifndef SRV_ANALYSES_CALL_H
 #define SRV_ANALYSES_CALL_H
 
@@ -119,8 +119,7 @@ typedef struct srv_analyses_call {
     const attn_mask *mask, *other_mask; /* NULL: no mask was sent */
     const srv_run *run, *other_run;     /* held until the answer; NULL: no run was named */
     srv_labels labels;                  /* from the body, or else from the run */
-    bool defer;                         /* true: a worker must handle the request, because it opens
-                                           runs */
+    bool defer;                         /* true: a worker must open the runs */
     srv_analysis analysis;
     attn_weight_source second; /* source of the second operand */
     bool compares;

@@ -1,5 +1,5 @@
 /* Runs an analysis. First, labels classify the tokens (punctuation, special tokens, equal words).
- * One pass over the weights then takes the measures. After it pairs of heads are compared, and
+ * One reading of the weights then takes the measures. After that, pairs of heads are compared, and
  * patterns and diagnoses are derived from the numbers. */
 #include <ctype.h>
 #include <stdlib.h>

@@ -52,7 +52,7 @@ void srv_attention_init(srv_attention_body *body); /* sets the defaults in a zer
 /* A tensor that the answer can hold, described from shapes alone. */
 typedef struct srv_result {
     const char *name;
-    const attn_tensor *tensor; /* NULL until the tensor is computed */
+    const attn_tensor *tensor; /* in call->results; has data only after the run */
     unsigned want;             /* its ATTN_WANT_* bit */
     int rank;
     size_t dims[ATTN_MAX_RANK];
@@ -71,16 +71,14 @@ typedef struct srv_attention_call {
     srv_attention_body body;
     attn_inputs in;               /* inputs as sent */
     attn_projections projections; /* num_heads is 0 without projections */
-    attn_inputs *shaped;          /* inputs after the projections (without data before the run);
-                                     without projections it is &in */
+    attn_inputs *shaped;          /* after projections, without data before the run; else &in */
     attn_attention_dims dims;     /* dims of `shaped` */
     size_t parameters;            /* number of elements of all parameters */
     unsigned want;                /* ATTN_WANT_* bits of the tensors in the answer */
     bool heatmap;                 /* true: the answer holds heatmaps */
-    bool weights_omitted;         /* true: the weights were not named and are too large for the
-                                     default answer */
+    bool weights_omitted;         /* true: the default answer leaves out the large weights */
     bool backward;                /* true: the answer holds gradients */
-    srv_gradients *gradients;     /* NULL until they are computed */
+    srv_gradients *gradients;     /* NULL before the computation */
     attn_heatmap_options heat;
     attn_attention *op;
     attn_results results;

@@ -71,8 +71,8 @@ attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads
 
 /* --- the answer --- */
 
-/* A gradient and its name. If `object` is NULL, the gradient is a member of `gradients`; otherwise
- * it is a member of the object `object` inside of `gradients`. */
+/* A gradient and its name. If `object` is NULL, the gradient is a member of `gradients` in the
+ * answer; otherwise it is a member of the object `object` in `gradients`. */
 typedef struct named {
     const char *object, *name;
     const attn_tensor *t;

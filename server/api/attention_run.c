@@ -48,7 +48,7 @@ static void release_run(srv_attention_call *call) {
     srv_run_release(req, call->run);
 }
 
-/* --- warnings of weights on padding --- */
+/* --- warnings about weights on padding --- */
 
 /* The most cells that are read to find weights on padding (a few milliseconds). Further heads are
  * not checked. */
@@ -92,7 +92,7 @@ static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h
     return status;
 }
 
-/* Adds warnings of weights on keys whose labels mark them as padding. */
+/* Adds warnings about weights on keys whose labels mark them as padding. */
 static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
     const attn_attention_dims *d = &call->dims;
     attn_arena *arena = call->req->arena;

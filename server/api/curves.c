@@ -116,8 +116,8 @@ static bool read_numbers(curves_call *call) {
     return false;
 }
 
-/* Bytes of the answer for each number. JSON and CSV take up to 33, a point of a curve takes fewer;
- * the text takes twice as many while it grows. */
+/* Bytes of the answer for each number. A number takes up to 33 in JSON and CSV, fewer in a point of
+ * a curve, and twice that while the text's buffer grows. */
 #define TEXT_OF_NUMBER 64.0
 
 /* Takes memory from the budget for the answer and for all numbers as doubles. */

@@ -25,8 +25,7 @@ enum { PROBE_ROWS = 512, PROBE_WIDTH = 64, PROBE_NUMBERS = 65536 };
 struct srv_predictor {
     pthread_mutex_t lock;
     atomic_bool ready;
-    double operation; /* seconds for an operation on one slot of the pool while all slots are
-                         busy */
+    double operation; /* seconds for an operation on one slot of a busy pool */
     double byte;      /* seconds for a byte of text */
 };
 
@@ -107,7 +106,7 @@ bool srv_predictor_ready(srv_predictor *p) {
     return atomic_load(&p->ready);
 }
 
-/* Predicts the seconds of a run. NAN: memory is too short to measure the rates. */
+/* Predicts the seconds of a run. NAN: there is no memory to measure the rates. */
 static double predict(srv_predictor *p, attn_pool *pool, const srv_load *load) {
     const double lanes = fmax(1, fmin((double)attn_pool_slots(pool), load->pieces));
     pthread_mutex_lock(&p->lock);

@@ -42,14 +42,12 @@ typedef struct srv_dry {
     const char *mask; /* the mask in words, or NULL */
     double cells, operations;
     double result, work;                  /* bytes of the answer's tensors; bytes of scratch */
-    double with_weights, without_weights; /* bytes of the answer; both are 0 if it never has
-                                             weights */
+    double with_weights, without_weights; /* bytes of the answer; both 0: it never has weights */
     bool fits;                            /* true: the run is within the limits of this service */
     bool learns;                          /* true: the route has parameters */
     size_t parameters;
     double rnn_steps, rnn_operations; /* a recurrent layer of the same width; 0: no comparison */
-    double rnn_products;              /* multiply-adds of the scores, to compare with
-                                         rnn_operations */
+    double rnn_products;              /* multiply-adds of the scores, for comparison */
     srv_load load;                    /* work to compute and encode */
 } srv_dry;
 

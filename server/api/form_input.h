@@ -36,9 +36,8 @@ typedef struct srv_projections_input {
 
 extern const srv_field srv_score_fields[], srv_position_fields[], srv_pattern_fields[],
     srv_projections_fields[];
-extern const char *const srv_position_names[]; /* indexed by attn_position_kind: "none", "alibi",
-                                                  … */
-extern const char *const srv_stage_names[];    /* indexed by attn_stage: "raw", … "probs" */
+extern const char *const srv_position_names[]; /* "none", "alibi", … by attn_position_kind */
+extern const char *const srv_stage_names[];    /* "raw", … "probs" by attn_stage */
 extern const char *const srv_pair_layouts[];   /* "interleaved", "halves" */
 
 void srv_position_init(void *input); /* sets a srv_position_input to its defaults */

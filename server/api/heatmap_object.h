@@ -73,8 +73,7 @@ typedef struct srv_heat_answer {
     const srv_figure_input *figure; /* initialised at least by srv_figure_init */
     const attn_warnings *warnings;  /* may be NULL */
     int decimals;                   /* -1: the shortest text */
-    bool marks;                     /* true: the cells are those of a mask, 1 visible and 0
-                                       hidden */
+    bool marks;                     /* true: cells of a mask, 1 visible and 0 hidden */
 } srv_heat_answer;
 
 /* Sets the reply of a route that answers heatmaps alone, in any media type of the route. The JSON

@@ -262,8 +262,8 @@ static srv_outcome predict(srv_masks_call *call) {
     if (req->in_place && !srv_predictor_ready(req->app->predictor))
         return SRV_DEFER;
     bool fits = within_limits(call);
-    /* The mask is described by words only if it is within the limits: the words need the compiled
-     * mask, and a larger mask has no memory to be compiled in. */
+    /* The answer describes the mask in words, for which the mask must be compiled. A mask beyond
+     * the limits has no memory for that and is refused. */
     if (!fits || !compile(call))
         return SRV_DONE;
     bool cells = call->bound <= SRV_MASK_CELLS;

@@ -9,8 +9,8 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
-/* Bytes of a cell that is answered by itself: the boolean, the float32, and the text of both, twice
- * because the text grows by doubling. */
+/* Bytes of a cell that is answered by itself: its boolean, its float32, and the text of both. The
+ * text counts twice, because its buffer grows by doubling. */
 #define CELL_BYTES 56.0
 /* PART_TEXT: bytes of text around one [L, S] part. RUN_TEXT: bytes of the brackets and commas of
  * one run of keys. */

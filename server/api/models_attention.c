@@ -26,8 +26,7 @@ typedef struct sites_pass {
     srv_pass pass;
     body body;
     srv_sequences source, target;
-    srv_sequences read; /* the target as the decoder reads it: the begin token, then the target's
-                           tokens */
+    srv_sequences read; /* the target as the decoder reads it: begin token, then tokens */
     /* Decoder steps of the longest target, its end token included. Until a target is generated,
      * this is an upper bound. */
     size_t T;

@@ -52,8 +52,7 @@ typedef struct srv_positions_call {
     attn_tensor tables[SRV_TABLES]; /* float64; without data until they are computed */
     double values;                  /* number of values of tables and curves */
     srv_curve *curves;
-    size_t curve_count, curve_columns; /* `curve_columns` is the number of columns that curves can
-                                          show */
+    size_t curve_count, curve_columns; /* curve_columns: columns that curves can show */
 } srv_positions_call;
 
 /* Reads the body into the shapes of the tables. false: a problem is set. */

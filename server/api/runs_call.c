@@ -98,7 +98,7 @@ bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind) {
     const bool known = strcmp(asked, "*") == 0 || strstr(asked, tag);
     if (known)
         srv_reply_set(req, 304, NULL, "", 0);
-    /* The compressed form has a weak tag (http/coding.c). */
+    /* A client that keeps a compressed answer sends a weak tag (http/coding.c) and gets it back. */
     srv_reply_header(req, "ETag", strstr(asked, t.data) ? t.data : tag);
     return known;
 }

@@ -55,14 +55,14 @@ bool srv_run_admit(srv_request *req, double cells, double bytes);
 /* Holds the run that the path names, reads the query string into `query`, and checks `spot`.
  * scope->body must be `query`. NULL: a problem is set. */
 const srv_run *srv_run_begin(const srv_scope *scope, void *query, const srv_run_spot *spot);
-/* Releases the run, which may be NULL. If `answered`, adds headers that let the client keep the
- * answer. */
+/* Releases the run, which may be NULL. If `answered`, first checks that the run's file is intact
+ * and adds headers that let the client keep the answer. */
 srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered);
 /* Adds the headers that let the client keep the answer, which does not change while the run exists.
  * The reply must be set. */
 void srv_run_keep(srv_request *req, const srv_run *run);
-/* Adds an ETag made from the run and the query string, for answers that are never compressed. true:
- * the client already has this answer, and the reply is 304. */
+/* Adds an ETag made from the run, `kind` and the query string. true: the client already has this
+ * answer, and the reply is 304. */
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
 
 /* Computes exact cells of a range on the pool into dst [rows, cols], in the element type of the

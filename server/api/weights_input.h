@@ -32,9 +32,10 @@ typedef struct srv_padding {
                                 checked */
     attn_warnings *to;
     bool many;         /* true: warnings name batch entry and head, because there are several */
-    size_t heads_told; /* heads that got a warning of their own; further heads */
+    size_t heads_told; /* heads that got a warning of their own; heads_left counts the others */
     size_t heads_left;
-    double mass, most; /* of the current head: the sum, the largest weight and its place */
+    double mass, most; /* of the current head: the sum of weights; the largest weight, at [row,
+                          key] */
     size_t rows, row, key;
 } srv_padding;
 

@@ -23,8 +23,7 @@ typedef struct srv_config {
     int64_t long_ms;            /* a request that computes for more is long */
     double long_share;          /* share of requests_running that long requests may have */
     int64_t queue_length;       /* most requests that wait for a request thread */
-    int64_t queue_target_ms;    /* if the longest wait exceeds it, the newest requests are served
-                                   first */
+    int64_t queue_target_ms;    /* longest wait before the newest requests are served first */
     int64_t request_timeout_ms; /* time from the end of the body to the answer */
     int64_t max_body_bytes;
     int64_t max_request_bytes;        /* arena of one request, without its body */
@@ -52,7 +51,7 @@ typedef struct srv_config {
     srv_texts hosts;          /* host names that requests may name; "*": any */
     char *keys_file;          /* "": no API keys */
     char *tls_cert, *tls_key; /* "": plain HTTP */
-    int64_t key_requests;     /* requests that one API key may run at a time; 0: no limit */
+    int64_t key_requests;     /* requests of one API key at a time; 0: any number may wait */
     char *isa;                /* "auto", "ref", "avx2", "avx512" or "amx" */
     int log;                  /* SRV_LOG_* */
     int log_level;            /* srv_log_level (log.h) */
@@ -127,15 +126,11 @@ bool srv_config_environment(srv_config *c, char **environment, srv_config_error 
 bool srv_config_resolve(srv_config *c, srv_config_error *err);
 
 const srv_setting *srv_setting_find(const char *key);
-const char *srv_setting_nearest(const char *key); /* returns a key similar to a wrong key; NULL:
-                                                     none is */
-double srv_setting_number(const srv_config *c, const srv_setting *row); /* for numbers and
-                                                                           booleans */
+const char *srv_setting_nearest(const char *key); /* similar to a wrong key; NULL: none is */
+double srv_setting_number(const srv_config *c, const srv_setting *row); /* numbers and booleans */
 
-void srv_config_print(const srv_config *c, FILE *out); /* prints JSON in the form of
-                                                          config/attnd.json */
-void srv_config_print_reference(FILE *out);            /* prints the Markdown table of
-                                                          config/README.md */
-void srv_config_print_options(FILE *out);              /* prints the options for --help */
+void srv_config_print(const srv_config *c, FILE *out); /* JSON in the form of config/attnd.json */
+void srv_config_print_reference(FILE *out);            /* the table of config/README.md */
+void srv_config_print_options(FILE *out);              /* the options for --help */
 
 #endif

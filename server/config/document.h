@@ -1,6 +1,6 @@
-/* Memory for JSON documents, which is allocated before they are read: jansson 2.14 does not check
- * whether a buffer could grow, so that running out of memory while it reads a string makes it write
- * past the end of another block. With these functions its allocations never fail.
+/* Memory for JSON documents, allocated before they are read. jansson 2.14 does not check whether a
+ * buffer could grow: if memory runs out while it reads a string, it writes past the end of another
+ * block. With these functions its allocations never fail.
  *
  * srv_document_begin(&p, block, srv_document_bytes(size, values, containers)); root =
  * json_loadb(…); … json_decref(root); srv_document_end(); */

@@ -1,9 +1,10 @@
 /* The API keys of keys_file, with their rights and the number of requests that each may run at a
- * time. Only digests of keys are kept. Any thread may call the functions of this header. A line of
- * the file is [NAME:]KEY [admin] [concurrency=N]. Blank lines and comments after # are skipped. KEY
- * has 16 to 256 characters of A-Z a-z 0-9 - . _ ~ + / = (RFC 6750). NAME has 1 to 64 characters of
- * A-Z a-z 0-9 - . _; the log shows it in place of the key. A key without a name is called "line-N"
- * after its line. */
+ * time. Only digests of keys are kept. Any thread may call the functions of this header.
+ *
+ * A line of the file is [NAME:]KEY [admin] [concurrency=N]. Blank lines and comments after # are
+ * skipped. KEY has 16 to 256 characters of A-Z a-z 0-9 - . _ ~ + / = (RFC 6750). NAME has 1 to 64
+ * characters of A-Z a-z 0-9 - . _; the log shows it in place of the key. A key without a name is
+ * called "line-N" after its line. */
 #ifndef SRV_KEYS_H
 #define SRV_KEYS_H
 

@@ -1,3 +1,4 @@
+/* The table srv_settings: key, type, default, range and meaning of each setting. */
 #include <string.h>
 
 #include "config/config.h"
