@@ -114,7 +114,7 @@ typedef enum srv_view {
 typedef struct srv_analyses_call {
     srv_request *req;
     srv_analyses_body body;
-    attn_attention_dims dims, other_dims; /* B, Hq, L and S of the operands */
+    attn_attention_dims dims, other_dims; /* only B, Hq, L and S are set */
     attn_mask_spec spec;
     const attn_mask *mask, *other_mask; /* NULL: no mask was sent */
     const srv_run *run, *other_run;     /* held until the answer; NULL: no run was named */

@@ -28,12 +28,12 @@ typedef struct srv_attention_body {
     bool is_causal, enable_gqa, allow_nonfinite, explain;
     srv_union query_offset, scale;
     double softcap;
-    int layout;    /* attn_layout */
-    int precision; /* attn_precision */
+    int layout;    /* an attn_layout */
+    int precision; /* an attn_precision */
     int64_t num_heads, num_kv_heads;
     srv_labels labels;
     unsigned items;  /* bits of `return` */
-    int score_stage; /* attn_stage */
+    int score_stage; /* an attn_stage */
     int64_t decimals, timeout_ms;
     srv_heat_input heatmap;
     srv_figure_input figure;
@@ -44,7 +44,7 @@ typedef struct srv_attention_body {
     double dropout_p;
     int64_t seed, verify;
     bool dry_run, store;
-    unsigned analysis; /* SRV_AN_* */
+    unsigned analysis; /* bits SRV_AN_* */
 } srv_attention_body;
 
 void srv_attention_init(srv_attention_body *body); /* sets the defaults in a zeroed body */
@@ -53,7 +53,7 @@ void srv_attention_init(srv_attention_body *body); /* sets the defaults in a zer
 typedef struct srv_result {
     const char *name;
     const attn_tensor *tensor; /* in call->results; has data only after the run */
-    unsigned want;             /* its ATTN_WANT_* bit */
+    unsigned want;             /* the tensor's ATTN_WANT_* bit */
     int rank;
     size_t dims[ATTN_MAX_RANK];
     double values, bytes;
@@ -115,7 +115,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
 /* Refuses a request beyond the limits of the service. false: a problem that gives the numbers is
  * set. */
 bool srv_attention_within(const srv_attention_call *call, const srv_attention_bill *bill);
-/* Sets the reply of a dry run. */
+/* Sets the reply of a dry run, or returns SRV_DEFER. */
 srv_outcome srv_attention_dry(srv_attention_call *call);
 /* Counts the cost of the gradients. false: *err says why this is impossible. */
 bool srv_gradients_cost(const srv_attention_call *call, size_t slots, attn_cost *out,

@@ -1,4 +1,4 @@
-/* Tables as CSV (RFC 4180): a header line, commas, CRLF. */
+/* Writes tables as CSV (RFC 4180): a header line, commas, CRLF. */
 #ifndef SRV_CSV_H
 #define SRV_CSV_H
 

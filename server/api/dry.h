@@ -21,12 +21,12 @@
 #define SRV_ANALYSIS_OPERATIONS 64.0
 #define SRV_NUMBER_OPERATIONS   500.0
 
-/* The work of a run. */
+/* The work of a run, from which its time is predicted. */
 typedef struct srv_load {
     double operations; /* operations that the pool shares */
     double alone;      /* operations that one thread computes */
     double text;       /* bytes of the answer's text */
-    double memory;     /* bytes of results and scratch */
+    double memory;     /* bytes of results and of scratch */
     double pieces;     /* number of tasks that the pool can run at the same time */
 } srv_load;
 

@@ -13,7 +13,7 @@ typedef struct srv_figure_input {
     uint64_t given;
     const char *title, *x_label, *y_label, *value_label;
     const char *annotate;
-    int colormap, theme; /* attn_colormap, attn_theme */
+    int colormap, theme; /* an attn_colormap, an attn_theme */
     double vmin, vmax;
     bool colour_bar, transpose;
     int64_t tick_rotation, columns, per_panel, scale;

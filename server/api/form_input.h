@@ -7,7 +7,7 @@
 
 typedef struct srv_score_input {
     uint64_t given;
-    int kind; /* attn_score_kind */
+    int kind; /* an attn_score_kind */
     attn_tensor w_q, w_k, b, v, w;
 } srv_score_input;
 
@@ -23,7 +23,7 @@ typedef struct srv_position_input {
 
 typedef struct srv_pattern_input {
     uint64_t given;
-    int kind; /* attn_pattern_kind */
+    int kind; /* an attn_pattern_kind */
     int64_t radius, stride, size, keys, local;
 } srv_pattern_input;
 

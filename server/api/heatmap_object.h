@@ -21,9 +21,9 @@ typedef struct srv_heat_input {
     srv_union heads; /* "all", "mean" or a list */
     srv_ints batch, rows, cols;
     int64_t max_cells; /* 0: the default */
-    int pool;          /* attn_pooling */
-    int encoding;      /* srv_encoding */
-    int transform;     /* attn_transform */
+    int pool;          /* an attn_pooling */
+    int encoding;      /* a srv_encoding */
+    int transform;     /* an attn_transform */
     int64_t top_k;
     double top_p;
 } srv_heat_input;

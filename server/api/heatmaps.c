@@ -26,7 +26,7 @@ typedef struct heatmaps_body {
 typedef struct heatmaps_call {
     srv_request *req;
     heatmaps_body body;
-    attn_attention_dims dims; /* B, Hq, L and S */
+    attn_attention_dims dims; /* only B, Hq, L and S are set */
     attn_heatmap_options options;
     attn_cost cost;
     attn_heatmaps maps;

@@ -323,7 +323,7 @@ void srv_masks_text(srv_masks_call *call) {
 /* The compiled mask as a source of weights: 1 where visible, 0 where hidden. */
 typedef struct mask_source {
     const attn_mask *mask;
-    uint8_t *keep; /* [lanes, S] */
+    uint8_t *keep; /* [lanes, S], one row for each lane of the pool */
     size_t S;
 } mask_source;
 

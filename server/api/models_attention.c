@@ -8,7 +8,7 @@
 #include "api/models_call.h"
 #include "request/shared.h"
 
-/* Bits of `returns`. */
+/* Bits of the field `return`. */
 enum { WEIGHTS = 1, HEATMAP = 2, LOGITS = 4 };
 
 typedef struct body {
@@ -426,7 +426,7 @@ static void answer(const sites_pass *c) {
         answer_json(c);
 }
 
-/* --- the pass --- */
+/* --- the computation --- */
 
 static attn_status generate(sites_pass *c, const int32_t *source, const int64_t *lengths,
                             attn_error *err) {

@@ -151,7 +151,7 @@ typedef struct body {
  * of the end token. */
 typedef struct made {
     srv_sequence tokens, rows;
-    const char *text; /* NULL: the model has no words */
+    const char *text; /* NULL: the model has no vocabulary */
 } made;
 
 typedef struct call {

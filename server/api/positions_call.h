@@ -19,9 +19,9 @@ typedef enum srv_encoding_kind {
 
 typedef struct srv_positions_body {
     uint64_t given;
-    int kind; /* srv_encoding_kind */
+    int kind; /* a srv_encoding_kind */
     int64_t length, width, heads, keys, query_offset;
-    int layout; /* attn_encoding_layout */
+    int layout; /* an attn_encoding_layout */
     srv_ints dims;
     int64_t seed, max_distance;
     double std, base;

@@ -120,7 +120,7 @@ bool srv_padding_end(srv_padding *p) {
 
 /* --- sums of rows and ranges of weights --- */
 
-#define SUM_SLACK   0.01 /* weights are often rounded to two decimals */
+#define SUM_SLACK   0.01 /* weights are often rounded to two decimals before they are sent */
 #define RANGE_SLACK 1e-6 /* softmax in float32 may round a weight to slightly above 1 */
 
 /* What is wrong with the weights of one head. */

@@ -14,7 +14,7 @@ typedef struct srv_weights_lint {
     srv_request *req;
     const char *where; /* name of the field that holds the weights */
     const attn_tensor *weights;
-    const attn_attention_dims *dims; /* B, Hq, L and S */
+    const attn_attention_dims *dims; /* only B, Hq, L and S are read */
     const srv_labels *labels;        /* labels that may show padding; or NULL */
     attn_warnings *warnings;
 } srv_weights_lint;

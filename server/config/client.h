@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "config/owner.h"
 
-enum { SRV_CLIENT_TEXT = 64 }; /* room for an address: "127.0.0.1", "::1", "unix" */
+enum { SRV_CLIENT_TEXT = 64 }; /* room for an address such as "127.0.0.1", "::1" or "unix" */
 
 /* Returns whether the text is a valid entry of trusted_proxies: an IP address, a network such as
  * "10.0.0.0/8", or "unix". */

@@ -317,7 +317,8 @@ bool srv_config_environment(srv_config *c, char **environment, srv_config_error 
             continue;
         char name[80], key[64];
         size_t size = (size_t)(equals - *entry) - 6;
-        size = size < sizeof key ? size : sizeof key - 1; /* no setting is that long */
+        size = size < sizeof key ? size : sizeof key - 1; /* the key is cut: no setting is that
+                                                             long */
         for (size_t i = 0; i < size; i++)
             key[i] = (char)tolower((unsigned char)(*entry)[6 + i]);
         key[size] = 0;

@@ -16,7 +16,7 @@ typedef struct srv_texts {
 } srv_texts;
 
 typedef struct srv_config {
-    char *listen;               /* "127.0.0.1:8080", "[::1]:8080", "unix:/path" */
+    char *listen;               /* such as "127.0.0.1:8080", "[::1]:8080" or "unix:/path" */
     char *ops_listen;           /* as `listen`; "": no operations port */
     int64_t workers;            /* threads of the worker pool */
     int64_t requests_running;   /* threads that run requests */
@@ -30,7 +30,7 @@ typedef struct srv_config {
     int64_t memory_bytes;             /* all bodies and arenas together */
     double max_cells;                 /* product B * Hq * L * S of one request */
     double max_operations;            /* floating-point operations of one request */
-    int64_t runs_bytes;               /* all stored runs together */
+    int64_t runs_bytes;               /* bytes of all stored runs together */
     int64_t runs_ttl_s;               /* time for which a stored run is kept */
     char *runs_dir;                   /* directory of stored runs; "": in memory */
     int64_t models_count;             /* most models that are made over HTTP */
@@ -53,8 +53,8 @@ typedef struct srv_config {
     char *tls_cert, *tls_key; /* "": plain HTTP */
     int64_t key_requests;     /* requests of one API key at a time; 0: any number may wait */
     char *isa;                /* "auto", "ref", "avx2", "avx512" or "amx" */
-    int log;                  /* SRV_LOG_* */
-    int log_level;            /* srv_log_level (log.h) */
+    int log;                  /* one of SRV_LOG_* */
+    int log_level;            /* a srv_log_level (log.h) */
     int64_t header_timeout_ms;
     int64_t idle_timeout_s;
     int64_t min_rate_bytes; /* a slower upload or download is ended, bytes a second */
@@ -73,7 +73,7 @@ enum { SRV_LOG_JSON, SRV_LOG_OFF };
 typedef enum srv_setting_kind {
     SRV_SET_STRING,
     SRV_SET_INT,
-    SRV_SET_BYTES, /* text may say "256MiB" or "256M" */
+    SRV_SET_BYTES, /* the text may be "256MiB" or "256M" */
     SRV_SET_REAL,
     SRV_SET_BOOL,
     SRV_SET_CHOICE,
@@ -84,7 +84,7 @@ typedef struct srv_setting {
     const char *key;
     srv_setting_kind kind;
     size_t offset;
-    const char *standard; /* the default, as text */
+    const char *standard; /* the default value, as text */
     double min, max;      /* range of a number */
     const char *const *choices;
     bool limit; /* true: GET /version shows it among the limits */
