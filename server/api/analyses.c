@@ -1,6 +1,7 @@
-/* POST /v1/analyses answers measures and diagnoses of weights from the request or of stored runs,
- * and the difference of two operands. This file opens the operands as sources, computes the
- * requested items, writes the members of this route, and holds the handler. */
+/* POST /v1/analyses answers measures and diagnoses of attention weights. The weights come from the
+ * request or from stored runs; two sets of weights (operands) can be compared. This file opens the
+ * operands as sources, computes the requested items, writes the members of the answer that only
+ * this route has, and holds the handler. */
 #include <math.h>
 
 #include "api/analyses_call.h"
@@ -25,7 +26,7 @@ static attn_status open_operand(srv_analyses_call *call, const srv_run *run,
     return srv_weights_source(weights, dims, call->req->arena, out, err);
 }
 
-/* Adds what weights alone do not tell: which cells the mask hides. */
+/* Opens a source that also tells which cells the mask hides, which weights alone do not tell. */
 static attn_status seen(srv_analyses_call *call, const attn_weight_source *plain, size_t lanes,
                         attn_weight_source *out, attn_error *err) {
     *out = *plain;
@@ -62,8 +63,8 @@ static attn_status compare(srv_analyses_call *call, const attn_weight_source *fi
     return status ? status : draw(call, SRV_VIEW_DIFFERENCE, &difference, pool, err);
 }
 
-/* Gradient x attention of each head. The heatmap of the mean over heads takes the positive parts
- * only, as Chefer et al. do. */
+/* Computes the head sums of gradient x attention and draws its heatmap. Where the heatmap shows the
+ * mean over heads, that mean takes only the positive parts, as Chefer et al. do. */
 static attn_status attribute(srv_analyses_call *call, const attn_weight_source *source,
                              attn_pool *pool, size_t lanes, attn_error *err) {
     srv_request *req = call->req;
@@ -171,14 +172,14 @@ static attn_status compute(srv_analyses_call *call, attn_error *err) {
     return status ? status : compare(call, &first, &second, pool, lanes, err);
 }
 
-/* --- answers --- */
+/* --- the answer --- */
 
 static void write_number(srv_json *j, const char *name, double value) {
     srv_json_key(j, name);
     srv_json_float(j, (float)value);
 }
 
-/* The head of the second operand with the smallest distance from `head`. */
+/* Returns the head of the second operand that has the smallest distance from `head`. */
 static size_t nearest(const attn_head_distances *d, size_t head) {
     size_t best = 0;
     const double *row = d->js + head * d->cols;
@@ -267,7 +268,7 @@ static void write_gradient(srv_json *j, const srv_analyses_call *call) {
     srv_json_object_end(j);
 }
 
-/* Writes the members of the answer for two operands, rollout, gradient and heatmaps. */
+/* Writes the members for the comparison of two operands, rollout, gradient and heatmaps. */
 static void write_views(srv_json *j, const srv_analyses_call *call) {
     if (call->views[SRV_VIEW_WEIGHTS])
         write_view(j, call, SRV_VIEW_WEIGHTS, "heatmap");
@@ -289,8 +290,8 @@ static void write_views(srv_json *j, const srv_analyses_call *call) {
 
 /* --- the handler --- */
 
-/* The most operations that the HTTP thread does itself, a fraction of a millisecond, and what a
- * row counts at least. */
+/* IN_PLACE_OPERATIONS is the most operations of a request that the HTTP thread computes itself (a
+ * fraction of a millisecond). OPERATIONS_OF_ROW is the least that a row of weights counts. */
 #define IN_PLACE_OPERATIONS 3e5
 #define OPERATIONS_OF_ROW   10.0
 
@@ -314,7 +315,8 @@ static double cells_of(const srv_analyses_call *call) {
     return (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
 }
 
-/* Operations of the analysis. A row without keys counts as one cell. */
+/* Returns the operations of the analysis. A row counts at least OPERATIONS_OF_ROW, even if it has
+ * no keys. */
 static double operations_of(const srv_analyses_call *call) {
     const attn_attention_dims *d = &call->dims;
     return fmax(call->cost.operations,
@@ -379,7 +381,7 @@ static void answer_picture(srv_analyses_call *call) {
     if (!figure.value_label)
         figure.value_label = values[i];
     if (i == 0 && figure.colormap == ATTN_COLORMAP_AUTO)
-        figure.colormap = ATTN_COLORMAP_RDBU; /* even if none is negative */
+        figure.colormap = ATTN_COLORMAP_RDBU; /* also when no gradient is negative */
     const srv_heat_answer all = {.maps = &call->maps[order[i]],
                                  .in = &call->body.heatmap,
                                  .labels = &call->labels,

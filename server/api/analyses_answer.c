@@ -1,10 +1,10 @@
-/* The answer of an analysis: measures of each head beside those of uniform attention, pairs of
- * heads, diagnoses, and the legend that says what each number is. */
+/* The answer of an analysis holds measures of each head beside those of uniform attention, pairs of
+ * heads, diagnoses, and a legend that says what each number means. */
 #include <math.h>
 
 #include "api/analyses_call.h"
 
-/* The item of `analysis` that asks for a measure. */
+/* Returns the item of `analysis` that asks for the measure. */
 static unsigned item_of(attn_measure m) {
     static const unsigned items[ATTN_MEASURES] = {
         [ATTN_ENTROPY] = SRV_AN_ENTROPY,
@@ -39,7 +39,8 @@ static unsigned item_of(attn_measure m) {
     return items[m];
 }
 
-/* The input that an item needs and the request lacks; NULL: nothing is missing. */
+/* Returns the name of the input that the item needs and the request lacks; NULL: nothing is
+ * missing. */
 static const char *lacks(const srv_analysis *an, unsigned item) {
     switch (item) {
     case SRV_AN_DUPLICATE:
@@ -63,12 +64,12 @@ static const char *lacks(const srv_analysis *an, unsigned item) {
     }
 }
 
-/* Tells whether the request names the item although it cannot be computed. */
+/* Returns whether the request names the item although the item cannot be computed. */
 static bool left_out(const srv_analysis *an, unsigned item) {
     return !(an->items & SRV_AN_ALL) && (an->items & item) && lacks(an, item);
 }
 
-/* Tells whether the item is requested and has all its inputs. */
+/* Returns whether the item is requested and has all its inputs. */
 static bool has(const srv_analysis *an, unsigned item) {
     return (an->items & item) && !lacks(an, item);
 }
@@ -77,7 +78,7 @@ static bool shown(const srv_analysis *an, attn_measure m) {
     return has(an, item_of(m));
 }
 
-/* Tells whether the measure is defined for uniform attention. */
+/* Returns whether the measure is defined for uniform attention. */
 static bool has_uniform(attn_measure m) {
     return m != ATTN_POSITIONAL_OFFSET && m != ATTN_POSITIONAL_SHARE && m != ATTN_POSITIONAL_MASS &&
            m != ATTN_MEASURE_SCORE_SPREAD && m != ATTN_MEASURE_SCORE_MAX &&
@@ -98,7 +99,8 @@ void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_
     srv_json_size(j, head);
 }
 
-/* Whole numbers are written in full, because counts may be larger than float32 tells apart. */
+/* Writes a number. Whole numbers are written in full, because a count may be too large for float32
+ * to hold exactly. */
 static void write_number(srv_json *j, const char *name, double value) {
     srv_json_key(j, name);
     if (value == rint(value))
@@ -330,7 +332,7 @@ void srv_analysis_members(srv_json *j, const srv_analysis *an) {
     srv_json_string(j, attn_analysis_caveat());
 }
 
-/* --- for a terminal: a line a head, then the sentences --- */
+/* --- text for a terminal: one line for each head, then the diagnoses --- */
 
 static void text_of_head(attn_text *t, const srv_analysis *an, size_t i) {
     const attn_head_measures *h = &an->measures.items[i];
@@ -357,7 +359,8 @@ static void text_of_head(attn_text *t, const srv_analysis *an, size_t i) {
                       h->class_mass[c], h->class_uniform[c]);
 }
 
-/* Leaves out unknown means. Heads with uniform attention have no mean without the mask's share. */
+/* Prints the mean distances of pairs of heads, and leaves out means that are NaN. The mean without
+ * the mask's share is NaN when all heads have uniform attention. */
 static void text_of_pairs(attn_text *t, size_t batch, const attn_head_distances *d) {
     attn_text_add(t, "pairs of heads, batch %zu: mean Jensen-Shannon distance %.4g", batch,
                   d->mean_js);

@@ -1,5 +1,6 @@
-/* Analyses of weights. The first part is shared by POST /v1/analyses, by `analysis` of POST
- * /v1/attention and by GET /v1/runs/{id}/metrics; the second belongs to POST /v1/analyses alone. */
+/* Analyses of weights. srv_analysis and its functions are shared by POST /v1/analyses, by
+ * `analysis` of POST /v1/attention and by GET /v1/runs/{id}/metrics. The types and functions under
+ * the heading "POST /v1/analyses" belong to that route alone. */
 #ifndef SRV_ANALYSES_CALL_H
 #define SRV_ANALYSES_CALL_H
 
@@ -9,7 +10,7 @@
 #include "api/text_reply.h"
 #include "store/runs.h"
 
-/* Items of `analysis`: bits in the order of srv_analysis_items. */
+/* The items of `analysis` are bits in the order of srv_analysis_items. */
 enum {
     SRV_AN_ENTROPY = 1 << 0,
     SRV_AN_CONFIDENCE = 1 << 1,
@@ -27,41 +28,41 @@ enum {
     SRV_AN_PATTERNS = 1 << 13,
     SRV_AN_PAIRS = 1 << 14,
     SRV_AN_DIAGNOSES = 1 << 15,
-    SRV_AN_ALL = 1 << 16, /* everything that can be computed; SRV_AN_EVERY is set with it */
+    SRV_AN_ALL = 1 << 16, /* all items that can be computed; SRV_AN_EVERY is set with it */
     SRV_AN_ROLLOUT = 1 << 17,
     SRV_AN_GRADIENT = 1 << 18,
     SRV_AN_EVERY = SRV_AN_ALL - 1,
 };
 
-extern const char *const srv_analysis_items[];     /* all items */
-extern const char *const srv_analysis_items_run[]; /* the items of one layer without gradients */
+extern const char *const srv_analysis_items[];     /* all items, ended by NULL */
+extern const char *const srv_analysis_items_run[]; /* items for a single layer, without gradient */
 
 /* One analysis: the weights, the requested items, and the results. */
 typedef struct srv_analysis {
     srv_request *req;
     unsigned items;
-    size_t B, H, L, S;         /* B counts the batch entries of all layers */
-    size_t layers;             /* 1 without a layer axis */
-    bool layered;              /* has a layer axis */
+    size_t B, H, L, S;         /* B counts the batch entries of all layers together */
+    size_t layers;             /* number of layers; 1 without a layer axis */
+    bool layered;              /* true: the weights have a layer axis */
     attn_weight_source source; /* set before srv_analysis_run */
-    const attn_mask *mask;     /* or NULL */
-    const attn_attention *run; /* or NULL */
+    const attn_mask *mask;     /* NULL: no mask */
+    const attn_attention *run; /* NULL: the weights do not come from a run */
     const attn_warnings *mask_warnings;
     const srv_labels *labels;
     attn_measure_options options;
     attn_measures measures;
     attn_pattern_name *patterns;
-    attn_head_distances *pairs; /* [B] */
+    attn_head_distances *pairs; /* [B], one for each batch entry */
     attn_diagnoses diagnoses;
 } srv_analysis;
 
-/* Counts the cost of the analysis, and the bytes of the answer's text. false: a problem is set. */
+/* Counts the cost of the analysis and the bytes of the answer's text. false: a problem is set. */
 bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, double *text);
 attn_status srv_analysis_run(srv_analysis *an, attn_pool *pool, attn_error *err);
-/* Writes the members heads, pairs, diagnoses, left_out, legend and caveat into an open object. */
+/* Writes the members heads, pairs, diagnoses, left_out, legend and caveat into the open object. */
 void srv_analysis_members(srv_json *j, const srv_analysis *an);
 void srv_analysis_text(attn_text *t, const srv_analysis *an);
-/* Writes the members layer (where there is a layer axis), batch and head. */
+/* Writes the members layer (if there is a layer axis), batch and head. */
 void srv_analysis_place(srv_json *j, const srv_analysis *an, size_t batch, size_t head);
 
 /* --- POST /v1/analyses --- */
@@ -85,13 +86,13 @@ typedef struct srv_segments_input {
 typedef struct srv_analyses_body {
     uint64_t given;
     attn_tensor weights, other, grad_output, value;
-    const char *run, *other_run; /* ids of stored runs instead of weights */
+    const char *run, *other_run; /* ids of stored runs that replace weights */
     srv_mask_input mask;
     bool is_causal;
     srv_union query_offset;
     srv_labels labels;
     srv_ids_input ids;
-    srv_objects classes; /* srv_class_input */
+    srv_objects classes; /* array of srv_class_input */
     srv_segments_input segments;
     unsigned items;
     int64_t radius, top_keys;
@@ -101,7 +102,7 @@ typedef struct srv_analyses_body {
     bool dry_run;
 } srv_analyses_body;
 
-/* The heatmaps that an answer may hold. */
+/* The heatmaps that an answer can hold. */
 typedef enum srv_view {
     SRV_VIEW_WEIGHTS,
     SRV_VIEW_DIFFERENCE,
@@ -113,19 +114,19 @@ typedef enum srv_view {
 typedef struct srv_analyses_call {
     srv_request *req;
     srv_analyses_body body;
-    attn_attention_dims dims, other_dims; /* B, Hq, L and S of the operands */
+    attn_attention_dims dims, other_dims; /* only B, Hq, L and S are set */
     attn_mask_spec spec;
-    const attn_mask *mask, *other_mask; /* NULL: none was sent */
-    const srv_run *run, *other_run;     /* held, or NULL */
-    srv_labels labels;                  /* the body's, or the run's */
-    bool defer;                         /* the request goes to a worker, which opens the runs */
+    const attn_mask *mask, *other_mask; /* NULL: no mask was sent */
+    const srv_run *run, *other_run;     /* held until the answer; NULL: no run was named */
+    srv_labels labels;                  /* from the body, or else from the run */
+    bool defer;                         /* true: a worker must open the runs */
     srv_analysis analysis;
-    attn_weight_source second; /* the other operand */
+    attn_weight_source second; /* source of the second operand */
     bool compares;
     attn_heatmap_options heat;
     bool views[SRV_VIEWS];
     attn_heatmaps maps[SRV_VIEWS];
-    attn_head_distances *between; /* [B] */
+    attn_head_distances *between; /* [B], one for each batch entry */
     attn_head_sum *difference, *gradient;
     attn_cost cost;
     double text;
@@ -134,7 +135,7 @@ typedef struct srv_analyses_call {
 
 /* Reads the body into dims, mask, options and cost. false: a problem is set. */
 bool srv_analyses_prepare(srv_analyses_call *call);
-/* The heatmap options of a view. A rollout has one head; values with signs are pooled by
+/* Returns the heatmap options of a view. A rollout has one head. Values with signs are pooled by
  * magnitude. */
 attn_heatmap_options srv_analyses_view(const srv_analyses_call *call, srv_view view);
 

@@ -1,5 +1,5 @@
-/* The field table of POST /v1/analyses, and what follows from a body: the shapes of the operands,
- * the mask, the options of the analysis, and the cost. */
+/* The field table of POST /v1/analyses. From a decoded body this file derives the shapes of the
+ * operands, the mask, the options of the analysis, and the cost. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ const srv_field srv_analyses_fields[] = {
     {0},
 };
 
-/* --- body to shapes, mask, options and cost --- */
+/* --- from the body to shapes, mask, options and cost --- */
 
 #define TEXT_OF_PAIR 64.0
 
@@ -144,12 +144,13 @@ static bool read_dims(const srv_scope *scope, const char *name, const attn_tenso
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
     *layers = w->rank == 5 ? w->dims[0] : 1;
     d->B = w->rank > 3 ? w->dims[w->rank - 4] : 1;
-    /* This cannot overflow, because the elements were decoded, unless an axis is 0. */
+    /* B * layers cannot overflow: the tensor was decoded, so its elements were counted; or an axis
+     * is 0. */
     d->B *= *layers;
     return true;
 }
 
-/* Refuses the mask fields, which belong to weights: a stored run has a mask of its own. */
+/* Refuses the mask fields, because a stored run has a mask of its own, and takes the run's mask. */
 static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
     static const char *const fields[] = {
         "is_causal", "query_offset", "attn_mask",   "mask_semantics", "key_padding_mask",
@@ -161,7 +162,8 @@ static bool read_run_mask(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Compiles the mask. Its shape has no layer axis, because every layer sees the same keys. */
+/* Compiles the mask. The mask has no layer axis, because the queries of every layer see the same
+ * keys. */
 static bool read_mask(srv_analyses_call *call, const srv_scope *scope) {
     const srv_analyses_body *body = &call->body;
     const attn_attention_dims *d = &call->dims;
@@ -236,7 +238,7 @@ static bool read_classes(srv_analyses_call *call) {
     return true;
 }
 
-/* The key at the position of query i; -1: there is none. */
+/* Returns the key at the position of query i; -1: there is no such key. */
 static int64_t key_of(const srv_analyses_call *call, size_t batch, size_t i) {
     int64_t offset =
         call->mask ? attn_mask_offset(call->mask, batch % attn_mask_batches(call->mask)) : 0;
@@ -287,7 +289,7 @@ static bool read_ids(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Reads one list of segment numbers and raises *count above the largest of them. */
+/* Reads a list of segment numbers, and raises *count so that it exceeds each number. */
 static bool read_numbers(const srv_scope *scope, const char *name, const srv_ints *in, size_t n,
                          uint32_t *out, size_t *count) {
     if (in->count != n)
@@ -332,8 +334,8 @@ static bool read_segments(srv_analyses_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Reads the second operand. It may have another number of heads unless the mask tells heads apart.
- */
+/* Reads the second operand. Its number of heads may differ unless the mask differs between
+ * heads. */
 static bool read_other(srv_analyses_call *call, const srv_scope *scope) {
     const attn_attention_dims *a = &call->dims, *b = &call->other_dims;
     size_t layers = 1, count = 0;
@@ -386,7 +388,7 @@ static bool read_gradient(srv_analyses_call *call, const srv_scope *scope) {
         if (t->rank < 2 || t->rank > 5)
             return srv_refuse(scope, SRV_SHAPE, names[i], "expected the rank of weights, found %d",
                               t->rank);
-        for (int k = 0; k < 4; k++) /* [layers, B] become one axis; missing axes are 1 */
+        for (int k = 0; k < 4; k++) /* layers and B become one axis; missing axes are 1 */
             dims[k] = t->rank - 4 + k >= 0 ? t->dims[t->rank - 4 + k] : 1;
         dims[0] *= t->rank == 5 ? t->dims[0] : 1;
         *t = attn_tensor_dense(t->data, t->dtype, 4, dims);
@@ -436,7 +438,7 @@ static bool count_views(srv_analyses_call *call, size_t slots) {
             return false;
         }
         all->operations += one.operations;
-        if (rollout) /* each chunk of rows reads all layers again */
+        if (rollout) /* the rollout computes all layers again for each chunk of rows */
             all->operations += (double)d->B * (double)d->S * (double)d->S *
                                (2 * (double)d->S + (double)d->Hq * ((double)d->S / 64 + 1));
         all->work_bytes += one.work_bytes + slots * (d->S * 4096 + (4 << 20));
@@ -469,7 +471,7 @@ static bool count(srv_analyses_call *call) {
     return true;
 }
 
-/* Reads the shapes and the mask of the first operand. */
+/* Reads the shapes, the labels and the mask of the first operand. */
 static bool read_first(srv_analyses_call *call, const srv_scope *scope) {
     const srv_analyses_body *body = &call->body;
     attn_tensor same;

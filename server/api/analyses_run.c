@@ -1,6 +1,6 @@
-/* Runs one analysis. Labels classify tokens (punctuation, special tokens, equal words), one pass
- * takes the measures, then pairs of heads are compared, and patterns and diagnoses follow from the
- * numbers. */
+/* Runs an analysis. First, labels classify the tokens (punctuation, special tokens, equal words).
+ * One reading of the weights then takes the measures. After that, pairs of heads are compared, and
+ * patterns and diagnoses are derived from the numbers. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 /* --- what labels say about tokens --- */
 
-/* The label without the mark of a word piece in front of it: BERT's, that of GPT-2 and RoBERTa,
- * SentencePiece's. */
+/* Returns the label without the mark that a tokenizer puts before a word piece: "##" of BERT, the
+ * mark of GPT-2 and RoBERTa, or that of SentencePiece. */
 static const char *bare(const char *label) {
     static const char *const marks[] = {"##", "\xc4\xa0", "\xe2\x96\x81"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
@@ -23,7 +23,7 @@ static const char *bare(const char *label) {
     return label;
 }
 
-/* How many bytes the punctuation mark at the start takes; 0: there is none. */
+/* Returns the bytes of the punctuation mark that begins the text; 0: the text begins with none. */
 static size_t mark(const char *text) {
     static const char *const wide[] = {
         "\xe2\x80\x94", "\xe2\x80\x93", "\xe2\x80\x98", "\xe2\x80\x99", "\xe2\x80\x9c",
@@ -50,7 +50,8 @@ static bool is_punctuation(const char *label) {
     return n > 0;
 }
 
-/* Is the label letters in brackets, such as <s>, </s>, <pad>, <|endoftext|>, [CLS] or [SEP]? */
+/* Returns whether the label is a word in brackets, such as <s>, </s>, <pad>, <|endoftext|>, [CLS]
+ * or [SEP]. */
 static bool is_special(const char *label) {
     size_t n = strlen(label);
     bool letters = false;
@@ -91,7 +92,7 @@ static bool add_classes(srv_analysis *an) {
            add_class(an, classes, "special tokens", is_special);
 }
 
-/* --- numbers of words --- */
+/* --- numbering of words --- */
 
 typedef struct word {
     const char *text;
@@ -106,7 +107,7 @@ static int by_folded(const void *x, const void *y) {
     return strcasecmp(((const word *)x)->text, ((const word *)y)->text);
 }
 
-/* Numbers the words from `first` upwards; equal words get equal numbers. */
+/* Numbers the words from `first` upwards. Equal words get the same number. */
 static void number(word *words, size_t n, int (*order)(const void *, const void *), int64_t first) {
     if (n > 1)
         qsort(words, n, sizeof *words, order);
@@ -117,7 +118,7 @@ static void number(word *words, size_t n, int (*order)(const void *, const void 
     }
 }
 
-/* Gives query i the number of the key at i + offset, and `none` where there is no such key. */
+/* Gives query i the number of the key at i + offset, or `none` where no such key exists. */
 static void copy_to_queries(const srv_analysis *an, const int64_t *keys, int64_t *queries,
                             int64_t none) {
     int64_t offset = an->mask && attn_mask_batches(an->mask) ? attn_mask_offset(an->mask, 0) : 0;
@@ -149,8 +150,8 @@ static bool tokens_of_labels(srv_analysis *an) {
     return true;
 }
 
-/* Numbers the kinds of tokens. Tokens of one class are of one kind, and so are equal words outside
- * of classes. Punctuation and special tokens are classes, too. */
+/* Numbers the kinds of tokens. All tokens of a class have one kind; outside of classes equal words
+ * have one kind. Punctuation and special tokens are classes as well. */
 static bool kinds_of(srv_analysis *an) {
     const srv_strings *labels = &an->labels->key;
     const attn_measure_options *o = &an->options;
@@ -176,8 +177,9 @@ static bool kinds_of(srv_analysis *an) {
     return true;
 }
 
-/* Adds tokens, kinds, and the classes that labels show (punctuation, special tokens) to the
- * options, behind the caller's classes; options.mask must be set. false: out of memory. */
+/* Adds tokens, kinds and the classes that labels show (punctuation, special tokens) to the options.
+ * The added classes follow those of the caller. options.mask must be set before. false: out of
+ * memory. */
 static bool read_labels(srv_analysis *an) {
     bool named = an->labels->key.count == an->S && an->S > 0;
     if (named && !add_classes(an))
@@ -189,11 +191,12 @@ static bool read_labels(srv_analysis *an) {
 
 /* --- the analysis --- */
 
-/* Bytes of text: for a head with its measures and pattern, for a class of a head, for a number. */
+/* Bytes of the answer's text: for a head with its measures and pattern, for a class in a head, for
+ * a number, and for everything else. */
 #define TEXT_OF_HEAD   4096.0
 #define TEXT_OF_CLASS  160.0
 #define TEXT_OF_NUMBER 16.0
-#define TEXT_OF_REST   16384.0 /* legend, diagnoses */
+#define TEXT_OF_REST   16384.0 /* legend and diagnoses */
 
 const char *const srv_analysis_items[] = {
     "entropy",   "confidence", "distance",  "positional", "local",    "sink",    "received",
@@ -228,7 +231,7 @@ bool srv_analysis_cost(const srv_analysis *an, size_t slots, attn_cost *out, dou
     attn_error err = {0};
     attn_cost all, pairs = {0};
     attn_measure_options o = an->options;
-    o.class_count += 2; /* the two classes that labels may show */
+    o.class_count += 2; /* labels may add two classes, punctuation and special tokens */
     if (attn_measure_cost(&o, an->B, an->H, an->L, an->S, slots, &all, &err) ||
         (wants_pairs(an) &&
          attn_head_distances_cost(an->B, an->H, 0, an->L, an->S, slots, &pairs, &err)))

@@ -1,7 +1,7 @@
-/* The answer of POST /v1/attention. As JSON it holds the named tensors in a fixed order and what
- * else was asked for; as text each tensor as NumPy prints it, heatmaps in Unicode blocks, then
- * messages. Nothing in it depends on time, load or identity, so that equal requests have equal
- * bodies. */
+/* The answer of POST /v1/attention. As JSON it holds the requested tensors in a fixed order and the
+ * other requested parts. As text it prints each tensor as NumPy does, then heatmaps in Unicode
+ * blocks, then messages. Nothing in the answer depends on time, load or the client, so equal
+ * requests get equal bodies. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static void write_omitted(srv_json *j, const srv_attention_call *call) {
     srv_json_object_end(j);
 }
 
-/* Writes one offset if it is the same for all batch entries, else one for each. */
+/* Writes one offset if all batch entries have the same, else one for each batch entry. */
 static void write_offsets(srv_json *j, const attn_mask *mask) {
     size_t B = attn_mask_batches(mask), n = 1;
     for (size_t b = 1; b < B && n == 1; b++)
@@ -60,7 +60,8 @@ static void write_dims(srv_json *j, const attn_attention_dims *d) {
     srv_json_object_end(j);
 }
 
-/* The costs are those on one thread, so that they are the same on every service. */
+/* Writes the diagnostics. Costs are given for one thread, so that every machine answers the
+ * same. */
 static void write_diagnostics(srv_json *j, const srv_attention_call *call) {
     const attn_mask *mask = attn_attention_mask(call->op);
     srv_attention_bill bill;
@@ -120,8 +121,8 @@ static void write_verification(srv_json *j, const attn_verification *v) {
     srv_json_object_end(j);
 }
 
-/* Writes the named tensors. Large ones take a while, so the deadline is checked between them.
- * false: it has passed, or the client has left. */
+/* Writes the requested tensors. Large tensors take a while, so the deadline is checked after each.
+ * false: the deadline has passed or the client has left. */
 static bool write_tensors(srv_json *j, const srv_attention_call *call) {
     srv_result rows[SRV_RESULTS];
     attn_error err = {0};

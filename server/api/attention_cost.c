@@ -1,5 +1,5 @@
-/* The cost of a run of POST /v1/attention, from shapes alone. Admission, explain and dry_run use
- * the same bill. A dry run checks everything but the values of query, key and value. */
+/* The cost of a POST /v1/attention, from shapes alone. Admission, explain and dry_run use the same
+ * bill. A dry run checks everything except the values of query, key and value. */
 #include <math.h>
 #include <string.h>
 
@@ -9,13 +9,13 @@
 
 /* --- the bill --- */
 
-/* The most bytes of JSON that a byte of a result becomes. A float32 takes up to 15 characters and
- * a comma, a float64 26 with its comma, either of them 33 when it is rounded. The JSON writer
- * reserves this room at once. */
+/* Upper bounds of the bytes of JSON for one byte of a tensor. With its comma, a float32 takes up to
+ * 16 characters and a float64 up to 26; a rounded number takes up to 33. The JSON writer reserves
+ * this room at once. */
 #define TEXT_OF_TENSORS 4.0
 #define TEXT_OF_ROUNDED 8.25
-/* Bytes of brackets and commas for a row of each of four tensors; rows without numbers have them,
- * too. */
+/* Bytes of the brackets and commas of one row in each of four tensors. A row without numbers has
+ * brackets, too. */
 #define TEXT_OF_ROWS 32.0
 
 typedef struct list {
@@ -77,8 +77,8 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
     return l.count;
 }
 
-/* Counts the rows of queries and of keys. An axis of 0 counts as 1, because its brackets are
- * written. */
+/* Returns the number of rows of queries and of keys. An axis of 0 counts as 1, because its brackets
+ * are written. */
 static double count_rows(const attn_attention_dims *d) {
     double entries = 1;
     for (int i = 0; i < d->batch_rank; i++)
@@ -175,8 +175,9 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
     return false;
 }
 
-/* Operations of a score cell for any width: the exponential, and as many for a bias by position and
- * for the random number of a dropped weight. */
+/* Returns the operations of a score cell that do not depend on the width: the exponential, as many
+ * again for a bias by position, and as many for the random number of dropout; also the tanh of
+ * softcap. */
 static double cell_operations(const srv_attention_call *call) {
     const attn_inputs *in = call->shaped;
     return SRV_CELL_OPERATIONS *
@@ -199,7 +200,8 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         tensors += rows[i].bytes;
     srv_attention_bill bill = {.cells = cost.cells, .operations = cost.operations};
     bill.result_bytes = (size_t)tensors;
-    /* Statistics of the rows, alignment, and results that only verification needs are scratch. */
+    /* The rest counts as scratch: statistics of the rows, alignment, and results that only
+     * verification needs. */
     double rest = (double)cost.result_bytes - tensors;
     if (!attn_size_add(cost.work_bytes, rest > 0 ? (size_t)rest : 0, &bill.work_bytes)) {
         srv_problem(call->req, SRV_TOO_LARGE, NULL, "its size is beyond what can be counted");
@@ -254,13 +256,14 @@ bool srv_attention_within(const srv_attention_call *call, const srv_attention_bi
 
 /* --- dry_run --- */
 
-/* Number of rows that are read to estimate the share of a matrix that a mask leaves; keys and
- * queries of a tile, which are computed or skipped together; operations of a piece of the pool. */
+/* ROWS_ASKED: number of mask rows that are read to estimate the share of visible cells. TILE: keys
+ * or queries of a tile, which is computed or skipped as a whole. PIECE_OPERATIONS: operations of
+ * one task of the thread pool. */
 #define ROWS_ASKED       64
 #define TILE             64.0
 #define PIECE_OPERATIONS 1e8
 
-/* Checks scores, positions and sinks by making an operation without queries and keys. */
+/* Checks score, position and sinks: makes an operation whose queries and keys are empty. */
 static bool check_parameters(const srv_attention_call *call) {
     attn_inputs empty = *call->shaped;
     attn_tensor *const sides[] = {&empty.query, &empty.key, &empty.value};
@@ -288,7 +291,7 @@ static bool compile_mask(const srv_attention_call *call, attn_mask **mask) {
            fail(call, &err);
 }
 
-/* Tells whether a layer of the mask hides whole tiles inside the interval of a row. */
+/* Returns whether a layer of the mask hides whole tiles between the first and last key of a row. */
 static bool skips_tiles(const attn_mask_spec *spec) {
     for (size_t i = 0; i < spec->count; i++)
         if (spec->layers[i].kind == ATTN_LAYER_PATTERN &&
@@ -297,7 +300,7 @@ static bool skips_tiles(const attn_mask_spec *spec) {
     return false;
 }
 
-/* The mean number of keys that are computed for a query. */
+/* Returns the mean number of keys that are computed for a query. */
 static double keys_visited(const srv_attention_call *call, const attn_mask *mask, uint8_t *keep) {
     const attn_attention_dims *d = &call->dims;
     const double S = (double)d->S;
@@ -326,8 +329,8 @@ static bool has_values(const attn_mask_spec *spec) {
     return false;
 }
 
-/* The work of a run: the cells of the rows that are visited, and half as much again for each
- * matrix that is filled afterwards. */
+/* Returns the work of a run. It counts the visited cells, and half as much again for each matrix
+ * that is filled afterwards. */
 static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
                         double visited) {
     const attn_attention_dims *d = &call->dims;
@@ -389,8 +392,8 @@ static bool bills(const srv_attention_call *call, srv_attention_bill *bill, srv_
     return true;
 }
 
-/* Compares with a recurrent layer of the model's width, which takes L steps of D x D multiply-adds
- * each. */
+/* Sets the costs of a recurrent layer of the model's width for comparison. Such a layer takes L
+ * steps of D x D multiply-adds. */
 static void compare(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->dims;
     const attn_tensor *q = &call->in.query;

@@ -1,11 +1,11 @@
 /* Gradients of POST /v1/attention. The backward pass takes grad_output through the output
- * projection, the operation and the other projections; the answer names each gradient as its input
- * is named. */
+ * projection, the operation and the input projections. The answer gives each gradient the name of
+ * its input. */
 #include <stdio.h>
 
 #include "api/attention_call.h"
 
-/* The number of elements of the bias that the caller sent. */
+/* Returns the number of elements of the bias that the caller sent. */
 static size_t bias_elements(const srv_attention_call *call) {
     size_t n = 0;
     if (call->body.attn_bias.rank && !attn_tensor_count(&call->body.attn_bias, &n))
@@ -71,8 +71,8 @@ attn_status srv_gradients_run(srv_attention_call *call, const attn_tensor *heads
 
 /* --- the answer --- */
 
-/* A gradient under its name. Where `object` is NULL it is named beside the inputs, else it is a
- * member of that object. */
+/* A gradient and its name. If `object` is NULL, the gradient is a member of `gradients` in the
+ * answer; otherwise it is a member of the object `object` in `gradients`. */
 typedef struct named {
     const char *object, *name;
     const attn_tensor *t;
@@ -80,7 +80,7 @@ typedef struct named {
 
 enum { NAMED = 24 };
 
-/* Lists the gradients that exist, in the order of answers. */
+/* Lists the gradients that exist, in the order of the answer, and returns their number. */
 static size_t list(const srv_attention_call *call, const srv_gradients *all_of, named rows[NAMED]) {
     const attn_gradients *g = &all_of->inputs;
     const attn_projection_gradients *p = &all_of->projections;
@@ -124,7 +124,7 @@ static size_t list(const srv_attention_call *call, const srv_gradients *all_of, 
     return n;
 }
 
-/* The inputs that were sent, which have the shapes of the gradients. */
+/* Returns the inputs in the place of gradients, because a gradient has the shape of its input. */
 static srv_gradients shaped_like(const srv_attention_call *call) {
     const attn_inputs *in = &call->in;
     const attn_position *at = &in->position;
@@ -154,7 +154,7 @@ size_t srv_gradients_bytes(const srv_attention_call *call) {
     size_t bytes = 0;
     for (size_t i = list(call, &like, rows); i-- > 0;) {
         size_t count = 0;
-        attn_tensor_count(rows[i].t, &count); /* succeeds, as the tensor was decoded */
+        attn_tensor_count(rows[i].t, &count); /* succeeds, because the tensor was decoded */
         bytes += count * attn_dtype_size(call->dims.result);
     }
     return bytes;

@@ -1,5 +1,5 @@
-/* The field table of POST /v1/attention, and the way from a decoded body to the library's inputs,
- * with the contradictions that a field table cannot see. */
+/* The field table of POST /v1/attention. From a decoded body this file makes the inputs of the
+ * library, and refuses combinations of fields that a field table cannot check. */
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -174,7 +174,7 @@ void srv_attention_init(srv_attention_body *body) {
     body->figure = SRV_FIGURE_DEFAULTS;
 }
 
-/* --- body to inputs --- */
+/* --- from the body to inputs --- */
 
 static bool check_company(const srv_scope *scope) {
     return (srv_given(scope, "projections") ||
@@ -203,8 +203,8 @@ static bool check_heads(const srv_scope *scope, const srv_attention_body *body) 
     return true;
 }
 
-/* Reads `return`, or its default, as a set of bits. The weights of the default may be left out
- * later, when the shapes are known. */
+/* Reads `return`, or its default, as a set of bits. If `return` was not sent, omit_large_weights
+ * may remove the weights later, when the shapes are known. */
 static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     const srv_attention_body *body = &call->body;
     unsigned items =
@@ -233,7 +233,7 @@ static bool read_items(srv_attention_call *call, const srv_scope *scope) {
     if (srv_given(scope, "score_stage") && (items & ATTN_WANT_SCORES) == 0)
         return srv_refuse(scope, SRV_VALUE, "score_stage",
                           "score_stage needs \"scores\" in return, which does not ask for them");
-    if (srv_draws(call->req)) /* a picture holds the heatmap and nothing else */
+    if (srv_draws(call->req)) /* a picture shows the heatmap and nothing else */
         items = SRV_WANT_HEATMAP;
     call->want = items & SRV_WANT_LIBRARY;
     call->heatmap = (items & SRV_WANT_HEATMAP) != 0;
@@ -318,8 +318,8 @@ static void copy_tensors(attn_inputs *in, const srv_attention_body *body) {
     in->allow_nonfinite = body->allow_nonfinite;
 }
 
-/* Finds the shapes of the inputs after the projections, which takes no data, and the dims of the
- * operation. */
+/* Finds the shapes of the inputs after the projections, and the dims of the operation. No data is
+ * computed. */
 static bool read_shapes(srv_attention_call *call) {
     attn_error err = {0};
     attn_status status = ATTN_OK;
@@ -344,7 +344,7 @@ unsigned srv_attention_computes(const srv_attention_call *call) {
            (reads_cells ? (unsigned)ATTN_WANT_CELLS : 0u);
 }
 
-/* Leaves out large weights that the request did not name. */
+/* Removes large weights from the answer unless the request named them. */
 static void omit_large_weights(srv_attention_call *call, const srv_scope *scope) {
     const attn_attention_dims *d = &call->dims;
     double values = (double)d->B * (double)d->Hq * (double)d->L * (double)d->S;
@@ -354,7 +354,7 @@ static void omit_large_weights(srv_attention_call *call, const srv_scope *scope)
     }
 }
 
-/* Sets the options of an analysis. Its source and mask are set when the operation exists. */
+/* Sets the options of an analysis. Source and mask are set later, when the operation exists. */
 static void plan_analysis(srv_attention_call *call) {
     srv_analysis *an = &call->analysis;
     const attn_attention_dims *d = &call->dims;

@@ -1,5 +1,5 @@
-/* POST /v1/attention: decode, check, limit the cost, compute, store, answer. Small requests run on
- * the HTTP thread and others on a worker; all memory comes from the request's arena. */
+/* POST /v1/attention decodes, checks, limits the cost, computes, stores and answers. Small requests
+ * run on the HTTP thread, others on a worker. All memory comes from the request's arena. */
 #include <string.h>
 
 #include "api/attention_call.h"
@@ -10,7 +10,7 @@
 
 /* --- the stored run --- */
 
-/* Puts the operation that has run into the store. false: a problem is set. */
+/* Stores the finished operation as a run. false: a problem is set. */
 static bool store_run(srv_attention_call *call) {
     srv_request *req = call->req;
     const srv_labels *labels = &call->body.labels;
@@ -34,7 +34,8 @@ static bool store_run(srv_attention_call *call) {
     return call->run != NULL;
 }
 
-/* Releases the stored run; it is deleted when its id was not answered. */
+/* Releases the stored run. If the answer is a problem, the run is removed from the store, because
+ * nobody has learned its id. */
 static void release_run(srv_attention_call *call) {
     srv_request *req = call->req;
     if (!call->run)
@@ -42,14 +43,15 @@ static void release_run(srv_attention_call *call) {
     const char *id = attn_arena_text(req->arena, call->run->id, SRV_RUN_ID);
     if (req->reply.status >= 400)
         srv_run_discard(req, call->run);
-    else if (id) /* a picture has no other place for the id */
+    else if (id) /* a picture has no field for the id */
         srv_reply_header(req, "X-Run-Id", id);
     srv_run_release(req, call->run);
 }
 
-/* --- weights on padding --- */
+/* --- warnings about weights on padding --- */
 
-/* The most cells that are read for this, a few milliseconds. Heads beyond it are not checked. */
+/* The most cells that are read to find weights on padding (a few milliseconds). Further heads are
+ * not checked. */
 #define PADDING_CELLS 1048576
 
 typedef struct reader {
@@ -59,7 +61,7 @@ typedef struct reader {
     double *row;
 } reader;
 
-/* Reads the weights of row i on the padding keys; neighbouring keys are read together. */
+/* Reads the weights of query i on the padding keys. Adjacent keys are read together. */
 static attn_status read_row(const reader *r, const srv_padding *p, size_t b, size_t h, size_t i,
                             attn_error *err) {
     attn_dtype dtype = r->call->dims.result;
@@ -90,7 +92,7 @@ static attn_status read_head(const reader *r, srv_padding *p, size_t b, size_t h
     return status;
 }
 
-/* Turns weights on keys whose labels say that they are padding into warnings. */
+/* Adds warnings about weights on keys whose labels mark them as padding. */
 static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
     const attn_attention_dims *d = &call->dims;
     attn_arena *arena = call->req->arena;
@@ -118,8 +120,8 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
 
 /* --- the handler --- */
 
-/* Upper limits for requests that are computed on the HTTP thread, a fraction of a millisecond:
- * operations, and the bytes of the answer's text, for 256 KiB of results. */
+/* Upper limits of a request that the HTTP thread computes itself (a fraction of a millisecond): its
+ * operations, and the bytes of its answer's text, which stand for 256 KiB of results. */
 #define IN_PLACE_OPERATIONS 2e6
 #define IN_PLACE_TEXT       (1024.0 * 1024)
 
@@ -135,7 +137,7 @@ static bool decode(srv_attention_call *call, int64_t start) {
     return ok;
 }
 
-/* Opens a row reader over the computed weights, for heatmaps and analyses. */
+/* Opens a source that reads rows of the computed weights, for heatmaps and analyses. */
 static attn_status open_rows(srv_attention_call *call, attn_weight_source *source,
                              attn_error *err) {
     attn_pool *pool = srv_request_pool(call->req);
@@ -161,8 +163,8 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
     return status ? status : srv_analysis_run(an, srv_request_pool(call->req), err);
 }
 
-/* Refuses the request. A row that is not finite after the projections has no single element of the
- * input to blame, so the path ends at the tensor. */
+/* Refuses the request. After projections a row that is not finite cannot be traced to one element
+ * of the input, so the index is cut off the path. */
 static bool refuse(srv_attention_call *call, attn_error *err) {
     char *last = strrchr(err->where, '/');
     const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
@@ -250,7 +252,7 @@ srv_outcome srv_attention(srv_request *req) {
     call.text = (size_t)bill.text;
     bool binary = req->accept & (SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY);
     bool small = bill.placed <= IN_PLACE_OPERATIONS && bill.text <= IN_PLACE_TEXT &&
-                 !call.body.store; /* storing may write a file */
+                 !call.body.store; /* a worker stores runs, because a file may be written */
     if (req->in_place && (!small || srv_draws(req)))
         return SRV_DEFER;
     if (!srv_admission_work(req, bill.operations,

@@ -1,5 +1,5 @@
-/* Tables as CSV, field by field. The deadline is checked now and then, because tables can be long.
- */
+/* Writes tables as CSV, field by field. The deadline is checked after every FIELDS_A_CHECK fields,
+ * because tables can be long. */
 #include "api/csv.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "number/number.h"
 
-enum { FIELDS_A_CHECK = 4096 }; /* between two checks of the deadline */
+enum { FIELDS_A_CHECK = 4096 }; /* fields between two checks of the deadline */
 
 srv_csv srv_csv_begin(srv_request *req) {
     return (srv_csv){.req = req, .text = {.arena = req->arena}};

@@ -1,5 +1,5 @@
 /* POST /v1/curves draws numbers from the request as curves, such as quality against length. It
- * answers pictures, CSV, text and JSON. */
+ * answers with pictures, CSV, text or JSON. */
 #include <math.h>
 #include <stddef.h>
 
@@ -24,8 +24,8 @@ typedef struct curves_call {
     srv_request *req;
     curves_body body;
     size_t count, points, each, panels;
-    const double *x, *values; /* x: NULL without a field x; values: [count, points], NaN where there
-                                 is no value */
+    const double *x, *values; /* x is NULL without a field x; values is [count, points], NaN where
+                                 no value is */
 } curves_call;
 
 #define AT(member) offsetof(curves_body, member)
@@ -90,7 +90,7 @@ static bool check(curves_call *call) {
            srv_figure_check(call->req, &body->figure);
 }
 
-/* The tensor in float64. Numbers that are not finite become NaN. */
+/* Returns the tensor in float64, with NaN for numbers that are not finite. NULL: out of memory. */
 static const double *widen(curves_call *call, const attn_tensor *t) {
     size_t n;
     double *to =
@@ -116,11 +116,11 @@ static bool read_numbers(curves_call *call) {
     return false;
 }
 
-/* Bytes of an answer for each number in it: up to 33 in JSON and CSV, fewer in a line's point, and
- * twice as many while the text grows. */
+/* Bytes of the answer for each number. A number takes up to 33 in JSON and CSV, fewer in a point of
+ * a curve, and twice that while the text's buffer grows. */
 #define TEXT_OF_NUMBER 64.0
 
-/* Takes memory for the answer and for all numbers in double. */
+/* Takes memory from the budget for the answer and for all numbers as doubles. */
 static bool admit(const curves_call *call) {
     double numbers = (double)call->points * (double)(call->count + (call->body.x.rank != 0));
     return srv_admission_work(call->req, numbers, (sizeof(double) + TEXT_OF_NUMBER) * numbers);

@@ -1,5 +1,5 @@
-/* Predictions: the two rates of this machine, the time that follows from them, and the answer as
- * JSON and as text. */
+/* Predicts times for dry_run: measures two rates of this machine, derives the time from them, and
+ * writes the answer as JSON or text. */
 #include "api/dry.h"
 
 #include <math.h>
@@ -10,22 +10,23 @@
 #include "api/text_reply.h"
 #include "request/shared.h"
 
-/* --- the rates --- */
+/* --- the two rates: seconds for an operation, seconds for a byte --- */
 
 #define TRIES      4
 #define PROBE_ROOM (64u << 20)
-/* The probe: queries and keys of an attention and their width; numbers of a text. */
+/* The measured attention has PROBE_ROWS queries and keys of PROBE_WIDTH. The measured text has
+ * PROBE_NUMBERS numbers. */
 enum { PROBE_ROWS = 512, PROBE_WIDTH = 64, PROBE_NUMBERS = 65536 };
-/* Fixed time of every request, in seconds. */
+/* Time that every request takes whatever its size, in seconds. */
 #define REQUEST_SECONDS 1e-5
-/* Cost of a byte of new memory, relative to a byte of text. */
+/* Cost of a byte of new memory as a fraction of the cost of a byte of text. */
 #define MEMORY_SHARE 0.15
 
 struct srv_predictor {
     pthread_mutex_t lock;
     atomic_bool ready;
-    double operation; /* seconds, on one slot of the pool while the others are busy */
-    double byte;      /* seconds */
+    double operation; /* seconds for an operation on one slot of a busy pool */
+    double byte;      /* seconds for a byte of text */
 };
 
 /* Makes a float32 tensor of random numbers. false: out of memory. */
@@ -39,7 +40,8 @@ static bool draw(attn_arena *arena, int rank, const size_t *dims, attn_tensor *o
     return true;
 }
 
-/* Measures seconds for an operation: self-attention with one head for each slot of the pool. */
+/* Measures the seconds for one operation: runs self-attention with one head for each slot of the
+ * pool. */
 static double measure_operation(attn_arena *arena, attn_pool *pool) {
     const size_t dims[4] = {1, attn_pool_slots(pool), PROBE_ROWS, PROBE_WIDTH};
     const double cells = (double)PROBE_ROWS * PROBE_ROWS;
@@ -56,7 +58,7 @@ static double measure_operation(attn_arena *arena, attn_pool *pool) {
            (cells * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS));
 }
 
-/* Measures seconds for a byte of text: numbers as JSON. */
+/* Measures the seconds for one byte of text: writes numbers as JSON. */
 static double measure_byte(attn_arena *arena) {
     srv_request req = {.arena = arena};
     const size_t dims[2] = {PROBE_NUMBERS / 64, 64};
@@ -104,7 +106,7 @@ bool srv_predictor_ready(srv_predictor *p) {
     return atomic_load(&p->ready);
 }
 
-/* Predicts the seconds of a run; NAN: there is no memory to measure with. */
+/* Predicts the seconds of a run. NAN: there is no memory to measure the rates. */
 static double predict(srv_predictor *p, attn_pool *pool, const srv_load *load) {
     const double lanes = fmax(1, fmin((double)attn_pool_slots(pool), load->pieces));
     pthread_mutex_lock(&p->lock);
@@ -220,11 +222,11 @@ static void dry_text(srv_request *req, const srv_dry *dry, double ms) {
 }
 
 srv_outcome srv_dry_reply(srv_request *req, const srv_dry *dry) {
-    /* A request on this thread has less memory than a run would have, so it cannot tell that a run
-     * does not fit. */
+    /* On the HTTP thread a request has less memory than the run would have on a worker. Therefore
+     * only a worker can say that a run does not fit. */
     if (req->in_place && (!srv_predictor_ready(req->app->predictor) || !dry->fits))
         return SRV_DEFER;
-    /* Decoding takes as long as this request's did. */
+    /* The run would decode as long as this request did. */
     double ms = 1e3 * predict(req->app->predictor, req->app->pool, &dry->load) +
                 1e-6 * (double)req->decode_ns;
     ms = round(ms * 1e4) / 1e4;

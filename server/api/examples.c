@@ -1,6 +1,6 @@
-/* GET /v1/examples and GET /v1/examples/{id}: the worked examples of config/examples/, which are
- * embedded in the daemon. A file is served as it is; the list takes the first fields of each.
- * Their format is in config/examples/README.md. */
+/* GET /v1/examples and GET /v1/examples/{id} serve the worked examples of config/examples/, which
+ * are embedded in the program. An example is served as its file is; the list takes the first fields
+ * of each file. config/examples/README.md describes the format. */
 #include "api/examples.h"
 #include "config/nearest.h"
 
@@ -12,9 +12,9 @@
 #include "wire/decode.h"
 
 #define FOLDER "examples/"
-enum { MOST = 255 }; /* examples */
+enum { MOST = 255 }; /* the most examples */
 
-/* The byte after a string that starts at p. */
+/* Returns the byte after the string that starts at p. */
 static const char *skip_string(const char *p) {
     for (p++; *p && *p != '"'; p++)
         if (*p == '\\' && p[1])
@@ -22,7 +22,8 @@ static const char *skip_string(const char *p) {
     return *p ? p + 1 : p;
 }
 
-/* The byte after the JSON value that starts at p. The files are our own: they are well-formed. */
+/* Returns the byte after the JSON value that starts at p. The embedded files are well-formed, so
+ * nothing is checked. */
 static const char *skip_value(const char *p) {
     int depth = 0;
     do {
@@ -41,7 +42,7 @@ static const char *skip_space(const char *p) {
     return p + strspn(p, " \n\r\t");
 }
 
-/* The value of a field of the object at p. */
+/* Returns the value of a field of the object at p. */
 static srv_span field_of(const char *p, const char *name) {
     size_t length = strlen(name);
     p = skip_space(p + 1);
@@ -86,7 +87,7 @@ static bool is_example(const srv_file *file) {
     return strncmp(file->name, FOLDER, strlen(FOLDER)) == 0;
 }
 
-/* The value of `order`; files without one come last. */
+/* Returns the value of `order`, or a large number if the file has none, so that it comes last. */
 static long order_of(const srv_file *file) {
     srv_span span = srv_example_field(file, "order");
     long value = 0;
@@ -98,7 +99,7 @@ static long order_of(const srv_file *file) {
     return value;
 }
 
-/* The examples in the order of the list; those of equal order stand by their names. They are
+/* The examples in the order of the list. Examples of equal order are sorted by name. The array is
  * sorted once, because the list is written on the HTTP thread. */
 static const srv_file *in_order[MOST + 1];
 
@@ -171,7 +172,7 @@ srv_outcome srv_examples_list(srv_request *req) {
     return SRV_DONE;
 }
 
-/* The id that is most similar to `id`, or NULL. */
+/* Returns the id that is most similar to `id`, or NULL. */
 static const char *nearest_id(srv_request *req, const char *id) {
     size_t count = 0;
     for (const srv_file *f = srv_embedded; f->name; f++)

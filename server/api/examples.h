@@ -1,26 +1,27 @@
-/* The embedded examples, for their own routes, the index and openapi.json. */
+/* The embedded examples, for the routes of examples, the index page and openapi.json. */
 #ifndef SRV_EXAMPLES_H
 #define SRV_EXAMPLES_H
 
 #include "system/embedded.h"
 #include "wire/json_out.h"
 
-/* A piece of an embedded file. */
+/* A part of an embedded file. */
 typedef struct srv_span {
     const char *data;
     size_t size;
 } srv_span;
 
-/* The next example in the order of the list; NULL asks for the first, and ends it. */
+/* Returns the example after `previous` in the order of the list, or NULL after the last. `previous`
+ * NULL: returns the first. */
 const srv_file *srv_example_next(const srv_file *previous);
-/* The JSON value of a top-level field, as written in the file; "null" when it has none. */
+/* Returns the JSON value of a top-level field as the file has it; "null" if the file lacks it. */
 srv_span srv_example_field(const srv_file *file, const char *name);
-/* Finds title and body of the first case that asks `path` and is answered with 200. false: there
- * is none. */
+/* Finds title and body of the first case that requests `path` and is answered with 200. false:
+ * there is no such case. */
 bool srv_example_case(const srv_file *file, const char *path, srv_span *title, srv_span *request);
-/* The path "/v1/examples/<id>" as arena text. */
+/* Returns the path "/v1/examples/<id>" in memory of the arena. */
 const char *srv_example_href(const srv_file *file, attn_arena *arena);
-/* Writes one object of the list: id, title, what, tags, href. */
+/* Writes one entry of the list: id, title, what, tags, href. */
 void srv_example_write(srv_json *j, const srv_file *file);
 
 #endif

@@ -1,5 +1,4 @@
-/* The figure object: its field table, the options that follow from it, and the reply that a figure
- * becomes. */
+/* The figure object: its field table, the options made from it, and the reply with a figure. */
 #include "api/figure_input.h"
 
 #include "api/route_fields.h"
@@ -141,7 +140,7 @@ void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_tex
     }
     if (!srv_admission_work(req, 0, (double)size))
         return;
-    /* librsvg cannot be interrupted, and may take some seconds. */
+    /* The deadline is checked first: librsvg cannot be interrupted and may take some seconds. */
     if (attn_control_check(&req->control, &err))
         srv_problem_error(req, &err);
     else if (attn_figure_png(svg, scale, req->arena, &png, &size, &err))

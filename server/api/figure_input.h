@@ -1,5 +1,5 @@
-/* The `figure` object of a request: title, labels and style of a picture. Answers that are not
- * pictures ignore it, so that one body serves every media type. */
+/* The `figure` object of a request gives title, labels and style of a picture. Answers that are not
+ * pictures ignore it, so the same body can be sent for every media type. */
 #ifndef SRV_FIGURE_INPUT_H
 #define SRV_FIGURE_INPUT_H
 
@@ -13,7 +13,7 @@ typedef struct srv_figure_input {
     uint64_t given;
     const char *title, *x_label, *y_label, *value_label;
     const char *annotate;
-    int colormap, theme; /* attn_colormap, attn_theme */
+    int colormap, theme; /* an attn_colormap, an attn_theme */
     double vmin, vmax;
     bool colour_bar, transpose;
     int64_t tick_rotation, columns, per_panel, scale;
@@ -23,21 +23,22 @@ extern const srv_field srv_figure_fields[];
 #define SRV_FIGURE_DEFAULTS                                                                        \
     ((srv_figure_input){                                                                           \
         .vmin = NAN, .vmax = NAN, .colour_bar = true, .tick_rotation = -1, .scale = 2})
-void srv_figure_init(void *input); /* sets a srv_figure_input to its defaults */
+void srv_figure_init(void *input); /* sets a srv_figure_input to the defaults */
 #define SRV_FIGURE_ROW(T, text)                                                                    \
     {                                                                                              \
         .name = "figure", .kind = SRV_OBJECT, .offset = offsetof(T, figure),                       \
         .fields = srv_figure_fields, .init = srv_figure_init, .doc = text                          \
     }
 
-/* The object as the library's options, which point to its texts. `transform` is an attn_transform.
- */
+/* Returns the object as options of the library, which point to the object's texts. `transform` is
+ * an attn_transform. */
 attn_figure_options srv_figure_options(const srv_figure_input *in, int transform);
 /* Checks the fields of the object against each other. false: a problem is set. */
 bool srv_figure_check(srv_request *req, const srv_figure_input *in);
-/* Sets the problem for a library error about a figure; its place lies inside /figure. */
+/* Sets the problem for an error of the library about a figure. The error's path is relative to
+ * /figure. */
 void srv_figure_problem(srv_request *req, const attn_error *err);
-/* Sets the reply to the figure, as PNG or SVG as the client accepts. */
+/* Sets the reply to the figure, as PNG or SVG, whichever the client accepts. */
 void srv_figure_reply(srv_request *req, const srv_figure_input *figure, attn_text *svg);
 
 #endif

@@ -1,7 +1,7 @@
-/* The forms of attention in a request: the tables of score, position, pattern and projections, and
- * the way from decoded objects to the library's structs, with the contradictions that a field
- * table cannot see. Those are fields of another kind, and parameters that are not finite. The
- * library checks shapes. */
+/* The forms of attention in a request: field tables of score, position, pattern and projections,
+ * and the conversion of decoded objects to structs of the library. This file refuses what a field
+ * table cannot check: fields of another kind and parameters that are not finite. The library checks
+ * shapes. */
 #include "api/form_input.h"
 
 #include <float.h>
@@ -115,10 +115,10 @@ void srv_position_init(void *input) {
     *(srv_position_input *)input = (srv_position_input){.bidirectional = true, .layout = -1};
 }
 
-/* --- decoded objects to the library --- */
+/* --- from decoded objects to the library --- */
 
-/* The fields that go with each kind beside `kind` itself: names between spaces. A kind without a
- * line takes none. */
+/* For each kind, the fields that go with it besides `kind`, as names between spaces. NULL: the kind
+ * has no fields. */
 static const char *const score_parameters[ATTN_SCORE_COUNT] = {
     [ATTN_SCORE_additive] = " w_q w_k b v ",
     [ATTN_SCORE_general] = " w ",
@@ -130,8 +130,8 @@ static const char *const position_parameters[] = {" slopes ", " table max_distan
 static const char *const pattern_parameters[] = {" radius ", " stride local ", " size ",
                                                  " keys local "};
 
-/* Refuses fields of other kinds; with `all` each field of the kind is required. The table's first
- * row is the kind. */
+/* Refuses fields that belong to other kinds. If `all` is true, every field of the kind is required.
+ * The first row of the field table must be `kind`. */
 static bool check_kind(const srv_scope *scope, int kind, const char *list, bool all) {
     const char *name = scope->fields[0].choices[kind];
     for (const srv_field *f = scope->fields + 1; f->name; f++) {
@@ -145,15 +145,15 @@ static bool check_kind(const srv_scope *scope, int kind, const char *list, bool 
     return true;
 }
 
-/* The scope of the object that is the field `name` of `scope`. */
+/* Returns the scope of the object that is the field `name` of `scope`. */
 static srv_scope inside(const srv_scope *scope, const char *name, const srv_field *fields,
                         const void *body, char at[64]) {
     snprintf(at, 64, "%.40s/%s", scope->at, name);
     return (srv_scope){scope->req, fields, body, at};
 }
 
-/* The row-major index of the first element that is not finite; SIZE_MAX: all are finite. Decoded
- * tensors are dense. */
+/* Returns the row-major index of the first element that is not finite; SIZE_MAX: all are finite.
+ * The tensor must be dense, as decoded tensors are. */
 static size_t first_bad(const attn_tensor *t, size_t count) {
     double part[256];
     const size_t step = sizeof part / sizeof part[0], each = attn_dtype_size(t->dtype);

@@ -1,11 +1,11 @@
-/* The handlers behind srv_routes[]. Each reads the request and sets the whole reply in req->reply,
- * or returns SRV_DEFER on the HTTP thread to be run again on a worker. */
+/* The handlers of srv_routes[]. A handler reads the request and sets the whole reply in req->reply.
+ * On the HTTP thread it may return SRV_DEFER instead; it is then run again on a worker. */
 #ifndef SRV_HANDLERS_H
 #define SRV_HANDLERS_H
 
 #include "request/request.h"
 
-#define SRV_WEIGHTS_UNASKED 65536 /* largest number of weights that the default answers */
+#define SRV_WEIGHTS_UNASKED 65536 /* the most weights that are answered without being asked for */
 
 srv_outcome srv_attention(srv_request *req);     /* POST /v1/attention */
 srv_outcome srv_masks(srv_request *req);         /* POST /v1/masks */

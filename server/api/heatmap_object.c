@@ -1,5 +1,5 @@
-/* The heatmap object: its field table, the options that follow from it, and the reply that heatmaps
- * become in each media type. */
+/* The heatmap object: its field table, the options made from it, and the reply with heatmaps in
+ * each media type. */
 #include "api/heatmap_object.h"
 
 #include "api/route_fields.h"
@@ -13,9 +13,9 @@
 #include "api/csv.h"
 #include "load/admission.h"
 
-/* The library's default keeps one plane of cells under 1 MB as JSON (lib/analysis/heatmap.c):
- * 65,536 cells, less what the frames of many heatmaps take. Two planes of numbers get half of that.
- */
+/* The library's default keeps one plane of cells below 1 MB of JSON (lib/analysis/heatmap.c):
+ * 65,536 cells, less what the frames of many heatmaps take. With pool "both" a heatmap has two
+ * planes, so each gets half of that. */
 #define BOTH_CELLS 32768
 #define BOTH_FRAME 64
 #define BOTH_MAPS  512
@@ -67,7 +67,7 @@ const srv_field srv_heat_fields[] = {
     {0},
 };
 
-/* The default of max_cells; 0 leaves the choice to the library. */
+/* Returns the default of max_cells; 0: the library chooses. */
 static size_t default_cells(const srv_heat_input *in, size_t batches, size_t heads) {
     size_t maps;
     if (in->pool != ATTN_POOL_BOTH || in->encoding != SRV_CELLS_JSON ||
@@ -148,8 +148,8 @@ static void write_range(srv_json *j, const char *name, const float value[2]) {
     srv_json_floats(j, value, 2);
 }
 
-/* Writes cells as base64 of little-endian numbers, which is the byte order of every machine that
- * this runs on. */
+/* Writes cells as base64 of little-endian numbers. Every machine that this program supports is
+ * little-endian, so the bytes are not swapped. */
 static void write_packed(srv_json *j, const attn_heatmap *map, const float *cells,
                          const float value[2], const srv_heat_input *in) {
     const size_t n = map->shape[0] * map->shape[1];
@@ -288,10 +288,10 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
     }
 }
 
-/* --- pictures, CSV, npy, and the choice among all types --- */
+/* --- pictures, CSV and npy; the choice among all media types --- */
 
-#define PANELS      256 /* the most panels of a picture */
-#define LAYER_HEADS 16  /* the most heads of a layer that share a row of panels */
+#define PANELS      256 /* most panels of a picture */
+#define LAYER_HEADS 16  /* most heads of a layer whose panels share a row */
 
 bool srv_draws(const srv_request *req) {
     return (req->accept & SRV_DRAWN) != 0;
@@ -303,13 +303,13 @@ static void no_memory(srv_request *req) {
     srv_problem_error(req, &err);
 }
 
-/* What tells the panels of an answer apart. */
+/* Says in which of layer, batch entry and head the heatmaps of an answer differ. */
 typedef struct differences {
     bool layers, batches, heads;
 } differences;
 
-/* The title of a panel, from where the panels differ ("batch 1", "layer 0, head 3"), or the
- * caller's name of the head. */
+/* Returns the title of a panel: the caller's name of the head, or what distinguishes the panel from
+ * the others ("batch 1", "layer 0, head 3"). */
 static const char *title_of(srv_request *req, const srv_heat_answer *a, size_t i,
                             const differences *differ) {
     const attn_heatmap *map = &a->maps->items[i];
@@ -351,8 +351,8 @@ static const char **titles_of(srv_request *req, const srv_heat_answer *a) {
     return titles;
 }
 
-/* The columns of the figure: one row for each layer when its heads fit side by side; 0: as they
- * fit. */
+/* Returns the number of columns of the figure: the heads of a layer if they fit side by side, so
+ * that each layer has one row; 0: the figure chooses. */
 static size_t columns_of(const attn_heatmaps *maps) {
     size_t n = 1;
     while (n < maps->count && maps->items[n].batch == maps->items[0].batch)
@@ -391,7 +391,7 @@ static void reply_figure(srv_request *req, const srv_heat_answer *a) {
         srv_figure_reply(req, a->figure, &svg);
 }
 
-/* The cells as one float32 tensor, [R, C] or [maps, R, C], where hidden cells are 0. */
+/* Replies with the cells as one float32 tensor, [R, C] or [maps, R, C]. Hidden cells are 0. */
 static void reply_npy(srv_request *req, const srv_heat_answer *a) {
     static const size_t none[2] = {0, 0};
     const size_t *grid = a->maps->count > 0 ? a->maps->items->shape : none;
@@ -416,7 +416,8 @@ static void reply_npy(srv_request *req, const srv_heat_answer *a) {
     srv_json_end(&j);
 }
 
-/* Writes the label of the first row or key that a cell covers, else its index. */
+/* Writes the label of the first query or key that a cell covers, or its index if it has no
+ * label. */
 static void put_name(srv_csv *t, const srv_strings *names, const attn_heatmap *map, int axis,
                      size_t cell) {
     const size_t at = map->origin[axis] + cell * map->step[axis];
@@ -455,8 +456,8 @@ static void put_cells(srv_csv *t, const srv_heat_answer *a, const attn_heatmap *
     }
 }
 
-/* One line a row of cells: layer (where there are layers), batch, head, query, then a column a
- * key. Hidden cells are empty. */
+/* Writes one line for each row of cells: layer (if there are layers), batch, head, query, then one
+ * column for each key. Hidden cells are empty. */
 static void reply_csv(srv_request *req, const srv_heat_answer *a) {
     srv_csv t = srv_csv_begin(req);
     if (a->maps->layer_batches)

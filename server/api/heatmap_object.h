@@ -1,6 +1,6 @@
-/* Heatmaps in requests and in answers. The `heatmap` object of a request becomes the library's
- * options; heatmaps become a reply as JSON, text, CSV, npy, SVG or PNG, as the client's Accept
- * says. Every route that answers heatmaps uses these functions. */
+/* Heatmaps in requests and answers. The `heatmap` object of a request becomes options of the
+ * library. Heatmaps become a reply as JSON, text, CSV, npy, SVG or PNG, whichever Accept asks for.
+ * Every route that answers heatmaps uses these functions. */
 #ifndef SRV_HEATMAP_OBJECT_H
 #define SRV_HEATMAP_OBJECT_H
 
@@ -15,20 +15,20 @@ typedef enum srv_encoding {
     SRV_CELLS_F32
 } srv_encoding;
 
-/* Zeroes are the defaults. */
+/* The zeroed struct holds the defaults. */
 typedef struct srv_heat_input {
     uint64_t given;
     srv_union heads; /* "all", "mean" or a list */
     srv_ints batch, rows, cols;
-    int64_t max_cells; /* 0 = the default */
-    int pool;          /* attn_pooling */
-    int encoding;      /* srv_encoding */
-    int transform;     /* attn_transform */
+    int64_t max_cells; /* 0: the default */
+    int pool;          /* an attn_pooling */
+    int encoding;      /* a srv_encoding */
+    int transform;     /* an attn_transform */
     int64_t top_k;
     double top_p;
 } srv_heat_input;
 
-extern const char *const srv_transforms[]; /* by attn_transform: "linear", "sqrt", "log" */
+extern const char *const srv_transforms[]; /* indexed by attn_transform: "linear", "sqrt", "log" */
 extern const srv_field srv_heat_fields[];
 #define SRV_HEATMAP_ROW(T, text)                                                                   \
     {                                                                                              \
@@ -36,48 +36,51 @@ extern const srv_field srv_heat_fields[];
         .fields = srv_heat_fields, .doc = text                                                     \
     }
 
-/* Checks the object against the shapes and fills in the library's options, which point into it. */
+/* Checks the object against the shapes and fills in the options of the library, which point into
+ * the object. false: a problem is set. */
 bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_attention_dims *dims,
                       attn_heatmap_options *out);
-/* Sets the problem for a library error about the options; its place lies inside /heatmap. */
+/* Sets the problem for an error of the library about the options. The error's path is relative to
+ * /heatmap. */
 void srv_heat_problem(srv_request *req, const attn_error *err);
 
-/* The most bytes of JSON that a byte of a heatmap becomes. */
+/* Upper bound of the bytes of JSON for one byte of a heatmap. */
 #define SRV_HEAT_TEXT 4.0
-/* Writes the answer's `heatmap`. */
+/* Writes the object `heatmap` of the answer. */
 void srv_heat_write(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                     const srv_labels *labels);
-/* Writes its members into an object that is open. */
+/* Writes the members of `heatmap` into an object that is already open. */
 void srv_heat_members(srv_json *j, const attn_heatmaps *maps, const srv_heat_input *in,
                       const srv_labels *labels);
-/* Prints heatmaps for a terminal. `titles` holds one title for each head, or is NULL. */
+/* Prints heatmaps for a terminal. `titles` holds one title for each head; it may be NULL. */
 void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *labels,
                    const srv_strings *titles);
 
-/* The media types that hold a heatmap and nothing else. A route may produce them when its handler
+/* The media types that can hold a heatmap and nothing else. A route may offer them if its handler
  * ends in srv_heat_reply or srv_heat_draw. */
 #define SRV_DRAWN (SRV_ACCEPT_SVG | SRV_ACCEPT_PNG | SRV_ACCEPT_CSV)
 
-/* Does the client read one of SRV_DRAWN? It is then answered with the heatmap alone. A handler on
- * the HTTP thread returns SRV_DEFER in this case, because drawing is work for a worker. */
+/* Returns whether the client accepts one of SRV_DRAWN; the answer is then the heatmap alone. A
+ * handler on the HTTP thread returns SRV_DEFER in this case, because drawing is slow. */
 bool srv_draws(const srv_request *req);
 
-/* What an answer that is a heatmap consists of. */
+/* The parts of an answer that is a heatmap. */
 typedef struct srv_heat_answer {
     const attn_heatmaps *maps;
     const srv_heat_input *in;
-    const srv_labels *labels;       /* of the whole matrix */
-    const srv_strings *titles;      /* one for each head; or NULL */
-    const srv_figure_input *figure; /* srv_figure_init at least */
-    const attn_warnings *warnings;  /* or NULL */
-    int decimals;                   /* -1 = shortest text */
-    bool marks;                     /* a mask: 1 visible, 0 hidden */
+    const srv_labels *labels;       /* labels of the whole matrix */
+    const srv_strings *titles;      /* one title for each head; or NULL */
+    const srv_figure_input *figure; /* initialised at least by srv_figure_init */
+    const attn_warnings *warnings;  /* may be NULL */
+    int decimals;                   /* -1: the shortest text */
+    bool marks;                     /* true: cells of a mask, 1 visible and 0 hidden */
 } srv_heat_answer;
 
-/* Sets the reply of a route that answers heatmaps alone, in any of its media types. The JSON is
- * {"heads": .., "labels": .., "pool": .., .., "warnings": ..}. */
+/* Sets the reply of a route that answers heatmaps alone, in any media type of the route. The JSON
+ * is {"heads": .., "labels": .., "pool": .., .., "warnings": ..}. */
 void srv_heat_reply(srv_request *req, const srv_heat_answer *answer);
-/* Sets the reply where srv_draws is true; the route answers JSON and text itself. */
+/* Sets the reply if srv_draws returns true. Otherwise the route itself answers with JSON or
+ * text. */
 void srv_heat_draw(srv_request *req, const srv_heat_answer *answer);
 
 #endif

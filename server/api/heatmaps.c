@@ -1,5 +1,5 @@
-/* POST /v1/heatmaps draws weights from the request: the field table, the shapes that follow from a
- * body, the costs, and the answer. */
+/* POST /v1/heatmaps draws weights from the request. This file holds the field table, and derives
+ * shapes, cost and answer from the body. */
 #include <math.h>
 #include <stddef.h>
 
@@ -26,7 +26,7 @@ typedef struct heatmaps_body {
 typedef struct heatmaps_call {
     srv_request *req;
     heatmaps_body body;
-    attn_attention_dims dims; /* B, Hq, L and S */
+    attn_attention_dims dims; /* only B, Hq, L and S are set */
     attn_heatmap_options options;
     attn_cost cost;
     attn_heatmaps maps;
@@ -69,7 +69,8 @@ static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
     d->S = w->dims[w->rank - 1];
     d->Hq = w->rank > 2 ? w->dims[w->rank - 3] : 1;
     d->B = 1;
-    /* This cannot overflow, because the elements were decoded, unless an axis is 0. */
+    /* The product cannot overflow: the tensor was decoded, so its elements were counted; or an axis
+     * is 0. */
     for (int axis = 0; axis < w->rank - 3; axis++)
         d->B *= w->dims[axis];
     return true;
@@ -102,7 +103,7 @@ static bool prepare(heatmaps_call *call) {
 
 /* --- the handler --- */
 
-/* The most weights that the HTTP thread draws itself, about half a millisecond. */
+/* The most weights that the HTTP thread draws itself (about half a millisecond). */
 #define IN_PLACE_CELLS 16384
 
 static bool decode(heatmaps_call *call) {
@@ -175,7 +176,7 @@ static srv_outcome predict(const heatmaps_call *call) {
                    .fits = within_limits(call)};
     srv_dry_shape(&dry, "heatmap", 3, maps);
     dry.load.operations = SRV_CELL_OPERATIONS * call->cost.cells;
-    dry.load.alone = SRV_CELL_OPERATIONS * dry.cells; /* of the linter */
+    dry.load.alone = SRV_CELL_OPERATIONS * dry.cells; /* operations of the linter */
     dry.load.text = SRV_HEAT_TEXT * dry.result;
     dry.load.memory = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;
@@ -202,7 +203,7 @@ srv_outcome srv_heatmaps(srv_request *req) {
     if (!within_limits(&call))
         return SRV_DONE;
     const attn_attention_dims *d = &call.dims;
-    double rows = (double)d->B * (double)d->Hq * (double)d->L; /* also of empty ones */
+    double rows = (double)d->B * (double)d->Hq * (double)d->L; /* rows without keys count as well */
     if (req->in_place && (fmax(call.cost.cells, rows) > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
     if (!srv_admission_work(req, call.cost.cells,

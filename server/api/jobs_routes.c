@@ -1,5 +1,5 @@
-/* The routes of /v1/jobs: the list, making a job, and of each job its description, deletion,
- * events, result and pictures. The jobs themselves are in server/jobs. */
+/* The routes of /v1/jobs: the list and the creation of jobs, and for each job its description,
+ * deletion, events, result and pictures. The jobs themselves are in server/jobs. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ srv_outcome srv_jobs_remove(srv_request *req) {
     return SRV_DONE;
 }
 
-/* The number of the event that the client saw last; 0: none. */
+/* Returns the number of the last event that the client has seen; 0: it has seen none. */
 static uint64_t seen(const srv_request *req) {
     const char *text = req->last_event_id;
     return text && isdigit((unsigned char)*text) ? strtoull(text, NULL, 10) : 0;
@@ -95,7 +95,7 @@ srv_outcome srv_jobs_events(srv_request *req) {
         srv_reply_set(req, 200, "text/event-stream", "", 0);
         req->reply.stream = stream;
     } else if (!req->reply.status) {
-        srv_reply_set(req, 204, NULL, "", 0); /* so that a browser does not ask again */
+        srv_reply_set(req, 204, NULL, "", 0); /* 204 tells a browser not to reconnect */
     }
     if (req->reply.status < 400)
         srv_reply_header(req, "Cache-Control", "no-store");
@@ -103,7 +103,7 @@ srv_outcome srv_jobs_events(srv_request *req) {
     return SRV_DONE;
 }
 
-/* --- of experiments --- */
+/* --- results and pictures of experiments --- */
 
 srv_outcome srv_jobs_result(srv_request *req) {
     const bool text = req->accept == SRV_ACCEPT_TEXT;

@@ -1,4 +1,5 @@
-/* Decoded mask fields become mask layers of the library, which point into the decoded tensors. */
+/* Turns decoded mask fields into mask layers of the library. The layers point into the decoded
+ * tensors. */
 #include "api/mask_input.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ static attn_semantics meaning(int choice) {
     return choice < 0 ? ATTN_SEM_UNSTATED : meanings[choice];
 }
 
-/* Refuses fields that mean nothing, or are ambiguous, without another one. */
+/* Refuses a field that means nothing, or is ambiguous, without a certain other field. */
 static bool check_company(const srv_scope *scope) {
     if (srv_given(scope, "key_padding_mask") && !srv_given(scope, "key_padding_semantics"))
         return srv_refuse(

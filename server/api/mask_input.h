@@ -1,6 +1,6 @@
 /* The mask fields that POST /v1/attention, POST /v1/analyses and each mask of POST /v1/masks
- * share: their rows in a field table, and the way from decoded fields to the library's mask
- * layers. */
+ * share: their rows for field tables, and the conversion of decoded fields to mask layers of the
+ * library. */
 #ifndef SRV_MASK_INPUT_H
 #define SRV_MASK_INPUT_H
 
@@ -10,9 +10,9 @@
 
 typedef struct srv_mask_input {
     attn_tensor attn_mask;
-    int mask_semantics; /* index into srv_mask_semantics, -1 = not given */
+    int mask_semantics; /* index into srv_mask_semantics; -1: not given */
     attn_tensor key_padding_mask;
-    int key_padding_semantics; /* index into srv_padding_semantics, -1 = not given */
+    int key_padding_semantics; /* index into srv_padding_semantics; -1: not given */
     attn_tensor key_lengths, token_ids;
     int64_t pad_id;
     srv_ints window;
@@ -26,7 +26,7 @@ extern const char *const srv_offset_words[];      /* "end" */
 /* Sets the fields to "not given". */
 void srv_mask_input_init(srv_mask_input *in);
 
-/* Rows of a field table over struct T whose member `at` is a srv_mask_input. */
+/* Rows for the field table of struct T, whose member `at` is a srv_mask_input. */
 #define SRV_MASK_ROWS(T, at)                                                                       \
     {.name = "attn_mask",                                                                          \
      .kind = SRV_TENSOR,                                                                           \
@@ -93,15 +93,15 @@ void srv_mask_input_init(srv_mask_input *in);
                "the last key). The default is 0, or the length of the cache with past_key."        \
     }
 
-/* Adds a layer. false: there are too many, and a problem is set. */
+/* Adds a layer to the mask. false: the mask has too many layers, and a problem is set. */
 bool srv_mask_add(const srv_scope *scope, attn_mask_spec *spec, const attn_mask_layer *layer);
-/* Checks the shared fields against each other and adds the layers that they ask for. false: a
+/* Checks the mask fields against each other and adds the layers that they describe. false: a
  * problem is set. */
 bool srv_mask_layers(const srv_scope *scope, const srv_mask_input *in, attn_mask_spec *spec);
-/* Reads query_offset; `offset` must outlive the spec. */
+/* Reads query_offset into the spec. `offset` must outlive the spec. */
 void srv_mask_offset(const srv_union *offset, attn_mask_spec *spec);
-/* Counts the share of `cells` that is visible; without cells it is 1. false: time ran out, a
- * problem is set. */
+/* Computes the share of `cells` that is visible; it is 1 if `cells` is 0. false: the time has run
+ * out, and a problem is set. */
 bool srv_mask_kept(srv_request *req, const attn_mask *mask, double cells, double *kept);
 
 #endif

@@ -1,6 +1,6 @@
-/* POST /v1/masks builds, combines, explains and lints masks without computing any attention. This
- * file holds the field table, the checks behind it (which fields a kind of mask has, which shape
- * the masks must fit), and the handler. */
+/* POST /v1/masks builds, combines, explains and lints masks. It computes no attention. This file
+ * holds the field table, the checks that the table cannot express (which fields a kind of mask has,
+ * which shape the masks must fit), and the handler. */
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const char *const kinds[] = {"causal", "padding", "window", "pattern", "v
 static const char *const combinations[] = {"and", NULL};
 
 static const char *const padding_ways[] = {"key_padding_mask", "key_lengths", "token_ids"};
-/* The fields of each kind. */
+/* For each kind of mask, the names of its fields between spaces. */
 static const char *const own[] = {
     NULL, " key_padding_mask key_padding_semantics key_lengths token_ids pad_id ", " window ",
     " pattern ", " attn_mask mask_semantics "};
@@ -70,7 +70,8 @@ const srv_field srv_masks_fields[] = {
     {0},
 };
 
-/* Refuses fields of another kind, and a mask without the field that makes it one. */
+/* Refuses fields that belong to other kinds of masks, and a mask that lacks the field that defines
+ * it. */
 static bool check_kind(const srv_scope *scope, int kind) {
     for (size_t i = 1; item_fields[i].name; i++) {
         const char *name = item_fields[i].name;
@@ -157,7 +158,7 @@ static bool shape_of_list(srv_masks_call *call, const srv_scope *scope) {
     return true;
 }
 
-/* Splits the shape into batch, heads, L and S. [.., L, S] of rank 2 and 3 has no head axis. */
+/* Splits the shape into batch, heads, L and S. A shape of rank 2 or 3 has no head axis. */
 static void split_shape(srv_masks_call *call) {
     attn_mask_shape *shape = &call->shape;
     int rank = call->rank;
@@ -196,9 +197,9 @@ static bool prepare(srv_masks_call *call) {
 
 /* --- the handler --- */
 
-/* The most cells of a mask that is resolved on the HTTP thread, about half a millisecond. */
+/* The most cells of a mask that the HTTP thread resolves itself (about half a millisecond). */
 #define IN_PLACE_CELLS 262144
-/* Bytes of a boolean and its comma. */
+/* Bytes of a boolean and its comma as text. */
 #define TEXT_OF_FLAG 6.0
 
 static bool decode(srv_masks_call *call) {
@@ -261,7 +262,8 @@ static srv_outcome predict(srv_masks_call *call) {
     if (req->in_place && !srv_predictor_ready(req->app->predictor))
         return SRV_DEFER;
     bool fits = within_limits(call);
-    /* The words need the compiled mask, and there is no memory for a shape beyond the limits. */
+    /* The answer describes the mask in words, for which the mask must be compiled. A mask beyond
+     * the limits has no memory for that and is refused. */
     if (!fits || !compile(call))
         return SRV_DONE;
     bool cells = call->bound <= SRV_MASK_CELLS;

@@ -1,6 +1,6 @@
-/* The answer of POST /v1/masks. Small masks are answered cell by cell, large ones as runs of
- * visible keys; batch entries and heads that are equal are answered once. A picture of a mask is a
- * heatmap of its cells, so that large masks are pooled. */
+/* The answer of POST /v1/masks. A small mask is answered cell by cell, a large one as runs of
+ * visible keys. Equal batch entries and equal heads are answered once. A picture of a mask is a
+ * heatmap of its cells, so large masks are pooled. */
 #include <math.h>
 #include <string.h>
 
@@ -9,13 +9,15 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
-/* Bytes of a cell that is answered by itself: as boolean and float32, and as text of both, twice
- * while the text grows. */
+/* Bytes of a cell that is answered by itself: its boolean, its float32, and the text of both. The
+ * text counts twice, because its buffer grows by doubling. */
 #define CELL_BYTES 56.0
-/* Bytes of text around a part, and of the brackets and commas of a run. */
+/* PART_TEXT: bytes of text around one [L, S] part. RUN_TEXT: bytes of the brackets and commas of
+ * one run of keys. */
 #define PART_TEXT 64.0
 #define RUN_TEXT  5.0
-/* Bytes of a character of a label, escaped, and of all text that follows the runs. */
+/* LABEL_TEXT: most bytes of one escaped character of a label. LATER_TEXT: bytes of all text after
+ * the runs. */
 #define LABEL_TEXT 6.0
 #define LATER_TEXT 16384.0
 
@@ -23,7 +25,7 @@ static bool small(const srv_masks_call *call) {
     return call->bound <= SRV_MASK_CELLS;
 }
 
-/* All cells of a small mask, [B, H, L, S]; NULL: memory ran out. */
+/* Returns all cells of a small mask, [B, H, L, S]. NULL: memory ran out. */
 static uint8_t *keep_cells(const srv_masks_call *call) {
     const attn_mask_shape *s = &call->shape;
     uint8_t *keep = attn_arena_take(call->req->arena, (size_t)call->cells);
@@ -35,8 +37,9 @@ static uint8_t *keep_cells(const srv_masks_call *call) {
     return keep;
 }
 
-/* What is added to the scores, -infinity where hidden. *any: is something finite added? NULL: no
- * cells, or memory ran out. */
+/* Returns the numbers that the mask adds to the scores, -infinity where a cell is hidden. *any
+ * tells whether a finite number other than 0 is added. NULL: the mask has no cells, or memory ran
+ * out. */
 static float *additive_cells(const srv_masks_call *call, const uint8_t *keep, bool *any) {
     const attn_mask_shape *s = &call->shape;
     size_t cells = (size_t)call->cells, at = 0;
@@ -75,8 +78,9 @@ static void write_cells(srv_json *j, const srv_masks_call *call) {
     srv_json_tensor(j, &cells);
 }
 
-/* Reads a row into `keep`, which has room for S keys: the keys from *lo on that causal masks,
- * windows and lengths leave. Returns their number. */
+/* Writes into `keep` which keys of a row are visible. `keep` has room for S keys and starts at key
+ * *lo, the first key that causal masks, windows and lengths leave visible. Returns the number of
+ * keys written. */
 static size_t load_row(const srv_masks_call *call, size_t b, size_t h, size_t i, uint8_t *keep,
                        size_t *lo) {
     size_t hi;
@@ -85,7 +89,7 @@ static size_t load_row(const srv_masks_call *call, size_t b, size_t h, size_t i,
     return hi - *lo;
 }
 
-/* Counts the runs of all rows of all distinct parts. */
+/* Counts the runs of visible keys in all rows of the first B batch entries and H heads. */
 static attn_status count_runs(const srv_masks_call *call, size_t B, size_t H, uint8_t *keep,
                               double *runs, attn_error *err) {
     const attn_mask_shape *s = &call->shape;
@@ -118,7 +122,8 @@ static double label_text(const srv_strings *list) {
     return text;
 }
 
-/* Takes memory for the text of all runs and of what follows them, and reserves it in the writer. */
+/* Takes memory from the budget for the text of all runs and of what follows, and reserves it in the
+ * writer. false: a problem is set. */
 static bool admit_runs(srv_json *j, const srv_masks_call *call, size_t B, size_t H, uint8_t *keep) {
     const attn_mask_shape *s = &call->shape;
     attn_error err = {0};
@@ -164,7 +169,7 @@ static void write_index(srv_json *j, const char *name, size_t index, bool shared
         srv_json_size(j, index);
 }
 
-/* Writes the runs of all distinct [L, S] parts. false: a problem is set. */
+/* Writes the runs of visible keys of all distinct [L, S] parts. false: a problem is set. */
 static bool write_runs(srv_json *j, const srv_masks_call *call) {
     const attn_mask_shape *s = &call->shape;
     bool same_batches = attn_mask_same_batches(call->mask);
@@ -204,8 +209,8 @@ static bool write_runs(srv_json *j, const srv_masks_call *call) {
     return true;
 }
 
-/* Adds a warning: numbers are added to the scores, and the answer to a large mask leaves them out.
- */
+/* Writes the member `omitted` if the mask adds numbers to the scores, because the answer to a large
+ * mask leaves these numbers out. */
 static void write_omitted(srv_json *j, const srv_masks_call *call) {
     bool numbers = false;
     for (size_t i = 0; i < call->spec.count; i++) {
@@ -235,8 +240,8 @@ bool srv_masks_admit(srv_masks_call *call) {
     size_t n;
     for (size_t i = 0; i < call->spec.count; i++)
         if (attn_tensor_count(&call->spec.layers[i].values, &n))
-            values += (double)n; /* a byte for each when compiled */
-    /* The row of the writer in double, and the fingerprint that the linter takes of each row. */
+            values += (double)n; /* the compiled mask has a byte for each value */
+    /* The writer holds one row in double, and the linter a fingerprint of each row. */
     double rows = sizeof(double) * ((double)call->shape.L + (double)call->shape.S);
     return srv_admission_work(call->req, call->cells,
                               SRV_MASK_ENTRY * srv_masks_batches(call) + values + rows +
@@ -315,10 +320,10 @@ void srv_masks_text(srv_masks_call *call) {
 
 /* --- pictures --- */
 
-/* The compiled mask as a source of weights: 1 is visible, 0 hidden. */
+/* The compiled mask as a source of weights: 1 where visible, 0 where hidden. */
 typedef struct mask_source {
     const attn_mask *mask;
-    uint8_t *keep; /* [lanes, S] */
+    uint8_t *keep; /* [lanes, S], one row for each lane of the pool */
     size_t S;
 } mask_source;
 

@@ -1,4 +1,5 @@
-/* A POST /v1/masks while it runs: the decoded body becomes a compiled mask, and this the answer. */
+/* The state of a POST /v1/masks: the decoded body, the compiled mask made from it, and what the
+ * answer needs. */
 #ifndef SRV_MASKS_CALL_H
 #define SRV_MASKS_CALL_H
 
@@ -6,10 +7,10 @@
 #include "api/mask_input.h"
 #include "api/route_fields.h"
 
-/* The most cells of a mask that is answered cell by cell. Larger ones are answered as runs of
+/* The most cells of a mask that is answered cell by cell. A larger mask is answered as runs of
  * visible keys. */
 #define SRV_MASK_CELLS 65536
-/* Bytes that a batch entry takes: its offset, its length, and a run of the answer. */
+/* Bytes of memory for a batch entry: its offset, its length, and one run of the answer. */
 #define SRV_MASK_ENTRY 64.0
 
 typedef struct srv_masks_item {
@@ -20,7 +21,7 @@ typedef struct srv_masks_item {
 
 typedef struct srv_masks_body {
     uint64_t given;
-    srv_objects masks; /* srv_masks_item */
+    srv_objects masks; /* array of srv_masks_item */
     srv_ints shape;
     attn_tensor token_ids;
     int64_t pad_id, timeout_ms;
@@ -36,20 +37,20 @@ typedef struct srv_masks_call {
     srv_masks_body body;
     attn_mask_spec spec;
     attn_mask_shape shape;
-    size_t dims[ATTN_MAX_RANK]; /* the weights' shape */
+    size_t dims[ATTN_MAX_RANK]; /* shape of the weights */
     int rank;
     size_t B;
     double kept;         /* share of the cells that are visible */
-    double cells, bound; /* bound: the cells where an axis of 0 counts as 1 */
+    double cells, bound; /* `bound` counts cells with each axis of 0 taken as 1 */
     attn_mask *mask;
     attn_warnings warnings;
 } srv_masks_call;
 
 double srv_masks_batches(const srv_masks_call *call);
-/* Takes memory to compile the mask, and for the answer to a small one. The answer to a large one
- * is counted when its runs are known. false: a problem is set. */
+/* Takes memory from the budget to compile the mask and, for a small mask, to answer. The answer to
+ * a large mask takes its memory when its runs are known. false: a problem is set. */
 bool srv_masks_admit(srv_masks_call *call);
-/* Set the reply from the mask. */
+/* The three functions set the reply from the mask, as JSON, as text or as a picture. */
 void srv_masks_json(srv_masks_call *call);
 void srv_masks_text(srv_masks_call *call);
 void srv_masks_picture(srv_masks_call *call);

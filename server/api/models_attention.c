@@ -1,5 +1,5 @@
-/* POST /v1/models/{id}/attention runs one pass over source and target and answers the weights or
- * heatmaps of each attention site, and logits. */
+/* POST /v1/models/{id}/attention runs the model once over source and target. It answers the logits,
+ * and the weights or heatmaps of each attention site. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "api/models_call.h"
 #include "request/shared.h"
 
-/* Bits of `returns`. */
+/* Bits of the field `return`. */
 enum { WEIGHTS = 1, HEATMAP = 2, LOGITS = 4 };
 
 typedef struct body {
@@ -26,13 +26,14 @@ typedef struct sites_pass {
     srv_pass pass;
     body body;
     srv_sequences source, target;
-    srv_sequences read; /* the target as the decoder reads it: begin, then its tokens */
-    /* Steps of the longest target with its end; an upper bound before it is known. */
+    srv_sequences read; /* the target as the decoder reads it: begin token, then tokens */
+    /* Decoder steps of the longest target, its end token included. Until a target is generated,
+     * this is an upper bound. */
     size_t T;
-    attn_site sites[ATTN_MODEL_SITES]; /* all sites of the model, without weights */
+    attn_site sites[ATTN_MODEL_SITES]; /* all attention sites of the model, without their weights */
     bool wanted[ATTN_MODEL_SITES];
     size_t site_count;
-    bool unasked; /* `return` is the default */
+    bool unasked; /* true: `return` was not sent, so the default applies */
     attn_warnings warnings;
     attn_model_outputs out;
 } sites_pass;
@@ -118,7 +119,7 @@ static void list_sites(sites_pass *c) {
                        lists(&c->body.layers, c->sites[i].layer);
 }
 
-/* Checks that the model has all layers or heads in `list`, at the sites that are asked for. */
+/* Checks that the model has all layers (or heads) in `list` at the sites that are asked for. */
 static bool check_numbers(const sites_pass *c, const srv_scope *scope, const char *name,
                           const srv_ints *list, bool layers) {
     for (size_t s = 0; s < c->site_count; s++) {
@@ -166,19 +167,19 @@ static bool check_sites(sites_pass *c) {
 
 /* --- limits --- */
 
-/* The number of requested heads of a site. */
+/* Returns the number of heads of a site that are requested. */
 static size_t heads_of(const sites_pass *c, const attn_site *site) {
     return c->body.heads.count ? c->body.heads.count : site->heads;
 }
 
-/* The shape [heads, L, S] of a site in the answer. */
+/* Sets the shape [heads, L, S] that the site has in the answer. */
 static void site_dims(const sites_pass *c, const attn_site *site, size_t dims[3]) {
     dims[0] = heads_of(c, site);
     dims[1] = site->kind == ATTN_SITE_ENCODER ? c->source.longest : c->T;
     dims[2] = site->kind == ATTN_SITE_DECODER ? c->T : c->source.longest;
 }
 
-/* The number of requested weights. */
+/* Returns the number of weights that are requested. */
 static double count_weights(const sites_pass *c) {
     double count = 0;
     for (size_t i = 0; i < c->site_count; i++) {
@@ -190,12 +191,13 @@ static double count_weights(const sites_pass *c) {
     return count;
 }
 
-/* Tells whether there are more weights than the default answers. */
+/* Returns whether the weights are left out: they were not named and are too many for the
+ * default. */
 static bool omits_weights(const sites_pass *c) {
     return c->unasked && count_weights(c) > SRV_WEIGHTS_UNASKED;
 }
 
-/* Bytes of the answer: numbers and their text. */
+/* Returns the bytes of the answer: numbers and their text. */
 static double result_bytes(const sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const double logits = (double)c->source.count * (double)c->T * (double)m->target_vocabulary;
@@ -214,7 +216,7 @@ static attn_model_cost cost_of(const sites_pass *c) {
     const double B = (double)c->source.count;
     attn_model_pass pass = {B, (double)c->source.longest, B, (double)c->T, false};
     attn_model_cost cost = srv_models_cost(&c->pass, &pass);
-    if (!c->target.count) { /* it is generated first */
+    if (!c->target.count) { /* the target must be generated first */
         pass.searches = true;
         const attn_model_cost search = srv_models_cost(&c->pass, &pass);
         cost.cells += search.cells;
@@ -240,7 +242,7 @@ static srv_outcome predict(const sites_pass *c, const attn_model_cost *cost) {
     for (size_t i = 0; i < c->site_count; i++) {
         size_t d[4] = {B, 0, 0, 0};
         site_dims(c, &c->sites[i], d + 1);
-        /* All layers of a kind have the same shape. */
+        /* All layers of a kind of site have the same shape, so each kind is listed once. */
         if (c->wanted[i] && c->sites[i].layer == first_wanted(c, c->sites[i].kind))
             srv_dry_shape(&dry, srv_model_site_kinds[c->sites[i].kind], 4, d);
     }
@@ -276,7 +278,7 @@ static bool heatmaps_of(const sites_pass *c, const attn_site *site, size_t b,
     return srv_models_heatmaps(c->pass.req, &what, &in, out);
 }
 
-/* The weights of the chosen heads, [B, heads, L, S]. data NULL: memory ran out. */
+/* Returns the weights of the requested heads, [B, heads, L, S]. Without data: memory ran out. */
 static attn_tensor choose_heads(const sites_pass *c, const attn_tensor *all) {
     const size_t *d = all->dims, n = c->body.heads.count, matrix = d[2] * d[3];
     if (!n)
@@ -290,7 +292,7 @@ static attn_tensor choose_heads(const sites_pass *c, const attn_tensor *all) {
     return attn_tensor_dense(to, ATTN_F32, 4, (size_t[4]){d[0], n, d[2], d[3]});
 }
 
-/* Clears the rows behind the end of shorter sequences, whose weights mean nothing. */
+/* Sets the rows behind the end of shorter sequences to 0, because their weights mean nothing. */
 static void clear_padding(const sites_pass *c, const attn_site *site, const attn_tensor *weights) {
     const size_t *d = weights->dims;
     for (size_t b = 0; b < d[0]; b++) {
@@ -309,7 +311,7 @@ static void put_heads(srv_json *j, const sites_pass *c, const attn_site *site) {
     srv_json_array_end(j);
 }
 
-/* Writes a site. false: a problem is set. */
+/* Writes an attention site. false: a problem is set. */
 static bool put_site(srv_json *j, const sites_pass *c, const attn_site *site) {
     srv_json_object(j);
     srv_json_key(j, "kind");
@@ -403,8 +405,8 @@ static void answer_text(const sites_pass *c) {
     srv_text_end(c->pass.req, &t);
 }
 
-/* Draws one site: the last one that was asked for, by default the cross-attention of the last
- * layer. */
+/* Draws one site: the last of the requested sites, which by default is the cross-attention of the
+ * last layer. */
 static void answer_picture(const sites_pass *c) {
     srv_model_heatmaps maps;
     const attn_site *site = NULL;
@@ -424,7 +426,7 @@ static void answer(const sites_pass *c) {
         answer_json(c);
 }
 
-/* --- the pass --- */
+/* --- the computation --- */
 
 static attn_status generate(sites_pass *c, const int32_t *source, const int64_t *lengths,
                             attn_error *err) {
@@ -480,8 +482,8 @@ static bool compute(sites_pass *c) {
     return !status;
 }
 
-/* Copies a sequence with one more token in front (`first`) or at the end. false: a problem is set.
- */
+/* Copies sequence `s` with the token of `one` added: in front if `first`, else at the end. false: a
+ * problem is set. */
 static bool lengthen(const sites_pass *c, const srv_sequence *s, const srv_sequence *one,
                      bool first, srv_sequence *out) {
     attn_arena *arena = c->pass.req->arena;
@@ -499,8 +501,8 @@ static bool lengthen(const sites_pass *c, const srv_sequence *s, const srv_seque
     return true;
 }
 
-/* Names the rows of the weights. A row has the name of the token that it leads to, the last row
- * that of the end. The decoder reads the target with the begin in front. */
+/* Names the rows of the weights. A row has the name of the token that it predicts; the last row has
+ * the name of the end token. The decoder reads the target with the begin token in front. */
 static bool name_rows(sites_pass *c) {
     const attn_model_config *m = attn_model_configuration(c->pass.model->model);
     const size_t B = c->target.count;
@@ -524,7 +526,7 @@ static bool name_rows(sites_pass *c) {
     return true;
 }
 
-/* --- the steps --- */
+/* --- the steps of srv_pass_steps --- */
 
 static sites_pass *of(srv_pass *pass) {
     return (sites_pass *)pass;

@@ -1,6 +1,6 @@
-/* What the routes of /v1/models/{id} share: texts, tokens or ids become sequences of a model with
- * the names and places of their tokens; a request takes its steps within the limits of the
- * service; the weights of a pass become heatmaps. */
+/* Code that the routes of /v1/models/{id} share. It makes sequences for a model from texts, tokens
+ * or ids, with the names and places of their tokens; takes a request through its steps within the
+ * limits of the service; and makes heatmaps of weights that a model computed. */
 #include "api/models_call.h"
 
 #include <inttypes.h>
@@ -31,7 +31,8 @@ static size_t vocabulary_size(const srv_model *model, int which) {
     return which == SRV_SOURCE ? c->source_vocabulary : c->target_vocabulary;
 }
 
-/* The name of the field of sequence b, with its index when there are several. */
+/* Writes the name of the field of sequence b into `text`, with the index b if there are several
+ * sequences. */
 static const char *place(char text[96], const char *name, size_t b, size_t count) {
     if (count > 1)
         snprintf(text, 96, "%s/%zu", name, b);
@@ -152,7 +153,8 @@ static bool read_ids(const srv_reading *r, const attn_tensor *t, size_t b, const
     return srv_models_name(r->req, r->model, r->which, ids, length, out);
 }
 
-/* Which of the three fields was given: its number; 3: none; 4: several, and a problem is set. */
+/* Returns the index of the field (text, tokens or ids) that was given; 3: none was given; 4: a
+ * problem is set, because several were given or the model has no words. */
 static int which_field(const srv_reading *r) {
     int found = 3;
     for (int i = 0; i < 3; i++) {
@@ -259,9 +261,9 @@ void srv_models_put(srv_json *j, const srv_sequence *s) {
     srv_json_object_end(j);
 }
 
-/* --- the way of a request --- */
+/* --- the steps of a request --- */
 
-/* Operations that the HTTP thread does itself, well below a millisecond. */
+/* Operations that the HTTP thread does itself (well below a millisecond). */
 #define IN_PLACE_OPERATIONS 2e5
 
 const char *const srv_model_site_kinds[] = {"encoder", "decoder", "cross", NULL};
@@ -350,7 +352,7 @@ static srv_outcome run(srv_pass *pass, const srv_pass_steps *steps) {
     const int64_t begun = attn_now_ns();
     const bool done = steps->compute(pass);
     const int64_t computed = attn_now_ns();
-    pass->req->compute_ns = computed - begun; /* compute may have replaced the request */
+    pass->req->compute_ns = computed - begun; /* `compute` may have replaced the request */
     if (done)
         steps->answer(pass);
     pass->req->encode_ns = attn_now_ns() - computed;
@@ -369,7 +371,7 @@ srv_outcome srv_models_run(srv_pass *pass, const srv_pass_steps *steps) {
 
 /* --- heatmaps --- */
 
-/* Rows of one sequence's weights. */
+/* Copies rows of one sequence's weights. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *range, float *weights,
                          float *logits, attn_error *err) {
     const srv_model_weights *all = ctx;

@@ -1,4 +1,4 @@
-/* POST /v1/models/{id}/generate answers a greedy or beam search, and the cross-attention of its
+/* POST /v1/models/{id}/generate answers a greedy or beam search and the cross-attention of its
  * steps. A greedy search can be answered as server-sent events, one for each step. */
 #include <math.h>
 #include <string.h>
@@ -11,20 +11,20 @@
 
 /* --- the steps of a greedy search as events --- */
 
-/* A search that is answered step by step. Each event is put together in an arena of its own, and
- * only its text is kept. */
+/* A search that is answered step by step. Each event is composed in an arena of its own; only the
+ * event's text is kept. */
 typedef struct told_steps {
     srv_events *events;
     const srv_model *model;
     const srv_sequence *source;
-    const srv_heat_input *heatmap; /* whose heads are shown; NULL: none are */
+    const srv_heat_input *heatmap; /* says which heads the events show; NULL: none */
     int decimals;
-    size_t index;     /* of the next step, from 0 */
-    const char *word; /* the word before that step */
-    bool failed;      /* a step failed, and set a problem */
+    size_t index;     /* number of the next step, from 0 */
+    const char *word; /* word of the step before the next one */
+    bool failed;      /* true: a step failed and has set a problem */
 } told_steps;
 
-/* What the token adds to the text so far; NULL: memory ran out. The end adds nothing. */
+/* Returns what the token adds to the text so far; the end token adds "". NULL: memory ran out. */
 static const char *text_of(const told_steps *s, int32_t id, const char *word, attn_arena *arena) {
     const char *words[2] = {s->index ? s->word : "", word};
     const size_t before = strlen(words[0]);
@@ -34,8 +34,8 @@ static const char *text_of(const told_steps *s, int32_t id, const char *word, at
     return text ? text + before : NULL;
 }
 
-/* Writes the cross-attention of the step, a row for each head that was asked for. false: a problem
- * is set. */
+/* Writes the cross-attention of the step, one row for each requested head. false: a problem is
+ * set. */
 static bool put_step_attention(srv_json *j, const told_steps *s, const float *weights) {
     const srv_model_weights what = {.weights = weights,
                                     .heads = srv_models_cross_heads(s->model),
@@ -94,7 +94,7 @@ static bool put_step(srv_json *j, told_steps *s, int32_t id, double log_probabil
     return srv_json_end(j);
 }
 
-/* Copies the reply from the step's arena into the request's. */
+/* Copies the reply from the arena of the step into the arena of the request. */
 static bool keep_event(srv_request *req) {
     const srv_reply *r = &req->reply;
     const char *text = attn_arena_text(req->arena, r->body, r->size);
@@ -105,7 +105,7 @@ static bool keep_event(srv_request *req) {
     return text && req->reply.status < 400;
 }
 
-/* Sends the event of one step; for attn_generate_options.token. */
+/* Sends the event of one step. This is the callback attn_generate_options.token. */
 static int say_step(void *ctx, int32_t id, double log_probability, const float *weights) {
     told_steps *s = ctx;
     srv_request *req = srv_events_request(s->events);
@@ -147,21 +147,22 @@ typedef struct body {
     bool dry_run, stream;
 } body;
 
-/* One generated sequence: its tokens, and its rows of weights, of which the end may be one. */
+/* A generated sequence: its tokens, and the names of its rows of weights. The last row may be that
+ * of the end token. */
 typedef struct made {
     srv_sequence tokens, rows;
-    const char *text; /* NULL: the model has no words */
+    const char *text; /* NULL: the model has no vocabulary */
 } made;
 
 typedef struct call {
     srv_pass pass;
     body body;
     srv_sequences source;
-    size_t most; /* most tokens, the end included */
+    size_t most; /* most tokens, the end token included */
     attn_warnings warnings;
-    attn_generated *out; /* [B] */
-    made *made;          /* [B] */
-    told_steps steps;    /* when it streams */
+    attn_generated *out; /* [B], one for each sequence */
+    made *made;          /* [B], one for each sequence */
+    told_steps steps;    /* used if the answer is a stream */
 } call;
 
 const srv_field srv_models_generate_fields[] = {
@@ -214,8 +215,8 @@ static bool decode(call *c) {
     return true;
 }
 
-/* Decides whether the answer is a stream, which the field or Accept asks for, and checks that it
- * can be one. */
+/* Decides whether the answer is a stream, which the field `stream` or Accept asks for, and checks
+ * that the request allows one. */
 static bool check_stream(call *c) {
     const body *b = &c->body;
     const unsigned accept = c->pass.req->accept;
@@ -241,9 +242,9 @@ static double result_bytes(const call *c) {
     const double B = (double)c->source.count, most = (double)c->most;
     const double weights =
         B * (double)srv_models_cross_heads(c->pass.model) * most * (double)c->source.longest;
-    double numbers = 3 * weights; /* the rows, and a heatmap of them */
+    double numbers = 3 * weights; /* the rows of weights, and a heatmap of them */
     numbers += c->body.returns & WEIGHTS ? weights : 0;
-    numbers += c->pass.streams ? weights : 0; /* the events */
+    numbers += c->pass.streams ? weights : 0; /* the rows in the events */
     const double step = c->pass.streams ? EVENT : 0;
     return SRV_MODEL_TEXT * numbers + 64 * B * ((double)c->source.longest + most) + step * most;
 }
@@ -263,7 +264,7 @@ static srv_outcome predict(const call *c, const attn_model_cost *cost) {
 
 /* --- the search --- */
 
-/* Names tokens and rows of sequence b and joins its text. false: a problem is set. */
+/* Names the tokens and the rows of sequence b and joins its text. false: a problem is set. */
 static bool name(call *c, size_t b) {
     const attn_generated *g = &c->out[b];
     const size_t rows = g->length + g->ended;
@@ -286,7 +287,7 @@ static bool name(call *c, size_t b) {
     return false;
 }
 
-/* Begins the stream, to which the request then belongs. false: a problem is set. */
+/* Begins the stream, which takes over the request. false: a problem is set. */
 static bool begin_events(call *c, attn_generate_options *options) {
     srv_events *events = srv_events_new(c->pass.req);
     if (!events)
@@ -335,7 +336,7 @@ static bool compute(call *c) {
 
 /* --- the answer --- */
 
-/* Tells whether the search kept weights of sequence b. */
+/* Returns whether the search kept weights of sequence b. */
 static bool has_weights(const call *c, size_t b) {
     return c->out[b].weights && c->made[b].rows.length > 0;
 }
@@ -355,7 +356,7 @@ static bool heatmaps_of(const call *c, size_t b, srv_model_heatmaps *out) {
     return srv_models_heatmaps(c->pass.req, &what, &c->body.heatmap, out);
 }
 
-/* Writes weights and heatmap. false: a problem is set. */
+/* Writes weights and heatmap of sequence b. false: a problem is set. */
 static bool put_attention(srv_json *j, const call *c, size_t b) {
     srv_model_heatmaps maps;
     if (!has_weights(c, b))
@@ -447,7 +448,7 @@ static void answer(const call *c) {
         answer_json(c);
 }
 
-/* --- the steps --- */
+/* --- the steps of srv_pass_steps --- */
 
 static call *of(srv_pass *pass) {
     return (call *)pass;

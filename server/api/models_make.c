@@ -1,5 +1,5 @@
-/* GET and POST /v1/models, GET and DELETE /v1/models/{id}: the field table of a model that is
- * made, descriptions, making and deleting. */
+/* GET and POST /v1/models, GET and DELETE /v1/models/{id}: the field table of a new model, and the
+ * description, creation and deletion of models. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,8 +98,8 @@ static void put_text(srv_json *j, const char *name, const char *value) {
     srv_json_string(j, value);
 }
 
-/* Writes the number of parameters in total and of each part, which is the first step of their
- * names. */
+/* Writes the number of parameters, in total and of each part. The part of a parameter is its name
+ * up to the first dot. */
 static void put_parameters(srv_json *j, const srv_model *m) {
     const attn_parameters *set = attn_model_parameters(m->model);
     char last[ATTN_PARAMETER_NAME] = "";
@@ -131,7 +131,8 @@ static void put_side(srv_json *j, const char *name, size_t size, const attn_voca
     srv_json_object_end(j);
 }
 
-/* Writes an entry for each kind of site: its layers, and the heads of each layer. */
+/* Writes one entry for each kind of attention site: its number of layers, and the heads of a
+ * layer. */
 static void put_sites(srv_json *j, const attn_model *model) {
     attn_site sites[ATTN_MODEL_SITES];
     const size_t count = attn_model_sites(model, sites);
@@ -233,7 +234,7 @@ srv_outcome srv_models_remove(srv_request *req) {
     return SRV_DONE;
 }
 
-/* --- making --- */
+/* --- creation --- */
 
 static bool no_memory(srv_request *req) {
     attn_error err = {0};
@@ -242,8 +243,8 @@ static bool no_memory(srv_request *req) {
     return false;
 }
 
-/* Joins the lines of a vocabulary: the special words, then the given ones. false: a problem is
- * set. */
+/* Joins the lines of a vocabulary: the special words, then the words that were sent. false: a
+ * problem is set. */
 static bool join(const srv_scope *scope, const char *name, const srv_strings *words,
                  const char **text, size_t *size) {
     static const char specials[] = "<pad>\n<bos>\n<eos>\n<unk>\n";
@@ -271,7 +272,7 @@ static bool join(const srv_scope *scope, const char *name, const srv_strings *wo
     return true;
 }
 
-/* Reads words and size of one side. *out NULL: it has no words. */
+/* Reads words and size of source or target. *out is NULL if the side has no words. */
 static bool read_side(const srv_scope *scope, const char *words_name, const char *size_name,
                       const srv_strings *words, int64_t given, size_t *size,
                       attn_vocabulary **out) {

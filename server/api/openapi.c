@@ -1,6 +1,6 @@
-/* GET /openapi.json: the interface as OpenAPI 3.1. It is made from srv_routes[] and the field
- * tables, so that it cannot differ from what the router and the decoder do. What a route may
- * refuse, its headers and its parameters follow from its row. */
+/* GET /openapi.json describes the interface as OpenAPI 3.1. The document is made from srv_routes[]
+ * and the field tables, so it cannot differ from what the router and the decoder do. The refusals,
+ * headers and parameters of a route follow from its row in srv_routes[]. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "api/v2_model.h"
 #include "request/shared.h"
 
-/* --- the parts that routes refer to: refusals, headers, parameters, examples --- */
+/* --- the parts that operations refer to: refusals, headers, parameters, examples --- */
 
-/* When a status may be answered. */
+/* The conditions under which a route may answer a status, as bits. */
 enum {
     ALWAYS = 1,
     WITH_BODY = 2,
@@ -25,7 +25,7 @@ enum {
     KEYED = 16,
     READING = 32,
     INFERRING = 64,
-    WITH_WORK = 128, /* on a worker */
+    WITH_WORK = 128, /* a worker may compute the answer */
     WITH_RUN = 256,
     STREAMING = 512
 };
@@ -36,7 +36,7 @@ typedef struct refusal {
     const char *name, *what, *headers[2];
 } refusal;
 
-/* An infer request that is answered with 200. */
+/* The example of an infer request. The service answers it with 200. */
 static const char v2_example[] =
     "{\"inputs\":[{\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[2,2],\"data\":[1,0,0,1]},"
     "{\"name\":\"key\",\"datatype\":\"FP32\",\"shape\":[2,2],\"data\":[[1,2],[3,4]]},"
@@ -171,7 +171,7 @@ static bool is_infer(const srv_route *route) {
     return strcmp(route->answer, "V2Inference") == 0;
 }
 
-/* Does the path or a field of the body name a stored run? */
+/* Returns whether the path or a field of the body names a stored run. */
 static bool names_run(const srv_route *route) {
     const srv_field *f = route->fields;
     while (f && f->name && strcmp(f->name, "run") != 0)
@@ -202,7 +202,7 @@ static void put_refusals(srv_json *j, const srv_route *route) {
     }
 }
 
-/* Writes the schema of a name in {} of a path. */
+/* Writes the schema of a name that stands in {} in a path. */
 static void put_path_schema(srv_json *j, const srv_route *route, const char *name) {
     bool model = strcmp(name, "model") == 0, version = strcmp(name, "version") == 0;
     bool example = strcmp(name, "id") == 0 && strncmp(route->path, "/v1/examples/", 13) == 0;
@@ -225,7 +225,7 @@ static void put_path_schema(srv_json *j, const srv_route *route, const char *nam
     srv_json_object_end(j);
 }
 
-/* Writes the fields of a query string. Those of objects stand beside the others. */
+/* Writes the fields of a query string. The fields of an object are listed like all others. */
 static void put_query(srv_json *j, const srv_field *fields) {
     for (const srv_field *f = fields; f->name; f++) {
         if (f->kind == SRV_OBJECT) {
@@ -299,7 +299,7 @@ static void put_examples(srv_json *j, const srv_route *route) {
         srv_json_object_end(j);
 }
 
-/* "<type>": {"schema": {"$ref": …}} */
+/* Writes "<type>": {"schema": {"$ref": …}}. */
 static void put_schema(srv_json *j, const char *type, const char *schema) {
     srv_json_key(j, type);
     srv_json_object(j);
@@ -322,7 +322,7 @@ static void put_refusal(srv_json *j, const refusal *row) {
     srv_json_object_end(j);
 }
 
-/* "schema": {"type": type} */
+/* Writes "schema": {"type": type}. */
 static void put_type(srv_json *j, const char *type) {
     srv_json_key(j, "schema");
     srv_json_object(j);
@@ -365,7 +365,7 @@ static void put_shared_parts(srv_json *j) {
 
 /* --- the document --- */
 
-/* The media types of answers that no schema describes. */
+/* The media types of answers that have no schema. */
 static const struct {
     unsigned accept;
     const char *type;
@@ -385,12 +385,12 @@ static void put_binary(srv_json *j, const char *type) {
     put_raw(j, type, "{}");
 }
 
-/* The method of a route in lower case. */
+/* Returns the method of a route in lower case. */
 static const char *verb(const srv_route *route) {
     return *route->method == 'G' ? "get" : *route->method == 'P' ? "post" : "delete";
 }
 
-/* "operationId": "post_v1_attention" */
+/* Writes the operation's id, such as "operationId": "post_v1_attention". */
 static void put_id(srv_json *j, const srv_route *route) {
     char id[96];
     size_t n = (size_t)snprintf(id, sizeof id, "%s", verb(route));
@@ -428,7 +428,7 @@ static void put_body(srv_json *j, const srv_route *route) {
     srv_json_object_end(j);
 }
 
-/* Writes a status without a body. */
+/* Writes the answer 204, which has no body. */
 static void put_empty(srv_json *j, const char *what, const char *const *headers) {
     srv_json_key(j, "204");
     srv_json_object(j);
@@ -488,8 +488,8 @@ static void put_answer(srv_json *j, const srv_route *route) {
         put_empty(j, "There is nothing visible in it.", tile_headers);
 }
 
-/* With keys configured each operation names the right that it needs. Without keys none is needed,
- * and one that is sent does no harm. */
+/* Writes the security of an operation. If API keys are configured, it names the right that the
+ * operation needs. Otherwise a key is optional. */
 static void put_security(srv_json *j, const srv_route *route, bool keys) {
     static const char any[] = "[{\"key\":[]}]", admin[] = "[{\"key\":[\"admin\"]}]",
                       optional[] = "[{},{\"key\":[]}]", none[] = "[]";
@@ -516,7 +516,7 @@ static void put_operation(srv_json *j, const srv_route *route, bool keys) {
     srv_json_object_end(j);
 }
 
-/* Writes each path at the first row that has it, with all rows of this path. */
+/* Writes each path once, with the operations of all rows that have this path. */
 static void put_paths(srv_json *j, bool keys) {
     srv_json_key(j, "paths");
     srv_json_object(j);
@@ -544,7 +544,7 @@ static void put_components(srv_json *j) {
     for (const srv_route *r = srv_routes; r->method; r++) {
         char name[64];
         if (!r->fields || strcmp(r->method, "POST") != 0)
-            continue; /* the fields of a query string are parameters */
+            continue; /* the fields of a query string are parameters, not a body */
         snprintf(name, sizeof name, "%sRequest", r->answer);
         srv_json_key(j, name);
         srv_schema_body(j, r->fields);
@@ -577,7 +577,8 @@ static bool write_document(srv_request *req) {
     return srv_json_end(&j);
 }
 
-/* Keeps the document, because writing it takes the HTTP thread ten milliseconds. */
+/* Keeps the document for later requests, because writing it takes the HTTP thread ten
+ * milliseconds. */
 static void keep(srv_app *app, const srv_reply *reply) {
     srv_text *none = NULL, *text = malloc(sizeof *text + reply->size);
     if (!text)

@@ -1,6 +1,6 @@
-/* The handler of POST /v1/positions and its answers. Pictures and CSV show curves when `dims`
- * names some, else the tables as maps. Maps go through the heatmap, so that long ones are pooled
- * by the mean, as their values have signs. */
+/* The handler of POST /v1/positions and its answers. Pictures and CSV show curves if `dims` names
+ * columns, otherwise the tables as maps. Maps are drawn as heatmaps, so that long ones are pooled;
+ * they are pooled by the mean, because their values have signs. */
 #include <stdio.h>
 
 #include "api/csv.h"
@@ -56,8 +56,8 @@ static void draw_curves(srv_positions_call *call, const srv_figure_input *figure
 
 /* --- maps --- */
 
-/* The tables as a source. Its heads are the heads of a bias, the columns of Shaw's vectors, or
- * cosines and sines. */
+/* Copies rows of the tables, which serve as a source of weights. The heads of the source are the
+ * heads of a bias, the columns of Shaw's vectors, or cosines and sines. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const srv_positions_call *call = ctx;
@@ -150,7 +150,7 @@ static void csv_curves(const srv_positions_call *call, srv_csv *t) {
     }
 }
 
-/* Writes one line for each index of the axes before the last. */
+/* Writes a table, one line for each index of all axes but the last. */
 static void csv_table(const srv_positions_call *call, size_t which, srv_csv *t) {
     const attn_tensor *table = &call->tables[which];
     const size_t cols = table->dims[table->rank - 1];
@@ -192,9 +192,9 @@ static void answer_csv(srv_positions_call *call) {
 
 /* --- JSON, text, and the handler --- */
 
-/* The most numbers that the HTTP thread makes itself, about half a millisecond. */
+/* The most numbers that the HTTP thread computes itself (about half a millisecond). */
 #define IN_PLACE_VALUES 8192
-/* Bytes of a float64 as text, in a buffer that doubles as it grows. */
+/* Bytes of a float64 as text, in a buffer that grows by doubling. */
 #define TEXT_OF_NUMBER 64.0
 
 static bool decode(srv_positions_call *call) {
@@ -211,7 +211,8 @@ static bool decode(srv_positions_call *call) {
     return ok;
 }
 
-/* The number of values that are computed for curves by distance: those of all heads or columns. */
+/* Returns the number of values that curves by distance need. The values of all heads (or columns)
+ * are computed, even if fewer are shown. */
 static double work_values(const srv_positions_call *call) {
     return call->curve_count > 0 ? (double)call->distances * (double)call->curve_columns : 0;
 }
@@ -258,7 +259,7 @@ static srv_outcome predict(const srv_positions_call *call) {
     return srv_dry_reply(call->req, &dry);
 }
 
-/* Numbers that are copied from float32 of the request are written as float32. */
+/* Writes numbers as float32 if they were copied from float32 numbers of the request. */
 static void write_numbers(srv_json *j, const srv_positions_call *call, const attn_tensor *t) {
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
     const attn_tensor *from = shaw ? &call->position.key_table : &call->position.table;
@@ -296,7 +297,7 @@ static void answer_json(srv_positions_call *call) {
             srv_json_key(&j, call->names[i]);
             write_numbers(&j, call, &call->tables[i]);
         }
-    if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* an npy file holds one table and nothing else */
+    if (!(call->req->accept & SRV_ACCEPT_NPY)) { /* an npy file holds only one table */
         if (call->curve_count > 0)
             write_curves(&j, call);
         srv_json_key(&j, "parameters");

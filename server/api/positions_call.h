@@ -1,5 +1,5 @@
-/* A POST /v1/positions while it runs: the decoded body becomes tables and curves, and these the
- * answer. */
+/* The state of a POST /v1/positions: the decoded body, the tables and curves made from it, and what
+ * the answer needs. */
 #ifndef SRV_POSITIONS_CALL_H
 #define SRV_POSITIONS_CALL_H
 
@@ -19,9 +19,9 @@ typedef enum srv_encoding_kind {
 
 typedef struct srv_positions_body {
     uint64_t given;
-    int kind; /* srv_encoding_kind */
+    int kind; /* a srv_encoding_kind */
     int64_t length, width, heads, keys, query_offset;
-    int layout; /* attn_encoding_layout */
+    int layout; /* an attn_encoding_layout */
     srv_ints dims;
     int64_t seed, max_distance;
     double std, base;
@@ -31,11 +31,11 @@ typedef struct srv_positions_body {
     srv_figure_input figure;
 } srv_positions_body;
 
-/* A curve: column `dim` of a table over positions, or the values of a head (or column) by
- * distance. */
+/* A curve: column `dim` of a table over its positions, or the values of head (or column) `dim` over
+ * distances. */
 typedef struct srv_curve {
     size_t dim;
-    attn_tensor values; /* one axis */
+    attn_tensor values; /* one axis: positions or distances */
 } srv_curve;
 
 #define SRV_TABLES 2
@@ -44,19 +44,20 @@ typedef struct srv_positions_call {
     srv_request *req;
     srv_positions_body body;
     attn_position position;
-    size_t heads, keys;       /* resolved */
-    int64_t first, distances; /* smallest distance, how many; 0: the kind is by position */
+    size_t heads, keys;       /* from the body or by default */
+    int64_t first, distances; /* `first` is the smallest distance; `distances` is 0 if the kind has
+                                 positions instead */
     size_t parameters;
-    const char *names[SRV_TABLES];  /* NULL: no such table */
-    attn_tensor tables[SRV_TABLES]; /* float64, without data before they are made */
-    double values;                  /* of tables and curves */
+    const char *names[SRV_TABLES];  /* NULL: this table does not exist */
+    attn_tensor tables[SRV_TABLES]; /* float64; without data until they are computed */
+    double values;                  /* number of values of tables and curves */
     srv_curve *curves;
-    size_t curve_count, curve_columns; /* columns that curves can show */
+    size_t curve_count, curve_columns; /* curve_columns: columns that curves can show */
 } srv_positions_call;
 
 /* Reads the body into the shapes of the tables. false: a problem is set. */
 bool srv_positions_prepare(srv_positions_call *call);
-/* Makes the tables and curves. false: a problem is set. */
+/* Computes the tables and curves. false: a problem is set. */
 bool srv_positions_make(srv_positions_call *call);
 
 #endif

@@ -1,6 +1,6 @@
 /* POST /v1/positions answers positional encodings as tables and curves. This file holds the field
- * table, the shapes that follow from a body, the tables, which the library makes, and curves out
- * of them. */
+ * table, derives the shapes from a body, has the library compute the tables, and takes the curves
+ * from them. */
 #include <float.h>
 #include <inttypes.h>
 #include <stddef.h>
@@ -16,7 +16,8 @@
 static const char *const kinds[] = {"sinusoidal", "learned", "alibi",  "t5",
                                     "relative",   "shaw",    "rotary", NULL};
 
-/* The fields of each kind, and those that it needs, in the order of srv_encoding_kind. */
+/* The fields of each kind, and the fields that each kind requires, in the order of
+ * srv_encoding_kind. */
 static const char *const own[] = {
     " length width layout dims ",
     " length width seed std dims ",
@@ -215,8 +216,8 @@ bool srv_positions_prepare(srv_positions_call *call) {
 
 /* --- tables and curves --- */
 
-/* Takes memory for a table. It is not zeroed, because zeroing a large one takes longer than the
- * deadline may allow. */
+/* Takes memory for a table. The memory is not zeroed, because this may take longer than the
+ * deadline allows. */
 static double *take(srv_positions_call *call, attn_tensor *t) {
     size_t bytes;
     const bool fits = attn_tensor_count(t, &bytes) && attn_size_mul(bytes, sizeof(double), &bytes);
@@ -227,7 +228,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the tables");
 }
 
-/* Copies key_table[clip(distance)], a row of E numbers. */
+/* Copies key_table[clip(distance)], which is a row of E numbers. */
 static void shaw_row(const srv_positions_call *call, int64_t distance, double *to) {
     const attn_tensor *t = &call->position.key_table;
     const int64_t reach = (int64_t)(t->dims[0] / 2);
@@ -237,7 +238,7 @@ static void shaw_row(const srv_positions_call *call, int64_t distance, double *t
     attn_widen_f64(to, from, t->dtype, 1, E);
 }
 
-/* Checks the deadline once in 64 rows of a table. */
+/* Checks the deadline at every 64th row of a table. */
 static attn_status check_deadline(const srv_positions_call *call, size_t row, attn_error *err) {
     return row % 64 ? ATTN_OK : attn_control_check(&call->req->control, err);
 }
@@ -252,7 +253,7 @@ static attn_status fill_shaw(const srv_positions_call *call, double *table, attn
     return status;
 }
 
-/* Fills in a bias. ALiBi's bias of distance 0 is minus zero, which becomes 0. */
+/* Computes a bias. ALiBi has -0 at distance 0; adding 0.0 makes it 0. */
 static attn_status fill_bias(const srv_positions_call *call, size_t queries, size_t keys,
                              int64_t offset, double *table, attn_error *err) {
     attn_status status = attn_position_table(&call->position, call->heads, queries, keys, offset,
@@ -289,14 +290,15 @@ static attn_status fill(srv_positions_call *call, attn_error *err) {
     return fill_bias(call, length, call->keys, body->query_offset, tables[0], err);
 }
 
-/* Copies column `dim` of the first table, over its positions. */
+/* Copies column `dim` of the first table. */
 static void copy_column(const srv_positions_call *call, size_t dim, double *to) {
     const attn_tensor *t = &call->tables[0];
     for (size_t i = 0; i < t->dims[0]; i++)
         to[i] = ((const double *)t->data)[i * t->dims[1] + dim];
 }
 
-/* The values of heads (or columns of Shaw's table) for each distance: [columns, distances]. */
+/* Computes the values of all heads (or columns of Shaw's table) for each distance, [columns,
+ * distances]. */
 static attn_status by_distance(srv_positions_call *call, double *to, attn_error *err) {
     const size_t n = (size_t)call->distances, columns = call->curve_columns;
     if (call->body.kind != SRV_POSITIONS_SHAW)
@@ -354,8 +356,8 @@ bool srv_positions_make(srv_positions_call *call) {
         status = make_curves(call, &err);
     if (!status)
         return true;
-    /* The library's paths begin with "position/", as in POST /v1/attention; here these fields are
-     * the body's own. */
+    /* Paths of the library's errors begin with "position/", as in POST /v1/attention. In this route
+     * the fields are members of the body, so the prefix is cut off. */
     if (strncmp(err.where, inside, sizeof inside - 1) == 0)
         memmove(err.where, err.where + sizeof inside - 1,
                 strlen(err.where + sizeof inside - 1) + 1);

@@ -1,20 +1,20 @@
-/* The routes: one table with a row for each method and path, which the router, openapi.json and the
- * index read. */
+/* The routes: one table with a row for each method and path. The router, openapi.json and the index
+ * page read it. */
 #ifndef SRV_ROUTE_H
 #define SRV_ROUTE_H
 
 #include "http/router.h"
 
-/* Tells whether lists show the route. A path with a slash at its end ("/v2/") is a second spelling.
- */
+/* Returns whether lists show the route. They do not show a path with a final slash ("/v2/"), which
+ * is a second spelling. */
 bool srv_route_is_listed(const srv_route *route);
-/* Tells whether the route creates a resource: a POST to a collection whose items can be deleted,
- * which answers 201 with Location. */
+/* Returns whether the route creates a resource: it is a POST to a collection whose items can be
+ * deleted. Such a route answers 201 with Location. */
 bool srv_route_creates(const srv_route *route);
 
-/* Tells whether the work continues in the background; the answer is then 202. */
+/* Returns whether the work continues after the answer, which is then 202. */
 bool srv_route_goes_on(const srv_route *route);
 
-extern const srv_route srv_routes[]; /* ended by a row with method NULL */
+extern const srv_route srv_routes[]; /* ended by a row whose method is NULL */
 
 #endif

@@ -1,5 +1,5 @@
-/* The bodies and query strings that routes take, and rows of field tables. A row of srv_field whose
- * name is that of a member of the decoded struct T is one macro; the fields that many routes share
+/* The field tables of bodies and query strings, and macros for rows of field tables. The macros are
+ * for fields that have the name of a member of the decoded struct T. Fields that many routes share
  * are defined here once. */
 #ifndef SRV_ROUTE_FIELDS_H
 #define SRV_ROUTE_FIELDS_H
@@ -42,7 +42,7 @@ extern const srv_field srv_run_weights_query[], srv_run_rows_query[], srv_run_to
         .name = #member, .kind = SRV_TENSOR, .offset = offsetof(T, member), .accepts = what,       \
         .doc = text                                                                                \
     }
-/* The kind of an object, which decides on its other fields. */
+/* The field `kind` of an object, which decides on the object's other fields. */
 #define SRV_KIND_ROW(T, names, text)                                                               \
     {                                                                                              \
         .name = "kind", .kind = SRV_ENUM, .offset = offsetof(T, kind), .choices = names,           \
@@ -53,7 +53,7 @@ extern const srv_field srv_run_weights_query[], srv_run_rows_query[], srv_run_to
     SRV_INT_ROW(T, timeout_ms, 1, 86400000,                                                        \
                 "Time limit of the request in milliseconds. The limit of the service applies if "  \
                 "it is shorter.")
-/* `more` ends the sentence. */
+/* `more` completes the sentence of the field text. */
 #define SRV_DECIMALS_ROW(T, more)                                                                  \
     SRV_INT_ROW(T, decimals, 0, 17, "Round the numbers of the answer to this many decimals" more)
 #define SRV_DRY_RUN_ROW(T, text) SRV_BOOL_ROW(T, dry_run, text)

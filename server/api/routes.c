@@ -1,4 +1,4 @@
-/* The table of routes, which the router, openapi.json and the index read. */
+/* The table of routes. The router, openapi.json and the index page read it. */
 #include <string.h>
 
 #include "api/handlers.h"
@@ -7,13 +7,13 @@
 #include "jobs/jobs.h"
 
 #define BOTH    (SRV_ACCEPT_JSON | SRV_ACCEPT_TEXT)
-#define DRAWN   (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG | SRV_ACCEPT_CSV) /* of heatmaps */
+#define DRAWN   (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG | SRV_ACCEPT_CSV) /* pictures and CSV */
 #define TENSORS (BOTH | SRV_ACCEPT_SAFETENSORS | SRV_ACCEPT_NPY)
 
 #define V2_GET(path, run, summary, answer)                                                         \
     { "GET", path, SRV_KEYED, SRV_HERE, run, NULL, summary, SRV_ACCEPT_JSON, answer, true }
 
-/* The rows of a model, with and without a version. */
+/* The rows of a model of /v2. They are needed twice: for paths with and without a version. */
 #define V2_MODEL(path)                                                                             \
     V2_GET(path, srv_v2_model, "A model's inputs and outputs", "V2Model"),                         \
         V2_GET(path "/ready", srv_v2_model_ready, "Readiness of a model", "V2ModelReady"),         \
@@ -26,7 +26,7 @@
 #define RUN_GET(path, run, fields, summary, produces, answer)                                      \
     { "GET", "/v1/runs/{id}" path, SRV_KEYED, SRV_POOL, run, fields, summary, produces, answer }
 
-/* Only rows of the Open Inference Protocol have a last column. */
+/* The last column is written only in rows of the Open Inference Protocol. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 const srv_route srv_routes[] = {
     {"GET", "/", SRV_KEYED, SRV_HERE, srv_index, NULL, "This index: routes and examples", BOTH,

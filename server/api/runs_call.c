@@ -1,5 +1,5 @@
-/* What the routes of /v1/runs/{id} share: the run of the path, the checks of a query, headers by
- * which clients keep answers, and exact cells computed over the pool. */
+/* Code that the routes of /v1/runs/{id} share: the run that the path names, the checks of a query
+ * string, the headers that let clients keep answers, and exact cells computed on the pool. */
 #include "api/runs_call.h"
 #include "api/route_fields.h"
 
@@ -98,12 +98,12 @@ bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind) {
     const bool known = strcmp(asked, "*") == 0 || strstr(asked, tag);
     if (known)
         srv_reply_set(req, 304, NULL, "", 0);
-    /* The compressed form has a weak tag (http/coding.c). */
+    /* A client that keeps a compressed answer sends a weak tag (http/coding.c) and gets it back. */
     srv_reply_header(req, "ETag", strstr(asked, t.data) ? t.data : tag);
     return known;
 }
 
-/* --- cells over the pool --- */
+/* --- cells, computed on the pool --- */
 
 typedef struct filler {
     const srv_run *run;

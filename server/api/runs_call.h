@@ -1,5 +1,5 @@
-/* What the routes of /v1/runs/{id} share: the head that a request names, the run while it is held,
- * the headers by which clients keep answers. */
+/* Code that the routes of /v1/runs/{id} share: the head that a request names, the held run, and the
+ * headers that let clients keep answers. */
 #ifndef SRV_RUNS_CALL_H
 #define SRV_RUNS_CALL_H
 
@@ -11,9 +11,9 @@
 #include "wire/decode.h"
 #include "wire/json_out.h"
 
-/* Which head. A run of /v1/attention has one site and one layer. */
+/* Names one head of a run. A run of /v1/attention has one site and one layer. */
 typedef struct srv_run_spot {
-    int site; /* 0: attention */
+    int site; /* 0: "attention" */
     int64_t batch, layer, head;
 } srv_run_spot;
 
@@ -34,41 +34,44 @@ extern const char *const srv_run_sites[];
         .name = #member, .kind = SRV_INT, .offset = offsetof(T, spot.member), .min = 0,            \
         .max = most, .doc = text                                                                   \
     }
-/* `rows` or `cols`. */
+/* The field `rows` or `cols`. */
 #define SRV_RUN_RANGE_ROW(T, member, which)                                                        \
     {                                                                                              \
         .name = #member, .kind = SRV_INTS, .offset = offsetof(T, member), .max = 2,                \
         .doc = "from:to, range of " which "; default all."                                         \
     }
-/* The run of the path, held until srv_run_release. NULL: a problem is set. */
+/* Returns the run that the path names, held until srv_run_release. NULL: a problem is set. */
 const srv_run *srv_run_of(srv_request *req);
 srv_labels srv_run_labels(const attn_run *run);
-/* Checks that the run has this head. false: a problem is set. */
+/* Checks that the run has the head. false: a problem is set. */
 bool srv_run_spot_check(const srv_scope *scope, const srv_run *run, const srv_run_spot *spot);
-/* Reads [from, to) of a list field within 0 … size; without it, all. false: a problem is set. */
+/* Reads a range [from, to) within 0 … size from a list field. Without the field, the range is
+ * everything. false: a problem is set. */
 bool srv_run_range(const srv_scope *scope, const char *name, const srv_ints *list, size_t size,
                    size_t *from, size_t *count);
-/* Takes memory for the work, and refuses too many cells. false: a problem is set. */
+/* Takes memory from the budget for the work, and refuses too many cells. false: a problem is
+ * set. */
 bool srv_run_admit(srv_request *req, double cells, double bytes);
-/* Holds the run of the path, reads the query (scope->body, which is `query`), and checks its spot.
- * NULL: a problem is set. */
+/* Holds the run that the path names, reads the query string into `query`, and checks `spot`.
+ * scope->body must be `query`. NULL: a problem is set. */
 const srv_run *srv_run_begin(const srv_scope *scope, void *query, const srv_run_spot *spot);
-/* Releases the run (NULL is fine). A whole answer gets headers that let the client keep it. */
+/* Releases the run, which may be NULL. If `answered`, first checks that the run's file is intact
+ * and adds headers that let the client keep the answer. */
 srv_outcome srv_run_end(srv_request *req, const srv_run *run, bool answered);
-/* Adds the headers that let the client keep the answer, which does not change while the run lives.
+/* Adds the headers that let the client keep the answer, which does not change while the run exists.
  * The reply must be set. */
 void srv_run_keep(srv_request *req, const srv_run *run);
-/* Adds an ETag made from the run and the query, for answers that are never compressed. true: the
- * client has this answer, and the reply is 304. */
+/* Adds an ETag made from the run, `kind` and the query string. true: the client already has this
+ * answer, and the reply is 304. */
 bool srv_run_tagged(srv_request *req, const srv_run *run, const char *kind);
 
-/* Computes exact cells of a range over the pool into dst [rows, cols], of the run's element type.
- */
+/* Computes exact cells of a range on the pool into dst [rows, cols], in the element type of the
+ * run. */
 attn_status srv_run_cells(srv_request *req, const srv_run *run, const attn_range *range,
                           attn_stage stage, void *dst, attn_error *err);
-/* Bytes of scratch of srv_run_cells. */
+/* Returns the bytes of scratch that srv_run_cells needs. */
 double srv_run_cells_work(const srv_request *req, const srv_run *run);
-/* The most bytes of JSON that a byte of a tensor becomes. */
+/* Upper bound of the bytes of JSON for one byte of a tensor. */
 #define SRV_RUN_TEXT 4.0
 
 #endif

@@ -1,5 +1,5 @@
 /* Descriptions of a stored run: GET and DELETE /v1/runs/{id}, and GET /v1/runs/{id}/metrics, which
- * is the analysis of POST /v1/attention. */
+ * answers the analysis that POST /v1/attention offers. */
 #include <time.h>
 
 #include "api/analyses_call.h"

@@ -1,6 +1,6 @@
-/* Pooled views of a stored run: GET /v1/runs/{id}/heatmap (as in POST /v1/attention), /top-k (the
- * strongest edges of rows, by number or by the mass that they hold) and /tiles (256 x 256 cells as
- * octets, the max plane and then the mean plane). */
+/* Pooled views of a stored run. GET /v1/runs/{id}/heatmap answers heatmaps as POST /v1/attention
+ * does. /top-k answers the largest weights of rows, limited by number or by their sum. /tiles
+ * answers 256 x 256 cells as octets, first the max plane and then the mean plane. */
 #include <math.h>
 
 #include "api/handlers.h"
@@ -27,8 +27,8 @@ const srv_field srv_run_heatmap_query[] = {
     {0},
 };
 
-/* Builds heatmaps of the run, whose answer takes `text` times the bytes of their own. false: a
- * problem is set, an error of the library by `problem`. */
+/* Builds heatmaps of the run. The answer takes `text` times the bytes of the heatmaps. false: a
+ * problem is set; for an error of the library, `problem` sets it. */
 static bool build_heatmaps(srv_request *req, const srv_run *run,
                            const attn_heatmap_options *options, double text,
                            void (*problem)(srv_request *, const attn_error *), attn_heatmaps *out) {
@@ -103,7 +103,8 @@ const srv_field srv_run_top_query[] = {
 enum { DEFAULT_K = 10 };
 #define TEXT_OF_EDGES 5.0
 
-/* Answers columns of equal length: row, key and weight, the largest weight of a row first. */
+/* Replies with columns of equal length: row, key and weight. Each row begins with its largest
+ * weight. */
 static void answer_edges(srv_request *req, const top_query *q, const attn_heatmap *map) {
     const size_t n = map->edge_count;
     int64_t *row = attn_arena_zeroed(req->arena, n, sizeof *row);
@@ -131,7 +132,8 @@ static void answer_edges(srv_request *req, const top_query *q, const attn_heatma
     srv_json_end(&j);
 }
 
-/* false: a problem is set. */
+/* Sets the heatmap options for the rows and columns of the query string. false: a problem is
+ * set. */
 static bool options_of(const srv_scope *scope, const top_query *q, const srv_run *run,
                        attn_heatmap_options *o) {
     const attn_attention_dims *d = attn_run_dims(run->run);
@@ -194,7 +196,7 @@ const srv_field srv_run_tiles_query[] = {
     {0},
 };
 
-/* Quantises to 1 … 255; 0 is for hidden cells. */
+/* Quantises visible cells to 1 … 255 and hidden cells to 0. */
 static void quantise(uint8_t *to, const float *cells, size_t n, const float range[2],
                      attn_transform transform) {
     attn_heatmap_quantise(to, cells, n, range, transform, false);
@@ -205,7 +207,7 @@ static void quantise(uint8_t *to, const float *cells, size_t n, const float rang
 static bool encode(srv_request *req, const tile_query *q, const attn_run_tile *tile) {
     const size_t n = tile->shape[0] * tile->shape[1];
     const attn_transform transform = (attn_transform)q->transform;
-    if (q->encoding == F32) { /* the two planes are adjacent in memory */
+    if (q->encoding == F32) { /* the max and mean planes are adjacent in memory */
         srv_reply_set(req, 200, SRV_OCTETS, (const char *)tile->max, 2 * n * sizeof(float));
         return true;
     }
@@ -249,7 +251,7 @@ static bool make_tile(srv_request *req, const srv_run *run, const tile_query *q,
                       attn_run_tile *tile) {
     const attn_run_place at = {(size_t)q->spot.batch, (size_t)q->spot.head, (size_t)q->level,
                                (size_t)q->y, (size_t)q->x};
-    /* A tile of the lowest levels is too little work to split. */
+    /* A tile of level 0 or 1 is too little work to split. */
     attn_pool *pool = q->level > 1 ? srv_request_pool(req) : NULL;
     attn_cost cost;
     attn_error err = {0};
@@ -266,7 +268,7 @@ static bool make_tile(srv_request *req, const srv_run *run, const tile_query *q,
     return !status;
 }
 
-/* false: a problem is set. */
+/* Replies with a tile. false: a problem is set. */
 static bool answer_tile(srv_request *req, const srv_run *run, const tile_query *q) {
     attn_run_tile tile;
     if (!make_tile(req, run, q, &tile))

@@ -1,6 +1,6 @@
-/* Exact values of a stored run: GET /v1/runs/{id}/weights and /rows answer a part of the matrix,
- * /cells explains one weight with its arithmetic in words, and POST /v1/runs/{id}/what-if computes
- * rows again with some keys hidden and renormalises them exactly. */
+/* Exact values of a stored run. GET /v1/runs/{id}/weights and /rows answer a part of the matrix.
+ * /cells explains one weight, with its arithmetic in words. POST /v1/runs/{id}/what-if computes
+ * rows again with some keys hidden, and renormalises them exactly. */
 #include <math.h>
 #include <string.h>
 
@@ -40,8 +40,8 @@ const srv_field srv_run_rows_query[] = {
     {0},
 };
 
-/* Refuses large parts that the request does not name, so that a page without a range does not get
- * gigabytes. */
+/* Refuses a large part unless the request names its range, so that a request without a range does
+ * not get gigabytes. */
 static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
     const double cells = (double)range->rows * (double)range->cols;
     return cells <= SRV_WEIGHTS_UNASKED || srv_given(scope, "rows") ||
@@ -52,7 +52,7 @@ static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
                       cells, SRV_WEIGHTS_UNASKED);
 }
 
-/* Holds the run and reads which part of it is asked for. NULL: a problem is set. */
+/* Holds the run and reads which part of the matrix is asked for. NULL: a problem is set. */
 static const srv_run *begin(srv_request *req, const srv_field *fields, part_query *q,
                             attn_range *range) {
     const srv_scope scope = {req, fields, q, ""};
@@ -125,7 +125,7 @@ srv_outcome srv_runs_weights(srv_request *req) {
     return srv_run_end(req, run, ok);
 }
 
-/* --- whole rows, with what belongs to a row --- */
+/* --- whole rows, with logsumexp, visible and hidden keys --- */
 
 typedef struct row_facts {
     double *logsumexp;
@@ -133,8 +133,8 @@ typedef struct row_facts {
     uint8_t *keep;
 } row_facts;
 
-/* Writes the runs of hidden keys of a row, [row, from, to], and returns how many keys are visible.
- */
+/* Writes the runs of hidden keys of a row as [row, from, to], and returns the number of visible
+ * keys. */
 static int64_t write_hidden(srv_json *j, size_t row, const uint8_t *keep, size_t n) {
     int64_t visible = 0;
     for (size_t from = 0, to; from < n; from = to) {
@@ -237,8 +237,8 @@ const srv_field srv_run_cells_query[] = {
     {0},
 };
 
-/* The arithmetic in words: "q . k = 3; x 0.577 = 1.73; e^(1.73 - logsumexp 2.1) = 0.69; rank 1 of
- * 13". */
+/* Returns the arithmetic of a cell in words: "q . k = 3; x 0.577 = 1.73; e^(1.73 - logsumexp 2.1) =
+ * 0.69; rank 1 of 13". */
 static const char *cell_words(srv_request *req, const srv_run *run, const attn_run_cell *c) {
     const attn_inputs *in = attn_run_inputs(run->run);
     const bool learned = in->score.v.rank > 0;
@@ -355,7 +355,7 @@ static void answer_cell(srv_request *req, const srv_run *run, const cell_query *
     srv_json_end(&j);
 }
 
-/* Explains a cell. false: a problem is set. */
+/* Explains a cell of the weights. false: a problem is set. */
 static bool explain(srv_request *req, const srv_run *run, const cell_query *q,
                     attn_run_cell *cell) {
     const attn_attention_dims *d = attn_run_dims(run->run);
@@ -441,7 +441,8 @@ static attn_status compute_rows(what_if *c, bool hidden, unsigned want, attn_res
                                        &req->control, req->arena, out, err);
 }
 
-/* Takes memory for both computations, one after the other. false: a problem is set. */
+/* Takes memory from the budget for the computations before and after hiding, which run one after
+ * the other. false: a problem is set. */
 static bool admit_what_if(what_if *c) {
     srv_request *req = c->req;
     attn_attention_dims d = *attn_run_dims(c->run->run);
@@ -461,7 +462,8 @@ static bool admit_what_if(what_if *c) {
                              (1 + SRV_RUN_TEXT) * elem * numbers);
 }
 
-/* The weight that each row had on the hidden keys, each key counted once. */
+/* Sums the weights that each row had on the hidden keys. A key that is named twice counts once.
+ * false: memory ran out. */
 static bool removed(const what_if *c, attn_tensor *out) {
     const attn_attention_dims *d = attn_run_dims(c->run->run);
     const size_t n = c->rows.rows;
@@ -483,7 +485,7 @@ static bool removed(const what_if *c, attn_tensor *out) {
     return true;
 }
 
-/* [1, 1, rows, n] -> [rows, n] */
+/* Returns the tensor [1, 1, rows, n] as [rows, n]. */
 static attn_tensor flat(const attn_tensor *t) {
     return attn_tensor_dense(t->data, t->dtype, 2, t->dims + 2);
 }

@@ -1,6 +1,6 @@
-/* JSON schemas for openapi.json: those of bodies are made from field tables, those of answers and
- * of tensors stand in schemas.json, which is embedded. An optional field may also be null, which
- * counts as absent. */
+/* Writes JSON schemas for openapi.json. Schemas of bodies are made from field tables. Schemas of
+ * answers and of tensors are in schemas.json, which is embedded. An optional field may also be
+ * null, which counts as absent. */
 #include "api/schema.h"
 
 #include <float.h>
@@ -13,7 +13,7 @@ static void put(srv_json *j, const char *key, const char *text) {
     srv_json_string(j, text);
 }
 
-/* "type": "integer", or ["integer", "null"]. */
+/* Writes "type": "integer" or, if nullable, "type": ["integer", "null"]. */
 static void put_type(srv_json *j, const char *type, bool nullable) {
     srv_json_key(j, "type");
     if (nullable)
@@ -46,7 +46,7 @@ static void put_bounds(srv_json *j, const srv_field *f) {
     }
 }
 
-/* "items": {"type": type}, "maxItems". */
+/* Writes "items": {"type": type} and, if there is a limit, "maxItems". */
 static void put_items(srv_json *j, const char *type, double most) {
     srv_json_key(j, "items");
     srv_json_object(j);
@@ -133,7 +133,7 @@ static void put_tensor(srv_json *j, const srv_field *f, bool nullable) {
 
 static void put_object(srv_json *j, const srv_field *fields, bool nullable);
 
-/* Writes the schema of an object that may also be its first field's value alone. */
+/* Writes the schema of a field that is an object, or only the value of the object's first field. */
 static void put_named(srv_json *j, const srv_field *f, bool nullable) {
     srv_json_key(j, "anyOf");
     srv_json_array(j);
@@ -159,7 +159,8 @@ static void put_objects(srv_json *j, const srv_field *f, bool nullable) {
     }
 }
 
-/* Writes the schema of a string or strings, or of strings or lists of strings. */
+/* Writes the schema of SRV_TEXTS (a string or a list of strings) or of SRV_WORDS (a list of strings
+ * or a list of such lists). */
 static void put_texts(srv_json *j, const srv_field *f, bool nullable) {
     static const char words[] = "{\"type\":\"array\",\"items\":{\"type\":\"array\",\"items\":{"
                                 "\"type\":\"string\"}}}",
@@ -264,7 +265,7 @@ void srv_schema_body(srv_json *j, const srv_field *fields) {
     srv_json_object_end(j);
 }
 
-/* Lists in a query string are strings, written 1,2,3, and ranges are written 0:256. */
+/* In a query string a list is a string, written 1,2,3, and a range is written 0:256. */
 void srv_schema_parameter(srv_json *j, const srv_field *f) {
     srv_json_object(j);
     switch (f->kind) {
@@ -285,7 +286,7 @@ void srv_schema_parameter(srv_json *j, const srv_field *f) {
     srv_json_object_end(j);
 }
 
-/* --- schemas.json: the schemas that no field table holds --- */
+/* --- schemas.json: the schemas that do not come from field tables --- */
 
 #define FILE_NAME "server/api/schemas.json"
 
@@ -296,7 +297,7 @@ static const char *file_text(void) {
     return "{}";
 }
 
-/* Copies the file without its white space. */
+/* Returns a copy of the text without white space outside of strings. */
 static char *compact(const char *text, attn_arena *arena) {
     char *to = attn_arena_text(arena, text, strlen(text)), *out = to;
     bool quoted = false;
@@ -311,7 +312,7 @@ static char *compact(const char *text, attn_arena *arena) {
     return to;
 }
 
-/* The end of a value: the comma or bracket behind it. */
+/* Returns the end of a JSON value: the comma or brace after it. */
 static char *value_end(char *at) {
     bool quoted = false;
     for (int depth = 0; *at; at++) {
@@ -335,7 +336,7 @@ void srv_schema_components(srv_json *j) {
         j->failed = true;
         return;
     }
-    while (at[1] == '"') { /* at the opening bracket, or a comma */
+    while (at[1] == '"') { /* `at` is the opening brace or a comma */
         char *name = at + 2, *quote = strchr(name, '"'), *end = value_end(quote + 2);
         *quote = 0;
         srv_json_key(j, name);

@@ -1,17 +1,17 @@
-/* JSON schemas (2020-12) for openapi.json: of bodies, from their field tables; of answers, from
- * schemas.json. */
+/* JSON schemas (2020-12) for openapi.json. Schemas of bodies come from field tables, schemas of
+ * answers from schemas.json. */
 #ifndef SRV_SCHEMA_H
 #define SRV_SCHEMA_H
 
 #include "wire/decode.h"
 #include "wire/json_out.h"
 
-/* The schema of a body, as a value. */
+/* Writes the schema of a body as a value. */
 void srv_schema_body(srv_json *j, const srv_field *fields);
-/* The schema of a query parameter: lists are texts. */
+/* Writes the schema of a parameter of a query string. A list is a string there. */
 void srv_schema_parameter(srv_json *j, const srv_field *f);
-/* Keys and values of components.schemas that bodies and answers refer to: tensors, the problem, one
- * schema a route's answer (schemas.json). */
+/* Writes the members of components.schemas that bodies and answers refer to: tensors, the problem,
+ * and one schema for the answer of each route (from schemas.json). */
 void srv_schema_components(srv_json *j);
 
 #endif

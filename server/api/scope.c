@@ -1,5 +1,5 @@
-/* Checks between fields, and labels. A check that fails sets an ordinary problem, whose pointer is
- * the field that is given and whose text names the other field. */
+/* Checks of fields against each other, and labels. A check that fails sets a problem. Its pointer
+ * is the field that was sent, and its text names the other field. */
 #include "api/scope.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 bool srv_given(const srv_scope *scope, const char *name) {
     uint64_t given;
     memcpy(&given, scope->body, sizeof given);
-    for (; given; given &= given - 1) { /* few rows are given */
+    for (; given; given &= given - 1) { /* loops over the given fields only, which are few */
         const char *row = scope->fields[__builtin_ctzll(given)].name;
         if (row[0] == name[0] && strcmp(row, name) == 0)
             return true;

@@ -1,6 +1,6 @@
 /* Information about the service: the index of routes and examples, health, readiness, version with
- * limits, and metrics. No handler waits for a lock that is held during work, so that these routes
- * answer under any load. */
+ * limits, and metrics. These handlers wait for no lock that is held during work, so they answer
+ * under any load. */
 #include <string.h>
 
 #include "api/examples.h"
@@ -55,7 +55,7 @@ static void put_kernels(srv_json *j) {
     srv_json_object_end(j);
 }
 
-/* Writes the limits by the names of the settings that change them. */
+/* Writes the limits under the names of their settings. */
 static void put_limits(srv_json *j, const srv_config *config) {
     srv_json_key(j, "limits");
     srv_json_object(j);
@@ -143,9 +143,10 @@ srv_outcome srv_metrics(srv_request *req) {
     return SRV_DONE;
 }
 
-/* --- GET /: the routes and the examples, for programs as JSON and for a terminal as text --- */
+/* --- GET /: the routes and the examples, as JSON or as text for a terminal --- */
 
-/* The client's name for this service, if a shell takes it as it is; else the default address. */
+/* Returns the name by which the client calls the service if a shell needs no quotes for it;
+ * otherwise the default address. */
 static const char *address_of(const srv_request *req) {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:";
     const char *host = req->host;

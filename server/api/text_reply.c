@@ -1,4 +1,4 @@
-/* Answers as text, and warnings as text and as JSON. Texts grow in the request's arena. */
+/* Answers as text, and warnings as text or as JSON. Texts grow in the request's arena. */
 #include "api/text_reply.h"
 
 #include <math.h>
@@ -25,7 +25,8 @@ void srv_text_end(srv_request *req, const attn_text *t) {
     srv_reply_set(req, 200, "text/plain; charset=utf-8", t->data ? t->data : "", t->size);
 }
 
-/* Rounds a copy of the tensor, whose shortest digits are then printed. */
+/* Replaces the tensor's numbers by rounded copies; the caller then prints their shortest digits.
+ * false: memory ran out. */
 static bool round_tensor(attn_tensor *t, attn_arena *arena, int decimals) {
     size_t count;
     if (!attn_tensor_count(t, &count) || (t->dtype != ATTN_F32 && t->dtype != ATTN_F64))

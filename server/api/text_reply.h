@@ -1,25 +1,26 @@
-/* Answers for a terminal (Accept: text/plain), and warnings in either form. */
+/* Answers as text for a terminal (Accept: text/plain), and warnings as text or as JSON. */
 #ifndef SRV_TEXT_REPLY_H
 #define SRV_TEXT_REPLY_H
 
 #include "wire/json_out.h"
 
-/* Does the client read text rather than JSON? */
+/* Returns whether the client accepts text but not JSON. */
 bool srv_reads_text(const srv_request *req);
-/* An empty text in the request's arena. */
+/* Returns an empty text in the request's arena. */
 attn_text srv_text_begin(srv_request *req);
-/* Sets the reply 200 text/plain, or a problem when memory ran out. */
+/* Sets the reply 200 text/plain, or a problem if memory ran out. */
 void srv_text_end(srv_request *req, const attn_text *t);
 
-/* Prints a tensor under its name, rounded when `decimals` is not negative; rank 0 prints nothing.
- */
+/* Prints a tensor under its name, rounded unless `decimals` is negative. A tensor of rank 0 is
+ * skipped. */
 void srv_text_tensor(attn_text *t, const char *name, const attn_tensor *tensor, int decimals);
 
-/* Adds a warning. `where` and `code` outlive the request. false: memory ran out. */
+/* Adds a warning. `where` and `code` must outlive the request. false: memory ran out. */
 bool srv_warnings_add(attn_warnings *warnings, attn_arena *arena, const char *code,
                       const char *where, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* Writes the member `warnings`, or prints one line for each; nothing when there are none. */
+/* The functions write the member `warnings`, or print one line for each warning. Without warnings
+ * they write nothing. */
 void srv_warnings_write(srv_json *j, const attn_warnings *warnings);
 void srv_warnings_text(attn_text *t, const attn_warnings *warnings);
 

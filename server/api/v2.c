@@ -1,6 +1,7 @@
-/* /v2, the Open Inference Protocol: the metadata of server and models, health, configuration,
- * statistics, the index of the repository, and inference. An infer request becomes a form of
- * /v1/attention, whose handler runs it and leaves its tensors as parts, which become outputs. */
+/* The Open Inference Protocol under /v2: metadata of the server and the models, health,
+ * configuration, statistics, the index of the repository, and inference. An infer request is
+ * rewritten as a body of /v1/attention. The handler of /v1/attention runs it and leaves the result
+ * tensors as parts, which become the outputs of the inference. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +59,7 @@ static srv_outcome say(srv_request *req, const char *json) {
     return SRV_DONE;
 }
 
-/* Sets a problem when the service is shutting down. */
+/* Returns whether the service is shutting down; if so, sets a problem. */
 static bool is_draining(srv_request *req) {
     if (!atomic_load_explicit(&req->app->draining, memory_order_relaxed))
         return false;
@@ -106,7 +107,7 @@ srv_outcome srv_v2_server(srv_request *req) {
     return end(&j);
 }
 
-/* Ends an answer that changes while the service runs. */
+/* Ends an answer that must not be cached, because it changes while the service runs. */
 static srv_outcome end_now(srv_json *j) {
     end(j);
     srv_reply_header(j->req, "Cache-Control", "no-store");
@@ -146,7 +147,8 @@ static const srv_field index_fields[] = {
     {0},
 };
 
-/* All models are always ready, so `ready` chooses nothing, but a body that is sent is checked. */
+/* Lists all models. All are always ready, so the field `ready` selects nothing; a body is checked
+ * nevertheless. */
 srv_outcome srv_v2_index(srv_request *req) {
     srv_json j;
     index_body body = {.ready = false};
@@ -168,7 +170,7 @@ srv_outcome srv_v2_index(srv_request *req) {
     return SRV_DONE;
 }
 
-/* The usual type of an input. */
+/* Returns the usual data type of an input. */
 static const char *input_type(const srv_field *f) {
     return f->accepts & SRV_T_INT ? "INT64" : f->accepts & SRV_T_BOOL ? "BOOL" : "FP32";
 }
@@ -183,7 +185,8 @@ static int input_rank(const srv_field *f, const srv_infer_model *model) {
     return main && model->side_by_side ? 3 : 4;
 }
 
-/* Writes a tensor of the metadata, or of the configuration, where its members have other names. */
+/* Begins a tensor of the metadata or, if `config`, of the configuration, where the members have
+ * other names. */
 static void put_tensor(srv_json *j, const char *name, const char *type, int rank, bool config) {
     char prefixed[24] = "TYPE_";
     strncat(prefixed, type, sizeof prefixed - 6);
@@ -266,7 +269,7 @@ static void put_duration(srv_json *j, const char *name, int64_t count, int64_t n
     srv_json_object_end(j);
 }
 
-/* Every request is computed by itself, so there is one batch size. */
+/* Writes the batch statistics. Every request is computed by itself, so the only batch size is 1. */
 static void put_batches(srv_json *j, int64_t good, const int64_t ns[3]) {
     static const char *const names[3] = {"compute_input", "compute_infer", "compute_output"};
     srv_json_key(j, "batch_stats");
@@ -339,7 +342,8 @@ static const srv_v2_output *find_output(const char *name) {
     return NULL;
 }
 
-/* Chooses the outputs to answer: those asked for, or all that the metadata lists. */
+/* Chooses the outputs to answer: those that are asked for, or by default those of the metadata.
+ * false: a problem is set. */
 static bool choose_outputs(srv_request *req, const srv_infer *in, const char **names,
                            size_t *count) {
     *count = 0;
@@ -362,7 +366,7 @@ static bool choose_outputs(srv_request *req, const srv_infer *in, const char **n
     return true;
 }
 
-/* Writes the items of `return`: "output","weights",… */
+/* Writes the items of `return` as "output","weights",… and returns their length. */
 static size_t list_items(const char *const *names, size_t count, char *items, size_t room) {
     size_t used = 0;
     bool present = false;
@@ -382,15 +386,15 @@ static bool no_memory(srv_request *req) {
     return false;
 }
 
-/* A form, with the model that it was made for. */
+/* A body of /v1/attention, with the /v2 model for which it was made. */
 typedef struct model_form {
     srv_decoded_body form;
     const srv_infer_model *model;
-    const char *const *types; /* of the form's tensors */
+    const char *const *types; /* data types of the tensors in `form` */
 } model_form;
 
-/* Is the tensor "score.w", which is at "/score/w", at `pointer` or around it; or, with `behind`,
- * inside it? */
+/* Returns whether `pointer` is the place of the tensor or lies inside it; with `behind`, whether
+ * the tensor is at `pointer` or lies inside it. The place of the tensor "score.w" is "/score/w". */
 static bool is_at(const char *pointer, const char *name, bool behind) {
     srv_path path = {.size = 0};
     for (size_t n; n = strcspn(name, "."), srv_path_key(&path, name, n), name[n]; name += n + 1)
@@ -420,8 +424,8 @@ static const srv_field *row_of(const srv_field *fields, const char *step, size_t
     return fields->name ? fields : NULL;
 }
 
-/* Translates a place in the form into that of the input or parameter that it was made from.
- * Parameters are texts, and have no places inside. */
+/* Translates a place in the body of /v1/attention to the input or parameter from which it was made.
+ * A parameter is a text, so no place inside it is given. */
 static void place(const srv_decoded_body *of, const char *pointer, srv_origin *out) {
     const model_form *form = (const model_form *)(const void *)of;
     const char *object = form->model->object, *step = pointer + 1;
@@ -449,7 +453,7 @@ static void place(const srv_decoded_body *of, const char *pointer, srv_origin *o
                  step);
 }
 
-/* Makes the form {"return":[..],…the parameters,"projections":{…the model's own}}. */
+/* Makes the body {"return":[..],…the parameters,"projections":{…the model's own parameters}}. */
 static bool make_form(srv_request *req, const srv_infer_model *model, const srv_infer *in,
                       const char *const *names, size_t count, model_form *out) {
     char items[256];
@@ -462,7 +466,7 @@ static bool make_form(srv_request *req, const srv_infer_model *model, const srv_
     p += in->fields.size;
     if (model->object) {
         p += sprintf(p, ",\"%s\":{", model->object);
-        if (in->own.size) { /* without its first comma */
+        if (in->own.size) { /* skips the first comma */
             memcpy(p, in->own.text + 1, in->own.size - 1);
             p += in->own.size - 1;
         }
@@ -494,7 +498,7 @@ static bool check_inputs(srv_request *req, const srv_infer *in) {
     return true;
 }
 
-/* Inputs that belong to the model are tensors of its object: "w_q" becomes "projections.w_q". */
+/* Renames inputs that belong to the model's own object: "w_q" becomes "projections.w_q". */
 static bool place_inputs(srv_request *req, const srv_infer_model *model, srv_infer *in) {
     for (size_t i = 0; i < in->input_count; i++)
         for (const srv_field *f = model->own; f && f->name; f++) {
@@ -566,7 +570,8 @@ srv_outcome srv_v2_infer(srv_request *req) {
     if (!model)
         return SRV_DONE;
     srv_outcome outcome = infer(req, model);
-    /* a request that is too large for this thread is run again */
+    /* a request that needs more memory than this thread has is run again on a worker, so it is not
+     * counted here */
     if (outcome == SRV_DONE && !(req->in_place && srv_problem_is_memory(req)))
         record(req, srv_v2_index_of(model));
     return outcome;

@@ -1,5 +1,5 @@
-/* The models of /v2: what each takes beside the fields of /v1/attention, and what its outputs are
- * called. */
+/* The models of /v2: the fields that each takes besides those of /v1/attention, and the names of
+ * the outputs. */
 #ifndef SRV_V2_MODEL_H
 #define SRV_V2_MODEL_H
 
@@ -11,28 +11,30 @@
 
 typedef struct srv_v2_output {
     const char *name;
-    const char *item; /* its name in `return` of /v1/attention */
-    int rank; /* in the metadata; 0: not listed there, but answered when asked for; 4 is 3 where
-                 heads are side by side */
+    const char *item; /* the output's name in `return` of /v1/attention */
+    int rank; /* rank in the metadata; 0: not in the metadata, but answered if asked for; 4 becomes
+                 3 if the model has heads side by side */
 } srv_v2_output;
 
-extern const srv_v2_output srv_v2_outputs[]; /* ended by a row with name NULL */
+extern const srv_v2_output srv_v2_outputs[]; /* ended by a row whose name is NULL */
 
 typedef struct srv_infer_model {
     const char *name;
-    const char *object;   /* the field of /v1/attention that this model is about; NULL: none */
-    const srv_field *own; /* its field table: tensors are inputs, other fields parameters */
-    bool side_by_side;    /* query, key, value and output are [B, L, D] */
+    const char *object;   /* the field of /v1/attention that the model fills in; NULL: none */
+    const srv_field *own; /* the field table of `object`: tensors become inputs, other fields
+                             parameters */
+    bool side_by_side;    /* true: query, key, value and output are [B, L, D] */
 } srv_infer_model;
 
 extern const srv_infer_model srv_infer_models[SRV_INFER_MODELS];
 
-/* Is this field of /v1/attention an input? Gradients are not among the outputs, so grad_output is
- * none. */
+/* Returns whether the field of /v1/attention is an input. grad_output is not, because gradients are
+ * not among the outputs. */
 bool srv_v2_takes(const char *input);
-/* The model (and version, when there is one) of the path; NULL: a problem is set. */
+/* Returns the model that the path names, and checks the version if the path has one. NULL: a
+ * problem is set. */
 const srv_infer_model *srv_v2_find(srv_request *req);
-/* The index of the model. */
+/* Returns the model's index in srv_infer_models. */
 size_t srv_v2_index_of(const srv_infer_model *model);
 
 #endif

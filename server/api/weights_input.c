@@ -1,5 +1,5 @@
-/* Weights of a request as a source, and checks of weights: rows whose sum is not 1, weights outside
- * of 0 … 1, and weights on padding. Drawing and measuring such weights is valid, but they are
+/* Weights of a request as a source, and warnings about weights: rows whose sum is not 1, weights
+ * outside of 0 … 1, and weights on padding. Such weights can be drawn and measured, but they are
  * probably a mistake. */
 #include "api/weights_input.h"
 
@@ -9,14 +9,15 @@
 
 #include "api/text_reply.h"
 
-#define TOLD 8 /* heads that are named, for each kind of warning */
+#define TOLD 8 /* most heads that are named in warnings of one kind */
 
 typedef struct operand {
     const attn_tensor *weights;
     const attn_attention_dims *dims;
 } operand;
 
-/* Reads rows. Weights alone do not tell which cells are hidden, so there are no logits. */
+/* Reads rows of weights. It writes no logits, because weights alone do not tell which cells are
+ * hidden. */
 static attn_status fetch(void *ctx, size_t lane, const attn_range *rows, float *weights,
                          float *logits, attn_error *err) {
     const operand *o = ctx;
@@ -47,9 +48,9 @@ attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_
     return ATTN_OK;
 }
 
-/* --- padding --- */
+/* --- weights on padding --- */
 
-/* The least mean weight of a row on padding that is warned of, which is beyond rounding. */
+/* Smallest mean weight on padding that causes a warning. Smaller ones may be rounding errors. */
 #define LEAST 1e-6
 
 static bool is_padding(const char *label) {
@@ -117,25 +118,27 @@ bool srv_padding_end(srv_padding *p) {
                             "%zu more heads give weight to padding", p->heads_left);
 }
 
-/* --- sums and ranges --- */
+/* --- sums of rows and ranges of weights --- */
 
-#define SUM_SLACK   0.01 /* weights are often rounded to two decimals */
-#define RANGE_SLACK 1e-6 /* softmax in float32 may round a weight to just above 1 */
+#define SUM_SLACK   0.01 /* weights are often rounded to two decimals before they are sent */
+#define RANGE_SLACK 1e-6 /* softmax in float32 may round a weight to slightly above 1 */
 
-/* The findings about one head. */
+/* What is wrong with the weights of one head. */
 typedef struct findings {
-    size_t sums, row; /* rows whose weights do not sum to 1, and the worst of them */
+    size_t sums, row; /* number of rows whose sum is not 1; the worst row */
     double sum;
-    size_t outside, at_row, at_key; /* weights outside of 0 … 1, and the worst of them */
+    size_t outside, at_row, at_key; /* number of weights outside of 0 … 1; where the worst one is */
     double value;
 } findings;
 
-/* How far a weight is outside of 0 … 1; at most 0 if it is inside. */
+/* Returns the distance of a weight from the range 0 … 1; it is 0 or negative inside of the
+ * range. */
 static double beyond(double w) {
     return w < 0 ? -w : w - 1;
 }
 
-/* Checks row i of a head. A row of zeros is a query that sees no key, so its sum is right. */
+/* Checks row i of a head. A row of zeros belongs to a query that sees no key, so its sum is
+ * accepted. */
 static void check_row(findings *f, size_t i, const double *row, size_t S) {
     double sum = 0, largest = 0;
     for (size_t j = 0; j < S; j++) {
@@ -157,8 +160,8 @@ static void check_row(findings *f, size_t i, const double *row, size_t S) {
     }
 }
 
-/* Adds the warnings of one head. told[0] counts the heads with odd sums, told[1] those with
- * weights outside of 0 … 1. */
+/* Adds the warnings of one head. told[0] counts heads with rows whose sum is not 1, told[1] heads
+ * with weights outside of 0 … 1. */
 static bool tell(const srv_weights_lint *l, const findings *f, size_t b, size_t h, size_t told[2]) {
     attn_arena *arena = l->req->arena;
     char which[64] = "";
@@ -178,7 +181,7 @@ static bool tell(const srv_weights_lint *l, const findings *f, size_t b, size_t 
     return ok;
 }
 
-/* Adds one more warning of each kind for the heads beyond TOLD. */
+/* Adds a last warning of each kind that gives the number of heads beyond TOLD. */
 static bool tell_rest(const srv_weights_lint *l, const size_t told[2]) {
     static const char *const codes[] = {"row_sums", "weight_range"};
     bool ok = true;
@@ -198,7 +201,7 @@ attn_status srv_weights_warn(const srv_weights_lint *l, attn_error *err) {
     size_t told[2] = {0, 0};
     attn_arena *arena = l->req->arena;
     double *row = attn_arena_zeroed(arena, d->S, sizeof *row);
-    /* The weights on padding keys, in their order. */
+    /* `padded` holds the weights of one row on the padding keys, in the order of the keys. */
     double *padded = attn_arena_zeroed(arena, d->S, sizeof *padded);
     srv_padding p;
     bool ok = row && padded &&

@@ -1,50 +1,54 @@
-/* Weights that a caller sends: as a source, and warnings about them. Weights on padding are also
- * looked for in what an operation has computed. */
+/* Weights that a caller sends: the source made from them, and warnings about them. The check for
+ * weights on padding also serves computed weights. */
 #ifndef SRV_WEIGHTS_INPUT_H
 #define SRV_WEIGHTS_INPUT_H
 
 #include "api/scope.h"
 
-/* The caller's [.., H, L, S] as a source; `weights` and `dims` (B, Hq, L and S) outlive it. */
+/* Makes a source of the caller's weights [.., H, L, S]. `weights` and `dims` (with B, Hq, L and S)
+ * must outlive the source. */
 attn_status srv_weights_source(const attn_tensor *weights, const attn_attention_dims *dims,
                                attn_arena *arena, attn_weight_source *out, attn_error *err);
 
 typedef struct srv_weights_lint {
     srv_request *req;
-    const char *where; /* the field of the weights */
+    const char *where; /* name of the field that holds the weights */
     const attn_tensor *weights;
-    const attn_attention_dims *dims; /* B, Hq, L and S */
-    const srv_labels *labels;        /* that may show padding, or NULL */
+    const attn_attention_dims *dims; /* only B, Hq, L and S are read */
+    const srv_labels *labels;        /* labels that may show padding; or NULL */
     attn_warnings *warnings;
 } srv_weights_lint;
 
-/* Adds warnings about the weights. Fails with ATTN_ENOMEM, or as attn_control_check does. */
+/* Adds warnings about the weights. Fails with ATTN_ENOMEM or with an error of
+ * attn_control_check. */
 attn_status srv_weights_warn(const srv_weights_lint *lint, attn_error *err);
 
-/* Weights on padding, as far as labels tell: a key whose label is a padding token ("<pad>",
- * "[PAD]") should receive none. Queries that are padding themselves do not count. */
+/* Looks for weights on padding, as far as labels show it: a key whose label is a padding token
+ * ("<pad>", "[PAD]") should get no weight. Queries that are padding themselves are ignored. */
 typedef struct srv_padding {
     attn_arena *arena;
     const srv_labels *labels;
-    size_t *keys, key_count; /* ascending; key_count 0: there is nothing to look for */
+    size_t *keys, key_count; /* padding keys, ascending; key_count 0: there are none, so nothing is
+                                checked */
     attn_warnings *to;
-    bool many;         /* there are several heads or batch entries, which warnings name */
-    size_t heads_told; /* warnings that were made, and heads beyond them */
+    bool many;         /* true: warnings name batch entry and head, because there are several */
+    size_t heads_told; /* heads that got a warning of their own; heads_left counts the others */
     size_t heads_left;
-    double mass, most; /* of the current head: the sum, the largest weight and where it is */
+    double mass, most; /* of the current head: the sum of weights; the largest weight, at [row,
+                          key] */
     size_t rows, row, key;
 } srv_padding;
 
-/* false: out of memory. */
+/* Finds the padding keys. false: out of memory. */
 bool srv_padding_begin(srv_padding *p, attn_arena *arena, const srv_labels *labels, bool many,
                        attn_warnings *to);
-/* Is the weight of query `i` on padding of interest? */
+/* Returns whether query `i` is checked; padding queries are not. */
 bool srv_padding_counts(const srv_padding *p, size_t i);
-/* Takes the weights of one such row on the padding keys, in their order. */
+/* Takes the weights of query `i` on the padding keys, in the order of p->keys. */
 void srv_padding_row(srv_padding *p, size_t i, const double *weights);
-/* Ends a head whose rows were all taken. false: out of memory. */
+/* Ends a head after all its rows. false: out of memory. */
 bool srv_padding_head(srv_padding *p, size_t batch, size_t head);
-/* Ends after all heads. false: out of memory. */
+/* Ends the check after all heads. false: out of memory. */
 bool srv_padding_end(srv_padding *p);
 
 #endif

@@ -1,5 +1,5 @@
-/* Addresses as 16 bytes, IPv4 as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2), so that one comparison of
- * prefixes serves both. */
+/* Addresses are kept as 16 bytes, IPv4 as ::ffff:a.b.c.d (RFC 4291, 2.5.5.2), so that one
+ * comparison of prefixes serves both IPv4 and IPv6. */
 #include "config/client.h"
 
 #include <arpa/inet.h>
@@ -33,7 +33,7 @@ static void write_address(const unsigned char bytes[BYTES], char text[SRV_CLIENT
     inet_ntop(four ? AF_INET : AF_INET6, bytes + (four ? FOUR_AT : 0), text, SRV_CLIENT_TEXT);
 }
 
-/* "10.0.0.0/8", "::1". */
+/* Reads a network such as "10.0.0.0/8", or a single address such as "::1". */
 static bool read_network(const char *text, network *out) {
     char address[ENTRY];
     const char *slash = strchr(text, '/');
@@ -78,8 +78,8 @@ bool srv_client_is_proxy(const srv_texts *proxies, const char *address) {
     return false;
 }
 
-/* An entry of X-Forwarded-For, `size` bytes: an address, with a port or brackets as some proxies
- * write them. */
+/* Reads an entry of X-Forwarded-For of `size` bytes: an address, with port or brackets as some
+ * proxies write it. */
 static bool read_entry(const char *text, size_t size, unsigned char bytes[BYTES]) {
     char entry[ENTRY];
     while (size && (*text == ' ' || *text == '\t'))
@@ -100,7 +100,8 @@ static bool read_entry(const char *text, size_t size, unsigned char bytes[BYTES]
     return read_address(address, bytes);
 }
 
-/* false: the search is over. */
+/* Looks for the client in one value of X-Forwarded-For, from right to left. false: the search ends
+ * at this value, because the client was found or an entry is no address. */
 static bool look_behind(const srv_texts *proxies, const char *value,
                         char address[SRV_CLIENT_TEXT]) {
     const char *end = value + strlen(value);

@@ -1,5 +1,6 @@
-/* Reads the layers of the settings: defaults, JSON file, environment, command line. The functions
- * of its kind set each value, so all layers have the same checks and error texts. */
+/* Reads the settings in layers: defaults, JSON file, environment, command line. Each kind of
+ * setting has functions of its own that set a value, so all layers share the checks and error
+ * texts. */
 #include "config/config.h"
 
 #include <ctype.h>
@@ -57,7 +58,7 @@ static bool list_add(srv_texts *list, const char *text, size_t size) {
     return items[list->count] && ++list->count;
 }
 
-/* Splits "a, b" into a list; an empty text is an empty list. */
+/* Splits "a, b" into a list. An empty text gives an empty list. */
 static bool list_parse(srv_texts *list, const char *text) {
     while (*text) {
         size_t size = strcspn(text, ",");
@@ -74,7 +75,7 @@ static bool list_parse(srv_texts *list, const char *text) {
 
 #define UNITS "B, K or KiB (1024), M or MiB, G or GiB"
 
-/* Reads a whole text as a number: "256", "4e10", and for byte counts "256MiB", "1G", "64 KiB". */
+/* Reads a whole text as a number: "256", "4e10", or for byte counts "256MiB", "1G", "64 KiB". */
 static bool number_parse(const char *text, srv_setting_kind kind, double *out) {
     static const struct {
         const char *unit;
@@ -85,7 +86,7 @@ static bool number_parse(const char *text, srv_setting_kind kind, double *out) {
     const char *digits = text + (*text == '-');
     errno = 0;
     if (!isdigit((unsigned char)*digits) || digits[1] == 'x' || digits[1] == 'X')
-        return false; /* strtod would also take "+", spaces, "inf" and hexadecimal */
+        return false; /* strtod would also accept "+", spaces, "inf" and hexadecimal */
     double value = strtod(text, &end);
     if (errno || !isfinite(value))
         return false;
@@ -145,7 +146,7 @@ static bool choice_set(srv_config *c, const srv_setting *row, const char *text, 
                              known, text);
 }
 
-/* The form of the entries of a list. */
+/* The form that the entries of a list setting must have. */
 typedef struct list_form {
     size_t offset;
     bool (*fits)(const char *text);
@@ -171,7 +172,7 @@ static const list_form *form_of(const srv_setting *row) {
     return NULL;
 }
 
-/* Takes ownership of the list, even if it refuses the list. */
+/* Sets a list setting. Takes ownership of the list even if it refuses it. */
 static bool list_set(srv_config *c, const srv_setting *row, srv_texts *fresh, const char *origin,
                      srv_config_error *err) {
     srv_texts *place = (srv_texts *)((char *)c + row->offset);
@@ -303,8 +304,8 @@ bool srv_config_file(srv_config *c, const char *path, srv_config_error *err) {
     return ok;
 }
 
-/* Kubernetes sets ATTND_PORT, ATTND_SERVICE_HOST, ATTND_PORT_80_TCP and others if a service is
- * called attnd. */
+/* Returns whether the variable comes from Kubernetes, which sets ATTND_PORT, ATTND_SERVICE_HOST,
+ * ATTND_PORT_80_TCP and others if a service is called attnd. */
 static bool is_from_kubernetes(const char *key) {
     return !strncmp(key, "service_", 8) || !strcmp(key, "port") || !strncmp(key, "port_", 5);
 }
@@ -316,7 +317,8 @@ bool srv_config_environment(srv_config *c, char **environment, srv_config_error 
             continue;
         char name[80], key[64];
         size_t size = (size_t)(equals - *entry) - 6;
-        size = size < sizeof key ? size : sizeof key - 1; /* no setting is that long */
+        size = size < sizeof key ? size : sizeof key - 1; /* the key is cut: no setting is that
+                                                             long */
         for (size_t i = 0; i < size; i++)
             key[i] = (char)tolower((unsigned char)(*entry)[6 + i]);
         key[size] = 0;
@@ -357,7 +359,8 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* The initial state takes some kilobytes, and the rest is enough for a small request. */
+/* The smallest memory_bytes. At start the service uses some kilobytes of it; the rest is enough for
+ * a small request. */
 enum { MEMORY_LEAST = 1 << 20 };
 
 static int64_t smaller(int64_t a, int64_t b) {

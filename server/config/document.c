@@ -1,5 +1,6 @@
-/* jansson's allocator takes consecutive blocks, and the owner of the memory frees them all at once.
- * The hook has no context pointer, so the current document is a variable of the thread. */
+/* The allocator for jansson takes consecutive blocks of memory; the owner of the memory frees all
+ * of them at once. jansson's allocation hook has no context pointer, so the current document is a
+ * thread-local variable. */
 #include "config/document.h"
 
 #include <attn/memory.h>
@@ -30,11 +31,12 @@ void srv_document_start(void) {
     json_set_alloc_funcs(take, give);
 }
 
-/* Sizes of jansson 2.14, with room for alignment. Of the text: the buffer of the longest token
- * grows by doubling, 16 + 32 + … (at most 4 bytes a byte), each string is copied, each key twice.
- * Of a value: its node (32), its characters' rounding (16), its place in a list whose table doubles
- * (32) or in an object whose buckets do (64) with its entry and a key's rounding (96). Of a list or
- * an object: its node (96), the first table or buckets (128). */
+/* Upper bounds of the bytes that jansson 2.14 allocates, with room for alignment. A_BYTE, for a
+ * byte of the text: the buffer of the longest token grows by doubling, 16 + 32 + … (at most 4 bytes
+ * a byte), each string is copied once, each key twice. A_VALUE, for a value: its node (32), the
+ * rounding of its characters (16), and its slot in a list that grows by doubling (32), or its
+ * bucket in an object (64) with its entry and the rounding of its key (96). A_CONTAINER, for a list
+ * or an object: its node (96) and its first slots or buckets (128). */
 enum { A_BYTE = 8, A_VALUE = 256, A_CONTAINER = 256, AT_LEAST = 512 };
 
 size_t srv_document_bytes(size_t size, size_t values, size_t containers) {

@@ -1,6 +1,6 @@
-/* Memory for JSON documents, which is allocated before they are read: jansson 2.14 does not check
- * whether a buffer could grow, so that running out of memory while it reads a string makes it write
- * past the end of another block. With these functions its allocations never fail.
+/* Memory for JSON documents, allocated before they are read. jansson 2.14 does not check whether a
+ * buffer could grow: if memory runs out while it reads a string, it writes past the end of another
+ * block. With these functions its allocations never fail.
  *
  * srv_document_begin(&p, block, srv_document_bytes(size, values, containers)); root =
  * json_loadb(…); … json_decref(root); srv_document_end(); */
@@ -13,12 +13,13 @@ typedef struct srv_document {
     char *start, *at, *end;
 } srv_document;
 
-/* Installs the hook. To be called once, before any other thread reads JSON. */
+/* Installs the allocator. To be called once, before any other thread reads JSON. */
 void srv_document_start(void);
-/* An upper bound of the memory to read a text of `size` bytes with this many values and containers
- * (lists and objects); 0: it overflows. */
+/* Returns an upper bound of the memory that reading a text of `size` bytes needs, with the given
+ * numbers of values and containers (lists and objects). 0: the bound overflows. */
 size_t srv_document_bytes(size_t size, size_t values, size_t containers);
-/* Begins a document: until the end, documents of this thread use `block` (16-byte aligned). */
+/* Begins a document: until srv_document_end, JSON that this thread reads is kept in `block`, which
+ * must be 16-byte aligned. */
 void srv_document_begin(srv_document *document, void *block, size_t size);
 void srv_document_end(void);
 

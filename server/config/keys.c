@@ -1,6 +1,6 @@
-/* One list under one lock. Loading a file marks the entries that stay and adds the new ones. An
- * entry that is gone from the file can no longer be found, and is freed when the last request
- * releases it. */
+/* The API keys are one list under one lock. Loading a file marks the keys that stay and adds the
+ * new ones. A key that the file no longer has cannot be found any more; it is freed when the last
+ * request releases it. */
 #include "config/keys.h"
 
 #include <pthread.h>
@@ -25,8 +25,8 @@ struct srv_key {
     srv_digest digest;
     char name[SRV_OWNER_NAME + 1];
     bool admin;
-    bool listed;        /* in the file as it was last read */
-    size_t concurrency; /* 0: as the setting says */
+    bool listed;        /* true: the file had this key when it was last read */
+    size_t concurrency; /* 0: the setting key_requests applies */
     size_t running, held;
     size_t line;
 };
@@ -35,14 +35,14 @@ struct srv_keys {
     pthread_mutex_t lock;
     srv_digest salt;
     srv_key *first;
-    size_t count; /* listed */
+    size_t count; /* number of keys with `listed` */
 };
 
-/* The state of reading a file. */
+/* The state while a file is read. */
 typedef struct reading {
     const srv_digest *salt;
     const char *path;
-    srv_key *first; /* in the order of the lines, reversed */
+    srv_key *first; /* the keys in reverse order of their lines */
     size_t count, line;
     srv_config_error *err;
 } reading;
@@ -66,7 +66,7 @@ static void free_list(srv_key *key) {
     }
 }
 
-/* Reads a word after the key. */
+/* Reads a word that follows the key: "admin" or "concurrency=N". */
 static bool take_option(reading *r, srv_key *key, const char *word, size_t size) {
     static const char prefix[] = "concurrency=";
     size_t lead = sizeof prefix - 1;
@@ -84,8 +84,8 @@ static bool take_option(reading *r, srv_key *key, const char *word, size_t size)
                      "this line has another word");
 }
 
-/* Reads [NAME:]KEY of `size` bytes. No message quotes the text, because a mistyped line may hold
- * the key at any place. */
+/* Reads [NAME:]KEY of `size` bytes. Error texts never quote it, because a mistyped line may hold
+ * the key anywhere. */
 static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
     const char *colon = memchr(word, ':', size);
     size_t name = colon ? (size_t)(colon - word) : 0;
@@ -113,7 +113,7 @@ static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
     return true;
 }
 
-/* Reads one line, which ends before `end`. */
+/* Reads one line. `end` is the end of the line. */
 static bool take_line(reading *r, const char *line, const char *end) {
     bool ok = true, seen = false;
     srv_key *key = calloc(1, sizeof *key);
@@ -157,7 +157,8 @@ static bool read_keys(reading *r, const char *text, size_t size) {
     return r->count || refuse(r, "the file holds no key");
 }
 
-/* Removes the entries that are in no file and that no request holds. The caller has the lock. */
+/* Frees the keys that the file no longer has and that no request holds. The caller must have the
+ * lock. */
 static void sweep(srv_keys *keys) {
     for (srv_key **at = &keys->first; *at;) {
         srv_key *key = *at;
@@ -170,24 +171,25 @@ static void sweep(srv_keys *keys) {
     }
 }
 
-/* Needs the lock. */
+/* Returns the key with the digest, or NULL. The caller must have the lock. */
 static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
     srv_key *found = NULL;
-    /* It looks at all keys, so that its time does not depend on the key. */
+    /* The loop compares all keys, so that its time does not tell which key matches. */
     for (srv_key *key = keys->first; key; key = key->next)
         if (srv_secret_equal(&key->digest, digest))
             found = key;
     return found;
 }
 
-/* Adds the new entries. Needs the lock. */
+/* Replaces the keys by those of `fresh`. Keys that stay keep their entry. The caller must have the
+ * lock. */
 static void replace(srv_keys *keys, srv_key *fresh, size_t count) {
     for (srv_key *key = keys->first; key; key = key->next)
         key->listed = false;
     while (fresh) {
         srv_key *next = fresh->next, *old = lookup(keys, &fresh->digest);
         if (old) {
-            /* Its name stays as it is: requests that hold the key read it without the lock. */
+            /* A held key keeps its name, because requests read the name without the lock. */
             if (!old->held)
                 memcpy(old->name, fresh->name, sizeof old->name);
             old->admin = fresh->admin;

@@ -1,10 +1,10 @@
 /* The API keys of keys_file, with their rights and the number of requests that each may run at a
- * time. Keys are kept as digests only. Any thread may call these functions.
+ * time. Only digests of keys are kept. Any thread may call the functions of this header.
  *
  * A line of the file is [NAME:]KEY [admin] [concurrency=N]. Blank lines and comments after # are
  * skipped. KEY has 16 to 256 characters of A-Z a-z 0-9 - . _ ~ + / = (RFC 6750). NAME has 1 to 64
- * characters of A-Z a-z 0-9 - . _, and the log calls the key by it. A key without a name is called
- * after its line. */
+ * characters of A-Z a-z 0-9 - . _; the log shows it in place of the key. A key without a name is
+ * called "line-N" after its line. */
 #ifndef SRV_KEYS_H
 #define SRV_KEYS_H
 
@@ -16,24 +16,25 @@
 typedef struct srv_keys srv_keys;
 typedef struct srv_key srv_key;
 
-srv_keys *srv_keys_new(void);       /* holds no key yet; NULL: no memory or no random numbers */
-void srv_keys_free(srv_keys *keys); /* NULL is fine; no key may be held */
+srv_keys *srv_keys_new(void);       /* has no keys yet; NULL: out of memory, or no random numbers */
+void srv_keys_free(srv_keys *keys); /* NULL is allowed; no key may be held */
 
-/* Replaces the keys by those of the file. A key that stays keeps its count of running requests, and
- * a key that is gone is refused from now on. false: nothing has changed, and *err states what was
- * expected, what was found and on which line, but never the key. */
+/* Replaces the keys by those of the file. A key that stays keeps its count of running requests. A
+ * key that the file lacks is refused from now on. false: nothing has changed, and *err states what
+ * was expected, what was found and on which line, but never the key. */
 bool srv_keys_load(srv_keys *keys, const char *path, srv_config_error *err);
 size_t srv_keys_count(srv_keys *keys);
 
-/* Finds the key with this text and holds it until srv_keys_release. *admin tells whether it has the
- * right "admin". NULL: there is no such key. */
+/* Finds the key with the given text and holds it until srv_keys_release. *admin says whether the
+ * key has the right "admin". NULL: there is no such key. */
 srv_key *srv_keys_find(srv_keys *keys, const char *text, size_t size, bool *admin);
-/* Counts one more running request of a held key. false: the key already has as many as it may,
- * which *limit then holds: `most` (0: any number), or the concurrency of its line. */
+/* Counts one more running request of a held key. The limit is the concurrency of the key's line or
+ * else `most`, where 0 means no limit. false: the key already runs as many, and *limit is set to
+ * the limit. */
 bool srv_keys_start(srv_keys *keys, srv_key *key, size_t most, size_t *limit);
-void srv_keys_finish(srv_keys *keys, srv_key *key); /* a counted request has ended */
+void srv_keys_finish(srv_keys *keys, srv_key *key); /* ends a request that srv_keys_start counted */
 void srv_keys_release(srv_keys *keys, srv_key *key);
 
-const char *srv_key_name(const srv_key *key); /* of a held key */
+const char *srv_key_name(const srv_key *key); /* the key must be held */
 
 #endif

@@ -7,8 +7,8 @@
 
 enum { LONGEST = 48 };
 
-/* Fewest insertions, deletions, substitutions and swaps of neighbours that turn a into b (optimal
- * string alignment), ignoring case. */
+/* Returns the fewest insertions, deletions, substitutions and swaps of neighbouring characters that
+ * turn a into b (optimal string alignment), ignoring case. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m) {
     size_t rows[3][LONGEST + 1];
     size_t *before = rows[0], *last = rows[1], *now = rows[2];
@@ -33,12 +33,14 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m) {
     return last[m];
 }
 
-/* "mask" is near "attn_mask" although five edits away. */
+/* Returns whether `longer` contains `word` of n characters: "mask" counts as near "attn_mask",
+ * although it is five edits away. */
 static bool contains(const char *longer, const char *word, size_t n) {
     return n >= 3 && strcasestr(longer, word) != NULL;
 }
 
-/* Edits that still leave a word recognisable: one in a short word, a third of a longer one. */
+/* Returns the most edits after which a word of n characters is still recognisable: 1 for a short
+ * word, about a third of a longer one. */
 static size_t most_edits(size_t n) {
     return n <= 3 ? 1 : 1 + n / 3;
 }

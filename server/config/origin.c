@@ -1,5 +1,5 @@
-/* Checks the text of an Origin header. CORS compares whole texts, so an entry of cors_origins that
- * no browser sends would never match; the settings refuse such an entry. */
+/* Checks texts of Origin headers. CORS compares whole texts, so an entry of cors_origins that no
+ * browser sends would never match. The settings refuse such an entry. */
 #include "config/origin.h"
 
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 #define LOWER  "abcdefghijklmnopqrstuvwxyz"
 #define DIGITS "0123456789"
 
-/* The end of the host: a name or an address, [..] around one of IPv6. NULL: there is none. */
+/* Returns the end of the host, which is a name or an address; an IPv6 address has [..] around it.
+ * NULL: there is no host. */
 static const char *skip_host(const char *p) {
     bool ipv6 = *p == '[';
     p += ipv6;

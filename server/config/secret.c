@@ -1,7 +1,7 @@
-/* Digests are keyed by a number that only this process knows, so that the time of a comparison
- * tells nothing about a key. The text of a file is wiped after it is read, and only digests of it
- * are kept. This does not hold for the key of a request: it is in a buffer of the connection, which
- * libmicrohttpd frees without wiping it. */
+/* Digests are keyed by a random number that only this process knows, so the time of a comparison
+ * tells nothing about a key. The text of a file is wiped after it is read; only digests of it are
+ * kept. The API key in a request is not wiped: it is in a buffer of the connection, which
+ * libmicrohttpd frees as it is. */
 #include "config/secret.h"
 
 #include <errno.h>
@@ -28,7 +28,8 @@ bool srv_secret_equal(const srv_digest *a, const srv_digest *b) {
     return gnutls_memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-/* Checks the open descriptor, not the path, so that the checked file is the one that is read. */
+/* Checks the open descriptor, not the path, so that the file that is checked is the file that is
+ * read. */
 static bool may_be_read(int fd, const char *setting, const char *path, srv_config_error *err) {
     struct stat info;
     if (fd < 0 || fstat(fd, &info))

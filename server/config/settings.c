@@ -1,4 +1,4 @@
-/* The table of settings. */
+/* The table srv_settings: key, type, default, range and meaning of each setting. */
 #include <string.h>
 
 #include "config/config.h"
@@ -9,7 +9,7 @@ static const char *const level_choices[] = {"info", "warn", "error", NULL};
 static const char *const isa_choices[] = {"auto", "ref", "avx2", "avx512", "amx", NULL};
 
 #define AT(member) offsetof(srv_config, member)
-#define MOST       9007199254740992.0 /* 2^53: every number of the table is exact as a double */
+#define MOST       9007199254740992.0 /* 2^53: all integers up to it are exact as doubles */
 
 const srv_setting srv_settings[] = {
     {"listen", SRV_SET_STRING, AT(listen), "127.0.0.1:8080", 0, 0, NULL, false,
