@@ -213,15 +213,14 @@ static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_a
 
 /* The gradients of the rows of one operand: [B, heads, rows, width] elements of k's type. */
 typedef struct side {
-    const attn_view *past, *view; /* as sent */
+    const attn_view *past, *view; /* the operand as sent */
     size_t past_rows, heads, rows, width_in;
     const attn_tensor *map, *from;
     size_t column;
     bool query;
     char *grads;
     size_t width; /* row width of `grads` */
-    bool alone; /* each element of the caller's tensor receives one row's value, so it is not zeroed
-                 */
+    bool alone; /* only these rows go to the caller's tensor, which is not zeroed first */
     bool here;  /* the caller's tensor uses the memory of `grads` */
 } side;
 

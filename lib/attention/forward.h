@@ -15,8 +15,7 @@ typedef struct attn_block_run {
     attn_block_work work;
     uint64_t in_double;     /* bit r: `ref` computes row r */
     double query_magnitude; /* the largest magnitude of its queries */
-    void *kept;   /* [rows, S]: numerators or scores that become weights, if they have memory of
-                   * their own; or NULL */
+    void *kept;   /* [rows, S]: what becomes weights, if it has its own memory; or NULL */
     void *maxima; /* maxima of the work area; parts of the keys share those of the pass */
 } attn_block_run;
 
@@ -37,8 +36,7 @@ typedef struct attn_forward_parts {
 typedef struct attn_forward {
     const attn_attention *a;
     attn_plan plan;
-    const attn_packed *packed; /* all heads; NULL: each piece packs its own keys or reads them
-                                * unpacked */
+    const attn_packed *packed; /* all heads; NULL: a piece packs its own, or reads unpacked */
     attn_forward_lane *lanes;
     attn_forward_parts in_parts;
     const attn_control *control; /* also asked between the rows that `ref` computes */
