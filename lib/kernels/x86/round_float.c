@@ -1,5 +1,5 @@
-/* bf16 on float tables without bf16 products. Operands are rounded, and their products stay those of
- * float32, which holds a product of two bfloat16 exactly. kernels.h has the contract, and
+/* bf16 on float tables without bf16 products. Operands are rounded, and their products stay those
+ * of float32, which holds a product of two bfloat16 exactly. kernels.h has the contract, and
  * round_ref.c the results that these kernels must equal.
  *
  *   packed keys, values   layout of the base table, each number rounded in place
@@ -82,7 +82,7 @@ static void accumulate(const attn_kernels *base, float *acc, const float *tile, 
         k->pack_value = k_pack_value_##isa;                                                        \
         k->accumulate = k_accumulate_##isa;                                                        \
         k->rows = k->rows < ROWS ? k->rows : ROWS;                                                 \
-        k->score_unpacked = NULL; /* it reads what is not rounded */                               \
+        k->score_unpacked = NULL; /* it would read unrounded keys */                               \
         k->accumulate_unpacked = NULL;                                                             \
     }
 TABLE(avx2)

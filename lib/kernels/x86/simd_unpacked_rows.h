@@ -16,8 +16,8 @@
  *   [ n rows: now | place 0: 0, PLACES, … | place 1: 1, PLACES + 1, … | … ]
  *
  * The reason is that a processor's own prefetcher follows only one page at a time. With that alone,
- * reads in order reached two thirds of this memory bandwidth. (A Zen 5 reads keys 1.25 times as fast
- * from four places as from sixteen.) */
+ * reads in order reached two thirds of this memory bandwidth. (A Zen 5 reads keys from four places
+ * 1.25 times as fast as from sixteen.) */
 
 enum { FEW = 8, FEW_VALUES = 4, WIDE = 8, PLACES = 16 };
 enum { LINE = 16 }; /* floats in a cache line, which is the unit of prefetching */

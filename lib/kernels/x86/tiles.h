@@ -21,18 +21,17 @@
  *   3 parts  l h' + m h' + m m' + h m' + h l' + h h'      (a x b: part a of A by part b of B)
  *
  * A tile product is defined by TDPBF16PS (Intel, Software Developer's Manual). It computes two sums
- * over k from 0 by fused multiply-adds, one of the even elements and one of the odd ones. The two are
- * added, and the result is added to C. Denormal inputs count as zero, denormal results become zero,
- * and rounding is to nearest even. vdpbf16ps sums differently: for each pair, it adds the product of
- * the odd elements to C and then that of the even ones, each by a fused multiply-add, with denormals
- * as above. Both results depend only on A's row and B's column. */
+ * over k from 0 by fused multiply-adds, one of the even elements and one of the odd ones. The two
+ * are added, and the result is added to C. Denormal inputs count as zero, denormal results become
+ * zero, and rounding is to nearest even. vdpbf16ps sums differently: for each pair, it adds the
+ * product of the odd elements to C and then that of the even ones, each by a fused multiply-add,
+ * with denormals as above. Both results depend only on A's row and B's column. */
 #ifndef ATTN_TILES_H
 #define ATTN_TILES_H
 
 #include "kernels/bf16.h"
 
-enum { ATTN_TILE = 16, ATTN_TILE_DEPTH = 32, ATTN_TILE_CELLS = 512 }; /* bfloat16 numbers in a tile
-                                                                       */
+enum { ATTN_TILE = 16, ATTN_TILE_DEPTH = 32, ATTN_TILE_CELLS = 512 }; /* numbers in a tile */
 
 typedef struct attn_tiles {
     float *c; /* [16 row_tiles, 16 col_tiles], overwritten; row stride ldc */

@@ -1,6 +1,6 @@
 /* Tile products by vdpbf16ps, which multiplies pairs: twice as many numbers as a float instruction.
  *
- * A block is MR rows of A (a pair of each row is broadcast from memory) by columns of NV tiles of B,
+ * A block is MR rows of A (a pair of each row is broadcast from memory) by NV tiles of B,
  *
  *       k: 4 x 16 pairs of B -> 4 registers        registers: 6 * 4 accumulators + 4 + 1 of 32
  *   6 rows of A       6 x 4 accumulators
