@@ -154,7 +154,7 @@ void attn_arena_rewind(attn_arena *arena, const attn_arena_mark *mark) {
         UNPOISON((char *)c + HEADER, c->size);
         attn_free(c);
     }
-    chunk *c = arena->first; /* it was the newest chunk before, and blocks were only added to it */
+    chunk *c = arena->first; /* it was the newest at the mark; older chunks are unchanged */
     arena->used = mark->used;
     if (!c)
         return;

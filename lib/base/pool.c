@@ -19,8 +19,7 @@
 enum {
     MOST_SLOTS = 1024,
     LANE_WORDS = MOST_SLOTS / 64,
-    TURN_NS = 1000000 /* length of a thread's turn; shorter turns would cost more for changes of
-                       * slots */
+    TURN_NS = 1000000 /* length of a turn; a change of slots costs time, so it is not shorter */
 };
 
 enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* classes of work by falling priority */

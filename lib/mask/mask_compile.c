@@ -8,8 +8,7 @@
 #include "base/view.h"
 #include "mask/mask_private.h"
 
-#define MOST_OFFSET (INT64_C(1) << 40) /* longer than any sequence, and so small that sums do not
-                                        * overflow */
+#define MOST_OFFSET (INT64_C(1) << 40) /* exceeds any sequence; sums do not overflow */
 
 typedef struct compiler {
     attn_mask *m;

@@ -13,10 +13,11 @@ enum {
     WARNINGS = 4 * ATTN_MASK_LAYERS + 2,
 };
 
-/* The pattern checks count a bias at or below this as hidden, since it hides its key in practice. */
+/* The pattern checks count a bias at or below this as hidden, since in practice it hides its key.
+ */
 #define FILL_FLOOR (-1e4)
-/* A fill above this leaves noticeable weight on hidden keys. For scores that differ by less than 20,
- * a weight of e^-50 = 2e-22 is far below the rounding of a sum of fp32 weights. */
+/* A fill above this leaves noticeable weight on hidden keys. For scores that differ by less than
+ * 20, a weight of e^-50 = 2e-22 is far below the rounding of a sum of fp32 weights. */
 #define FILL_LEAKS (-50.0)
 
 typedef struct linter {
@@ -87,8 +88,7 @@ static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
 }
 
 static void warn_upper(linter *l, const attn_mask_layer *layer, bool strict) {
-    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* a hide mask has its marked cells kept
-                                                          * instead */
+    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* a hide mask's marks keep here */
     attn_mask_text t = {.used = 0};
     if (strict)
         attn_mask_say(&t, "query i sees only keys behind it: torch.%s, so %s",

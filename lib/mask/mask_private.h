@@ -29,8 +29,7 @@ struct attn_mask {
     size_t B;
     const int64_t *offset;  /* [B]: row i sits at key position i + offset */
     const int64_t *lengths; /* [B] or NULL: keys from this index on are hidden */
-    int64_t left, right;    /* how many keys are seen before and after the row's own; INT64_MAX: all
-                             */
+    int64_t left, right;    /* keys seen before and after the row's own; INT64_MAX: all */
     bool same_heads, same_batches;
 };
 

@@ -72,8 +72,7 @@ INLINE vf row_numerators(const bool coarse, float *row, const size_t n, vf shift
  * between. */
 OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n, float *m,
                               float *l, float *fall) {
-    _Alignas(64) float most[ATTN_MOST_ROWS]; /* kernel tables with tile products have more than ROWS
-                                              */
+    _Alignas(64) float most[ATTN_MOST_ROWS]; /* tables of tile products have more than ROWS */
     _Alignas(64) float exponent[ATTN_MOST_ROWS];
     for (size_t r = 0; r < rows; r++)
         most[r] = row_maximum(p + r * KEYS, n);
