@@ -1,6 +1,6 @@
 /* The backward pass: declarations that its files share.
  *
- *   backward.c          goes over blocks and tiles in tasks of the pool
+ *   backward.c          goes over blocks and tiles in tasks (pieces) of the pool
  *   backward_memory.c   counts and allocates the memory of the pass
  *   backward_tile.c     computes the weights of one tile again, and the gradients of its scores
  *   backward_results.c  turns the sums into the caller's tensors

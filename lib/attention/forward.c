@@ -1,4 +1,9 @@
-/* The forward pass as tasks for the pool, and its results. The pool calls a task a piece. */
+/* The forward pass as tasks for the pool, and its results. The pool calls a task a piece.
+ *
+ * There are three kinds of pieces. For long inputs, keys and values of all heads are packed once,
+ * and a piece computes a few blocks of rows. For small heads, a piece packs one key/value head and
+ * computes all of its rows, so that the head's operands stay in the caches. For few rows, a piece
+ * computes all heads of a group, which share every key and value, and reads these unpacked. */
 #include "attention/forward.h"
 
 #include <math.h>

@@ -29,7 +29,7 @@ typedef struct chunk {
 
 struct attn_arena {
     chunk *first;                          /* the newest, used for small requests */
-    size_t limit, used, next_size, chunks; /* `used` and `chunks` count all that was ever taken */
+    size_t limit, used, next_size, chunks; /* chunks: how many were ever taken */
 };
 
 static void *(*take_hook)(size_t) = attn_block_take;

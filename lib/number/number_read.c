@@ -2,11 +2,11 @@
  * as a double first would be rounded twice.)
  *
  * Up to 19 digits make an integer w, so that the number is w * 10^q. Small numbers take one exact
- * operation. For the others, w is multiplied by the 128 leading bits of 10^q (Lemire, "Number parsing
- * at a gigabyte per second", Software: Practice and Experience 51(8), 2021). The second product
- * always decides (Mushtak and Lemire, "Fast number parsing without fallback", ibid. 53(7), 2023).
- * Of more digits, the first 19 decide if w and w + 1 give the same number. Else the C library reads
- * a text without a decimal point, so that the locale has no influence. */
+ * operation. For the others, w is multiplied by the 128 leading bits of 10^q (Lemire, "Number
+ * parsing at a gigabyte per second", Software: Practice and Experience 51(8), 2021). The second
+ * product always decides (Mushtak and Lemire, "Fast number parsing without fallback", ibid. 53(7),
+ * 2023). Of more digits, the first 19 decide if w and w + 1 give the same number. Else the C
+ * library reads a text without a decimal point, so that the locale has no influence. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,8 +41,7 @@ static inline uint64_t eight_digits(const char *p, int *n) {
     uint64_t other = ((t + 0x7676767676767676u) | t) & 0x8080808080808080u;
     *n = other ? __builtin_ctzll(other) / 8 : 8;
     int half = 4 * (8 - *n);
-    t = t << half << half; /* moves zeros to the front (one shift by 64 is undefined); then joins
-                            * pairs, fours, eights */
+    t = t << half << half; /* shifts in leading zeros; then pairs, fours and eights join */
     t = t * 10 + (t >> 8);
     return ((t & 0x000000FF000000FFu) * 0x000F424000000064u +
             ((t >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >>

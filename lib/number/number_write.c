@@ -1,22 +1,22 @@
 /* Writes numbers as text: the shortest decimal that reads back to the same number, and among these
  * the nearest to the value.
  *
- * A single number: the value is c * 2^q, and the midpoints to its neighbours are (4c ± 2) * 2^(q-2).
- * k is chosen so that the interval between the midpoints holds at least one multiple of 10^k and at
+ * A single number: the value is c * 2^q. The midpoints to its neighbours are (4c ± 2) * 2^(q-2). k
+ * is chosen so that the interval between the midpoints holds at least one multiple of 10^k and at
  * most one of 10^(k+1). The value and both midpoints are scaled by 10^-k, with a power that is
- * rounded up. A sticky bit marks inexact results, which suffices to compare them with multiples of 4
- * (Giulietti, "The Schubfach way to render doubles", 2020, sections 8-9).
+ * rounded up. A sticky bit marks inexact results, which suffices to compare them with multiples of
+ * 4 (Giulietti, "The Schubfach way to render doubles", 2020, sections 8-9).
  *
- * Lists of float32, which are most bytes of JSON answers: their loops have no branch that depends on
- * the data unpredictably. A float32 is c units of attn_single_units[], which gives t + g in units of
- * 10^(k + 1), where t < 2^24 is an integer and g a fraction. Any number within half a last place
- * reads back to the float32. If g is near enough to 0 or 1, the nearest integer is such a number and
- * is shorter than all others. Else the nearest multiple of a tenth is such a number (the search of
- * Adams, "Ryu: fast float-to-string conversion", 2018). One product is enough here, since its error
- * is checked: it is below 2^24 times the error of the table, which is 2^-64. attn_write_f32 writes
- * the other numbers: powers of two, whose lower neighbour is nearer, subnormals, numbers within that
- * error of a decision, and numbers with an exponent. With AVX2 or AVX-512, number_lists.h has loops
- * over several numbers at once. */
+ * Lists of float32, which are most bytes of JSON answers: their loops have no branch that depends
+ * on the data unpredictably. A float32 is c units of attn_single_units[], which gives t + g in
+ * units of 10^(k + 1), where t < 2^24 is an integer and g a fraction. Any number within half a last
+ * place reads back to the float32. If g is near enough to 0 or 1, the nearest integer is such a number
+ * and is shorter than all others. Else the nearest multiple of a tenth is such a number (the search
+ * of Adams, "Ryu: fast float-to-string conversion", 2018). One product is enough here, since its
+ * error is checked: it is below 2^24 times the error of the table, which is 2^-64. attn_write_f32
+ * writes the other numbers: powers of two, whose lower neighbour is nearer, subnormals, numbers
+ * within that error of a decision, and numbers with an exponent. With AVX2 or AVX-512,
+ * number_lists.h has loops over several numbers at once. */
 #include <math.h>
 #include <string.h>
 
@@ -111,8 +111,8 @@ static decimal shortest_double(uint64_t bits) {
     return choose(v, c & 1);
 }
 
-/* Converts v < 10^8 to eight bytes 0 … 9, with the first digit in the lowest byte. It divides all
- * lanes at once by 10^4, then 10^2, then 10. */
+/* Converts v < 10^8 to eight bytes 0 … 9, with the first digit in the lowest byte. It splits all
+ * parts of the number at once by 10^4, then 10^2, then 10. */
 static inline uint64_t eight_digits(uint32_t v) {
     uint64_t high = (uint64_t)v * 109951163 >> 40;
     uint64_t fours = ((uint64_t)v << 32) - high * ((UINT64_C(10000) << 32) - 1);
