@@ -78,7 +78,7 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
                            n, g->queries.values + at * g->queries.value_bytes, E);
 }
 
-/* Transposes the sums over queries of score_tanh_backward, [A, keys], and adds them to rows of
+/* Transposes the sums over queries of score_tanh_backward, [A, keys], and stores them as n rows of
  * dkey. */
 static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
                            const attn_backward_lane *l) {
@@ -121,7 +121,7 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
     return status;
 }
 
-/* Pool task: packs one block of rows and computes dO . O for each of them. */
+/* Pool task: packs one block of rows and computes dO . O for each row. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_block block = attn_backward_block_at(g, index);

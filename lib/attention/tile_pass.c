@@ -3,7 +3,7 @@
  *        keys ->  tile 0   tile 1   …        each tile: scores, edits, online softmax,
  *   rows          [      ] [      ]          then acc = acc * factor + weights * values
  *
- * Only one tile of scores exists at a time. Only the maximum and the sum of each row are kept. */
+ * Only one tile of scores exists at a time. Of a row's scores only maximum and sum are kept. */
 #include "attention/tile_pass.h"
 
 #include <attn/rng.h>
@@ -210,7 +210,7 @@ static void start(const attn_attention *a, const attn_stream *s) {
     const attn_block *block = &s->block;
     attn_block_work *w = s->w;
     const attn_kernels *k = w->kernels;
-    if (k->plain || a->sinks) /* without these, the first factor is 0 and drops the old contents */
+    if (k->plain || a->sinks) /* otherwise the first factor is 0 and drops the old contents */
         memset(w->acc, 0, block->rows * k->acc_room(a->dims.Ev) * k->elem);
     memset(w->sum, 0, block->rows * k->lanes * k->elem);
     memset(w->term_sums, 0, block->rows * a->rule.relative * k->elem);

@@ -161,7 +161,7 @@ struct attn_kernels {
      * in a layout of its own, and returns their largest magnitude. The table's `score` then reads
      * the packed queries, and so does its score_tanh, with a stride of E. Such a table does not get
      * magnitudes above ATTN_MOST_SPLIT. NULL: queries are read unpacked. */
-    size_t (*query_room)(size_t rows, size_t E); /* elements */
+    size_t (*query_room)(size_t rows, size_t E); /* elements of packed queries */
     double (*pack_query)(void *dst, const void *q, size_t ldq, size_t rows, size_t E);
 
     /* Computes scores for q [rows, E] with row stride ldq. The product is rounded and then
