@@ -15,7 +15,7 @@ static inline size_t attn_base64_length(size_t n) {
  * length is not a multiple of 4. */
 bool attn_base64_size(const char *text, size_t n, size_t *bytes);
 
-char *attn_base64_encode(char *p, const void *bytes, size_t n); /* returns the byte after the text */
+char *attn_base64_encode(char *p, const void *bytes, size_t n); /* returns the text's end */
 
 /* Decodes exactly n characters into `out`, whose size attn_base64_size gives. Returns the index of
  * the first character that is not allowed at its position (white space, wrong or missing padding,

@@ -11,12 +11,12 @@
  * on the data unpredictably. A float32 is c units of attn_single_units[], which gives t + g in
  * units of 10^(k + 1), where t < 2^24 is an integer and g a fraction. Any number within half a last
  * place reads back to the float32. If g is near enough to 0 or 1, the nearest integer is such a
- * number and is shorter than all others. Else the nearest multiple of a tenth is such a number (the search
- * of Adams, "Ryu: fast float-to-string conversion", 2018). One product is enough here, since its
- * error is checked: it is below 2^24 times the error of the table, which is 2^-64. attn_write_f32
- * writes the other numbers: powers of two, whose lower neighbour is nearer, subnormals, numbers
- * within that error of a decision, and numbers with an exponent. With AVX2 or AVX-512,
- * number_lists.h has loops over several numbers at once. */
+ * number and is shorter than all others. Else the nearest multiple of a tenth is such a number (the
+ * search of Adams, "Ryu: fast float-to-string conversion", 2018). One product is enough here, since
+ * its error is checked: it is below 2^24 times the error of the table, which is 2^-64.
+ * attn_write_f32 writes the other numbers: powers of two, whose lower neighbour is nearer,
+ * subnormals, numbers within that error of a decision, and numbers with an exponent. With AVX2 or
+ * AVX-512, number_lists.h has loops over several numbers at once. */
 #include <math.h>
 #include <string.h>
 
