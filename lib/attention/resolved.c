@@ -287,8 +287,8 @@ bool attn_transform_bytes(const attn_attention_dims *d, const attn_kernels *k, s
 
 /* --- the operation --- */
 
-/* Copies the inputs, and sets the members that attn_attention_resolve does not write to zero. It
- * leaves out unused slots for mask layers, which are two thirds of the inputs. */
+/* Copies the inputs, and zeroes the members that attn_attention_resolve does not write. It leaves
+ * out unused slots for mask layers, which are two thirds of the inputs. */
 static void start(attn_attention *a, const attn_inputs *in) {
     const attn_mask_spec *mask = &in->mask;
     const size_t layers = mask->count < ATTN_MASK_LAYERS ? mask->count : ATTN_MASK_LAYERS;
