@@ -1,13 +1,14 @@
 /* The backward pass: the order in which tiles are visited.
  *
  *                       keys: tile 0   tile 1 | tile 2 …
- *   queries of all    ->      [      ] [      ] |       a piece: a chunk of tiles of one
- *   heads of a group  ->      [      ] [      ] |       key/value head, tile by tile
- *                               dK, dV   dK, dV         summed over all queries
- *                       dQ of each block of queries     added to the chunk's own sums
+ *   queries of all    ->      [      ] [      ] |       one pool task visits a chunk of
+ *   heads of a group  ->      [      ] [      ] |       tiles of one key/value head
+ *                               dK, dV   dK, dV         are summed over all queries
+ *                       dQ of each block of queries     is added to the chunk's own sums
  *
- * Chunks depend on shapes alone and are added up in order, so the size of the pool does not change
- * a bit. FlashAttention's backward pass (Dao et al., 2022, algorithm 4) has the same loops. */
+ * The chunks depend on the shapes alone, and their sums are added up in order, so the size of the
+ * pool does not change a bit of the result. The backward pass of FlashAttention (Dao et al., 2022,
+ * algorithm 4) has the same loops. */
 #include "attention/backward.h"
 
 #include <math.h>
@@ -77,7 +78,8 @@ static void back_block_tile(const attn_backward *g, const attn_block *block, siz
                            n, g->queries.values + at * g->queries.value_bytes, E);
 }
 
-/* Transposes the sums over queries of score_tanh_backward, [A, keys], into rows of dkey. */
+/* Transposes the sums over queries of score_tanh_backward, [A, keys], and stores them as n rows of
+ * dkey. */
 static void transpose_tanh(const attn_backward *g, size_t row, size_t n,
                            const attn_backward_lane *l) {
     const attn_kernels *k = g->k;
@@ -119,7 +121,7 @@ static attn_status back_tile(const attn_backward *g, size_t piece, size_t t, att
     return status;
 }
 
-/* A piece: packs one block of rows and computes dO . O. */
+/* Pool task: packs one block of rows and computes dO . O for each row. */
 static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_block block = attn_backward_block_at(g, index);
@@ -131,8 +133,8 @@ static attn_status begin_piece(void *ctx, size_t index, size_t lane, attn_error 
     return status;
 }
 
-/* A piece: a chunk of tiles of one key/value head. When the head has no other chunk, the piece
- * packs the queries itself, so that they are still in the cache. */
+/* Pool task: computes a chunk of tiles of one key/value head. If the head has only this chunk, the
+ * task also packs the queries, so that they are still in the cache. */
 static attn_status back_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = ctx;
     const attn_attention_dims *d = &g->a->dims;
@@ -187,7 +189,7 @@ static bool view_gradients(attn_backward *g, const attn_tensor *grad_output, att
     return true;
 }
 
-/* Has the mask a layer whose gradient is wanted? */
+/* Returns whether the mask has a layer whose gradient is wanted. */
 static bool has_biases(const attn_mask *m) {
     for (size_t p = 0; p < m->bias_count; p++)
         if (m->bias[p].layer->kind == ATTN_LAYER_BIAS)
@@ -201,8 +203,8 @@ static void plan_pass(attn_backward *g, const attn_kernels *kernels, unsigned wa
     g->scores = g->plan.scores;
 }
 
-/* Statistics as the table of the backward pass reads them: its own, or logsumexp and 1 for `ref`.
- */
+/* Makes the statistics in the form that the backward pass's kernel table reads: the row maximum and
+ * sum, or for `ref` the logsumexp as the maximum and 1 as the sum. false: out of memory. */
 static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_stats *s = &g->results->stats;
@@ -227,7 +229,7 @@ static bool read_statistics(attn_backward *g, size_t slots, attn_arena *arena) {
     return true;
 }
 
-/* Refuses rows that see NaN or infinity: they have no gradients. */
+/* Refuses inputs in which a row sees NaN or infinity, since such a row has no gradients. */
 static attn_status check_finite(const attn_backward *g, const attn_packed *packed,
                                 attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -262,7 +264,8 @@ static attn_status run_passes(attn_backward *g, attn_pool *pool, attn_arena *are
     return status == ATTN_OK ? attn_backward_finish(g, pool, arena, out, err) : status;
 }
 
-/* Runs the passes with one table, and once more with `ref` in double where float overflowed. */
+/* Runs the backward pass with one kernel table. If float overflowed, runs it again with `ref` in
+ * double. */
 static attn_status run(attn_backward *g, attn_pool *pool, attn_arena *arena, attn_gradients *out,
                        attn_error *err) {
     attn_gradients gradients = {.score.kind = g->a->in.score.kind};
@@ -310,30 +313,32 @@ attn_status attn_attention_backward(attn_attention *a, const attn_results *resul
         view_gradients(&g, grad_output, arena) ? check_finite(&g, a->packed, err) : no_memory(err);
     if (status == ATTN_OK)
         status = run(&g, pool, arena, out, err);
-    if (packed) /* this arena may go before the operation does */
+    if (packed) /* the arena of the packed operands may be freed before the operation */
         a->packed = NULL;
     return status;
 }
 
 /* --- forward and backward by heads ---
  *
- * One piece computes the forward and the backward pass of a key/value head, block by block of rows:
+ * One pool task computes the forward and the backward pass of a key/value head. It takes one block
+ * of rows after the other:
  *
  *                      keys:  tile 0   tile 1   …
- *   a block's rows        ->  [      ] [      ]    forward: numerators, kept; then output, dO . O
- *                         ->  [      ] [      ]    backward: their weights, dS
+ *   a block's rows        ->  [      ] [      ]    forward: keeps numerators, then output, dO . O
+ *                         ->  [      ] [      ]    backward: computes weights and dS from them
  *                              dK, dV   dK, dV     dQ of the block
  *
- * So scores and exponentials are computed once, and a head's operands stay in the second-level
- * cache. Each sum is added up in the order of the passes above, so the bytes are the same.
+ * So scores and exponentials are computed once, and the operands of a head stay in the second-level
+ * cache. Each sum is added up in the same order as by the separate passes above, so the bytes are
+ * the same.
  *
- * Double-precision rows, values that are not finite and gradients that overflow take the forward
- * and the backward pass separately. */
+ * If rows need double precision, values are not finite or gradients overflow, the forward and the
+ * backward pass run separately. */
 
 typedef struct heads {
     attn_backward g;
     attn_forward f;
-    _Atomic int apart; /* a piece met what pieces do not do */
+    _Atomic int apart; /* set when a task met a case that needs separate passes */
 } heads;
 
 static void place_tile(attn_backward_lane *l, size_t tile) {
@@ -341,7 +346,7 @@ static void place_tile(attn_backward_lane *l, size_t tile) {
     l->value_keys = l->tiles + tile * l->tile_bytes + l->key_bytes;
 }
 
-/* Packs keys and values of a head, and queries and output gradients of its group. */
+/* Packs the keys and values of a head and the queries and output gradients of its group. */
 static attn_status begin_head(heads *t, size_t index, size_t lane, attn_error *err) {
     attn_backward *g = &t->g;
     attn_backward_lane *l = &g->lanes[lane];
@@ -371,8 +376,8 @@ static void clear_kept(const attn_forward *f, const attn_block *block, char *kep
         memset(kept + (r * S + from) * elem, 0, (to - from) * elem);
 }
 
-/* Clears the numerators that the forward pass leaves out, before and behind all keys that the block
- * sees, since the backward pass reads whole tiles. */
+/* Clears the kept numerators before and after the keys that the block sees. The forward pass does
+ * not write them, and the backward pass reads whole tiles. */
 static void clear_edges(const attn_forward *f, const attn_block *block, char *kept) {
     const size_t S = f->a->dims.S, keys = f->a->kernels->keys;
     size_t lo, hi;
@@ -382,7 +387,7 @@ static void clear_edges(const attn_forward *f, const attn_block *block, char *ke
     clear_kept(f, block, kept, hi, end < S ? end : S);
 }
 
-/* The forward pass of a block, which keeps its numerators. */
+/* Computes the forward pass of a block and keeps the numerators. */
 static attn_status forward_block(heads *t, const attn_block *block, size_t lane, attn_error *err) {
     attn_forward *f = &t->f;
     attn_forward_lane *fl = &f->lanes[lane];
@@ -402,7 +407,7 @@ static attn_status forward_block(heads *t, const attn_block *block, size_t lane,
                                                                            : status;
 }
 
-/* Clears the sums of tiles that no block has seen. */
+/* Clears the sums of dK and dV in the tiles that no block has seen. */
 static void clear_tiles(const attn_backward *g, size_t head, uint64_t begun) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t keys = g->k->keys;
@@ -431,7 +436,7 @@ static void back_block(heads *t, const attn_block *block, size_t index, size_t l
     }
 }
 
-/* A piece: a key/value head. */
+/* Pool task: computes both passes of a key/value head. */
 static attn_status head_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     heads *t = ctx;
     attn_backward *g = &t->g;
@@ -469,7 +474,8 @@ static attn_status open_heads(heads *t, const attn_results *results, const attn_
     return ATTN_OK;
 }
 
-/* Both passes by heads, as t->g.plan says. ATTN_ENONFINITE: the passes must be separate. */
+/* Runs both passes head by head, as t->g.plan says. ATTN_ENONFINITE: the passes must run
+ * separately. */
 static attn_status run_heads(heads *t, unsigned want, attn_stage stage,
                              const attn_tensor *grad_output, attn_pool *pool, attn_arena *arena,
                              attn_results *results, attn_gradients *out, attn_error *err) {

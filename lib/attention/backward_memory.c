@@ -1,4 +1,4 @@
-/* Memory of the backward pass: its pieces, and what they cost. */
+/* Memory of the backward pass: places its buffers and counts their bytes. */
 #include "attention/backward.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* n elements of the table are 1. */
+/* Sets n elements of the kernel table's type to 1. */
 static void fill_ones(const attn_kernels *k, void *to, size_t n) {
     for (size_t r = 0; r < n; r++)
         if (k->elem == sizeof(float))
@@ -50,7 +50,7 @@ static void place_lane(attn_area *area, const attn_backward_plan *p, attn_backwa
         l->head->one_head = true;
 }
 
-/* Rows of `blocks` blocks, packed. */
+/* Places the packed rows of `blocks` blocks. */
 static attn_backward_rows place_rows(attn_area *area, const attn_backward_plan *p, size_t width,
                                      size_t blocks) {
     const attn_kernels *k = p->kernels, *scores = p->scores;
@@ -63,7 +63,7 @@ static attn_backward_rows place_rows(attn_area *area, const attn_backward_plan *
     return rows;
 }
 
-/* One piece's sums: pieces of an area of doubles, all 0 at first. */
+/* Places the sums of one pool task. They come from an area of doubles that is all 0 at first. */
 static void place_sums(attn_area *area, const attn_attention_dims *d, attn_backward_sums *s) {
     *s = (attn_backward_sums){0};
     if (d->entries)
@@ -76,7 +76,7 @@ static void place_sums(attn_area *area, const attn_attention_dims *d, attn_backw
         s->values = attn_area_take(area, d->relative * sizeof(double), d->Ev);
 }
 
-/* All pieces of the passes. `g` receives them; what must be 0 at first is set to 0. */
+/* Places all buffers of the passes, stores them in *g, and zeroes those that must start at 0. */
 static void place_pass(attn_area *area, const attn_backward_plan *p, attn_backward *g) {
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
@@ -127,8 +127,8 @@ bool attn_backward_allocate(attn_backward *g, attn_arena *arena) {
 
 /* --- cost --- */
 
-/* A bound of what the results' conversion takes beside the results: transposed rotations, sources
- * and gradients of score maps, sums of bias tensors, offsets by batch entry. */
+/* Counts an upper bound of the memory that conversion takes beside the results: transposed
+ * rotations, sources and gradients of score maps, sums of bias tensors, offsets by batch entry. */
 static void count_conversion(attn_area *area, const attn_backward_plan *p, size_t bias_elements) {
     const attn_attention_dims *d = p->dims;
     const size_t rows = d->B * d->Hq * d->L, keys = d->B * d->Hkv * d->S, elem = p->kernels->elem;
@@ -144,7 +144,7 @@ static void count_conversion(attn_area *area, const attn_backward_plan *p, size_
     attn_area_take(area, 8, ATTN_ALIGN);
 }
 
-/* A bound of what gradients take in the caller's types. */
+/* Counts an upper bound of the memory of the gradients in the caller's types. */
 static void count_results(attn_area *area, const attn_attention_dims *d, size_t bias_elements) {
     const size_t elem = attn_dtype_size(d->result);
     const size_t counts[][2] = {{d->B * d->Hq * d->L, d->E},
@@ -164,7 +164,8 @@ static void count_results(attn_area *area, const attn_attention_dims *d, size_t 
     }
 }
 
-/* An attempt of the backward pass: packed operands, the pass, the conversion of its results. */
+/* Counts the memory of one attempt of the backward pass: packed operands, the pass itself, and the
+ * conversion of its results. */
 static void count_attempt(attn_area *area, const attn_backward_plan *p, size_t bias_elements) {
     attn_backward g;
     if (!p->by_heads)
@@ -187,7 +188,8 @@ attn_status attn_gradients_cost(const attn_attention_dims *d, unsigned want, siz
     count_attempt(&separate, &plan, bias_elements);
     attn_backward_plan_make(d, attn_kernels_of(ATTN_ISA_REF), 0, bias_elements > 0, slots, &plan);
     count_attempt(&reference, &plan, bias_elements);
-    attn_area_take(&reference, rows, 2 * sizeof(double)); /* statistics as `ref` reads them */
+    attn_area_take(&reference, rows, 2 * sizeof(double)); /* statistics in the form that `ref` reads
+                                                           */
     count_results(&results, d, bias_elements);
     if (work.overflow || separate.overflow || reference.overflow || results.overflow)
         return attn_fail(err, ATTN_ELIMIT, "grad_output", "more bytes than can be counted");

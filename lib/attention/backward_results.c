@@ -1,5 +1,5 @@
-/* From the sums of the backward pass to the caller's gradients: sums of positions, sinks and bias
- * tensors; queries, keys and values. */
+/* Turns the sums of the backward pass into the caller's gradients: of positions, sinks and bias
+ * tensors, and of queries, keys and values. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -27,7 +27,8 @@ static void add_all(double *to, const double *from, size_t n) {
         to[i] += from[i];
 }
 
-/* Sums of one kind over all pieces, in the first piece's place. */
+/* Adds up one kind of sums over all pool tasks, into the memory of the first task's sums. `offset`
+ * is the place of the kind in attn_backward_sums. */
 static double *total(const attn_backward *g, size_t pieces, size_t offset, size_t n) {
     double *first = *(double **)(void *)((char *)&g->sums[0] + offset);
     for (size_t p = 1; p < pieces; p++)
@@ -45,8 +46,8 @@ static attn_status store_total(const attn_backward *g, size_t pieces, size_t off
     return status;
 }
 
-/* Entries of heads, summed over batch entries and chunks, into [Hq, entries] or, T5, [entries, Hq].
- */
+/* Sums the entries of each head over batch entries and chunks, and stores them as [Hq, entries], or
+ * for T5 as [entries, Hq]. */
 static attn_status store_entries(const attn_backward *g, size_t pieces, attn_arena *arena,
                                  attn_gradients *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -87,22 +88,24 @@ static attn_status finish_tables(const attn_backward *g, size_t pieces, attn_are
 
 /* --- bias tensors ---
  *
- * The gradient of an additive bias is dZ summed over the axes that the bias broadcasts. A piece
- * owns a part of the bias: with a row axis one block of rows, with a key axis one tile of keys,
- * else all. It goes over the heads, rows and keys that read that part, in order. */
+ * The gradient of an additive bias is dZ summed over the axes along which the bias is broadcast. A
+ * pool task computes one part of this gradient: one block of rows if the bias has a row axis, one
+ * tile of keys if it has a key axis, else everything. It goes in order over the heads, rows and
+ * keys that read this part of the bias. */
 
-/* One bias tensor. */
+/* The computation of one bias tensor's gradient. */
 typedef struct biases {
     const attn_backward *g;
     const attn_mask_part *part;
-    double *sums; /* dense, in the shape of the bias */
+    double *sums; /* the gradient, dense, in the shape of the bias */
     const ptrdiff_t *batch;
-    ptrdiff_t head, row, col; /* strides into sums, 0 where the bias broadcasts */
+    ptrdiff_t head, row, col; /* strides into sums; 0 where the bias is broadcast */
     size_t row_parts, key_parts;
 } biases;
 
-/* Strides of the dense gradient as the mask's view broadcasts: 0 where the bias has 1 or no axis.
- * Axes are aligned to the right of [batch.., (H), L, S]. */
+/* Sets the strides of the dense gradient. A stride is 0 where the bias has size 1 or lacks the
+ * axis. The axes of the bias are aligned to the right of [batch.., (H), L, S]. false: out of
+ * memory. */
 static bool set_strides(biases *s, attn_arena *arena) {
     const attn_attention_dims *d = &s->g->a->dims;
     const attn_tensor *t = &s->part->layer->values;
@@ -136,7 +139,7 @@ static void add_tile(const biases *s, const attn_block *block, size_t j0, size_t
     }
 }
 
-/* Adds dZ of rows [i0, i1) of a head against the keys of a tile. */
+/* Adds dZ of rows [i0, i1) of a head against the keys of one tile. */
 static attn_status add_rows(const biases *s, size_t head, size_t i0, size_t i1, size_t j, size_t n,
                             attn_backward_lane *l, attn_error *err) {
     const attn_backward *g = s->g;
@@ -205,23 +208,23 @@ static attn_status finish_biases(const attn_backward *g, attn_pool *pool, attn_a
 
 /* --- queries, keys and values ---
  *
- * Chunks are added up, rotary positions rotated back, score maps applied backwards, broadcast axes
- * summed. */
+ * This part adds up the chunks, rotates rows back where positions are rotary, applies score maps
+ * backwards, and sums over broadcast axes. */
 
-/* Gradients of one side's rows [B, heads, rows, width], elements of k. */
+/* The gradients of the rows of one operand: [B, heads, rows, width] elements of k's type. */
 typedef struct side {
-    const attn_view *past, *view; /* as sent */
+    const attn_view *past, *view; /* the operand as sent */
     size_t past_rows, heads, rows, width_in;
     const attn_tensor *map, *from;
     size_t column;
     bool query;
     char *grads;
-    size_t width; /* of grads */
-    bool alone; /* each element of the caller's tensor comes from one of these, and is not zeroed */
-    bool here;  /* the caller's tensor is these rows */
+    size_t width; /* row width of `grads` */
+    bool alone; /* only these rows go to the caller's tensor, which is not zeroed first */
+    bool here;  /* the caller's tensor uses the memory of `grads` */
 } side;
 
-/* to += from, n elements of k. */
+/* Adds n elements of k's type: to += from. */
 static void add_row(const attn_kernels *k, void *to, const void *from, size_t n) {
     if (k->elem == sizeof(float))
         for (size_t e = 0; e < n; e++)
@@ -231,7 +234,7 @@ static void add_row(const attn_kernels *k, void *to, const void *from, size_t n)
             ((double *)to)[e] += ((const double *)from)[e];
 }
 
-/* Removes, in place, the gaps between accumulators of n rows. */
+/* Moves the n rows of an accumulator together, in place, so that no gaps remain between them. */
 static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) {
     const size_t room = k->acc_room(width) * k->elem, bytes = width * k->elem;
     for (size_t r = 1; room != bytes && r < n; r++)
@@ -239,7 +242,7 @@ static char *close_up(const attn_kernels *k, char *acc, size_t n, size_t width) 
     return acc;
 }
 
-/* Adds up the chunks of the queries' accumulators in the place of the first. */
+/* Adds up the chunks of dquery into the memory of the first chunk. */
 static char *query_rows(const attn_backward *g) {
     const attn_attention_dims *d = &g->a->dims;
     const size_t rows = d->B * d->Hq * d->L, n = rows * g->k->acc_room(d->score_width);
@@ -248,7 +251,7 @@ static char *query_rows(const attn_backward *g) {
     return close_up(g->k, g->dquery, rows, d->score_width);
 }
 
-/* The transpose of a rotation is its inverse: the negative sines. */
+/* Rotates the gradients back. The inverse of a rotation is its transpose: the sines are negated. */
 static bool rotate_back(const attn_backward *g, const side *s, attn_arena *arena) {
     const attn_attention *a = g->a;
     const attn_position *p = &a->in.position;
@@ -271,7 +274,7 @@ static bool rotate_back(const attn_backward *g, const side *s, attn_arena *arena
 
 /* --- score maps --- */
 
-/* A dense copy of the rows as they were sent. */
+/* Makes a dense copy of the operand's rows as they were sent. */
 static char *source_rows(const attn_backward *g, const side *s, attn_arena *arena) {
     const attn_kernels *k = g->k;
     const size_t head_rows = s->rows, bytes = s->width_in * k->elem;
@@ -292,13 +295,14 @@ static char *source_rows(const attn_backward *g, const side *s, attn_arena *aren
     return dense;
 }
 
-/* The gradient of the parameter that a map was cut from: the same member of out->score. */
+/* Returns the gradient of the parameter that a map is a part of. It is the member of out->score
+ * that corresponds to the parameter's member of in.score. */
 static attn_tensor *member(const attn_backward *g, const attn_tensor *from, attn_gradients *out) {
     return (attn_tensor *)(void *)((char *)&out->score +
                                    ((const char *)from - (const char *)&g->a->in.score));
 }
 
-/* y = W x: dW = sum of dy x^T, dx = W^T dy. */
+/* Applies the map y = W x backwards: dW = sum of dy x^T, dx = W^T dy. */
 static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, attn_gradients *out,
                             attn_error *err) {
     const attn_kernels *k = g->k;
@@ -336,7 +340,8 @@ static attn_status map_back(const attn_backward *g, side *s, attn_arena *arena, 
     return ATTN_OK;
 }
 
-/* The additive score's bias is added to mapped queries, so its gradient is the sum of theirs. */
+/* Computes the gradient of the additive score's bias. The bias is added to every mapped query, so
+ * its gradient is the sum of the gradients of the mapped queries. */
 static attn_status bias_back(const attn_backward *g, const side *s, attn_arena *arena,
                              attn_gradients *out, attn_error *err) {
     const attn_attention *a = g->a;
@@ -357,7 +362,7 @@ static bool has_elements_of(const attn_kernels *k, const attn_tensor *t) {
     return attn_dtype_size(t->dtype) == k->elem;
 }
 
-/* The same for a tensor whose elements differ from k's. */
+/* Adds n elements to a tensor whose element type differs from k's. */
 static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_t at,
                           const void *row, size_t n) {
     for (size_t e = 0; e < n; e++, at++)
@@ -367,7 +372,8 @@ static void add_converted(const attn_kernels *k, const attn_tensor *to, ptrdiff_
             ((float *)to->data)[at] += (float)attn_backward_cell(k, row, e);
 }
 
-/* Opens the tensor that receives `rows` rows of every head. `shared`: other rows go there, too. */
+/* Opens the tensor that receives `rows` rows of every head. `shared`: the tensor also receives
+ * other rows. */
 static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const attn_tensor *like,
                              bool shared, attn_arena *arena, attn_tensor *out, attn_error *err) {
     const attn_attention_dims *d = &g->a->dims;
@@ -385,8 +391,8 @@ static attn_status open_sums(const attn_backward *g, side *s, size_t rows, const
     return out->data ? ATTN_OK : no_memory(err);
 }
 
-/* Adds rows first … first + rows - 1 of every head to the dense tensor `to`. Where nothing else
- * goes there, the rows are copied. */
+/* Adds rows first … first + rows - 1 of every head to the dense tensor `to`. It copies the rows
+ * instead if nothing else is added to this tensor. */
 static attn_status accumulate_rows(const attn_backward *g, const side *s, size_t first, size_t rows,
                                    attn_layout layout, attn_tensor *to, attn_arena *arena,
                                    attn_error *err) {
@@ -489,10 +495,10 @@ static attn_status accumulate_gradients(const attn_backward *g, attn_arena *aren
     return status;
 }
 
-/* --- all of them --- */
+/* --- sinks, and all gradients --- */
 
-/* The gradient of a sink is the sum over rows of its weight times -(dO . O), since its value is 0.
- */
+/* Computes the gradients of the sinks. The value of a sink is 0, so its gradient is the sum over
+ * rows of the sink's weight times -(dO . O). */
 static attn_status back_sinks(const attn_backward *g, attn_arena *arena, attn_gradients *out,
                               attn_error *err) {
     const attn_attention *a = g->a;
@@ -528,7 +534,7 @@ attn_status attn_backward_finish(attn_backward *g, attn_pool *pool, attn_arena *
     return status;
 }
 
-/* Are all gradients finite? */
+/* Returns whether all gradients are finite. */
 bool attn_backward_all_finite(const attn_backward *g, const attn_gradients *out) {
     const attn_tensor *fixed[] = {
         &out->query,   &out->key,       &out->value,     &out->past_key,  &out->past_value,

@@ -1,6 +1,6 @@
-/* One tile of the backward pass: rows packed beforehand, the tile's weights again (from the row
- * maximum and sum or from the numerators that the forward pass kept), the gradients of its scores,
- * and what positions collect from them. */
+/* One tile of the backward pass. It packs rows beforehand, computes the tile's weights again (from
+ * the row maximum and sum, or from the numerators that the forward pass kept), then the gradients
+ * of its scores, and their sums for the parameters of positions. */
 #include "attention/backward.h"
 
 #include <float.h>
@@ -12,7 +12,7 @@
 
 /* --- rows of queries and of output gradients --- */
 
-/* Packs a block's queries, with zeros for rows that are not finite. */
+/* Packs the queries of a block. Rows that are not finite are packed as zeros. */
 static void pack_queries(attn_backward *g, size_t at, const attn_block *block,
                          attn_backward_lane *l) {
     const attn_attention *a = g->a;
@@ -51,7 +51,7 @@ attn_status attn_backward_pack(attn_backward *g, const attn_block *block, attn_b
     return ATTN_OK;
 }
 
-/* dO . O of one row. */
+/* Computes dO . O of one row. */
 static double row_dot(const attn_backward *g, const attn_block *block, size_t r, const void *out) {
     const attn_attention *a = g->a;
     const attn_tensor *o = &g->results->output;
@@ -102,8 +102,8 @@ const void *attn_backward_clean(const attn_kernels *k, double most, const void *
     return scratch;
 }
 
-/* The table that multiplies the output gradients of a group of heads by its values, and the
- * gradients of scores by its keys. */
+/* Returns the kernel table that computes two products of a group of heads: output gradients by
+ * values, and gradients of scores by keys. */
 static const attn_kernels *products(const attn_backward *g, size_t b, size_t hkv,
                                     const attn_backward_lane *l) {
     const size_t group = attn_group(&g->a->dims);
@@ -143,7 +143,7 @@ bool attn_backward_intersects(const attn_attention *a, const attn_block *block, 
            !attn_mask_tile_hidden(a->mask, block->b, block->i, block->rows, j0, n);
 }
 
-/* Copies the scores after the softcap to l->capped, and leaves the raw ones in the tile. */
+/* Copies the scores after the softcap to l->capped. The tile keeps the raw scores. */
 static void cap(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                 attn_backward_lane *l) {
     attn_block_work *w = &l->work;
@@ -168,7 +168,7 @@ static void fill_dropped(const attn_backward *g, const attn_block *block, size_t
     }
 }
 
-/* Adds SHAW's part of dP: dO . value_table, by distance. */
+/* Adds the share of SHAW's value table to dP: dO . value_table, by distance. */
 static void add_value_terms(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                             size_t r, const void *out, attn_backward_lane *l) {
     const attn_attention *a = g->a;
@@ -188,7 +188,7 @@ static void add_value_terms(const attn_backward *g, const attn_block *block, siz
     attn_shaw_add(a, block->b, block->i + r, j0, n, k->elem, terms, grad);
 }
 
-/* Clears the gradients of cells whose score a fill has replaced. */
+/* Clears the gradients of cells whose score was replaced by the mask's fill value. */
 static void clear_replaced(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                            attn_backward_lane *l) {
     for (size_t r = 0; r < block->rows; r++) {
@@ -200,7 +200,8 @@ static void clear_replaced(const attn_backward *g, const attn_block *block, size
     }
 }
 
-/* Computes the edited scores of the block against the tile again, into l->work.tile. */
+/* Computes the edited scores of the block against the tile again and stores them in l->work.tile.
+ */
 static void score_again(const attn_backward *g, const attn_block *block, size_t j0, size_t n,
                         const void *q, size_t ldq, attn_backward_lane *l) {
     const attn_attention *a = g->a;
@@ -270,12 +271,12 @@ void attn_backward_edit(const attn_backward *g, const attn_block *block, size_t 
 
 /* --- positions ---
  *
- * Biases by distance add dZ to the entry of each distance. Shaw's tables sum by distance what keys
- * and values sum by place:
+ * For biases by distance, dZ is added to the entry of each cell's distance. For Shaw's tables, t is
+ * the table row of a cell's distance:
  *
  *   d key_table[t] = sum of dS_ij q_i,   d value_table[t] = sum of P_ij dO_i   over cells at t
  *
- * Every piece has its own sums, in double; they are added up in the order of the pieces. */
+ * Each pool task has its own sums, in double. They are added up in the order of the tasks. */
 
 static int64_t clip(int64_t distance, int64_t most) {
     return distance < -most ? -most : distance > most ? most : distance;
@@ -306,7 +307,7 @@ void attn_backward_collect_biases(const attn_backward *g, const attn_block *bloc
     }
 }
 
-/* terms[t] = the row's cells at distance t, summed. */
+/* Sums the cells of one row of the tile by distance: terms[t] is the sum of those at distance t. */
 static void by_distance(const attn_backward *g, const attn_block *block, size_t r, size_t j0,
                         size_t n, const void *tile, double *terms) {
     const attn_attention *a = g->a;
@@ -319,7 +320,7 @@ static void by_distance(const attn_backward *g, const attn_block *block, size_t 
             attn_backward_cell(g->k, row, j);
 }
 
-/* table [relative, width] += terms x row. */
+/* Adds an outer product to a table [relative, width]: table += terms x row. */
 static void add_outer(const attn_backward *g, const double *terms, const void *row, size_t width,
                       double *table) {
     for (size_t t = 0; t < g->a->rule.relative; t++)

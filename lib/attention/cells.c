@@ -35,7 +35,7 @@ typedef struct request {
     const attn_range *range;
     attn_stage stage;
     char *dst;
-    float *logits; /* biased scores [rows, cols], stored as well; or NULL */
+    float *logits; /* receives the biased scores [rows, cols] too; or NULL */
     size_t ld;
     const attn_control *control; /* NULL: none */
 } request;

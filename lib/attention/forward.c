@@ -1,9 +1,9 @@
-/* A forward pass: pieces of work for the pool, and their results.
+/* The forward pass as tasks for the pool, and its results. The pool calls a task a piece.
  *
- * There are three kinds of pieces. Long inputs: keys and values of all heads are packed once, and a
- * piece is a few blocks of rows. Small heads: a piece packs one key/value head and computes all of
- * its rows, so that its operands stay in the caches. Few rows: a piece computes all heads of a
- * group, which share every key and value where it lies. */
+ * There are three kinds of pieces. For long inputs, keys and values of all heads are packed once,
+ * and a piece computes a few blocks of rows. For small heads, a piece packs one key/value head and
+ * computes all of its rows, so that the head's operands stay in the caches. For few rows, a piece
+ * computes all heads of a group, which share every key and value, and reads these unpacked. */
 #include "attention/forward.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ attn_status attn_forward_check(unsigned want, attn_stage stage, attn_error *err)
 
 /* --- results --- */
 
-/* A result of `rows` rows of `width` elements. */
+/* Places the tensor of a result with `rows` rows of `width` elements. */
 static void place_tensor(attn_area *area, attn_dtype dtype, size_t rows, size_t width, int rank,
                          const size_t *dims, attn_tensor *out) {
     const size_t elem = attn_dtype_size(dtype);
@@ -52,7 +52,7 @@ void attn_forward_place_results(attn_area *area, const attn_plan *p, attn_result
         place_tensor(area, d->result, rows, 1, d->rows_rank, d->rows, &out->logsumexp);
     if (p->want & ATTN_WANT_SCORES)
         place_tensor(area, d->result, rows, d->S, d->weights_rank, d->weights, &out->scores);
-    if (p->want & ATTN_WANT_PRESENT) { /* attn_present gives them their shapes */
+    if (p->want & ATTN_WANT_PRESENT) { /* attn_present sets their shapes */
         place_tensor(area, d->result, keys, d->Ek, 0, NULL, &out->present_key);
         place_tensor(area, d->result, keys, d->Ev, 0, NULL, &out->present_value);
     }
@@ -72,7 +72,7 @@ void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_l
         run.kept = p->kept ? attn_area_take(area, 1, p->kept) : NULL;
         if (!area->base)
             continue;
-        if (n > 0) { /* unpacked keys: the heads of a group share the first one's packed tile */
+        if (n > 0) { /* the heads of a group share the tile that the first one packs */
             run.work.packed_key = runs->work.packed_key;
             run.work.packed_value = runs->work.packed_value;
         }
@@ -85,7 +85,7 @@ void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_l
     }
 }
 
-/* Bytes of one block's sums over a part of its keys. */
+/* Returns the bytes of one block's sums over a part of its keys. */
 static size_t sums_bytes(const attn_attention_dims *d, const attn_kernels *k) {
     const size_t elements = d->L * (1 + k->lanes + k->acc_room(d->Ev));
     return attn_align_up(elements * k->elem) + 2 * ATTN_ALIGN;
@@ -116,7 +116,8 @@ attn_cells_scratch **attn_forward_place_cells(attn_area *area, const attn_plan *
     return lanes;
 }
 
-/* Each lane is one piece of memory, since taking large pieces from the system is expensive. */
+/* Allocates the lanes. Each lane is one block of memory, since it is expensive to take large blocks
+ * from the system. */
 static attn_status take_lanes(attn_forward *f, attn_arena *arena, attn_error *err) {
     attn_forward_lane counted_lane;
     attn_area counted = {0};
@@ -151,16 +152,17 @@ attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned
 
 /* --- pieces over packed keys ---
  *
- * The keys and values of a long head are more than the second-level cache holds, and each block of
- * rows would fetch all of them again. So a few blocks go abreast, part of the keys by part:
+ * The keys and values of a long head exceed the second-level cache, so each block of rows would
+ * fetch all of them again. Therefore a piece processes a few blocks abreast, one part of the keys
+ * after the other. The numbers give the order:
  *
  *              part 0   part 1   part 2
- *   block 0       1        5        9        in this order; between its parts a block's maxima,
- *   block 1       2        6       10        sums and packed queries wait in its work area
+ *   block 0       1        5        9        between its parts, a block keeps its maxima, sums and
+ *   block 1       2        6       10        packed queries in its work area
  *   block 2       3        7       11
  *   block 3       4        8       12 */
 
-/* Computes `count` blocks, the first of which begins at row i. */
+/* Computes `count` blocks abreast. The first block begins at row i. */
 static attn_status run_abreast(attn_forward *f, size_t b, size_t h, size_t i, size_t count,
                                const attn_packed *packed, attn_forward_lane *l, attn_error *err) {
     const size_t L = f->a->dims.L, S = f->a->dims.S, rows = f->a->kernels->rows;
@@ -230,16 +232,17 @@ static attn_status run_heads(attn_forward *f, attn_pool *pool, attn_error *err) 
 
 /* --- pieces of few rows ---
  *
- * A long cache is taken in parts, so that one group keeps a pool busy:
+ * The keys of a long cache are divided into parts, so that a single group occupies all threads of
+ * the pool:
  *
- *   keys of a group   [ part 0 | part 1 | … ]     pieces of the pool: max, sum, acc of each
+ *   keys of a group   [ part 0 | part 1 | … ]     one piece computes max, sum and acc of a part
  *                         \        |      /
- *                           merged in order       a piece a group: the end of its rows
+ *                           merged in order       one piece a group then ends its rows
  *
- * A numerator belongs to the running maximum of its tile, which is kept whatever its part, so
- * weights and single cells are the same bits. */
+ * A numerator is relative to the running maximum at its tile. This maximum is kept and does not
+ * depend on the part, so weights and single cells have the same bits. */
 
-/* The place of a block's sums over a part of its keys. */
+/* Returns the memory for a block's sums over a part of its keys. */
 static attn_partial partial_at(const attn_forward *f, size_t group, size_t part, size_t g) {
     const attn_attention_dims *d = &f->a->dims;
     const attn_kernels *k = f->a->kernels;
@@ -380,8 +383,8 @@ static attn_status run_pieces(attn_forward *f, attn_pool *pool, attn_arena *aren
                                          : run_groups(f, pool, arena, err);
 }
 
-/* The pass over packed keys and values, which was planned, or is needed because a piece that packs
- * for itself met NaN or infinity. */
+/* Runs the pass over packed keys and values. It is used if the plan says so, or if a piece that
+ * packs its own keys met NaN or infinity. */
 static attn_status run_packed(attn_attention *a, attn_forward *f, attn_pool *pool,
                               attn_arena *arena, attn_error *err) {
     attn_packed *packed;
@@ -405,7 +408,7 @@ static bool any_double(const attn_forward *f) {
     return memchr(f->out->stats.kind, ATTN_ROW_DOUBLE, d->B * d->Hq * d->L) != NULL;
 }
 
-/* Computes the scores and weights that the pass does not leave, cell by cell. */
+/* Computes, cell by cell, the scores and weights that the pass does not store. */
 static attn_status fill_cells(attn_forward *f, attn_stage stage, attn_pool *pool, attn_arena *arena,
                               attn_error *err) {
     const attn_attention *a = f->a;
@@ -452,7 +455,7 @@ attn_status attn_attention_run(attn_attention *a, unsigned want, attn_stage stag
     attn_status status = attn_forward_check(want, stage, err);
     if (status != ATTN_OK)
         return status;
-    a->packed = NULL; /* its arena may be gone */
+    a->packed = NULL; /* the arena of the packed keys may be gone */
     status = attn_forward_open(&f, a, want, attn_pool_slots(pool), control, arena, &results, err);
     const bool planned = f.plan.way == ATTN_WAY_PACKED;
     if (status == ATTN_OK && !planned)

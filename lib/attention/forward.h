@@ -1,79 +1,81 @@
-/* A forward pass: what its files share.
+/* The forward pass: declarations that its files share.
  *
- *   plan.c          what is computed how, and what that costs
- *   forward.c       the pieces of the pool, their memory and their results
- *   forward_rows.c  the beginning and the end of every row */
+ *   plan.c          decides how each part is computed, and counts the cost
+ *   forward.c       runs the pieces (tasks) of the pool, and owns their memory and results
+ *   forward_rows.c  begins and ends every row */
 #ifndef ATTN_FORWARD_H
 #define ATTN_FORWARD_H
 
 #include "attention/cells.h"
 #include "attention/plan.h"
 
-/* One block of rows under way. */
+/* A block of rows that is being computed. */
 typedef struct attn_block_run {
     attn_stream stream;
     attn_block_work work;
     uint64_t in_double;     /* bit r: `ref` computes row r */
-    double query_magnitude; /* the largest of its queries */
-    void *kept;   /* [rows, S] what becomes weights, where that has a place of its own; or NULL */
-    void *maxima; /* the work's own; parts of the keys share those of the pass */
+    double query_magnitude; /* the largest magnitude of its queries */
+    void *kept;   /* [rows, S]: what becomes weights, if it has its own memory; or NULL */
+    void *maxima; /* maxima of the work area; parts of the keys share those of the pass */
 } attn_block_run;
 
 typedef struct attn_forward_lane {
-    attn_block_run *runs;      /* [plan.runs] blocks abreast, or the heads of a group */
+    attn_block_run *runs;      /* [plan.runs]: blocks that go abreast, or the heads of a group */
     attn_stream *streams;      /* [plan.runs] */
-    attn_block_work in_double; /* of the table `ref`, for one row in double */
-    attn_packed *head;         /* ATTN_WAY_HEADS: the operands of the head under way */
+    attn_block_work in_double; /* work area for `ref`, for one row in double */
+    attn_packed *head;         /* ATTN_WAY_HEADS: the operands of the current head */
 } attn_forward_lane;
 
-/* What pieces compute over parts of the keys. */
+/* Results of pieces that each compute a part of the keys. */
 typedef struct attn_forward_parts {
-    char *sums;         /* [B, Hkv, parts, group]: the sums of each part */
-    char *maxima;       /* [B, Hq]: running maxima of each tile, for finish_weights; or NULL */
-    double *magnitudes; /* [B, Hkv, parts, 2]: the largest of keys and of values */
+    char *sums;         /* [B, Hkv, parts, group]: sums over each part */
+    char *maxima;       /* [B, Hq]: running maximum after each tile, for finish_weights; or NULL */
+    double *magnitudes; /* [B, Hkv, parts, 2]: largest magnitude of keys, then of values */
 } attn_forward_parts;
 
 typedef struct attn_forward {
     const attn_attention *a;
     attn_plan plan;
-    const attn_packed *packed; /* of all heads; NULL: each piece packs for itself, or reads rows */
+    const attn_packed *packed; /* all heads; NULL: a piece packs its own, or reads unpacked */
     attn_forward_lane *lanes;
     attn_forward_parts in_parts;
-    const attn_control *control; /* asked between rows that `ref` computes, too */
-    attn_pool *pool;             /* that runs the pieces, or NULL */
+    const attn_control *control; /* also asked between the rows that `ref` computes */
+    attn_pool *pool;             /* the pool that runs the pieces, or NULL */
     attn_results *out;
     size_t elem; /* bytes of a result's element */
     _Atomic size_t hidden_rows;
-    _Atomic int not_finite; /* a piece met NaN or infinity: packed keys are needed */
+    _Atomic int not_finite; /* set when a piece met NaN or infinity: the pass needs packed keys */
 } attn_forward;
 
-/* ATTN_EARG for bits that want nothing, and for a stage of scores that does not exist. */
+/* Returns ATTN_EARG if `want` asks for nothing or the score stage does not exist. */
 attn_status attn_forward_check(unsigned want, attn_stage stage, attn_error *err);
-/* Results, plan and lanes for so many slots. */
+/* Creates the results, the plan and the lanes, one for each slot. */
 attn_status attn_forward_open(attn_forward *f, const attn_attention *a, unsigned want, size_t slots,
                               const attn_control *control, attn_arena *arena, attn_results *out,
                               attn_error *err);
-/* The results that cells are computed for once all rows are there, and the grown cache. */
+/* Computes the results that need all rows first: cells of scores and weights, and the grown cache.
+ */
 attn_status attn_forward_finish(attn_forward *f, attn_stage stage, attn_pool *pool,
                                 attn_arena *arena, attn_error *err);
 
-/* The memory of a pass, as pieces of areas: results, one lane, the sums of parts, and the scratch
- * of cells that are computed after the rows. */
+/* Each function takes one kind of memory of a pass from an area: the results, one lane, the sums
+ * over parts, or the scratch of cells that are computed after the rows. */
 void attn_forward_place_results(attn_area *area, const attn_plan *p, attn_results *out);
 void attn_forward_place_lane(attn_area *area, const attn_plan *p, attn_forward_lane *l);
 void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_parts *parts);
 attn_cells_scratch **attn_forward_place_cells(attn_area *area, const attn_plan *p);
 
-/* Bit r: a product or sum of the block's row r with keys and values of these magnitudes could
- * overflow float, or the halves that the table splits numbers into. */
+/* Returns a bit set of rows. Bit r: with keys and values of these magnitudes, a product or sum of
+ * the block's row r could overflow float, or the halves into which the kernel table splits numbers.
+ */
 uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run *run, double key,
                                   double value);
 
-/* Before a block's pass: its queries, and where the pass keeps what becomes weights. packed NULL:
- * the pass itself notes the magnitudes of keys and values. */
+/* Prepares a block for its pass: loads its queries and chooses the memory for what becomes weights.
+ * packed NULL: the pass itself records the magnitudes of keys and values. */
 attn_status attn_forward_begin(const attn_forward *f, const attn_block *block,
                                const attn_packed *packed, attn_block_run *run, attn_error *err);
-/* After it: output, weights and statistics of the block's rows. */
+/* Ends a block after its pass: writes the output, weights and statistics of its rows. */
 attn_status attn_forward_end(attn_forward *f, attn_block_run *run, attn_forward_lane *l,
                              attn_error *err);
 

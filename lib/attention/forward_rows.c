@@ -1,7 +1,6 @@
-/* The rows of a pass: their beginning, and their end in output, weights and statistics.
- *
- * A float table computes rows with finite inputs, no danger of overflow and |maximum| < ATTN_WIDE.
- * All others are double-precision rows: `ref` computes them from the unpacked inputs. */
+/* Begins the rows of a pass and ends them with output, weights and statistics. A float kernel table
+ * computes rows with finite inputs, without danger of overflow, and with |maximum| < ATTN_WIDE. All
+ * other rows are double-precision rows, which `ref` computes from the unpacked inputs. */
 #include <float.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -20,7 +19,7 @@ static void *result_at(const attn_forward *f, const attn_tensor *t, size_t eleme
     return (char *)t->data + element * f->elem;
 }
 
-/* Narrows n doubles; false: a finite one is beyond float's range. */
+/* Narrows n doubles to float. false: a finite number exceeds float's range. */
 static bool narrow(float *dst, const double *src, size_t n) {
     bool held = true;
     for (size_t i = 0; i < n; i++) {
@@ -30,7 +29,7 @@ static bool narrow(float *dst, const double *src, size_t n) {
     return held;
 }
 
-/* Writes the output of a block's rows; false: an element is beyond its type's range. */
+/* Writes the output of a block's rows. false: an element exceeds the range of its type. */
 static bool finish_output(const attn_forward *f, const attn_block *block, const double *sum,
                           attn_block_work *w) {
     const attn_attention *a = f->a;
@@ -82,9 +81,9 @@ static void finish_logsumexp(const attn_forward *f, size_t row, const attn_kerne
         ((float *)f->out->logsumexp.data)[row] = (float)lse;
 }
 
-/* Writes the statistics of rows whose pass w holds. The result are the rows that `ref` must
- * compute: those of `in_double`, and those whose maximum the table does not cover. Their statistics
- * are left as those of rows that see nothing. */
+/* Writes the statistics of the rows whose pass w holds. Returns the rows that `ref` must compute:
+ * those in `in_double`, and those whose maximum the kernel table does not cover. These rows get the
+ * statistics of rows that see nothing. */
 static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint8_t kind,
                                   uint64_t in_double, const attn_block_work *w) {
     const size_t row = attn_row_index(f->a, block->b, block->h, block->i);
@@ -97,7 +96,7 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
         const bool empty = max[r] == -INFINITY;
         if (narrow_range && !(in_double >> r & 1) &&
             (empty ? attn_mask_sees_any(f->a->mask, block->b, block->h,
-                                        block->i + r) /* below all floats */
+                                        block->i + r) /* below every float */
                    : !(fabs(max[r]) < ATTN_WIDE)))
             in_double |= UINT64_C(1) << r;
         if (in_double >> r & 1 || empty)
@@ -109,29 +108,30 @@ static uint64_t finish_statistics(attn_forward *f, const attn_block *block, uint
     return in_double;
 }
 
-/* Writes output and logsumexp of rows whose statistics are there, except those of `in_double`. */
+/* Writes the output and logsumexp of rows with complete statistics, except the rows in `in_double`.
+ */
 static attn_status finish_rows(const attn_forward *f, const attn_block *block, uint64_t in_double,
                                attn_block_work *w, attn_error *err) {
     const attn_attention *a = f->a;
     const size_t row = attn_row_index(a, block->b, block->h, block->i);
     attn_status status = ATTN_OK;
-    const bool wide = w->kernels->elem == sizeof(double); /* else below ATTN_WIDE */
+    const bool wide = w->kernels->elem == sizeof(double); /* else maxima are < ATTN_WIDE */
     for (size_t r = 0; wide && r < block->rows && status == ATTN_OK; r++)
         if (!(in_double >> r & 1))
             status = check_scores(a, block, r, f->out->stats.max[row + r], err);
     if (status == ATTN_OK && (f->plan.want & ATTN_WANT_OUTPUT) &&
         !finish_output(f, block, f->out->stats.sum + row, w) && !a->in.allow_nonfinite)
         status = overflows(a, block, 0, "outputs",
-                           err); /* of a double-precision row, which comes alone */
+                           err); /* names a double-precision row, which is passed alone */
     for (size_t r = 0; (f->plan.want & ATTN_WANT_LOGSUMEXP) && r < block->rows; r++)
         finish_logsumexp(f, row + r, w->kernels);
     return status;
 }
 
-/* Bytes of results from which on they leave the caches before they are read. */
+/* Results of at least this many bytes leave the caches before they are read. */
 enum { PAST_CACHES = 8 << 20 };
 
-/* Turns what the pass kept of the block into its weights. */
+/* Turns what the pass kept of the block (numerators or edited scores) into weights. */
 static void finish_weights(const attn_forward *f, const attn_block_run *run) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
@@ -188,8 +188,8 @@ static attn_status double_row(attn_forward *f, const attn_block *block, size_t r
     return finish_rows(f, &one, 0, w, err);
 }
 
-/* Loads queries as the table reads them, and notes their largest magnitude. Rows that are not
- * finite are refused when they see a key, or else zeroed and marked for double precision. */
+/* Loads the queries in the kernel table's form and records their largest magnitude. A row that is
+ * not finite is refused if it sees a key. Else it is zeroed and marked for double precision. */
 static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn_error *err) {
     const attn_attention *a = f->a;
     const attn_block *block = &run->stream.block;
@@ -233,15 +233,15 @@ static attn_status load_queries(const attn_forward *f, attn_block_run *run, attn
     return ATTN_OK;
 }
 
-/* Is the scale so large that it would magnify what float has lost, or the softcap beyond float's
- * range? */
+/* Returns whether the scale is so large that it would magnify float's rounding errors, or the
+ * softcap is beyond float's range. */
 static bool has_wide_numbers(const attn_attention *a) {
     const double cap = a->in.softcap;
     return fabs(a->scale) > ATTN_MOST_SPLIT || (cap != 0 && !(cap >= FLT_MIN && cap <= FLT_MAX));
 }
 
-/* Could a product or a sum of these magnitudes overflow float, or the halves that the table splits
- * numbers into? */
+/* Returns whether a product or sum of operands with these magnitudes could overflow float, or the
+ * halves into which the kernel table splits numbers. */
 static bool may_overflow(const attn_attention *a, double query, double key, double value) {
     const double factor = fmax(1, fabs(a->scale));
     const double score = query * key * (double)a->dims.score_width * factor;
@@ -269,8 +269,8 @@ uint64_t attn_forward_overflowing(const attn_attention *a, const attn_block_run 
     return rows;
 }
 
-/* The rows that `ref` must compute: those that see NaN, infinity or too large numbers, and those
- * whose products could overflow float. The results of all other rows do not depend on them. */
+/* Returns the rows that `ref` must compute: rows that see NaN, infinity or too large numbers, and
+ * rows whose products could overflow float. Such keys do not affect the results of other rows. */
 static uint64_t double_rows(const attn_attention *a, const attn_packed *p,
                             const attn_block_run *run) {
     const attn_block *block = &run->stream.block;

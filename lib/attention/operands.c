@@ -1,9 +1,7 @@
-/* The operands of a pass.
- *
- * Rows are read in place where their elements and strides allow it. Keys and values of all heads
- * are packed once over the pool and shared by all query blocks, or those of one head after the
- * other into the same memory. Rows that are not finite or too large are packed as zeros and marked,
- * so that masked keys and values never affect the output. */
+/* The operands of a pass. Rows are read in place if their elements and strides allow it. Either the
+ * pool packs keys and values of all heads once, and all query blocks share them; or one head after
+ * the other is packed into the same memory. Rows that are not finite or too large are packed as
+ * zeros and marked, so that masked keys and values never affect the output. */
 #include "attention/operands.h"
 
 #include <float.h>
@@ -135,8 +133,8 @@ enum { TILES_A_PIECE = 8 };
 typedef struct packer {
     const attn_attention *a;
     attn_packed *p;
-    void **lanes;  /* scratch [keys, max(E, Ev)] each */
-    size_t chunks; /* pieces a head */
+    void **lanes;  /* scratch [keys, max(E, Ev)] of each lane */
+    size_t chunks; /* pool tasks for each head */
 } packer;
 
 attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, const attn_kernels *k,
@@ -159,7 +157,7 @@ attn_packed *attn_packed_place(attn_area *area, const attn_attention_dims *d, co
     return at;
 }
 
-/* The memory of packing everything: the operands and each lane's scratch. */
+/* Places the memory for packing all heads: the packed operands, and the scratch of each lane. */
 static attn_packed *place_packing(attn_area *area, const attn_attention_dims *d,
                                   const attn_kernels *k, size_t slots, void ***lanes) {
     const size_t widest = d->score_width > d->Ev ? d->score_width : d->Ev;
@@ -189,8 +187,8 @@ double attn_most_packed(const attn_kernels *k) {
     return k->pack_query ? ATTN_MOST_SPLIT / 256 : k->elem == sizeof(double) ? DBL_MAX : 0x1p96;
 }
 
-/* Copies rows to scratch [n, width], with zeros for those that are not finite or too large, and
- * marks these in bad[]: the first with `mark`, the others with ATTN_TOO_LARGE. */
+/* Copies rows to scratch [n, width] and zeroes those that are not finite or too large. In bad[],
+ * rows that are not finite get `mark`, and rows that are too large get ATTN_TOO_LARGE. */
 static void clean(const attn_kernels *k, const void *rows, size_t ld, size_t n, size_t width,
                   uint8_t *bad, uint8_t mark, char *scratch) {
     for (size_t j = 0; j < n; j++) {
@@ -271,8 +269,8 @@ bool attn_pack_head(const attn_attention *a, attn_packed *p, size_t set, size_t 
 
 /* --- NaN and infinity --- */
 
-/* The first key before `end` that query row i of head (b, h) sees and that has one of the marks, or
- * `end`. */
+/* Returns the first key before `end` that query row i of head (b, h) sees and that has one of the
+ * marks. Returns `end` if there is no such key. */
 static size_t first_seen(const attn_attention *a, const uint8_t *bad, unsigned marks, size_t b,
                          size_t h, size_t i, size_t end) {
     enum { AT_ONCE = 256 };
@@ -403,7 +401,7 @@ attn_status attn_pack(attn_attention *a, attn_pool *pool, const attn_control *co
 typedef const void *(*rows_reader)(const attn_attention *, size_t, size_t, size_t, size_t, size_t,
                                    void *, size_t *);
 
-/* Copies the rows [B, Hkv, S, width] of the cache and those after it to out's memory. */
+/* Copies the rows [B, Hkv, S, width] of the cache and the new rows after them to out's memory. */
 static void join(const attn_attention *a, rows_reader read, size_t width, attn_tensor *out) {
     const attn_attention_dims *d = &a->dims;
     const size_t elem = attn_dtype_size(d->result);
@@ -427,7 +425,8 @@ static void join(const attn_attention *a, rows_reader read, size_t width, attn_t
             }
 }
 
-/* Keys as a cache holds them: rotated by their positions, but not mapped by a score form. */
+/* Reads keys in the form in which a cache holds them: rotated by their positions, but not mapped by
+ * a score form. */
 static const void *cache_key_rows(const attn_attention *a, size_t b, size_t hkv, size_t j0,
                                   size_t n, size_t elem, void *scratch, size_t *ld) {
     if (a->in.position.kind == ATTN_POSITION_ROTARY)

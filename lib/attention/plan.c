@@ -1,38 +1,40 @@
-/* The plan of a forward pass and its cost, from shapes and from what was asked for alone, so that
- * results do not depend on the pool's size. (How many blocks go side by side does, and changes no
- * result.) */
+/* Makes the plan of a forward pass and counts its cost. The plan depends only on the shapes and on
+ * what was asked for, so that results do not depend on the size of the pool. The number of blocks
+ * that go abreast does depend on the pool, but changes no result. */
 #include "attention/plan.h"
 
 #include "attention/backward.h"
 #include "attention/forward.h"
 
-/* PART: bytes of packed keys and values that stay in the second-level cache beside all else. */
+/* PART: bytes of packed keys and values that fit into the second-level cache beside other data. */
 enum { ABREAST = 4, PART = 5 << 18, CACHE = 1 << 20 };
 
-/* A part of a group's keys is some 2 MiB of keys and values of width 64, a tenth of a millisecond
- * or more. Where heads make this many pieces, nothing is gained. */
+/* A part of a group's keys has 4096 keys: about 2 MiB of keys and values of width 64, which take a
+ * tenth of a millisecond or more. If the heads alone give ENOUGH_PIECES pool tasks, a division into
+ * parts gains nothing. */
 enum { PART_KEYS = 4096, ENOUGH_PIECES = 64 };
 
-/* The most operations of a piece that is more than one block, about a millisecond of a fast table;
- * and of a piece whose blocks go abreast, 20 to 60 ms. */
+/* PIECE_OPERATIONS: the most operations of a pool task with more than one block, about a
+ * millisecond with a fast kernel table. ABREAST_OPERATIONS: the same if its blocks go abreast, 20
+ * to 60 ms. */
 #define PIECE_OPERATIONS   1e8
 #define ABREAST_OPERATIONS (50 * PIECE_OPERATIONS)
 
-/* The operations of so many rows and all keys; a cell's exponential and edits count as
- * CELL_OPERATIONS. */
+/* Returns the operations of `rows` rows with all keys. The exponential and the edits of a cell
+ * count as CELL_OPERATIONS. */
 static double operations(const attn_attention_dims *d, double rows) {
     enum { CELL_OPERATIONS = 16 };
     return 2 * rows * (double)d->S * (double)(d->score_width + d->Ev + CELL_OPERATIONS);
 }
 
-/* Bytes of a packed tile of keys and values. */
+/* Returns the bytes of a tile of packed keys and values. */
 static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
     return (k->key_room(d->score_width) + k->value_room(d->Ev)) * k->elem;
 }
 
-/* Blocks that go abreast at most. With weights, one goes after the other, as the weights would take
- * more of the cache than is gained. `ref` and scores with a tanh wait for their arithmetic and not
- * for the cache. */
+/* Returns the most blocks that go abreast. It is 1 if weights are wanted, since the weights would
+ * displace more from the cache than is gained. It is also 1 for `ref` and for scores with tanh,
+ * which are limited by arithmetic and not by the cache. */
 static size_t most_abreast(const attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
@@ -43,13 +45,13 @@ static size_t most_abreast(const attn_plan *p) {
     return p->row_blocks < ABREAST ? p->row_blocks : ABREAST;
 }
 
-/* Keys of one of `parts` parts: whole tiles. */
+/* Returns the number of keys in each of `parts` parts. All parts are whole tiles. */
 static size_t keys_of_part(const attn_plan *p, size_t parts) {
     const size_t tiles = (p->dims->S + p->kernels->keys - 1) / p->kernels->keys;
     return (tiles + parts - 1) / parts * p->kernels->keys;
 }
 
-/* How blocks of rows become pieces over packed keys. */
+/* Plans how many blocks of rows each pool task computes over packed keys. */
 static void plan_pieces(attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     const attn_kernels *k = p->kernels;
@@ -57,9 +59,10 @@ static void plan_pieces(attn_plan *p) {
     p->abreast = most_abreast(p);
     while (p->abreast > 1 && ((double)p->abreast * block > ABREAST_OPERATIONS ||
                               d->B * d->Hq * p->row_blocks < 2 * p->abreast * p->slots))
-        p->abreast /= 2; /* pieces stay short, and every slot has work */
+        p->abreast /= 2; /* keeps tasks short, and gives every slot work */
     p->part_keys = d->S;
-    if (p->abreast > 1 && !d->relative_values) { /* whose sums over positions end with the pass */
+    /* Sums of relative values over positions end with the pass, so their keys are not divided. */
+    if (p->abreast > 1 && !d->relative_values) {
         const size_t tiles = (d->S + k->keys - 1) / k->keys, bytes = tile_bytes(d, k);
         const size_t most = bytes < PART ? PART / bytes : 1;
         p->part_keys = keys_of_part(p, (tiles + most - 1) / most);
@@ -72,8 +75,8 @@ static void plan_pieces(attn_plan *p) {
     p->pieces_a_head = (p->row_blocks + p->blocks_a_piece - 1) / p->blocks_a_piece;
 }
 
-/* Is a whole head one piece's work? Its operands must fit a cache, nothing may ask for packed keys
- * afterwards, and batch entries must not share them. */
+/* Returns whether a pool task computes a whole head. The head's operands must fit into a cache,
+ * nothing may need packed keys after the pass, and batch entries must not share keys and values. */
 static bool packs_heads(const attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
@@ -85,7 +88,7 @@ static bool packs_heads(const attn_plan *p) {
     return !head.overflow && head.used <= CACHE;
 }
 
-/* Parts of a group's keys. */
+/* Returns the number of parts into which the keys of a group are divided. */
 static size_t group_parts(const attn_attention_dims *d) {
     const size_t groups = d->B * d->Hkv;
     if (!groups || d->S <= PART_KEYS)
@@ -95,8 +98,8 @@ static size_t group_parts(const attn_attention_dims *d) {
     return long_enough < useful ? long_enough : useful;
 }
 
-/* Numerators of a block have a place of their own when that fits a cache, unless a cache holds all
- * weights. */
+/* Returns the bytes of separate memory for the numerators of a block. It is 0 (none) if they do not
+ * fit into a cache, or if a cache holds the weights of all blocks. */
 static size_t kept_bytes(const attn_plan *p) {
     const attn_attention_dims *d = p->dims;
     size_t n, all;
@@ -138,7 +141,7 @@ void attn_plan_make(const attn_attention_dims *d, unsigned want, size_t slots, a
 
 void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *kernels,
                              unsigned want, bool biases, size_t slots, attn_backward_plan *p) {
-    enum { PIECES = 8 }; /* wanted where heads alone are fewer */
+    enum { PIECES = 8 }; /* the number of tasks wanted if there are fewer heads */
     const unsigned later = ATTN_WANT_CELLS | ATTN_WANT_SCORES | ATTN_WANT_WEIGHTS_DROPPED;
     const size_t all = d->B * d->Hkv, heads = all > 0 ? all : 1;
     if (!kernels)
@@ -151,11 +154,11 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
     p->tiles = tiles;
     p->tiles_a_chunk = tiles ? (tiles + pieces - 1) / pieces : 1;
     p->chunks = tiles ? (tiles + p->tiles_a_chunk - 1) / p->tiles_a_chunk : 1;
-    /* A piece that is alone with its queries reuses its lane's rows, unless the gradients of biases
-     * read all rows once more. */
+    /* If a task has the queries of its head to itself, it reuses the row memory of its lane. It
+     * does not if the gradients of biases read all rows once more. */
     p->lane_homes = p->chunks == 1 && d->S > 0 && slots < all && !biases;
-    /* Sums by distance, over biases and through a softcap read scores, and what is computed
-     * afterwards needs packed keys: then the passes are separate. */
+    /* The passes are separate if scores are read by sums over distances, by biases or by a softcap,
+     * or if something that is computed after them needs packed keys. */
     p->by_heads = kernels->finish_weights && d->precision == ATTN_PRECISION_FP32 &&
                   !d->tanh_score && !d->relative && !d->softcap && !d->entries && !biases &&
                   p->chunks == 1 && d->L > ATTN_FEW_QUERIES && tiles > 0 &&
@@ -164,11 +167,11 @@ void attn_backward_plan_make(const attn_attention_dims *d, const attn_kernels *k
 
 /* --- cost --- */
 
-/* The most pieces that attn_attention_new takes: tables, sinks and views, each aligned. */
+/* The most blocks of memory that attn_attention_new takes: tables, sinks, views; each aligned. */
 enum { OPERATION_PIECES = 16 };
 
-/* A bound of what attn_attention_new takes, but for masks' tensors: the operation, its offsets by
- * batch entry, its sinks and tables, transformed queries and keys. */
+/* Counts an upper bound of the memory that attn_attention_new takes, without the tensors of masks:
+ * the operation, its offsets by batch entry, its sinks and tables, transformed queries and keys. */
 static bool count_operation(const attn_attention_dims *d, const attn_kernels *k, attn_area *area) {
     enum { OFFSETS = 16 };
     size_t transformed;

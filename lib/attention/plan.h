@@ -1,15 +1,16 @@
-/* The plan of a pass: what is computed how. Cost functions count by it, and passes run by it. */
+/* The plan of a pass: it says what is computed how. Cost functions count by it, and passes follow
+ * it. */
 #ifndef ATTN_PLAN_H
 #define ATTN_PLAN_H
 
 #include "attention/resolved.h"
 
-/* With so few query rows, packing all keys costs more than it gains. */
+/* For at most this many query rows, packing all keys costs more than it gains. */
 enum { ATTN_FEW_QUERIES = 8 };
 
-/* What one piece of the pool computes in the forward pass. */
+/* What one task (piece) of the pool computes in the forward pass. */
 typedef enum attn_way {
-    ATTN_WAY_PACKED, /* a few blocks of rows, over keys and values that were packed for all */
+    ATTN_WAY_PACKED, /* a few blocks of rows, with keys and values that were packed for all tasks */
     ATTN_WAY_HEADS,  /* all rows of a key/value head, whose keys and values it packs first */
     ATTN_WAY_GROUPS, /* few rows of all heads of a group, over unpacked keys and values */
 } attn_way;
@@ -20,50 +21,52 @@ typedef struct attn_plan {
     unsigned want;
     size_t slots; /* lanes, each with its own scratch */
     attn_way way;
-    bool keeps;     /* a pass leaves in the weights' place what becomes weights */
-    size_t rows;    /* the most of a block */
-    size_t runs;    /* blocks that a lane has under way at once */
-    size_t kept;    /* bytes of a block's numerators in a place of their own; 0: in the weights' */
-    size_t abreast; /* blocks that go over packed keys side by side, part_keys keys at a time */
+    bool keeps;     /* the pass stores what becomes weights in the memory of the weights */
+    size_t rows;    /* the most rows of a block */
+    size_t runs;    /* blocks that a lane computes at the same time */
+    size_t kept;    /* bytes of separate memory for a block's numerators; 0: none */
+    size_t abreast; /* blocks that go abreast over packed keys, part_keys keys at a time */
     size_t part_keys;
     size_t row_blocks, blocks_a_piece, pieces_a_head;
-    size_t parts; /* of the keys of a group, each a piece; ATTN_WAY_GROUPS */
+    size_t parts; /* ATTN_WAY_GROUPS: parts of a group's keys; each part is a task */
 } attn_plan;
 
-/* The forward pass of these dims over `slots` lanes. `dims` must outlive the plan. */
+/* Makes the plan of the forward pass with these dims and `slots` lanes. `dims` must outlive the
+ * plan. */
 void attn_plan_make(const attn_attention_dims *dims, unsigned want, size_t slots, attn_plan *plan);
 
-/* The keys of one of the plan's parts: whole tiles. */
+/* Returns the number of keys in each of the plan's parts, which are whole tiles. */
 size_t attn_plan_part(const attn_plan *plan);
-/* Are cells of scores or weights computed after the rows? (Weights of double-precision rows are,
- * too, where the plan keeps numerators.) */
+/* Returns whether cells of scores or weights are computed after the rows. (If the plan keeps
+ * numerators, the weights of double-precision rows are computed after the rows all the same.) */
 bool attn_plan_fills(const attn_plan *plan);
 
-/* The memory of a pass by this plan. false: the bytes cannot be counted. */
+/* The memory that a pass takes by this plan. */
 typedef struct attn_plan_bytes {
     size_t work, results;
-    size_t fallback; /* taken besides when a piece meets NaN or infinity, or rows need double */
+    size_t fallback; /* taken in addition if a task meets NaN or infinity, or if rows need double */
 } attn_plan_bytes;
 bool attn_plan_count(const attn_plan *plan, attn_plan_bytes *bytes);
 
-/* The most tiles of a head that one piece computes, as bits of an integer. */
+/* The most tiles of a head that one task computes; a task has one bit for each in an integer. */
 enum { ATTN_BACKWARD_MOST_TILES = 64 };
 
-/* The backward pass with one table. */
+/* The plan of the backward pass with one kernel table. */
 typedef struct attn_backward_plan {
     const attn_attention_dims *dims;
-    const attn_kernels *kernels; /* of weights and sums */
-    const attn_kernels *scores;  /* computes scores again */
+    const attn_kernels *kernels; /* computes weights and sums */
+    const attn_kernels *scores;  /* computes the scores again */
     size_t slots;
-    bool by_heads;                /* a piece computes both passes of a key/value head */
-    bool lane_homes;              /* a lane packs rows where it packed those of the head before */
-    size_t blocks;                /* of rows, a head */
-    size_t tiles;                 /* of keys, a head */
-    size_t chunks, tiles_a_chunk; /* of tiles; a chunk of a head is a piece */
+    bool by_heads;                /* a task computes both passes of a key/value head */
+    bool lane_homes;              /* a lane packs rows into the same memory for each head */
+    size_t blocks;                /* blocks of rows in a head */
+    size_t tiles;                 /* tiles of keys in a head */
+    size_t chunks, tiles_a_chunk; /* chunks of tiles in a head; each chunk is a task */
 } attn_backward_plan;
 
-/* kernels NULL: of dims; `ref`: everything in double. `biases`: gradients of bias tensors are
- * wanted. `want`: of the forward pass. */
+/* Makes the plan of the backward pass. kernels: NULL takes the kernel table of dims; `ref` computes
+ * everything in double. biases: gradients of bias tensors are wanted. want: the results wanted from
+ * the forward pass. */
 void attn_backward_plan_make(const attn_attention_dims *dims, const attn_kernels *kernels,
                              unsigned want, bool biases, size_t slots, attn_backward_plan *plan);
 

@@ -1,5 +1,5 @@
-/* Positions as tables: the encodings for callers, and the sinusoidal rows that are added to the
- * inputs of projections. */
+/* Positions as tables: encodings for callers, and sinusoidal rows that are added to the inputs of
+ * projections. */
 #include <attn/positions.h>
 
 #include <attn/rng.h>
@@ -17,8 +17,8 @@ void attn_sinusoidal_row(double *row, double position, size_t width, attn_encodi
     }
 }
 
-/* Row `row` is next, of `width` numbers: is there time? The clock is asked once in about a thousand
- * numbers. */
+/* Asks the control, before row `row` of `width` numbers is computed, whether there is time left. It
+ * asks only once for about a thousand numbers. */
 static attn_status look(size_t row, size_t width, const attn_control *control, attn_error *err) {
     const size_t rows = width < 1024 ? 1024 / (width + 1) + 1 : 1;
     return row % rows ? ATTN_OK : attn_control_check(control, err);
@@ -84,7 +84,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for positions");
 }
 
-/* Where row 0 of each of `count` batch entries of x stands. */
+/* Computes the position of row 0 of each of `count` batch entries of x. */
 static attn_status first_positions(const attn_inputs *projected, bool queries, size_t count,
                                    attn_arena *arena, int64_t *first, attn_error *err) {
     attn_attention_dims d;

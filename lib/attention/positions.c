@@ -1,5 +1,6 @@
-/* Positions inside the operation: their parameters are checked and compiled, then scores get biases
- * by distance (ALiBi, T5, relative tables), queries and keys get Shaw's terms or are rotated. */
+/* Positions inside the operation. The parameters are checked and compiled. Then scores get biases
+ * by distance (ALiBi, T5, relative tables), and queries and keys get Shaw's terms or are rotated.
+ */
 #include "attention/position_rule.h"
 
 #include <math.h>
@@ -58,7 +59,8 @@ static attn_status check_finite(const attn_tensor *t, const char *where, attn_er
     return ATTN_OK;
 }
 
-/* A finite parameter of the given rank whose dimension `axis` is `expected`. */
+/* Checks that a parameter is finite, has the given rank, and has the size `expected` along `axis`.
+ */
 static attn_status check_table(const attn_tensor *t, const char *where, int rank, int axis,
                                size_t expected, attn_error *err) {
     char have[128];
@@ -101,8 +103,8 @@ static attn_status new_alibi(attn_attention *a, attn_arena *arena, attn_error *e
     return ATTN_OK;
 }
 
-/* A table [Hq, entries] as doubles; entry e of head h is element (h, e) of the position's table, or
- * (e, h) when that has heads as columns. */
+/* Makes a table [Hq, entries] of doubles. Entry e of head h comes from element (h, e) of the
+ * position's table, or from element (e, h) with head_columns. */
 static attn_status new_table(attn_attention *a, attn_arena *arena, size_t entries,
                              bool head_columns, attn_error *err) {
     const attn_tensor *t = &a->in.position.table;
@@ -125,8 +127,9 @@ static int64_t t5_distance(const attn_position *p) {
     return p->max_distance ? p->max_distance : 128;
 }
 
-/* Where each bucket of distances up to 0 begins: they grow with the magnitude, up to the last at
- * max_distance. Buckets that no distance falls into begin with the next. */
+/* Finds the smallest magnitude of a distance in each bucket of distances up to 0. Bucket sizes grow
+ * with the magnitude, and the last bucket begins at or before max_distance. A bucket without
+ * distances begins where the next one begins. */
 static bool new_starts(attn_attention *a, size_t side, attn_arena *arena) {
     const attn_position *p = &a->in.position;
     const size_t buckets = p->table.dims[0];
@@ -181,7 +184,7 @@ static attn_status new_relative(attn_attention *a, attn_arena *arena, attn_error
     return new_table(a, arena, t->dims[1], false, err);
 }
 
-/* A dense copy of a matrix; NULL when out of memory. */
+/* Returns a dense copy of a matrix as doubles. NULL: out of memory. */
 static const double *doubles(const attn_tensor *t, attn_arena *arena) {
     size_t count;
     double *copy = NULL;
@@ -278,7 +281,8 @@ size_t attn_position_doubles(const attn_position *p, size_t H) {
 
 /* --- biases by distance --- */
 
-/* T5: the last bucket of this side that begins at or before the distance. */
+/* Returns T5's bucket of a distance: the last bucket on its side of 0 that begins at or before it.
+ */
 static size_t t5_entry(const attn_position_rule *rule, int64_t distance, int64_t *last) {
     const bool ahead = distance > 0, both = rule->side < rule->entries;
     const int64_t n = !ahead ? -distance : both ? distance : 0;
@@ -352,7 +356,7 @@ void attn_position_bias(const attn_attention *a, size_t b, size_t h, size_t i, s
  * There are few distances, so each row multiplies its query with the key table once and sums its
  * weights by distance. */
 
-/* The entry of distance first + j in Shaw's tables. */
+/* Returns the row of Shaw's tables for distance first + j. */
 static size_t place(const attn_attention *a, int64_t first, size_t j) {
     const int64_t most = a->rule.max_distance, d = first + (int64_t)j;
     return (size_t)((d < -most ? -most : d > most ? most : d) + most);
@@ -422,7 +426,7 @@ void attn_shaw_values(const attn_attention *a, size_t elem, const void *sums, vo
  * Coordinate pair t of dims / 2 rotates by position times base^(-2t/dims). Su et al., "RoFormer:
  * enhanced transformer with rotary position embedding", 2021, equation 34. */
 
-/* How many leading coordinates of a row of this width rotate. */
+/* Returns how many leading coordinates of a row of this width are rotated. */
 static size_t rotating(const attn_position *p, size_t width) {
     return p->dims ? (size_t)p->dims : width;
 }
@@ -438,7 +442,7 @@ void attn_rotary_angles(const attn_position *p, size_t width, double position, d
     }
 }
 
-/* (x, y) rotated by the angle. */
+/* Rotates the pair of coordinates (x, y) of a row by an angle with cosine c and sine s. */
 static void rotate(void *row, size_t elem, size_t x, size_t y, double c, double s) {
     if (elem == sizeof(float)) {
         float *r = row;

@@ -9,7 +9,7 @@
 #include "base/view.h"
 #include "kernels/gemm.h"
 
-enum { ROWS_A_PIECE = 256 }; /* depends on nothing, so that results do not depend on threads */
+enum { ROWS_A_PIECE = 256 }; /* a constant, so that results do not depend on threads */
 
 static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for projections");
@@ -21,7 +21,7 @@ static attn_status too_large(attn_error *err) {
 
 /* --- shapes --- */
 
-/* One projection: input t [.., L, D], weight, bias, heads of its result. */
+/* One projection: its input t [.., L, D], its weight and bias, and the heads of its result. */
 typedef struct part {
     const attn_tensor *t, *w, *b;
     const char *name, *w_name, *b_name;
@@ -122,7 +122,8 @@ attn_status attn_projections_shape(const attn_inputs *in, const attn_projections
     return status;
 }
 
-/* Dense copies, the product and what it is made from, in elements of 8 bytes at most. */
+/* Adds the cost of one product: dense copies of its operands, the operands and the result, in
+ * elements of at most 8 bytes. */
 static bool add_cost(attn_cost *c, size_t rows, size_t in, size_t out) {
     size_t copies, weights, results, total;
     if (!attn_size_mul(rows, in, &copies) || !attn_size_mul(in + 1, out, &weights) ||
@@ -292,7 +293,8 @@ static void sum_rows(const attn_tensor *dy, size_t rows, size_t width, attn_tens
     }
 }
 
-/* One projection. x [.., in], dy [.., out] dense. dx is added to. */
+/* Computes the gradients of one projection. x [.., in] and dy [.., out] are dense. dx is added to.
+ */
 static attn_status backward(const attn_tensor *x, const attn_tensor *w, const attn_tensor *b,
                             const attn_tensor *dy, attn_arena *arena, attn_tensor *dx,
                             attn_tensor *dw, attn_tensor *db, attn_error *err) {

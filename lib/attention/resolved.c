@@ -1,5 +1,5 @@
-/* From inputs to the resolved operation: canonical views, compiled mask, scale, kernel table, and
- * transformed queries and keys. */
+/* Turns inputs into the resolved operation: canonical views, the compiled mask, the scale, the
+ * kernel table, and transformed queries and keys. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -68,9 +68,9 @@ static attn_status read_sinks(attn_attention *a, attn_arena *arena, attn_error *
 
 /* --- transformed queries and keys ---
  *
- * Maps of learned scores and rotary positions apply to rows before the product. Each row is
- * transformed alone and in one fixed order of operations, so a score stays a function of its query
- * and key. The transformed rows are elements of the kernel table, in the arena. */
+ * The maps of learned scores and rotary positions apply to rows before the product. Each row is
+ * transformed alone and in a fixed order of operations, so a score is still a function of its query
+ * and key only. The transformed rows are in the arena, as elements of the kernel table's type. */
 
 /* Rows to transform: [B, H, n, width_in] -> [sets, H, n, width]. */
 typedef struct side {
@@ -100,7 +100,7 @@ static void widen(const attn_kernels *k, void *to, const attn_tensor *t, size_t 
         attn_widen_f64(to, from, t->dtype, last, n);
 }
 
-/* The map's rows packed as if they were keys: a mapped row is then a row of "scores". */
+/* Packs the rows of the map as if they were keys, so that a mapped row is a row of "scores". */
 static char *pack_map(const preparer *p, const side *s, size_t *tile_bytes) {
     const attn_kernels *k = p->k;
     const size_t tiles = (p->width + k->keys - 1) / k->keys;
@@ -130,7 +130,7 @@ static void add_bias(const attn_kernels *k, void *row, const void *bias, size_t 
             ((double *)row)[c] += ((const double *)bias)[c];
 }
 
-/* Scratch of mapping: source rows, one tile, the bias. */
+/* Scratch memory for mapping rows: source rows, one tile, and the bias. */
 typedef struct mapper {
     char *packed, *rows, *tile, *bias;
     size_t tile_bytes;
@@ -151,7 +151,7 @@ static bool mapper_init(const preparer *p, const side *s, mapper *m) {
     return m->rows && m->tile && (m->bias || !s->bias->rank) && (m->packed || !s->map->rank);
 }
 
-/* n rows of one head into to [n, width]. */
+/* Transforms n rows of one head into to [n, width]. */
 static void transform_rows(const preparer *p, const side *s, const mapper *m, size_t b, size_t h,
                            size_t first, size_t n, char *to) {
     const attn_kernels *k = p->k;
@@ -172,7 +172,8 @@ static void transform_rows(const preparer *p, const side *s, const mapper *m, si
         add_bias(k, to + r * p->width * k->elem, m->bias, p->width);
 }
 
-/* Rotates rows from `first` on by their positions; the cached rows before are rotated already. */
+/* Rotates the rows from `first` on by their positions. Cached rows before `first` are rotated
+ * already. */
 static void rotate_rows(const preparer *p, const side *s, size_t first, int64_t offset,
                         double *angles, char *batch) {
     const attn_position *position = &p->a->in.position;
@@ -286,8 +287,8 @@ bool attn_transform_bytes(const attn_attention_dims *d, const attn_kernels *k, s
 
 /* --- the operation --- */
 
-/* The inputs, without the places for masks that are not taken: two thirds of them; and zeroes where
- * attn_attention_resolve does not write. */
+/* Copies the inputs, and zeroes the members that attn_attention_resolve does not write. It leaves
+ * out unused slots for mask layers, which are two thirds of the inputs. */
 static void start(attn_attention *a, const attn_inputs *in) {
     const attn_mask_spec *mask = &in->mask;
     const size_t layers = mask->count < ATTN_MASK_LAYERS ? mask->count : ATTN_MASK_LAYERS;

@@ -1,12 +1,12 @@
-/* The score forms: how each maps queries and keys before their product. A form is a line of the
- * list in attn/forms.h, a plan function and a constant <name>_form here. */
+/* The score forms: how each one maps queries and keys before their product. Each form has a line in
+ * the list of attn/forms.h, and here a plan function and a constant <name>_form. */
 #include "attention/score_forms.h"
 
 #include <stdint.h>
 #include <stdio.h>
 
-/* Checks that parameter `t` is present and has this shape. Errors name it "score/<name>". A
- * dimension of SIZE_MAX fits anything. */
+/* Checks that parameter `t` is present and has this shape. An error message calls it
+ * "score/<name>". A dimension of SIZE_MAX means any size. */
 static attn_status parameter(const attn_tensor *t, const char *name, int rank, size_t rows,
                              size_t cols, attn_error *err) {
     const size_t want[2] = {rows, cols};
@@ -31,9 +31,9 @@ static attn_status parameter(const attn_tensor *t, const char *name, int rank, s
                      have);
 }
 
-/* q . k, of queries and keys as they are. With the scale 1/sqrt(E): Vaswani et al., "Attention is
- * all you need", 2017, equation 1. With the scale 1: Luong, Pham and Manning, "Effective approaches
- * to attention-based neural machine translation", 2015, equation 8, "dot". */
+/* Plans q . k, with queries and keys as they are. The scale 1/sqrt(E) gives Vaswani et al.,
+ * "Attention is all you need", 2017, equation 1. The scale 1 gives Luong, Pham and Manning,
+ * "Effective approaches to attention-based neural machine translation", 2015, equation 8, "dot". */
 static attn_status plan_dot(const attn_score *score, size_t Eq, size_t Ek, attn_score_plan *out,
                             attn_error *err) {
     (void)score;
@@ -47,8 +47,8 @@ static attn_status plan_dot(const attn_score *score, size_t Eq, size_t Ek, attn_
 static const attn_score_form scaled_dot_form = {.plan = plan_dot};
 static const attn_score_form dot_form = {.unit_scale = true, .plan = plan_dot};
 
-/* v . tanh(W_q q + W_k k [+ b]): Bahdanau, Cho and Bengio, "Neural machine translation by jointly
- * learning to align and translate", 2015, appendix A.1.2. */
+/* Plans v . tanh(W_q q + W_k k [+ b]): Bahdanau, Cho and Bengio, "Neural machine translation by
+ * jointly learning to align and translate", 2015, appendix A.1.2. */
 static attn_status plan_additive(const attn_score *score, size_t Eq, size_t Ek,
                                  attn_score_plan *out, attn_error *err) {
     attn_status status = parameter(&score->w_q, "w_q", 2, SIZE_MAX, Eq, err);
@@ -72,7 +72,7 @@ static attn_status plan_additive(const attn_score *score, size_t Eq, size_t Ek,
 
 static const attn_score_form additive_form = {.unit_scale = true, .plan = plan_additive};
 
-/* k . (W q): Luong, Pham and Manning, 2015, equation 8, "general". */
+/* Plans k . (W q): Luong, Pham and Manning, 2015, equation 8, "general". */
 static attn_status plan_general(const attn_score *score, size_t Eq, size_t Ek, attn_score_plan *out,
                                 attn_error *err) {
     *out = (attn_score_plan){.width = Ek, .query_map = score->w, .query_from = &score->w};
@@ -81,7 +81,7 @@ static attn_status plan_general(const attn_score *score, size_t Eq, size_t Ek, a
 
 static const attn_score_form general_form = {.unit_scale = true, .plan = plan_general};
 
-/* Columns from … from + count - 1 of a matrix. */
+/* Returns columns from … from + count - 1 of a matrix. */
 static attn_tensor columns(const attn_tensor *w, size_t from, size_t count) {
     attn_tensor part = *w;
     part.dims[1] = count;
@@ -90,8 +90,9 @@ static attn_tensor columns(const attn_tensor *w, size_t from, size_t count) {
     return part;
 }
 
-/* v . tanh(W [k ; q]): Luong, Pham and Manning, 2015, equation 8, "concat". W's first columns
- * belong to the key and the others to the query, so this is the additive score with W split. */
+/* Plans v . tanh(W [k ; q]): Luong, Pham and Manning, 2015, equation 8, "concat". The first columns
+ * of W belong to the key and the others to the query, so this is the additive score with a divided
+ * W. */
 static attn_status plan_concat(const attn_score *score, size_t Eq, size_t Ek, attn_score_plan *out,
                                attn_error *err) {
     size_t both;

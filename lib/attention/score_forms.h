@@ -1,18 +1,19 @@
-/* Score forms: how a query and a key become a score, as maps of their rows and one tile kernel. */
+/* Score forms: each describes a score of query and key as maps of their rows and one tile kernel.
+ */
 #ifndef ATTN_SCORE_FORMS_H
 #define ATTN_SCORE_FORMS_H
 
 #include <attn/attention.h>
 
-/* How a form computes scores: its maps are applied to rows, then mapped rows are scored tile by
- * tile. */
+/* How a form computes scores: its maps are applied to the rows, then the mapped rows are scored
+ * tile by tile. */
 typedef struct attn_score_plan {
-    size_t width;                   /* of mapped queries and keys */
-    attn_tensor query_map, key_map; /* [width, Eq], [width, Ek]; rank 0: rows stay as they are */
+    size_t width;                   /* width of mapped queries and keys */
+    attn_tensor query_map, key_map; /* [width, Eq], [width, Ek]; rank 0: rows stay unchanged */
     attn_tensor query_bias;         /* [width], added to mapped queries; rank 0: none */
     attn_tensor v;                  /* [width]: the score is v . tanh(q + k); rank 0: it is q . k */
-    /* The parameters that the maps are columns of, and the first of these columns: where their
-     * gradients go. */
+    /* The parameters of which the maps are columns, and the first of these columns. The gradients
+     * of the maps are added there. */
     const attn_tensor *query_from, *key_from;
     size_t query_column, key_column;
 } attn_score_plan;

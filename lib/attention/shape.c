@@ -1,10 +1,11 @@
-/* Shapes: what query, key, value and cache must agree on, and what comes out. */
+/* Shapes: checks what query, key, value and cache must agree on, and computes the result's shapes.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "attention/resolved.h"
 
-/* One operand split into batch axes, heads, rows and width, whatever the layout. */
+/* One operand, split into batch axes, heads, rows and width, in any layout. */
 typedef struct operand {
     const char *name;
     const attn_tensor *t;
@@ -48,7 +49,7 @@ static attn_status split_bld(operand *o, size_t heads, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Of a tensor that was checked. */
+/* Splits the operand's tensor, which has been checked already. */
 static attn_status split(operand *o, attn_layout layout, size_t heads, attn_error *err) {
     const attn_tensor *t = o->t;
     const int r = t->rank;
@@ -76,7 +77,7 @@ static attn_status split(operand *o, attn_layout layout, size_t heads, attn_erro
     return ATTN_OK;
 }
 
-/* Key, value and caches must have the query's rank. */
+/* Checks that an operand (key, value or cache) has the query's rank. */
 static attn_status same_rank(const operand *q, const operand *o, attn_error *err) {
     char have[128], need[128];
     if (o->t->rank == q->t->rank)
@@ -91,7 +92,7 @@ static attn_status same_rank(const operand *q, const operand *o, attn_error *err
         o->name, have, need);
 }
 
-/* Batch axes broadcast only from size 1. */
+/* Merges the batch axes of an operand into dims. An axis can only be broadcast from size 1. */
 static attn_status merge_batch(attn_attention_dims *d, const operand *o, attn_error *err) {
     for (int a = 0; a < d->batch_rank; a++) {
         size_t dim = o->t->dims[a];
@@ -128,7 +129,8 @@ static attn_status check_heads(const attn_inputs *in, const attn_attention_dims 
     return ATTN_OK;
 }
 
-/* A cache: [batch axes, Hkv, P, E] in every layout, [batch axes, P, E] where there is one head. */
+/* Splits a cache. In every layout its shape is [batch axes, Hkv, P, E], or [batch axes, P, E] if
+ * there is one head. */
 static attn_status split_cache(operand *o, const attn_attention_dims *d, attn_error *err) {
     const attn_tensor *t = o->t;
     attn_status status = check_tensor(o->name, t, err);
@@ -172,7 +174,7 @@ static attn_status resolve_past(const attn_inputs *in, attn_attention_dims *d, a
     return expect(v.name, "the length", v.rows, k.rows, "as past_key has", err);
 }
 
-/* Do all batch entries read the same memory? */
+/* Returns whether all batch entries read the same memory. */
 static bool shared(const attn_attention_dims *d, const attn_tensor *t) {
     for (int a = 0; t->rank && a < d->batch_rank; a++)
         if (d->batch[a] > 1 && t->dims[a] != 1 && t->strides[a] != 0)
@@ -217,11 +219,11 @@ static attn_status fill_results(const attn_inputs *in, attn_attention_dims *d, a
     return ATTN_OK;
 }
 
-/* Tiles are half empty below this width; packing keys for them costs as much as they gain up to so
- * many queries. */
+/* Tiles of width below TILES_FROM are half empty. With at most TILES_BEYOND queries, packing keys
+ * for tiles costs as much as the tiles gain. */
 enum { TILES_FROM = 16, TILES_BEYOND = 32 };
 
-/* Which kernels compute: a function of the shapes and of what was asked for alone. */
+/* Chooses the kernels. The choice depends only on the shapes and on what was asked for. */
 static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d, attn_error *err) {
     if (in->precision < ATTN_PRECISION_FP32 || in->precision >= ATTN_PRECISION_COUNT)
         return attn_fail(err, ATTN_EARG, "precision", "unknown precision");
@@ -243,8 +245,8 @@ static attn_status resolve_kernels(const attn_inputs *in, attn_attention_dims *d
     return ATTN_OK;
 }
 
-/* Entries of a head's table of biases by distance: 1 slope, T5's buckets, the relative table's
- * width. Tables that are not valid are refused later. */
+/* Returns the number of entries in a head's table of biases by distance: 1 for a slope, T5's
+ * buckets, or the width of the relative table. Invalid tables are refused later. */
 static size_t count_entries(const attn_position *p) {
     switch (p->kind) {
     case ATTN_POSITION_ALIBI:
@@ -258,7 +260,7 @@ static size_t count_entries(const attn_position *p) {
     }
 }
 
-/* Widths that the score form makes of queries and keys. */
+/* Computes the widths of queries and keys after the maps of the score form. */
 static attn_status resolve_score(const attn_inputs *in, attn_attention_dims *d,
                                  attn_score_plan *plan, attn_error *err) {
     if (in->score.kind >= ATTN_SCORE_COUNT)

@@ -1,9 +1,9 @@
 /* One block of query rows against all keys.
  *
- *        keys ->  tile 0   tile 1   …        for each tile: scores, edits, softmax so far,
+ *        keys ->  tile 0   tile 1   …        each tile: scores, edits, online softmax,
  *   rows          [      ] [      ]          then acc = acc * factor + weights * values
  *
- * Only one tile of scores exists at a time; row maximum and sum are what remains. */
+ * Only one tile of scores exists at a time. Of a row's scores only maximum and sum are kept. */
 #include "attention/tile_pass.h"
 
 #include <attn/rng.h>
@@ -14,7 +14,7 @@
 
 /* --- the work area --- */
 
-/* No machine holds rows of such widths. Below, no product here overflows. */
+/* No machine can hold rows of this width. For smaller widths the products here do not overflow. */
 #define WIDEST ((size_t)1 << 40)
 
 void attn_block_work_place(attn_area *area, attn_block_work *w, const attn_kernels *k, size_t rows,
@@ -107,17 +107,17 @@ static void load_values(const attn_attention *a, size_t b, size_t hkv, size_t j0
     w->value_magnitude = fmax(w->value_magnitude, k->pack_value(w->packed_value, rows, ld, n, Ev));
 }
 
-/* Is the scale the first thing that happens to a product? */
+/* Returns whether the scale is the first operation on a product. */
 static bool scales_at_once(const attn_attention *a) {
     return !a->score_v && !a->rule.relative;
 }
 
-/* Is the scale the only thing that happens to scores, apart from the mask? */
+/* Returns whether the scale is the only operation on scores, apart from the mask. */
 static bool only_scales(const attn_attention *a) {
     return scales_at_once(a) && a->in.softcap == 0 && !a->rule.biases;
 }
 
-/* Adds SHAW's terms to the raw scores. */
+/* Adds SHAW's terms to the raw scores of the tile. */
 static void add_terms(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                       attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -193,7 +193,8 @@ static void set(void *values, size_t at, double x, const attn_kernels *k) {
         ((double *)values)[at] = x;
 }
 
-/* A sink is a key that every row sees and that gives no value: a tile of one cell. */
+/* Adds the sinks first. A sink is a key that every row sees and whose value is 0, so it is a tile
+ * of one cell. */
 static void start_sinks(const attn_attention *a, const attn_block *block, attn_block_work *w) {
     const attn_kernels *k = w->kernels;
     const attn_edit as_it_is = {.scale = 1, .lo = 0, .hi = 1};
@@ -209,7 +210,7 @@ static void start(const attn_attention *a, const attn_stream *s) {
     const attn_block *block = &s->block;
     attn_block_work *w = s->w;
     const attn_kernels *k = w->kernels;
-    if (k->plain || a->sinks) /* else the first factor is 0 and drops what is there */
+    if (k->plain || a->sinks) /* otherwise the first factor is 0 and drops the old contents */
         memset(w->acc, 0, block->rows * k->acc_room(a->dims.Ev) * k->elem);
     memset(w->sum, 0, block->rows * k->lanes * k->elem);
     memset(w->term_sums, 0, block->rows * a->rule.relative * k->elem);
@@ -223,13 +224,14 @@ static void start(const attn_attention *a, const attn_stream *s) {
         start_sinks(a, block, w);
 }
 
-/* Srivastava et al., "Dropout", 2014, inverted: kept weights are divided by 1 - p. Whether a weight
- * is kept depends on the seed and its place alone, so tiles, threads and tables agree. */
+/* Applies inverted dropout (Srivastava et al., "Dropout", 2014): kept weights are divided by 1 - p.
+ * Whether a weight is kept depends only on the seed and on the weight's position, so tiles, threads
+ * and kernel tables agree. */
 void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, size_t elem,
                    void *weights) {
     const double p = a->in.dropout_p, gain = 1 / (1 - p);
     const uint64_t first = (uint64_t)row * a->dims.S + j0;
-    if (elem == sizeof(float)) { /* uniform < p exactly when its 53 bits are below ceil(p 2^53) */
+    if (elem == sizeof(float)) { /* uniform < p exactly if its 53 bits are below ceil(p 2^53) */
         attn_pointwise_current()->dropout(weights, n, (uint64_t)ceil(ldexp(p, 53)), (float)gain,
                                           a->in.dropout_seed, first);
         return;
@@ -239,7 +241,8 @@ void attn_drop_row(const attn_attention *a, size_t row, size_t j0, size_t n, siz
         cells[j] = attn_rng_uniform(a->in.dropout_seed, first + j) >= p ? cells[j] * gain : 0;
 }
 
-/* Weights of a tile that dropout leaves: 0, or divided by 1 - p. The sum keeps all. */
+/* Applies dropout to the weights of a tile: each becomes 0 or is divided by 1 - p. The row sum
+ * includes the dropped weights. */
 static void drop(const attn_attention *a, const attn_block *block, size_t j0, size_t n,
                  attn_block_work *w) {
     const attn_kernels *k = w->kernels;
@@ -259,7 +262,7 @@ static void collect_terms(const attn_attention *a, const attn_block *block, size
     }
 }
 
-/* Copies cells [j0, j0 + n) of the tile's rows to where they become weights. */
+/* Copies cells [j0, j0 + n) of the tile's rows to the memory in which they become weights. */
 static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
@@ -267,7 +270,7 @@ static void keep_cells(const attn_attention *a, const attn_stream *s, size_t j0,
                n * k->elem);
 }
 
-/* Copies the running maxima that the numerators of a tile belong to. */
+/* Copies the running maxima to which the numerators of a tile are relative. */
 static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t tile) {
     const attn_kernels *k = s->w->kernels;
     for (size_t r = 0; r < s->block.rows; r++)
@@ -275,7 +278,7 @@ static void keep_maxima(const attn_attention *a, const attn_stream *s, size_t ti
                row_of(s->w->max, r, 1, k), k->elem);
 }
 
-/* Fills the kept cells of a tile that no row sees. */
+/* Fills the kept cells of a tile that no row of the block sees. */
 static void hide_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     const attn_kernels *k = s->w->kernels;
     if (!s->kept)
@@ -290,7 +293,7 @@ bool attn_block_is_edited(const attn_attention *a, size_t n, const attn_block_wo
     return w->scaled && n % w->kernels->lanes == 0 && only_scales(a) && attn_mask_is_plain(a->mask);
 }
 
-/* Turns a tile of scores into weights relative to the running maximum. */
+/* Turns the scores of a tile into weights relative to the running maximum. */
 static void weigh_tile(const attn_attention *a, const attn_stream *s, size_t j0, size_t n) {
     attn_block_work *w = s->w;
     const attn_block *block = &s->block;
@@ -317,7 +320,8 @@ static void visit_tile(const attn_attention *a, const attn_stream *s, const attn
     accumulate(a, &s->block, packed, j0, n, s->w);
 }
 
-/* Keys [*lo, *hi) that all rows see unedited: the table's `pass` may take whole tiles of them. */
+/* Finds keys [*lo, *hi) that all rows see unedited. The kernel table's `pass` may process whole
+ * tiles of them. */
 static void passable(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                      size_t *lo, size_t *hi) {
     const attn_block *block = &s->block;
@@ -334,7 +338,8 @@ static void passable(const attn_attention *a, const attn_stream *s, const attn_p
     }
 }
 
-/* An upper bound, rounding included, of scores against packed tiles tile … tile + count - 1. */
+/* Returns an upper bound, including rounding, of the scores against packed tiles tile … tile +
+ * count - 1. */
 static double score_bound(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                           size_t tile, size_t count) {
     double key = 0;
@@ -344,7 +349,8 @@ static double score_bound(const attn_attention *a, const attn_stream *s, const a
                            : INFINITY;
 }
 
-/* Passes over whole tiles from key j on and below `hi` at once. The result is their number. */
+/* Processes the whole tiles from key j on and below `hi` in one call of `pass`. Returns their
+ * number. */
 static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const attn_packed *packed,
                          size_t j, size_t hi) {
     attn_block_work *w = s->w;
@@ -375,16 +381,16 @@ static size_t pass_tiles(const attn_attention *a, const attn_stream *s, const at
     return pass.tiles;
 }
 
-/* Up to UNPACKED_ROWS rows of several streams, for the kernels of unpacked rows. */
+/* Up to UNPACKED_ROWS rows of several streams, for the kernels that read unpacked rows. */
 enum { UNPACKED_ROWS = 8 };
 
 typedef struct unpacked_rows {
-    size_t stream, row, count; /* the next one; how many are listed */
+    size_t stream, row, count; /* the next stream and row; the number of listed rows */
     const void *q[UNPACKED_ROWS], *weights[UNPACKED_ROWS], *factor[UNPACKED_ROWS];
     void *tile[UNPACKED_ROWS], *acc[UNPACKED_ROWS];
 } unpacked_rows;
 
-/* Lists the next rows; false when there are none. */
+/* Lists the next rows. false: there are none. */
 static bool next_rows(const attn_attention *a, const attn_stream *streams, size_t count,
                       unpacked_rows *f) {
     const attn_kernels *k = streams[0].w->kernels;
@@ -403,7 +409,7 @@ static bool next_rows(const attn_attention *a, const attn_stream *streams, size_
     return f->count > 0;
 }
 
-/* All streams against a tile of unpacked keys and values. */
+/* Computes all streams against a tile of unpacked keys and values. */
 static void visit_unpacked(const attn_attention *a, const attn_stream *streams, size_t count,
                            size_t j0, size_t n) {
     attn_block_work *first = streams[0].w;
@@ -448,7 +454,7 @@ void attn_block_stream(const attn_attention *a, const attn_stream *streams, size
     for (size_t tile = lo / k->keys * k->keys; tile < hi; tile += k->keys) {
         if (streams[0].control && attn_control_check(streams[0].control, NULL) != ATTN_OK)
             return;
-        /* The part of the tile between lo and hi, from the beginning of a panel. */
+        /* The keys of this tile between lo and hi, begun at the start of a panel. */
         const size_t j = lo > tile ? lo - (lo - tile) % k->panel : tile;
         const size_t n = (hi - tile < k->keys ? hi : tile + k->keys) - j;
         if (tile >= pass_lo && tile + k->keys <= pass_hi) {

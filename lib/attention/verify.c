@@ -1,12 +1,11 @@
-/* A run judged from within: some of its rows computed again in double, from the inputs as they were
- * sent. */
+/* Checks a run by computing some of its rows again in double, from the inputs as they were sent. */
 #include <math.h>
 
 #include <attn/rng.h>
 
 #include "attention/tile_pass.h"
 
-/* Output of one row in acc, its logsumexp in *lse. */
+/* Computes the output of one row in w->acc and its logsumexp in *lse. */
 static attn_status recompute(const attn_attention *a, const attn_block *row,
                              const attn_control *control, attn_block_work *w, double *lse,
                              attn_error *err) {
@@ -27,7 +26,7 @@ static attn_status recompute(const attn_attention *a, const attn_block *row,
     return ATTN_OK;
 }
 
-/* Element i of a result tensor. */
+/* Returns element i of a result tensor. */
 static double element(const attn_tensor *t, size_t i) {
     double x;
     attn_widen_f64(&x, (const char *)t->data + i * attn_dtype_size(t->dtype), t->dtype, 1, 1);

@@ -34,8 +34,8 @@ enum { KEPT_MOST = 320 << 20, MAPPED_LEAST = 1 << 18 };
  * unused. The largest class is 160 MiB. */
 enum { BLOCK_LEAST = 1 << 10, LEAST_BITS = 10, CLASSES = 8 * 18 + 2 };
 
-/* Larger blocks grow by mapping more pages, even if a kept block is large enough, since a copy
- * would take longer. */
+/* Blocks above COPIED_MOST grow by mapping more pages, even if a kept block is large enough, since
+ * a copy would take longer. */
 enum { COPIED_MOST = 2 << 20 };
 
 /* Freed bytes in the heaps after which attn_block_trim walks through them. */
@@ -60,7 +60,7 @@ static struct {
     size_t bytes, used; /* bytes kept; bytes in use in blocks of such sizes */
     size_t most;        /* bytes to keep; set once */
     size_t total;       /* largest sum of kept and used bytes */
-    size_t trimmed;     /* bytes that attn_block_trim freed to the heaps; at HOLEY it trims them */
+    size_t trimmed;     /* heap bytes freed by attn_block_trim since it last trimmed the heaps */
     pthread_once_t once;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .once = PTHREAD_ONCE_INIT,

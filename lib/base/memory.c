@@ -22,14 +22,14 @@ enum { CHUNK_FIRST = 16384, CHUNK_MOST = 1 << 20, HEADER = ATTN_ALIGN };
 
 typedef struct chunk {
     struct chunk *next;
-    size_t size, used; /* of the bytes after the header */
+    size_t size, used; /* bytes after the header, and how many of these are used */
     size_t last;       /* offset of the newest block */
     size_t number;     /* number of chunks before it in the arena */
 } chunk;
 
 struct attn_arena {
     chunk *first;                          /* the newest, used for small requests */
-    size_t limit, used, next_size, chunks; /* ever taken */
+    size_t limit, used, next_size, chunks; /* chunks: how many were ever taken */
 };
 
 static void *(*take_hook)(size_t) = attn_block_take;
@@ -154,7 +154,7 @@ void attn_arena_rewind(attn_arena *arena, const attn_arena_mark *mark) {
         UNPOISON((char *)c + HEADER, c->size);
         attn_free(c);
     }
-    chunk *c = arena->first; /* it was the first, and none of the others was added to since */
+    chunk *c = arena->first; /* it was the newest at the mark; older chunks are unchanged */
     arena->used = mark->used;
     if (!c)
         return;

@@ -19,20 +19,20 @@
 enum {
     MOST_SLOTS = 1024,
     LANE_WORDS = MOST_SLOTS / 64,
-    TURN_NS = 1000000 /* length of a turn, since a change of slots has a cost */
+    TURN_NS = 1000000 /* length of a turn; a change of slots costs time, so it is not shorter */
 };
 
-enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* by falling priority */
-/* Upper limit of due_ns for each slot: some pieces of the longest patient work. */
+enum { PROMPT, CROWDED, PATIENT, CLASSES }; /* classes of work by falling priority */
+/* Upper limit of due_ns for each slot. It covers several pieces of the longest patient work. */
 #define DUE_NS 100000000
 
 typedef struct waiter {
     struct waiter *next;
     pthread_cond_t granted_cond;
-    bool granted, helps; /* helps: it takes pieces of any run */
+    bool granted, helps; /* helps: the thread is a helper, which takes pieces of any run */
 } waiter;
 
-/* Priority of work: patient from since_ns on (0: never), else crowded or prompt. */
+/* Priority of work: patient from since_ns on (0: never), before that crowded or prompt. */
 typedef struct pace {
     int64_t since_ns;
     bool crowded;
@@ -78,7 +78,7 @@ typedef struct hold {
                       * waiting threads; 0: it has seen none */
 } hold;
 
-/* A thread that holds slots of this many pools runs work for further pools without helpers. */
+/* If a thread holds slots of this many pools, it runs work for other pools without helpers. */
 enum { MOST_HOLDS = 8 };
 static _Thread_local hold holds[MOST_HOLDS];
 static _Thread_local pace own_pace;
@@ -199,7 +199,7 @@ static void slot_give(attn_pool *pool) {
         pthread_cond_signal(&pool->work);
 }
 
-/* Tells whether only lower classes wait for the thread's slot, and their turn has not come. */
+/* Returns whether only lower classes wait for the thread's slot and their turn has not come. */
 static bool slot_is_due(const attn_pool *pool) {
     const int class = class_of(own_pace);
     bool due = class < PATIENT;
@@ -208,7 +208,7 @@ static bool slot_is_due(const attn_pool *pool) {
     return due;
 }
 
-/* Tells whether work of higher priority waits and may run before this. */
+/* Returns whether work of higher priority waits and may run before work of priority p. */
 static bool gives_way(const attn_pool *pool, pace p) {
     const int class = class_of(p);
     bool waits = false;
@@ -217,8 +217,8 @@ static bool gives_way(const attn_pool *pool, pace p) {
     return waits && pool->due_ns[class] > 0;
 }
 
-/* Tells whether the thread should give its slot to a waiting thread: at the end of its turn, or at
- * once for work of higher priority. */
+/* Returns whether the thread should give its slot to a waiting thread: at the end of its turn, or
+ * at once for work of higher priority. */
 static bool turn_is_over(const attn_pool *pool) {
     if (!somebody_waits(pool) || slot_is_due(pool))
         return false;

@@ -1,4 +1,4 @@
-/* Tensor views: element types, counting, shapes as text. */
+/* Tensor views: element types, counts of elements, and shapes as text. */
 #include <stdio.h>
 #include <string.h>
 

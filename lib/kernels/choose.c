@@ -1,6 +1,6 @@
-/* Which instruction set: what was asked for, of those that the processor has (processor_x86.c,
- * processor_other.c). The mutable globals of the library: the chosen one, set once at start, and
- * tables made from others, once. */
+/* Chooses the instruction set: the one that was asked for, if the processor has it
+ * (processor_x86.c, processor_other.c). The mutable globals of the library are the chosen
+ * instruction set, set once at start, and kernel tables that are made from others, once. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ bool attn_isa_parse(const char *name, attn_isa *out) {
     return false;
 }
 
-/* Tiles can be asked for where they must be emulated. */
+/* Returns whether an instruction set can be asked for. AMX can be even if it must be emulated. */
 static bool can_be_asked_for(attn_isa isa) {
     return attn_isa_available(isa) || (isa == ATTN_ISA_AMX && attn_kernels_vector());
 }
@@ -70,10 +70,10 @@ attn_status attn_isa_choose(const char *name, attn_error *err) {
     } else if (!can_be_asked_for(isa)) {
         return attn_fail(err, ATTN_EUNSUPPORTED, "isa", "this processor lacks %s", name);
     }
-    attn_kernels_with(isa, ATTN_PRECISION_FP32, false); /* builds the tables, so no request does */
+    attn_kernels_with(isa, ATTN_PRECISION_FP32, false); /* builds the tables before any request */
     forced = !best;
     chosen_why = why;
-    chosen = (int)isa; /* last: a thread that sees it finds its reason, too */
+    chosen = (int)isa; /* set last, so that a thread that sees it also finds its reason */
     return ATTN_OK;
 }
 

@@ -7,9 +7,9 @@
 #define INLINE      static inline __attribute__((always_inline))
 #define OUT_OF_LINE static __attribute__((noinline))
 
-/* What is below the normal range becomes 0 in `call`, so that a numerator scaled down later by a
- * power of two is, bit for bit, the one computed from the larger maximum. The call is out of line:
- * nothing moves across. */
+/* Runs `call` with results below the normal range flushed to 0. So a numerator that is later scaled
+ * down by a power of two equals, bit for bit, the numerator computed from the larger maximum. The
+ * call is out of line, so that the compiler moves no arithmetic across it. */
 #define FLUSHED(call)                                                                              \
     do {                                                                                           \
         const unsigned mode = _mm_getcsr();                                                        \

@@ -1,15 +1,17 @@
-/* Dense products, single-threaded, so that parallelism comes from the pool. A table of floats has
- * its own (gemm_table.c); all others go through OpenBLAS, and only this file includes cblas.
+/* Dense products, single-threaded, so that parallelism comes from the pool. A kernel table of
+ * floats has its own products (gemm_table.c). All others go through OpenBLAS, and only this file
+ * includes cblas.
  *
- * Debian's serial build (0.3.21) gives calls of two threads the same scratch, so a lock lets one
- * thread into a build of that kind at a time, in the order in which they came. The lock is held for
- * a block of the product of at most LOCKED multiply-adds, some 20 ms, so that no thread waits long
- * for a large product.
+ * Debian's serial build of OpenBLAS (0.3.21) gives calls of two threads the same scratch memory. So
+ * for such a build a lock admits one thread at a time, in the order of arrival. A thread holds the
+ * lock for a block of the product with at most LOCKED multiply-adds, about 20 ms, so that no thread
+ * waits long for a large product.
  *
  *   c: [ rows that LOCKED allows, SIDE ]  =  sum over DEPTH terms at a time
  *
- * (Builds with threads need no lock, but start one thread a processor when they are loaded, each of
- * which spins 36 ms before it sleeps, and end the process where a container allows no threads.) */
+ * (Threaded builds need no lock. But when they are loaded they start one thread for each processor,
+ * which spins for 36 ms before it sleeps, and they end the process if a container allows no more
+ * threads.) */
 #include "kernels/gemm.h"
 
 #include <cblas.h>
@@ -18,8 +20,9 @@
 #include "attn/isa.h"
 #include "kernels/gemm_table.h"
 
-/* Blocks of c are SIDE columns wide, and as many rows high as LOCKED allows; sums are cut at DEPTH.
- * Packing again then costs a few hundredths of the arithmetic. */
+/* A block of c is SIDE columns wide and as many rows high as LOCKED allows. Its sums are computed
+ * over DEPTH terms at a time. Packing the operands again for each block costs a few hundredths of
+ * the arithmetic. */
 enum { SIDE = 1024, DEPTH = 4096 };
 #define LOCKED ((size_t)1 << 30)
 
@@ -28,7 +31,7 @@ typedef struct product {
     const void *a, *b;
     const attn_gemm_dims *dims;
     double beta;
-    size_t element; /* bytes: 4 float, 8 double */
+    size_t element; /* bytes of an element: 4 float, 8 double */
 } product;
 
 typedef struct block {
@@ -38,7 +41,7 @@ typedef struct block {
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t moved;
-    size_t last, now; /* tickets: given out, and who holds the lock */
+    size_t last, now; /* tickets: the last one given out, and the one that holds the lock */
     bool needed;
 } blas_lock = {.mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
 
@@ -108,7 +111,7 @@ static void run(const product *p) {
         for (k.col = 0; k.col < d->N; k.col += k.cols) {
             k.cols = least(d->N - k.col, SIDE);
             k.at = 0;
-            do { /* once without any depth: c = beta c */
+            do { /* runs once for a depth of 0, to compute c = beta c */
                 k.depth = least(d->K - k.at, DEPTH);
                 multiply(p, &k);
                 k.at += k.depth;

@@ -1,4 +1,4 @@
-/* Dense float32 products by the kernels of a table, which attention uses for scores and gradients.
+/* Dense float32 products by those kernels of a table that attention uses for scores and gradients.
  *
  *                 keys columns of b, packed once for all rows of a
  *           DEPTH [ panel | panel | … ]        128 KiB, stays in the L2 cache

@@ -1,10 +1,9 @@
-/* Row functions that layers call between dense products. pointwise_body.h holds them once, in C
- * that compilers vectorise, and each instruction set compiles it. Compilers must neither contract
- * nor reassociate, and sums run in POINTWISE_LANES chains, so every table gives the same bytes.
- *
- * Rows hold n float32 elements of any alignment. They must not overlap unless a comment allows it.
- * The error of exponentials, tanh and sigmoids is at most 3 units in the last place of the larger
- * of the result and 2^-3. */
+/* Functions on rows that layers call between dense products. pointwise_body.h has one version of
+ * each, in C that compilers vectorise, and it is compiled for each instruction set. Compilers must
+ * neither contract nor reassociate, and sums run in POINTWISE_LANES chains, so every table of row
+ * functions gives the same bytes. Rows hold n float32 elements of any alignment. They must not
+ * overlap unless a comment allows it. The error of exponentials, tanh and sigmoids is at most 3
+ * units in the last place of the larger of the result and 2^-3. */
 #ifndef ATTN_POINTWISE_H
 #define ATTN_POINTWISE_H
 
@@ -67,9 +66,9 @@ typedef struct attn_pointwise {
 
 extern const attn_pointwise attn_pointwise_ref, attn_pointwise_avx2, attn_pointwise_avx512;
 
-/* Returns the table of an instruction set, which the processor must support. */
+/* Returns the row functions of an instruction set, which the processor must support. */
 const attn_pointwise *attn_pointwise_of(attn_isa isa);
-/* Returns the table of the instruction set of the chosen kernel table. */
+/* Returns the row functions of the instruction set of the chosen kernel table. */
 const attn_pointwise *attn_pointwise_current(void);
 
 #endif

@@ -1,11 +1,12 @@
-/* The row functions of pointwise.h. A .c file defines the suffix NAME(x) and includes this; its
- * flags decide which instructions come of it. Loops are written so that gcc vectorises them: no
- * branch, no call, sums in arrays of lanes:
+/* The row functions of pointwise.h. A .c file defines the suffix NAME(x) and includes this file,
+ * and its compiler flags select the instructions. Loops are written so that gcc vectorises them:
+ * they have no branches and no calls, and sums are in arrays of lanes:
  *
  *   x [ 0 … 15 | 16 … 31 | … ]    lane i sums x[i], x[16 + i], …; lanes are added in one order
  *
- * One pass over memory that is read and written once: neither blocking nor packing; the widest loop
- * (an LSTM's row, 4 gates and 3 states) keeps a vector of each in registers. */
+ * The functions read and write memory once, in a single pass, so blocking or packing would gain
+ * nothing. The widest loop (an LSTM's row, with 4 gates and 3 states) keeps one vector of each in
+ * registers. */
 #include <math.h>
 #include <string.h>
 
@@ -25,9 +26,9 @@ INLINE uint32_t to_bits(float x) {
     return bits;
 }
 
-/* e^x for x <= 88, at least 2^-126. x = n ln 2 + r with ln 2 in two parts (Cody and Waite), the
- * polynomial of Cephes' expf for e^r. Adding 1.5 * 2^23 rounds x log2(e) to n and leaves n in the
- * low bits, from where it is shifted into an exponent. */
+/* Computes e^x for x <= 88; the result is at least 2^-126. x = n ln 2 + r, with ln 2 in two parts
+ * (Cody and Waite). e^r is the polynomial of Cephes' expf. Adding 1.5 * 2^23 rounds x log2(e) to n
+ * and leaves n in the low bits, which are then shifted into an exponent. */
 INLINE float exp_one(float x) {
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;
@@ -47,7 +48,8 @@ INLINE float sigmoid_one(float x) {
     return 1.0f / (1.0f + exp_one(-x));
 }
 
-/* Odd minimax polynomial below 0.625 (Cephes' tanhf), 1 - 2 / (e^2|x| + 1) above. */
+/* Computes tanh: an odd minimax polynomial below 0.625 (Cephes' tanhf), 1 - 2 / (e^2|x| + 1) above.
+ */
 INLINE float tanh_one(float x) {
     const float z = x * x, a = fabsf(x);
     float q = -5.70498872745e-3f;
@@ -99,7 +101,8 @@ static void NAME(p_lstm_forward)(const attn_lstm_row *row, size_t H) {
         h[j] = out[j] * tanh_one(c[j]);
 }
 
-/* `first`: there is no state before. A constant at each call, so that the loop has no branch. */
+/* Computes an LSTM step backwards. `first`: there is no earlier state. It is a constant at each
+ * call, so that the loop has no branch. */
 INLINE void lstm_back(const attn_lstm_row *row, size_t H, int first) {
     float *restrict in = row->gates, *restrict forget = in + H, *restrict cell = in + 2 * H,
                     *restrict out = in + 3 * H, *restrict dc = row->dc;
@@ -154,7 +157,7 @@ static float NAME(p_exponentials)(float *p, const float *x, size_t n, float *max
     return total(lanes);
 }
 
-/* Sum of a[i] b[i], and of a[i] alone. */
+/* Computes the sum of a[i] b[i] in *product and the sum of a[i] in *plain. */
 INLINE void sums(const float *restrict a, const float *restrict b, size_t n, float *plain,
                  float *product) {
     float one[POINTWISE_LANES] = {0}, two[POINTWISE_LANES] = {0};
@@ -188,7 +191,8 @@ static void NAME(p_norm_forward)(float *restrict y, attn_norm_row *row, const fl
     row->scale = scale;
 }
 
-/* With x^ = (x - mean) scale and g = dy weight: dx = scale (g - mean g - x^ mean(g x^)). */
+/* Computes dx. With x^ = (x - mean) scale and g = dy weight: dx = scale (g - mean g - x^ mean(g
+ * x^)). */
 static void NAME(p_norm_backward)(float *restrict dx, float *restrict dweight,
                                   float *restrict dbias, const float *restrict dy,
                                   const attn_norm_row *row, size_t n) {
@@ -215,7 +219,7 @@ static void NAME(p_norm_backward)(float *restrict dx, float *restrict dweight,
             dbias[i] += dy[i];
 }
 
-/* SplitMix64's output function, as attn_rng_bits. */
+/* Computes SplitMix64's output function, as attn_rng_bits does. */
 INLINE uint64_t bits_at(uint64_t seed, uint64_t index) {
     uint64_t z = seed + (index + 1) * 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -228,7 +232,7 @@ static void NAME(p_dropout)(float *x, size_t n, uint64_t threshold, float factor
     for (size_t i = 0; i < n; i += POINTWISE_LANES) {
         const size_t end = n - i < POINTWISE_LANES ? n - i : POINTWISE_LANES;
         int32_t
-            kept[POINTWISE_LANES]; /* the sign of threshold - 1 - bits: no comparison of words */
+            kept[POINTWISE_LANES]; /* sign of threshold - 1 - bits, so words need no comparison */
         for (size_t l = 0; l < POINTWISE_LANES; l++)
             kept[l] = (int32_t)((threshold - 1 - (bits_at(seed, first + i + l) >> 11)) >> 63);
         for (size_t l = 0; l < end; l++)
@@ -280,7 +284,7 @@ static void NAME(p_adam)(float *restrict values, const float *restrict gradients
     }
 }
 
-/* Half a panel's row, wherever it lies. */
+/* Half of a panel's row, at any address. */
 typedef float half_row
     __attribute__((vector_size(POINTWISE_LANES / 2 * sizeof(float)), aligned(4), may_alias));
 
@@ -300,7 +304,8 @@ INLINE void add_row(float *y, half_row low, half_row high, size_t n) {
     }
 }
 
-/* Four rows times one panel: sums of one name each, so that they stay in registers. */
+/* Multiplies four rows by one panel. Each sum is a variable of its own, so that it stays in a
+ * register. */
 INLINE void four_rows(float *y, size_t ldy, const float *x, size_t ldx, const float *panel,
                       size_t n, size_t K) {
     const float *x1 = x + ldx, *x2 = x1 + ldx, *x3 = x2 + ldx;

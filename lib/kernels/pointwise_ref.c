@@ -1,3 +1,3 @@
-/* Functions of rows for any processor. */
+/* The row functions for any processor. */
 #define NAME(x) x##_ref
 #include "kernels/pointwise_body.h"

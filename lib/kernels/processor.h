@@ -1,13 +1,14 @@
-/* What the processor has, and the tables for it: the one place where a family of processors shows.
- * processor_x86.c with the files it draws on, or processor_other.c, which has `ref` alone; the
- * Makefile picks. Also theirs: attn_isa_available, attn_kernels_of, attn_kernels_with and
- * attn_pointwise_of. */
+/* What the processor can do, and the kernel tables for it. Only the files behind this header depend
+ * on the family of processors: processor_x86.c and the files that it uses, or processor_other.c,
+ * which has only `ref`. The Makefile selects one of them. It also defines attn_isa_available,
+ * attn_kernels_of, attn_kernels_with and attn_pointwise_of. */
 #ifndef ATTN_PROCESSOR_H
 #define ATTN_PROCESSOR_H
 
 #include "kernels/kernels.h"
 
-/* Tile instructions: none, such whose products differ from what they should be, or good ones. */
+/* Whether tile instructions are missing, give products that differ from the expected ones, or work.
+ */
 typedef enum attn_tiles_state {
     ATTN_TILES_NONE = 0,
     ATTN_TILES_DIFFER,
@@ -15,7 +16,8 @@ typedef enum attn_tiles_state {
 } attn_tiles_state;
 attn_tiles_state attn_processor_tiles(void);
 
-/* The widest table that the processor has, on which plain tile products stand; NULL: only `ref`. */
+/* Returns the widest vector table that the processor has, from which plain tile products are made.
+ * NULL: it has only `ref`. */
 const attn_kernels *attn_kernels_vector(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Any processor but x86-64: the tables in plain C. */
+/* All processors but x86-64: the kernel tables in plain C. */
 #include <pthread.h>
 
 #include "kernels/bf16.h"

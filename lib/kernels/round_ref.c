@@ -1,10 +1,14 @@
-/* What `fast` and `bf16` mean, in plain C: the truth for every table that computes them faster.
+/* Defines `fast` and `bf16` in plain C: the reference for every kernel table that computes them
+ * faster.
  *
- *   packed keys [n, E], values [n, Ev], queries [rows, E] of doubles, as in ref.c; for bf16 each is
- *   already rounded; for fast it is split in two when it is multiplied
+ * Packed keys [n, E], values [n, Ev] and queries [rows, E] are doubles, as in ref.c. For bf16 each
+ * number is already rounded. For fast it is split in two when it is multiplied.
  *
- *   score  = sum over e of q_e k_e            each product exact, one sum of float32 a product of
- *   values = sum over the tile's j of p_j v_j  parts, small ones first: (m h' + h m') + h h'
+ *   score  = sum over e of q_e k_e
+ *   values = sum over the tile's j of p_j v_j
+ *
+ * Each product of parts is exact. Each of the products m h', h m' and h h' has one sum in float32.
+ * Small sums are added first: (m h' + h m') + h h'.
  *
  * Everything between the two products is ref.c's, in double. */
 #include <math.h>
@@ -16,7 +20,7 @@ static double rounded(double x) {
     return (double)attn_bf16_round((float)x);
 }
 
-/* Vectors of n elements that lie apart by a stride. */
+/* A vector of n elements that are a stride apart. */
 typedef struct terms {
     const double *x;
     size_t stride;

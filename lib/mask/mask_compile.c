@@ -8,7 +8,7 @@
 #include "base/view.h"
 #include "mask/mask_private.h"
 
-#define MOST_OFFSET (INT64_C(1) << 40) /* longer than any sequence; sums do not overflow */
+#define MOST_OFFSET (INT64_C(1) << 40) /* exceeds any sequence; sums do not overflow */
 
 typedef struct compiler {
     attn_mask *m;
@@ -45,8 +45,8 @@ static void element_path(const attn_mask_layer *layer, size_t row, size_t j, cha
 
 enum { PART = 64 }; /* elements converted in one step */
 
-/* Tells whether a tensor holds only 0 and 1 (only_bits), and gives the first value that is neither
- * (other) and the first NaN or +infinity (worst, if bad is set). */
+/* What a tensor holds. only_bits: only 0 and 1; other: the first value that is neither 0 nor 1.
+ * bad: it holds NaN or +infinity; worst: the first of these. */
 typedef struct survey {
     bool only_bits, bad;
     size_t other_row, other_col, bad_row, bad_col;
@@ -227,7 +227,7 @@ add_keep(compiler *c, const attn_mask_layer *layer, int64_t mark, bool hide_equa
     return ATTN_OK;
 }
 
-/* Keep and hide masks may hold only 0 and 1. */
+/* Refuses keep and hide masks that hold other values than 0 and 1. */
 static attn_status check_bits(compiler *c, const attn_mask_layer *layer, const survey *s) {
     char path[96];
     if (s->only_bits)

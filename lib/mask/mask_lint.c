@@ -13,10 +13,11 @@ enum {
     WARNINGS = 4 * ATTN_MASK_LAYERS + 2,
 };
 
-/* A bias at or below this hides its key in practice, so the pattern checks count it as hidden. */
+/* The pattern checks count a bias at or below this as hidden, since in practice it hides its key.
+ */
 #define FILL_FLOOR (-1e4)
-/* A fill above this leaves visible mass on hidden keys. For scores that differ by less than 20, a
- * weight of e^-50 = 2e-22 is far below the rounding of a sum of fp32 weights. */
+/* A fill above this leaves noticeable weight on hidden keys. For scores that differ by less than
+ * 20, a weight of e^-50 = 2e-22 is far below the rounding of a sum of fp32 weights. */
 #define FILL_LEAKS (-50.0)
 
 typedef struct linter {
@@ -87,7 +88,7 @@ static triangle triangle_of(const attn_mask *m, const attn_mask_part *part) {
 }
 
 static void warn_upper(linter *l, const attn_mask_layer *layer, bool strict) {
-    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* keep its marked cells instead */
+    const bool kept = layer->semantics == ATTN_SEM_HIDE; /* a hide mask's marks keep here */
     attn_mask_text t = {.used = 0};
     if (strict)
         attn_mask_say(&t, "query i sees only keys behind it: torch.%s, so %s",
@@ -202,9 +203,9 @@ static size_t hidden_in_row(const attn_mask_part *part, size_t b, size_t h, size
     return n;
 }
 
-/* Counts the keys that row i sees and the model row does not, and stores the first in *key. The
- * result is 0 if row i misses a key of the model row. (Rows of packed texts miss some; rows of
- * prefixes see more than one further key.) */
+/* Counts the keys that row i sees and the model row does not see, and stores the first of these
+ * keys in *key. Returns 0 if row i misses a key of the model row. (Rows of packed texts miss some
+ * keys. Rows of prefixes see more than one additional key.) */
 static size_t extra_keys(const attn_mask_part *part, size_t b, size_t h, size_t model, size_t i,
                          size_t S, size_t *key) {
     size_t extra = 0;
@@ -305,7 +306,8 @@ static size_t gap_of(const attn_mask_part *part, size_t b, size_t S) {
     return S;
 }
 
-/* Warns about padding between real keys: pad_id is wrong, or it also stands for something else. */
+/* Warns about padding between real keys: either pad_id is wrong, or the token also has another
+ * meaning. */
 static void check_gap(linter *l, const attn_mask_layer *layer, const attn_mask_part *part) {
     const size_t S = l->m->shape.S;
     size_t looked = 0;

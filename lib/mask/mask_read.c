@@ -180,7 +180,8 @@ void attn_mask_keep(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0,
     }
 }
 
-/* An added fill keeps a bias of -infinity, and a replacing fill does not. */
+/* A bias of -infinity stays in effect if the fill is added, but not if the fill replaces the score.
+ */
 void attn_mask_seen(const attn_mask *m, size_t b, size_t h, size_t i, size_t j0, size_t n,
                     uint8_t *seen) {
     if (m->fill == ATTN_FILL_HIDE) {

@@ -1,4 +1,4 @@
-/* Sentences about a mask, built in a buffer of fixed size. What does not fit is dropped. */
+/* Sentences about a mask, in a buffer of fixed size. Text that does not fit is dropped. */
 #ifndef ATTN_MASK_WORDS_H
 #define ATTN_MASK_WORDS_H
 
@@ -9,7 +9,7 @@ typedef struct attn_mask_text {
     size_t used;
 } attn_mask_text;
 
-/* Appends to the text. */
+/* Appends formatted text. */
 void attn_mask_say(attn_mask_text *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

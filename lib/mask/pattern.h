@@ -7,9 +7,10 @@
 
 attn_status attn_pattern_check(const attn_pattern *pattern, const char *where, attn_error *err);
 
-/* Does a query at position p see key j? */
+/* Returns whether a query at position p sees key j. */
 bool attn_pattern_sees(const attn_pattern *pattern, int64_t p, int64_t j);
-/* Does any query at p0 … p1 see any key of j0 … j1? (ends included, p0 <= p1, j0 <= j1) */
+/* Returns whether any query at p0 … p1 sees any key of j0 … j1 (ends included, p0 <= p1, j0 <= j1).
+ */
 bool attn_pattern_touches(const attn_pattern *pattern, int64_t p0, int64_t p1, int64_t j0,
                           int64_t j1);
 

@@ -1,12 +1,12 @@
-/* Base64 (RFC 4648, section 4), strict: section 3.2 to 3.5 let a decoder refuse missing padding,
- * foreign characters and stray bits, and a tensor with any of them is damaged. */
+/* Strict Base64 (RFC 4648, section 4). Sections 3.2 to 3.5 allow a decoder to refuse missing
+ * padding, other characters and stray bits. A tensor with any of these is damaged. */
 #include "number/base64.h"
 
 #include <stdint.h>
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Value of a character plus 1; 0 = not in the alphabet. */
+/* The value of each character plus 1; 0: the character is not in the alphabet. */
 #define RUN(first, value) [first] = (value) + 1
 static const uint8_t values[256] = {
     RUN('A', 0),  RUN('B', 1),  RUN('C', 2),  RUN('D', 3),  RUN('E', 4),  RUN('F', 5),

@@ -1,4 +1,4 @@
-/* FNV-1a, 64 bits: a hash for tables, tags and owners, not against attacks. */
+/* FNV-1a, 64 bits: a hash for hash tables, tags and owners. It does not resist attacks. */
 #ifndef ATTN_HASH_H
 #define ATTN_HASH_H
 
@@ -7,7 +7,7 @@
 
 #define ATTN_HASH_START UINT64_C(0xcbf29ce484222325)
 
-/* Continues `hash` (ATTN_HASH_START at the beginning) over n bytes. */
+/* Continues `hash` over n bytes and returns the new hash. The first call gets ATTN_HASH_START. */
 static inline uint64_t attn_hash(uint64_t hash, const void *bytes, size_t n) {
     for (const unsigned char *p = bytes, *end = p + n; p < end; p++)
         hash = (hash ^ *p) * UINT64_C(0x100000001b3);

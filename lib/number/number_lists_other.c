@@ -1,4 +1,4 @@
-/* Lists of float32 on any processor but x86-64: number by number. Contract: number.h. */
+/* Lists of float32 on all processors but x86-64, number by number. Contract: number.h. */
 #include <math.h>
 
 #include "number/number.h"

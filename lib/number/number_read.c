@@ -1,12 +1,12 @@
-/* Text to number, correctly rounded, directly in the wanted format (a float that went through
- * double would be rounded twice).
+/* Reads numbers from text, correctly rounded, directly in the wanted format. (A float that was read
+ * as a double first would be rounded twice.)
  *
- * Up to 19 digits make an integer w, so that the number is w * 10^q. Small cases are one exact
- * operation; the others multiply w by 128 leading bits of 10^q (Lemire, "Number parsing at a
- * gigabyte per second", Software: Practice and Experience 51(8), 2021; that the second product
- * always decides: Mushtak and Lemire, "Fast number parsing without fallback", ibid. 53(7), 2023).
- * Of more digits the first 19 decide if w and w + 1 agree; else the C library reads a text without
- * a decimal point, which no locale can change. */
+ * Up to 19 digits make an integer w, so that the number is w * 10^q. Small numbers take one exact
+ * operation. For the others, w is multiplied by the 128 leading bits of 10^q (Lemire, "Number
+ * parsing at a gigabyte per second", Software: Practice and Experience 51(8), 2021). The second
+ * product always decides (Mushtak and Lemire, "Fast number parsing without fallback", ibid. 53(7),
+ * 2023). Of more digits, the first 19 decide if w and w + 1 give the same number. Else the C
+ * library reads a text without a decimal point, so that the locale has no influence. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +16,12 @@
 #include "number/number_powers.h"
 
 typedef struct decimal {
-    uint64_t w; /* all digits when there are at most 19, else modulo 2^64 */
+    uint64_t w; /* all digits if there are at most 19, else modulo 2^64 */
     int64_t q;
     bool negative;
-    const char *first; /* the digits, with a point among them perhaps */
+    const char *first; /* the digits, perhaps with a point among them */
     const char *last;
-    int64_t point_shift; /* digits behind the point */
+    int64_t point_shift; /* number of digits after the point */
 } decimal;
 
 static const uint64_t small_powers[] = {1,      10,      100,      1000,     10000,
@@ -31,9 +31,9 @@ static inline bool is_digit(char c) {
     return (unsigned char)(c - '0') < 10;
 }
 
-/* The digits among the eight bytes at p, up to the first other byte; *n counts them. A byte x of
- * `t` is a digit when x < 10: x + 0x76 reaches the top bit otherwise; carries only disturb bytes
- * behind the first such byte. */
+/* Returns the leading digits of the eight bytes at p, up to the first byte that is no digit, as an
+ * integer. *n counts them. In `t`, a byte x is a digit if x < 10, since for other bytes x + 0x76
+ * sets the top bit. Carries only change bytes after the first of these. */
 static inline uint64_t eight_digits(const char *p, int *n) {
     uint64_t t;
     memcpy(&t, p, 8);
@@ -41,15 +41,15 @@ static inline uint64_t eight_digits(const char *p, int *n) {
     uint64_t other = ((t + 0x7676767676767676u) | t) & 0x8080808080808080u;
     *n = other ? __builtin_ctzll(other) / 8 : 8;
     int half = 4 * (8 - *n);
-    t = t << half << half; /* leading zeros (a shift by 64 is none); pairs, fours, eights join */
+    t = t << half << half; /* shifts in leading zeros; then pairs, fours and eights join */
     t = t * 10 + (t >> 8);
     return ((t & 0x000000FF000000FFu) * 0x000F424000000064u +
             ((t >> 16) & 0x000000FF000000FFu) * 0x0000271000000001u) >>
            32;
 }
 
-/* Append the digits at p to *w, sixteen at a time: how many there are differs from number to
- * number, so nothing is branched on before the sixteenth. */
+/* Appends the digits at p to *w, sixteen bytes at a time. The number of digits varies, so there is
+ * no branch on it before the sixteenth digit. */
 static inline const char *digits(const char *p, const char *end, uint64_t *w) {
     while (end - p >= 16) {
         int n, m;
@@ -65,8 +65,8 @@ static inline const char *digits(const char *p, const char *end, uint64_t *w) {
     return p;
 }
 
-/* The exponent behind "e". Digits that follow once it has reached 10^12 are ignored: such a number
- * is zero or infinite anyway. */
+/* Reads the exponent after "e". It ignores digits once the exponent has reached 10^12, since such a
+ * number is zero or infinite anyway. */
 static const char *read_exponent(const char *p, const char *end, int64_t *out) {
     bool negative = p < end && *p == '-';
     if (p < end && (*p == '-' || *p == '+'))
@@ -88,7 +88,7 @@ static inline const char *read_decimal(const char *p, const char *end, decimal *
     d->w = 0;
     if (p >= end || !is_digit(*p))
         return NULL;
-    if (end - p > 1 && p[1] == '.') { /* most are below ten */
+    if (end - p > 1 && p[1] == '.') { /* most numbers are below ten */
         d->w = (uint64_t)(*p++ - '0');
     } else {
         if (*p == '0')
@@ -119,14 +119,14 @@ static inline const char *read_decimal(const char *p, const char *end, decimal *
 
 typedef struct format {
     int fraction;            /* stored bits of the significand */
-    int bias, infinite;      /* of the exponent */
-    int even_low, even_high; /* the q between which w * 10^q can be exactly half-way */
+    int bias, infinite;      /* values of the exponent */
+    int even_low, even_high; /* the range of q in which w * 10^q can be exactly half-way */
 } format;
 
 static const format single = {23, 127, 255, -17, 10};
 static const format twice = {52, 1023, 2047, -4, 23};
 
-/* The bits, without sign, of the number nearest to w * 10^q. */
+/* Returns the bits, without sign, of the number nearest to w * 10^q. */
 static inline uint64_t nearest(uint64_t w, int64_t q64, const format f) {
     uint64_t infinity = (uint64_t)f.infinite << f.fraction;
     if (w == 0 || q64 < ATTN_POWER_FIRST)
@@ -149,14 +149,14 @@ static inline uint64_t nearest(uint64_t w, int64_t q64, const format f) {
     int cut = upper + 64 - f.fraction - 3; /* leaves one bit for rounding */
     uint64_t m = high >> cut;
     int exponent = attn_power_log2(q) + 63 + upper - zeros + f.bias;
-    if (exponent <= 0) { /* subnormal; never exactly half-way, that takes more than 19 digits */
+    if (exponent <= 0) { /* subnormal; exactly half-way would take more than 19 digits */
         if (exponent <= -63)
             return 0;
         m >>= 1 - exponent;
         return (m + (m & 1)) >> 1;
     }
     if (low <= 1 && q >= f.even_low && q <= f.even_high && (m & 3) == 1 && m << cut == high)
-        m &= ~(uint64_t)1; /* half-way: to even */
+        m &= ~(uint64_t)1; /* half-way: rounds to even */
     m = (m + (m & 1)) >> 1;
     if (m >> (f.fraction + 1)) {
         m >>= 1;
@@ -169,8 +169,8 @@ static inline uint64_t nearest(uint64_t w, int64_t q64, const format f) {
 
 enum { SIGNIFICANT = 800 }; /* a half-way double has at most 767 significant digits */
 
-/* Rewrite as "digits e exponent": at most SIGNIFICANT digits, and one more when what is left out is
- * not zero. */
+/* Writes the number as "digits e exponent", with at most SIGNIFICANT digits. If the omitted digits
+ * are not all zero, it writes one more digit. */
 static void plain_text(const decimal *d, char text[SIGNIFICANT + 32]) {
     int64_t kept = 0, left_out = 0;
     bool rest = false;
@@ -197,11 +197,11 @@ static bool is_long(const decimal *d) {
         p++;
     ptrdiff_t significant = d->last - p;
     if (d->point_shift > 0 && d->last - p > d->point_shift)
-        significant--; /* the point */
+        significant--; /* the point is no digit */
     return significant > 19;
 }
 
-/* The first 19 significant digits; *dropped counts the others. */
+/* Returns the first 19 significant digits as an integer. *dropped counts the others. */
 static uint64_t leading_digits(const decimal *d, int64_t *dropped) {
     uint64_t w = 0;
     int kept = 0;
@@ -272,8 +272,8 @@ const char *attn_read_f64(const char *p, const char *end, double *out) {
     return p;
 }
 
-/* Significant digits shifted by q; zeros at the end are free, so that "1.50e1" and 10^18 written as
- * "1e18" are integers. */
+/* Computes the significant digits shifted by q. Zeros at the end do not count, so that "1.50e1" and
+ * 10^18 written as "1e18" are integers. */
 static bool exact_integer(const decimal *d, uint64_t *out) {
     uint64_t w = 0;
     int64_t q = d->q, zeros = 0;

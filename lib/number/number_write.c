@@ -1,20 +1,22 @@
-/* Number to text: the shortest decimal that reads back, nearest to the value among the shortest.
+/* Writes numbers as text: the shortest decimal that reads back to the same number, and among these
+ * the nearest to the value.
  *
- * One number: with c * 2^q the value, its neighbours' midpoints are (4c ± 2) * 2^(q-2). k is chosen
- * so that the rounding interval holds at least one multiple of 10^k and at most one of 10^(k+1). The
- * three are scaled by 10^-k with a power that is rounded up, keeping a sticky bit, which suffices to
- * compare them with multiples of 4 (Giulietti, "The Schubfach way to render doubles", 2020,
- * sections 8-9).
+ * A single number: the value is c * 2^q. The midpoints to its neighbours are (4c ± 2) * 2^(q-2). k
+ * is chosen so that the interval between the midpoints holds at least one multiple of 10^k and at
+ * most one of 10^(k+1). The value and both midpoints are scaled by 10^-k, with a power that is
+ * rounded up. A sticky bit marks inexact results, which suffices to compare them with multiples of
+ * 4 (Giulietti, "The Schubfach way to render doubles", 2020, sections 8-9).
  *
- * Lists of float32, the bytes of most JSON answers, have no branch that data could make
- * unpredictable. A float32 is c units of attn_single_units[], t + g in powers 10^(k + 1): t < 2^24
- * is an integer, g a fraction. What reads back to it lies within half a unit. That is the nearest
- * integer when g is that near to 0 or 1, which is shorter than all others; else it is the nearest
- * multiple of a tenth, which is always within (the search of Adams, "Ryu: fast float-to-string
- * conversion", 2018; one product is enough here, since its error is checked: it is below 2^24 times
- * the table's, which is 2^-64). attn_write_f32 writes the other numbers: powers of two, whose lower
- * neighbour is nearer, subnormals, numbers within that error of a decision, and numbers with an
- * exponent. With AVX2 or AVX-512, number_lists.h has loops over several numbers at once. */
+ * Lists of float32, which are most bytes of JSON answers: their loops have no branch that depends
+ * on the data unpredictably. A float32 is c units of attn_single_units[], which gives t + g in
+ * units of 10^(k + 1), where t < 2^24 is an integer and g a fraction. Any number within half a last
+ * place reads back to the float32. If g is near enough to 0 or 1, the nearest integer is such a
+ * number and is shorter than all others. Else the nearest multiple of a tenth is such a number (the
+ * search of Adams, "Ryu: fast float-to-string conversion", 2018). One product is enough here, since
+ * its error is checked: it is below 2^24 times the error of the table, which is 2^-64.
+ * attn_write_f32 writes the other numbers: powers of two, whose lower neighbour is nearer,
+ * subnormals, numbers within that error of a decision, and numbers with an exponent. With AVX2 or
+ * AVX-512, number_lists.h has loops over several numbers at once. */
 #include <math.h>
 #include <string.h>
 
@@ -22,39 +24,39 @@
 #include "number/number_lists.h"
 #include "number/number_powers.h"
 
-/* digits * 10^exponent */
+/* The number digits * 10^exponent. */
 typedef struct decimal {
     uint64_t digits;
     int exponent;
 } decimal;
 
 typedef struct interval {
-    uint64_t lower, value, upper; /* scaled by 4 * 10^-k, sticky */
+    uint64_t lower, value, upper; /* scaled by 4 * 10^-k, with a sticky bit */
     int k;
 } interval;
 
-/* A multiple of 10^(k+1) in the interval, else the multiple of 10^k nearest to the value. `odd`:
- * the ends of the interval do not read back to the value. Which of them it is, is a toss of a coin
- * for most data, so all are computed and none is branched to. */
+/* Returns a multiple of 10^(k+1) in the interval, or if there is none, the multiple of 10^k nearest
+ * to the value. odd: the ends of the interval do not read back to the value. For most data it is
+ * unpredictable which candidate is right, so the function computes all of them without a branch. */
 static inline decimal choose(interval v, bool odd) {
     uint64_t lower = v.lower + odd, upper = v.upper - odd;
     uint64_t s = v.value / 4, tens = s / 10;
     bool tens_below = lower <= 40 * tens, tens_above = 40 * tens + 40 <= upper;
     bool below = lower <= 4 * s, above = 4 * s + 4 <= upper;
     uint64_t rest = v.value & 3;
-    bool up = rest + (s & 1) > 2; /* nearest, half to even */
+    bool up = rest + (s & 1) > 2; /* rounds to nearest, half to even */
     up = ((below != above) & above) | ((below == above) & up);
     bool shorter = (tens_below != tens_above) & (s >= 10);
     uint64_t mask = 0 - (uint64_t)shorter;
     return (decimal){((tens + tens_above) & mask) | ((s + up) & ~mask), v.k + shorter};
 }
 
-/* floor(log10(2^q)), or of 3/4 * 2^q where the lower neighbour is half as far. */
+/* Returns floor(log10(2^q)), or, if the lower neighbour is half as far, floor(log10(3/4 * 2^q)). */
 static inline int log10_pow2(int q, bool uneven) {
     return (q * 1262611 - (uneven ? 524031 : 0)) >> 22;
 }
 
-/* The 64 leading bits of 10^e, rounded up. */
+/* Returns the 64 leading bits of 10^e, rounded up. */
 static inline uint64_t power_single(int e) {
     const attn_power *ten = &attn_powers[e - ATTN_POWER_FIRST];
     return ten->high + (ten->low != 0);
@@ -109,7 +111,8 @@ static decimal shortest_double(uint64_t bits) {
     return choose(v, c & 1);
 }
 
-/* v < 10^8 as eight bytes 0 … 9, the first digit in the lowest: split by 10^4, 10^2, 10 at once. */
+/* Converts v < 10^8 to eight bytes 0 … 9, with the first digit in the lowest byte. It splits all
+ * parts of the number at once by 10^4, then 10^2, then 10. */
 static inline uint64_t eight_digits(uint32_t v) {
     uint64_t high = (uint64_t)v * 109951163 >> 40;
     uint64_t fours = ((uint64_t)v << 32) - high * ((UINT64_C(10000) << 32) - 1);
@@ -150,7 +153,7 @@ static char *write_exponent(char *p, const char *digits, int n, int exponent) {
     return attn_write_i64(p, exponent);
 }
 
-/* 0.digits * 10^point, without exponent for 1e-5 <= value < 10^most. */
+/* Writes 0.digits * 10^point. It uses no exponent for 1e-5 <= value < 10^most. */
 static char *place(char *p, const char *digits, int n, int point, int most) {
     if (point < -4 || point > most)
         return write_exponent(p, digits, n, point - 1);
@@ -171,8 +174,8 @@ static char *place(char *p, const char *digits, int n, int point, int most) {
     return p + n + 1;
 }
 
-/* The same for at most nine digits, in the low bytes of `digits`, first to last: copies of fixed
- * size and shifts are faster. Room for 23 bytes is used. */
+/* Writes the same as place() for at most nine digits. `digits` holds them in its low bytes, the
+ * first digit lowest. Copies of fixed size and shifts make it faster. It uses room for 23 bytes. */
 static inline char *place_single(char *p, unsigned __int128 digits, int n, int point) {
     if (point <= 0 && point >= -4) {
         memcpy(p, "0.000000", 8);
@@ -205,7 +208,7 @@ char *attn_write_f32(char *p, float value) {
         return p + 1;
     }
     decimal d = shortest_single(bits);
-    uint64_t first = d.digits / 100000000; /* of nine; the other eight: */
+    uint64_t first = d.digits / 100000000; /* the first of nine digits; the other eight follow */
     uint64_t t = eight_digits((uint32_t)(d.digits - first * 100000000));
     int trailing = t ? __builtin_clzll(t) / 8 : 8;
     int leading = first ? 0 : 1 + __builtin_ctzll(t) / 8;
@@ -245,8 +248,8 @@ char *attn_write_i64(char *p, int64_t value) {
     return write_u64(p, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
-/* round(|value| * 10^decimals), half to even, exactly: |value| < 2^53 is m * 2^-shift with m <
- * 2^53, and m * 10^17 < 2^110. */
+/* Returns round(|value| * 10^decimals), half to even, exactly. `ten` is 10^decimals. |value| < 2^53
+ * is m * 2^-shift with m < 2^53, and m * 10^17 < 2^110. */
 static unsigned __int128 scaled(double value, uint64_t ten) {
     int exponent;
     uint64_t m = (uint64_t)ldexp(frexp(fabs(value), &exponent), 53);
@@ -262,7 +265,7 @@ static unsigned __int128 scaled(double value, uint64_t ten) {
 }
 
 char *attn_write_decimals(char *p, double value, int decimals) {
-    if (fabs(value) >= 9007199254740992.0) /* 2^53: no digit behind the point */
+    if (fabs(value) >= 9007199254740992.0) /* 2^53: no digits after the point */
         return attn_write_f64(p, value);
     uint64_t ten = 1;
     for (int i = 0; i < decimals; i++)
@@ -277,16 +280,16 @@ char *attn_write_decimals(char *p, double value, int decimals) {
         return p;
     for (; fraction % 10 == 0; fraction /= 10)
         ten /= 10;
-    char *last = write_u64(p, fraction + ten); /* the leading 1 keeps the zeros behind the point */
+    char *last = write_u64(p, fraction + ten); /* the leading 1 keeps the zeros after the point */
     *p = '.';
     return last;
 }
 
-#define DOUBT (UINT64_C(1) << 25) /* twice the product's error */
+#define DOUBT (UINT64_C(1) << 25) /* twice the error of the product */
 
-/* The digits of c units in powers 10^k, 2^23 … 167,772,170 (zeros at the end are there); 0: too
- * near to a decision. Which way each of these goes is a toss of a coin, so masks take the place of
- * branches. */
+/* Finds the digits of c units as an integer in units of 10^k, 2^23 … 167,772,170, which may end in
+ * zeros. Returns 0 if a decision is closer than the error. The decisions are unpredictable, so
+ * masks replace branches. */
 static inline uint32_t find_digits(uint32_t c, uint64_t unit) {
     unsigned __int128 product = (unsigned __int128)unit * c;
     uint32_t t = (uint32_t)(uint64_t)(product >> 64);
@@ -302,7 +305,8 @@ static inline uint32_t find_digits(uint32_t c, uint64_t unit) {
     return t * 10 + (uint32_t)(ones ^ ((ones ^ (upper & 10)) & shorter));
 }
 
-/* d.ddd or 0.000ddd; `point`: where the decimal point is, from the first of nine digits, -4 … 1. */
+/* Writes d.ddd or 0.000ddd. `point` is the position of the decimal point relative to the first of
+ * nine digits, -4 … 1. */
 static inline char *place_low(char *p, uint32_t first, uint64_t others, int64_t point,
                               int64_t trailing) {
     static const uint8_t place_of_first[] = {6, 5, 4, 3, 2, 0};
@@ -314,7 +318,8 @@ static inline char *place_low(char *p, uint32_t first, uint64_t others, int64_t 
     return p + 8 - trailing;
 }
 
-/* dd.ddd: the point is behind 2 … 8 of nine digits, and one that is not zero follows it. */
+/* Writes dd.ddd. The point is after 2 … 8 of the nine digits, and a digit that is not zero follows
+ * it. */
 static inline char *place_high(char *p, uint32_t first, uint64_t others, int64_t point,
                                int64_t trailing) {
     *p = (char)('0' + first);
@@ -326,7 +331,8 @@ static inline char *place_high(char *p, uint32_t first, uint64_t others, int64_t
     return p + 10 - trailing;
 }
 
-/* NULL: not in the forms above. Room for 24 bytes is used. */
+/* Writes a number in one of the forms above. NULL: it has another form. It uses room for 24 bytes.
+ */
 static inline char *write_plain(char *p, uint32_t bits) {
     static const uint32_t widen[] = {1, 10, 100};
     uint32_t fraction = bits & 0x7FFFFF;

@@ -1,6 +1,6 @@
-/* Small text without printf: strings, counters, milliseconds, and the inside of JSON strings with
- * its two-byte escapes, \u00XX for other control characters, and U+FFFD for bytes that are not
- * UTF-8 (RFC 3629). */
+/* Writes small text without printf: strings, counters, milliseconds, and the inside of JSON
+ * strings. Those have JSON's two-byte escapes, \u00XX for other control characters, and U+FFFD for
+ * bytes that are not UTF-8 (RFC 3629). */
 #include <stdint.h>
 #include <string.h>
 
@@ -33,8 +33,8 @@ char *attn_put_ms(char *p, int64_t ns) {
     return p;
 }
 
-/* The first byte says the length; the ranges of the second byte keep out overlong forms, surrogates
- * and what lies beyond U+10FFFF. */
+/* The first byte determines the length. The ranges of the second byte exclude overlong forms,
+ * surrogates and code points beyond U+10FFFF. */
 size_t attn_utf8_length(const char *text, size_t n) {
     const uint8_t *s = (const uint8_t *)text;
     if (n == 0)

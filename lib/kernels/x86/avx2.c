@@ -1,4 +1,4 @@
-/* The AVX2 kernels: 8 lanes. Their loops are simd_body.h's; this is their vocabulary and sizes.
+/* The AVX2 kernels: 8 lanes. simd_body.h has their loops, and this file its vocabulary and sizes.
  *
  *                      a panel: 16 columns of B
  *                      [ y0       | y1        ]      registers, 16: 12 accumulators, 2 of the
@@ -8,8 +8,8 @@
  *                 a5   [ y14      | y15       ]      multiply-adds: 6 cycles of two units
  *
  * A tile is 48 queries by 128 keys: 24 KiB of scores. A packed panel of keys of width 64 is 4 KiB
- * and stays in the first cache for all 48 queries; a tile's keys and values are 64 KiB in the
- * second. */
+ * and stays in the first-level cache for all 48 queries. A tile's keys and values are 64 KiB and
+ * stay in the second-level cache. */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
@@ -49,7 +49,7 @@ VOCABULARY void vstore_n(float *p, vf x, size_t n) {
     else
         _mm256_maskstore_ps(p, first_lanes(n), x);
 }
-/* Past the caches; p is aligned. */
+/* Stores a vector past the caches. p is aligned. */
 VOCABULARY void vstream(float *p, vf x) {
     _mm256_stream_ps(p, x);
 }
@@ -74,7 +74,7 @@ VOCABULARY vf vmax(vf a, vf b) {
 VOCABULARY vf vmin(vf a, vf b) {
     return _mm256_min_ps(a, b);
 }
-/* The larger bit pattern of two numbers without a sign. */
+/* Returns the larger bit pattern of two numbers whose sign bits are 0. */
 VOCABULARY vf vlarger_bits(vf a, vf b) {
     return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
 }
@@ -91,7 +91,7 @@ VOCABULARY vf vcopysign(vf magnitude, vf sign) {
     const vf bit = _mm256_set1_ps(-0.0f);
     return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
 }
-/* x * 2^n for n <= 127; 2^n below the normal range counts as 0. */
+/* Computes x * 2^n for n <= 127. A 2^n below the normal range counts as 0. */
 VOCABULARY vf vscale(vf x, vf n) {
     __m256i bits = _mm256_cvtps_epi32(_mm256_max_ps(n, _mm256_set1_ps(-127.0f)));
     bits = _mm256_slli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(127)), 23);
@@ -114,7 +114,7 @@ VOCABULARY float vhmax(vf a) {
 VOCABULARY vm vfirst_lanes_between(size_t lo, size_t hi) {
     return _mm256_castsi256_ps(_mm256_andnot_si256(first_lanes(lo), first_lanes(hi)));
 }
-/* Which of n bytes are not 0. */
+/* Returns a mask of the bytes that are not 0, among n bytes. */
 VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
     uint64_t bytes = 0;
     memcpy(&bytes, p, n < 8 ? n : 8);
@@ -122,7 +122,7 @@ VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
     return _mm256_castsi256_ps(_mm256_cmpgt_epi32(wide, _mm256_setzero_si256()));
 }
 
-/* 8 rows of 8 become 8 columns: pairs, quads, then 128-bit halves change places. */
+/* Transposes 8 rows of 8 numbers. It exchanges single numbers, then pairs, then 128-bit halves. */
 VOCABULARY void transpose(const vf r[8], vf column[8]) {
     vf a[8], b[8];
     for (int i = 0; i < 8; i += 2) {

@@ -1,4 +1,4 @@
-/* The AVX-512 kernels: 16 lanes. Their loops are simd_body.h's; this is their vocabulary and sizes.
+/* The AVX-512 kernels: 16 lanes. simd_body.h has their loops, and this file the sizes.
  *
  *                      a panel: 64 columns of B
  *                      [ z0  | z1  | z2  | z3  ]     registers, 32: 24 accumulators, 4 of the
@@ -8,8 +8,8 @@
  *                 a5   [ z25 | z26 | z27 | z28 ]     multiply-adds
  *
  * A tile is 48 queries by 128 keys: 24 KiB of scores. A packed panel of keys of width 64 is 16 KiB
- * and stays in the first cache for all 48 queries; a tile's keys and values are 64 KiB in the
- * second. */
+ * and stays in the first-level cache for all 48 queries. A tile's keys and values are 64 KiB and
+ * stay in the second-level cache. */
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>

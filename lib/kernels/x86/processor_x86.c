@@ -1,4 +1,4 @@
-/* x86-64: what the processor has of it, and the tables for that. */
+/* x86-64 processors: detects their instruction sets and returns the kernel tables for them. */
 #include <cpuid.h>
 #include <pthread.h>
 
@@ -19,7 +19,7 @@ static bool has_avx512bf16(void) {
     return has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
-/* AMX-TILE and AMX-BF16, leaf 7 of CPUID. */
+/* Returns whether the processor has AMX-TILE and AMX-BF16 (leaf 7 of CPUID). */
 static bool has_tiles(void) {
     enum { BF16 = 1 << 22, TILE = 1 << 24 };
     unsigned a, b, c, d;
@@ -89,7 +89,8 @@ const attn_pointwise *attn_pointwise_of(attn_isa isa) {
     }
 }
 
-/* Tables made from plain ones, when an instruction set is chosen or a table is first asked for. */
+/* Kernel tables that are made from plain ones, when an instruction set is chosen or a table is
+ * asked for the first time. */
 static struct {
     attn_kernels fast[ATTN_ISA_AMX], bf16[ATTN_ISA_AMX]; /* by instruction set */
     attn_kernels pairs, amx[ATTN_PRECISION_COUNT];
@@ -130,8 +131,8 @@ static void make_table_amx(attn_precision precision) {
         attn_kernels_pass_amx(k);
 }
 
-/* What makes a table is compiled for the table's instruction set: only where the processor has it.
- */
+/* Makes the tables. The code that makes a table is compiled for the table's instruction set, so it
+ * runs only if the processor has that instruction set. */
 static void make_tables(void) {
     __builtin_cpu_init();
     made.fast[ATTN_ISA_REF] = made.bf16[ATTN_ISA_REF] = attn_kernels_ref;
@@ -145,8 +146,8 @@ static void make_tables(void) {
         make_table_amx((attn_precision)p);
 }
 
-/* For `fast`, three products of pairs take longer than one of floats, but on AMX: elsewhere its
- * exponentials and its sums alone are faster. */
+/* For `fast`, three products of bfloat16 pairs are faster than one product of floats only on AMX.
+ * On other processors the table for `fast` only has faster exponentials and sums. */
 const attn_kernels *attn_kernels_with(attn_isa isa, attn_precision precision, bool tanh_score) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_tables);

@@ -1,10 +1,10 @@
-/* bf16 on float tables without bf16 products: operands are rounded, products stay those of float32,
- * which hold a product of two bfloat16 exactly. Contract: kernels.h; what it must equal:
- * round_ref.c.
+/* bf16 on float tables without bf16 products. Operands are rounded, and their products stay those
+ * of float32, which holds a product of two bfloat16 exactly. kernels.h has the contract, and
+ * round_ref.c the results that these kernels must equal.
  *
- *   packed keys, values   the base table's layout, each number rounded in place
+ *   packed keys, values   layout of the base table, each number rounded in place
  *   packed queries        [rows, E], rounded
- *   numerators            of a tile, rounded on the stack when they meet the values
+ *   numerators            rounded on the stack before they are multiplied by the values
  */
 #include <attn/memory.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static double pack_value(const attn_kernels *base, void *dst, const void *src, s
     return magnitude;
 }
 
-/* Most cells of a tile that are rounded at a time. */
+/* The most cells of a tile that are rounded at a time. */
 enum { ROWS = 48, KEYS = 256 };
 
 static void accumulate(const attn_kernels *base, float *acc, const float *tile, size_t rows,
@@ -82,7 +82,7 @@ static void accumulate(const attn_kernels *base, float *acc, const float *tile, 
         k->pack_value = k_pack_value_##isa;                                                        \
         k->accumulate = k_accumulate_##isa;                                                        \
         k->rows = k->rows < ROWS ? k->rows : ROWS;                                                 \
-        k->score_unpacked = NULL; /* it reads what is not rounded */                               \
+        k->score_unpacked = NULL; /* it would read unrounded keys */                               \
         k->accumulate_unpacked = NULL;                                                             \
     }
 TABLE(avx2)

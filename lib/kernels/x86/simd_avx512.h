@@ -1,4 +1,4 @@
-/* The vocabulary of simd_body.h in AVX-512: vectors of 16. */
+/* The vocabulary of simd_body.h for AVX-512: vectors of 16 floats. */
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@ VOCABULARY void vstore_n(float *p, vf x, size_t n) {
     else
         _mm512_mask_storeu_ps(p, first_lanes(n), x);
 }
-/* Past the caches; p is aligned. */
+/* Stores a vector past the caches. p is aligned. */
 VOCABULARY void vstream(float *p, vf x) {
     _mm512_stream_ps(p, x);
 }
@@ -56,7 +56,7 @@ VOCABULARY vf vmax(vf a, vf b) {
 VOCABULARY vf vmin(vf a, vf b) {
     return _mm512_min_ps(a, b);
 }
-/* The larger bit pattern of two numbers without a sign. */
+/* Returns the larger bit pattern of two numbers whose sign bits are 0. */
 VOCABULARY vf vlarger_bits(vf a, vf b) {
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
 }
@@ -73,7 +73,7 @@ VOCABULARY vf vcopysign(vf magnitude, vf sign) {
     const vf bit = _mm512_set1_ps(-0.0f);
     return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
 }
-/* x * 2^n; far below the range it is exactly 0. */
+/* Computes x * 2^n. Far below the range of float the result is exactly 0. */
 VOCABULARY vf vscale(vf x, vf n) {
     return _mm512_scalef_ps(x, n);
 }
@@ -92,12 +92,12 @@ VOCABULARY float vhmax(vf a) {
 VOCABULARY vm vfirst_lanes_between(size_t lo, size_t hi) {
     return (vm)(first_lanes(hi) & ~first_lanes(lo));
 }
-/* Which of n bytes are not 0. */
+/* Returns a mask of the bytes that are not 0, among n bytes. */
 VOCABULARY vm vkeep(const uint8_t *p, size_t n) {
     return _mm_test_epi8_mask(_mm_maskz_loadu_epi8(first_lanes(n), p), _mm_set1_epi8(-1));
 }
 
-/* 16 rows of 16 become 16 columns: pairs, quads, then 128-bit lanes change places. */
+/* Transposes 16 rows of 16 numbers. It exchanges single numbers, then pairs, then 128-bit lanes. */
 VOCABULARY void transpose(const vf r[16], vf column[16]) {
     vf a[16], b[16];
     for (int i = 0; i < 16; i += 2) {

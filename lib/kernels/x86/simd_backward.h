@@ -1,15 +1,16 @@
-/* The float kernels of gradients, for simd_body.h, whose vocabulary they use. Contract: kernels.h.
+/* The float kernels of gradients. simd_body.h includes this file. Contract: kernels.h.
  *
  *   weights P, their gradients dP        dZ = P (dP - dot)
  *   edited scores, u after the softcap   dS = dZ scale (1 - (u / c)^2)
  *
- * Sums over queries, dK and dV, are the micro-kernel of simd_body.h, whose A is the tile read down
- * its columns: a step broadcasts MR neighbours of one row.
+ * The sums over queries, dK and dV, use the micro-kernel of simd_body.h. Its A is the tile, read
+ * down its columns: each step broadcasts MR neighbours of one row.
  *
  *                      packed rows of queries (of dO): rows x PW
  *   tile^T: MR x rows  [ MR x NV accumulators, added to acc ]
  *
- * A tile has 48 rows, so that its columns, 512 bytes apart, stay in the first cache. */
+ * A tile has 48 rows, so that its columns, whose cells are 512 bytes apart, stay in the first-level
+ * cache. */
 
 INLINE void accumulate_backward_rows(const int mr, const int nv, float *to, bool begins, size_t ld,
                                      const float *tile, const float *panel, size_t rows) {
@@ -56,8 +57,9 @@ static void NAME(k_accumulate_backward)(void *acc, bool begins, const void *tile
     }
 }
 
-/* dz of n cells of one row. A weight is a numerator times the inverse of the sum; the numerator is
- * computed from the score and `shift`, or is the kept one times `fall`. */
+/* Computes the weights and dz of n cells of one row. A weight is a numerator times the inverse of
+ * the sum. kept: the numerator is the kept one times `fall`; else it is computed from the score and
+ * `shift`. */
 INLINE void weight_backward_row(const bool kept, float *weights, float *dz, const float *from,
                                 size_t n, vf shift, vf fall, vf inverse, vf dot, vf scale) {
     const vf zero = vset(0.0f);
@@ -115,7 +117,7 @@ static void NAME(k_edit_backward)(void *ds, size_t n, const attn_edit_backward *
     }
 }
 
-/* The sum of the lanes, added in their order. */
+/* Returns the sum of the lanes, added in their order. */
 INLINE float lane_sum(vf x) {
     float lanes[LANES], sum = 0;
     vstore_n(lanes, x, LANES);

@@ -1,21 +1,21 @@
-/* The float kernels, written once for any vector width. An instruction set's .c file defines the
- * vocabulary (vf: a vector of LANES floats, vm: a mask of lanes, v…: operations), the sizes
- * (LANES; NV: vectors of a panel; MR: rows of registers; ROWS; KEYS; KEY_PLACES) and a suffix
- * NAME(x), then includes this file, which defines its table. kernels.h has the contract, and ref.c
- * the results that each kernel must approximate.
+/* The float kernels, written once for any vector width. The .c file of an instruction set defines
+ * the vocabulary (vf: a vector of LANES floats, vm: a mask of lanes, v…: operations), the sizes
+ * (LANES; NV: vectors of a panel; MR: rows in registers; ROWS; KEYS; KEY_PLACES) and a suffix
+ * NAME(x). Then it includes this file, which defines its kernel table. kernels.h has the contract,
+ * and ref.c the results that each kernel must approximate.
  *
- * Data layout, PW = LANES * NV columns a panel:
+ * Data layout, with panels of PW = LANES * NV columns:
  *
  *   packed keys    panel 0: [E][PW]   panel 1: [E][PW] …     column = key
  *   packed values  panel 0: [n][PW]   panel 1: [n][PW] …     column = value dimension
  *   tile           [rows][KEYS]       accumulator [rows][panels * PW]
  *
- * Both products are one micro-kernel: MR rows of A (broadcast) by a panel of B,
+ * Both products use one micro-kernel: MR rows of A (broadcast) by a panel of B.
  *
  *        B: depth x PW  ->  NV registers          registers: MR * NV accumulators + NV + 1
  *   A: MR x depth           MR x NV accumulators
  *
- * and each cell is a sum of chains of fused multiply-adds over the depth, from 0 up: a pure
+ * Each cell is a sum of chains of fused multiply-adds over the depth, from 0 up. It is a pure
  * function of its row of A and its column of B. */
 
 #include "kernels/x86/simd_exp.h"
@@ -26,8 +26,9 @@
 
 /* --- the micro-kernel --- */
 
-/* acc[r][v] = the sum over d of a[r * row + d * step] * b[d][v]; b [depth, PW]. At every call mr,
- * nv and one of row and step are constants, so the compiler unrolls all loops but the depth. */
+/* Computes acc[r][v] = the sum over d of a[r * row + d * step] * b[d][v]. b is [depth, PW]. At
+ * every call mr, nv and one of row and step are constants, so the compiler unrolls all loops except
+ * that over the depth. */
 INLINE void product(const int mr, const int nv, const float *a, size_t row, size_t step,
                     const float *b, size_t depth, vf acc[MR][NV]) {
     for (int r = 0; r < mr; r++)
@@ -46,8 +47,9 @@ INLINE void product(const int mr, const int nv, const float *a, size_t row, size
     }
 }
 
-/* Where the second chain of a score begins. A score is the sum of two chains, since the rounding
- * error of a chain grows with its length; the precision `fast` has one chain. */
+/* Returns where the second chain of a score begins. A score is the sum of two chains, since the
+ * rounding error of a chain grows with its length. With the precision `fast` (coarse) it has only
+ * one chain. */
 INLINE size_t second_chain(const bool coarse, size_t E) {
     const size_t half = (E / 2 + LANES - 1) / LANES * LANES;
     return !coarse && half < E ? half : E;
@@ -68,10 +70,11 @@ INLINE void score_rows(const bool coarse, const int mr, const int nv, float *til
 
 /* Values are summed in chains of at most CHAIN keys, since the rounding error of a chain grows with
  * its length. Chains begin at multiples of CHAIN in the packed tile, so a pass that enters a tile
- * later adds the remaining keys in the same order. `fast` has one chain a tile. */
+ * later adds the remaining keys in the same order. With `fast` each tile is one chain. */
 enum { CHAIN = 32 };
 
-/* acc = acc * factor + sum. A factor of 0 drops acc, which may hold anything, NaN included. */
+/* Computes acc = acc * factor + sum. A factor of 0 drops acc, which may hold anything, including
+ * NaN. */
 INLINE void go_on(float *acc, float factor, vf sum) {
     vstore(acc, factor == 0 ? sum : vfma(vload(acc), vset(factor), sum));
 }
@@ -96,7 +99,7 @@ INLINE void accumulate_rows(const bool coarse, const int mr, const int nv, float
             go_on(acc_to + (size_t)r * lda + (size_t)v * LANES, factor[r], total[r][v]);
 }
 
-/* Calls call(mr, nv) with a constant mr: the number of rows that are left, at most MR. */
+/* Calls call(mr, nv) with a constant mr, which is the number of remaining rows, at most MR. */
 #define ROWS_CASE(call, mr, nv)                                                                    \
     case mr:                                                                                       \
         call(mr, nv);                                                                              \
@@ -132,7 +135,7 @@ INLINE void accumulate_panel(const bool coarse, const int nv, float *acc, size_t
 #undef CALL
 }
 
-/* The number of vectors that `left` columns of a panel fill. */
+/* Returns the number of vectors that the remaining columns, `left`, fill in a panel. */
 static size_t panel_vectors(size_t left) {
     return left >= PW ? NV : (left + LANES - 1) / LANES;
 }
@@ -169,7 +172,7 @@ static void NAME(k_score_coarse)(void *tile, const void *q, size_t ldq, size_t r
     score_panels(true, tile, q, ldq, rows, packed_key, n, E, vset((float)scale));
 }
 
-/* Terms from … to - 1 of the sum over A, for one vector of keys. */
+/* Computes terms from … to - 1 of the sum over A, for one vector of keys. */
 INLINE vf tanh_terms(const float *a, const float *column, const float *v, size_t from, size_t to) {
     vf sum = vset(0.0f);
     for (size_t c = from; c < to; c++)
@@ -177,7 +180,8 @@ INLINE vf tanh_terms(const float *a, const float *column, const float *v, size_t
     return sum;
 }
 
-/* Chains of TERMS terms are added up, since the rounding error of a chain grows with its length. */
+/* A sum is added up from chains of TERMS terms, since the rounding error of a chain grows with its
+ * length. */
 enum { TERMS = 16 };
 
 static void NAME(k_score_tanh)(void *tile, const void *q, size_t ldq, size_t rows,
@@ -229,7 +233,7 @@ static void NAME(k_accumulate_coarse)(void *acc, const void *tile, size_t rows,
     accumulate_panels(true, acc, tile, rows, packed_value, first, n, packed, Ev, factor);
 }
 
-/* The order matters: later files use functions of those before. */
+/* The order of these includes matters: each file uses functions of the files before it. */
 #include "kernels/x86/simd_softmax.h"
 
 #include "kernels/x86/simd_end.h"

@@ -1,7 +1,8 @@
-/* The ends of rows of the float kernels, for simd_body.h, whose vocabulary they use: statistics,
- * and sums and numerators divided by the sum of the row. Contract: kernels.h. */
+/* The float kernels that end rows: they compute statistics, and divide sums and numerators by the
+ * sum of the row. simd_body.h includes this file. Contract: kernels.h. */
 
-/* For each of n <= LANES rows: the sum of its LANES floats, added in their order in double. */
+/* Computes for each of n <= LANES rows the sum of its LANES floats, added in their order in double.
+ */
 INLINE void total_rows(const float *sum, const size_t n, double *total) {
     vf row[LANES], column[LANES];
     double chain[LANES] = {0};
@@ -29,7 +30,7 @@ static void NAME(k_statistics)(const void *max, const void *sum, size_t rows, do
         total_rows(sums + r * LANES, rows - r, total + r);
 }
 
-/* e / l, within 1 ulp; inverse = 1 / l. */
+/* Computes e / l within 1 ulp. inverse is 1 / l. */
 INLINE vf quotient(vf e, vf l, vf inverse) {
     const vf q = vmul(e, inverse);
     return vfma(vfnma(q, l, e), inverse, q);
@@ -72,7 +73,8 @@ static void NAME(k_weights_coarse)(void *dst, const void *scores, size_t n, doub
     FLUSHED(weight_row(true, dst, scores, n, (float)max, (float)sum));
 }
 
-/* n cells of one tile: numerators e become weights. `past`: they are stored past the caches. */
+/* Turns the numerators e of n cells of one tile into weights. past: they are stored past the
+ * caches. */
 INLINE void finish_cells(float *dst, const float *e, size_t n, bool past, vf fall, vf l,
                          vf inverse) {
     const size_t off = (uintptr_t)dst % sizeof(vf) / sizeof *dst;
@@ -85,7 +87,7 @@ INLINE void finish_cells(float *dst, const float *e, size_t n, bool past, vf fal
         vstore_n(dst + j, quotient(vmul(vload_n(e + j, n - j), fall), l, inverse), n - j);
 }
 
-/* Cells [from, to) of row r. */
+/* Turns the numerators of cells [from, to) of row r into weights. */
 INLINE void finish_row(float *dst, const float *e, size_t r, size_t from, size_t to,
                        const attn_finish *how) {
     const float sum = (float)how->sum[r], *maxima = (const float *)how->maxima + r * how->ld_maxima;

@@ -1,5 +1,5 @@
-/* Packing for the float kernels, for simd_body.h, whose vocabulary and layout it uses: keys by
- * transposition in registers, values row by row. Contract: kernels.h. */
+/* Packing for the float kernels: keys are transposed in registers, values are packed row by row.
+ * simd_body.h includes this file. Contract: kernels.h. */
 
 static size_t NAME(k_key_room)(size_t E) {
     return KEYS * E;
@@ -11,22 +11,22 @@ static size_t NAME(k_value_room)(size_t Ev) {
     return KEYS * NAME(k_acc_room)(Ev);
 }
 
-/* The largest magnitude, from its lanes' largest magnitudes by bit pattern: NaN stands above
- * infinity. */
+/* Returns the largest magnitude from the largest magnitude of each lane. They were compared as bit
+ * patterns, in which NaN is above infinity. */
 INLINE double lane_max(vf most) {
     const vf above = vset(INFINITY);
     return (double)vhmax(vselect(vless(most, above), most, above));
 }
 
-/* Are the `ahead` rows behind row j of a tile's n of use soon? A whole tile has others behind it.
- */
+/* Returns whether a prefetch of the row `ahead` rows after row j is useful. n is the number of rows
+ * in the tile. A whole tile is followed by other tiles. */
 INLINE bool worth_fetching(size_t j, size_t ahead, size_t n) {
     return n == KEYS || j + ahead < n;
 }
 
-/* n rows of the source, `width` of each, become columns of a panel; missing rows become zeros.
- * Memory is read in an order that no processor foresees, so the LANES rows that follow are fetched
- * meanwhile. */
+/* Transposes n rows of the source, `width` elements of each, into columns of a panel. Missing rows
+ * become zeros. Processors cannot predict the order of reads, so the next LANES rows are prefetched
+ * at the same time. */
 INLINE vf pack_block(float *to, const float *from, size_t ld, const size_t n, const size_t width,
                      bool fetch, vf most) {
     vf row[LANES], column[LANES];
@@ -42,7 +42,7 @@ INLINE vf pack_block(float *to, const float *from, size_t ld, const size_t n, co
     return most;
 }
 
-/* Up to LANES rows become columns, LANES elements of each at a time. */
+/* Transposes up to LANES rows into columns, LANES elements of each row at a time. */
 INLINE vf pack_columns(float *to, const float *from, size_t ld, size_t n, size_t E, bool fetch,
                        vf most) {
     size_t e = 0;
@@ -62,9 +62,9 @@ static double NAME(k_pack_key)(void *dst, const void *src, size_t ld, size_t n, 
     return lane_max(most);
 }
 
-enum { AHEAD = 16 }; /* rows of values that are fetched meanwhile */
+enum { AHEAD = 16 }; /* how many rows ahead values are prefetched */
 
-/* `width` columns of n values become a panel of PW. */
+/* Packs `width` columns of n values as a panel of PW columns. */
 INLINE vf pack_panel(float *to, const float *from, size_t ld, size_t n, const size_t width,
                      vf most) {
     for (size_t j = 0; j < n; j++, to += PW, from += ld) {

@@ -1,8 +1,7 @@
-/* Rows of scores of the float kernels, for simd_body.h, whose vocabulary they use: edits,
- * numerators with their running maxima and sums, and parts of rows that are merged. Contract:
- * kernels.h. */
+/* The float kernels for rows of scores: edits, numerators with their running maxima and sums, and
+ * the merging of rows over different keys. simd_body.h includes this file. Contract: kernels.h. */
 
-/* Lanes of the vector at cell j that lie in [lo, hi). */
+/* Returns a mask of the lanes that lie in [lo, hi), for the vector at cell j. */
 INLINE vm lanes_within(size_t j, size_t lo, size_t hi) {
     return vfirst_lanes_between(lo > j ? lo - j : 0, hi > j ? hi - j : 0);
 }
@@ -48,7 +47,7 @@ static void NAME(k_edit)(void *row, size_t n, const attn_edit *edit) {
     }
 }
 
-/* Maximum of the first n cells of a padded row. */
+/* Returns the maximum of the first n cells of a padded row. */
 INLINE float row_maximum(const float *p, size_t n) {
     vf most = vload(p);
     for (size_t j = LANES; j < n; j += LANES)
@@ -56,7 +55,7 @@ INLINE float row_maximum(const float *p, size_t n) {
     return vhmax(most);
 }
 
-/* In place; the result is their lanes' sums. */
+/* Turns scores into numerators in place. Returns the sum of each lane. */
 INLINE vf row_numerators(const bool coarse, float *row, const size_t n, vf shift) {
     vf sum = vset(0.0f);
 #pragma GCC unroll 8
@@ -68,11 +67,12 @@ INLINE vf row_numerators(const bool coarse, float *row, const size_t n, vf shift
     return sum;
 }
 
-/* Exponentials by themselves, because they are a long chain of operations that only overlaps with
- * its neighbours when nothing waits for a maximum in between. */
+/* Computes all maxima first and then all exponentials. An exponential is a long chain of
+ * operations, and the chains of neighbours overlap only if no maximum has to be computed in
+ * between. */
 OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n, float *m,
                               float *l, float *fall) {
-    _Alignas(64) float most[ATTN_MOST_ROWS]; /* tables of tiles give more than ROWS */
+    _Alignas(64) float most[ATTN_MOST_ROWS]; /* tables of tile products have more than ROWS */
     _Alignas(64) float exponent[ATTN_MOST_ROWS];
     for (size_t r = 0; r < rows; r++)
         most[r] = row_maximum(p + r * KEYS, n);
@@ -113,7 +113,7 @@ static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, si
         const float other = ((const float *)from->max)[r];
         const float *l2 = (const float *)from->sum + r * LANES;
         const float *acc2 = (const float *)from->acc + r * ld;
-        if (other == -INFINITY) /* its sums are undefined */
+        if (other == -INFINITY) /* the sums of `other` are undefined */
             continue;
         if (*m == -INFINITY) {
             *m = other;

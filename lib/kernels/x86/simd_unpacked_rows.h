@@ -1,34 +1,36 @@
-/* Few query rows against keys and values as they lie in memory, for simd_body.h, whose vocabulary
- * and orders of summation they use: each key and value is read once, so packing would cost more
- * than the products. Contract: kernels.h.
+/* Kernels for few query rows against unpacked keys and values. Each key and value is read once, so
+ * packing would cost more than the products. Orders of summation are those of simd_body.h, which
+ * includes this file. Contract: kernels.h.
  *
  *   LANES keys, E at a time:    row [key][e] -> transpose -> column [e][key]      in registers
  *   scores of FEW rows:         acc[r] += q[r][e] * column[e]
  *   PW columns of the values:   acc[r][v] += tile[r][key] * value[key][v]
  *
- * Registers: 16 of the transposition and FEW accumulators; FEW_VALUES x NV accumulators and NV of
- * the value, or for one row WIDE of both, as so many chains keep the units busy.
+ * Registers for scores: 16 for the transposition and FEW accumulators. Registers for values:
+ * FEW_VALUES x NV accumulators and NV for the value. A single row uses WIDE of both, since so many
+ * chains keep the arithmetic units busy.
  *
- * Meanwhile the same number of rows behind them is fetched, from PLACES (keys: KEY_PLACES) in
- * turns:
+ * At the same time, as many of the rows behind the current ones are prefetched, in turn from PLACES
+ * places (for keys: KEY_PLACES):
  *
  *   [ n rows: now | place 0: 0, PLACES, … | place 1: 1, PLACES + 1, … | … ]
  *
- * since a processor that fetches ahead by itself follows one page at a time: alone, and read in
- * order, memory gave two thirds of that. (Of keys a Zen 5 reads four places 1.25 times as fast as
- * sixteen.) */
+ * The reason is that a processor's own prefetcher follows only one page at a time. With that alone,
+ * reads in order reached two thirds of this memory bandwidth. (A Zen 5 reads keys from four places
+ * 1.25 times as fast as from sixteen.) */
 
 enum { FEW = 8, FEW_VALUES = 4, WIDE = 8, PLACES = 16 };
-enum { LINE = 16 }; /* floats of a cache's line, the unit of fetching */
+enum { LINE = 16 }; /* floats in a cache line, which is the unit of prefetching */
 
-/* The LANES rows that are fetched beside LANES keys: neighbours, ld apart, at each place. */
+/* The LANES rows that are prefetched while LANES keys are used. Rows at one place are neighbours,
+ * ld apart. */
 typedef struct unpacked_ahead {
     const float *rows;
     size_t ld, place;
 } unpacked_ahead;
 
-/* acc[r] of LANES keys goes on over columns [0, width) of theirs. nr and, but at the ends, n and
- * width are constants. */
+/* Continues the sums acc[r] of LANES keys over columns [0, width) of the keys. nr is a constant; n
+ * and width are constants except at the ends. */
 INLINE vf unpacked_columns(const int nr, const void *const *q, size_t e, const float *keys,
                            size_t ld, size_t n, size_t width, unpacked_ahead next, vf acc[FEW],
                            vf most) {
@@ -47,7 +49,7 @@ INLINE vf unpacked_columns(const int nr, const void *const *q, size_t e, const f
     return most;
 }
 
-/* acc[r] of LANES keys: the chain over columns [e, end). */
+/* Computes acc[r] of LANES keys: one chain over columns [e, end). */
 INLINE vf unpacked_chain(const int nr, const void *const *q, size_t e, size_t end,
                          const float *keys, size_t ld, size_t n, unpacked_ahead next, vf acc[FEW],
                          vf most) {
@@ -103,7 +105,7 @@ static double NAME(k_score_unpacked_coarse)(void *const *tile, const void *const
     return unpacked_scores(true, tile, q, rows, keys, ld, n, E, vset((float)scale));
 }
 
-/* acc[r] of nr rows: the chain over values [from, end) of n, columns [0, width). */
+/* Computes acc[r] of nr rows: one chain over values [from, end) of n, for columns [0, width). */
 INLINE vf unpacked_value_chain(const int nr, const int nv, const bool whole,
                                const void *const *tile, const float *values, size_t ld, size_t from,
                                size_t end, size_t n, size_t width, vf acc[FEW_VALUES][WIDE],
@@ -132,7 +134,7 @@ INLINE vf unpacked_value_chain(const int nr, const int nv, const bool whole,
     return most;
 }
 
-/* nr rows over columns [0, width) of the values, in chains as accumulate_rows adds them. */
+/* Adds values, columns [0, width), to nr rows, in the same chains as accumulate_rows. */
 INLINE vf unpacked_values(const bool coarse, const int nr, const int nv, const bool whole,
                           void *const *acc_to, const void *const *tile, const float *values,
                           size_t ld, size_t n, size_t width, const void *const *factor, vf most) {

@@ -1,6 +1,6 @@
-/* Tile products by vdpbf16ps, which multiplies pairs, twice as many numbers as a float instruction.
+/* Tile products by vdpbf16ps, which multiplies pairs: twice as many numbers as a float instruction.
  *
- * Blocking: MR rows of A (a pair of each is broadcast from memory) by NV tiles' columns of B,
+ * A block is MR rows of A (a pair of each row is broadcast from memory) by NV tiles of B,
  *
  *       k: 4 x 16 pairs of B -> 4 registers        registers: 6 * 4 accumulators + 4 + 1 of 32
  *   6 rows of A       6 x 4 accumulators

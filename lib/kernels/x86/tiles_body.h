@@ -6,7 +6,7 @@
  *   packed keys     [keys / 16][p][s]            a tile: 32 of E by 16 keys
  *   packed values   [Ev / 16][p][packed / 32]    a tile: 32 keys by 16 of Ev
  *   packed queries  [p][s][rows / 16]            a tile: 16 queries by 32 of E
- *   numerators      [p][n / 32][2]               packed from 32 rows of scores, on the stack
+ *   numerators      [p][n / 32][2]               packed on the stack from 32 rows of scores
  *
  *        keys, once a head:  K  V             score: Q (L1) x K -> tile of scores
  *        queries, once a block:  Q            accumulate: numerators (L1) x V (L2) -> C -> acc
@@ -18,8 +18,8 @@
 
 #include "kernels/x86/tiles_split.h"
 
-/* MOST_KEYS: keys of a tile of numerators at most. AT_ONCE: rows packed together. GROUP: tiles of
- * values summed together. */
+/* MOST_KEYS: the most keys of a tile of numerators. AT_ONCE: rows that are packed together. GROUP:
+ * tiles of values whose sums are computed together. */
 enum { MOST_KEYS = 256, AT_ONCE = 2 * ATTN_TILE, GROUP = 4 };
 
 static size_t ceil_div(size_t n, size_t by) {
@@ -157,7 +157,7 @@ INLINE double pack_key(const int parts, uint16_t *to, const float *x, size_t ld,
     return noted_magnitude(&most);
 }
 
-/* Row k of a tile pairs values k and k + 16 of its 32. */
+/* Packs n values. Row k of a tile pairs values k and k + 16 of the tile's 32. */
 INLINE double pack_value(const int parts, uint16_t *to, const float *x, size_t ld, size_t n,
                          size_t Ev) {
     const size_t steps = ceil_div(n, ATTN_TILE_DEPTH), part = steps * ATTN_TILE_CELLS;
@@ -328,7 +328,7 @@ TABLE(3)
 void NAME(attn_kernels_tiles)(attn_kernels *k, attn_precision precision) {
     k->precision = precision;
     k->plain = BASE;
-    k->score_unpacked = NULL; /* sums in the order of BASE's products */
+    k->score_unpacked = NULL; /* sums in the order of BASE's products, not of tile products */
     k->accumulate_unpacked = NULL;
     k->rows = ATTN_MOST_ROWS;
     if (precision == ATTN_PRECISION_BF16)

@@ -31,7 +31,7 @@ typedef struct item {
 
 typedef struct pass {
     const attn_tile_pass *p;
-    int number; /* of parts */
+    int number; /* number of parts */
     size_t lda, key_steps, row_tiles;
     vf scale, hi, lo; /* hi, lo: scale * log2(e), in two parts */
     /* The item whose numerators are computed, and its progress: portions of 32 cells, done and in
@@ -99,7 +99,8 @@ INLINE void beside_any(void *state) {
     some_portions(false, state);
 }
 
-/* Return the maximum of two shuffles of a and b, by 32-bit elements, by pairs, by quarters. */
+/* Each of these three functions returns the maximum of two shuffles of a and b: by 32-bit elements,
+ * by pairs, by quarters. */
 INLINE vf larger_elements(vf a, vf b) {
     return vmax(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
 }

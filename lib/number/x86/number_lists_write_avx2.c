@@ -13,7 +13,7 @@ enum { LANES = 4 };
 #define ALL(x) _mm256_set1_epi64x((int64_t)(x))
 
 typedef struct decimals {
-    __m256i bits;          /* of the float32 */
+    __m256i bits;          /* bits of the float32 */
     __m256i first, others; /* the first of nine digits, the other eight as bytes '0' … '9' */
     __m256i point;         /* number of digits before the decimal point */
     __m256i trailing;      /* number of trailing zeros */
@@ -64,7 +64,7 @@ static inline __m256i find_digits(__m256i c, __m256i unit, __m256i *unclear) {
     __m256i apart = _mm256_sub_epi64(size, _mm256_srli_epi64(unit, 1));
     __m256i tenths = _mm256_add_epi64(
         _mm256_mul_epu32(middle, ALL(10)),
-        _mm256_srli_epi64(_mm256_mul_epu32(low, ALL(10)), 32)); /* of g, in 2^-32 */
+        _mm256_srli_epi64(_mm256_mul_epu32(low, ALL(10)), 32)); /* tenths of g, in 2^-32 */
     __m256i ones = _mm256_srli_epi64(_mm256_add_epi64(tenths, ALL(0x80000000)), 32);
     __m256i shorter = _mm256_cmpgt_epi64(none, apart);
     __m256i last = choose(shorter, _mm256_and_si256(upper, ALL(10)), ones);

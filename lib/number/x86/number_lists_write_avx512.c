@@ -17,7 +17,7 @@ enum { LANES = 8 };
 #define ALL(x) _mm512_set1_epi64((int64_t)(x))
 
 typedef struct decimals {
-    __m512i bits;          /* of the float32 */
+    __m512i bits;          /* bits of the float32 */
     __m512i first, others; /* the first of nine digits, the other eight as bytes '0' … '9' */
     __m512i point;         /* number of digits before the decimal point */
     __m512i trailing;      /* number of trailing zeros */
@@ -57,7 +57,7 @@ static inline __m512i find_digits(__m512i c, __m512i unit, __mmask8 *unclear) {
     __m512i apart = _mm512_sub_epi64(_mm512_abs_epi64(g), _mm512_srli_epi64(unit, 1));
     __m512i tenths = _mm512_add_epi64(
         _mm512_mul_epu32(middle, ALL(10)),
-        _mm512_srli_epi64(_mm512_mul_epu32(low, ALL(10)), 32)); /* of g, in 2^-32 */
+        _mm512_srli_epi64(_mm512_mul_epu32(low, ALL(10)), 32)); /* tenths of g, in 2^-32 */
     __m512i ones = _mm512_srli_epi64(_mm512_add_epi64(tenths, ALL(0x80000000)), 32);
     __mmask8 shorter = _mm512_movepi64_mask(apart);
     __m512i last = _mm512_mask_mov_epi64(ones, shorter, _mm512_maskz_mov_epi64(upper, ALL(10)));
