@@ -220,8 +220,8 @@ typedef struct side {
     bool query;
     char *grads;
     size_t width; /* row width of `grads` */
-    bool alone; /* only these rows go to the caller's tensor, which is not zeroed first */
-    bool here;  /* the caller's tensor uses the memory of `grads` */
+    bool alone;   /* only these rows go to the caller's tensor, which is not zeroed first */
+    bool here;    /* the caller's tensor uses the memory of `grads` */
 } side;
 
 /* Adds n elements of k's type: to += from. */

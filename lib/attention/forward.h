@@ -15,8 +15,8 @@ typedef struct attn_block_run {
     attn_block_work work;
     uint64_t in_double;     /* bit r: `ref` computes row r */
     double query_magnitude; /* the largest magnitude of its queries */
-    void *kept;   /* [rows, S]: what becomes weights, if it has its own memory; or NULL */
-    void *maxima; /* maxima of the work area; parts of the keys share those of the pass */
+    void *kept;             /* [rows, S]: what becomes weights, if it has its own memory; or NULL */
+    void *maxima;           /* maxima of the work area; parts of the keys share those of the pass */
 } attn_block_run;
 
 typedef struct attn_forward_lane {

@@ -60,7 +60,7 @@ typedef struct srv_config {
     int64_t min_rate_bytes; /* a slower upload or download is ended, bytes a second */
     int64_t connections, connections_per_address;
     srv_texts trusted_proxies; /* proxies whose X-Forwarded-For is trusted (client.h) */
-    int64_t connection_bytes; /* buffer of a connection: request headers, and a part of the body */
+    int64_t connection_bytes;  /* buffer of a connection: request headers, and a part of the body */
     int64_t drain_delay_ms;
     int64_t drain_ms;
     bool half_close_is_gone;
