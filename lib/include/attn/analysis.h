@@ -137,7 +137,7 @@ attn_measure_options attn_measure_defaults(void);
 
 typedef struct attn_key_mass {
     size_t key;
-    double mass, mean; /* mass received from all rows; its mean alpha_k over rows that see the key */
+    double mass, mean; /* mass received from all rows; mean alpha_k over rows that see the key */
 } attn_key_mass;
 
 typedef struct attn_head_measures {
