@@ -15,7 +15,7 @@ enum { MOST_EXPERIMENTS = 64 };
 srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 static srv_field setting_fields[SRV_JOB_SETTINGS + 1];
 static const char *experiments[MOST_EXPERIMENTS + 1];
-static size_t train_rows, common_rows; /* numbers of rows of training, and of both kinds of jobs */
+static size_t train_rows, common_rows; /* rows for training jobs, then rows for all jobs */
 
 static const srv_field *find_setting(const char *name) {
     const srv_field *f = setting_fields;
