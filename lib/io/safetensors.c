@@ -1,5 +1,5 @@
 /* Reads and writes the header of a safetensors container. The header is data from outside and is
- * read once from begin to end. Then the tensors are sorted by their first byte to find overlaps and
+ * read once from start to end. Then the tensors are sorted by their first byte to find overlaps and
  * gaps. */
 #include "attn/safetensors.h"
 

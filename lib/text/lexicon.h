@@ -2,7 +2,7 @@
  * tables of lexicon_people.c and its neighbours. Everything lives in one arena.
  *
  * A row describes one word; blanks separate its cells. Marks in a row:
- *   +  at the begin of a row: the word is also in the small lexicon
+ *   +  at the start of a row: the word is also in the small lexicon
  *   /  separates irregular forms: plural of a noun, past of an English verb, feminine of an
  * adjective
  *   *  before a French word: no elision before its h or y ("le hibou"); before an English word: the
