@@ -4,7 +4,7 @@
  * A row describes one word; blanks separate its cells. Marks in a row:
  *   +  at the start of a row: the word is also in the small lexicon
  *   /  separates irregular forms: plural of a noun, past of an English verb, feminine of an
- * adjective
+ *      adjective
  *   *  before a French word: no elision before its h or y ("le hibou"); before an English word: the
  *      other article than its spelling suggests ("a university", "an honest man")
  *   |  in a French infinitive: the text after it names a row of endings
