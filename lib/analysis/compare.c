@@ -1,6 +1,7 @@
-/* Distances between heads, of one source or of two: all heads of a block of rows are fetched, every
- * pair is looked at row by row, and the sums of the blocks are merged in their order. Beside the
- * pairs' sums there are a few rows a head, never a matrix. */
+/* Computes distances between the heads of one source or of two sources. For each block of rows it
+ * fetches all heads and adds every row to the sums of every pair of heads. The sums of the blocks
+ * are merged in block order. Memory holds these sums and a few rows of each head, never a
+ * matrix. */
 #include <math.h>
 #include <string.h>
 
@@ -8,14 +9,14 @@
 #include "attn/analysis.h"
 
 enum {
-    PIECE_PRODUCTS = 1 << 19, /* pairs x keys of a piece: some milliseconds */
+    PIECE_PRODUCTS = 1 << 19, /* pairs x keys in a piece of work, which takes some milliseconds */
     LANE_BYTES = 8 << 20,
     WAVE_BYTES = 8 << 20,
     WAVE_LEAST = 8,
     WAVE_MOST = 64,
 };
 
-/* One of the two operands. */
+/* One of the two sources, with its mask. */
 typedef struct side {
     const attn_weight_source *source;
     const attn_mask *mask;
@@ -28,7 +29,7 @@ typedef struct plan {
     size_t pairs, block, pieces, wave;
 } plan;
 
-/* Sums of a pair, resp. of a head's own squares, over the rows of a block. */
+/* Sums over the rows of a block: of a pair of heads, or of the squares of one head. */
 typedef struct pair_sums {
     double js, dot, centered;
     uint64_t rows;
@@ -42,14 +43,15 @@ typedef struct part {
     head_sums *heads;
 } part;
 
-/* One row of every head: as it is, less uniform attention, and as a distribution. */
+/* Scratch of one thread. p, centered and q hold one row of every head: the weights, the weights
+ * minus uniform attention, and the weights divided by their sum. */
 typedef struct lane {
     float *weights, *logits;  /* [heads, block, S], [block, S] */
     uint8_t *visible;         /* [heads, block, S] */
     double *p, *centered, *q; /* [heads, S] */
     double *mix;              /* [S] */
-    double *order;            /* [heads] sum q ln q; NaN: no distribution */
-    size_t *from, *to;        /* [heads] all keys that are seen lie there */
+    double *order;            /* [heads] sum q ln q; NaN: the row holds no weight */
+    size_t *from, *to;        /* [heads] the interval that holds all visible keys */
 } lane;
 
 typedef struct work {
@@ -89,7 +91,7 @@ attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t head
     if (scratch > (double)(SIZE_MAX / 4) || result > (double)(SIZE_MAX / 4))
         return attn_fail(err, ATTN_ELIMIT, "", "too many heads to compare");
     *out = (attn_cost){.cells = products,
-                       .operations = 32 * products, /* a logarithm, three products */
+                       .operations = 32 * products, /* a logarithm and three products each */
                        .work_bytes = (size_t)scratch,
                        .result_bytes = (size_t)result};
     return ATTN_OK;
@@ -123,7 +125,7 @@ static attn_status load_side(const plan *p, const side *s, lane *l, size_t lane_
     return ATTN_OK;
 }
 
-/* Row r of head h into its three forms. */
+/* Computes p, centered and q of row r of head h. */
 static void take_row(const plan *p, const lane *l, size_t h, size_t r, head_sums *sums) {
     const size_t S = p->S, from = (h * p->block + r) * S;
     const float *w = l->weights + from;
@@ -164,7 +166,7 @@ static void add_pair(const plan *p, const lane *l, size_t g, size_t h, pair_sums
     for (size_t j = 0; j < n; j++)
         l->mix[j] = 0.5 * (l->q[x + j] + l->q[y + j]);
     double js = 0.5 * (l->order[g] + l->order[h]) - attn_sum_xlnx(l->mix, n);
-    sums->js += js > 0 ? js : 0; /* rounding of equal rows */
+    sums->js += js > 0 ? js : 0; /* rounding makes js of equal rows negative */
     sums->rows++;
     sums->dot += attn_dot(l->p + x, l->p + y, n);
     sums->centered += attn_dot(l->centered + x, l->centered + y, n);
@@ -237,7 +239,7 @@ static void clear(const plan *p, part *sums) {
     memset(sums->heads, 0, p->heads * sizeof *sums->heads);
 }
 
-/* Sums of many heads are gigabytes: the clock is looked at between parts. */
+/* Sets the sums to 0. For many heads they are gigabytes, so it checks `control` between parts. */
 static attn_status clear_work(const work *w, const attn_control *control, attn_error *err) {
     const plan *p = w->plan;
     attn_status status = ATTN_OK;
@@ -266,7 +268,7 @@ static double over(double dot, double a, double b) {
     return length > 0 ? (cosine > 1 ? 1 : cosine < -1 ? -1 : cosine) : NAN;
 }
 
-/* Squares below this are what rounding leaves of uniform attention. */
+/* Sums of squares below L times this are rounding differences from uniform attention. */
 #define NOTHING 1e-12
 
 static double over_centered(double dot, double a, double b, size_t L) {
@@ -315,7 +317,8 @@ static bool take_result(attn_arena *arena, attn_head_distances *d) {
     return d->js && d->cosine && d->centered;
 }
 
-/* One batch entry; the sums are zero before and after. */
+/* Computes the distances of one batch entry. All sums must be zero, and are zero again
+ * afterwards. */
 static attn_status measure(work *w, attn_pool *pool, const attn_control *control,
                            attn_head_distances *out, attn_error *err) {
     const plan *p = w->plan;

@@ -1,8 +1,9 @@
-/* Diagnoses: what is odd about the heads, in plain words, with the numbers behind each finding.
+/* Diagnoses: states in plain words what is unusual about the heads, with the numbers behind it.
  *
- * Near-uniform attention has three usual causes, which the lengths of queries and keys tell apart:
- * scores that vectors of such lengths cannot spread (learning rate, scale), keys that are alike
- * (embeddings), and vectors that could choose and do not (the task asks for nothing). */
+ * Near-uniform attention has three usual causes. The lengths of queries and keys distinguish them:
+ * vectors too short for scores that differ much (learning rate, scale), keys that are nearly equal
+ * (embeddings), and vectors that are long enough although the scores differ little (the task needs
+ * no choice of keys). */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,18 +86,18 @@ static void say_heads(attn_sentence *s, const attn_diagnose_input *in, const siz
         s->text[0] = (char)(s->text[0] - 'a' + 'A');
 }
 
-enum { ROWS_ASKED = 64 }; /* rows that are asked which keys are seen */
+enum { ROWS_ASKED = 64 }; /* most rows from which find_seen collects visible keys */
 
 /* --- near-uniform heads: lengths of queries and keys, causes --- */
 
-/* Why scores have little spread, from the queries and keys of one head. */
+/* Measures of the queries and keys of one head that explain a small spread of scores. */
 typedef struct vectors {
     double query, key; /* lengths: root mean squares over vectors */
     double alike;      /* |k - mean k| / |k| of the visible keys */
-    double expected;   /* spread of the scores of vectors of these lengths in random directions:
+    double expected;   /* spread of scores if the vectors had these lengths and random directions:
                           scale |q| |k - mean k| / sqrt(E) */
     double scale;
-    bool known; /* false for a score that is no dot product */
+    bool known; /* false: the score form is not a dot product, so there are no measures */
 } vectors;
 
 typedef struct reader {
@@ -125,7 +126,8 @@ static double square(const double *x, size_t n) {
     return sum;
 }
 
-/* Keys that some of up to ROWS_ASKED rows see; what is hidden may hold anything. */
+/* Finds the keys that at least one of up to ROWS_ASKED rows sees. Other keys may hold any numbers
+ * and are ignored. */
 static void find_seen(const reader *r) {
     const attn_attention_dims *d = &r->a->dims;
     size_t step = d->L / ROWS_ASKED + 1;
@@ -285,8 +287,8 @@ static bool tell(const attn_diagnose_input *in, cause c, const evidence *e, cons
     return find(f, causes[c].code, &s, numbers, known, heads, e->count);
 }
 
-/* Near-uniform heads, sorted by what made them so. `heads` is scratch for all
- * heads. */
+/* Finds near-uniform heads and adds one diagnosis for each cause. `heads` is scratch with room for
+ * all heads. */
 static attn_status find_uniform(const attn_diagnose_input *in, size_t *heads, findings *f,
                                 attn_error *err) {
     const attn_measures *m = in->measures;
@@ -369,7 +371,7 @@ static bool find_saturated(const attn_diagnose_input *in, size_t *heads, finding
     return find(f, "saturated_softmax", &s, numbers, scores ? 4 : 2, heads, n);
 }
 
-/* A sink takes more than the mask gives to the first key anyway. */
+/* Returns whether the first key is a sink: it receives far more than under uniform attention. */
 static bool is_sink(const attn_head_measures *h) {
     return h->values[ATTN_SINK_KEY] == 0 && h->values[ATTN_SINK] > ATTN_SINK_EPSILON &&
            h->values[ATTN_SINK] >= ATTN_LIFT * h->uniform[ATTN_SINK];
@@ -417,7 +419,7 @@ static bool find_leaks(const attn_diagnose_input *in, size_t *heads, findings *f
     return find(f, "mask_leak", &s, numbers, 1, heads, n);
 }
 
-/* --- heads that are alike --- */
+/* --- similar heads --- */
 
 static size_t alike_pairs(const attn_head_distances *d, uint8_t *involved, double *largest) {
     size_t pairs = 0;
@@ -486,7 +488,7 @@ static bool find_alike(const attn_diagnose_input *in, const attn_head_distances 
     return find(f, collapsed ? "head_collapse" : "similar_heads", &s, numbers, 5, heads, n);
 }
 
-/* --- of the whole --- */
+/* --- size of the weights of a layer --- */
 
 static bool find_memory(const attn_diagnose_input *in, findings *f) {
     const attn_measures *m = in->measures;

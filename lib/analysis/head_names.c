@@ -1,5 +1,5 @@
-/* The name of what a head looks at: rules on its measures, the most specific first. Every rule asks
- * for more than uniform attention under the same mask would give. */
+/* Names what a head looks at, by rules on its measures. The most specific rules come first. Every
+ * rule requires more than uniform attention under the same mask would give. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static double uniform(const naming *n, attn_measure m) {
     return isnan(v) ? 0 : v;
 }
 
-/* At least `least`, and `lift` times what uniform attention has. */
+/* Returns whether a measure is at least `least`, and at least `lift` times its value under uniform
+ * attention. */
 static bool stands_out(const naming *n, attn_measure m, double least, double lift) {
     return value(n, m) >= least && value(n, m) >= lift * uniform(n, m);
 }
@@ -81,7 +82,8 @@ static double lift(const attn_head_measures *h, size_t c) {
     return h->class_uniform[c] > 0 ? h->class_mass[c] / h->class_uniform[c] : 0;
 }
 
-/* The class that holds most beyond its share; SIZE_MAX = none does. */
+/* Returns the key class with the largest mass beyond its mass under uniform attention, or SIZE_MAX
+ * if no class stands out. */
 static size_t best_class(const naming *n) {
     const attn_head_measures *h = n->head;
     size_t best = SIZE_MAX;
@@ -173,7 +175,8 @@ static void name_rest(naming *n) {
     named(n, "heterogeneous");
 }
 
-/* The classes of Kovaleva et al. 2019, whose authors sorted heads by eye: rules of ours. */
+/* Returns the shape of a head, one of the classes of Kovaleva et al. 2019. Its authors sorted heads
+ * by eye; the rules here are our own. */
 static const char *shape_of(const naming *n) {
     size_t c = best_class(n);
     double vertical = c == SIZE_MAX ? 0 : n->head->class_mass[c];

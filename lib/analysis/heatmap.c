@@ -1,8 +1,8 @@
-/* Heatmaps. A plan follows from options and shapes alone: which heads, rows and keys are shown, how
- * many of them share a cell, how the work is split, how many bytes that takes. Then memory comes
- * from the arena, the pool runs pieces of rows (heatmap_pool.c), and what they left is merged in
- * the order of the pieces. Result and scratch live in the arena, so attn_heatmap_cost counts both.
- * The last part turns cells into bytes for the wire. */
+/* Heatmaps. First a plan is made from options and shapes alone: the heads, rows and keys to show,
+ * how many rows and keys share a cell, the split of the work, and the bytes. Then memory is taken
+ * from the arena, the pool runs blocks of rows (heatmap_pool.c), and their results are merged in
+ * the order of the blocks. Result and scratch are in the arena, so attn_heatmap_cost counts both.
+ * The end of the file turns cells into bytes for the wire. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,16 +12,16 @@
 #include "attn/heatmap.h"
 
 enum {
-    /* Default cells of all heatmaps together. Written as JSON a cell costs at most 15 bytes (a
-     * number of 13 and a comma; beside a hidden cell its run), and FRAME_CELLS for every further
-     * heatmap pay for its names, rows and columns, so that the default stays below 1 MiB. */
+    /* Default cells of all heatmaps together. In JSON a cell takes at most 15 bytes: a number of 13
+     * bytes, a comma, and its part of the list of hidden runs. FRAME_CELLS are subtracted for each
+     * further heatmap, for its names, rows and columns, so the JSON stays below 1 MiB. */
     DEFAULT_CELLS = 65536,
     FRAME_CELLS = 64,
     DEFAULT_MAPS = 512,
     /* Edges of all heatmaps together. */
     EDGES_MOST = 1 << 20,
     LANE_BYTES = 4 << 20,
-    /* Weights that a piece reads: about a millisecond with fetching. */
+    /* Weights that one piece of work reads, in about a millisecond with fetching. */
     PIECE_WEIGHTS = 1 << 18,
 };
 
@@ -97,9 +97,10 @@ static attn_status choose_maps(attn_heatmap_plan *p, size_t B, attn_error *err) 
     return ATTN_OK;
 }
 
-/* Rows and columns of cells carry an entropy and a sum each; n/16 + 16 of them keep those a
- * fraction of the cells, and (sqrt(n)/4 - 4)^2 >= 0 says that a square grid of n cells always has
- * as many. */
+/* Returns whether a grid with these steps has at most n cells, and at most n/16 + 16 rows and
+ * columns together. Each row has an entropy and each column a sum, so the limit keeps their number
+ * small beside the cells. A square grid of n cells always satisfies it, since
+ * 2 sqrt(n) <= n/16 + 16 follows from (sqrt(n)/4 - 4)^2 >= 0. */
 static bool grid_fits(const attn_heatmap_plan *p, size_t step_r, size_t step_c, size_t n) {
     size_t R = parts_of(p->rows, step_r), C = parts_of(p->cols, step_c), cells;
     return attn_size_mul(R, C, &cells) && cells <= n && R + C <= n / 16 + 16;
@@ -109,8 +110,8 @@ static size_t step_for(size_t n, size_t side) {
     return n ? parts_of(n, side) : 1;
 }
 
-/* The largest side such that a grid of at most side x side cells fits: an axis that is shorter is
- * not pooled, a square matrix gets square cells. */
+/* Returns the largest `side` such that a grid of at most side x side cells fits. An axis shorter
+ * than `side` is not pooled, and a square matrix gets square cells. */
 static size_t widest_side(const attn_heatmap_plan *p, size_t n) {
     size_t low = 1, high = larger(1, larger(p->rows, p->cols));
     while (low < high) {
@@ -123,7 +124,8 @@ static size_t widest_side(const attn_heatmap_plan *p, size_t n) {
     return low;
 }
 
-/* The smallest step of one axis in (from, to] that still fits beside the other axis's step. */
+/* Returns the smallest step of one axis between `from` and `to` at which the grid fits, with the
+ * step of the other axis unchanged. */
 static size_t relax(const attn_heatmap_plan *p, int axis, size_t from, size_t to, size_t n) {
     while (from < to) {
         size_t step = from + (to - from) / 2;
@@ -279,7 +281,7 @@ attn_status attn_heatmap_cost(const attn_heatmap_options *options, size_t B, siz
     if (status)
         return status;
     double cells = (double)plan.maps * (double)plan.merged * (double)plan.rows * (double)S;
-    /* a cell: the entropy's product and two sums, the pool's comparison and sum */
+    /* for each cell: a product and two sums for the entropy, a comparison and a sum for pooling */
     *out = (attn_cost){.cells = cells,
                        .operations = 5 * cells,
                        .work_bytes = plan.work_bytes,
@@ -326,8 +328,8 @@ static float *take_floats(attn_arena *arena, size_t maps, size_t each) {
     return attn_arena_zeroed(arena, maps * each, sizeof(float));
 }
 
-/* The heatmaps and their arrays. Runs and edges are taken last, to give back what they do not fill.
- */
+/* Takes the heatmaps and their arrays from the arena. Hidden runs and edges come last, so that the
+ * memory that they do not use can be given back. */
 static bool take_maps(attn_heatmap_work *w, attn_arena *arena) {
     const attn_heatmap_plan *p = w->plan;
     size_t R = p->shape[0], C = p->shape[1];
@@ -359,7 +361,8 @@ static bool take_maps(attn_heatmap_work *w, attn_arena *arena) {
     return w->runs && (!p->edge_room || w->edges);
 }
 
-/* A range of nothing is [0, 0]. */
+/* Writes the range of a heatmap from the smallest and largest value found, or [0, 0] if none was
+ * found. */
 static void finish_range(float out[2], const float found[2], bool signed_values) {
     const bool any = found[0] <= found[1];
     const float low = any ? found[0] : 0, high = any ? found[1] : 0;
@@ -368,7 +371,7 @@ static void finish_range(float out[2], const float found[2], bool signed_values)
     out[1] = signed_values ? most : high;
 }
 
-/* Sums and ranges of a heatmap from those of its pieces, in their order. */
+/* Merges the sums and ranges of the pieces of a heatmap, in the order of the pieces. */
 static void merge_parts(const attn_heatmap_work *w, size_t map) {
     const attn_heatmap_plan *p = w->plan;
     attn_heatmap *m = &w->maps[map];
@@ -387,8 +390,8 @@ static void merge_parts(const attn_heatmap_work *w, size_t map) {
     finish_range(m->mean_range, all->mean, m->signed_values);
 }
 
-/* Closes the gaps that rows with few runs or edges left, in place: targets never pass their source.
- */
+/* Moves the hidden runs and edges together in place, because rows with few of them left gaps.
+ * Nothing is moved to a later address, so nothing is overwritten before it has been moved. */
 static void close_gaps(attn_heatmap_work *w, attn_arena *arena) {
     const attn_heatmap_plan *p = w->plan;
     size_t runs = 0, edges = 0, R = p->shape[0];
@@ -452,7 +455,7 @@ static double transformed(double t, attn_transform transform) {
     }
 }
 
-/* A range of one value has no inside: its cells are all dark, or all blank when the value is 0. */
+/* Maps v from [low, high] to [0, 1]. If low = high, the result is 1 for v > 0, else 0. */
 static double place(double v, double low, double high) {
     if (!(v > low))
         return high > low || !(v > 0) ? 0 : 1;

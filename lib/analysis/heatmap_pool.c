@@ -1,6 +1,7 @@
-/* A piece of a heatmap: rows of weights are fetched into the lane's scratch, merged over heads when
- * the mean is wanted, measured (entropy, strongest edges) and pooled into rows of cells. A row of
- * cells lies within one piece, so that no sum depends on how pieces are shared among threads. */
+/* Computes one piece of a heatmap, a block of its rows of cells. It fetches rows of weights into
+ * the scratch of the thread, merges them over heads for a mean, finds entropies and strongest
+ * edges, and pools the weights into cells. A row of cells lies within one piece, so no sum depends
+ * on how threads share the pieces. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static bool is_hidden(const float *logits, size_t j) {
     return logits && logits[j] == -INFINITY;
 }
 
-/* Key k of a group of at most ATTN_WAYS: its own sums. Weights that are not above 0 add nothing. */
+/* Adds a key to the k-th of the ATTN_WAYS independent sums. Weights <= 0 and NaN add nothing. */
 static inline void add_key(row_sums *r, size_t k, float weight, float logit, float m) {
     double p = weight > 0 ? (double)weight : 0;
     double d = weight > 0 ? (double)m - (double)logit : 0;
@@ -33,7 +34,7 @@ static void add_keys(row_sums *r, const float *weights, const float *logits, siz
         add_key(r, k, weights[j + k], logits[j + k], m);
 }
 
-/* The key with the largest logit; n when every key is hidden. */
+/* Returns the key with the largest logit, or n if every key is hidden. */
 static size_t best_key(const float *logits, size_t n) {
     size_t best = n;
     for (size_t j = 0; j < n; j++)
@@ -42,10 +43,10 @@ static size_t best_key(const float *logits, size_t n) {
     return best;
 }
 
-/* With p = e^(s-m)/l the row's entropy is ln l - sum p (s - m). l is 1/p at the largest logit,
- * taken as 1 + (what the other keys hold)/p, which keeps all digits when one key holds almost
- * everything. Both terms are divided by the row's sum: they are a distribution over the keys also
- * where a sink holds part of the mass. */
+/* Computes the entropy of a row from weights and logits. With p = e^(s-m)/l it is
+ * ln l - sum p (s - m). l is 1/p at the largest logit; it is computed as 1 + (mass of the other
+ * keys)/p, which keeps all digits if one key holds almost all mass. Weights are divided by their
+ * sum, so they are a distribution over the keys even if a sink logit holds part of the mass. */
 static bool entropy_of_logits(const float *weights, const float *logits, size_t n,
                               double *entropy) {
     row_sums r = {{0}, {0}};
@@ -78,7 +79,7 @@ bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t
                   : entropy_of_weights(weights, n, entropy);
 }
 
-/* --- edges: a heap with the worst edge on top, sorted at the end --- */
+/* --- edges: a heap with the weakest edge on top, sorted at the end --- */
 
 static bool worse(const attn_edge *a, const attn_edge *b) {
     return a->weight < b->weight || (a->weight == b->weight && a->col > b->col);
@@ -105,7 +106,7 @@ static void sort_edges(attn_edge *heap, size_t count) {
     }
 }
 
-/* The edges of a row into `edges` (room for plan->edge_room), best first. */
+/* Writes the edges of a row to `edges`, which has room for plan->edge_room; strongest first. */
 static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_line *line,
                               attn_edge *edges, size_t *count, attn_error *err) {
     size_t n = 0, seen = 0, end = plan->col0 + plan->cols;
@@ -120,7 +121,7 @@ static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_
             if (n == plan->edge_room)
                 for (size_t i = n / 2; i-- > 0;)
                     sink_edge(edges, n, i);
-        } else if (w > edges[0].weight) { /* ties stay with the lower key, which came first */
+        } else if (w > edges[0].weight) { /* of equal weights the lower key stays; it came first */
             edges[0] = edge;
             sink_edge(edges, n, 0);
         }
@@ -150,7 +151,7 @@ static attn_status find_edges(const attn_heatmap_plan *plan, const attn_heatmap_
 
 static const attn_heatmap_cell empty_cell = {.max = -INFINITY};
 
-/* Entropies of `rows` fetched rows of one head, added to those of the heads before. */
+/* Adds the entropies of `rows` fetched rows of one head to the sums over heads. */
 static void measure_rows(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t rows) {
     size_t S = w->plan->S;
     for (size_t i = 0; i < rows; i++) {
@@ -164,7 +165,8 @@ static void measure_rows(const attn_heatmap_work *w, attn_heatmap_lane *lane, si
     }
 }
 
-/* Adds one head's fetched rows to the sums over heads; a cell is visible when any head sees it. */
+/* Adds the fetched rows of one head to the sums over heads. A weight counts as visible if it is
+ * visible in any head. */
 static void merge_head(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t n, bool first) {
     for (size_t j = 0; j < n; j++)
         lane->sum[j] = (first ? 0.0 : lane->sum[j]) + lane->weights[j];
@@ -176,7 +178,7 @@ static void merge_head(const attn_heatmap_work *w, attn_heatmap_lane *lane, size
     }
 }
 
-/* The mean over heads, left where a single head's rows would be. */
+/* Writes the mean over heads to lane->weights, where the rows of a single head would be. */
 static void finish_mean(const attn_heatmap_work *w, attn_heatmap_lane *lane, size_t n) {
     for (size_t j = 0; j < n; j++)
         lane->weights[j] = (float)(lane->sum[j] / (double)w->plan->merged);
@@ -213,7 +215,8 @@ static attn_status load_rows(const attn_heatmap_work *w, size_t map, size_t lane
     return ATTN_OK;
 }
 
-/* Ties of magnitude go to the positive value; nothing is as small as the empty cell. */
+/* Returns whether v replaces `than` as the maximum of a cell. Of equal magnitudes the positive
+ * value wins. `than` is -infinity for an empty cell, which any value replaces. */
 static bool larger(float v, float than, bool by_magnitude) {
     if (!by_magnitude || than == -INFINITY)
         return v > than;
@@ -242,8 +245,8 @@ static void pool_row(const attn_heatmap_plan *p, const attn_heatmap_line *line,
     }
 }
 
-/* Cell values of a finished row of cells into the planes; its hidden runs, its share of the sums.
- */
+/* Writes a finished row of cells to `max` and `mean`, lists its hidden runs, and adds to the sums
+ * of the piece. */
 static void flush_cells(attn_heatmap_work *w, size_t map, size_t r, attn_heatmap_cell *cells,
                         attn_heatmap_part *part) {
     const attn_heatmap_plan *p = w->plan;
@@ -280,7 +283,7 @@ typedef struct entropy_sum {
     size_t rows;
 } entropy_sum;
 
-/* Row i of the selection into the row of cells, the entropy of that, and the edges. */
+/* Adds row i of the chosen rows to its row of cells and to its entropy, and finds its edges. */
 static attn_status take_row(attn_heatmap_work *w, size_t map, size_t i, size_t in_block,
                             attn_heatmap_lane *lane, entropy_sum *entropy, attn_error *err) {
     const attn_heatmap_plan *p = w->plan;

@@ -1,5 +1,5 @@
-/* What heatmap.c and heatmap_pool.c share: the plan made from shapes, the scratch of a lane, and
- * the arrays that pieces write to. */
+/* Declarations shared by heatmap.c and heatmap_pool.c: the plan made from shapes, the scratch of a
+ * thread, and the arrays that pieces of work write to. */
 #ifndef ATTN_ANALYSIS_HEATMAP_PRIVATE_H
 #define ATTN_ANALYSIS_HEATMAP_PRIVATE_H
 
@@ -9,20 +9,20 @@
 typedef struct attn_heatmap_plan {
     const attn_heatmap_options *options;
     size_t H, S;
-    size_t maps, maps_a_batch; /* heatmaps in all, and for each chosen batch entry */
+    size_t maps, maps_a_batch; /* number of heatmaps in all, and for each chosen batch entry */
     size_t merged;             /* heads that one heatmap reads: H for the mean, else 1 */
     size_t row0, rows, col0, cols;
     size_t step[2], shape[2];
-    size_t piece_rows;                           /* rows of cells in a piece */
-    size_t pieces;                               /* in a heatmap */
-    size_t block;                                /* rows of weights in a fetch */
-    size_t edge_room;                            /* edges of a row, 0 = none wanted */
-    size_t run_room;                             /* hidden spans in a row of cells */
-    size_t lane_bytes, result_bytes, work_bytes; /* of a lane, of the result, of all lanes */
+    size_t piece_rows;                           /* rows of cells in a piece of work */
+    size_t pieces;                               /* pieces of work in a heatmap */
+    size_t block;                                /* rows of weights in one fetch */
+    size_t edge_room;                            /* most edges of a row; 0: no edges wanted */
+    size_t run_room;                             /* most hidden spans in a row of cells */
+    size_t lane_bytes, result_bytes, work_bytes; /* of one lane, of the result, of all lanes */
 } attn_heatmap_plan;
 
-/* ATTN_EARG for choices outside the shape, ATTN_ELIMIT for too much. The options must outlive it.
- */
+/* Makes the plan. The options must outlive it. Errors: those of attn_heatmap_build that follow from
+ * options and shapes (ATTN_EARG, ATTN_ELIMIT). */
 attn_status attn_analysis_plan(const attn_heatmap_options *options, size_t B, size_t H, size_t L,
                                size_t S, size_t slots, attn_heatmap_plan *out, attn_error *err);
 size_t attn_analysis_map_batch(const attn_heatmap_plan *plan, size_t map);
@@ -36,25 +36,25 @@ typedef struct attn_heatmap_cell {
     bool nan; /* some visible weight is NaN */
 } attn_heatmap_cell;
 
-/* Entropy of one row, over the heads that see anything in it. */
+/* Sum of the entropies of one row over `alive` heads, those in which the row sees a key. */
 typedef struct attn_heatmap_row {
     double entropy;
     size_t alive;
 } attn_heatmap_row;
 
-/* Scratch of a lane: one row of cells, and a block of rows as they were fetched. */
+/* Scratch of a lane: one row of cells, and a block of fetched rows. */
 typedef struct attn_heatmap_lane {
     attn_heatmap_cell *cells; /* [C] */
     attn_heatmap_row *rows;   /* [block] */
-    double *sum;              /* [block, S], over heads; mean only */
+    double *sum;              /* [block, S], over heads; only for a mean */
     float *weights, *logits;  /* [block, S] */
-    uint8_t *visible;         /* [block, S], in any head; mean only */
+    uint8_t *visible;         /* [block, S], 1 if visible in any head; only for a mean */
 } attn_heatmap_lane;
 
-/* What a piece computes for the merge, which follows the order of pieces. */
+/* The results of a piece that are merged later, in the order of the pieces. */
 typedef struct attn_heatmap_part {
     double *received;        /* [C] */
-    float range[2], mean[2]; /* of the visible cells; [0] > [1] when there are none */
+    float range[2], mean[2]; /* ranges of the visible cells; [0] > [1] if there are none */
 } attn_heatmap_part;
 
 static inline void attn_analysis_widen(float range[2], float low, float high) {
@@ -75,16 +75,16 @@ typedef struct attn_heatmap_work {
     size_t *edge_counts;      /* [maps, rows] */
 } attn_heatmap_work;
 
-/* Piece `index` of maps x pieces, for attn_pool_run; ctx is the work. */
+/* Runs piece `index` of maps x pieces, for attn_pool_run. ctx is the attn_heatmap_work. */
 attn_status attn_analysis_heatmap_piece(void *ctx, size_t index, size_t lane, attn_error *err);
 
-/* One row of weights from a source; logits is NULL when it has none. */
+/* One row of weights from a source. logits is NULL if the source has none. */
 typedef struct attn_heatmap_line {
     const float *weights, *logits;
     size_t row; /* of the matrix */
 } attn_heatmap_line;
 
-/* Entropy of the row over n keys in nats; false when no key is visible. */
+/* Computes the entropy of a row over n keys, in nats. Returns false if no key is visible. */
 bool attn_analysis_row_entropy(const float *weights, const float *logits, size_t n,
                                double *entropy);
 

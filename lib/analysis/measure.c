@@ -1,7 +1,7 @@
-/* Measures of heads: blocks of rows run on the pool in waves (measure_rows.c), and the sums of a
- * wave are merged in the order of its blocks. So neither the number of threads nor their speed
- * shows in a result, and memory is that of one wave, whatever the number of heads. The sums of a
- * head then become its measures. */
+/* Computes the measures of heads. The pool sums blocks of rows (measure_rows.c) in waves of several
+ * blocks. The sums of a wave are merged in block order, so results do not depend on the threads,
+ * and memory holds the sums of one wave only, whatever the number of heads. The measures of a head
+ * are computed from its sums. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ static int ascending(const void *x, const void *y) {
     return a < b ? -1 : a > b;
 }
 
-/* Offset 0 first, then -1, 1, -2, 2, …: so that ties fall to the nearest, then the negative one. */
+/* Returns the n-th offset in the order 0, -1, 1, -2, 2, …. A search that keeps the first maximum
+ * thus prefers the offset nearest to 0, then the negative one. */
 static int64_t nth_offset(int64_t n) {
     return n % 2 ? -(n + 1) / 2 : n / 2;
 }
@@ -77,7 +78,7 @@ static void finish_received(const attn_measure_plan *plan, const attn_measure_su
     values[ATTN_GINI] = share(ranked, all * (double)n);
 }
 
-/* Sums -> values. `sorted` is scratch [S]. */
+/* Computes the measures from the sums. `sorted` is scratch [S]. */
 static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *sums,
                         double *sorted, double values[ATTN_MEASURES]) {
     for (size_t m = 0; m < ATTN_MEASURES; m++)
@@ -106,7 +107,7 @@ static void finish_sums(const attn_measure_plan *plan, const attn_measure_sums *
     finish_received(plan, sums, sorted, values);
 }
 
-/* The keys that receive most into out[options->top_keys]; returns how many. */
+/* Writes the most attended keys to out[options->top_keys] and returns their number. */
 static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_sums *sums,
                             attn_key_mass *out) {
     size_t most = plan->options->top_keys, n = 0;
@@ -125,9 +126,9 @@ static size_t find_top_keys(const attn_measure_plan *plan, const attn_measure_su
 enum {
     PIECE_WEIGHTS = 1 << 18, /* weights that a piece reads: a few milliseconds */
     WAVE_BYTES = 8 << 20,
-    WAVE_LEAST = 8, /* so that some threads have work */
+    WAVE_LEAST = 8, /* blocks; gives work to several threads */
     WAVE_MOST = 256,
-    BLOCK_LEAST = 16, /* rows: sums of a block are merged at the cost of some of its rows */
+    BLOCK_LEAST = 16, /* rows; merging a block costs as much as several of its rows */
 };
 
 attn_measure_options attn_measure_defaults(void) {
@@ -381,7 +382,8 @@ static void merge_sums(const attn_measure_plan *p, attn_measure_sums *to,
     }
 }
 
-/* `base`: the head whose uniform attention is this one's, finished before. */
+/* Computes the measures of a head from its sums. `base` is an earlier head with the same uniform
+ * attention, or the head itself. */
 static void finish_head(const attn_measure_plan *p, const attn_measure_part *all, double *scratch,
                         const attn_head_measures *base, attn_head_measures *out) {
     const attn_measure_sums *w = &all->weights, *u = &all->uniform;

@@ -1,8 +1,7 @@
-/* A piece of the measures: a block of rows of one head is fetched. Each row is split into the keys
- * that it sees and the weights that it holds, and is added to the block's sums, once as it is and
- * once as uniform attention over the keys that it sees. Keys with equal tokens are found once a
- * batch entry by sorting, so that rows walk from one equal key to the next instead of comparing
- * all. */
+/* Computes the sums of one block of rows of a head. It fetches the rows and finds the visible keys
+ * of each. Then it adds each row to the sums twice: with its weights, and as uniform attention over
+ * its visible keys. Keys with equal tokens are linked once for each batch entry by sorting, so a
+ * row follows these links and need not compare all tokens. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -31,7 +30,7 @@ static place *sorted(const int64_t *keys, size_t S, attn_arena *arena) {
     return all;
 }
 
-/* How many places come before (token, key). */
+/* Returns the number of entries of the sorted list that come before (token, key). */
 static size_t rank_of(const place *all, size_t n, int64_t token, size_t key) {
     const place wanted = {token, key};
     size_t low = 0, high = n;
@@ -85,7 +84,7 @@ bool attn_analysis_kin(const int64_t *queries, size_t L, const int64_t *keys, si
 }
 
 #define SATURATED 0.99
-#define ROUNDED   1e-6 /* what a row of float32 may lack of 1 without a sink */
+#define ROUNDED   1e-6 /* rounding of float32: without a sink, 1 - sum of a row is below this */
 
 static void add(attn_mean *m, double value) {
     m->sum += value;
@@ -96,7 +95,8 @@ static size_t clamp(int64_t at, size_t n) {
     return at < 0 ? 0 : (uint64_t)at > n ? n : (size_t)at;
 }
 
-/* Distances are taken on either side of t, where their sign does not change. */
+/* Adds the distances of a row. It sums the keys before t and those from t on separately, so that
+ * the sign of t - j is the same within each sum. */
 static void add_distance(const attn_measure_line *line, size_t S, attn_measure_sums *sums) {
     size_t split = clamp(line->at, S);
     split = split < line->from ? line->from : split > line->to ? line->to : split;
@@ -206,7 +206,7 @@ static void add_line(const attn_measure_work *w, size_t batch, const attn_measur
     }
 }
 
-/* Scores of the keys that are seen: their standard deviation and maximum. */
+/* Adds the standard deviation and the maximum of the scores of the visible keys. */
 static void add_scores(const float *logits, const uint8_t *visible, size_t n, size_t seen,
                        attn_measure_sums *sums) {
     double sum = 0, squares = 0;
@@ -223,7 +223,7 @@ static void add_scores(const float *logits, const uint8_t *visible, size_t n, si
         add(&sums->spread, sqrt(squares / (double)seen));
 }
 
-/* Which keys a row sees, from its scores or else from the mask. */
+/* Finds the visible keys of a row, from its logits or, without logits, from the mask. */
 static size_t see(const attn_measure_work *w, const attn_measure_lane *lane, const float *logits,
                   size_t batch, size_t head, size_t i) {
     const size_t S = w->plan->S;
@@ -241,7 +241,7 @@ static size_t see(const attn_measure_work *w, const attn_measure_lane *lane, con
     return seen;
 }
 
-/* The row as its weights are; false when it holds none. */
+/* Adds a row with its weights to the sums. Returns false if the row holds no weight. */
 static bool take_weights(const attn_measure_work *w, attn_measure_part *part, size_t batch,
                          const float *weights, const float *logits, attn_measure_line *line) {
     const size_t from = line->from, n = line->to - from;
@@ -251,7 +251,7 @@ static bool take_weights(const attn_measure_work *w, attn_measure_part *part, si
     if (!logits || !attn_analysis_row_entropy(weights + from, logits + from, n, &line->entropy))
         line->entropy = log(line->mass) - attn_sum_xlnx(line->p + from, n) / line->mass;
     if (line->entropy < 0)
-        line->entropy = 0; /* one key holds all: rounding */
+        line->entropy = 0; /* if one key holds all mass, rounding may give a negative entropy */
     add_line(w, batch, line, &part->weights);
     if (logits)
         add_scores(logits + from, line->visible + from, n, line->seen, &part->weights);

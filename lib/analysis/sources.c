@@ -1,6 +1,7 @@
-/* Sources of weights (heatmap.h): the rows of a run, computed anew by each fetch; and sources made
- * from sources, which need no matrix either: a caller's weights with their mask, the difference of
- * two operands, gradient x attention, and rollout. The sums over a source's cells end the file. */
+/* Sources of weights (heatmap.h). The source of an operation computes rows again at each fetch.
+ * Derived sources compute their rows from other sources: a caller's weights with a mask, the
+ * difference of two sources, gradient x attention, and rollout. The end of the file sums the cells
+ * of a source. */
 #include <math.h>
 #include <string.h>
 
@@ -92,7 +93,7 @@ static attn_status fetch_masked(void *ctx, size_t lane, const attn_range *at, fl
         attn_mask_keep(m->mask, at->batch % attn_mask_batches(m->mask), at->head, at->row + r,
                        at->col, at->cols, keep);
         for (size_t j = 0; j < at->cols; j++) {
-            /* -200 stands for ln of nothing: e^-200 is 0 in float32 */
+            /* -200 replaces ln 0, since e^-200 is 0 in float32 */
             l[j] = !keep[j] ? -INFINITY : w[j] > 0 ? logf(w[j]) : -200.0f;
             w[j] = keep[j] ? w[j] : 0;
         }
@@ -125,10 +126,10 @@ attn_status attn_masked_source(const attn_weight_source *source, const attn_mask
 typedef struct difference {
     const attn_weight_source *a, *b;
     size_t room;     /* floats of each lane */
-    float **weights; /* [lanes] of b, and its logits behind them */
+    float **weights; /* [lanes] weights of b, followed by its logits */
 } difference;
 
-/* As many rows at once as the lane has room for: at least one. */
+/* Fetches rows of a - b, as many at a time as the scratch of the thread holds, at least one. */
 static attn_status fetch_difference(void *ctx, size_t lane, const attn_range *at, float *weights,
                                     float *logits, attn_error *err) {
     const difference *d = ctx;
@@ -182,16 +183,16 @@ attn_status attn_difference_source(const attn_weight_source *a, const attn_weigh
     return ATTN_OK;
 }
 
-/* --- gradient x attention: with O = A V the gradient at a weight is the product of the output's
- * gradient and the key's value, so that a cell costs one dot product --- */
+/* --- gradient x attention: with O = A V, the gradient of a weight is the dot product of a row of
+ * the output's gradient and the value of the key --- */
 
-enum { GRADIENT_ROWS = 16 }; /* of the output's gradient, widened together */
+enum { GRADIENT_ROWS = 16 }; /* rows of the output's gradient that are widened together */
 
 typedef struct gradient {
     const attn_weight_source *inner;
     attn_tensor grad, value;
     attn_gradient_kind kind;
-    size_t group;  /* query heads a value head */
+    size_t group;  /* query heads for each value head */
     double **rows; /* [lanes] GRADIENT_ROWS rows of grad, one of value */
 } gradient;
 
@@ -212,7 +213,7 @@ static float gradient_cell(const gradient *g, double d, float weight) {
     }
 }
 
-/* Cells of at most GRADIENT_ROWS rows, from row `first` of the range. */
+/* Computes the cells of `rows` <= GRADIENT_ROWS rows, from row `first` of the range. */
 static void fill_gradient(const gradient *g, const attn_range *at, size_t first, size_t rows,
                           double *scratch, float *weights, const float *logits) {
     const size_t E = g->grad.dims[3];
@@ -285,12 +286,12 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
     return ATTN_OK;
 }
 
-/* --- rollout (Abnar and Zuidema 2020): row i of R = N_top ... N_1 is the unit vector e_i times the
- * layers' matrices from the last to the first, so that a block of rows needs two blocks of its
- * size and one of a layer, never a matrix --- */
+/* --- rollout (Abnar and Zuidema 2020): row i of R = N_top ... N_1 is the unit vector e_i
+ * multiplied by the layers' matrices from the last layer to the first. A block of rows needs only
+ * two blocks of its size and a block of rows of one layer, never a whole matrix --- */
 
 enum {
-    CHUNK_BYTES = 1 << 20, /* of the rows that go through the layers together */
+    CHUNK_BYTES = 1 << 20, /* bytes of the rows that are multiplied by the layers together */
     CHUNK_LEAST = 8,
     LAYER_ROWS = 64, /* rows of a layer that are merged over heads together */
 };
@@ -308,7 +309,7 @@ typedef struct rollout {
     const attn_control *control;
 } rollout;
 
-/* Rows of N(mean_h A + I). */
+/* Computes rows of N(mean_h A + I) for one layer. */
 static attn_status load_layer(const rollout *r, const rollout_lane *l, size_t lane_index,
                               size_t batch, size_t row, size_t rows, attn_error *err) {
     const attn_weight_source *in = r->inner;
@@ -334,7 +335,7 @@ static attn_status load_layer(const rollout *r, const rollout_lane *l, size_t la
     return ATTN_OK;
 }
 
-/* y = x N of one layer. */
+/* Computes y = x N for the matrix N of one layer. */
 static attn_status through(const rollout *r, const rollout_lane *l, size_t lane_index, size_t batch,
                            size_t rows, attn_error *err) {
     const size_t S = r->inner->cols;
@@ -442,7 +443,7 @@ typedef struct summing {
     attn_head_sum *heads;
 } summing;
 
-/* A piece is a head: its rows are added in their order. */
+/* Sums the cells of one head, row by row in order. */
 static attn_status sum_head(void *ctx, size_t index, size_t lane, attn_error *err) {
     const summing *s = ctx;
     const attn_weight_source *from = s->source;

@@ -1,6 +1,6 @@
-/* Arithmetic that the files of this room share. Sums over long rows run in several independent
- * chains, joined in a fixed order, so that additions need not wait for each other. The logarithm is
- * one that compilers turn into vectors. Sums of bytes notice when they exceed size_t. */
+/* Arithmetic shared by lib/analysis. Sums over long rows use several independent partial sums,
+ * added in a fixed order, so that an addition need not wait for the previous one. The logarithm is
+ * written so that compilers vectorise it. Sums of bytes detect overflow of size_t. */
 #ifndef ATTN_ANALYSIS_SUMS_H
 #define ATTN_ANALYSIS_SUMS_H
 
@@ -38,7 +38,7 @@ static inline double attn_dot(const double *x, const double *y, size_t n) {
     return attn_join(s);
 }
 
-/* sum of x[j] * (from + j) */
+/* Returns the sum of x[j] * (from + j). */
 static inline double attn_ramp(const double *x, size_t n, double from) {
     double s[ATTN_WAYS] = {0};
     size_t j = 0;
@@ -50,9 +50,10 @@ static inline double attn_ramp(const double *x, size_t n, double from) {
     return attn_join(s);
 }
 
-/* ln x for normal x > 0, to about 3e-14: x = 2^e m with m in [sqrt(1/2), sqrt(2)), then
- * ln m = 2 atanh f, f = (m - 1)/(m + 1), |f| <= 0.172, whose series ends below 1e-14. Only 64-bit
- * shifts and sums: e becomes a double as the low bits of 2^52. */
+/* Returns ln x for normal x > 0, accurate to about 3e-14. With x = 2^e m, m in [sqrt(1/2),
+ * sqrt(2)), ln m = 2 atanh f for f = (m - 1)/(m + 1), |f| <= 0.172. The series of atanh is cut
+ * where its terms are below 1e-14. To convert e to double, it is placed in the low bits of 2^52,
+ * which needs only 64-bit shifts and additions. */
 static inline double attn_ln(double x) {
     uint64_t bits, e;
     double m, power;
@@ -72,8 +73,9 @@ static inline double attn_ln(double x) {
     return (power - (0x1p52 + 1023)) * 0x1.62e42fefa39efp-1 + 2 * f * series;
 }
 
-/* sum of x ln x over x >= 0, 0 at 0: adding the smallest normal number changes no x that matters.
- * In chunks, so that the logarithms are one simple loop. */
+/* Returns the sum of x ln x for x >= 0, where 0 ln 0 = 0. It adds the smallest normal number to x
+ * before the logarithm, which makes x = 0 valid and changes no result. It works in chunks, so that
+ * the logarithms are one simple loop. */
 static inline double attn_sum_xlnx(const double *x, size_t n) {
     double terms[64], sum = 0;
     for (size_t j = 0; j < n; j += 64) {
@@ -85,7 +87,7 @@ static inline double attn_sum_xlnx(const double *x, size_t n) {
     return sum;
 }
 
-/* x, brought into low … high. */
+/* Returns x limited to low … high. */
 static inline size_t attn_within(size_t x, size_t low, size_t high) {
     return x < low ? low : x > high ? high : x;
 }
@@ -95,7 +97,7 @@ typedef struct attn_bytes {
     bool overflow;
 } attn_bytes;
 
-/* Adds an array [a, b, c] of elements of `size` bytes. */
+/* Adds the bytes of an array [a, b, c] of elements of `size` bytes. */
 static inline void attn_add_array(attn_bytes *s, size_t a, size_t b, size_t c, size_t size) {
     size_t bytes;
     if (!attn_size_mul(a, b, &bytes) || !attn_size_mul(bytes, c, &bytes) ||

@@ -1,7 +1,7 @@
-/* Heatmaps -> SVG: data and options become a plan (figure_plan.c), which is written down once from
- * top to bottom: the cells of each panel (vectors with values or marks in them, or one image), then
- * labels, colour bar and legends. Hidden cells are never painted over: their hatching is a path of
- * its own, or lies beneath where the image is transparent. */
+/* Draws heatmaps as SVG. figure_plan.c makes a plan from data and options. This file writes the
+ * plan from top to bottom: the cells of each panel (vectors with values or marks, or one image),
+ * then labels, colour bar and legends. Hidden cells always show their hatching: it is a path of its
+ * own, or it lies beneath transparent pixels of the image. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* --- the cells of a panel --- */
 
-#define HIDDEN_INDEX 255 /* of the image's palette; 254: not a number; below: the scale */
+#define HIDDEN_INDEX 255 /* palette index of hidden cells; 254: NaN; below: colours of the scale */
 #define NAN_INDEX    254
 #define COLOURS      254
 
@@ -37,7 +37,7 @@ static void put_rectangles(attn_svg *s, const attn_heat_plan *plan, const attn_p
     attn_svg_put(s, "</g>\n");
 }
 
-/* One closed rectangle a run of hidden cells in a row. */
+/* Writes the hatching of hidden cells: one rectangle for each run of hidden cells in a row. */
 static void put_hatching(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
                          double y) {
     if (!memchr(panel->state, ATTN_CELL_HIDDEN, plan->R * plan->C))
@@ -86,7 +86,7 @@ static void put_values(attn_svg *s, const attn_heat_plan *plan, const attn_panel
     attn_svg_put(s, "</g>\n");
 }
 
-/* ✓ and ✗ where they fit. */
+/* Writes ✓ and ✗ into the cells if they are large enough. */
 static void put_marks(attn_svg *s, const attn_heat_plan *plan, const attn_panel *panel, double x,
                       double y) {
     const double least = fmin(plan->cell_w, plan->cell_h);
@@ -121,8 +121,8 @@ static uint8_t index_of(const attn_heat_plan *plan, const attn_panel *panel, siz
     return (uint8_t)lrint(t * (COLOURS - 1));
 }
 
-/* Each cell as large as it is on the page, since not every program keeps pixels apart when it
- * enlarges an image (librsvg 2.54 does not). NULL when out of memory. */
+/* Makes the image of a panel with each cell as large as on the page, since some programs blur
+ * pixels when they enlarge an image (librsvg 2.54 does). NULL: out of memory. */
 static uint8_t *paint(const attn_heat_plan *plan, const attn_panel *panel, size_t size[2]) {
     const size_t tall = plan->cell_h >= 1 ? (size_t)plan->cell_h : 1;
     const size_t wide = plan->cell_w >= 1 ? (size_t)plan->cell_w : 1;
@@ -166,7 +166,7 @@ static void put_image(attn_svg *s, const attn_heat_plan *plan, const attn_panel 
     attn_svg_put(s, "\"/>\n");
 }
 
-/* The cells of panel i. */
+/* Writes the cells of panel i. */
 static void put_cells(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     const attn_panel *panel = &plan->panels[i];
     double x, y;
@@ -183,15 +183,14 @@ static void put_cells(attn_svg *s, const attn_heat_plan *plan, size_t i) {
         put_values(s, plan, panel, x, y);
 }
 
-/* --- colour bar and legends: what colours mean, what hatching and other marks mean, what a cell
- * covers --- */
+/* --- colour bar and legends, which explain colours, hatching, marks and the size of a cell --- */
 
 #define BAR_GAP   20.0
 #define BAR_WIDTH 13.0
 #define BAR_MOST  480.0
-#define BAR_PITCH 26.0 /* of two ticks */
+#define BAR_PITCH 26.0 /* distance of two ticks */
 #define BAR_NAME  20.0
-#define STOPS     33 /* of the gradient; 32 is a multiple of the tables' own steps of Blues */
+#define STOPS     33 /* stops of the gradient; Blues has 8 steps, which divide 32 */
 #define ROW       22.0
 #define SWATCH    13.0
 
@@ -199,7 +198,7 @@ static bool has_bar(const attn_heat_plan *plan) {
     return plan->options->colour_bar && !plan->options->marks;
 }
 
-/* The patterns and gradients that the page refers to. */
+/* Writes the patterns and gradients that the page refers to. */
 static void put_definitions(attn_svg *s, const attn_heat_plan *plan) {
     const attn_draw_palette *p = attn_draw_palette_of(plan->options->theme);
     attn_svg_put(s, "<defs>\n");
@@ -240,8 +239,8 @@ static double bar_height(const attn_heat_plan *plan) {
     return fmin(BAR_MOST, plan->pitch_y * (double)(plan->down - 1) + plan->plot_h) - plan->gap;
 }
 
-/* What stands between the ends: round values evenly apart on a linear scale, near even places on a
- * bent one. */
+/* Finds the tick values between the ends of the colour bar: evenly spaced round values on a linear
+ * scale, and on a sqrt or log scale round values near evenly spaced positions. */
 static size_t inner_values(const attn_heat_plan *plan, double values[ATTN_TICKS]) {
     const attn_draw_scale *s = &plan->scale;
     const size_t most = (size_t)fmin(fmax(bar_height(plan) / BAR_PITCH, 2), 7);
@@ -253,7 +252,8 @@ static size_t inner_values(const attn_heat_plan *plan, double values[ATTN_TICKS]
     return n;
 }
 
-/* The ends of the scale, and between them what keeps off both ends and its neighbour. */
+/* Makes the ticks of the colour bar: both ends, and the inner values that are far enough from the
+ * ends and from each other. */
 static size_t bar_ticks(const attn_heat_plan *plan, bar_tick ticks[ATTN_TICKS + 2]) {
     const attn_draw_scale *s = &plan->scale;
     const double apart = (ATTN_TICK_SIZE + 2) / bar_height(plan);
@@ -278,7 +278,7 @@ static size_t bar_ticks(const attn_heat_plan *plan, bar_tick ticks[ATTN_TICKS + 
     return n;
 }
 
-/* "weight (sqrt)"; "" = nothing to say. */
+/* Makes the name of the colour bar from its label and its transform; "" if it has neither. */
 static void bar_name(const attn_heat_plan *plan, char name[160]) {
     static const char *const bent[] = {"", "sqrt scale", "log scale"};
     const char *label = plan->options->value_label, *how = bent[plan->scale.transform];
@@ -476,7 +476,7 @@ static void put_panel(attn_svg *s, const attn_heat_plan *plan, size_t i) {
     attn_svg_put(s, "</g>\n");
 }
 
-/* The figure's title, and the names of the axes in the middle of the panels. */
+/* Writes the title of the figure and, centred on the panels, the names of the axes. */
 static void put_names(attn_svg *s, const attn_heat_plan *plan, double bottom) {
     const attn_figure_options *o = plan->options;
     const attn_draw_palette *p = attn_draw_palette_of(s->theme);

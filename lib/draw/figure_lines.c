@@ -1,5 +1,5 @@
-/* Curves -> SVG: panels of one scale, so that they can be compared; curves are told apart by
- * colour, by dashes and by marks; the legend stands above the plot, where no curve can run. */
+/* Draws curves as SVG. All panels have the same scale, so that they can be compared. Curves differ
+ * in colour, dashes and marks. The legend is above the plot, where it covers no curve. */
 #include <math.h>
 #include <string.h>
 
@@ -11,16 +11,16 @@
 #define PANEL_H    210.0
 #define GAP_X      30.0
 #define GAP_Y      26.0
-#define HEAD       20.0 /* a panel's title */
-#define ROW        20.0 /* a line of its legend */
-#define SAMPLE     26.0 /* the piece of line in it */
-#define TICK_ROOM  22.0 /* beneath a plot */
+#define HEAD       20.0 /* height of a panel's title */
+#define ROW        20.0 /* height of a line of the legend */
+#define SAMPLE     26.0 /* length of the sample line in the legend */
+#define TICK_ROOM  22.0 /* height of the tick labels beneath a plot */
 #define AXIS_NAME  24.0
-#define MARKED     48      /* points of a curve that can still be marked */
-#define DENSE      3.0     /* points a pixel, beyond which only extremes of a pixel are drawn */
-#define DRAWN      20000.0 /* points of all curves: painting more takes seconds, to tell less */
-#define PIECE      64  /* points of a path: one that crosses itself takes their square to draw */
-#define FILLS      8.0 /* widths of the plot: a line of that length has no dashes that can be told */
+#define MARKED     48      /* curves with more points have no marks */
+#define DENSE      3.0     /* points a pixel; denser curves draw only the extremes of each pixel */
+#define DRAWN      20000.0 /* most points of all curves; more would take seconds to paint */
+#define PIECE      64  /* most points of a path, since painting one takes up to their square */
+#define FILLS      8.0 /* plot widths; dashes of a longer line cannot be recognised */
 #define NAME_MOST  220.0
 #define LINE_WIDTH 1.8
 
@@ -33,9 +33,9 @@ typedef struct line_plan {
     double x_low, x_high, y_low, y_high;
     double x_ticks[ATTN_TICKS], y_ticks[ATTN_TICKS], x_step, y_step;
     size_t x_count, y_count;
-    const char **names; /* as they are seen; NULL: none */
-    bool *whole;        /* curves too long for dashes */
-    double legend_rows; /* most of a panel */
+    const char **names; /* curve names as they are drawn; NULL: none */
+    bool *whole;        /* true: the curve is too long for dashes */
+    double legend_rows; /* largest number of legend rows of a panel */
     const char *lines[ATTN_TITLE_LINES];
     int line_count;
 } line_plan;
@@ -62,7 +62,7 @@ static void settle(double *low, double *high) {
     }
 }
 
-/* y from tick to tick, and from zero when zero is near. */
+/* Finds the ranges of x and y. y extends to the next ticks, and to 0 if 0 is near. */
 static void read_ranges(line_plan *plan) {
     const attn_figure_options *o = plan->options;
     plan->x_low = plan->y_low = INFINITY;
@@ -204,11 +204,11 @@ static void put_point(attn_svg *s, double x, double y, bool first) {
     attn_svg_number(s, y);
 }
 
-/* The line of a curve, in paths of PIECE points each. */
+/* The state while the line of a curve is written, in paths of PIECE points each. */
 typedef struct pen {
-    attn_svg *s; /* NULL: only measured */
+    attn_svg *s; /* NULL: the line is only measured */
     bool down;
-    size_t points; /* of this path */
+    size_t points; /* points of the current path */
     double x, y, length;
 } pen;
 
@@ -230,7 +230,8 @@ static void move_pen(pen *p, double x, double y) {
     p->y = y;
 }
 
-/* Neighbouring points of which only the least and the largest are drawn. */
+/* Returns the size of the groups of neighbouring points of which only the smallest and the largest
+ * are drawn. */
 static size_t bin_of(const line_plan *plan, const attn_figure_curve *c) {
     const double n = (double)c->n, share = DRAWN / (double)plan->data->count;
     if (n <= fmin(DENSE * plan->plot_w, share))
@@ -238,7 +239,7 @@ static size_t bin_of(const line_plan *plan, const attn_figure_curve *c) {
     return (size_t)ceil(n / fmin(plan->plot_w, share / 2));
 }
 
-/* Points in order. */
+/* Moves the pen along the drawn points of a curve, in order. */
 static void move_along(pen *p, const line_plan *plan, const attn_figure_curve *c) {
     const size_t bin = bin_of(plan, c);
     for (size_t i = 0; i < c->n; i += bin) {
@@ -269,7 +270,7 @@ static attn_status measure_curves(line_plan *plan, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Circle, square, triangle, diamond. */
+/* Writes a mark: circle, square, triangle or diamond. */
 static void put_mark(attn_svg *s, size_t kind, double x, double y) {
     static const char *const shapes[] = {"m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z",
                                          "m-3.2 -3.2h6.4v6.4h-6.4z", "m0 -4.2l4 7h-8z",
@@ -286,7 +287,7 @@ static void put_stroke(attn_svg *s, size_t kind, bool whole) {
         attn_text_add(s->t, " stroke-dasharray=\"%s\"", dashes[kind % 4]);
 }
 
-/* kind: the curve's number in its panel. */
+/* Writes curve k. `kind` is its number within its panel, which selects colour, dashes and mark. */
 static void put_curve(attn_svg *s, const line_plan *plan, size_t k, size_t kind, double left,
                       double top) {
     const attn_figure_curve *c = &plan->data->items[k];

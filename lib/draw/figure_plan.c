@@ -1,8 +1,8 @@
-/* The plan of a heatmap's picture. Data becomes panels: cells in the direction in which they are
- * drawn, what is hidden, the scale of colours, the format of values. Layout then decides how large
- * cells are, whether values fit into them, and where panels, labels, colour bar and legends stand.
- * Cells are whole pixels up to 2,048 of them side by side, so that no seams show. Ticks and labels
- * of axes come first; figure_lines.c uses the ticks, too. */
+/* Makes the plan of a heatmap figure. The data is made into panels: cells in drawing order, hidden
+ * cells, the colour scale and the format of values. Then the layout decides the size of cells,
+ * whether values fit into them, and the positions of panels, labels, colour bar and legends. With
+ * up to 2,048 cells side by side, a cell has a whole number of pixels, so that no seams show. Ticks
+ * and labels of axes come first; figure_lines.c also uses the ticks. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,22 +45,22 @@ void attn_figure_tick_text(double value, double step, char text[32]) {
     snprintf(text, 32, "%.*f", digits < 0 ? 0 : digits, value + 0.0);
 }
 
-/* --- labels of cells along one side: names are thinned to every k-th where lines would touch,
- * indices to round numbers --- */
+/* --- labels of cells along one side. If they would touch, only every n-th name or only round
+ * indices are shown. --- */
 
-#define LONGEST_ROW 150.0 /* px of a label */
+#define LONGEST_ROW 150.0 /* most pixels of a label */
 #define LONGEST_COL 112.0
-#define INDEX_PITCH 28.0 /* of two round indices, where not every cell has its own */
+#define INDEX_PITCH 28.0 /* least distance of two round indices if some cells have none */
 #define LINE_PITCH  13.0 /* least distance of two lines of text */
-#define SIDE_GAP    7.0  /* between two labels side by side */
+#define SIDE_GAP    7.0  /* least gap between two labels side by side */
 #define TURN_PITCH  18.5 /* columns at least this wide turn their labels by 45 degrees, not 90 */
 
 static attn_status no_memory(attn_error *err, const char *what) {
     return attn_fail(err, ATTN_ENOMEM, "", "no memory left for the %s of a figure", what);
 }
 
-/* Labels stand `every` indices apart: each name, or every k-th cell's; round indices 1, 2, 5, 10, …
- * apart, which need not begin a cell when cells are pooled. */
+/* Returns the distance of two labels in indices of the matrix. Names label every cell or every n-th
+ * cell. Indices are 1, 2, 5, 10, … apart, and with pooled cells need not be the first of a cell. */
 static size_t thin(const attn_axis *axis, double cell, double need, double index_need) {
     static const size_t factors[] = {1, 2, 5};
     const double index = cell / (double)axis->step;
@@ -77,7 +77,7 @@ static size_t thin(const attn_axis *axis, double cell, double need, double index
 static attn_status make_labels(const attn_axis *axis, size_t every, double longest,
                                attn_arena *arena, attn_axis_plan *out, double *widest,
                                attn_error *err) {
-    /* the last cell may be narrower: nothing behind its first index is known to exist */
+    /* the last cell may be narrower, so only its first index is known to exist */
     const size_t end = axis->cells ? axis->origin + (axis->cells - 1) * axis->step + 1 : 0;
     const size_t first = axis->names ? axis->origin : (axis->origin + every - 1) / every * every;
     const size_t n = first < end ? (end - first - 1) / every + 1 : 0;
@@ -114,7 +114,7 @@ static attn_status plan_rows(const attn_axis *axis, double cell, attn_arena *are
     return status;
 }
 
-/* Indices stand upright; their widest is the last one's. */
+/* Returns the width of the widest index, the last one. */
 static double index_width(const attn_axis *axis) {
     char text[24];
     snprintf(text, sizeof text, "%zu",
@@ -122,7 +122,7 @@ static double index_width(const attn_axis *axis) {
     return attn_svg_width(text, ATTN_TICK_SIZE, false);
 }
 
-/* The labels that stand with a turn of `degrees`. */
+/* Makes the labels with a rotation of `degrees`. */
 static attn_status turned(const attn_axis *axis, double cell, int degrees, double widest,
                           attn_arena *arena, attn_axis_plan *out, attn_error *err) {
     const double angle = degrees * (3.14159265358979323846 / 180);
@@ -139,7 +139,7 @@ static attn_status turned(const attn_axis *axis, double cell, int degrees, doubl
     return status;
 }
 
-/* turn: degrees 0 … 90, or -1. */
+/* Makes the labels of columns. `turn` is their rotation, 0 … 90 degrees; -1: as they fit. */
 static attn_status plan_cols(const attn_axis *axis, double cell, int turn, attn_arena *arena,
                              attn_axis_plan *out, attn_error *err) {
     double widest;
@@ -147,7 +147,7 @@ static attn_status plan_cols(const attn_axis *axis, double cell, int turn, attn_
     if (!axis->names) {
         return turned(axis, cell, turn < 0 ? 0 : turn, index_width(axis), arena, out, err);
     }
-    /* Upright needs the width of all, so all are made; there are few when it can succeed. */
+    /* To see whether unrotated labels fit, all are made. Columns this wide are few. */
     if (turn < 0 && cell < TURN_PITCH)
         return turned(axis, cell, 90, LONGEST_COL, arena, out, err);
     attn_status status = make_labels(axis, axis->step, LONGEST_COL, arena, out, &widest, err);
@@ -159,9 +159,9 @@ static attn_status plan_cols(const attn_axis *axis, double cell, int turn, attn_
 
 /* --- data --- */
 
-#define EQUAL 5e-7 /* of the largest value: float32 that was written with few digits */
+#define EQUAL 5e-7 /* relative difference of equal values: float32 written with few digits */
 
-/* ATTN_CELL_* of each cell of the map as it is. */
+/* Sets the ATTN_CELL_* state of each cell of the map, before transposing. */
 static void mark(const attn_heatmap *map, const float *cells, uint8_t *state) {
     const size_t C = map->shape[1], n = map->shape[0] * C;
     for (size_t i = 0; i < n; i++)
@@ -261,7 +261,8 @@ static double rounded(double v, int digits) {
     return nearbyint(v * unit) / unit;
 }
 
-/* Decimals that show all values as they are, at most 2; or what keeps three digits. */
+/* Chooses the format of values: as many decimals as show all values exactly, at most 2, or for very
+ * large or small values a format of three digits. */
 static void choose_format(attn_heat_plan *plan) {
     const double most = fmax(fabs(plan->low), fabs(plan->high));
     int digits = 0;
@@ -284,7 +285,7 @@ void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32
     const int digits = (plan->format[1] - '0') & 7; /* 0 … 6 */
     const char kind = plan->format[2];
     if (value == 0 && !plan->options->annotate)
-        snprintf(text, 32, "0"); /* exactly: less ink than 0.00 */
+        snprintf(text, 32, "0"); /* an exact 0 is shorter than 0.00 */
     else if (kind == '%')
         snprintf(text, 32, "%.*f%%", digits, 100 * value);
     else if (kind == 'f')
@@ -293,7 +294,7 @@ void attn_heat_value_text(const attn_heat_plan *plan, double value, char text[32
         snprintf(text, 32, "%.*e", digits, value);
     else
         snprintf(text, 32, "%.*g", digits, value);
-    /* what rounds to zero has no sign */
+    /* a number that rounds to zero has no sign */
     if (text[0] == '-' && !strpbrk(text, "123456789"))
         memmove(text, text + 1, strlen(text));
 }
@@ -348,16 +349,16 @@ attn_status attn_heat_plan_data(attn_heat_plan *plan, const attn_figure_heat *da
 
 /* --- layout --- */
 
-#define SINGLE_W    640.0 /* px a single panel may take */
+#define SINGLE_W    640.0 /* most pixels of a single panel */
 #define SINGLE_H    560.0
 #define CELL_MOST   56.0
-#define PLOT_LEAST  100.0 /* a panel of few rows is at least this high, of few columns this wide */
+#define PLOT_LEAST  100.0 /* least height of a panel of few rows, least width of few columns */
 #define PLOT_MOST   2048.0
-#define GAP_FROM    14.0 /* cells of this size have a gap between them */
+#define GAP_FROM    14.0 /* cells of at least this size have a gap between them */
 #define PANEL_GAP   22.0
 #define PANEL_HEAD  22.0
-#define AXIS_NAME   24.0 /* a line for the name of an axis */
-#define GROWN_MOST  64   /* cells a side that grow to hold a format that was asked for */
+#define AXIS_NAME   24.0 /* height of the name of an axis */
+#define GROWN_MOST  64   /* most cells along a side that grow to hold values of a given format */
 #define VALUE_LEAST 8.5
 #define VALUE_MOST  14.0
 #define NARROWEST   360.0
@@ -370,7 +371,7 @@ static void place_panels(attn_heat_plan *plan) {
             across = plan->count;
         else if (plan->count == 4)
             across = 2;
-        if (plan->C > 2 * plan->R && plan->count <= 4) /* wide ones stand above each other */
+        if (plan->C > 2 * plan->R && plan->count <= 4) /* wide panels are stacked */
             across = 1;
     }
     plan->across = across < plan->count ? across : plan->count;
@@ -390,7 +391,7 @@ static void size_cells(attn_heat_plan *plan) {
     const double most = plan->count == 1 ? CELL_MOST : 44;
     double w = fmin(fmax(whole(room / C), 1), most), h = fmin(fmax(whole(room_h / R), 1), most);
     w = h = fmin(w, h);
-    /* Few rows or columns beside many of the other: rectangles, not lines. */
+    /* A panel with few rows and many columns, or the reverse, gets wider or higher cells. */
     if (h * R < PLOT_LEAST)
         h = fmin(fmax(h, floor(PLOT_LEAST / R)), most);
     if (w * C < PLOT_LEAST)

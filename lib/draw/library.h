@@ -1,5 +1,5 @@
-/* Loads the libraries that draw PNGs when a picture needs them. So a program that draws no PNG pays
- * for them neither at its start nor in memory, and where one is missing the rest works. */
+/* Loads the libraries that draw PNGs when a picture needs them. A program that draws no PNG thus
+ * spends no time or memory on them, and works without them. */
 #ifndef ATTN_DRAW_LIBRARY_H
 #define ATTN_DRAW_LIBRARY_H
 
@@ -13,10 +13,11 @@ typedef struct attn_symbol {
     void *to; /* a pointer to a function */
 } attn_symbol;
 
-/* Fills in the functions of these names, from the library or one that it needs. Returns false when
- * it cannot be loaded or lacks one; dlerror() says which. A library stays loaded. Any thread. */
+/* Looks up the functions of these names in the library or in a library that it needs. false: it
+ * cannot be loaded, or a function is missing; dlerror() names it. A library stays loaded. Any
+ * thread may call it. */
 static inline bool attn_library_load(const char *name, const attn_symbol *symbols, size_t count) {
-    /* dlopen of a loaded library only counts. Nothing is ever unloaded, so nothing is closed. */
+    /* dlopen of a loaded library only counts the call. Libraries are never unloaded or closed. */
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     bool ok = library != NULL;
     for (size_t i = 0; ok && i < count; i++) {

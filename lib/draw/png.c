@@ -1,11 +1,10 @@
-/* PNG, two ways. The image inside of an SVG is written here: palette indices in stored (not
- * compressed) blocks (W3C PNG third edition, 2025; RFC 1950 and 1951); whoever sends the SVG
- * compresses it.
+/* Makes PNGs in two ways. The image inside an SVG is written here, as palette indices in stored
+ * (not compressed) blocks (W3C PNG third edition, 2025; RFC 1950 and 1951). The sender of the SVG
+ * may compress it as a whole.
  *
- * A figure as a PNG is drawn from its SVG by librsvg; no other file knows that library. It brings
- * cairo, Pango and GLib, and is looked up when a PNG is asked for (library.h). Its own memory does
- * not go through the allocator's hook, so a share of the arena is set aside for it before it
- * starts. */
+ * The PNG of a whole figure is drawn by librsvg from the SVG. Only this file uses librsvg, which
+ * brings cairo, Pango and GLib. It is loaded when the first PNG is drawn (library.h). librsvg does
+ * not allocate through the allocator hook, so a share of the arena is reserved for its memory. */
 #include <dlfcn.h>
 #include <librsvg/rsvg.h>
 #include <stdio.h>
@@ -22,7 +21,8 @@
 
 #define STORED_MOST 65535 /* bytes of a stored block */
 
-/* Bytes on their way to base64, the checksums of PNG's open chunk and of zlib. */
+/* The state of the writer: bytes not yet written as base64, and the checksums of the open PNG chunk
+ * (CRC) and of the zlib data (Adler). */
 typedef struct writer {
     attn_text *t;
     uint32_t crc, adler_a, adler_b;
@@ -61,14 +61,15 @@ static void close_chunk(writer *w) {
     put_word(w, ~w->crc);
 }
 
-/* A byte of the image, which Adler's checksum counts. */
+/* Writes a byte of the image and adds it to the Adler checksum. */
 static void put_data(writer *w, unsigned byte) {
     w->adler_a = (w->adler_a + byte) % 65521;
     w->adler_b = (w->adler_b + w->adler_a) % 65521;
     put_byte(w, byte);
 }
 
-/* A filter byte of 0 in front of each row; blocks end where they are full. */
+/* Writes the rows in stored blocks of at most STORED_MOST bytes. Each row begins with a filter byte
+ * of 0. */
 static void put_rows(writer *w, const uint8_t *pixels, size_t R, size_t C) {
     const size_t total = R * (C + 1);
     size_t left = 0, done = 0;
@@ -76,7 +77,7 @@ static void put_rows(writer *w, const uint8_t *pixels, size_t R, size_t C) {
         for (size_t c = 0; c <= C; c++, left--, done++) {
             if (left == 0) {
                 left = total - done < STORED_MOST ? total - done : STORED_MOST;
-                put_byte(w, left == total - done); /* the last block's mark */
+                put_byte(w, left == total - done); /* 1 for the last block */
                 put_byte(w, left & 255);
                 put_byte(w, (unsigned)(left >> 8));
                 put_byte(w, ~(unsigned)left & 255);
@@ -129,10 +130,10 @@ void attn_png_index(attn_text *t, const uint8_t *pixels, size_t R, size_t C,
 /* Bytes of the copy of the SVG without its lines of emoji (emoji.h), for each byte of it. */
 #define COPIED_BYTES 1
 #define PIXEL_BYTES  4
-/* Bytes of the PNG that a pixel takes as a rule. */
+/* Usual bytes of the PNG for each pixel. */
 #define PACKED_BYTES 1
 
-/* What is called, with the types of the library's own headers. */
+/* The functions of librsvg and cairo that are called, with the types of their headers. */
 typedef struct renderer {
     __typeof__(rsvg_handle_new_from_data) *parse;
     __typeof__(rsvg_handle_get_intrinsic_size_in_pixels) *measure;
@@ -168,7 +169,7 @@ static attn_status load(renderer *r, attn_error *err) {
                      why ? why : LIBRARY);
 }
 
-/* Cairo hands the PNG over in parts, which go to the end of the text. */
+/* Appends a part of the PNG to the text. Cairo calls it for each part. */
 static cairo_status_t keep(void *closure, const unsigned char *bytes, unsigned int n) {
     attn_text *t = closure;
     attn_draw_bytes(t, (const char *)bytes, n);
@@ -187,7 +188,7 @@ static attn_status failed(const renderer *r, GError *why, attn_error *err) {
     return ATTN_EUNSUPPORTED;
 }
 
-/* Is the scale above 0, and is the picture within ATTN_PNG_PIXELS? */
+/* Checks that the scale is above 0 and that the picture has at most ATTN_PNG_PIXELS pixels. */
 static attn_status check(double width, double height, double scale, attn_error *err) {
     if (!(scale > 0))
         return attn_fail(err, ATTN_EARG, "scale", "expected a scale above 0, found %g", scale);
@@ -213,7 +214,7 @@ attn_status attn_figure_png_cost(const attn_text *svg, double scale, size_t *byt
     return status;
 }
 
-/* The picture's width and height in pixels, which check() has passed. */
+/* Gives the width and height of the picture in pixels, after check(). */
 static attn_status measure(const renderer *r, RsvgHandle *handle, double scale, size_t size[2],
                            attn_error *err) {
     double width = 0, height = 0;
@@ -234,7 +235,7 @@ static attn_status paint(const renderer *r, RsvgHandle *handle, const size_t siz
     const RsvgRectangle page = {0, 0, width, height};
     GError *why = NULL;
     attn_status status = ATTN_OK;
-    /* Cairo wants rows that begin at multiples of 4 bytes: those of whole pixels do. */
+    /* Cairo needs rows that begin at multiples of 4 bytes. A pixel has 4 bytes, so they do. */
     unsigned char *pixels = attn_arena_zeroed(arena, size[0] * size[1], PIXEL_BYTES);
     if (!pixels)
         return no_memory(err);
@@ -262,7 +263,7 @@ attn_status attn_figure_png(const attn_text *svg, double scale, attn_arena *aren
     attn_status status = load(&r, err);
     if (status)
         return status;
-    /* What librsvg allocates does not come from the arena: its share is only kept free there. */
+    /* librsvg does not allocate from the arena. This block only counts its memory there. */
     void *reserved =
         attn_size_mul(svg->size, PARSED_BYTES, &parsed) ? attn_arena_take(arena, parsed) : NULL;
     attn_emoji_line *lines = attn_emoji_take(svg, arena, &rest);

@@ -1,7 +1,7 @@
-/* The SVG writer. Presentation attributes take the place of style sheets, because every program
- * that reads SVG knows them. The second half decides what is shown of labels and titles, how wide
- * it is and where it is cut. Widths are known without a font engine, so that a figure's layout is
- * the same everywhere. */
+/* Writes SVG, with presentation attributes instead of style sheets, because every program that
+ * reads SVG supports them. The second half makes labels and titles visible, measures their width
+ * and cuts them. Widths come from a table instead of a font engine, so a figure has the same layout
+ * on every machine. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #define FAMILY "'DejaVu Sans',Verdana,'Noto Sans','WenQuanYi Micro Hei',Helvetica,Arial,sans-serif"
 /* The middle of lower-case letters above the base line, in ems. */
 #define MIDDLE 0.35
-/* Coordinates beyond this are cut: nothing drawn is that large. */
+/* Coordinates are limited to this, far beyond the size of any figure. */
 #define FAR 1e9
 
 void attn_svg_put(attn_svg *s, const char *text) {
@@ -46,8 +46,8 @@ void attn_svg_stroke(attn_svg *s, attn_rgb c, double width) {
     attn_svg_at(s, "stroke-width", width);
 }
 
-/* Character data: escaped, and without what XML cannot hold. NULL, a text there was no memory for,
- * fails. */
+/* Writes character data, escaped and without characters that XML forbids. NULL, a text for which
+ * memory ran out, sets `failed`. */
 static void put_escaped(attn_svg *s, const char *text) {
     size_t size;
     s->t->failed = s->t->failed || !text;
@@ -121,7 +121,7 @@ void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, c
     double base = y + MIDDLE * face->size;
     attn_svg_put(s, "<text");
     if (face->turn != 0) {
-        /* turned around (x, y), so that the middle of the line stays on the anchor */
+        /* rotated around (x, y), so that the middle of the line stays at the anchor */
         attn_svg_put(s, " transform=\"translate(");
         attn_svg_number(s, x);
         attn_svg_put(s, " ");
@@ -146,10 +146,11 @@ void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, c
 }
 
 #define ELLIPSIS "…"
-/* Ems of what the table does not hold: as wide as DejaVu's wider letters, and a full square. */
+/* Widths in ems of characters that are not in the table: of narrow ones, as wide as DejaVu's wider
+ * letters, and of wide ones, a full square. */
 #define NARROW 0.66
 #define WIDE   1.0
-#define BOLD   1.13 /* DejaVu Sans Bold beside DejaVu Sans, lower-case letters */
+#define BOLD   1.13 /* width of DejaVu Sans Bold / DejaVu Sans, lower-case letters */
 
 /* Advance widths of DejaVu Sans 2.37, U+0020 to U+007E, in 1/2048 em. */
 static const unsigned short advances[] = {
@@ -175,21 +176,22 @@ double attn_svg_width(const char *text, double size, bool bold) {
     return width * size * (bold ? BOLD : 1);
 }
 
-/* --- what can be seen --- */
+/* --- visible characters --- */
 
 static bool is_blank(unsigned code) {
     return code == ' ' || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||
            code == 0x202f || code == 0x205f || code == 0x3000;
 }
 
-/* Without ink, and able to turn or glue its neighbours; joiners are part of words and stay. */
+/* Returns whether a character is invisible and changes the direction or line breaks of its
+ * neighbours. Joiners are part of words and do not count. */
 static bool is_format(unsigned code) {
     return code == 0xad || code == 0x200b || code == 0x200e || code == 0x200f ||
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
            code == 0xfeff || (code >= 0xfff9 && code <= 0xfffb) || code == 0x61c;
 }
 
-/* What stands for a character; NULL: itself. */
+/* Returns the text that is shown instead of a character, or NULL: the character itself is shown. */
 static const char *seen(unsigned code, bool at_end, bool token) {
     if (!token)
         return code == '\n' || code == '\t' || is_blank(code)   ? " "
@@ -204,13 +206,13 @@ static const char *seen(unsigned code, bool at_end, bool token) {
     return is_format(code) ? "\xef\xbf\xbd" : NULL;
 }
 
-/* The character at p, also a control character, which attn_draw_decode hides. */
+/* Returns the character at p. Unlike attn_draw_decode it does not replace line ends and tabs. */
 static unsigned read(const char *p, size_t *size) {
     unsigned code = attn_draw_decode(p, size);
     return *p == '\n' || *p == '\t' ? (unsigned)*p : code;
 }
 
-/* Behind the last character that is no blank; NULL: there is none. */
+/* Returns the end of the last character that is not blank, or NULL if all are blank. */
 static const char *last_ink(const char *text) {
     const char *end = NULL;
     size_t size;
@@ -247,7 +249,8 @@ const char *attn_svg_title(attn_arena *arena, const char *text) {
 
 /* --- cutting --- */
 
-/* As much of [text, end) as fits, then "…"; marks stay with their letter. */
+/* Returns the text. If it is wider than `width`, it is cut and ends with "…". Combining marks stay
+ * with their letter. */
 static const char *cut(attn_arena *arena, const char *text, const attn_svg_face *face,
                        double width) {
     if (attn_svg_width(text, face->size, face->bold) <= width)
@@ -272,7 +275,7 @@ const char *attn_svg_label(attn_arena *arena, const char *token, double size, do
     return shown ? cut(arena, shown, &face, width) : NULL;
 }
 
-/* The end of the longest line from p that fits, at a blank if there is one. */
+/* Returns the end of the longest line from p that fits into `width`, at a blank if there is one. */
 static const char *line_end(const char *p, const attn_svg_face *face, double width) {
     double unit = face->size * (face->bold ? BOLD : 1), used = 0;
     const char *blank = NULL;

@@ -1,4 +1,4 @@
-/* Writing SVG: numbers, elements, text; and what is shown of a label. */
+/* Writes SVG: numbers, elements and text. It also makes labels and titles fit for display. */
 #ifndef ATTN_DRAW_SVG_H
 #define ATTN_DRAW_SVG_H
 
@@ -12,12 +12,12 @@ typedef struct attn_svg {
     attn_theme theme;
 } attn_svg;
 
-/* Text as it is. */
+/* Appends text unchanged. */
 void attn_svg_put(attn_svg *s, const char *text);
-/* A number of at most two decimals, "12", "0.5", never "-0": not the C library's, whose decimal
- * point follows the locale. */
+/* Appends a number of at most two decimals: "12", "0.5", never "-0". It does not use printf, whose
+ * decimal point depends on the locale. */
 void attn_svg_number(attn_svg *s, double value);
-/* name="value" with a blank in front. */
+/* Appends a blank and the attribute name="value". */
 void attn_svg_at(attn_svg *s, const char *name, double value);
 void attn_svg_fill(attn_svg *s, attn_rgb colour);
 void attn_svg_stroke(attn_svg *s, attn_rgb colour, double width);
@@ -25,7 +25,7 @@ void attn_svg_stroke(attn_svg *s, attn_rgb colour, double width);
 void attn_svg_open(attn_svg *s, double width, double height, const char *title,
                    const char *description);
 void attn_svg_close(attn_svg *s);
-/* A rectangle without its end, so that fill and more can follow; then attn_svg_end. */
+/* Begins a rectangle. The caller may add attributes such as fill, then calls attn_svg_end. */
 void attn_svg_rect(attn_svg *s, double x, double y, double width, double height);
 void attn_svg_end(attn_svg *s); /* "/>" */
 void attn_svg_line(attn_svg *s, double x1, double y1, double x2, double y2, attn_rgb colour,
@@ -38,19 +38,21 @@ typedef struct attn_svg_face {
     attn_anchor anchor;
     double turn; /* degrees, clockwise, around the anchor */
 } attn_svg_face;
-/* One line whose middle of the lower-case letters is at y. `text` as it is to be seen. */
+/* Writes one line of text, with the middle of its lower-case letters at y. The text is shown
+ * unchanged. */
 void attn_svg_text(attn_svg *s, double x, double y, const attn_svg_face *face, const char *text);
 
-/* A token as it is to be seen, cut to `width` pixels with "…": white space at its ends, line ends
- * and tabs as visible glyphs, what cannot be drawn as U+FFFD, nothing at all as "∅". In the arena;
- * NULL when out of memory, and of NULL. */
+/* Returns a token as it is displayed, in the arena. White space at its ends, line ends and tabs
+ * become visible glyphs, characters that cannot be drawn become U+FFFD, and an empty token becomes
+ * "∅". A label wider than `width` pixels is cut and ends with "…". NULL: out of memory, or `token`
+ * is NULL. */
 const char *attn_svg_label(attn_arena *arena, const char *token, double size, double width);
-/* The same for titles: blanks stay, line ends are blanks. */
+/* Returns a title as it is displayed. Blanks stay, and line ends become blanks. */
 const char *attn_svg_title(attn_arena *arena, const char *text);
-/* Pixels a line takes, by DejaVu Sans's widths; wider than it comes out for other faces. */
+/* Returns the width of a line in pixels, from the widths of DejaVu Sans. */
 double attn_svg_width(const char *text, double size, bool bold);
-/* A title in lines of at most `width` pixels, broken at blanks, at most `most` lines, the last one
- * cut. Returns how many; -1 when out of memory. */
+/* Breaks a title at blanks into at most `most` lines of at most `width` pixels. If it is longer,
+ * the last line is cut. Returns the number of lines; -1: out of memory. */
 int attn_svg_lines(attn_arena *arena, const char *text, const attn_svg_face *face, double width,
                    const char **lines, int most);
 

@@ -1,7 +1,7 @@
-/* The growing text of the terminal figures, and the width of UTF-8 in columns.
+/* The growing text (attn_text), and the width of UTF-8 in columns.
  *
- * A text lives in its caller's arena and doubles its block as it grows; the old block is not given
- * back before the arena is. */
+ * A text is in the arena of its caller. When its block is full, it takes a block of twice the size.
+ * The old block is freed only with the arena. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { FIRST_ROOM = 1024 };
 
-/* Room for n more bytes and a NUL. */
+/* Makes room for n more bytes and a NUL. false: the text has failed. */
 static bool reserve(attn_text *t, size_t n) {
     size_t need;
     if (t->failed)
@@ -52,7 +52,7 @@ void attn_draw_repeat(attn_text *t, char c, size_t n) {
     t->data[t->size] = '\0';
 }
 
-/* Printed where there is room, and once more if there was not enough. */
+/* Prints into the free room, and if that is too small, once more after making room. */
 void attn_text_add(attn_text *t, const char *format, ...) {
     size_t need = 0;
     while (reserve(t, need)) {
@@ -95,7 +95,7 @@ typedef struct code_range {
     unsigned first, last;
 } code_range;
 
-/* Marks that sit on the character before them, joiners, direction marks and variation selectors. */
+/* Combining marks, joiners, direction marks and variation selectors, which take no column. */
 static const code_range combining[] = {
     {0x0300, 0x036f}, {0x0483, 0x0489},   {0x0591, 0x05bd},   {0x05bf, 0x05c7}, {0x0610, 0x061a},
     {0x064b, 0x065f}, {0x0670, 0x0670},   {0x06d6, 0x06dc},   {0x06df, 0x06e4}, {0x06e7, 0x06e8},
@@ -105,7 +105,7 @@ static const code_range combining[] = {
     {0x20d0, 0x20f0}, {0x302a, 0x302d},   {0x3099, 0x309a},   {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f},
     {0xfeff, 0xfeff}, {0x1f3fb, 0x1f3ff}, {0xe0001, 0xe01ef},
 };
-/* East Asian wide and full-width characters, and the pictographs that terminals draw two wide. */
+/* East Asian wide and full-width characters, and pictographs that take two columns in terminals. */
 static const code_range wide[] = {
     {0x1100, 0x115f},   {0x231a, 0x231b},   {0x23e9, 0x23ec},   {0x2614, 0x2615},
     {0x26a1, 0x26a1},   {0x2705, 0x2705},   {0x274c, 0x274c},   {0x2753, 0x2755},

@@ -1,8 +1,8 @@
-/* Heatmaps and masks for a terminal: a cell is two columns wide, so that it looks square.
+/* Prints heatmaps and masks for a terminal. A cell is two columns wide, so that it looks square.
  *
- * The shade of a cell has as much ink as the cell has value: blank, 1/4, 2/4, 3/4 and full blocks,
- * each for the values nearest to it on a scale from 0 (or the smallest value, when that is
- * negative) to the largest. */
+ * The shade of a cell shows its value on a scale from 0 (or the smallest value, if that is
+ * negative) to the largest value. The value is rounded to the nearest of five shades: blank, 1/4,
+ * 2/4, 3/4 and full blocks. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ typedef struct names {
     char index[24];
 } names;
 
-/* The label of cell i: that of the first row or key it covers. */
+/* Returns the label of cell i, which is that of the first row or key in the cell. */
 static const char *name_of(names *n, size_t i) {
     size_t at = n->origin + i * n->step;
     if (n->list && at < n->count)
@@ -66,7 +66,7 @@ static void put_storey(attn_text *t, const char *label, size_t at, size_t length
             attn_draw_bytes(t, "\xef\xbf\xbd", 3);
         else
             attn_draw_bytes(t, p, size);
-        if (columns == 1) { /* its marks follow before the blank */
+        if (columns == 1) { /* combining marks of the character come before the blank */
             const char *mark = p + size;
             for (; *mark && attn_draw_columns(attn_draw_decode(mark, &size)) == 0; mark += size)
                 attn_draw_bytes(t, mark, size);
@@ -76,7 +76,7 @@ static void put_storey(attn_text *t, const char *label, size_t at, size_t length
     }
 }
 
-/* Characters that stand above each other. */
+/* Returns the number of lines that a label takes when it is written from top to bottom. */
 static size_t storeys(const char *label) {
     size_t n = 0, size;
     for (; *label; label += size)
@@ -92,7 +92,7 @@ static void put_towers(attn_text *t, names *n, size_t cols, size_t left) {
     }
     height = height < TOWER_MOST ? height : TOWER_MOST;
     for (size_t line = 0; line < height && !t->failed; line++) {
-        size_t blanks = left + 2; /* written when something follows */
+        size_t blanks = left + 2; /* pending blanks, written before the next character */
         for (size_t c = 0; c < cols; c++) {
             const char *label = name_of(n, c);
             size_t length = storeys(label), own = length < height ? length : height;
@@ -108,7 +108,8 @@ static void put_towers(attn_text *t, names *n, size_t cols, size_t left) {
     }
 }
 
-/* Indices above every 1, 2, 5, 10, … cells, as many as fit with a blank between. */
+/* Writes indices above every cell, or every 2nd, 5th, 10th, … cell, so that blanks separate
+ * them. */
 static void put_ticks(attn_text *t, names *n, size_t cols, size_t left) {
     static const size_t factors[] = {1, 2, 5};
     size_t every = 1, digits = cols ? strlen(name_of(n, cols - 1)) : 0;

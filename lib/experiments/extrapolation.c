@@ -45,8 +45,8 @@ static size_t bytes(const attn_experiment *about, const double *values) {
     const double V = attn_setting_value(about, values, "symbols");
     const double longest = 16 * attn_setting_value(about, values, "trained");
     const double tokens = fmax(attn_setting_value(about, values, "batch-tokens"), longest);
-    /* for each layer and place 40 rows of D and of 4 D, logits, tables; parameters, gradients and
-     * moments */
+    /* 120 D floats and the logits for each token, and position tables; then parameters, gradients
+     * and moments */
     return (size_t)(4 * (tokens * (120 * D + 4 * V) + 16 * longest * D) +
                     16 * (30 * D * D + 2 * V * D)) +
            ((size_t)48 << 20);

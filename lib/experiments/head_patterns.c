@@ -199,7 +199,7 @@ static void survey_all(attn_lab *lab, survey *s) {
     }
 }
 
-/* ---- what it comes to ---- */
+/* ---- results ---- */
 static const char *site_of(attn_lab *lab, const head *h) {
     return h->layer ? attn_lab_say(lab, "%s %zu", site_names[h->site], h->layer)
                     : site_names[h->site];

@@ -85,7 +85,7 @@ attn_model_config attn_lesson_config(const attn_lab *lab, const attn_lesson *les
     return config;
 }
 
-/* ---- a training run, watched ---- */
+/* ---- training with progress reports ---- */
 typedef struct watch {
     attn_lab *lab;
     attn_pupil *pupil;
@@ -156,7 +156,7 @@ bool attn_lesson_teach(attn_lab *lab, const attn_lesson *lesson, const attn_mode
     return false;
 }
 
-/* ---- what it learnt ---- */
+/* ---- evaluation of trained models ---- */
 bool attn_lesson_score(attn_lab *lab, const attn_lesson *lesson, const attn_model *model,
                        size_t shortest, size_t longest, attn_model_scores *out) {
     attn_corpus_options options = lesson->options;

@@ -132,8 +132,8 @@ static void measure(attn_lab *lab, const pair *p, bool attention, const float *x
         out->first = share_of_first(dx, n, p->D);
 }
 
-/* Return multiply-adds: gates from input and state; and four projections, scores and sums of
- * values. */
+/* Return the multiply-adds of each kind. LSTM: gates from input and state. Self-attention: four
+ * projections, scores and sums of values. */
 static double lstm_operations(double n, double d) {
     return 8 * n * d * d;
 }

@@ -1,4 +1,4 @@
-/* Strings and counts of container headers; see header_text.h. */
+/* Reads and writes strings and counts of container headers (header_text.h). */
 #include "io/header_text.h"
 
 #include <stdint.h>
@@ -41,7 +41,7 @@ attn_status attn_io_count(attn_io_cursor *c, size_t *out) {
     return ATTN_OK;
 }
 
-/* Length of the well-formed UTF-8 sequence at p, 0 when it is none (RFC 3629). */
+/* Returns the length of the well-formed UTF-8 sequence at p, or 0 if there is none (RFC 3629). */
 static size_t utf8_length(const unsigned char *p, size_t left) {
     static const struct {
         unsigned char from, to, second_from, second_to;
@@ -64,7 +64,7 @@ static size_t utf8_length(const unsigned char *p, size_t left) {
     return 0;
 }
 
-/* Four hexadecimal digits at p; false when they are not there. */
+/* Reads four hexadecimal digits at p. Returns false if p does not have them. */
 static bool hex4(const char *p, const char *end, unsigned *out) {
     unsigned value = 0;
     if (end - p < 4)
@@ -101,7 +101,8 @@ static char *put_utf8(char *out, unsigned c) {
     return out;
 }
 
-/* The escape behind a backslash at *from; returns the end of what was written, NULL: none. */
+/* Decodes the escape after a backslash at *from into `out`. Returns the end of the written bytes,
+ * or NULL if the escape is invalid. */
 static char *unescape(const char **from, const char *end, char *out) {
     static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     const char *p = *from, *name;
@@ -127,7 +128,7 @@ static char *unescape(const char **from, const char *end, char *out) {
     return put_utf8(out, c);
 }
 
-/* The byte behind the closing quote, or NULL. */
+/* Finds the closing quote of a string, or returns NULL. */
 static const char *find_close(const char *p, const char *end) {
     for (; p < end && *p != '"'; p++)
         if (*p == '\\' && ++p == end)

@@ -1,5 +1,5 @@
-/* The header of an .npy file: magic, version 1.0, a length of 16 bits, a Python dictionary padded
- * to a multiple of 64 bytes. */
+/* Makes the header of an .npy file: magic, version 1.0, a length of 16 bits, and a Python
+ * dictionary. The whole is padded to a multiple of 64 bytes. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* Reading and writing the header of a safetensors container. The header is outside data and read in
- * one pass; then the tensors are sorted by where they begin, which shows overlaps and gaps. */
+/* Reads and writes the header of a safetensors container. The header is data from outside and is
+ * read once from start to end. Then the tensors are sorted by their first byte to find overlaps and
+ * gaps. */
 #include "attn/safetensors.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 #include "io/header_text.h"
 
-#define MOST_HEADER   100000000 /* the format's own bound */
+#define MOST_HEADER   100000000 /* the limit of the format */
 #define MOST_METADATA 64
 #define METADATA      "__metadata__"
 
@@ -19,13 +20,13 @@ static const struct {
              {"I32", ATTN_I32}, {"I64", ATTN_I64}, {"U8", ATTN_U8},     {"BOOL", ATTN_BOOL}};
 enum { TYPES = sizeof types / sizeof *types };
 
-/* A tensor of the header, before its place is trusted. */
+/* A tensor of the header, before its offsets are checked. */
 typedef struct entry {
     const char *name;
     attn_dtype dtype;
     int rank;
     size_t dims[ATTN_MAX_RANK], begin, end;
-    size_t order; /* place in the header */
+    size_t order; /* index in the header */
 } entry;
 
 typedef struct list {
@@ -33,7 +34,7 @@ typedef struct list {
     size_t count, room, each;
 } list;
 
-/* Room for one more item, zeroed; NULL: out of memory. */
+/* Appends a zeroed item to the list and returns it; NULL: out of memory. */
 static void *append(list *l, attn_arena *arena) {
     if (l->count == l->room) {
         size_t room = l->room ? 2 * l->room : 16, bytes;
@@ -187,11 +188,11 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
 
-/* Bytes of a tensor; false when they are beyond what can be counted. */
+/* Computes the bytes of a tensor; false: they exceed SIZE_MAX / 2. */
 static bool count_bytes(attn_dtype dtype, int rank, const size_t *dims, size_t *bytes) {
     size_t need = attn_dtype_size(dtype), bound = need;
     for (int k = 0; k < rank; k++) {
-        /* an axis of 0 counts as 1, so that the others stay countable */
+        /* an axis of 0 counts as 1, so that the product of the other axes is checked too */
         if (!attn_size_mul(bound, dims[k] ? dims[k] : 1, &bound) || bound > SIZE_MAX / 2)
             return false;
         need *= dims[k];
@@ -216,7 +217,7 @@ static attn_status check_sizes(const entry *e, size_t count, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Names once each; the tensors side by side from the first byte to the last. */
+/* Checks that no name occurs twice, and that the tensors fill all bytes without overlap or gap. */
 static attn_status check_places(entry *e, size_t count, size_t bytes, attn_error *err) {
     size_t at = 0;
     if (count == 0)
@@ -293,7 +294,7 @@ bool attn_tensor_is_aligned(const attn_tensor *tensor) {
 
 /* --- writing --- */
 
-/* Stable, by falling element size; a handful of tensors. */
+/* Sorts tensors by falling element size. The order of equal sizes stays. */
 static void sort_by_size(attn_named_tensor *t, size_t count) {
     for (size_t i = 1; i < count; i++) {
         attn_named_tensor moved = t[i];
@@ -306,7 +307,7 @@ static void sort_by_size(attn_named_tensor *t, size_t count) {
     }
 }
 
-/* NULL: the container has no such type. */
+/* Returns the name of a type in the container, or NULL if it has no such type. */
 static const char *type_name(attn_dtype dtype) {
     for (int i = 0; i < TYPES; i++)
         if (types[i].dtype == dtype)
@@ -314,7 +315,7 @@ static const char *type_name(attn_dtype dtype) {
     return NULL;
 }
 
-/* What the reader would refuse is not written. */
+/* Refuses a tensor that attn_safetensors_read would refuse. */
 static attn_status check_tensor(const attn_safetensors *what, size_t index, attn_error *err) {
     const char *name = what->tensors[index].name;
     const attn_tensor *t = &what->tensors[index].tensor;
@@ -330,7 +331,7 @@ static attn_status check_tensor(const attn_safetensors *what, size_t index, attn
     if (t->rank < 1 || t->rank > ATTN_MAX_RANK)
         return attn_fail(err, ATTN_ESHAPE, name, "expected 1 to %d axes, found %d", ATTN_MAX_RANK,
                          t->rank);
-    size_t elements = 1; /* also of those that cannot be counted */
+    size_t elements = 1; /* stays 1 if the number of elements overflows */
     attn_tensor_count(t, &elements);
     if (elements && !attn_tensor_is_dense(t))
         return attn_fail(err, ATTN_EARG, name, "expected a row-major tensor without gaps");

@@ -313,8 +313,8 @@ attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
     return ATTN_OK;
 }
 
-/* With an identity matrix as the values of each head, the output of attention equals its weights.
- * So the gradient of the weights is passed as a gradient of the output. */
+/* Runs the backward pass with an identity matrix as the values of each head. Then the output of
+ * attention equals its weights, and dweights is the gradient of the output. */
 attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float *dweights,
                                          const attn_attend *a, const attn_attend_saved *s,
                                          attn_pass *pass, attn_error *err) {

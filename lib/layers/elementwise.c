@@ -77,7 +77,8 @@ uint64_t attn_dropout_seed(attn_pass *pass) {
     return attn_rng_bits(pass->seed, pass->drawn++);
 }
 
-/* uniform = (bits >> 11) 2^-53 < p exactly when bits >> 11 is below ceil(p 2^53). */
+/* The test uniform = (bits >> 11) 2^-53 < p is the same as bits >> 11 < ceil(p 2^53), in
+ * integers. */
 void attn_dropout(float *x, size_t n, double p, uint64_t seed) {
     if (p > 0)
         attn_pointwise_current()->dropout(x, n, (uint64_t)ceil(ldexp(p, 53)), (float)(1 / (1 - p)),

@@ -56,8 +56,8 @@ attn_status attn_parameters_seal(attn_parameters *set, bool gradients, attn_erro
 void attn_parameters_init(attn_parameters *set, uint64_t seed);
 void attn_parameters_zero_gradients(attn_parameters *set);
 
-/* Return the block of gradients, attn_parameters_size() floats, or NULL; and a view of the gradient
- * of one parameter. */
+/* attn_parameters_gradients returns the block of gradients, attn_parameters_size() floats, or NULL.
+ * attn_parameters_gradient returns a view of the gradient of one parameter. */
 float *attn_parameters_gradients(attn_parameters *set);
 attn_tensor attn_parameters_gradient(const attn_parameters *set, size_t index);
 
@@ -147,9 +147,10 @@ uint64_t attn_dropout_seed(attn_pass *pass);
  *   i, f, o = sigmoid, g = tanh of W_ih x_t + b_ih + W_hh h_(t-1) + b_hh
  *   c_t = f c_(t-1) + i g,   h_t = o tanh(c_t)
  * Stacked `layers` times; bidirectional: outputs are [forward, backward] side by side. Between
- * layers the outputs are dropped with probability dropout. With lengths [B] a sequence is what
- * torch's packed sequences make of it: the backward direction starts at its last real step, outputs
- * behind it are 0, final states are those of the last real step. Without, every step is real. */
+ * layers the outputs are dropped with probability dropout. With lengths [B] the results are those
+ * of torch's packed sequences: the backward direction starts at the last real step of each
+ * sequence, outputs of later steps are 0, and final states are those of the last real step. Without
+ * lengths every step is real. */
 enum { ATTN_LSTM_LAYERS = 8 };
 
 typedef struct attn_lstm_cell {
@@ -182,15 +183,16 @@ typedef struct attn_lstm_saved {
 
 void attn_lstm_declare(attn_lstm *layer, attn_parameters *set, const char *name, size_t input,
                        size_t hidden, size_t layers, bool bidirectional, double dropout);
-/* y [B, T, directions * H]. initial, last, lengths may be NULL; all outlive the backward pass.
- * 1 <= lengths <= T. ATTN_EARG (initial states of a bidirectional LSTM with lengths), ATTN_ENOMEM,
- * ATTN_ECANCELED, ATTN_EDEADLINE. */
+/* Computes y [B, T, directions * H]. initial, last and lengths may be NULL; all arguments must
+ * outlive the backward pass. 1 <= lengths <= T. Errors: ATTN_EARG (initial states of a
+ * bidirectional LSTM with lengths), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. */
 attn_status attn_lstm_forward(float *y, const attn_lstm_state *last, const float *x,
                               const attn_lstm_state *initial, const int64_t *lengths, size_t B,
                               size_t T, const attn_lstm *layer, attn_lstm_saved *saved,
                               attn_pass *pass, attn_error *err);
-/* dlast holds the gradients of the final states, and dinitial those of the initial states, which
- * are added to. Both may be NULL. The function may be called once for each forward pass. */
+/* Computes the backward pass. dlast holds the gradients of the final states; the gradients of the
+ * initial states are added to dinitial. Both may be NULL. It may be called only once for each
+ * forward pass. */
 attn_status attn_lstm_backward(float *dx, const attn_lstm_state *dinitial, const float *dy,
                                const attn_lstm_state *dlast, const attn_lstm *layer,
                                attn_lstm_saved *saved, attn_pass *pass, attn_error *err);
@@ -257,8 +259,8 @@ typedef struct attn_attend_sight {
 
 /* Declares the layer. The caller has set the members up to `causal`. */
 void attn_attend_declare(attn_attend *layer, attn_parameters *set, const char *name);
-/* x and memory must outlive backward. Errors: those of attn_attention_new and _run; ATTN_EARG at
- * "kind" (no such number in the enums). */
+/* Computes the layer. x and memory must outlive the backward pass. Errors: those of
+ * attn_attention_new and attn_attention_run; ATTN_EARG at "kind" (a number that its enum lacks). */
 attn_status attn_attend_forward(float *out, const float *x, const float *memory, size_t B, size_t L,
                                 size_t S, const attn_attend_sight *sight, bool want_weights,
                                 const attn_attend *layer, attn_attend_saved *saved, attn_pass *pass,
@@ -270,7 +272,7 @@ attn_status attn_attend_ready(const float *memory, size_t B, size_t S, const att
  * k and v [B, step, D] of *ready, which the caller allocates. Only for multihead. ATTN_ENOMEM. */
 attn_status attn_attend_append(attn_attend_saved *ready, const float *x, size_t at,
                                const attn_attend *layer, attn_pass *pass, attn_error *err);
-/* dx and dmemory may be the same block. */
+/* Computes the backward pass. dx and dmemory may be the same block. */
 attn_status attn_attend_backward(float *dx, float *dmemory, const float *dout,
                                  const attn_attend *layer, attn_attend_saved *saved,
                                  attn_pass *pass, attn_error *err);
@@ -281,10 +283,10 @@ attn_status attn_attend_weights_backward(float *dx, float *dmemory, const float 
                                          attn_pass *pass, attn_error *err);
 
 /* ---- losses of attention weights [B, H, L, S] ----
- * Gradients times `amount` are added to dweights unless it is NULL.
- * Alignment (guided alignment, Chen et al. 2016; of one head, as Garg et al. 2019): mean over the
- * rows of gold [B, L, S] that are not 0 of -sum_j gold_j log(weights_j of head 0), so that the
- * other heads look where they like; 0 when there are none. */
+ * Both losses add their gradients times `amount` to dweights, unless it is NULL. */
+/* Returns the alignment loss (guided alignment, Chen et al. 2016; of one head, as Garg et al.
+ * 2019): the mean of -sum_j gold_j log(weights_j of head 0) over the rows of gold [B, L, S] that
+ * are not all 0, or 0 without such rows. The other heads are free. */
 double attn_alignment_loss(float *dweights, const float *weights, const float *gold, size_t B,
                            size_t H, size_t L, size_t S, double amount);
 /* Returns the similarity of heads, 0 to 1, which a loss for diverse heads minimises. It is the mean
@@ -303,15 +305,17 @@ double attn_cross_entropy(float *dlogits, const float *logits, const int32_t *ta
                           size_t V, int32_t ignored, double smoothing, size_t *counted,
                           size_t *right);
 
-/* ---- what the files of this room share ---- */
+/* ---- shared by the files of lib/layers ---- */
 
 /* Declares a parameter "name.what". */
 void attn_layers_add(attn_parameters *set, const char *name, const char *what, int rank,
                      const size_t *dims, attn_init init, attn_weight *weight);
-/* Set every row of y [rows, width] to bias; and add all rows of x to sum [width]. */
+/* attn_layers_fill_rows sets every row of y [rows, width] to bias. attn_layers_sum_rows adds all
+ * rows of x to sum [width]. */
 void attn_layers_fill_rows(float *y, size_t rows, const float *bias, size_t width);
 void attn_layers_sum_rows(float *sum, const float *x, size_t rows, size_t width);
-/* y [rows, out] = x [rows, in] weight^T + beta y;  dx += dy weight;  dweight += dy^T x. */
+/* The three products of a linear layer:
+ *   y [rows, out] = x [rows, in] weight^T + beta y;  dx += dy weight;  dweight += dy^T x. */
 void attn_layers_product(float *y, const float *x, size_t rows, const float *weight, size_t in,
                          size_t out, float beta);
 void attn_layers_product_back(float *dx, const float *dy, size_t rows, const float *weight,

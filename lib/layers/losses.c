@@ -1,5 +1,5 @@
-/* Losses: cross entropy, which computes loss and gradient in one pass over the logits; alignment of
- * attention with gold links; similarity of heads. */
+/* Losses: cross entropy, whose loss and gradient are computed in one loop over the logits,
+ * alignment of attention with gold links, and similarity of heads. */
 #include <math.h>
 #include <string.h>
 

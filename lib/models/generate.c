@@ -71,7 +71,8 @@ static void insert(candidate *best, size_t *count, size_t most, candidate one) {
     best[at] = one;
 }
 
-/* Finds the best candidates of source b, twice as many as beams, since half of them may end. */
+/* Finds the best candidates of source b, two for each beam, since half of them may be end
+ * tokens. */
 static size_t ways_on(const search *s, size_t b, float *scratch, candidate *best) {
     const attn_model_config *c = &s->walk.model->config;
     const size_t V = c->target_vocabulary;
@@ -154,7 +155,7 @@ static attn_status take_step(search *s, taken *step, attn_error *err) {
     return ATTN_OK;
 }
 
-/* Computes step t of all rows, with scratch in the pass's arena. */
+/* Computes step t of all rows, with scratch in the arena of the step. */
 static attn_status advance(search *s, size_t t, attn_error *err) {
     taken *step = &s->steps[t];
     const double before = s->sums[0];

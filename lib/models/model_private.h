@@ -64,7 +64,7 @@ typedef struct model_trace {
     float *active; /* feed-forward: hidden layer after activation and dropout */
     attn_lstm_saved lstm;
     attn_attend_saved attend;
-    const float *dweights; /* gradient of losses on its weights; NULL: none */
+    const float *dweights; /* gradient of losses on attention weights; NULL: none */
 } model_trace;
 
 /* The cache of a decoder block, which a search keeps between tokens for all rows. */
@@ -107,11 +107,12 @@ typedef struct model_rows {
     size_t rows, beams, most; /* most: maximum of tokens */
 } model_rows;
 
-/* The functions of an operation. `half` is one of the walk's, and x [B, T, D] is the input. */
+/* The functions of an operation. `half` is the encoder or decoder of the walk; x [B, T, D] is the
+ * input. */
 struct model_operation {
     attn_status (*forward)(float *out, const float *x, model_walk *walk, model_half *half,
                            const model_block *block, model_trace *trace, attn_error *err);
-    /* dx is added to. */
+    /* Adds to dx. */
     attn_status (*backward)(float *dx, const float *dout, model_walk *walk, model_half *half,
                             const model_block *block, model_trace *trace, attn_error *err);
     /* Creates the cache of the block at the start of a search. NULL: the block has none. */

@@ -50,7 +50,7 @@ attn_attend attn_models_attend(const attn_model_config *c, bool across) {
     return a;
 }
 
-/* --- within a sequence --- */
+/* --- self-attention --- */
 
 static attn_status self_forward(float *out, const float *x, model_walk *w, model_half *half,
                                 const model_block *block, model_trace *t, attn_error *err) {
@@ -70,7 +70,7 @@ const model_operation attn_models_self = {.forward = self_forward,
                                           .has_site = true,
                                           .site = ATTN_SITE_ENCODER};
 
-/* --- up to the own place --- */
+/* --- causal self-attention --- */
 
 /* Runs causal self-attention. In a search it appends the keys and values of one token of each row
  * to the cache. */
@@ -126,7 +126,7 @@ const model_operation attn_models_causal = {.forward = causal_forward,
                                             .has_site = true,
                                             .site = ATTN_SITE_DECODER};
 
-/* --- across --- */
+/* --- cross-attention --- */
 
 static attn_status cross_forward(float *out, const float *x, model_walk *w, model_half *half,
                                  const model_block *block, model_trace *t, attn_error *err) {

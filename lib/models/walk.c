@@ -43,8 +43,8 @@ static attn_status run_block(model_walk *w, model_half *half, const model_block 
     return ATTN_OK;
 }
 
-/* Run all blocks of a stack from half->embedded to half->out; and backward from dout, which they
- * overwrite, to the gradient of half->embedded (a block of the arena). */
+/* Run all blocks of a stack: forward from half->embedded to half->out, and backward from dout,
+ * which is overwritten, to the gradient of half->embedded, which is taken from the arena. */
 static attn_status attn_models_run_stack(model_walk *w, model_half *half, attn_error *err) {
     const model_stack *stack = half->stack;
     const float *x = half->embedded;

@@ -1,6 +1,6 @@
-/* From an operation that has run to its image: a header that names everything, tensors in place
- * where they are dense, boolean masks packed to bits, statistics, labels, the overview. The tables
- * at the beginning name tensors and numbers; run_open.c reads them in the other direction. */
+/* Makes the image of an operation that has run: a header that names everything, dense tensors in
+ * place and copies of others, boolean masks packed to bits, statistics, labels and the overview.
+ * The tables at the beginning name tensors and numbers; run_open.c uses them to read an image. */
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -60,7 +60,7 @@ const attn_run_number_name attn_run_number_names[] = {
 _Static_assert(sizeof(attn_layout) == sizeof(int) && sizeof(size_t) == sizeof(int64_t),
                "the table writes them so");
 
-/* One number as text, into to[ATTN_RUN_KEY + 8]. */
+/* Writes one number as text into to[ATTN_RUN_KEY + 8]. */
 static void write_number(const attn_run_number_name *name, const attn_inputs *in, char *to) {
     const void *at = (const char *)in + name->offset;
     const size_t room = ATTN_RUN_KEY + 8;
@@ -121,8 +121,7 @@ bool attn_run_number_read(const attn_run_number_name *name, const char *text, at
     "%d %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %d %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64    \
     " %" SCNd64 " %n"
 
-/* A mask layer without its tensor as one line of at most ATTN_RUN_LINE bytes. The layer's `where`
- * points into the line. */
+/* Writes a mask layer without its tensor as one line of at most ATTN_RUN_LINE bytes. */
 static void write_layer(const attn_mask_layer *layer, char *to) {
     const attn_pattern *p = &layer->pattern;
     snprintf(to, ATTN_RUN_LINE, LAYER_OUT, (int)layer->kind, (int)layer->semantics,
@@ -173,7 +172,7 @@ static attn_status add_text(builder *b, const char *key, const char *text) {
     return m->key && m->text ? ATTN_OK : no_memory(b);
 }
 
-/* The elements of axis `axis` onwards, row-major, to *to. */
+/* Copies the elements of axis `axis` and all later axes to *to, row-major, and advances *to. */
 static void copy_axis(char **to, const attn_tensor *t, int axis, const char *from) {
     const size_t each = attn_dtype_size(t->dtype);
     for (size_t i = 0; i < t->dims[axis]; i++, from += t->strides[axis] * (ptrdiff_t)each) {
@@ -213,8 +212,7 @@ static bool is_boolean(const attn_mask_layer *layer) {
             layer->semantics == ATTN_SEM_HIDE);
 }
 
-/* One row of a boolean mask into bits, or, where the row is one element for all keys, into a byte.
- */
+/* Packs one row of a boolean mask into bits or, with `bits` false, into bytes of 0 and 1. */
 static void pack_row(const attn_mask_layer *layer, const char *from, uint8_t *to, bool bits) {
     const attn_tensor *t = &layer->values;
     const size_t n = t->dims[t->rank - 1];
@@ -245,8 +243,8 @@ static void pack_axis(const attn_mask_layer *layer, int axis, const char *from, 
         pack_axis(layer, axis + 1, from, to, row_bytes, bits);
 }
 
-/* A boolean mask as bits where its last axis is the keys, else as booleans that say what is
- * visible. */
+/* Packs a boolean mask into bits if its last axis has one element for each key. Else it is stored
+ * as booleans, true for visible. */
 static attn_status pack_mask(builder *b, attn_mask_layer *layer) {
     const attn_tensor *t = &layer->values;
     const size_t n = t->dims[t->rank - 1];
@@ -301,7 +299,8 @@ static attn_status add_masks(builder *b) {
 
 /* --- the rest --- */
 
-/* A text of the caller's, which a reader must be able to tell from ours and from others. */
+/* Adds a metadata text of the caller. Its key must not begin with "run." and must not occur
+ * twice. */
 static attn_status add_metadata(builder *b, size_t at) {
     const attn_metadata *m = &b->source->metadata[at];
     bool taken = strncmp(m->key, "run.", 4) == 0;
@@ -351,7 +350,7 @@ static attn_status add_stats(builder *b) {
     return status ? status : add_tensor(b, "stats.kind", &kind);
 }
 
-/* Each label and its NUL. */
+/* Adds a tensor of all labels, each with a NUL at its end. */
 static attn_status add_labels(builder *b, const char *name, const char *const *labels, size_t n) {
     size_t bytes = 0;
     if (!labels)
@@ -450,7 +449,8 @@ attn_status attn_run_cost(const attn_attention_dims *d, size_t slots, attn_cost 
     if (p.overview != SIZE_MAX) {
         const size_t cols = attn_run_cells_along(d->S, p.overview);
         const double cells = (double)attn_run_cells_along(d->L, p.overview) * (double)cols;
-        const double planes = heads * cells * 2 * 1.3 * sizeof(float); /* a quarter above, edges */
+        /* max and mean; the factor covers the level above, a quarter as large, and its edges */
+        const double planes = heads * cells * 2 * 1.3 * sizeof(float);
         image += planes;
         cost.cells = rows * (double)d->S;
         cost.operations = cost.cells * 2 * (double)d->score_width;

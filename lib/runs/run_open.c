@@ -1,5 +1,5 @@
-/* From an image back to a run. The image is outside data: names, shapes, numbers and alignment are
- * checked here or by the operation that is made of them. */
+/* Opens an image as a run. The image is data from outside, so names, shapes, numbers and alignment
+ * are checked here or by attn_attention_new. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ const char *attn_run_text(const attn_run *run, const char *key) {
     return NULL;
 }
 
-/* A tensor that must be there with this type and these dimensions. */
+/* Finds a tensor that must have this type and these dimensions. */
 static attn_status need_tensor(opener *o, const char *name, attn_dtype dtype, int rank,
                                const size_t *dims, const void **data) {
     const attn_tensor *t = find_tensor(o->run, name);
@@ -114,7 +114,8 @@ static attn_status read_inputs(opener *o) {
     return status ? status : read_offsets(o);
 }
 
-/* The table that made the run, where this processor has it: then all bits are those of the run. */
+/* Chooses the kernel table that computed the run, if this processor supports it. Then weights equal
+ * those of the run in every bit. */
 static void choose_kernel(attn_run *run) {
     const char *name = attn_run_text(run, ATTN_RUN_KERNEL);
     attn_attention_dims d;

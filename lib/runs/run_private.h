@@ -1,5 +1,5 @@
-/* What the files of stored runs share: the opened run, its pyramid of cells, and the tables by which
- * inputs become named tensors and texts of an image and come back. */
+/* Declarations shared by the files of stored runs: the opened run, its pyramid of cells, and the
+ * tables that map inputs to named tensors and texts of an image. */
 #ifndef ATTN_RUN_PRIVATE_H
 #define ATTN_RUN_PRIVATE_H
 
@@ -9,11 +9,11 @@
 typedef struct attn_run_pyramid {
     size_t L, S;
     size_t levels;
-    size_t overview; /* level of the overview, SIZE_MAX without */
+    size_t overview; /* first level of the overview; SIZE_MAX: there is no overview */
 } attn_run_pyramid;
 
 attn_run_pyramid attn_run_pyramid_of(size_t L, size_t S);
-/* Cells along an axis of n weights at a level. */
+/* Returns the number of cells along an axis of n weights at a level. */
 size_t attn_run_cells_along(size_t n, size_t level);
 
 enum { ATTN_RUN_PLANES = 2 }; /* levels that the overview keeps: its own and the one above */
@@ -32,14 +32,14 @@ struct attn_run {
 
 /* --- names in the image (run_image.c) --- */
 
-/* Tensors of attn_inputs by the name they have in requests. Ends with name NULL. */
+/* Lists the tensors of attn_inputs with their names in requests. The last entry has name NULL. */
 typedef struct attn_run_tensor_name {
     const char *name;
     size_t offset; /* of an attn_tensor in attn_inputs */
 } attn_run_tensor_name;
 extern const attn_run_tensor_name attn_run_tensor_names[];
 
-/* Numbers of attn_inputs as texts. Ends with key NULL. */
+/* Lists the numbers of attn_inputs, which the image holds as texts. The last entry has key NULL. */
 typedef enum attn_run_kind {
     ATTN_RUN_REAL,
     ATTN_RUN_SIZE,
@@ -51,7 +51,7 @@ typedef struct attn_run_number_name {
     const char *key;
     attn_run_kind kind;
     size_t offset;
-    int most; /* ENUM: its largest number */
+    int most; /* ATTN_RUN_ENUM: the largest number of the enum */
 } attn_run_number_name;
 extern const attn_run_number_name attn_run_number_names[];
 
@@ -59,23 +59,24 @@ extern const attn_run_number_name attn_run_number_names[];
 #define ATTN_RUN_KERNEL      "run.kernel"
 #define ATTN_RUN_WORDS       "run.mask"
 #define ATTN_RUN_SCORE       "run.score_name"
-#define ATTN_RUN_MASK        "run.mask.%zu" /* texts of mask layers, and below their tensors */
+#define ATTN_RUN_MASK        "run.mask.%zu" /* key of the text of a mask layer */
 #define ATTN_RUN_MASK_TENSOR "mask.%zu"
 #define ATTN_RUN_OFFSETS     "query_offsets"
 
 enum { ATTN_RUN_KEY = 32, ATTN_RUN_LINE = 320 };
 
-/* Reads one number; false when the text is none. */
+/* Reads one number into *in; false: the text is not such a number. */
 bool attn_run_number_read(const attn_run_number_name *name, const char *text, attn_inputs *in);
-/* Reads a mask layer without its tensor from one line of at most ATTN_RUN_LINE bytes; false when it
- * is none. The layer's `where` points into the line. */
+/* Reads a mask layer without its tensor from one line of at most ATTN_RUN_LINE bytes. false: the
+ * line does not describe a layer. The layer's `where` points into the line. */
 bool attn_run_layer_read(const char *line, attn_mask_layer *layer);
 
 /* --- cells (run_tiles.c) --- */
 
-/* Bytes of one thread's scratch for pooling `cols` cells of a level; false on overflow. */
+/* Computes the bytes of one thread's scratch for pooling `cols` cells of a level; false:
+ * overflow. */
 bool attn_run_lane_bytes(const attn_attention_dims *d, size_t level, size_t cols, size_t *bytes);
-/* Both planes of each kept level of the overview, [B, Hq, rows, cols] in the arena. */
+/* Computes max and mean of each overview level, [B, Hq, rows, cols], in the arena. */
 attn_status attn_run_overview_make(const attn_attention *a, const attn_stats *stats,
                                    const attn_run_pyramid *pyramid, attn_pool *pool,
                                    const attn_control *control, attn_arena *arena,

@@ -1,5 +1,5 @@
-/* Some rows of one head as an operation of their own: the run's inputs are cut down to what these
- * rows read, with masks and positions where they were. */
+/* Makes the inputs of an operation for some rows of one head. The run's inputs are reduced to what
+ * these rows read; masks and positions are cut so that each cell keeps its own. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ typedef struct cutter {
     attn_inputs in;
 } cutter;
 
-/* Head h of batch entry b, rows from `row` on, as [1, 1, rows, width]. */
+/* Returns `rows` rows from `row` on of head h of batch entry b, as a tensor [1, 1, rows, width]. */
 static attn_tensor cut_view(const attn_view *v, size_t b, size_t h, size_t row, size_t rows,
                             size_t width) {
     const size_t dims[4] = {1, 1, rows, width};
@@ -23,7 +23,7 @@ static attn_tensor cut_view(const attn_view *v, size_t b, size_t h, size_t row, 
     return t;
 }
 
-/* The index of axis `axis` of the batch for flattened entry b. */
+/* Returns the index of flattened batch entry b along batch axis `axis`. */
 static size_t batch_index(const attn_attention_dims *d, size_t b, int axis) {
     for (int i = d->batch_rank - 1; i > axis; i--)
         b /= d->batch[i];
@@ -36,7 +36,7 @@ static void *advance(const attn_tensor *t, int axis, size_t index) {
            (ptrdiff_t)at * t->strides[axis] * (ptrdiff_t)attn_dtype_size(t->dtype);
 }
 
-/* Drops the first axis. */
+/* Removes the first axis by taking its element `index`. */
 static void drop_axis(attn_tensor *t, size_t index) {
     t->data = advance(t, 0, index);
     t->rank--;
@@ -44,12 +44,12 @@ static void drop_axis(attn_tensor *t, size_t index) {
     memmove(t->strides, t->strides + 1, (size_t)t->rank * sizeof *t->strides);
 }
 
-/* A tensor that broadcasts to [batch.., H, L, S] -> [rows or 1, S]. */
+/* Cuts a tensor that broadcasts to [batch.., H, L, S] to [rows or 1, S]. */
 static void cut_values(const cutter *c, attn_tensor *t) {
     const attn_attention_dims *d = &c->a->dims;
     const int whole = d->batch_rank + (d->has_heads ? 3 : 2);
     while (t->rank > 2) {
-        const int axis = whole - t->rank; /* of the weights */
+        const int axis = whole - t->rank; /* the axis of the weights that this axis stands for */
         drop_axis(t, axis < d->batch_rank ? batch_index(d, c->rows->batch, axis) : c->rows->head);
     }
     if (t->rank == 2 && t->dims[0] != 1) {
@@ -58,7 +58,8 @@ static void cut_values(const cutter *c, attn_tensor *t) {
     }
 }
 
-/* [S], [B, S] with B flattened, or the batch axes and S -> [S]. */
+/* Cuts a padding mask to [S]. It is [S], or [B, S] with B flattened, or has all batch axes and
+ * S. */
 static void cut_padding(const cutter *c, attn_tensor *t) {
     const attn_attention_dims *d = &c->a->dims;
     if (t->rank == 2 && d->batch_rank != 1)
@@ -119,7 +120,7 @@ static bool one_number(const cutter *c, double value, attn_tensor *out) {
     return true;
 }
 
-/* What belongs to this head of tables by head. */
+/* Takes the part for this head from tensors that have a head axis. */
 static bool cut_parameters(cutter *c) {
     const size_t h = c->rows->head;
     attn_position *p = &c->in.position;

@@ -1,7 +1,7 @@
-/* Cells of a stored run: weights are pooled to cells, the overview keeps the cells of the upper
- * levels, and a tile is a copy of the overview where that reaches, else pooled when it is asked for.
- * The overview is one pass over the weights of all heads; a piece is two rows of its cells, from
- * which the row of the level above follows. */
+/* Pools the weights of a stored run to cells. The overview holds the cells of two upper levels. A
+ * tile of these levels is copied from the overview; other tiles are pooled on request. To make the
+ * overview, the weights of all heads are computed once. A piece of this work is two rows of cells,
+ * from which one row of the level above is computed. */
 #include <math.h>
 #include <string.h>
 
@@ -10,12 +10,12 @@
 #include "runs/run_private.h"
 
 enum {
-    ROWS = 64,    /* of weights computed at a time */
-    CHUNK = 2048, /* keys of them */
-    WAYS = 8,     /* independent sums, so that additions need not wait for each other */
+    ROWS = 64,    /* rows of weights that are computed together */
+    CHUNK = 2048, /* keys of each row that are computed together */
+    WAYS = 8,     /* independent partial sums, so an addition need not wait for the previous one */
 };
 
-/* Cells [row, row + rows) x [col, col + cols) of a level of one head. */
+/* The cells [row, row + rows) x [col, col + cols) of a level of one head. */
 typedef struct cell_area {
     size_t batch, head, level, row, rows, col, cols;
 } cell_area;
@@ -37,7 +37,7 @@ typedef struct pool_lane {
     cell_sum *sums; /* [band, cols] */
 } pool_lane;
 
-/* How many rows of cells make one piece of work. */
+/* Returns the number of rows of cells in one piece of work. */
 static size_t band_of(size_t level) {
     const size_t band = level < 6 ? (size_t)ROWS >> level : 0;
     return band > 2 ? band : 2;
@@ -54,7 +54,7 @@ bool attn_run_lane_bytes(const attn_attention_dims *d, size_t level, size_t cols
            attn_size_add(*bytes, sums, bytes);
 }
 
-/* Scratch for bands of `cols` cells of a level; NULL when memory is out. */
+/* Makes scratch for pieces of band_of(level) rows of `cols` cells; NULL: out of memory. */
 static pool_lane *new_lane(const attn_attention *a, size_t level, size_t cols, attn_arena *arena) {
     pool_lane *lane = attn_arena_small(arena, sizeof *lane);
     size_t sums;
@@ -84,8 +84,8 @@ static void add_slowly(cell_sum *s, const float *w, const uint8_t *keep, size_t 
     }
 }
 
-/* n weights of one row that belong to one cell. A hidden weight is 0 and changes neither sum nor
- * maximum, so only the count asks for `keep` (NULL: all are visible). */
+/* Adds n weights of one row to the sums of their cell. A hidden weight is 0 and changes neither sum
+ * nor maximum, so only the count needs `keep` (NULL: all weights are visible). */
 static void add_weights(cell_sum *s, const float *w, const uint8_t *keep, size_t n) {
     double sums[WAYS] = {0}, sum = 0;
     float max[WAYS] = {0};
@@ -120,7 +120,7 @@ static void add_weights(cell_sum *s, const float *w, const uint8_t *keep, size_t
     s->count += count;
 }
 
-/* Keys [j, j + n) of row i into the cells of its line. */
+/* Adds keys [j, j + n) of row i to the cells of `line`. */
 static void add_row(const attn_attention *a, const cell_area *area, size_t i, size_t j, size_t n,
                     const float *w, pool_lane *lane, cell_sum *line) {
     const uint8_t *keep = NULL;
@@ -146,7 +146,7 @@ static void add_row(const attn_attention *a, const cell_area *area, size_t i, si
     }
 }
 
-/* The keys that any of the rows sees, cut to [*lo, *hi). */
+/* Reduces [*lo, *hi) to the keys that at least one of the rows sees. */
 static void clip(const attn_attention *a, size_t b, size_t row, size_t rows, size_t *lo,
                  size_t *hi) {
     size_t from, to;
@@ -175,7 +175,8 @@ static attn_status pool_rows(const attn_attention *a, const attn_stats *stats,
     return status;
 }
 
-/* The sums of an area of at most a band, row-major [rows, cols], computed from the weights. */
+/* Computes the cell sums of an area of at most band_of(level) rows from the weights, row-major
+ * [rows, cols]. */
 static attn_status pool_area(const attn_attention *a, const attn_stats *stats,
                              const cell_area *area, pool_lane *lane, const cell_sum **sums,
                              attn_error *err) {
@@ -201,7 +202,7 @@ static attn_status pool_area(const attn_attention *a, const attn_stats *stats,
     return status;
 }
 
-/* The two values of a cell. */
+/* Return the two values of a cell. */
 static float max_of(const cell_sum *s) {
     return s->count ? s->max : s->nan ? NAN : -INFINITY;
 }
@@ -434,8 +435,7 @@ static attn_status compute_cells(const attn_run *run, const attn_run_place *at, 
     return attn_pool_run(pool, (tile->shape[0] + band - 1) / band, tile_piece, &w, control, err);
 }
 
-/* Smallest and largest number that is not the mark of a hidden cell; true: there is no visible
- * cell. */
+/* Finds the smallest and largest value of the visible cells. Returns true if there are none. */
 static bool find_range(const float *cells, size_t n, float range[2]) {
     float low = INFINITY, high = -INFINITY;
     bool hidden = true;

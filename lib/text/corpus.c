@@ -37,7 +37,8 @@ static int by_symbol(const void *a, const void *b) {
     return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
 }
 
-/* Equal numbers keep their order, so that alignments are one to one. */
+/* Orders the drawn symbols as the task requires. Equal symbols keep their order, so each target has
+ * one source. */
 static void order(const attn_corpus *c, size_t (*drawn)[2], size_t n) {
     if (c->options.task == ATTN_SORT)
         qsort(drawn, n, sizeof *drawn, by_symbol);

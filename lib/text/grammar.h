@@ -9,15 +9,15 @@ enum { JE, TU, IL, NOUS, VOUS, ILS }; /* places in a conjugation */
 /* The properties of a noun phrase that verbs, adjectives and relative clauses depend on. */
 typedef struct attn_subject {
     int gender, number, person;
-    char kind;     /* of its noun; 'p' for pronouns and names */
-    uint32_t noun; /* for pairs with adjectives and verbs; 0: a pronoun, a name, several nouns */
-    size_t head;   /* its English word */
+    char kind;     /* kind of the noun (lexicon.h); 'p' for pronouns and names */
+    uint32_t noun; /* id of the noun; 0: a pronoun, a name or several nouns */
+    size_t head;   /* index of the noun among the English words */
     bool is_pronoun;
 } attn_subject;
 
 typedef struct attn_noun_choice {
-    const char *kinds;     /* of the noun */
-    const attn_verb *verb; /* whose object it is, or NULL */
+    const char *kinds;     /* allowed kinds of the noun */
+    const attn_verb *verb; /* the verb whose object the noun is, or NULL */
     bool negated;          /* "de" instead of "un", "des"; "any" instead of "some" */
     int depth;             /* nesting depth of clauses and phrases */
 } attn_noun_choice;

@@ -5,7 +5,7 @@
 #include "attn/rng.h"
 #include "text/grammar.h"
 
-/* being: was, in French the imperfect */
+/* The French imperfect of "être", for the English "was" and "were". */
 static const char *const was[6] = {"étais", "étais", "était", "étions", "étiez", "étaient"};
 
 static const struct {
@@ -20,7 +20,7 @@ static const struct {
     {"them", "les", {MASCULINE, PLURAL, ILS, 'p', 0, 0, true}},
 };
 
-/* Places of the English words of a verb group. */
+/* Indices of the words of a verb group in the English sentence. */
 typedef struct heard {
     size_t verb, aux, help, negation, often, to, at,
         object; /* help: do in "do not want"; at: in "look at" */
@@ -164,7 +164,7 @@ static void dire_group(attn_sentence *s, const attn_subject *who, const attn_ver
         attn_tie_words(s, first, h->at, false);
 }
 
-/* Returns the place of the English verb. */
+/* Adds a verb group to both sides and returns the index of the English verb. */
 static size_t verb_group(attn_sentence *s, const attn_subject *subject,
                          const attn_verb_choice *choice) {
     heard h = say_group(s, subject, choice);
@@ -178,7 +178,8 @@ enum { TRIES = 24, DEEPEST = 3 };
 
 static void clause(attn_sentence *s, attn_tense tense, int depth);
 
-/* not, or an adverb of frequency, or neither; can, must or want */
+/* Draws a negation, an adverb of frequency, or neither, and perhaps a modal verb (can, must,
+ * want). */
 static void decorate(attn_sentence *s, attn_verb_choice *w) {
     const attn_lexicon *words = s->words;
     const attn_verb *modals[] = {&words->can, &words->must, &words->want};
@@ -274,7 +275,7 @@ static void say_that(attn_sentence *s, const attn_subject *who, attn_tense tense
     clause(s, tense, depth + 1);
 }
 
-/* is old, is very old, is in the garden */
+/* Adds a predicate with "be": "is old", "is very old", "is in the garden". */
 static void be(attn_sentence *s, const attn_subject *who, attn_tense tense, int depth) {
     attn_verb_choice w = {.verb = &s->words->be, .tense = tense};
     decorate(s, &w);

@@ -71,7 +71,8 @@ static bool one_of(const char *word, const char *const *list) {
     return false;
 }
 
-/* Returns a number of a word for pairs, the same in the small and the large setting (FNV-1a). */
+/* Returns the id of a word: a hash of its text (FNV-1a), so it is the same in the small and the
+ * large lexicon. */
 static uint32_t number(const char *text) {
     uint32_t hash = 2166136261u;
     for (; *text; text++)
@@ -99,7 +100,7 @@ static attn_form with(reader *in, attn_form word, size_t letters, const char *en
     return (attn_form){join(in, word.text, letters, ending), word.vowel};
 }
 
-/* cat cats, box boxes, city cities; of verbs too: wash washes, cry cries. */
+/* Returns the form with -s of an English noun or verb: cats, boxes, cities, washes, cries. */
 static attn_form english_s(reader *in, attn_form word) {
     size_t n = strlen(word.text);
     if (ends(word.text, "y") && n > 1 && !strchr("aeou", word.text[n - 2]))
@@ -211,7 +212,7 @@ static bool conjugate(reader *in, char *infinitive, attn_verb *out) {
     }
     attn_form male = inflect(in, stem, endings.cells[7], hard);
     attn_form female = with(in, male, strlen(male.text), "e");
-    /* dû loses its accent with any ending: due, dus, dues; no verb of the tables inflects it */
+    /* dû would lose its accent with an ending (due, dus, dues), but no table inflects it */
     out->participle[MASCULINE][SINGULAR] = male;
     out->participle[MASCULINE][PLURAL] = french_plural(in, male);
     out->participle[FEMININE][SINGULAR] = female;
@@ -265,7 +266,7 @@ static bool read_preposition(reader *in, row *r, attn_preposition *out) {
     return true;
 }
 
-/* Rows of `table` behind those that `list` has; its items have room for them. */
+/* Appends the rows of `table` to `list`, whose items have room for them. */
 #define FILL(list, table, read)                                                                    \
     do {                                                                                           \
         const char *rest_ = (table);                                                               \

@@ -1,12 +1,15 @@
 /* The lexicon of the English-French grammar: words with their inflected forms, made once from the
  * tables of lexicon_people.c and its neighbours. Everything lives in one arena.
  *
- * A row is one word, a blank between cells. "+" in front: also in the small setting. "/" between
- * forms that no rule gives: plural of a noun, past of an English verb, feminine of an adjective.
- * "*" in front of a French word: its h or y takes no elision ("le hibou"); of an English word: it
- * takes the other article than its spelling says ("a university", "an honest man"). Kinds of nouns:
- * p(erson), a(nimal), t(hing), f(ood), (p)l(ace), b(ook and other texts); verbs and adjectives list
- * the kinds that they go with. "|" in a French verb: what follows it names a row of endings. */
+ * A row describes one word; blanks separate its cells. Marks in a row:
+ *   +  at the start of a row: the word is also in the small lexicon
+ *   /  separates irregular forms: plural of a noun, past of an English verb, feminine of an
+ *      adjective
+ *   *  before a French word: no elision before its h or y ("le hibou"); before an English word: the
+ *      other article than its spelling suggests ("a university", "an honest man")
+ *   |  in a French infinitive: the text after it names a row of endings
+ * Kinds of nouns are p(erson), a(nimal), t(hing), f(ood), (p)l(ace), b(ook and other texts). Verbs
+ * and adjectives list the kinds of nouns that they go with. */
 #ifndef ATTN_TEXT_LEXICON_H
 #define ATTN_TEXT_LEXICON_H
 
@@ -22,7 +25,7 @@ extern const char attn_lexicon_names[], attn_lexicon_people[], attn_lexicon_plac
     attn_lexicon_going[], attn_lexicon_giving[], attn_lexicon_saying[], attn_lexicon_adjectives[],
     attn_lexicon_manner[], attn_lexicon_often[], attn_lexicon_prepositions[];
 
-/* One spelling: `vowel` says that the word begins with a vowel sound. */
+/* One spelling of a word. `vowel` is true if the word begins with a vowel sound. */
 typedef struct attn_form {
     const char *text;
     bool vowel;
@@ -52,20 +55,20 @@ typedef struct attn_verb {
     attn_form present[6], future[6]; /* je tu il nous vous ils */
     attn_form participle[2][2];      /* by gender and number */
     attn_form infinitive;
-    bool etre;                          /* compound past with être */
-    const char *kinds;                  /* of its object */
+    bool etre;                          /* the compound past takes être */
+    const char *kinds;                  /* allowed kinds of its object */
     const char *english_to, *french_to; /* preposition of its object, or NULL */
     uint32_t id;
 } attn_verb;
 
 typedef struct attn_adverb {
     attn_form english, french;
-    bool negative; /* never: takes ne */
+    bool negative; /* takes "ne" in French, as "never" does */
 } attn_adverb;
 
 typedef struct attn_preposition {
     attn_form english, french;
-    const char *second; /* "près de": de; or NULL */
+    const char *second; /* second French word, such as "de" in "près de"; or NULL */
     const char *kinds;
 } attn_preposition;
 
@@ -84,8 +87,8 @@ typedef struct attn_lexicon {
     attn_verb can, must, want, be, have;
 } attn_lexicon;
 
-/* Read the tables; small: only the rows with "+". Errors: ATTN_ENOMEM; ATTN_EARG for a row that
- * does not read (a fault of the tables, found by the tests). */
+/* Reads the word tables. With `small` it reads only rows with "+". Errors: ATTN_ENOMEM; ATTN_EARG
+ * (a malformed row, which the tests would find). */
 attn_status attn_lexicon_read(attn_lexicon *out, bool small, attn_arena *arena, attn_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* Names, persons and animals of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
-/* english french gender */
+/* Names. Cells: english french gender */
 const char attn_lexicon_names[] = "+mary marie f\n"
                                   "+paul paul m\n"
                                   "+alice alice f\n"
@@ -17,7 +17,7 @@ const char attn_lexicon_names[] = "+mary marie f\n"
                                   "lucas lucas m\n"
                                   "irene irène f\n";
 
-/* english[/plural] french[/plural] gender kind */
+/* Cells: english[/plural] french[/plural] gender kind */
 const char attn_lexicon_people[] = "+man/men homme m p\n"
                                    "+woman/women femme f p\n"
                                    "+boy garçon m p\n"

@@ -1,7 +1,8 @@
 /* Adjectives, adverbs and prepositions of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
-/* english masculine[/feminine[/masculine-before-a-vowel]] b(efore)|a(fter) kinds */
+/* Cells: english masculine[/feminine[/masculine-before-a-vowel]] b(efore)|a(fter) kinds. The letter
+ * says whether the French adjective stands before or after the noun. */
 const char attn_lexicon_adjectives[] = "+red rouge a atlfb\n"
                                        "+white blanc/blanche a atlfb\n"
                                        "+black noir a atlfb\n"
@@ -199,7 +200,7 @@ const char attn_lexicon_adjectives[] = "+red rouge a atlfb\n"
                                        "deserted désert a l\n"
                                        "distant lointain a l\n";
 
-/* how: english french */
+/* Adverbs of manner. Cells: english french */
 const char attn_lexicon_manner[] = "+slowly lentement\n"
                                    "+quickly rapidement\n"
                                    "+well bien\n"
@@ -231,7 +232,7 @@ const char attn_lexicon_manner[] = "+slowly lentement\n"
                                    "cruelly cruellement\n"
                                    "simply simplement\n";
 
-/* how often: english french [-: with ne] */
+/* Adverbs of frequency. Cells: english french [-]; "-" means that the French adverb takes "ne" */
 const char attn_lexicon_often[] = "+always toujours\n"
                                   "+often souvent\n"
                                   "+sometimes parfois\n"
@@ -242,7 +243,7 @@ const char attn_lexicon_often[] = "+always toujours\n"
                                   "probably probablement\n"
                                   "certainly certainement\n";
 
-/* english french kinds [french second word] */
+/* Prepositions. Cells: english french kinds [french second word] */
 const char attn_lexicon_prepositions[] = "+in dans l\n"
                                          "+near près l de\n"
                                          "+behind derrière tl\n"

@@ -1,7 +1,8 @@
 /* Verbs of the lexicon. lexicon.h describes the format of rows. */
 #include "text/lexicon.h"
 
-/* ending present x 6 (_: none) participle future: what follows the bar of a French infinitive */
+/* Endings of French verbs. The first cell is the text after the bar of an infinitive. Cells:
+ * ending, present x 6 (_: no ending), participle, future */
 const char attn_lexicon_endings[] = "er e es e ons ez ent é er\n"
                                     "ger ge ges ge geons gez gent gé ger\n"
                                     "cer ce ces ce çons cez cent cé cer\n"
@@ -54,7 +55,8 @@ const char attn_lexicon_endings[] = "er e es e ons ez ent é er\n"
                                     "savoir sais sais sait savons savez savent su saur\n"
                                     "éter ète ètes ète étons étez ètent été éter\n";
 
-/* english[/past] french kinds-of-object [english-preposition french-preposition] */
+/* Verbs with an object. Cells:
+ * english[/past] french kinds-of-object [english-preposition french-preposition] */
 const char attn_lexicon_acting[] = "+see/saw v|oir patflb\n"
                                    "+eat/ate man|ger f\n"
                                    "+buy/bought ach|eter tfb\n"
@@ -264,7 +266,8 @@ const char attn_lexicon_alone[] = "+sleep/slept dor|mir\n"
                                   "improvise improvis|er\n"
                                   "enter/entered entr|er !\n";
 
-/* towards a place: english[/past] french preposition preposition */
+/* Verbs of going to a place. Cells:
+ * english[/past] french english-preposition french-preposition */
 const char attn_lexicon_going[] = "+go/went |aller to à\n"
                                   "+come/came v|enir from de\n"
                                   "+return/returned retourn|er to à\n"
@@ -273,7 +276,7 @@ const char attn_lexicon_going[] = "+go/went |aller to à\n"
                                   "leave/left par|tir for pour\n"
                                   "stay/stayed rest|er in dans\n";
 
-/* something to somebody: english[/past] french kinds-of-object */
+/* Verbs of giving something to somebody. Cells: english[/past] french kinds-of-object */
 const char attn_lexicon_giving[] = "+give/gave donn|er tfb\n"
                                    "+show/showed montr|er tfb\n"
                                    "+send/sent en|voyer tfb\n"
@@ -285,7 +288,7 @@ const char attn_lexicon_giving[] = "+give/gave donn|er tfb\n"
                                    "entrust/entrusted confi|er tab\n"
                                    "deliver/delivered livr|er tfb\n";
 
-/* that something is so: english[/past] french */
+/* Verbs that take a clause with "that". Cells: english[/past] french */
 const char attn_lexicon_saying[] = "+say/said |dire\n"
                                    "+know/knew |savoir\n"
                                    "+think/thought pens|er\n"

@@ -97,8 +97,8 @@ static void merge(attn_sentence *s, size_t i, const char *text) {
     s->french_count--;
 }
 
-/* de + des is de ("des amis", but "parle d'amis"), and so is de + de ("de grands arbres", "près de
- * grands arbres"): before elision. */
+/* Merges de + des into de ("des amis", but "parle d'amis"), and de + de into de ("de grands
+ * arbres", but "près de grands arbres"). It must run before elision. */
 static void drop_partitives(attn_sentence *s) {
     for (size_t i = 0; i + 1 < s->french_count; i++) {
         const attn_spoken *next = &s->french[i + 1];

@@ -1,5 +1,5 @@
-/* Vocabularies: an open-addressing hash table from words to places in a list. Settling sorts the
- * list. */
+/* Vocabularies: a list of words, and an open-addressing hash table that maps words to list indices.
+ * Settling sorts the list. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ typedef struct entry {
 struct attn_vocabulary {
     entry *entries; /* by id when settled */
     size_t length, room;
-    uint32_t *slots; /* place in entries + 1, 0: free; a power of two, at most half full */
+    uint32_t *slots; /* index in `entries` + 1; 0: free. At most half of the slots are used */
     size_t slot_count;
     bool settled;
 };
@@ -62,7 +62,7 @@ static bool grow(attn_vocabulary *v) {
     return rehash(v, 2 * room);
 }
 
-/* Finds the place of a word, or adds the word. false: out of memory. */
+/* Finds the index of a word, or adds the word. false: out of memory. */
 static bool put(attn_vocabulary *v, const char *word, size_t n, size_t *place) {
     if (!grow(v))
         return false;

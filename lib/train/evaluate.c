@@ -10,7 +10,7 @@ static const size_t PASS_BYTES = (size_t)1 << 36;
 /* Sums over batches, weighted by the rows that count. */
 typedef struct sums {
     double loss, right, similarity, rows;
-    bool has_heads; /* at least two */
+    bool has_heads; /* true: there are at least two heads */
 } sums;
 
 /* Adds the similarity of the heads of the last cross-attention. */

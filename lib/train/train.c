@@ -64,7 +64,7 @@ typedef struct loop {
 /* Streams of the seed: 0 orders the batches, 1 draws dropout. */
 enum { ORDER, DROPOUT };
 
-/* Limit of the arena of one batch, never reached: batch_tokens bounds the size of a pass. */
+/* Limit of the arena of one batch. It is never reached, because batch_tokens bounds the memory. */
 static const size_t PASS_BYTES = (size_t)1 << 36;
 
 attn_training_options attn_training_defaults(void) {

@@ -24,7 +24,7 @@ atomic_int *srv_command_watch_stop(void) {
 
 enum { NAME_TEXT = 64, MOST_ROWS = 128 };
 
-/* The rows of both tables. */
+/* A row for an option, from a table of options or a table of fields. */
 enum { WHOLE = SRV_OPTION_TEXT + 1, CHOICE }; /* int64_t; int: index into choices */
 typedef struct row {
     const char *name, *doc;

@@ -40,8 +40,8 @@ int srv_options_read_fields(const srv_field *fields, void *base, const srv_optio
 int srv_command_fail(const char *command, const attn_error *err);
 
 enum { SRV_COMMAND_STOPPED = 130 };
-/* Makes the first SIGINT or SIGTERM set the number behind the pointer, which must stay valid until
- * the process ends; a second signal ends the process. */
+/* Returns a pointer to a flag that the first SIGINT or SIGTERM sets. A second signal ends the
+ * process. The pointer is valid until then. */
 atomic_int *srv_command_watch_stop(void);
 
 typedef int srv_command_run(int argc, char **argv); /* argv[0]: the command's name */

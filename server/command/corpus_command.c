@@ -18,8 +18,8 @@ static void print_words(const char *const *words, size_t count) {
         printf("%s%s", i ? " " : "", words[i]);
 }
 
-/* Writes a link as alignment files do: "source-target" for a sure link, "source?target" for a
- * possible one. */
+/* Prints a pair with its links as alignment files have them: "source-target" for a sure link,
+ * "source?target" for a possible link. */
 static void print_tsv(const attn_pair *p) {
     print_words(p->source, p->source_count);
     putchar('\t');

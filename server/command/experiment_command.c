@@ -10,7 +10,7 @@
 #include "system/embedded.h"
 
 enum { PATH = 4096 };
-static const double scale = 2; /* PNG: pixels a unit */
+static const double scale = 2; /* pixels of a PNG for each unit of length */
 
 typedef struct place {
     const char *folder, *name;

@@ -56,7 +56,7 @@ typedef struct srv_job_facts {
     srv_job_best best;
     srv_job_scores scores;
     const char *owner, *error, *model; /* texts that the job owns */
-    srv_strings pictures;              /* of an experiment; they belong to its result */
+    srv_strings pictures;              /* names of an experiment's pictures, owned by its result */
     int64_t reserved_bytes, peak_bytes;
 } srv_job_facts;
 
@@ -89,7 +89,7 @@ struct srv_job_entry {
 
 struct srv_jobs {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* signals a job to run or stop, or a free turn */
+    pthread_cond_t changed; /* signalled when a job may run, must stop, or may take its turn */
     const srv_config *config;
     srv_models *models;
     srv_log *log;
@@ -99,8 +99,8 @@ struct srv_jobs {
     bool stopping;
     int dir;            /* descriptor of jobs_dir, locked; -1: none */
     atomic_int writing; /* number of descriptions that are being written, under the lock */
-    /* Turns for computation: at most `slots` threads compute at a time, in the order of their
-     * requests. */
+    /* Permissions to compute, called turns: at most `slots` threads have one at a time, and they
+     * get it in the order in which they asked. */
     uint64_t turns_asked, turns_ended;
     size_t slots;
     pthread_t *threads;
@@ -120,8 +120,8 @@ bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
                        char path[JOB_PATH]);
 /* Writes the description. Returns 0, or an errno value, which is also logged. */
 int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e);
-/* Write the file <id><suffix> of the job atomically, or read it into the arena. false: this failed.
- */
+/* Write the file <id><suffix> of the job atomically, and read it into the arena. false: the file
+ * could not be written or read. */
 bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                       const srv_piece *data);
 bool srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
@@ -137,7 +137,7 @@ srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_bo
                                 const srv_job_facts *facts);
 void srv_job_free(srv_job_entry *e);
 
-/* job_threads.c; states and errors under the lock */
+/* job_threads.c. Callers that set a state or an error must hold the lock. */
 int64_t srv_job_now_ms(void); /* Unix time */
 void srv_job_set_state(srv_job_entry *e, srv_job_state state);
 void srv_job_tell_state(srv_job_entry *e);

@@ -9,8 +9,8 @@
 #include "store/model_file.h"
 #include "system/embedded.h"
 
-/* Limits in bytes: of all texts and pictures together, and of one text while it grows; a factor for
- * the bytes of a model relative to its file. */
+/* RESULT_BYTES limits all texts and pictures together, DRAWING_BYTES one text while it grows. A
+ * model takes at most MODEL_TIMES the bytes of its file. */
 enum { RESULT_BYTES = 8 << 20, DRAWING_BYTES = 16 << 20, MODEL_TIMES = 4, LINE = 400 };
 enum { TELL_NS = 200000000 };
 
@@ -39,7 +39,7 @@ size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values) 
            (model ? MODEL_TIMES * model->size : 0);
 }
 
-/* The lines come from the library but may hold characters that JSON must escape. */
+/* Sends a line of the library as an event. The line may hold characters that JSON must escape. */
 static void tell_line(work *w, const char *line) {
     char text[LINE];
     size_t n = 0;

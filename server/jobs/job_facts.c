@@ -15,7 +15,7 @@ enum { MOST_EXPERIMENTS = 64 };
 srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 static srv_field setting_fields[SRV_JOB_SETTINGS + 1];
 static const char *experiments[MOST_EXPERIMENTS + 1];
-static size_t train_rows, common_rows; /* rows of the table, in this order */
+static size_t train_rows, common_rows; /* rows for training jobs, then rows for all jobs */
 
 static const srv_field *find_setting(const char *name) {
     const srv_field *f = setting_fields;
@@ -229,7 +229,7 @@ srv_job_facts srv_job_no_facts(void) {
     };
 }
 
-/* Is the value known? */
+/* Returns whether the value is known. */
 static bool is_known(const srv_field *f, const void *place) {
     bool any = f->kind == SRV_BOOL || f->kind == SRV_ENUM;
     if (f->kind == SRV_INT)

@@ -47,7 +47,7 @@ void srv_job_set_error(srv_job_entry *e, const char *where, const char *text) {
     e->facts.error = e->error_text;
 }
 
-/* --- turns at computing --- */
+/* --- turns for computation (job.h) --- */
 
 static void take_turn(srv_jobs *jobs) {
     pthread_mutex_lock(&jobs->lock);
@@ -74,7 +74,7 @@ void srv_jobs_offer_turn(srv_jobs *jobs) {
     take_turn(jobs);
 }
 
-/* --- running; a thread of the store --- */
+/* --- running jobs, on a thread of the store --- */
 
 /* Returns the first queued job if there is memory for it. No later job overtakes it. */
 static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits) {

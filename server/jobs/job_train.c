@@ -101,7 +101,7 @@ static void log_line(work *w, const char *line) {
     pthread_mutex_unlock(&w->jobs->lock);
 }
 
-/* Scores held-out pairs in small batches, so that other jobs get their turns. */
+/* Scores held-out pairs in small batches, so that other jobs can compute in between. */
 static attn_status score(work *w, attn_error *err) {
     const srv_train_run *run = &w->run;
     const uint64_t all = (uint64_t)run->options.scored;
@@ -120,7 +120,7 @@ static attn_status score(work *w, attn_error *err) {
     return status;
 }
 
-/* --- the model that is left --- */
+/* --- the final model --- */
 
 /* Reserves the place and the memory of the final model before training, so that adding the model
  * cannot fail at the end. */

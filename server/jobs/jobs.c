@@ -13,7 +13,7 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
-/* --- entries; the lock is held, or nobody else knows them --- */
+/* --- entries; the caller holds the lock, or no other thread knows the entry --- */
 
 void srv_job_free(srv_job_entry *e) {
     srv_job_events_free(e);
@@ -32,13 +32,13 @@ static srv_job_entry *entry_new(srv_jobs *jobs, const srv_job_body *body) {
     return e;
 }
 
-/* NULL makes the job shared. */
+/* Sets the owner of the job. NULL makes the job shared. */
 static void set_owner(srv_job_entry *e, const char *owner) {
     snprintf(e->owner, sizeof e->owner, "%s", owner ? owner : "");
     e->facts.owner = owner ? e->owner : NULL;
 }
 
-/* Orders the list by creation time, which the files keep. */
+/* Inserts the job into the list, which is ordered by creation time. */
 static void list_in(srv_jobs *jobs, srv_job_entry *e) {
     srv_job_entry **at = &jobs->first;
     while (*at && (*at)->facts.created_ms <= e->facts.created_ms)
@@ -100,7 +100,7 @@ static void list_out(srv_jobs *jobs, srv_job_entry *e) {
     jobs->count--;
 }
 
-/* --- the store's way up and down --- */
+/* --- opening and closing the store --- */
 
 static void init_condition(pthread_cond_t *cond) {
     pthread_condattr_t clock;
@@ -212,7 +212,7 @@ static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
     return false;
 }
 
-/* Needs the lock. */
+/* Adds the job to the list unless it is full. The caller holds the lock. */
 static bool enlist(srv_request *req, srv_jobs *jobs, srv_job_entry *e) {
     const int64_t most = jobs->config->jobs_count;
     if (jobs->count >= (size_t)most) {

@@ -169,14 +169,15 @@ void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
     }
 }
 
-/* Floats for each token in a training step, forward and backward, in multiples of the width
- * (layer_widths adds those of each layer), and for each score besides the weight. */
+/* TOKEN_WIDTHS: floats for each token in a training step, forward and backward, in multiples of the
+ * width; layer_widths adds those of each layer. SCORES: floats for each score besides the
+ * weight. */
 #define TOKEN_WIDTHS 40.0
 #define SCORES       4.0
-#define PASSES       2.0   /* training and validation each have an arena */
+#define PASSES       2.0   /* arenas: one for training and one for validation */
 #define PARAMETERS   10.0  /* floats: value, gradient, moments, best value, loaded checkpoint */
-#define WORD_BYTES   512.0 /* for a word of a vocabulary, in memory while it grows and in a file */
-#define PAIR_BYTES   160.0 /* for a pair besides its words: offsets, order of an epoch */
+#define WORD_BYTES   512.0 /* for a word of a vocabulary, in memory and in a file buffer */
+#define PAIR_BYTES   160.0 /* for a sentence pair besides its words: offsets, order of an epoch */
 #define FIXED_BYTES  (6.0 * (1 << 20))
 
 static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
@@ -184,7 +185,7 @@ static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
 static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
     [ATTN_SEQ2SEQ] = 24, [ATTN_TRANSFORMER] = 112};
 
-/* An upper bound of the vocabulary of a side: the words of the lexicon, or the symbols. */
+/* Returns an upper bound of the source or target vocabulary: words of the lexicon, or symbols. */
 static double words(const srv_train_options *w, bool target) {
     const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
     return w->task != ATTN_EN_FR ? (double)w->symbols + ATTN_SPECIALS : w->large ? large : small;
@@ -194,8 +195,8 @@ static double longest_target(const srv_train_options *w) {
     return w->task == ATTN_EN_FR ? 2 * (double)w->longest + 8 : (double)w->longest + 1;
 }
 
-/* Bytes of the attention itself (forward, backward, and forward in validation) for each head of
- * each sequence of n words, including what the kernel table packs. */
+/* Computes the bytes of attention (forward, backward, and forward in validation) for each head of
+ * each sequence of n words, with the operands that the kernels pack. */
 static attn_status head_bytes(const srv_train_options *w, double n, double *bytes,
                               attn_error *err) {
     const size_t slots = 1;
@@ -203,7 +204,7 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
     attn_cost there, back;
     attn_status status = ATTN_OK;
     *bytes = 0;
-    for (size_t B = 1; B <= 2 && !status; B++) { /* subtracts shared memory */
+    for (size_t B = 1; B <= 2 && !status; B++) { /* the difference leaves out shared memory */
         const size_t shape[] = {B, 1, (size_t)n, (size_t)(w->width / w->heads)};
         const attn_tensor rows = attn_tensor_dense(NULL, ATTN_F32, 4, shape);
         const attn_inputs in = {.query = rows, .key = rows, .value = rows};
@@ -216,8 +217,8 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
     return status;
 }
 
-/* Bytes of all attentions, for batches of the shortest pairs (most sequences) and of the longest.
- */
+/* Computes the bytes of all attention layers: the larger of a batch of the shortest pairs, which
+ * has most sequences, and a batch of the longest pairs. */
 static attn_status blocks_bytes(const srv_train_options *w, double tokens, double *bytes,
                                 attn_error *err) {
     const double layers = w->architecture == ATTN_TRANSFORMER ? (double)w->layers : 1;

@@ -16,7 +16,8 @@ typedef struct corpus_texts {
     attn_metadata rows[CORPUS_KEYS + 1];
 } corpus_texts;
 
-/* Metadata of the corpus, so that a model can be scored on the data it was trained for. */
+/* Describes the corpus as metadata, so that a model can be scored on the data it was trained
+ * for. */
 static void describe_corpus(const srv_train_run *run, corpus_texts *out) {
     const attn_corpus_options corpus = srv_train_corpus(&run->options), *o = &corpus;
     static const char *const keys[CORPUS_KEYS] = {

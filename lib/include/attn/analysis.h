@@ -2,10 +2,10 @@
  *
  * p_ij is the weight of query i on key j. V_i is the set of keys that query i sees, n_i their
  * number. s_i = sum_j p_ij and q_ij = p_ij / s_i. Query i sits at key position t_i = i +
- * query_offset. "rows" are the rows that see a key and have s_i > 0. Means go over these rows unless
- * another set is named. Every measure also has its value under uniform attention with the same mask
- * (p_ij = 1/n_i on V_i). Compare with that value: early rows of a causal mask have low entropy and
- * near keys by construction.
+ * query_offset. "rows" are the rows that see a key and have s_i > 0. Means go over these rows
+ * unless another set is named. Every measure also has its value under uniform attention with the
+ * same mask (p_ij = 1/n_i on V_i). Compare with that value: early rows of a causal mask have low
+ * entropy and near keys by construction.
  *
  *   entropy             mean of H_i = -sum_j q_ij ln q_ij, nats, [0, ln S]
  *                       Ghader and Monz 2017; Clark et al. 2019
@@ -20,11 +20,11 @@
  *   previous_token      mean of p_i,t_i-1 over rows where that key exists, [0, 1]
  *   current_token       mean of p_i,t_i                                  Clark et al. 2019
  *   next_token          mean of p_i,t_i+1
- *   positional_offset   the k in [-64, 64] at which j - t_i of the row's largest weight lies most
- *                       often (ties: nearest to 0, then the negative one)
- *   positional_share    how often it lies there, a share of the rows; a positional head has >= 0.9
- *                                                                        Voita et al. 2019
- *   positional_mass     mean of p_i,t_i+k over rows where that key exists
+ *   positional_offset   the most frequent offset d = j - t_i, in [-64, 64], where j is the key of
+ *                       the row's largest weight (ties: nearest to 0, then the negative one)
+ *   positional_share    share of the rows whose largest weight lies at offset d; a positional head
+ *                       has >= 0.9                                       Voita et al. 2019
+ *   positional_mass     mean of p_i,t_i+d over rows where that key exists
  *   local_mass          mean of the sum of p_ij over |t_i - j| <= radius, [0, 1]
  *                                                                        Kovaleva et al. 2019
  *   first_token         mean of p_i0 over rows with t_i > 0, [0, 1]      Xiao et al. 2023
@@ -32,11 +32,11 @@
  *                       alpha_k = mean of p_ik over the rows that see k, [0, 1]; a sink has > 0.3.
  *                       For a square causal mask alpha_k = sum_{i>=k} p_ik / (L - k)
  *                                                                        Gu et al. 2024
- *   sink_key            that k
+ *   sink_key            the key k at which `sink` takes its maximum
  *   sink_logit_mass     mean of 1 - s_i, the mass that a sink logit holds
  *   top_share           share of all mass that the ceil(S/5) most attended keys receive, [0, 1]
  *                                                                        Zhang et al. 2023 (H2O)
- *   gini                of the mass received by the keys that any row sees, [0, 1)
+ *   gini                Gini coefficient of the mass received by the keys that any row sees, [0, 1)
  *   duplicate_token     mean of the sum of p_ij over j < t_i with token_j = token_i, over rows that
  *                       have such a key                                  TransformerLens
  *   induction           mean of the sum of p_ij over 1 <= j <= t_i with token_{j-1} = token_i, over
@@ -47,12 +47,12 @@
  *                                                                        Kovaleva et al. 2019
  *   score_spread        mean over rows with n_i > 1 of the standard deviation of the scores on V_i
  *   score_max           the largest score                                Zhai et al. 2023
- *   class mass          mean of the sum of p_ij over keys j of a class; its lift is the mass over
- *                       the same under uniform attention                 Clark et al. 2019
+ *   class mass          mean of the sum of p_ij over keys j of a class; its lift is this mass
+ *                       divided by its value under uniform attention     Clark et al. 2019
  *   blocks              [a][b]: mean over rows of segment a of the mass on keys of segment b
  *
- * A measure is NaN when there is no row to take it from. Weights are not an explanation by
- * themselves (Jain and Wallace 2019; Wiegreffe and Pinter 2019). */
+ * A measure is NaN when no row counts for it. Weights are not an explanation by themselves (Jain
+ * and Wallace 2019; Wiegreffe and Pinter 2019). */
 #ifndef ATTN_ANALYSIS_H
 #define ATTN_ANALYSIS_H
 
@@ -95,11 +95,11 @@ typedef enum attn_measure {
     ATTN_MEASURES
 } attn_measure;
 
-/* A measure in words, for legends. All texts are static. */
+/* Describes a measure in words, for legends. All texts are static. */
 typedef struct attn_measure_info {
     const char *name, *formula, *range, *paper; /* paper is "" for a measure of this project */
 } attn_measure_info;
-/* NULL when there is no such measure. */
+/* Returns the description of a measure, or NULL if there is no such measure. */
 const attn_measure_info *attn_measure_about(attn_measure measure);
 
 typedef struct attn_key_class {
@@ -112,19 +112,22 @@ typedef struct attn_key_class {
 #define ATTN_SEGMENTS_MOST 32
 
 typedef struct attn_measure_options {
-    /* Offsets t_i - i; for a source without logits also which cells are hidden. Its batch entry for
-     * batch b of the source is b modulo its own. NULL: offset 0, nothing hidden but by logits. */
+    /* Gives the offsets t_i - i and, for a source without logits, the hidden cells. Batch b of the
+     * source uses the mask's batch entry b modulo attn_mask_batches. NULL: the offset is 0, and
+     * only logits of -infinity hide cells. */
     const attn_mask *mask;
     size_t radius; /* of local_mass, default 2 */
     const attn_key_class *classes;
     size_t class_count; /* <= ATTN_CLASSES_MOST */
-    /* Token ids [token_batches, L] and [token_batches, S]; token_batches divides the batches (entry
-     * b modulo it). NULL: no duplicate_token, no induction. */
+    /* Token ids [token_batches, L] and [token_batches, S]. token_batches divides the number of
+     * batches, and batch b uses row b modulo token_batches. NULL: duplicate_token and induction are
+     * NaN. */
     const int64_t *query_tokens, *key_tokens;
     size_t token_batches;
-    /* Kinds [L] and [S]: equal non-negative numbers are of one kind. NULL: no same_kind. */
+    /* Kinds [L] and [S] of the tokens: equal non-negative numbers mean the same kind. NULL:
+     * same_kind is NaN. */
     const int64_t *query_kinds, *key_kinds;
-    /* Segment numbers [L] and [S], < segment_count. NULL: no blocks. */
+    /* Segment numbers [L] and [S], < segment_count. NULL: there are no blocks. */
     const uint32_t *query_segments, *key_segments;
     size_t segment_count; /* <= ATTN_SEGMENTS_MOST */
     size_t top_keys;      /* how many of the most attended keys to name, default 5 */
@@ -134,19 +137,19 @@ attn_measure_options attn_measure_defaults(void);
 
 typedef struct attn_key_mass {
     size_t key;
-    double mass, mean; /* received from all rows; alpha_k */
+    double mass, mean; /* mass received from all rows; mean alpha_k over rows that see the key */
 } attn_key_mass;
 
 typedef struct attn_head_measures {
     size_t batch, head;
-    size_t rows, blind; /* rows that count; rows that see nothing or hold no weight */
+    size_t rows, blind; /* rows that count; rows that see no key or hold no weight */
     double values[ATTN_MEASURES];
     double uniform[ATTN_MEASURES];      /* under uniform attention with the same mask */
-    double *class_mass, *class_uniform; /* [class_count]; lift = one over the other */
+    double *class_mass, *class_uniform; /* [class_count]; lift = class_mass / class_uniform */
     double *blocks;                     /* [segment_count, segment_count] */
-    attn_key_mass *top;                 /* most attended first, equal ones by key */
+    attn_key_mass *top;                 /* most attended keys first; ties: the lower key first */
     size_t top_count;
-    double hidden_mass; /* mean weight of a row on hidden keys (only a caller's weights have any) */
+    double hidden_mass; /* mean weight of a row on hidden keys (0 unless a caller gave weights) */
 } attn_head_measures;
 
 typedef struct attn_measures {
@@ -154,64 +157,72 @@ typedef struct attn_measures {
     size_t count, batches, heads;
 } attn_measures;
 
-/* Bytes and operations of attn_measure_heads over `slots` threads, from shapes alone. */
+/* Computes the bytes and operations of attn_measure_heads on `slots` threads from shapes alone. */
 attn_status attn_measure_cost(const attn_measure_options *options, size_t B, size_t H, size_t L,
                               size_t S, size_t slots, attn_cost *out, attn_error *err);
-/* All measures of all heads in one pass over the rows. Memory is O(L + S), whatever the number of
- * heads, beside the result; results do not depend on the pool. ATTN_EARG (where: "classes",
- * "segments"), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of the source. */
+/* Computes all measures of all heads and reads each row once. Beside the result it takes O(L + S)
+ * memory, whatever the number of heads. Results do not depend on the pool. Errors: ATTN_EARG
+ * (err->where: "classes", "segments"), ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE, and those of
+ * the source. */
 attn_status attn_measure_heads(const attn_weight_source *source,
                                const attn_measure_options *options, attn_pool *pool,
                                const attn_control *control, attn_arena *arena, attn_measures *out,
                                attn_error *err);
 
-/* Distances between the heads of batch entry `batch` of two sources of equal L and S, [Ha, Hb]
- * row-major. NaN where a pair has no row in common.
+/* Distances between the heads of two sources of equal L and S, for batch entry `batch`. Each array
+ * is [Ha, Hb], row-major. A distance is NaN if the two heads have no row in common.
  *   js        mean over rows of H((q + r)/2) - (H(q) + H(r))/2, nats, [0, ln 2]; Clark et al. 2019
- *   cosine    of the matrices as vectors, [-1, 1]                               Li et al. 2018
- *   centered  the same after each matrix lost the mask's uniform attention: masked heads are alike
- *             by construction (random causal ones have a cosine of 0.9 and more), this is not
- * The mean over pairs h < g of one source says how alike its heads are. */
+ *   cosine    cosine of the two matrices as vectors, [-1, 1]                    Li et al. 2018
+ *   centered  cosine after uniform attention under the mask is subtracted from each matrix. Two
+ *             masked heads have a high cosine by construction (0.9 and more for random causal
+ *             heads); `centered` has no such bias
+ * The mean over pairs h < g of one source says how similar its heads are. */
 typedef struct attn_head_distances {
     size_t batch, rows, cols;
     double *js, *cosine, *centered;
-    double mean_js, mean_cosine, mean_centered; /* over pairs h < g where b is a, else all pairs */
+    double mean_js, mean_cosine, mean_centered; /* over pairs h < g of one source, else all pairs */
 } attn_head_distances;
 
 attn_status attn_head_distances_cost(size_t batches, size_t heads_a, size_t heads_b, size_t L,
                                      size_t S, size_t slots, attn_cost *out, attn_error *err);
-/* All batch entries; one record each, in the arena. b NULL: the heads of a among themselves
- * (heads_b 0 in the cost). Masks as in attn_measure_options. ATTN_ESHAPE when the sources differ in
- * batch entries, L or S. Results do not depend on the pool. */
+/* Computes the distances of every batch entry; *out is one record for each, in the arena. With b
+ * NULL it compares the heads of a with each other (then heads_b is 0 in the cost). The masks have
+ * the meaning of attn_measure_options.mask. ATTN_ESHAPE: the sources differ in batch entries, L or
+ * S. Results do not depend on the pool. */
 attn_status attn_head_distances_measure(const attn_weight_source *a, const attn_mask *mask_a,
                                         const attn_weight_source *b, const attn_mask *mask_b,
                                         attn_pool *pool, const attn_control *control,
                                         attn_arena *arena, attn_head_distances **out,
                                         attn_error *err);
 
-/* --- Sources made from sources: heatmaps, measures and pictures of them need no matrix either.
- * Each takes `lanes` scratch areas from the arena. The inner sources must outlive it. --- */
+/* --- Sources derived from other sources. They too give rows on demand, so no L x S matrix exists.
+ * Each derived source takes `lanes` scratch areas from the arena. The sources that it reads must
+ * outlive it. --- */
 
-/* A caller's weights with a mask: logits are ln p, -infinity where hidden. */
+/* Makes a source of a caller's weights with a mask. Its logits are ln p, and -infinity where the
+ * mask hides. */
 attn_status attn_masked_source(const attn_weight_source *source, const attn_mask *mask,
                                size_t lanes, attn_arena *arena, attn_weight_source *out,
                                attn_error *err);
-/* a - b cell by cell; hidden where both are. ATTN_ESHAPE unless all four sizes are equal. */
+/* Makes a source of a - b, cell by cell. A cell is hidden if it is hidden in both a and b.
+ * ATTN_ESHAPE: batches, heads, rows or columns differ. */
 attn_status attn_difference_source(const attn_weight_source *a, const attn_weight_source *b,
                                    size_t lanes, attn_arena *arena, attn_weight_source *out,
                                    attn_error *err);
-/* Rollout over the first axis, layers: batches = layers * B in, B out, one head.
+/* Makes a source of the attention rollout over layers (Abnar and Zuidema 2020). The source has
+ * layers * B batches, layer first. The rollout has B batches and one head:
  *   R_0 = I,  R_l = N(mean_h A_l + I) R_{l-1},  N divides each row by its sum
- * (= 0.5 mean_h A_l + 0.5 I where rows sum to 1). Abnar and Zuidema 2020. ATTN_ESHAPE unless
- * L = S and layers divides the batches. Row i costs layers * (H + 1) * S^2 operations; `control`
- * (NULL: none) is asked meanwhile. */
+ * (if rows of A_l sum to 1, N(…) is 0.5 mean_h A_l + 0.5 I). ATTN_ESHAPE unless L = S and `layers`
+ * divides the number of batches. Row i costs layers * (H + 1) * S^2 operations. While it computes,
+ * the source checks `control` (NULL: none). */
 attn_status attn_rollout_source(const attn_weight_source *source, size_t layers, size_t lanes,
                                 const attn_control *control, attn_arena *arena,
                                 attn_weight_source *out, attn_error *err);
-/* Gradient x attention: with O = A V, dF/dA_ij = dO_i . v_j, exactly. grad_output [B, H, L, Ev] and
- * value [B, Hkv, S, Ev] are dense float32 or float64 of the source's sizes (else ATTN_ESHAPE). A
- * number that is none of these kinds is ATTN_EARG.
- *   ATTN_GRADIENT           dA
+/* Kinds of gradient sources. With O = A V the gradient of a loss F with respect to a weight is
+ * exactly dF/dA_ij = dO_i . v_j. grad_output [B, H, L, Ev] and value [B, Hkv, S, Ev] are dense
+ * float32 or float64 and fit the sizes of the source (else ATTN_ESHAPE). An unknown kind is
+ * ATTN_EARG.
+ *   ATTN_GRADIENT           dA = dF/dA
  *   ATTN_GRADIENT_PRODUCT   A * dA (input x gradient at the weights)
  *   ATTN_GRADIENT_POSITIVE  max(A * dA, 0); its mean over heads is the A-bar of Chefer et al. 2021,
  *                           eq. 5 */
@@ -224,11 +235,11 @@ attn_status attn_gradient_source(const attn_weight_source *source, const attn_te
                                  const attn_tensor *value, attn_gradient_kind kind, size_t lanes,
                                  attn_arena *arena, attn_weight_source *out, attn_error *err);
 
-/* Sum and sum of magnitudes of all visible cells of each head, batch-major [batches * heads]. Of
- * A * dA the sum is <O_h, dF/dO_h>, whose magnitude is the head importance of Michel et al. 2019.
- */
+/* Sums of all visible cells of one head. attn_head_sums fills [batches * heads] of them,
+ * batch-major. For a source of A * dA the sum is <O_h, dF/dO_h>, and its absolute value is the head
+ * importance of Michel et al. 2019. */
 typedef struct attn_head_sum {
-    double sum, magnitude;
+    double sum, magnitude; /* sum of the cells; sum of their absolute values */
 } attn_head_sum;
 attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
                            const attn_control *control, attn_arena *arena, attn_head_sum **out,
@@ -236,11 +247,11 @@ attn_status attn_head_sums(const attn_weight_source *source, attn_pool *pool,
 
 /* --- in words --- */
 
-/* What a head looks at, by the first rule that holds. */
+/* Says what a head looks at, by the first naming rule that applies to it. */
 typedef struct attn_pattern_name {
     const char *name;  /* "previous token", "adjacent", "punctuation", a class's name, … */
-    const char *shape; /* of Kovaleva et al. 2019: vertical, diagonal, vertical+diagonal, block,
-                          heterogeneous */
+    const char *shape; /* category of Kovaleva et al. 2019: vertical, diagonal, vertical+diagonal,
+                          block, heterogeneous */
     const char *text;  /* one sentence with the numbers */
 } attn_pattern_name;
 attn_status attn_name_pattern(const attn_head_measures *head, const attn_measure_options *options,
@@ -252,11 +263,11 @@ typedef struct attn_number {
 } attn_number;
 
 typedef struct attn_diagnosis {
-    const char *code; /* "near_uniform", "head_collapse", … stable */
+    const char *code; /* "near_uniform", "head_collapse", …; codes do not change */
     const char *text; /* what was found, what it usually means, what to do */
     const attn_number *numbers;
     size_t number_count;
-    const size_t *heads; /* indices into the measures' items; all heads it speaks of */
+    const size_t *heads; /* indices in attn_measures.items of the heads that it is about */
     size_t head_count;
 } attn_diagnosis;
 
@@ -267,20 +278,21 @@ typedef struct attn_diagnoses {
 
 typedef struct attn_diagnose_input {
     const attn_measures *measures;
-    const attn_head_distances *distances; /* [batches] or NULL: no head_collapse */
-    const attn_warnings *mask_warnings;   /* of attn_mask_lint, told with the others; or NULL */
-    const attn_attention *run;            /* NULL: the causes of uniformity stay open */
-    size_t layers;                        /* 1, or how many the batches are of */
-    bool layered;                         /* heads are named by layer */
+    const attn_head_distances *distances; /* [batches]; NULL: head_collapse is not tested */
+    const attn_warnings *mask_warnings;   /* from attn_mask_lint, added to the result; or NULL */
+    const attn_attention *run;            /* NULL: causes of near-uniform weights are not sought */
+    size_t layers;                        /* number of layers that the batches cover, or 1 */
+    bool layered;                         /* texts name heads with their layer */
     size_t L, S;
 } attn_diagnose_input;
 
-/* Codes: near_uniform (near_uniform_scores, …_keys, …_task where the cause is known),
- * saturated_softmax, sink_heads, head_collapse, similar_heads, mask_leak, memory, and those of the
- * mask's warnings. The texts name the thresholds (lib/analysis/diagnose.h). Texts are in the arena. */
+/* Finds what is unusual about the heads. Codes: near_uniform (near_uniform_scores,
+ * near_uniform_keys or near_uniform_task if the cause is known), saturated_softmax, sink_heads,
+ * head_collapse, similar_heads, mask_leak, memory, and the codes of the mask's warnings. The texts
+ * are in the arena and name the thresholds (lib/analysis/diagnose.h). */
 attn_status attn_diagnose(const attn_diagnose_input *in, attn_arena *arena, attn_diagnoses *out,
                           attn_error *err);
-/* The sentence that belongs to every analysis: weights are not an explanation. */
+/* Returns the sentence to show with every analysis: weights are not an explanation. */
 const char *attn_analysis_caveat(void);
 
 #pragma GCC visibility pop

@@ -13,7 +13,7 @@ extern "C" {
 enum { ATTN_BLEU_ORDER = 4 };
 
 typedef struct attn_bleu {
-    size_t right[ATTN_BLEU_ORDER], total[ATTN_BLEU_ORDER]; /* n-grams: clipped matches, all */
+    size_t right[ATTN_BLEU_ORDER], total[ATTN_BLEU_ORDER]; /* n-grams: clipped matches; all */
     size_t length, reference_length;                       /* words */
     size_t sentences, exact;                               /* exact: equal in every word */
 } attn_bleu;
@@ -22,11 +22,11 @@ typedef struct attn_bleu {
 void attn_bleu_add(attn_bleu *b, const int32_t *words, size_t count, const int32_t *reference,
                    size_t reference_count);
 
-/* Corpus BLEU, 0 to 100 (Papineni et al. 2002): brevity penalty x geometric mean of the 1- to 4-gram
- * precisions, as sacrebleu computes it from words ("tokenize": "none") with smoothing "exp": the k-th
- * precision without a match counts as 1 / (2^k total) (Chen and Cherry 2014, method 3). Without any
- * match BLEU is 0. With effective_order, for single sentences, only the orders count that the
- * sentence is long enough for. */
+/* Corpus BLEU, 0 to 100 (Papineni et al. 2002): brevity penalty x geometric mean of the 1- to
+ * 4-gram precisions, as sacrebleu computes it from words ("tokenize": "none") with smoothing "exp".
+ * The first precision without a match counts as 1 / (2 total), the next as 1 / (4 total), and so on
+ * (Chen and Cherry 2014, method 3). Without any match BLEU is 0. With effective_order, for single
+ * sentences, n-grams longer than the sentence do not count. */
 double attn_bleu_score(const attn_bleu *b, bool effective_order);
 
 /* Alignment error rate (Och and Ney 2003): 1 - (|A and S| + |A and P|) / (|A| + |S|), where A are

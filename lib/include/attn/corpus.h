@@ -4,15 +4,15 @@
  * The grammar knows articles, demonstratives, possessives and numbers, gender and number agreement,
  * adjectives before and after the noun, plurals, negation, present, past and future, pronouns,
  * relative clauses (qui, que), adverbs, prepositional phrases, coordination, "that" clauses and
- * modal verbs. One sentence in eight lacks its full stop, one in 25 is a noun phrase. The French has
- * its elisions, contractions and agreement of participles. "you" is "vous" of several men, "they" is
- * "ils", "I" and "we" are men.
+ * modal verbs. One sentence in eight lacks its full stop, one in 25 is a noun phrase. The French
+ * has its elisions, contractions and agreement of participles. "you" is "vous" of several men,
+ * "they" is "ils", "I" and "we" are men.
  *
  * Some pairs of words never meet in training: one in ten of (adjective, noun) and (verb, object),
  * chosen by a hash of the two words; in the other tasks, one in ten of (symbol, next symbol). A
- * sentence of the split ATTN_HELD_OUT has at least one such pair. It tests whether a model has learnt
- * words and rules separately. Validation has no such pair, and its sentences are never those of
- * training (a hash of the words decides). */
+ * sentence of the split ATTN_HELD_OUT has at least one such pair. It tests whether a model has
+ * learnt words and rules separately. Validation has no such pair, and its sentences are never those
+ * of training (a hash of the words decides). */
 #ifndef ATTN_CORPUS_H
 #define ATTN_CORPUS_H
 
@@ -31,9 +31,10 @@ extern "C" {
 typedef enum attn_task { ATTN_EN_FR = 0, ATTN_COPY, ATTN_REVERSE, ATTN_SORT } attn_task;
 typedef enum attn_split { ATTN_TRAIN = 0, ATTN_VALIDATION, ATTN_HELD_OUT } attn_split;
 
-/* "en-fr", "copy", "reverse", "sort"; never NULL. */
+/* Returns "en-fr", "copy", "reverse" or "sort"; never NULL. */
 const char *attn_task_name(attn_task task);
-/* Splits are "train", "validation", "held-out". They return false for any other name. */
+/* Find a task, or a split ("train", "validation", "held-out"), by its name. Return false for any
+ * other name. */
 bool attn_task_parse(const char *name, attn_task *out);
 bool attn_split_parse(const char *name, attn_split *out);
 
@@ -72,8 +73,9 @@ typedef struct attn_corpus attn_corpus;
 attn_status attn_corpus_new(const attn_corpus_options *options, attn_arena *arena,
                             attn_corpus **out, attn_error *err);
 
-/* Makes pair `index` of a split, a pure function of options, split and index. Errors: ATTN_EVALUE
- * when no sentence has such a length, or there is no such split. Any thread. */
+/* Makes pair `index` of a split, which depends only on options, split and index. Errors:
+ * ATTN_EVALUE (no sentence has a length in the range, or there is no such split). Any thread may
+ * call it. */
 attn_status attn_corpus_pair(const attn_corpus *corpus, attn_split split, uint64_t index,
                              attn_pair *out, attn_error *err);
 

@@ -31,8 +31,8 @@ typedef enum attn_theme { ATTN_THEME_LIGHT = 0, ATTN_THEME_DARK } attn_theme;
 typedef struct attn_figure_options {
     const char *title, *x_label, *y_label; /* NULL = none */
     const char *value_label;               /* text beside the colour bar; NULL = none */
-    /* Values in cells: NULL = where they fit, "" = none, else a format: ".", digits and one of f, e,
-     * g, %. Up to 64 x 64 cells grow to hold it. */
+    /* Values in cells: NULL = where they fit, "" = none, else a format: ".", digits and one of f,
+     * e, g, %. Up to 64 x 64 cells grow to hold it. */
     const char *annotate;
     attn_colormap colormap;
     attn_transform transform; /* from values to colours; for RdBu on both sides of 0 */
@@ -54,11 +54,11 @@ bool attn_figure_format_ok(const char *format);
  * 1, so no program blurs its cells. */
 #define ATTN_FIGURE_VECTOR_CELLS 40000
 typedef struct attn_figure_heat {
-    const attn_heatmap *maps; /* draws `max` or, without it, `mean`; NaN has a colour of its own */
+    const attn_heatmap *maps; /* `max` is drawn or, if NULL, `mean`; NaN has its own colour */
     size_t count;
-    const char *const *titles;     /* one a panel, or NULL */
+    const char *const *titles;     /* one for each panel, or NULL */
     const char *const *row_labels; /* of the rows of the matrix, not of cells; NULL = indices */
-    const char *const *col_labels; /* of its columns */
+    const char *const *col_labels; /* of the columns of the matrix; NULL = indices */
     size_t row_count, col_count;
 } attn_figure_heat;
 

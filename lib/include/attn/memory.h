@@ -16,7 +16,7 @@ extern "C" {
 
 #define ATTN_ALIGN 64 /* alignment of every block, bytes: one cache line, one zmm register */
 
-/* The next multiple of ATTN_ALIGN, for up to SIZE_MAX - ATTN_ALIGN bytes. */
+/* Rounds up to a multiple of ATTN_ALIGN. `bytes` is at most SIZE_MAX - ATTN_ALIGN. */
 static inline size_t attn_align_up(size_t bytes) {
     return (bytes + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
 }
@@ -43,11 +43,11 @@ void attn_block_trim(int64_t kept_ns);
  * most this many bytes. The default is no limit. Any thread. */
 void attn_block_limit(size_t total);
 
-/* An ATTN_ALIGN-aligned block of at least `size` bytes (size 0 gives a valid block), or NULL. */
+/* Returns an ATTN_ALIGN-aligned block of at least `size` bytes (also for size 0), or NULL. */
 void *attn_alloc(size_t size);
 void attn_free(void *p); /* NULL is fine */
 
-/* Checked size arithmetic. false: it overflows, and *out is unchanged. */
+/* Multiply or add sizes. false: the result overflows, and *out is unchanged. */
 static inline bool attn_size_mul(size_t a, size_t b, size_t *out) {
     size_t product;
     if (__builtin_mul_overflow(a, b, &product))
@@ -69,8 +69,8 @@ typedef struct attn_arena attn_arena;
  * time may use an arena. */
 attn_arena *attn_arena_new(size_t limit);
 void attn_arena_free(attn_arena *arena); /* frees all that it handed out; NULL is fine */
-/* Frees all that the arena handed out, and keeps the memory as one piece for its next use. A loop
- * whose iterations need as much as the first one allocates nothing more. */
+/* Frees all that the arena handed out, and keeps the memory as one block for its next use. So a
+ * loop allocates only in its first iteration, if the later ones need no more memory. */
 void attn_arena_reset(attn_arena *arena);
 
 /* A mark is the state of an arena, and rewinding to it frees all that was handed out since. A mark

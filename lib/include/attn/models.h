@@ -40,9 +40,9 @@ typedef enum attn_model_attention {
     ATTN_MODEL_ADDITIVE,
     ATTN_MODEL_GENERAL,
     ATTN_MODEL_CONCAT,
-    ATTN_MODEL_LOCAL,   /* multihead; a query sees keys within `radius` of its position */
-    ATTN_MODEL_STRIDED, /* multihead; a query sees every `stride`-th key and those within
-                            `radius` */
+    ATTN_MODEL_LOCAL,   /* as MULTIHEAD, but a query sees only keys within `radius` of it */
+    ATTN_MODEL_STRIDED, /* as MULTIHEAD, but a query sees only every `stride`-th key and keys
+                           within `radius` of it */
     ATTN_MODEL_NONE,    /* the decoder starts from the encoder's last state and has no other
                            access to the source; the encoder has no attention either. Not for
                            transformers */
@@ -67,12 +67,12 @@ typedef struct attn_model_config {
     size_t source_vocabulary, target_vocabulary; /* required, >= 4 */
     size_t width;                                /* D, default 128, even */
     size_t heads;                                /* default 4, divides D */
-    size_t layers;       /* of each half, default 1, at most ATTN_MODEL_LAYERS */
+    size_t layers;       /* of encoder and decoder each, default 1, at most ATTN_MODEL_LAYERS */
     size_t feed_forward; /* transformer: hidden width of feed-forward; 0, the default: 4 D */
     size_t max_length;   /* of either sequence, default 512 */
-    size_t radius, stride, reach; /* default 4, 4; m of relative tables: 16 */
+    size_t radius, stride, reach; /* default 4, 4, 16; reach: largest distance of position tables */
     double dropout;               /* default 0.1 */
-    bool read_padding;       /* the encoder's LSTM also reads padding, as the textbook's does */
+    bool read_padding;       /* the encoder's LSTM also reads padding, as in the textbook model */
     bool norm_after;         /* transformer: layer norm after each residual; default false */
     int32_t pad, begin, end; /* ids in both vocabularies: default 0, 1, 2 */
 } attn_model_config;
@@ -88,8 +88,9 @@ bool attn_model_positions_parse(const char *name, attn_model_positions *out);
 
 typedef struct attn_model attn_model;
 
-/* Checks the sizes and makes a model with values drawn from the seed; with gradients it can be
- * trained. ATTN_EARG, ATTN_ELIMIT with err->where = the member's name, ATTN_ENOMEM. */
+/* Checks the sizes and makes a model with values drawn from the seed. Only a model with gradients
+ * can be trained. Errors: ATTN_EARG and ATTN_ELIMIT (err->where names the member of the
+ * configuration), ATTN_ENOMEM. */
 attn_status attn_model_new(const attn_model_config *config, uint64_t seed, bool gradients,
                            attn_model **out, attn_error *err);
 void attn_model_free(attn_model *model); /* model may be NULL */
@@ -99,7 +100,7 @@ attn_status attn_model_bytes(const attn_model_config *config, bool gradients, si
 const attn_model_config *attn_model_configuration(const attn_model *model);
 attn_parameters *attn_model_parameters(attn_model *model);
 
-/* A padded batch. After its length a sequence holds config.pad. */
+/* A padded batch. Positions beyond the length of a sequence hold config.pad. */
 typedef struct attn_batch {
     size_t B, S, T;                /* >= 1 each */
     const int32_t *source;         /* [B, S] */
@@ -127,36 +128,39 @@ typedef struct attn_site {
 
 enum { ATTN_MODEL_SITES = 3 * ATTN_MODEL_LAYERS };
 
-/* Lists the sites of a model by kind and layer, without weights. Returns their number. */
+/* Lists the attention layers of a model by kind and layer, without weights. Returns their
+ * number. */
 size_t attn_model_sites(const attn_model *model, attn_site sites[ATTN_MODEL_SITES]);
 
 typedef struct attn_model_outputs {
     attn_tensor logits;                /* [B, T, V] */
-    attn_site sites[ATTN_MODEL_SITES]; /* in the order of attn_model_sites */
-    size_t site_count;                 /* 0: weights were not wanted */
+    attn_site sites[ATTN_MODEL_SITES]; /* in the order of attn_model_sites, with weights */
+    size_t site_count;                 /* 0: the caller did not ask for weights */
 } attn_model_outputs;
 
-/* Computes logits (and weights) without dropout. ATTN_EVALUE for ids and lengths ("source/1/3"),
- * ATTN_ELIMIT beyond max_length, ATTN_ENOMEM, ATTN_ECANCELED, ATTN_EDEADLINE. Any thread while
- * nobody changes the parameters. */
+/* Computes logits (and weights) without dropout. Errors: ATTN_EVALUE (an id or a length is out of
+ * range; err->where is "source/1/3"), ATTN_ELIMIT (a sequence exceeds max_length), ATTN_ENOMEM,
+ * ATTN_ECANCELED, ATTN_EDEADLINE. Any thread may call it while no thread changes the parameters. */
 attn_status attn_model_forward(const attn_model *model, const attn_batch *batch, bool want_weights,
                                attn_arena *arena, attn_pool *pool, const attn_control *control,
                                attn_model_outputs *out, attn_error *err);
 
-/* Cross entropy: the mean over the rows that count, 0 when none does. */
+/* Cross entropy: the mean over the rows that count, or 0 without such rows. */
 typedef struct attn_cross_entropy_loss {
     double loss;
     size_t rows;  /* rows that count */
     size_t right; /* counted rows whose largest logit is the target */
 } attn_cross_entropy_loss;
 
-/* Forward pass, loss and backward pass; gradients are added to the set's. Dropout is drawn from
- * `seed`: the same seed and batch give the same bytes. One thread at a time may use a model. */
+/* Options of attn_model_step, which runs the forward pass, the loss and the backward pass, and adds
+ * the gradients to those of the parameter set. Dropout is drawn from `seed`: the same seed and
+ * batch give the same bytes. While it runs, no other thread may use the model. */
 typedef struct attn_step_options {
     uint64_t seed;
     double smoothing; /* of labels, default 0 */
-    /* Factors of two more losses over the last cross-attention, default 0: alignment with
-     * batch->alignment, and similarity of heads. Models without attention have neither. */
+    /* Factors of two more losses on the last cross-attention layer, default 0. guidance: its
+     * difference from batch->alignment. diversity: the similarity of its heads. Both are ignored
+     * for models without attention. */
     double guidance, diversity;
 } attn_step_options;
 attn_status attn_model_step(attn_model *model, const attn_batch *batch,
@@ -168,12 +172,12 @@ attn_status attn_model_step(attn_model *model, const attn_batch *batch,
  * ((5 + length) / 6)^length_penalty (Wu et al. 2016, section 7). */
 typedef struct attn_generate_options {
     size_t beams;          /* default 1 */
-    size_t most;           /* target tokens at most, the end included; default 2 S + 10 */
+    size_t most;           /* most target tokens, the end token included; default 2 S + 10 */
     double length_penalty; /* default 0.6; used with beams > 1 */
-    bool want_weights;     /* keep the rows of the (last layer's) cross-attention */
-    /* Called after each token of a greedy search of one sequence: the token, its log probability,
-     * its row of cross-attention [heads, S] (NULL without attention). Non-zero stops it:
-     * ATTN_ECANCELED. */
+    bool want_weights;     /* keep the weights of the last cross-attention layer */
+    /* Called after each token of a greedy search for one source. `weights` [heads, S] is the
+     * token's row of cross-attention (NULL for models without attention). If the function returns
+     * non-zero, the search ends with ATTN_ECANCELED. May be NULL. */
     int (*token)(void *ctx, int32_t id, double log_probability, const float *weights);
     void *ctx;
 } attn_generate_options;
@@ -183,9 +187,9 @@ attn_generate_options attn_generate_defaults(void);
 typedef struct attn_generated {
     int32_t *ids; /* without begin and end */
     size_t length;
-    bool ended; /* the end was generated, not cut off */
+    bool ended; /* the end token was generated; false: the sequence reached its most tokens */
     double score;
-    float *weights; /* [heads, length + ended, S]: a row for each token and the end; or NULL */
+    float *weights; /* [heads, length + ended, S]: a row for each token and for the end; or NULL */
     size_t heads;
 } attn_generated;
 
@@ -197,15 +201,17 @@ attn_status attn_model_generate(const attn_model *model, const int32_t *source,
                                 attn_pool *pool, const attn_control *control, attn_generated *out,
                                 attn_error *err);
 
-/* Sizes of a pass: B sources of S tokens, and `rows` targets of T tokens. With `searches` the pass
- * reads one token of each target at a time, else all tokens together. */
+/* Sizes of one use of a model: B sources of S tokens, and `rows` targets of T tokens. With
+ * `searches` the decoder reads one token of each target at a time, as generation does; without, it
+ * reads all tokens together. */
 typedef struct attn_model_pass {
     double B, S, rows, T;
     bool searches;
 } attn_model_pass;
 
-/* Cost of a pass: score cells of all heads, floating-point operations (a multiply-add counts as
- * two), and an upper bound of the scratch on `slots` threads. Sizes may exceed the memory. */
+/* Cost of an attn_model_pass: score cells of all heads, floating-point operations (a multiply-add
+ * counts as two), and an upper bound of the scratch bytes on `slots` threads. The sizes may be
+ * larger than any memory. */
 typedef struct attn_model_cost {
     double cells, operations, bytes;
 } attn_model_cost;

@@ -29,23 +29,23 @@ typedef struct attn_parameters attn_parameters;
 
 void attn_parameters_free(attn_parameters *set); /* set may be NULL */
 
-/* The block of values, `size` floats, for loops over all elements. */
+/* Return the size of the block of values in floats, and the block, for loops over all elements. */
 size_t attn_parameters_size(const attn_parameters *set);
 float *attn_parameters_values(attn_parameters *set);
 
-/* The tensors in order of declaration. */
+/* Return the number of tensors, and a tensor by its index in order of declaration. */
 size_t attn_parameters_length(const attn_parameters *set);
 const attn_parameter *attn_parameters_at(const attn_parameters *set, size_t index);
-/* A view of a value, float32, dense. */
+/* Returns a dense float32 view of the values of a tensor. */
 attn_tensor attn_parameters_value(const attn_parameters *set, size_t index);
-/* The number of elements of the tensors whose name is `part` or begins with `part` and a dot; of all
- * tensors for "". */
+/* Counts the elements of the tensors whose name is `part` or begins with `part` and a dot. For ""
+ * it counts those of all tensors. */
 size_t attn_parameters_count(const attn_parameters *set, const char *part);
 
-/* Copies in values by name: names[i] has tensors[i] of any floating type. Every parameter must be
- * there with its shape. Other names are an error unless they are in `ignored`, a NULL-terminated
- * list or NULL. A failure changes nothing. Errors, with the name as their place: ATTN_EARG (missing,
- * unknown), ATTN_ESHAPE, ATTN_EDTYPE, ATTN_ENONFINITE. */
+/* Copies values into the set by name. tensors[i] has name names[i] and any floating-point type.
+ * Every parameter must be among them with its shape. Other names are an error unless they are in
+ * `ignored`, a NULL-terminated list or NULL. A failure changes nothing. Errors, with the name in
+ * err->where: ATTN_EARG (a missing or unknown name), ATTN_ESHAPE, ATTN_EDTYPE, ATTN_ENONFINITE. */
 attn_status attn_parameters_load(attn_parameters *set, size_t count, const char *const *names,
                                  const attn_tensor *tensors, const char *const *ignored,
                                  attn_error *err);

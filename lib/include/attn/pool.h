@@ -4,7 +4,8 @@
  * pieces of its own work too, so a full pool cannot deadlock. A slot is the right to use a
  * processor. Threads get slots in the order in which they ask, and give them up between pieces,
  * after a millisecond at the earliest, so a long caller cannot hold all of them. The split of the
- * work must depend on its shape only, and the result must not depend on which thread runs a piece. */
+ * work must depend on its shape only, and the result must not depend on which thread runs a
+ * piece. */
 #ifndef ATTN_POOL_H
 #define ATTN_POOL_H
 
@@ -32,7 +33,7 @@ typedef struct attn_control {
     const attn_flag *cancel; /* non-zero = stop; NULL = none */
 } attn_control;
 
-/* ATTN_OK, ATTN_ECANCELED or ATTN_EDEADLINE. NULL control is always fine. */
+/* Returns ATTN_OK, ATTN_ECANCELED or ATTN_EDEADLINE. NULL control: always ATTN_OK. */
 attn_status attn_control_check(const attn_control *control, attn_error *err);
 int64_t attn_now_ns(void); /* CLOCK_MONOTONIC */
 
@@ -64,7 +65,7 @@ void attn_pool_be_patient(int64_t since_ns);
  * Such work gets the same share of the time while there is work of other clients, and patient work
  * gets that share beside both. */
 void attn_pool_be_crowded(bool crowded);
-/* The nanoseconds for which other threads have worked for the calling thread since it began. */
+/* Returns the nanoseconds that other threads have worked for the calling thread since its start. */
 int64_t attn_pool_helped_ns(void);
 
 /* Lets other work go before patient work. A piece that takes longer than a millisecond calls it now

@@ -28,8 +28,8 @@ typedef enum attn_encoding_layout {
  * "layout". */
 attn_status attn_sinusoidal(double *table, size_t length, size_t width, attn_encoding_layout layout,
                             const attn_control *control, attn_error *err);
-/* Fills one row [width] of it for any position, also a negative one. The last column of an odd
- * width is not set. */
+/* Fills one row [width] of the interleaved or halved table, for any position, also a negative one.
+ * The last column of an odd width is not set. */
 void attn_sinusoidal_row(double *row, double position, size_t width, attn_encoding_layout layout);
 /* Fills table [length, width]: element n (row-major) is std * attn_rng_normal(seed, n). */
 attn_status attn_learned(double *table, size_t length, size_t width, double std, uint64_t seed,

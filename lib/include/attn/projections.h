@@ -35,7 +35,7 @@ typedef struct attn_projections {
 attn_status attn_projections_shape(const attn_inputs *in, const attn_projections *p,
                                    attn_inputs *out, size_t *parameters, attn_error *err);
 
-/* The cost of attn_projections_apply and attn_projections_output together. */
+/* Computes the cost of attn_projections_apply and attn_projections_output together. */
 attn_status attn_projections_cost(const attn_inputs *in, const attn_projections *p, attn_cost *out,
                                   attn_error *err);
 

@@ -31,10 +31,10 @@ typedef struct attn_error {
     char text[512]; /* what was expected, what was found; UTF-8, no trailing newline */
 } attn_error;
 
-/* A short stable English name, e.g. "shape"; never NULL. Any thread. */
+/* Returns a short English name that never changes, such as "shape"; never NULL. */
 const char *attn_status_name(attn_status code);
 
-/* Fill *err (NULL allowed) and return `code`, so that a failure is one statement. */
+/* Fills *err (NULL allowed) and returns `code`, so that a caller can fail in one statement. */
 attn_status attn_fail(attn_error *err, attn_status code, const char *where, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -39,9 +39,9 @@ const char *attn_dtype_name(attn_dtype dtype); /* "float32", …, else "unknown"
 /* Finds the type of a name ("float32", "bool", …); false: there is none. */
 bool attn_dtype_parse(const char *name, attn_dtype *out);
 
-/* A row-major view of `data` with the given dimensions. */
+/* Returns a row-major view of `data` with the given dimensions. */
 attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size_t *dims);
-/* Number of elements; false on overflow. A tensor of rank 0 counts 0. */
+/* Computes the number of elements, which is 0 for rank 0. false: it overflows. */
 bool attn_tensor_count(const attn_tensor *t, size_t *count);
 /* Tells whether the elements are row-major without gaps. */
 bool attn_tensor_is_dense(const attn_tensor *t);

@@ -155,14 +155,15 @@ attn_status attn_training_evaluate(const attn_model *model, const attn_dataset *
 /* ---- scores of a model on sentence pairs ---- */
 enum { ATTN_MEASURE_HEADS = 32 };
 typedef struct attn_model_scores {
-    attn_bleu bleu;                           /* of greedy or beam decoding */
-    attn_alignment heads[ATTN_MEASURE_HEADS]; /* of each head of the last cross-attention */
-    attn_alignment mean;                      /* of their mean; the decoder reads the reference */
-    size_t head_count;                        /* 0: no attention */
+    attn_bleu bleu;                           /* translations by greedy or beam search */
+    attn_alignment heads[ATTN_MEASURE_HEADS]; /* each head of the last cross-attention layer */
+    attn_alignment mean;                      /* mean weights of these heads */
+    size_t head_count;                        /* 0: the model has no attention */
 } attn_model_scores;
 
 /* Translates pairs first … first + count - 1 of a split and adds to the scores, which the caller
- * sets to zeros. Each target word is aligned with the source word of its largest weight. */
+ * sets to zeros. For alignments the decoder reads the reference, and each target word is aligned
+ * with the source word of its largest weight. */
 attn_status attn_model_score(const attn_model *model, const attn_corpus *corpus, attn_split split,
                              uint64_t first, size_t count, const attn_vocabulary *source,
                              const attn_vocabulary *target, size_t beams, attn_pool *pool,

@@ -32,17 +32,17 @@ attn_status attn_vocabulary_settle(attn_vocabulary *v, size_t minimum, size_t mo
                                    attn_error *err);
 
 /* These functions need a settled vocabulary. Any thread may call them. */
-size_t attn_vocabulary_size(const attn_vocabulary *v); /* with the special ones */
-/* ATTN_UNKNOWN: the vocabulary lacks the word. */
+size_t attn_vocabulary_size(const attn_vocabulary *v); /* counts the special words too */
+/* Returns the number of a word, or ATTN_UNKNOWN if the vocabulary lacks it. */
 int32_t attn_vocabulary_id(const attn_vocabulary *v, const char *word, size_t n);
-/* "<pad>", "<bos>", "<eos>", "<unk>", or the word; NULL beyond the last. */
+/* Returns "<pad>", "<bos>", "<eos>", "<unk>" or the word of a number; NULL: no such number. */
 const char *attn_vocabulary_word(const attn_vocabulary *v, int32_t id);
 
 /* Writes all words in the order of their numbers, one line each, NUL-terminated, into the arena. */
 attn_status attn_vocabulary_write(const attn_vocabulary *v, attn_arena *arena, const char **text,
                                   attn_error *err);
-/* Makes a settled vocabulary of such a text. Errors: ATTN_EVALUE (wrong special words, a repeated
- * word, a NUL, an empty line; err->text names the line), ATTN_ENOMEM. */
+/* Makes a settled vocabulary from the text of attn_vocabulary_write. Errors: ATTN_EVALUE (wrong
+ * special words, a repeated word, a NUL, an empty line; err->text names the line), ATTN_ENOMEM. */
 attn_status attn_vocabulary_read(const char *text, size_t size, attn_vocabulary **out,
                                  attn_error *err);
 
@@ -51,7 +51,7 @@ typedef enum attn_language { ATTN_ENGLISH = 0, ATTN_FRENCH } attn_language;
 
 typedef struct attn_token {
     const char *text;  /* NFC, lower case, NUL-terminated */
-    size_t size;       /* bytes of it */
+    size_t size;       /* bytes of `text` */
     size_t begin, end; /* bytes of the original text */
 } attn_token;
 
@@ -63,7 +63,7 @@ typedef struct attn_token {
 attn_status attn_words_split(const char *text, size_t size, attn_language language,
                              attn_arena *arena, attn_token **tokens, size_t *count,
                              attn_error *err);
-/* Joins words with blanks, but without one after an apostrophe and before . , ; : ! ? ). NULL: out
+/* Joins words with blanks, but with no blank after an apostrophe or before . , ; : ! ? ). NULL: out
  * of memory. */
 const char *attn_words_join(const char *const *words, size_t count, attn_arena *arena);
 
