@@ -15,7 +15,7 @@ enum { SRV_FORWARDED = 8 };
 
 /* The values of the header; NULL if a header line is missing. libmicrohttpd owns the texts. */
 typedef struct srv_head {
-    const char *origin, *if_match, *if_none_match, *request_method; /* of a CORS preflight */
+    const char *origin, *if_match, *if_none_match, *request_method; /* last: for a CORS preflight */
     const char *accept, *type, *id, *trace, *expect, *length_text, *transfer, *encoding,
         *infer_header, *last_event_id;
     const char *accept_encoding;

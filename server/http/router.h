@@ -41,7 +41,7 @@ typedef struct srv_router {
     const char **labels; /* the distinct templates, as labels for metrics and the log */
     size_t label_count;
     size_t *label_of; /* for each row the index of its template in `labels` */
-    size_t *shared; /* for each row how many characters, with the NUL, it shares with the row before */
+    size_t *shared; /* for each row: how many characters its template shares with the row before */
 } srv_router;
 
 /* Prepares the search in `routes`, which end with a row whose method is NULL and must outlive the
