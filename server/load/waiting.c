@@ -5,8 +5,8 @@
  * one that was unused longest is given away. */
 #include "load/waiting.h"
 
-/* A new run time has the weight 1 / NEWEST in the mean. The queue is standing when the longest wait
- * was above the target for (a divisor of INTERVALS of) that time. */
+/* A new run time has the weight 1 / NEWEST in the mean. The queue is standing once the longest wait
+ * has been above the target for the time target / INTERVALS. */
 enum { NEWEST = 8, INTERVALS = 4 };
 
 enum { PROBES = 16 }; /* slots of the hash table in which the account of a client may be */
