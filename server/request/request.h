@@ -80,7 +80,7 @@ struct srv_request {
     bool own_deadline; /* the client asked for the deadline, which precedes request_timeout_ms */
     bool only_400;     /* true (for /v2): problems of status 422 get status 400 instead */
     bool in_place;     /* on the HTTP thread: the handler returns SRV_DEFER unless work is small */
-    bool later;        /* the handler has returned early and is called again when long work may run */
+    bool later;        /* the handler is called again when long work may run */
     size_t route;      /* index of the route's path among the labels of the metrics */
     double operations; /* floating-point operations of the work, or 0 before they are known */
     int64_t admitted_ns; /* processor time used before `operations` was set */

@@ -1,8 +1,8 @@
 /* Replies that are made while they are being sent, such as server-sent events.
  *
- * A stream is such a reply. A handler makes it in the request's arena by srv_stream_init and puts it
- * into req->reply.stream. server/http sends the bytes that `read` returns until `read` reports the
- * end. When the reply has ended, completely or because the client left, it calls `close` once.
+ * A stream is such a reply. A handler makes it in the request's arena by srv_stream_init and puts
+ * it into req->reply.stream. server/http sends the bytes that `read` returns until `read` reports
+ * the end. When the reply has ended, completely or because the client left, it calls `close` once.
  *
  * The events of a request are a stream with a list of pieces: the handler adds events on a request
  * thread, while server/http sends the events that were added. The text of all events stays in the
