@@ -236,8 +236,8 @@ uint64_t srv_log_dropped(const srv_log *log) {
     return atomic_load_explicit(&log->dropped_ever, memory_order_relaxed);
 }
 
-/* --- traces: the header is version "-" trace-id "-" parent-id "-" trace-flags, with 2, 32, 16 and 2
- * hexadecimal digits --- */
+/* --- traces: the header is version "-" trace-id "-" parent-id "-" trace-flags, with 2, 32, 16 and
+ * 2 hexadecimal digits --- */
 
 enum { ID = 3, PARENT = 36, FLAGS = 53 }; /* offsets of trace-id, parent-id and trace-flags */
 

@@ -2,9 +2,9 @@
  * standard error, so that a slow reader of standard error delays neither requests nor the shutdown.
  * Lines that do not fit into the buffer are dropped; a later line reports their number.
  *
- * A line names the trace of its request (W3C Trace Context, level 1). The service adds a span of its
- * own to the trace, which stands in the log and in the reply. An invalid traceparent header starts a
- * new trace and never makes the request fail. */
+ * A line names the trace of its request (W3C Trace Context, level 1). The service adds a span of
+ * its own to the trace, which stands in the log and in the reply. An invalid traceparent header
+ * starts a new trace and never makes the request fail. */
 #ifndef SRV_LOG_H
 #define SRV_LOG_H
 
