@@ -1,4 +1,4 @@
-/* The service's way up and its way down, each one function. */
+/* Starts the service in srv_app_open and stops it in srv_app_close. */
 #include "app.h"
 
 #include <errno.h>
@@ -90,14 +90,14 @@ static int open_daemons(srv_app *app) {
     return open_ops(app, any_port);
 }
 
-/* A file that the settings name cannot be used. */
+/* Reports that a file of the settings cannot be used. Returns the exit code. */
 static int refused(const srv_config_error *err) {
     fprintf(stderr, "attnd: %s\n", err->text);
     return err->memory ? SRV_EXIT_RESOURCES : SRV_EXIT_USAGE;
 }
 
-/* Remember the files before they are read: if one is written meanwhile, srv_app_look reads it
- * again. */
+/* Stores the states of the files before they are read. If a file changes while it is read,
+ * srv_app_look reads it again. */
 static void see(srv_app *app) {
     const srv_config *config = app->config;
     app->seen[SRV_APP_KEYS] = srv_file_look(config->keys_file);
@@ -137,7 +137,7 @@ static int open_files(srv_app *app) {
     return code ? code : open_tls(app, &err);
 }
 
-/* A table with more rows than a word has bits is a mistake of the program. */
+/* Checks that no field table has more rows than `given` has bits. More are a programming error. */
 static void check_tables(void) {
     for (const srv_route *route = srv_routes; route->method; route++)
         if (route->fields && !srv_fields_fit(route->fields)) {
@@ -205,7 +205,7 @@ static void tell_memory(const srv_app *app) {
                       (unsigned long long)srv_host_memory(""));
 }
 
-/* Log what differs from what the processor's name suggests. */
+/* Logs if the kernels in use are not those that the name of the processor suggests. */
 static void tell_kernels(srv_log *log) {
     const char *tiles = attn_isa_tiles();
     if (tiles && strcmp(tiles, "emulated") == 0)
@@ -236,8 +236,8 @@ static size_t long_threads(const srv_config *config) {
 #define HOUSEKEEPING_NS 250000000
 #define UNUSED_NS       2000000000 /* after which freed blocks go back to the system */
 
-/* Stored runs that have expired go, streams of jobs say that they are alive, and freed blocks that
- * nobody has used go back to the system. */
+/* Removes expired runs, sends signs of life on the streams of jobs, and returns freed blocks that
+ * were not reused to the system. */
 static int64_t keep_house(void *of) {
     srv_app *app = of;
     srv_runs_tick(app->runs);

@@ -1,23 +1,25 @@
-/* The service's way up and its way down. */
+/* Starts and stops the service. */
 #ifndef SRV_APP_H
 #define SRV_APP_H
 
 #include "request/shared.h"
 
-/* Bring the service up in `app` (zeroed by the caller): kernels, pool, queue, both daemons. 0, or
- * an exit code with one line on stderr; srv_app_close is right in either case. */
+/* Starts the service in `app`, which the caller has set to zero. Returns 0, or an exit code after
+ * one line on standard error. srv_app_close must be called in both cases. */
 int srv_app_open(struct srv_app *app, const srv_config *config);
-/* Read the files that the settings name, as srv_app_open does, and no more. 0 or an exit code. */
+/* Reads the files that the settings name, as srv_app_open does, without starting the service.
+ * Returns 0 or an exit code. */
 int srv_app_check(const srv_config *config);
-/* SIGHUP: read keys_file, tls_cert, tls_key and models_dir again. What cannot be read changes
- * nothing; either way the log says so. Main thread. */
+/* Reads keys_file, tls_cert, tls_key and models_dir again, after SIGHUP. An unreadable file changes
+ * nothing. Successes and failures are logged. Main thread. */
 void srv_app_reload(struct srv_app *app);
-/* Every few seconds: the same for those files of them that have changed. Main thread. */
+/* Reads keys_file, tls_cert and tls_key again if they have changed. Called every few seconds by the
+ * main thread. */
 void srv_app_look(struct srv_app *app);
-/* The service is up: the log says so. */
+/* Logs that the service has started. */
 void srv_app_started(struct srv_app *app);
-/* The one way down: refuse new work, finish what was accepted (at most drain_ms), free everything.
- */
+/* Stops the service: refuses new requests, finishes the accepted ones for at most drain_ms, and
+ * frees all memory. */
 void srv_app_close(struct srv_app *app);
 
 #endif

@@ -1,4 +1,4 @@
-/* attnd: reads the settings, brings the service up, waits for a signal, brings it down. */
+/* The program attnd: reads the settings, starts the service, waits for a signal and stops it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -113,7 +113,8 @@ static bool set_port(srv_config *config, const char *port, srv_config_error *err
 
 enum { MOST_OPTIONS = 64 };
 
-/* The name of --name or --name=value as settings spell it; false: too long to be one. */
+/* Writes the setting's name of an option --name or --name=value to `key`. Returns false if it is
+ * too long for a setting. */
 static bool option_name(const char *flag, size_t length, char key[64]) {
     if (length - 2 >= 64)
         return false;
@@ -171,7 +172,8 @@ static bool is_command(const char *text, command *out) {
     return false;
 }
 
-/* Walk the command line once a layer: first only --config and commands, then the settings. */
+/* Reads the command line. With `settings` false it takes only --config and commands, with true the
+ * settings. */
 static bool walk(srv_config *config, int argc, char **argv, const char **file, command *what,
                  bool settings, srv_config_error *err) {
     const char *port = NULL;

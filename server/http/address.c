@@ -86,7 +86,7 @@ static int connect_to(const srv_address *a) {
     return fd;
 }
 
-/* Removes a socket file without a listener, which would make bind fail. */
+/* Removes the file of a unix socket if no process listens on it: the file would make bind fail. */
 static void remove_stale(const srv_address *a) {
     struct stat info;
     const char *path = srv_address_path(a);
@@ -99,7 +99,7 @@ static void remove_stale(const srv_address *a) {
         unlink(path);
 }
 
-/* Binds one socket to the wildcard addresses of IPv6 and IPv4. */
+/* Replaces the IPv4 wildcard address by the IPv6 one, on which a socket also accepts IPv4. */
 static void widen(srv_address *a) {
     struct sockaddr_in6 all = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
     all.sin6_port = ((const struct sockaddr_in *)&a->storage)->sin_port;
@@ -107,9 +107,9 @@ static void widen(srv_address *a) {
     a->size = sizeof all;
 }
 
-/* Selects a congestion control without pacing for loopback sockets: the loopback loses no packets,
- * and BBR only adds a timer for each packet. Connections inherit the setting of the listening
- * socket. */
+/* Selects the congestion control "reno", which does not pace packets. The loopback loses no
+ * packets, so BBR would only add a timer for each packet. Connections inherit this option from the
+ * listening socket. */
 static void leave_unpaced(int fd) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof "reno" - 1);
 }

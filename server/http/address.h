@@ -1,6 +1,6 @@
-/* Addresses to listen on and to ask: "127.0.0.1:8080", "[::1]:8080", "localhost:8080", ":8080" (all
- * IPv4 addresses), "*:8080" (all IPv6 and IPv4 addresses, IPv4 alone where there is no IPv6),
- * "unix:/path". */
+/* Addresses on which the service listens and to which the health check connects: "127.0.0.1:8080",
+ * "[::1]:8080", "localhost:8080", ":8080" (all IPv4 addresses), "*:8080" (all IPv6 and IPv4
+ * addresses, or only IPv4 on a machine without IPv6), "unix:/path". */
 #ifndef SRV_ADDRESS_H
 #define SRV_ADDRESS_H
 
@@ -11,24 +11,27 @@
 typedef struct srv_address {
     struct sockaddr_storage storage;
     socklen_t size;
-    bool every; /* "*": a client connects to the loopback */
+    bool every; /* true: the text was "*:port", all IPv6 and IPv4 addresses */
 } srv_address;
 
-/* Parses an address. false: it is invalid; errno is ENOMEM when memory ran out. */
+/* Parses an address. Returns false if it is invalid or if memory ran out; errno is then ENOMEM. */
 bool srv_address_parse(const char *text, srv_address *out);
-void srv_address_set_port(srv_address *a, unsigned port); /* unused for unix sockets */
-const char *srv_address_path(const srv_address *a);       /* of a unix socket, else NULL */
+/* Sets the port of an IPv4 or IPv6 address. Does nothing for a unix socket. */
+void srv_address_set_port(srv_address *a, unsigned port);
+/* Returns the file path of a unix socket, or NULL for an address of another family. */
+const char *srv_address_path(const srv_address *a);
 
 /* Opens a listening socket and sets *a to its bound address. Returns 0 or an errno value. */
 int srv_address_listen(srv_address *a, int *fd);
 
-/* Writes the URL of the address: with scheme "http" "http://127.0.0.1:8080" or "http://[::1]:8080";
- * for unix sockets "unix:/path". */
+/* Writes the URL of the address, such as "http://127.0.0.1:8080" or "http://[::1]:8080" for the
+ * scheme "http". The URL of a unix socket is "unix:/path" for every scheme. */
 void srv_address_url(const srv_address *a, const char *scheme, char *text, size_t size);
-/* "127.0.0.1", "::1", "unix". */
+/* Writes the host of an address without its port: "127.0.0.1", "::1" or, for a unix socket,
+ * "unix". */
 void srv_address_host(const struct sockaddr *a, char *text, size_t size);
 
-/* Tells whether the address is a loopback address or a unix socket. */
+/* Returns whether the address is a loopback address or a unix socket. */
 bool srv_address_is_local(const srv_address *a);
 
 #endif

@@ -1,10 +1,11 @@
-/* Access is denied by default. A route answers only clients that its row in the table allows.
- * Unknown paths and methods also need a key, so that they reveal nothing without one. Bearer tokens
- * and challenges follow RFC 6750.
+/* Access is denied by default. A route answers only clients that its row in the route table allows.
+ * A request for an unknown path or method also needs an API key, so that a client without a key
+ * cannot find out which paths exist. Bearer tokens and challenges follow RFC 6750.
  *
- * Hosts and origins are compared by their parts: names ignore case, and a missing port is the
- * default of the scheme. CORS allows no credentials, so browsers send no cookies; the answer
- * repeats the origin and never sends "*". */
+ * Hosts and origins are compared by name and port. The comparison ignores the case of names. An
+ * origin or a request without a port has the default port of its scheme. CORS answers allow no
+ * credentials, so browsers send no cookies. They repeat the origin of the request; only answers
+ * with the files under /web/ send "*" instead. */
 #include "http/auth.h"
 
 #include <arpa/inet.h>
@@ -16,16 +17,16 @@
 
 /* --- web pages --- */
 
-/* A part of a header. */
+/* A part of a header value, without a NUL at its end. */
 typedef struct part {
     const char *text;
     size_t size;
 } part;
 
-/* The parts of "name:port", "1.2.3.4" or "[::1]:port". */
+/* The name and the port of "name:port", "1.2.3.4" or "[::1]:port". */
 typedef struct authority {
-    part name; /* with the brackets of IPv6, without a final dot */
-    part port; /* empty: there is none */
+    part name; /* with the brackets of an IPv6 address, without a final dot */
+    part port; /* empty if the text has no port */
 } authority;
 
 static bool same(part a, part b) {
@@ -61,7 +62,8 @@ static bool is_address(part name) {
     return inet_pton(brackets ? AF_INET6 : AF_INET, text, bytes) == 1;
 }
 
-/* "localhost" and names below it, which resolve to the loopback alone (RFC 6761, 6.3). */
+/* Returns whether the name is "localhost" or ends in ".localhost". Such names resolve only to
+ * loopback addresses (RFC 6761, 6.3). */
 static bool is_localhost(part name) {
     static const char local[] = "localhost";
     const size_t size = sizeof local - 1;
@@ -69,7 +71,8 @@ static bool is_localhost(part name) {
            (name.size == size || name.text[name.size - size - 1] == '.');
 }
 
-/* An entry without a port stands for every port. */
+/* Returns whether `hosts` lists the name and port of `a`. An entry without a port matches every
+ * port. */
 static bool is_in_hosts(const srv_texts *hosts, const authority *a) {
     for (size_t i = 0; i < hosts->count; i++) {
         const authority entry = split(part_of(hosts->items[i]));
@@ -86,8 +89,8 @@ static bool is_any(const srv_texts *hosts) {
     return false;
 }
 
-/* The host that the request addresses: a target in absolute form takes precedence over Host (RFC
- * 9112, 3.2.2). */
+/* Returns the host and port to which the request is addressed. A target in absolute form takes
+ * precedence over the Host header (RFC 9112, 3.2.2). */
 static part addressed(const srv_exchange *x) {
     const srv_head *h = &x->head;
     return h->target_host ? (part){h->target_host, strcspn(h->target_host, "/?")}
@@ -119,8 +122,8 @@ static bool is_cors(const srv_exchange *x) {
     return false;
 }
 
-/* Tells whether the origin has the scheme and the host of the request, or a host of a proxy in
- * front of this service. */
+/* Returns whether the Origin header names this service: either with the scheme, name and port of
+ * the request, or with a host of the setting `hosts`, as behind a proxy. */
 static bool is_own(const srv_exchange *x) {
     const char *origin = x->head.origin;
     const bool secure = !strncmp(origin, "https://", 8);
@@ -143,8 +146,8 @@ static bool says(const char *header, const char *value) {
     return header && !strcmp(header, value);
 }
 
-/* Tells whether the request follows a link or loads a picture of a page; neither lets the page read
- * the answer. */
+/* Returns whether the browser follows a link or loads a picture into a page. In both cases the page
+ * cannot read the answer. */
 static bool is_link_or_picture(const srv_exchange *x) {
     const srv_route *route = x->match.route;
     bool drawn = route && route->produces & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG);
@@ -152,8 +155,8 @@ static bool is_link_or_picture(const srv_exchange *x) {
            (says(x->head.fetch_mode, "navigate") || (drawn && says(x->head.fetch_dest, "image")));
 }
 
-/* Tells whether the path is a file of the web page. These files are public, and any site may embed
- * them. */
+/* Returns whether the request reads a file of the service's own web page, under /web/. These files
+ * are public, and any site may embed them. */
 static bool is_public(const srv_exchange *x) {
     static const char folder[] = "/web/";
     return is_get(x) && !strncmp(x->req.path, folder, sizeof folder - 1);
@@ -203,7 +206,7 @@ static void refuse(srv_exchange *x, srv_code code, const char *challenge, const 
     srv_body_refuse(x);
 }
 
-/* The token of "Bearer <token>", or NULL. */
+/* Returns the token of an Authorization header "Bearer <token>", or NULL for any other value. */
 static const char *bearer(const char *value) {
     static const char scheme[] = "Bearer";
     size_t n = sizeof scheme - 1;
@@ -212,7 +215,8 @@ static const char *bearer(const char *value) {
     return value + n + strspn(value + n, " ");
 }
 
-/* Without keys every client may do what does not affect other clients. */
+/* Judges a request to a service without API keys. Any client may use routes with an access below
+ * SRV_OWNER; the other routes answer only if the service listens on a local address. */
 static void judge_place(srv_exchange *x, srv_access access) {
     x->req.admin = x->daemon->is_local;
     if (access >= SRV_OWNER && !x->daemon->is_local)
@@ -283,7 +287,8 @@ void srv_auth(srv_exchange *x) {
         judge_place(x, access);
 }
 
-/* Media types that need a preflight, so that a page that is not allowed cannot send them. */
+/* Accepts from pages only media types for which a browser sends a preflight first. A page of an
+ * origin that is not allowed fails at the preflight and cannot send the body. */
 void srv_auth_body(srv_exchange *x) {
     const srv_head *h = &x->head;
     const char *type = x->req.content_type;
@@ -312,8 +317,8 @@ static bool add(struct MHD_Response *response, const char *name, const char *val
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-/* The policy for pictures allows inline styles and images, but no scripts and no external content.
- * It also protects against a file that was replaced. */
+/* Adds a Content-Security-Policy that allows inline styles and images, which SVG pictures need, but
+ * no scripts and no external content. So an answer is harmless even if its file was replaced. */
 static bool add_policy(struct MHD_Response *response) {
     return add(response, "X-Content-Type-Options", "nosniff") &&
            add(response, "Content-Security-Policy",

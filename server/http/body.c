@@ -1,8 +1,8 @@
-/* A body is stored in one buffer that grows with the received bytes, by a factor of 16, and above
+/* A body is stored in one buffer. The buffer grows by a factor of 16 as bytes arrive, and above
  * 16 MiB directly to Content-Length, so that an announced length costs little before its bytes
- * arrive. Chunked bodies grow by doubling. Large buffers grow without a copy, which would block the
- * HTTP thread; bodies up to 2 MiB use a reserved block whose pages are already mapped. Admission
- * decides whether there is memory. */
+ * arrive. The buffer of a chunked body doubles instead. Large buffers grow without copying their
+ * bytes, because a copy would block the HTTP thread. A body up to 2 MiB uses a reserved block whose
+ * pages are already mapped. Admission decides whether there is memory for a body. */
 #include "http/body.h"
 
 #include <stddef.h>
@@ -15,33 +15,34 @@
 #include "wire/container.h"
 #include "wire/infer.h"
 
-/* Limits of the bytes that a refused request may still send: first before its link is cut instead
- * of kept, then before the socket is closed. */
+/* Limits of the bytes that a client may still send after its request was refused. Beyond
+ * DROPPED_MOST the link is cut, beyond LINGERED_MOST the socket is closed. */
 #define DROPPED_MOST  (256 * 1024)
 #define LINGERED_MOST (16 * 1024 * 1024)
-/* The connection of a client that was refused while it sends its body is reset after SILENT_NS
- * without bytes, or after LINGER_NS in all. */
+/* The socket of a cut link is shut down after SILENT_NS without received bytes, and at the latest
+ * LINGER_NS after the cut. */
 #define SILENT_NS 3000000000
 #define LINGER_NS 30000000000
 
 enum { CHUNKED_FIRST = 16384, FIRST = 65536, FASTER = 16, LAST = 1 << 24 };
 
-/* Longer bodies do not fit the caches, so they are read concurrently. */
+/* Longer bodies do not fit into the processor's caches, so they are read concurrently. */
 enum { ORDERED_MOST = 1 << 20 };
 
-/* Time limit for a body to wait for its order while the queue does not move, so that its request
- * can be refused or answered by the rules of the queue. */
+/* Limits the time for which a body waits for its turn while the request queue is full. After this
+ * time the body is read, and the queue decides whether its request is answered or refused. */
 #define WAIT_MOST_NS 50000000
 
 /* --- the order of bodies ---
  *
  *   first piece -> [ waits … ] -> holder -> complete
  *                       ^            |
- *                       +------------+   no bytes now, and others have
+ *                       +------------+   its socket has no bytes, another body's has
  *
- * A body is the holder only while bytes of it lie in the kernel: nobody waits for a client that
- * pauses. The order is for plain bodies of a known length, of which every byte that the HTTP
- * library reads comes to srv_body_take. The library is called without the lock. */
+ * The holder is the exchange whose body is read now. It stays the holder only while its socket has
+ * bytes in the kernel, so that no body waits for a client that pauses. Only bodies without TLS and
+ * with a known length are read in order: every byte that libmicrohttpd reads of them reaches
+ * srv_body_take. Functions of libmicrohttpd are called without the lock. */
 
 static bool is_ordered(const srv_exchange *x) {
     const srv_head *h = &x->head;
@@ -54,27 +55,27 @@ static size_t bytes_of(const srv_exchange *x) {
     return !ioctl(x->link->fd, FIONREAD, &bytes) && bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* Tells whether as many requests wait as the workers will start next. */
+/* Returns whether at least as many requests wait in the queue as there are workers. */
 static bool is_backed_up(const srv_app *app) {
     return srv_queue_waiting(app->queue) >= (size_t)app->config->workers;
 }
 
-/* Needs the lock. */
+/* Makes x the holder; NULL: no exchange is. Needs the lock. */
 static void hold(srv_body_order *o, srv_exchange *x) {
     o->holder = x;
     o->left = 0;
 }
 
-/* Tells whether the holder still reads. The kernel is asked once for the number of bytes in the
- * socket. Needs the lock. */
+/* Returns whether there is a holder and its socket still has bytes. Asks the kernel for their
+ * number only when all bytes that it reported last were read. Needs the lock. */
 static bool is_held(srv_body_order *o) {
     if (o->holder && !o->left)
         o->left = bytes_of(o->holder);
     return o->left > 0;
 }
 
-/* Removes the exchanges that may go on from the list, linked by body.after, up to the first with
- * bytes, which becomes the holder. Needs the lock. */
+/* Removes exchanges from the front of the waiting list, up to the first whose socket has bytes: it
+ * becomes the holder. Returns the removed exchanges, linked by body.after. Needs the lock. */
 static srv_exchange *admit(srv_body_order *o, const srv_app *app) {
     srv_exchange *out = NULL, **end = &out;
     while (o->first && !is_held(o)) {
@@ -90,7 +91,7 @@ static srv_exchange *admit(srv_body_order *o, const srv_app *app) {
     return out;
 }
 
-/* Needs the lock. */
+/* Removes and returns all waiting exchanges, and leaves no holder. Needs the lock. */
 static srv_exchange *admit_all(srv_body_order *o) {
     srv_exchange *all = o->first;
     o->first = NULL;
@@ -98,7 +99,8 @@ static srv_exchange *admit_all(srv_body_order *o) {
     return all;
 }
 
-/* Resumes the exchanges without the lock. An exchange may be freed directly after it is resumed. */
+/* Resumes the listed exchanges. The caller must not hold the lock. An exchange may be freed as soon
+ * as it is resumed. */
 static void resume(srv_exchange *list) {
     while (list) {
         srv_exchange *next = list->body.after;
@@ -107,8 +109,8 @@ static void resume(srv_exchange *list) {
     }
 }
 
-/* Appends the exchange to the list and then resumes those that may go on, because this may just
- * have changed. */
+/* Suspends x and appends it to the waiting list. Then resumes the exchanges that may go on, which
+ * may include x if the holder has just finished. */
 static void wait_in_order(srv_body_order *o, srv_exchange *x) {
     MHD_suspend_connection(x->connection);
     pthread_mutex_lock(&o->lock);
@@ -121,12 +123,13 @@ static void wait_in_order(srv_body_order *o, srv_exchange *x) {
     resume(next);
 }
 
-/* Handles a received piece of x: x goes on, or is suspended until its turn. */
+/* Decides after a received piece of x whether more of its body is read now, or whether x is
+ * suspended until its turn. */
 static void keep_order(srv_exchange *x, size_t size) {
     srv_body_order *o = &x->daemon->order;
     srv_exchange *next = NULL;
     if (!is_ordered(x) || x->body.incoming.received >= x->head.length)
-        return; /* complete: srv_body_pass_on follows once the request is in the queue */
+        return; /* a complete body ends its turn in srv_body_pass_on, once its request is queued */
     pthread_mutex_lock(&o->lock);
     if (o->holder == x)
         o->left -= size < o->left ? size : o->left;
@@ -199,7 +202,7 @@ bool srv_body_is_refused(const srv_exchange *x) {
     return x->body.state >= SRV_BODY_REFUSED;
 }
 
-/* Records received bytes of x, whose link is cut: its client is not silent. */
+/* Extends the deadline of x, whose link is cut, because its client has just sent bytes. */
 static void linger(srv_exchange *x) {
     int64_t silent = attn_now_ns() + SILENT_NS, last = x->body.lingers_ns + LINGER_NS;
     srv_link_allow(x->link, silent < last ? silent : last);
@@ -233,8 +236,8 @@ static void refuse_chunk(srv_exchange *x) {
     srv_body_cut(x);
 }
 
-/* Frees the memory of the slowest body when admission is short of memory (on the HTTP thread, like
- * all functions here). */
+/* Refuses the request of the slowest body and frees its memory. Admission calls this on the HTTP
+ * thread when it is short of memory. */
 static void give_way(srv_incoming *incoming) {
     srv_exchange *x =
         (srv_exchange *)(void *)((char *)incoming - offsetof(srv_exchange, body.incoming));
@@ -242,7 +245,7 @@ static void give_way(srv_incoming *incoming) {
     srv_body_cut(x);
 }
 
-/* Drops a piece. false: the client has sent too much. */
+/* Drops a piece of a refused body. Returns false if the client has sent too much. */
 static bool drop_piece(srv_exchange *x, size_t size) {
     srv_body *b = &x->body;
     b->dropped += size;
@@ -264,7 +267,7 @@ bool srv_body_begin(srv_exchange *x) {
     if (srv_body_is_refused(x)) {
         const bool is_long = h->length > DROPPED_MOST, waits = h->expect && has_body;
         if (is_long && !x->close && !waits && x->link->plain && !h->origin)
-            srv_body_cut(x); /* such a body is already arriving */
+            srv_body_cut(x); /* the client sends the body without waiting for "100 Continue" */
         else
             x->close = x->close || waits || is_long;
         return !x->close;
@@ -273,7 +276,7 @@ bool srv_body_begin(srv_exchange *x) {
     if (!has_body)
         return true;
     x->body.incoming.give_way = give_way;
-    /* Reserves a place in the queue for a long body, so that its request is not refused after the
+    /* Reserves a slot in the queue for a long body, so that its request is not refused after the
      * upload. */
     if (h->chunked || h->length > (uint64_t)config->in_place_bytes)
         srv_queue_promise(x->req.app->queue, &x->task);
@@ -282,7 +285,8 @@ bool srv_body_begin(srv_exchange *x) {
     return true;
 }
 
-/* Makes room for `need` bytes, the shift and a NUL. */
+/* Makes room for `need` bytes of the body, its offset in the block and a NUL. Returns false if
+ * there is no memory. */
 static bool grow(srv_exchange *x, size_t need, size_t cap, int64_t now) {
     srv_body *b = &x->body;
     if (need <= b->room && b->block)
@@ -303,8 +307,9 @@ static bool grow(srv_exchange *x, size_t need, size_t cap, int64_t now) {
     return true;
 }
 
-/* The offset of a body in its block, at most ATTN_ALIGN - 1, that aligns the tensors behind its
- * header. If the first piece is too short to tell, unaligned tensors are copied later. */
+/* Returns the offset, below ATTN_ALIGN, at which a body must start in its block so that the tensors
+ * behind its header are aligned. If the first piece is too short to show the length of the header,
+ * the offset may be wrong, and unaligned tensors are copied later. */
 static size_t shift_of(const srv_exchange *x, const char *data, size_t size) {
     size_t lead = 0;
     if (x->req.infer_header)
@@ -367,7 +372,7 @@ void srv_body_replace(srv_exchange *x, char *block, size_t size) {
     x->req.body_size = size;
 }
 
-/* Checks for the line end CR LF before p; false: another line end. */
+/* Returns whether CR LF stands directly before p. */
 static bool ends_before(const char *from, const char *p) {
     return p - from >= 2 && p[-1] == '\n' && p[-2] == '\r';
 }
@@ -377,8 +382,8 @@ bool srv_body_line_is_clean(const char *from, const char *data) {
         return true;
     if (!ends_before(from, data))
         return false;
-    const char *p = data - 2; /* behind the line's own characters */
+    const char *p = data - 2; /* the end of the line without its CR LF */
     while (p > from && p[-1] != '\n' && p[-1] != '\r')
         p--;
-    return p == from || ends_before(from, p); /* the end of the chunk before */
+    return p == from || ends_before(from, p); /* the CR LF at the end of the previous chunk */
 }

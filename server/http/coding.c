@@ -1,6 +1,6 @@
-/* Bodies are decoded on a request thread, never on the HTTP thread, because a few kilobytes can
- * take as long as megabytes. The output buffer grows with the decoded bytes, so that a small body
- * cannot reserve much memory. */
+/* Compressed bodies are decoded on a request thread, never on the HTTP thread, because a few
+ * kilobytes can decode to megabytes. The output buffer grows with the decoded bytes, so that a
+ * small body cannot reserve much memory. */
 #include "http/coding.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { ZLIB = 15, GZIP = 15 + 16, LEVEL = 1, WORTH_IT = 1024, FREE_OUTPUT = 1 << 20 };
 
-/* The decoded body, in a block with room for alignment and a NUL. */
+/* The decoded body. Its block has room for alignment and a NUL beyond `room`. */
 typedef struct output {
     char *block;
     size_t shift, size, room;
@@ -29,7 +29,8 @@ static bool refuse_memory(srv_exchange *x) {
     return false;
 }
 
-/* Grows the block. false: it would exceed a limit, and a problem is set. */
+/* Grows the block. Returns false with a problem set if the block would exceed a limit or memory ran
+ * out. */
 static bool grow(srv_exchange *x, output *out) {
     const srv_config *config = x->req.app->config;
     size_t cap = (size_t)config->max_body_bytes, ratio = (size_t)config->max_inflate_ratio, most;
@@ -107,7 +108,8 @@ bool srv_coding_decode(srv_exchange *x) {
     return ok;
 }
 
-/* Tells whether to encode: texts, and tiles, whose bytes repeat. */
+/* Returns whether the reply is likely to get smaller: texts do, and so do tiles, whose bytes
+ * repeat. */
 static bool is_worth_it(const srv_exchange *x) {
     const char *type = x->req.reply.type;
     if (x->match.route && x->match.route->produces & SRV_ACCEPT_OCTETS)
@@ -117,8 +119,8 @@ static bool is_worth_it(const srv_exchange *x) {
             !strncmp(type, "image/svg+xml", 13) || !strncmp(type, "application/problem+json", 24));
 }
 
-/* Makes the ETag weak, because a strong validator identifies exact bytes and the encoded bytes
- * differ (RFC 9110, 8.8.1). */
+/* Makes the ETag of an encoded reply weak: a strong ETag stands for exact bytes, and encoding
+ * changes the bytes (RFC 9110, 8.8.1). */
 static void weaken_tag(srv_request *req) {
     for (size_t i = 0; i < req->reply.header_count; i++) {
         srv_header *header = &req->reply.headers[i];

@@ -1,5 +1,6 @@
-/* Closing a connection shuts down its socket, and libmicrohttpd closes it when it reads the end.
- * The connection is uncounted at once, so that each new connection closes at most one other. */
+/* To close a connection, this file shuts down its socket; libmicrohttpd then reads the end of the
+ * input and closes the socket. The connection is no longer counted from the shutdown on, so that
+ * each new connection closes at most one other. */
 #include "http/connections.h"
 
 #include <inttypes.h>
@@ -8,7 +9,9 @@
 
 #include "http/exchange.h"
 
-enum { LEAST_COUNTS = 1024, COUNTS_EACH = 4 }; /* addresses rarely share one */
+/* The number of counters: at least LEAST_COUNTS, and COUNTS_EACH for each possible connection, so
+ * that two addresses rarely share a counter. */
+enum { LEAST_COUNTS = 1024, COUNTS_EACH = 4 };
 #define TELL_NS 60000000000
 
 bool srv_connections_open(srv_connections *c, size_t most, size_t most_each) {
@@ -67,8 +70,8 @@ static void tell(srv_daemon *d, const srv_link *link, bool each) {
                   link->client, each ? c->most_each : c->most);
 }
 
-/* Closes the connection that has been idle longest, among those of the address of `newcomer` or
- * among all. false: none is idle. */
+/* Closes the connection that has been idle longest: with `each` among the connections from the
+ * address of `newcomer`, otherwise among all. Returns false if none of these is idle. */
 static bool make_room(srv_daemon *d, const srv_link *newcomer, bool each) {
     srv_connections *c = &d->connections;
     srv_link *link = c->first;

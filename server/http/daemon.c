@@ -1,6 +1,6 @@
-/* The callbacks of libmicrohttpd and the life of a daemon. All callbacks run on its one polling
- * thread; the order for a request is begin -> (piece of the body)* -> answer -> [suspended] -> send
- * -> completed.
+/* Starts and stops a listening daemon and holds the callbacks of libmicrohttpd. All callbacks of a
+ * daemon run on its one polling thread, for each request in the order
+ * begin -> (piece of the body)* -> answer -> [suspended] -> send -> completed.
  */
 #include "http/daemon.h"
 
@@ -19,9 +19,9 @@
 #include "http/tls.h"
 #include "http/watch.h"
 
-/* libmicrohttpd 0.9.75 keeps 64 bytes for each argument of a query; when they do not fit beside
- * what it reads into, which is half of the buffer and grows until 12,000 bytes are left, it neither
- * answers nor goes on. */
+/* libmicrohttpd 0.9.75 stores 64 bytes for each query argument in the connection's buffer, next to
+ * its read area. The read area takes half of the buffer and grows until 12,000 bytes are left. If
+ * the arguments do not fit, libmicrohttpd neither answers the request nor closes the connection. */
 #define ARGUMENT_BYTES 64
 #define ARGUMENTS_MOST 9216
 
@@ -73,9 +73,9 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
     return x;
 }
 
-/* Handles the complete header. A response that is queued here closes the connection, so only
- * requests that must not continue, or that would upload much in vain, are answered before the body.
- */
+/* Handles the complete header. If a response is queued before the body was read, libmicrohttpd
+ * closes the connection. So a refused request is answered here only if its connection must close or
+ * if its body would be a long upload in vain. */
 static enum MHD_Result begin(srv_exchange *x, const char *url, const char *method,
                              const char *version) {
     x->phase = SRV_AT_BODY;
@@ -103,7 +103,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     return srv_exchange_send(x);
 }
 
-/* The status that was sent, or 499 when the client left first. */
+/* Returns the status that was sent, or 499 if the client left before the reply was sent. */
 static int final_status(const srv_exchange *x, enum MHD_RequestTerminationCode how) {
     if (srv_link_is_cut(x->link))
         return x->req.reply.status ? x->req.reply.status : 408;
@@ -152,7 +152,7 @@ static void record(srv_exchange *x, int status, int64_t now) {
                          .encode_ns = req->encode_ns});
 }
 
-/* Ends the exchange; its connection stays open or is being closed. */
+/* Ends the exchange and records it in the log and the metrics. */
 static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_daemon *d = x->daemon;
     srv_reply_end(x);
@@ -181,14 +181,15 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
         finish(x, how);
 }
 
-/* libmicrohttpd 0.9.75 does not report the end of a request whose line it could not store (a query
- * of thousands of arguments). */
+/* Opens and closes the link of a connection. Also ends an exchange that is still under way:
+ * libmicrohttpd 0.9.75 does not call on_completed for a request whose request line it could not
+ * store, such as one with thousands of query arguments. */
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code) {
     srv_link *link = *context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         *context =
-            srv_link_open(cls, connection); /* on_request answers connections without a link, too */
+            srv_link_open(cls, connection); /* on_request also answers if this returns NULL */
     } else if (link) {
         if (link->exchange)
             finish(link->exchange, MHD_REQUEST_TERMINATED_WITH_ERROR);
@@ -207,7 +208,7 @@ enum { OPS_CONNECTIONS = 64 };
 
 static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *config) {
     const unsigned limit =
-        (unsigned)d->connections.most + 1; /* the last one replaces an idle one */
+        (unsigned)d->connections.most + 1; /* one more, which makes an idle connection close */
     bool plain = d->is_ops || !d->app->tls;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
     MHD_set_panic_func(on_panic, NULL);
@@ -270,8 +271,8 @@ const char *srv_daemon_url(const srv_daemon *d) {
     return d->url;
 }
 
-/* Shuts the socket down at once to refuse new clients, and closes it after the end of the polling
- * thread, which may still use it. */
+/* Shuts the listening socket down to refuse new clients. srv_daemon_close closes it later, because
+ * the polling thread may use it until it ends. */
 void srv_daemon_quiesce(srv_daemon *d) {
     d->listen_fd = MHD_quiesce_daemon(d->mhd);
     if (d->listen_fd != MHD_INVALID_SOCKET)

@@ -1,5 +1,5 @@
-/* Makes and frees exchanges and passes them through the queue. The two hand-offs are `enqueue`
- * (HTTP thread -> request thread) and `come_back` (the other way). */
+/* Makes and frees exchanges and passes them through the queue. `enqueue` hands an exchange from the
+ * HTTP thread to a request thread (hand-off 1), `come_back` hands it back (hand-off 2). */
 #include "http/exchange.h"
 
 #include <stddef.h>
@@ -12,17 +12,18 @@
 #include "wire/infer.h"
 #include "wire/scan.h"
 
-/* Larger replies made on the HTTP thread are sent without encoding, which takes 1 ms for each 100
- * KiB. */
+/* Replies that are made on the HTTP thread and are larger than this are sent without compression,
+ * which takes 1 ms for each 100 KiB. */
 #define IN_PLACE_CODING ((size_t)65536)
 
 #define PEEK_MOST ((size_t)65536)
 
-/* Replies that took no longer than this may wait for others (send_soon). */
+/* Replies that took no longer than this to make may wait for other replies (send_soon). */
 #define BRIEF_NS 200000
 
-/* Charged processor time in nanoseconds: for each byte of a body until its request has run, and the
- * minimum for a request on the HTTP thread. */
+/* Processor time that a client is charged, in nanoseconds: NS_OF_BODY_BYTE for each byte of a body
+ * in advance, until its request has run and the real time is known; NS_IN_PLACE for each request on
+ * the HTTP thread, besides its measured time. */
 enum { NS_OF_BODY_BYTE = 1, NS_IN_PLACE = 5000 };
 
 static void work_on(srv_task *task);
@@ -105,8 +106,8 @@ static void end_reply(srv_exchange *x, srv_outcome outcome) {
         srv_problem(&x->req, SRV_INTERNAL, NULL, "the request was not answered");
 }
 
-/* Tells the client to retry if the request failed because all requests together use too much
- * memory. */
+/* Replaces a problem about memory by one that tells the client to retry, if the memory was missing
+ * because all requests together use too much. */
 static void blame_budget(srv_exchange *x, size_t refusals) {
     if (x->req.reply.problem && srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
         srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
@@ -114,7 +115,7 @@ static void blame_budget(srv_exchange *x, size_t refusals) {
                           "the memory of all requests is in use; try again a little later");
 }
 
-/* false: a worker has to do it. */
+/* Answers x on the HTTP thread. Returns false if a request thread has to answer x instead. */
 static bool answer_in_place(srv_exchange *x, size_t memory) {
     take_spare(x);
     if (!srv_exchange_arena(x, memory))
@@ -138,7 +139,7 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
     return true;
 }
 
-/* Hand-off 2: the exchange belongs to the HTTP thread again. */
+/* Hand-off 2: returns the exchange to the HTTP thread. */
 static void come_back(srv_exchange *x) {
     struct MHD_Connection *connection = x->connection;
     if (!x->went_out)
@@ -150,7 +151,8 @@ static void come_back(srv_exchange *x) {
     MHD_resume_connection(connection);
 }
 
-/* Hand-off 2 while the handler continues and keeps its arena and body. */
+/* Hand-off 2 for a reply that is a stream: the HTTP thread sends it while the handler continues to
+ * run and keeps the arena and the body. */
 static void go_out(srv_request *req) {
     srv_exchange *x = (srv_exchange *)((char *)req - offsetof(srv_exchange, req));
     x->went_out = true;
@@ -177,7 +179,7 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
     come_back(x);
 }
 
-/* Puts the request back into the queue. It starts again when a thread for long work is free. */
+/* Puts the request back into the queue. It starts again when another long task may run. */
 static void wait_on(srv_exchange *x) {
     x->req.later = false;
     x->req.reply = (srv_reply){0};
@@ -185,7 +187,8 @@ static void wait_on(srv_exchange *x) {
     srv_queue_put_back(x->req.app->queue, &x->task);
 }
 
-/* Answers x on a request thread. false: the reply is not returned from here. */
+/* Answers x on a request thread. Returns false if the caller must not hand x back: its reply has
+ * already gone out as a stream, or its request must wait in the queue again. */
 static bool answer_on_thread(srv_exchange *x) {
     srv_app *app = x->req.app;
     size_t refusals = srv_budget_refusals();
@@ -240,8 +243,8 @@ static void refuse_full(srv_exchange *x) {
                           "all places in the queue are taken; try again a little later");
 }
 
-/* The timeout of the request in nanoseconds, or 0. Long JSON is not searched; its timeout is known
- * after decoding. */
+/* Returns the timeout that the body asks for in nanoseconds, or 0 if none is found. JSON longer
+ * than PEEK_MOST is not searched; its timeout is known only after decoding. */
 static int64_t asked_ns(const srv_exchange *x) {
     const srv_request *req = &x->req;
     size_t size = req->body_size;
@@ -257,24 +260,24 @@ static int64_t asked_ns(const srv_exchange *x) {
                  : srv_scan_timeout(req->body, size) * 1000000;
 }
 
-/* The timeout includes waiting and decoding, because a few bytes can request tensors that take
- * seconds. */
+/* Sets the deadline by the timeout that the body asks for, before the request waits in the queue.
+ * So the timeout includes waiting and decoding, which may take seconds. */
 static void set_own_deadline(srv_exchange *x) {
     const int64_t by = x->req.start_ns + asked_ns(x);
     if (by > x->req.start_ns)
         srv_request_finish_by(&x->req, by);
 }
 
-/* Refuses x because the queue is full and x is the newest request of the client with most requests
- * in it. */
+/* Refuses x, which lost its slot in the full queue to a request of another client. x was the newest
+ * request of the client with the most requests in the queue. */
 static void give_place(srv_exchange *x) {
     x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
     refuse_full(x);
     come_back(x);
 }
 
-/* Hand-off 1. The connection is suspended first, because the request may end before the push
- * returns. */
+/* Hand-off 1: puts x into the queue. The connection is suspended first, because the request may end
+ * before srv_queue_push returns. */
 static enum MHD_Result enqueue(srv_exchange *x) {
     srv_queue *queue = x->req.app->queue;
     srv_task *out;
@@ -300,10 +303,11 @@ static enum MHD_Result enqueue(srv_exchange *x) {
     return MHD_YES;
 }
 
-/* Sends the reply. A quick reply is sent in the next round of the polling thread, together with
- * replies that this round produces for other connections: many replies to one client then wake it
- * once, and the wake-up is a large part of the cost of a small request. libmicrohttpd calls again
- * for a request without a response. With a single connection the reply is sent at once. */
+/* Sends the reply. A reply that was quick to make is sent in the next round of the HTTP thread,
+ * together with the replies that this round makes for other connections. Many replies to one client
+ * then wake it only once; the wake-up is a large part of the cost of a small request. If the daemon
+ * has only one connection, the reply is sent at once. MHD_YES without a queued response makes
+ * libmicrohttpd call on_request again. */
 static enum MHD_Result send_soon(srv_exchange *x) {
     const srv_request *req = &x->req;
     if (!x->daemon->links->next || req->decode_ns + req->compute_ns + req->encode_ns > BRIEF_NS)

@@ -8,7 +8,8 @@
 #include "http/exchange.h"
 #include "http/negotiate.h"
 
-/* RFC 9110, 5.6.2, as bits of the characters 32 ... 127. */
+/* Returns whether the name is a token (RFC 9110, 5.6.2). Bit c % 32 of token[c / 32] says whether
+ * the character c may stand in a token. */
 static bool is_token(const char *name, size_t size) {
     static const uint32_t token[4] = {0, 0x03ff6cfa, 0xc7fffffe, 0x57ffffff};
     if (!size)
@@ -25,7 +26,8 @@ static bool is(const char *key, size_t size, const char *name) {
     return strlen(name) == size && !strncasecmp(key, name, size);
 }
 
-/* Finds a NUL or a bare CR in a value, which other servers take as its end. */
+/* Returns whether a value holds control characters other than tabs. Other servers may take a NUL or
+ * a bare CR as the end of the value. */
 static bool has_controls(const char *value, size_t size) {
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)value[i];
@@ -35,25 +37,27 @@ static bool has_controls(const char *value, size_t size) {
     return false;
 }
 
-/* What may stand in "host:port" (RFC 3986, 3.2.2); it may be empty. */
+/* Returns whether the value is empty or has only characters of "host:port" (RFC 3986, 3.2.2). */
 static bool is_host(const char *value) {
     size_t n = strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                              "-._~%!$&'()*+;=:[]");
     return value[n + strspn(value + n, " \t")] == 0;
 }
 
-/* libmicrohttpd 0.9.75 cuts a line at a NUL, loses folded lines, takes an empty name for the end of
- * the header, and reports none of this. But its strings point into the received bytes. Every line
- * must therefore begin two bytes after the end of the line before (CR LF), and an empty line must
- * follow the last one; the library has replaced CR and LF by zeroes. The service does not start
- * with another version (daemon.h), because the library does not guarantee this layout. */
+/* libmicrohttpd 0.9.75 cuts a header line at a NUL, loses folded lines, takes an empty name for the
+ * end of the header, and reports none of this. But the strings that it returns point into the
+ * received bytes, in which it has replaced CR and LF by zeroes. So this file checks that every line
+ * begins two bytes after the end of the previous line, and that four zeroes, the end of the last
+ * line and an empty line, follow at the end. libmicrohttpd does not guarantee this layout, so the
+ * service does not start with another version (daemon.h). */
 static const char empty_line[4];
 
 static bool ends_cleanly(const char *line_end) {
     return !memcmp(line_end, empty_line, sizeof empty_line);
 }
 
-/* Keeps the last values, which the nearest proxies have written. */
+/* Stores an X-Forwarded-For value and forgets the first of more than SRV_FORWARDED values: the last
+ * values are those that the nearest proxies have written. */
 static void take_forwarded(srv_head *h, const char *value) {
     if (h->forwards == SRV_FORWARDED)
         memmove(h->forwarded, h->forwarded + 1, --h->forwards * sizeof *h->forwarded);
@@ -116,7 +120,7 @@ static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *k
     return MHD_YES;
 }
 
-/* Decimal digits only, below 2^63. */
+/* Reads a number of 1 to 18 decimal digits. Returns false for any other text. */
 static bool parse_length(const char *text, uint64_t *length) {
     uint64_t value = 0;
     size_t digits = strspn(text, "0123456789");
@@ -128,8 +132,8 @@ static bool parse_length(const char *text, uint64_t *length) {
     return true;
 }
 
-/* Refuses a request with invalid framing and closes the connection, because later bytes on it
- * cannot be trusted. */
+/* Refuses a request with invalid framing. The connection closes with the reply, because nobody
+ * knows where the next request on it would begin. */
 static void refuse_framing(srv_exchange *x, srv_code code, const char *why) {
     srv_problem(&x->req, code, NULL, "%s", why);
     srv_body_refuse(x);
@@ -174,12 +178,13 @@ static enum MHD_Result hide_value(void *cls, enum MHD_ValueKind kind, const char
                                   size_t key_size, const char *value, size_t value_size) {
     (void)cls, (void)kind;
     if (value_size && is(key, key_size, "Expect"))
-        *(char *)(uintptr_t)value = 0; /* in the connection's own buffer */
+        *(char *)(uintptr_t)value = 0; /* writes into the buffer of libmicrohttpd */
     return MHD_YES;
 }
 
-/* Nobody waits for a 100 where there is no body (RFC 9110, 10.1.1). libmicrohttpd 0.9.75 would send
- * one, and take the next request, if it is here already, for a body: both would be lost. */
+/* Hides "Expect: 100-continue" from libmicrohttpd if the request has no body, since the client then
+ * waits for no 100 (RFC 9110, 10.1.1). libmicrohttpd 0.9.75 would send a 100 nevertheless, and read
+ * a next request that has already arrived as the body of this one. */
 static void hide_expectation(srv_exchange *x) {
     srv_head *h = &x->head;
     if (!h->expect || h->chunked || h->length)
@@ -194,7 +199,8 @@ static bool safe_id(const char *id) {
     return n >= 1 && n <= 128 && id[n] == 0;
 }
 
-/* The client's id when it is safe to print, else 16 hexadecimal digits of our own. */
+/* Sets the request id: that of the client if it is safe to print, else 16 random hexadecimal
+ * digits. */
 static void take_id(srv_exchange *x) {
     if (x->head.id && safe_id(x->head.id)) {
         strcpy(x->id, x->head.id);
@@ -215,7 +221,7 @@ static void take_client(srv_exchange *x) {
     x->task.client = srv_client_number(x->client);
 }
 
-/* With two headers there is no trace. */
+/* Begins the trace of the request. With several traceparent headers a new trace is begun. */
 static void take_trace(srv_exchange *x) {
     srv_app *app = x->req.app;
     uint64_t random[3], n = atomic_fetch_add_explicit(&app->traces, 3, memory_order_relaxed);
@@ -279,8 +285,8 @@ static void check_accept(srv_exchange *x) {
     }
 }
 
-/* Refuses requests that cannot be answered, by their header alone. The checks are in the order that
- * helps clients most. */
+/* Refuses requests whose header shows that they cannot be answered. The order of the checks makes
+ * the most helpful problem come first. */
 static void check_request(srv_exchange *x) {
     const char *expect = x->head.expect;
     if (!x->match.route) {
@@ -306,7 +312,7 @@ static bool is_status_path(const char *path) {
     return false;
 }
 
-/* "identity" is the same as no coding. */
+/* Treats the content coding "identity" as no coding. */
 static void take_encoding(srv_exchange *x) {
     if (srv_coding_of(x->head.encoding) == SRV_IDENTITY)
         x->head.encoding = NULL;
@@ -320,8 +326,8 @@ static void take_type(srv_exchange *x) {
     x->req.content_type = x->type;
 }
 
-/* The path of a target in absolute form, "http://host/path", which a server must accept (RFC 9112,
- * 3.2.2). */
+/* Returns the path of a request target, which may have the absolute form "http://host/path" (RFC
+ * 9112, 3.2.2). Sets h->target_host for the absolute form. */
 static const char *path_of(const char *target, srv_head *h) {
     size_t scheme = !strncasecmp(target, "http://", 7)    ? 7
                     : !strncasecmp(target, "https://", 8) ? 8
@@ -333,7 +339,9 @@ static const char *path_of(const char *target, srv_head *h) {
     return path ? path : "/";
 }
 
-/* A preflight has no key, so with keys every path gets the same answer. */
+/* Answers OPTIONS. A preflight carries no API key, so if the service has keys, every path gets the
+ * same answer: a client without a key learns nothing about paths. Returns false for an unknown path
+ * of a service without keys. */
 static bool answer_options(srv_exchange *x) {
     static const char all[] = "GET, HEAD, POST, DELETE, OPTIONS";
     if (!strcmp(x->req.path, "*") || x->req.app->keys)
@@ -350,7 +358,7 @@ static bool has_bad_bytes(const char *uri) {
     for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
         if (*p < 0x21 || *p == 0x7f)
             return true;
-        /* Finds %00 … %1f and %7f: no path of this service has control characters. */
+        /* Also refuses encoded control characters, %00 … %1f and %7f. */
         if (*p == '%' && (p[1] == '0' || p[1] == '1' || (p[1] == '7' && (p[2] | 0x20) == 'f')))
             return true;
     }
@@ -391,7 +399,7 @@ static void read_lines(srv_exchange *x, const char *version) {
     req->secure = !x->link->plain;
 }
 
-/* The operations port answers only a few rows of the table. */
+/* Finds the route. On the operations port only the status paths have a route. */
 static void find_route(srv_exchange *x) {
     srv_request *req = &x->req;
     bool closed = x->daemon->is_ops && !is_status_path(req->path);
@@ -402,7 +410,8 @@ static void find_route(srv_exchange *x) {
     req->only_400 = x->match.route && x->match.route->open_inference;
 }
 
-/* Refuses requests during shutdown. false: the service is shutting down. */
+/* Returns false if the service is shutting down and refuses new requests. Status paths are always
+ * served. */
 static bool is_served(const srv_exchange *x) {
     return atomic_load_explicit(&x->req.app->draining, memory_order_relaxed) != SRV_REFUSING ||
            is_status_path(x->req.path);

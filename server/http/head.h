@@ -1,7 +1,7 @@
-/* The head of a request: framing, identity and route, and what is refused by it alone, before a
- * byte of the body is read. libmicrohttpd 0.9.75 lets through what makes requests ambiguous (two
- * lengths, a length beside a transfer coding, unknown codings), so the framing is judged again
- * here. */
+/* Reads the head of a request, which is the request line and the header: framing, identity and
+ * route. Refuses invalid requests before their body is read. libmicrohttpd 0.9.75 accepts requests
+ * whose end is ambiguous (two Content-Length headers, Content-Length with Transfer-Encoding,
+ * unknown transfer codings), so the framing is checked again here. */
 #ifndef SRV_HEAD_H
 #define SRV_HEAD_H
 
@@ -13,31 +13,31 @@ typedef struct srv_exchange srv_exchange;
 
 enum { SRV_FORWARDED = 8 };
 
-/* The contents of the header; the HTTP library owns the texts. */
+/* The values of the header; NULL if a header line is missing. libmicrohttpd owns the texts. */
 typedef struct srv_head {
-    const char *origin, *if_match, *if_none_match, *request_method; /* of a CORS preflight */
+    const char *origin, *if_match, *if_none_match, *request_method; /* last: for a CORS preflight */
     const char *accept, *type, *id, *trace, *expect, *length_text, *transfer, *encoding,
         *infer_header, *last_event_id;
     const char *accept_encoding;
     const char *authorization, *host;
-    const char *target_host; /* of a target in absolute form, which goes on behind it, or NULL */
-    const char *forwarded[SRV_FORWARDED]; /* the last values of X-Forwarded-For, in their order */
+    const char *target_host; /* "host:port/…" of a target in absolute form, or NULL */
+    const char *forwarded[SRV_FORWARDED]; /* the last values of X-Forwarded-For, as sent */
     size_t forwards;
     const char *fetch_site, *fetch_mode, *fetch_dest; /* Sec-Fetch-… */
     unsigned authorizations;
     unsigned hosts, lengths, transfers, traces, types, encodings;
-    bool bad_uri;  /* control bytes or %00 in the request line */
-    bool bad_name; /* a header name that is no token */
+    bool bad_uri;  /* the request target holds control characters, plain or encoded */
+    bool bad_name; /* a header name is no token */
     bool bad_value, bad_host;
-    const char *target_end; /* in the library's buffer, as the next two */
-    const char *line_end;   /* the end of the line before */
-    const char *body_from;  /* where the library reads a body into */
-    bool hidden;            /* bytes that the library did not hand on, or a bare LF */
+    const char *target_end; /* end of the request target in libmicrohttpd's buffer */
+    const char *line_end;   /* end of the last header line in this buffer */
+    const char *body_from;  /* start of the area in this buffer into which bodies are read */
+    bool hidden;            /* the header has bytes that libmicrohttpd hides, or a bare LF */
     bool has_length, chunked;
     uint64_t length; /* Content-Length */
 } srv_head;
 
-/* Reads the request line with this raw target. */
+/* Checks the raw request target and remembers its end. */
 void srv_head_begin(srv_head *h, const char *target);
 /* Reads the header into x->head and x->req, finds the route, and refuses invalid requests. Sets
  * x->close if the framing cannot be trusted or the body is long. */

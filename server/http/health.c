@@ -1,4 +1,4 @@
-/* A minimal HTTP client, so that the health check of the container needs no other program. */
+/* A minimal HTTP client, so that the health check of a container needs no program besides attnd. */
 #include "http/health.h"
 
 #include <string.h>
@@ -27,11 +27,12 @@ bool srv_health_ask(const srv_address *a, bool tls, int timeout_ms) {
     struct timeval limit = {timeout_ms / 1000, timeout_ms % 1000 * 1000};
     char answer[STATUS_LINE + 1] = "";
     size_t got = 0;
-    /* A wildcard address is stored as that of IPv4, which a client can connect to. */
+    /* srv_address_parse stores the wildcard "*" as the IPv4 address 0.0.0.0. A connection to it
+     * reaches the loopback. */
     int fd = socket(a->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* also for connect */
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* also bounds connect() */
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (!connect(fd, (const struct sockaddr *)&a->storage, a->size))
         got = (tls ? srv_tls_ask : ask_plainly)(fd, ask, sizeof ask - 1, answer, STATUS_LINE);

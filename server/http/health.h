@@ -4,8 +4,8 @@
 
 #include "http/address.h"
 
-/* Requests GET /healthz, with TLS if the service uses it. true: the answer was 200 within the time
- * limit. */
+/* Requests GET /healthz, over TLS if `tls` is set. Returns whether the answer was 200. Each step of
+ * the exchange may take `timeout_ms`. */
 bool srv_health_ask(const srv_address *a, bool tls, int timeout_ms);
 
 #endif

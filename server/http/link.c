@@ -11,9 +11,10 @@
 #include "http/address.h"
 #include "http/exchange.h"
 
-/* Limit of the bytes of an answer that the kernel buffers beyond those in flight. Without a limit
- * it buffers megabytes for each client that does not read, and a thousand such clients use up the
- * memory of all sockets. Buffered bytes also count as sent, which would hide slow clients. */
+/* Limits the bytes of a reply that the kernel buffers and has not yet sent. Without a limit the
+ * kernel buffers megabytes for each client that does not read, and a thousand such clients use up
+ * the kernel's memory for sockets. libmicrohttpd also takes buffered bytes for sent ones, which
+ * would hide slow clients. */
 #define UNSENT_MOST (128 * 1024)
 
 enum { HEAD_ROOM = 2048 };
@@ -106,7 +107,7 @@ bool srv_link_is_cut(const srv_link *link) {
     return atomic_load(&link->stage) == SRV_LINK_CUT;
 }
 
-/* The length of text in `room` bytes after snprintf returned n. */
+/* Returns how many characters snprintf has written into `room` bytes when it returned n. */
 static size_t fitted(int n, size_t room) {
     return n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }
@@ -141,7 +142,7 @@ bool srv_link_cut(srv_link *link, const char *id, const srv_reply *reply, int ho
         struct iovec parts[2] = {{head, write_head(head, id, reply)},
                                  {(void *)(uintptr_t)reply->body, reply->size}};
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-        /* Sends a few hundred bytes, which may be lost if the socket is full. */
+        /* The reply has a few hundred bytes. It is lost if the socket's buffer is full. */
         sendmsg(link->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     shutdown(link->fd, link->plain ? how : SHUT_RDWR);

@@ -1,5 +1,5 @@
-/* Accept is read as in RFC 9110, 12.5.1: the most specific range that names a type gives its
- * weight. */
+/* Accept is read as in RFC 9110, 12.5.1: a media type has the weight of the most specific range
+ * that matches it. */
 #include "http/negotiate.h"
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ const char *srv_accept_names(unsigned produces, char *text, size_t size) {
     return text;
 }
 
-/* "0.25" -> 250; anything else that is no weight -> 0. */
+/* Reads a weight in thousandths, such as 250 for "0.25". Returns 0 if the text is no weight. */
 static int thousandths(const char *text, size_t size) {
     int value = 0, unit = 1000;
     if (!size || (text[0] != '0' && text[0] != '1'))
@@ -83,7 +83,8 @@ static int thousandths(const char *text, size_t size) {
     return value > 1000 ? 1000 : value;
 }
 
-/* The weight of one choice, "text/plain;q=0.5", in thousandths: the number behind q, else 1000. */
+/* Returns the weight of a list element such as "text/plain;q=0.5" in thousandths; 1000 if it has no
+ * q parameter. */
 static int weight_of(const char *p, const char *end) {
     while ((p = memchr(p, ';', (size_t)(end - p)))) {
         p++;
@@ -140,7 +141,8 @@ srv_coding srv_coding_of(const char *value) {
 }
 
 srv_coding srv_coding_choose(const char *accept) {
-    /* What is not named is not taken, but for identity: rather that than nothing. */
+    /* A coding that Accept-Encoding does not name has the weight 0, except identity: its weight is
+     * 1, below that of any named coding, but above none at all. */
     int weight[3] = {1, 0, 0};
     bool named[3] = {false, false, false};
     for (const char *p = accept ? accept : ""; *p;) {

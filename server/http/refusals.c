@@ -9,7 +9,8 @@ typedef enum MHD_Result queue_function(struct MHD_Connection *, unsigned, struct
 
 static queue_function *library_queue;
 
-/* Called for each daemon, for the second one while threads of the first read the pointer. */
+/* Writes the pointer only once, because threads of the first daemon already read it when the second
+ * daemon starts. */
 bool srv_refusals_begin(void) {
     if (!library_queue)
         *(void **)&library_queue = dlsym(RTLD_NEXT, "MHD_queue_response");
@@ -21,7 +22,7 @@ enum MHD_Result srv_queue_response(struct MHD_Connection *connection, unsigned s
     return library_queue(connection, status, response);
 }
 
-/* The problem that stands for the library's status. */
+/* Sets the problem for the status with which libmicrohttpd refuses the request. */
 static void explain(srv_exchange *x, unsigned status) {
     const double buffer = (double)x->req.app->config->connection_bytes;
     switch (status) {
@@ -39,7 +40,7 @@ static void explain(srv_exchange *x, unsigned status) {
     case MHD_HTTP_HTTP_VERSION_NOT_SUPPORTED:
         srv_problem(&x->req, SRV_VERSION, NULL, "expected HTTP/1.1 or HTTP/1.0");
         break;
-    case MHD_HTTP_INTERNAL_SERVER_ERROR: /* the library means: nothing took the bytes of the body */
+    case MHD_HTTP_INTERNAL_SERVER_ERROR: /* libmicrohttpd cannot fit a chunk line in its buffer */
         srv_problem_limit(&x->req, SRV_BAD_REQUEST, NULL, buffer, "connection_bytes",
                           "the line before a chunk is longer than the connection's buffer");
         break;
@@ -49,14 +50,14 @@ static void explain(srv_exchange *x, unsigned status) {
     }
 }
 
-/* After an unreadable Content-Length the library continues as if it had not refused the request,
- * and sends a second head. */
+/* Returns whether libmicrohttpd continues after this refusal as if it had not refused the request,
+ * and sends a second head. It does so after an unreadable Content-Length. */
 static bool goes_on(const srv_exchange *x) {
     return x->phase == SRV_AT_HEAD && MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND,
                                                                   MHD_HTTP_HEADER_CONTENT_LENGTH);
 }
 
-/* Replaces the library's function of this name in the library's own calls. */
+/* Replaces the function of this name for the calls inside libmicrohttpd. */
 __attribute__((visibility("default"))) enum MHD_Result
 MHD_queue_response(struct MHD_Connection *connection, unsigned status, struct MHD_Response *page) {
     srv_exchange *x = srv_daemon_exchange(connection);
@@ -71,5 +72,5 @@ MHD_queue_response(struct MHD_Connection *connection, unsigned status, struct MH
     if (!cut)
         return srv_exchange_send(x);
     srv_body_cut(x);
-    return MHD_NO; /* it closes the connection */
+    return MHD_NO; /* makes libmicrohttpd close the connection */
 }

@@ -1,7 +1,7 @@
-/* Makes a response of the HTTP library from req.reply. The body stays in the arena; the response
- * holds the exchange's second reference until it is freed. Only a short body that waits for a round
- * is copied, so that the next request reuses the same memory, which is in the processor's caches.
- */
+/* Makes a response of libmicrohttpd from req.reply. The body stays in the arena, and the response
+ * holds a reference to the exchange until it is freed. Only a short body that is sent in the next
+ * round (srv_reply_ahead) is copied, so that the next request can reuse the arena, which is still
+ * in the processor's caches. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -19,8 +19,8 @@ static void free_response(void *cls) {
     srv_exchange_drop(cls);
 }
 
-/* Fails if a header cannot be added, because a missing Content-Encoding, for example, would make
- * the body unreadable. */
+/* Adds a header. Returns false on failure: the reply must then not be sent, because a missing
+ * Content-Encoding, for example, would make its body unreadable. */
 static bool add(struct MHD_Response *response, const char *name, const char *value) {
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
@@ -35,9 +35,9 @@ static bool add_timing(srv_exchange *x, struct MHD_Response *response) {
     return add(response, "Server-Timing", text);
 }
 
-/* FNV-1a with 8 bytes a step, because documents of 200 KB are hashed on the HTTP thread. Every step
- * is one to one, so that two states of a document get different tags, which is all that a strong
- * tag must do. */
+/* Does a step of a hash like FNV-1a, but for 8 bytes at once, because documents of 200 KB are
+ * hashed on the HTTP thread. A step maps different hashes to different hashes, so two versions of a
+ * document that differ in one word always get different tags. */
 static uint64_t mix(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 32;
@@ -68,8 +68,9 @@ static void make_tag(const srv_reply *reply, char tag[20]) {
     memcpy(tag + 17, "\"", 2);
 }
 
-/* Tells whether If-Match or If-None-Match lists the tag. Tags contain no quotes, so a search for
- * the quoted tag is exact; a weak tag ("W/") counts only for a weak comparison. */
+/* Returns whether the value of If-Match or If-None-Match lists the tag. A tag contains no quotes,
+ * so it is found by its text with the quotes around it. A weak tag ("W/") in the list matches only
+ * if the comparison is `weak`. */
 static bool tag_matches(const char *list, const char *tag, bool weak) {
     size_t size = strlen(tag);
     if (!strcmp(list, "*"))
@@ -87,7 +88,7 @@ static const char *header_of(const srv_reply *reply, const char *name) {
     return NULL;
 }
 
-/* RFC 9110, 13.2.2: If-Match first, then If-None-Match. */
+/* Applies If-Match, then If-None-Match (RFC 9110, 13.2.2) to a reply with this tag. */
 static void judge(srv_exchange *x, const char *tag) {
     srv_reply *reply = &x->req.reply;
     const srv_head *h = &x->head;
@@ -103,9 +104,9 @@ static void judge(srv_exchange *x, const char *tag) {
     }
 }
 
-/* Chooses the caching headers. The answer to a GET has the tag of its handler or one computed from
- * the bytes, unless the handler sets no-store; other answers must not be stored. `tag` becomes ""
- * or the text to send. */
+/* Sets the caching headers. A 200 for GET has the ETag that its handler has set, or one computed
+ * from the body, unless the handler has set no-store. Other answers get no-store. `tag` becomes the
+ * computed ETag, or "". */
 static void decide_caching(srv_exchange *x, char tag[20]) {
     srv_reply *reply = &x->req.reply;
     const char *kept = header_of(reply, "Cache-Control"), *own = header_of(reply, "ETag");
@@ -133,7 +134,7 @@ static bool add_trace(const srv_exchange *x, struct MHD_Response *response) {
     return add(response, "traceparent", text);
 }
 
-/* false: out of memory. */
+/* Adds all headers of the reply. Returns false if memory ran out. */
 static bool add_headers(srv_exchange *x, struct MHD_Response *response, const char *tag) {
     const srv_reply *reply = &x->req.reply;
     bool ok = !reply->type || reply->status == 304 || add(response, "Content-Type", reply->type);
@@ -154,8 +155,9 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
     return ok;
 }
 
-/* Sets the deadline of the download by the slowest allowed rate: step by step where the watcher
- * sees the progress of the client (TCP), else for the whole reply. */
+/* Sets the deadline by which the client must read the reply. With TCP the deadline is short, and
+ * the watcher extends it as the client reads. With a unix socket, whose progress the watcher cannot
+ * see, the deadline allows the time for the whole reply at the slowest allowed rate. */
 static void set_deadline(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     size_t unseen = x->link->tcp ? 0 : x->req.reply.size;
@@ -164,7 +166,7 @@ static void set_deadline(srv_exchange *x) {
     srv_link_allow(x->link, attn_now_ns() + ns);
 }
 
-/* --- streams: the connection is suspended while there is nothing to send --- */
+/* --- streams: a connection is suspended while its stream has no bytes to send --- */
 
 static void suspend_stream(void *x) {
     MHD_suspend_connection(((srv_exchange *)x)->connection);
@@ -174,8 +176,8 @@ static void resume_stream(void *x) {
     MHD_resume_connection(((srv_exchange *)x)->connection);
 }
 
-/* The client must read events in time, as with other replies. Silence between events has no
- * deadline. */
+/* Reads the next bytes of a stream for libmicrohttpd. The client must read them within
+ * header_timeout_ms. */
 static ssize_t read_stream(void *cls, uint64_t position, char *to, size_t room) {
     srv_exchange *x = cls;
     (void)position;
@@ -198,8 +200,9 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, free_response);
     if (!response)
         return NULL;
-    /* Disables chunks for HEAD: the library would send the end of the omitted chunks where the next
-     * reply belongs. Without chunks it closes the connection. */
+    /* Disables chunks for HEAD: libmicrohttpd would send the final chunk although the body is left
+     * out, and the client would read it as the next reply. Without chunks it closes the
+     * connection. */
     if (!strcmp(x->req.method, "HEAD"))
         MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
     srv_stream_start(x->req.reply.stream, resume_stream, x);
@@ -209,8 +212,9 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
     return response;
 }
 
-/* Holds the header back until the body is sent, because the library would send it in a packet of
- * its own, which wakes the client needlessly. */
+/* Makes the kernel hold the header of a reply in pieces back until the body follows (`on`), or
+ * sends what is held back. libmicrohttpd would send the header in a packet of its own, which wakes
+ * the client once more than necessary. */
 static void hold_back(const srv_exchange *x, int on) {
     if (x->link->tcp && x->link->plain && x->req.reply.pieces)
         (void)setsockopt(x->link->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
@@ -228,7 +232,7 @@ void srv_reply_end(srv_exchange *x) {
     srv_stream_stop(stream);
 }
 
-/* Sends pieces of a body without copying them. */
+/* Makes the response with the body of the reply, which is not copied. NULL: out of memory. */
 static struct MHD_Response *make_response(srv_exchange *x) {
     srv_reply *reply = &x->req.reply;
     if (reply->stream)
@@ -244,7 +248,8 @@ static struct MHD_Response *make_response(srv_exchange *x) {
                 : NULL;
 }
 
-/* Makes the whole response, with a reference to the exchange; NULL: out of memory. */
+/* Makes the response with body and headers, which holds a reference to the exchange. NULL: out of
+ * memory, or the link was cut. */
 static struct MHD_Response *prepare(srv_exchange *x) {
     char tag[20];
     if (!srv_link_claim(x->link))
@@ -289,7 +294,7 @@ void srv_reply_forget(srv_exchange *x) {
 
 struct MHD_Response *srv_reply_shortage(void) {
     srv_request bare = {.path = NULL};
-    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s", ""); /* without an arena it is constant */
+    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s", ""); /* no arena: the body is a constant */
     struct MHD_Response *response = MHD_create_response_from_buffer(
         bare.reply.size, (void *)(uintptr_t)bare.reply.body, MHD_RESPMEM_PERSISTENT);
     bool ok = response && add(response, "Content-Type", bare.reply.type) &&

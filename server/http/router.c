@@ -1,6 +1,6 @@
-/* The table is searched from the top. A row whose template begins like that of the row before is
- * skipped when the common part did not match. A {name} matches one non-empty segment; a trailing
- * slash makes another path. */
+/* The route table is searched from the top. A row is skipped if its template begins like that of
+ * the row before it and this common beginning did not match. A {name} in a template matches one
+ * non-empty segment of the path. Paths with and without a trailing slash differ. */
 #include "http/router.h"
 
 #include <stdint.h>
@@ -46,8 +46,8 @@ void srv_router_close(srv_router *router) {
 
 #define FITS SIZE_MAX
 
-/* Returns the index of the first character of `template` that does not fit `path`, or FITS; writes
- * the places of parameters to from/size. */
+/* Returns the index of the first character of `template` that does not fit `path`, or FITS. Writes
+ * the beginning and size of each parameter in `path` to from[] and size[]. */
 static size_t misfit(const char *template, const char *path, const char *from[2], size_t size[2]) {
     const char *pattern = template;
     size_t params = 0;
@@ -94,11 +94,11 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
         const char *from[2] = {NULL, NULL};
         size_t size[2] = {0, 0};
         if (at < router->shared[row])
-            continue; /* the common part does not match */
+            continue; /* the path has failed to match within the common beginning */
         at = misfit(route->path, path, from, size);
         if (at != FITS)
             continue;
-        /* Takes the first template that fits; later rows belong to other paths. */
+        /* Only rows with the first template that fits count; they differ in their methods. */
         if (match->label != router->label_count && router->label_of[row] != match->label)
             continue;
         match->label = router->label_of[row];

@@ -1,5 +1,6 @@
-/* A pair is a certificate chain with its key. The handshake of a client may outlast the loading of
- * a new pair, so old pairs stay until the service ends; loading unchanged files again adds none. */
+/* A pair is a certificate chain with its private key. A handshake may still use the old pair when a
+ * new one is loaded, so old pairs stay in memory until the service ends. Loading unchanged files
+ * again adds no pair. */
 #include "http/tls.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ typedef struct pair {
     gnutls_pcert_st chain[CHAIN_MOST];
     unsigned length;
     gnutls_privkey_t key;
-    srv_digest of; /* both files */
+    srv_digest of; /* digest of both files */
     time_t until;
 } pair;
 
@@ -105,7 +106,7 @@ static bool take_key(pair *p, const gnutls_datum_t *pem, const char *file, srv_c
            refuse_file(err, "tls_key", file, "a private key in PEM, without a password", failed);
 }
 
-/* GnuTLS checks that certificate and key match when both are added to credentials. */
+/* Checks that certificate and key match, by adding both to GnuTLS credentials. */
 static bool check_match(const gnutls_datum_t *cert, const gnutls_datum_t *key,
                         const char *cert_file, const char *key_file, srv_config_error *err) {
     gnutls_certificate_credentials_t both;
@@ -121,7 +122,7 @@ static bool check_match(const gnutls_datum_t *cert, const gnutls_datum_t *key,
                              key_file, cert_file, gnutls_strerror(failed));
 }
 
-/* Combines two digests into one, which is equal exactly when both files are. */
+/* Computes one digest of both files, by which unchanged files are recognised. */
 static bool digest_files(const srv_tls *tls, const char *cert, size_t cert_size, const char *key,
                          size_t key_size, srv_digest *out) {
     srv_digest each[2];
@@ -177,19 +178,19 @@ static int choose(gnutls_session_t session, const struct gnutls_cert_retr_st *in
                   gnutls_pcert_st **chain, unsigned *length, gnutls_ocsp_data_st **ocsp,
                   unsigned *ocsp_length, gnutls_privkey_t *key, unsigned *flags) {
     (void)info;
-    /* libmicrohttpd keeps the connection there, as its own callbacks for keys rely on. */
+    /* libmicrohttpd stores its connection as the pointer of the session. */
     const union MHD_ConnectionInfo *found = MHD_get_connection_info(
         gnutls_session_get_ptr(session), MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     const srv_link *link = found ? found->socket_context : NULL;
     if (!link)
-        return -1; /* there was no memory for the connection */
+        return -1; /* there was no memory for the link */
     pair *shown = atomic_load(&link->daemon->app->tls->shown);
     *chain = shown->chain;
     *length = shown->length;
     *key = shown->key;
     *ocsp = NULL;
     *ocsp_length = 0;
-    *flags = 0; /* all of it stays ours */
+    *flags = 0; /* GnuTLS must not free the chain and the key */
     return 0;
 }
 
@@ -207,7 +208,7 @@ static size_t talk(gnutls_session_t session, const char *ask, size_t size, char 
     int done;
     while ((done = gnutls_handshake(session)) < 0)
         if (done == GNUTLS_E_AGAIN || gnutls_error_is_fatal(done))
-            return 0; /* "again" is the socket's timeout */
+            return 0; /* GNUTLS_E_AGAIN: the timeout of the socket has passed */
     if (gnutls_record_send(session, ask, size) != (ssize_t)size)
         return 0;
     size_t got = 0;

@@ -1,11 +1,11 @@
-/* Each daemon has one watcher thread, which wakes every 50 ms while requests are suspended, else
- * four times a second.
+/* Each listening daemon has one watcher thread. It does a round every 50 ms while requests are
+ * suspended or bodies wait, else four times a second.
  *
  * A link leaves the daemon's list (under the lock) before its socket is closed, and a suspended
- * exchange leaves its link (under the lock) before it is resumed. So everything that the watcher
- * reaches while it holds the lock is valid, and the descriptor is the right one. A new connection
- * also needs the lock, and the kernel takes a microsecond for each socket, so the watcher releases
- * the lock after every few sockets. */
+ * exchange leaves its link (under the lock) before it is resumed. So every link, exchange and
+ * descriptor that the watcher reaches while it holds the lock is valid. A new connection also needs
+ * the lock, and checking a socket takes a microsecond, so the watcher releases the lock after every
+ * few sockets. */
 #include "http/watch.h"
 
 #include <linux/sockios.h>
@@ -19,8 +19,9 @@
 #include "request/stream.h"
 
 enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
-/* Number of sockets checked under one hold of the lock, and the pause after them, which wakes a
- * waiting thread (without a pause the watcher would take the lock again first). */
+/* The number of sockets that are checked before the lock is released, and the pause until it is
+ * taken again. Without the pause the watcher would take the lock again before a thread that waits
+ * for it. */
 enum { LOOKS_AT_ONCE = 32, PAUSE_NS = 20000 };
 
 static bool client_left(const srv_link *link, bool half_close_is_gone) {
@@ -28,8 +29,8 @@ static bool client_left(const srv_link *link, bool half_close_is_gone) {
     return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Cancels x: sets its flag, and removes it from the queue if it still waits there. It is then put
- * before `taken`, a list linked by `next` that belongs to the caller. */
+/* Sets the cancel flag of x. If x still waits in the queue, removes it and puts it in front of the
+ * list `taken`. Returns the list, which is linked by `next` and which the caller answers. */
 static srv_task *cancel(srv_exchange *x, srv_task *taken) {
     atomic_store(&x->req.cancel, 1);
     if (!srv_queue_take(x->req.app->queue, &x->task))
@@ -45,7 +46,7 @@ static void answer_all(srv_task *taken, srv_code code) {
     }
 }
 
-/* The bytes that a TCP connection has transferred so far; zeroes when unknown. */
+/* Returns the kernel's counts of transferred bytes of a TCP connection; zeroes if unknown. */
 static struct tcp_info moved(const srv_link *link) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
@@ -54,7 +55,8 @@ static struct tcp_info moved(const srv_link *link) {
     return info;
 }
 
-/* Tells whether a header has begun between requests and takes longer than the limit. */
+/* Returns whether a header has begun to arrive and is still incomplete after `limit_ns`. Such a
+ * header has no exchange yet. */
 static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!(edges & 1))
@@ -71,12 +73,14 @@ static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
 }
 
 typedef enum holdup {
-    CLIENT, /* waits for bytes of the client, or for it to read */
-    SERVER, /* the HTTP thread is behind: it has bytes to read, or could send more */
-    LEFT,   /* the client has closed. libmicrohttpd 0.9.75 misses a close right behind a partial
-               request:   it takes the bytes and waits for another edge, which the close has already
-               used up */
+    CLIENT, /* the client must send or read the next bytes */
+    SERVER, /* the HTTP thread must read or send the next bytes */
+    LEFT,   /* the client has closed the connection. libmicrohttpd 0.9.75 misses a close directly
+               after a part of a request: it reads the bytes and waits for another event of epoll,
+               but the close came with the same event */
 } holdup;
+
+/* Returns which side the connection is waiting for. */
 
 static holdup who_holds_up(const srv_link *link) {
     char byte;
@@ -87,7 +91,8 @@ static holdup who_holds_up(const srv_link *link) {
     return unread > 0 ? SERVER : unread == 0 ? LEFT : CLIENT;
 }
 
-/* Extends the deadline by the bytes that the client has read since the last round. */
+/* Extends the deadline for the bytes of the reply that the client has received since the last
+ * round. */
 static void credit_reply(srv_link *link, int64_t now) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!link->tcp || atomic_load(&link->stage) != SRV_LINK_ANSWERING)
@@ -99,15 +104,15 @@ static void credit_reply(srv_link *link, int64_t now) {
     link->taken_bytes = bytes;
 }
 
-/* Handles a request that has not arrived in time. Needs the lock. */
+/* Answers a request that has not arrived in time with 408 and cuts its link. Needs the lock. */
 static void answer_slow(srv_link *link, int64_t now) {
     srv_request req = {.path = ""};
     srv_problem(&req, SRV_TIMEOUT, NULL, "the request did not arrive in time");
     if (srv_link_cut(link, NULL, &req.reply, SHUT_RDWR))
-        srv_link_allow(link, now); /* to be shut down again in the next look */
+        srv_link_allow(link, now); /* makes the next round shut the socket down again */
 }
 
-/* Wakes a sleeping stream, which does not notice that its client has left. */
+/* Wakes the stream of a link if its client has left, which a sleeping stream does not notice. */
 static void wake_if_left(const srv_daemon *d, const srv_link *link) {
     srv_exchange *x = link->streaming;
     if (!x || atomic_load(&x->gone) || !client_left(link, d->app->config->half_close_is_gone))
@@ -116,15 +121,15 @@ static void wake_if_left(const srv_daemon *d, const srv_link *link) {
     srv_stream_wake(x->req.reply.stream);
 }
 
-/* Handles a connection without a request thread whose deadline has passed. Time that the server
- * takes does not count for the client. */
+/* Checks a connection whose request is not suspended, and closes it if its client has left or is
+ * too slow. Time for which the HTTP thread is behind does not count against the client. */
 static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     int64_t header_ns = d->app->config->header_timeout_ms * 1000000;
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
     wake_if_left(d, link);
     if (srv_link_is_cut(link)) {
-        /* Runs once in each round, because the HTTP library may miss the first shutdown as it
-         * misses a close. */
+        /* Shuts the socket down again in each check, because libmicrohttpd may miss a shutdown
+         * as it misses a close (see LEFT). */
         if (srv_link_is_late(link, now))
             shutdown(link->fd, SHUT_RDWR);
         return;
@@ -140,10 +145,11 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
         srv_meter_add(d->app->meters, SRV_CLOSED_SLOW, 1);
         answer_slow(link, now);
     }
-    shutdown(link->fd, SHUT_RDWR); /* the HTTP thread sees it and closes */
+    shutdown(link->fd, SHUT_RDWR); /* the HTTP thread then reads the end and closes the socket */
 }
 
-/* Handles a connection with a suspended request: checks that its client is still connected. */
+/* Cancels a suspended request if its client has left. Returns the list `gone`, to which the request
+ * was added if it still waited in the queue. */
 static srv_task *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_task *gone) {
     if (atomic_load(&x->gone) || !client_left(x->link, d->app->config->half_close_is_gone))
         return gone;
@@ -151,7 +157,7 @@ static srv_task *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_task *gon
     return cancel(x, gone);
 }
 
-/* Does one round. true: requests are suspended, so the next round is soon. */
+/* Checks all links once. Returns whether requests are suspended, so that the next round is soon. */
 static bool look_at_links(srv_daemon *d, srv_task **gone) {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int64_t now = attn_now_ns();

@@ -1,6 +1,6 @@
-/* The watcher finds conditions that libmicrohttpd does not report: suspended requests whose client
- * has left, queued requests whose time is over, and connections on which header, body or reply move
- * too slowly. */
+/* The watcher finds what libmicrohttpd does not report: suspended requests whose client has left,
+ * queued requests whose deadline has passed, and connections whose header, body or reply is
+ * transferred too slowly. */
 #ifndef SRV_WATCH_H
 #define SRV_WATCH_H
 
@@ -9,7 +9,8 @@
 bool srv_watch_start(srv_daemon *daemon);
 void srv_watch_stop(srv_daemon *daemon);
 
-/* Cancels every suspended request (the drain time is over). Any thread. */
+/* Cancels every suspended or streaming request, when the time for the shutdown is over. Any
+ * thread. */
 void srv_watch_cancel_all(srv_daemon *daemon);
 
 #endif

@@ -1,5 +1,5 @@
-/* The list of incoming bodies belongs to the HTTP thread; threads share only the sum of what bodies
- * hold. */
+/* Only the HTTP thread uses the list of incoming bodies. All threads share the number of bytes that
+ * bodies hold. */
 #include "load/admission.h"
 
 #include <math.h>
@@ -12,15 +12,15 @@
 #include "load/queue.h"
 #include "request/shared.h"
 
-/* Before a body has shown its rate, it is assumed to have come in at this many times min_rate_bytes
- * for this long, which silence soon outweighs. */
+/* The rate of a body is measured as if it had, before its first byte, arrived at FAIR_RATE times
+ * min_rate_bytes for CREDIT_S seconds. A silent client soon uses up this credit. */
 #define FAIR_RATE 64.0
 #define CREDIT_S  0.25
 #define TRUST     4.0
 #define LONGEST_S 600
 
-/* The cost that an operation is assumed to have before its route has shown it, the fewest
- * operations from which a cost is learned, and the weight of the newest sample. */
+/* The assumed cost of an operation on a route without measurements, the number of operations that a
+ * request needs to be measured, and the weight of the newest measurement. */
 #define FIRST_COST_NS 0.05
 #define SHOWING       1e7
 #define NEWEST        0.25
@@ -30,10 +30,10 @@ enum { ROUTES = 128 };
 
 struct srv_admission {
     srv_incoming *first;
-    atomic_size_t held;             /* by bodies, incoming and complete */
-    _Atomic double cost_ns[ROUTES]; /* processor time of an operation, by route */
+    atomic_size_t held;             /* bytes that bodies hold, incoming and complete ones */
+    _Atomic double cost_ns[ROUTES]; /* mean processor time of an operation, by route */
     size_t bodies, spare, small;
-    double fair_rate; /* bytes a second */
+    double fair_rate; /* bytes per second */
 };
 
 srv_admission *srv_admission_new(const srv_config *config) {
@@ -57,7 +57,7 @@ size_t srv_admission_spare(const srv_admission *a) {
     return a->spare;
 }
 
-/* Seconds until the body is complete. */
+/* Estimates the seconds until the body is complete. */
 static double way_to_go(const srv_admission *a, const srv_incoming *body, int64_t now_ns) {
     double age = 1e-9 * (double)(now_ns - body->since_ns);
     double rate = ((double)body->received + CREDIT_S * a->fair_rate) / (age + CREDIT_S);
@@ -140,7 +140,7 @@ void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block) {
     body->held = 0;
 }
 
-/* Only large blocks can grow in place; small ones are quick to copy. */
+/* Grows the block: a large one in place, a small one by a copy, which is quick. */
 static char *grow(char *old, size_t used, size_t room) {
     char *block = old ? srv_budget_grow(old, room) : NULL;
     if (block || !(block = attn_alloc(room)))
@@ -151,7 +151,7 @@ static char *grow(char *old, size_t used, size_t room) {
     return block;
 }
 
-/* `room` bytes within the share of `body`, or NULL. */
+/* Returns a block of `room` bytes if the share of memory for `body` allows it, else NULL. */
 static char *try_take(srv_admission *a, const srv_incoming *body, char *old, size_t used,
                       size_t room) {
     bool small = body->announced <= a->small;
@@ -165,7 +165,8 @@ static char *try_take(srv_admission *a, const srv_incoming *body, char *old, siz
     return block;
 }
 
-/* The one with memory that has the longest way to go; NULL: it is `body`, or there is none. */
+/* Returns the body with memory whose completion will take longest; NULL if this is `body` itself or
+ * no body has memory. */
 static srv_incoming *last_in_line(const srv_admission *a, srv_incoming *body, int64_t now_ns) {
     double longest = way_to_go(a, body, now_ns);
     srv_incoming *last = NULL;
@@ -206,7 +207,8 @@ void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_
     atomic_store(cost, was + NEWEST * ((double)worked / req->operations - was));
 }
 
-/* Short work may go on, and long work when one of the threads for it is free. */
+/* Returns whether the request may go on now: short work always may, long work only while fewer than
+ * long_threads long tasks run. */
 static bool may_go_on(srv_request *req, double operations) {
     const srv_app *app = req->app;
     if (!app->admission || operations <= 0)

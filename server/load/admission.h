@@ -1,18 +1,20 @@
-/* Admission: which requests get memory, and which are refused for the load. budget.h counts every
- * byte and is the hard bound; this decides, in two stages, so that nothing is begun that could not
- * be finished.
+/* Admission decides which requests get memory and which are refused because of the load. budget.h
+ * counts every byte and enforces the limit. Admission decides in two stages, so that no request
+ * begins that could not be finished.
  *
- * Stage A, from the header, before the body: what can never fit is 413, what does not fit now 503.
- * An announced length costs nothing: memory is taken as bytes arrive, at most half of the budget
- * for all bodies together. When it is short, the body with the longest way to go (what is missing
- * of it, at the rate it has shown) gives way; so a client that announces much and sends little
- * keeps nobody out. Bodies small enough for the HTTP thread have a share of their own.
+ * Stage A decides by the header, before the body is read. A body that can never fit is answered
+ * with 413, a body that does not fit now with 503. An announced length takes no memory: memory is
+ * taken as bytes arrive, for all bodies together at most half of the budget. When this half is
+ * used up, the body that will take longest to complete (its missing bytes divided by its measured
+ * rate) is refused. So a client that announces many bytes and sends few blocks no other client.
+ * Bodies that are small enough for the HTTP thread have memory of their own.
  *
- * Stage B, from shapes, before the work: scratch, results and reply, as the cost functions of the
- * operations bound them, are taken in one piece. Nobody waits for memory while holding some: it is
- * there, or the request gives up with 503 (413 when it could never fit). How long the work takes is
- * predicted from its operations and what those of the same route took before; what is long waits
- * for one of the threads that long work may have. */
+ * Stage B decides by the shapes of tensors, before the work. The memory for scratch, results and
+ * reply, as bounded by the cost functions of the operations, is taken all at once. No request waits
+ * for memory while it holds memory: if there is not enough, it fails with 503, or with 413 if it
+ * could never fit. The duration of the work is predicted from its number of operations and from
+ * earlier requests of the same route. Long work waits until it may run as one of the limited number
+ * of long tasks. */
 #ifndef SRV_ADMISSION_H
 #define SRV_ADMISSION_H
 
@@ -21,51 +23,57 @@
 typedef struct srv_admission srv_admission;
 typedef struct srv_incoming srv_incoming;
 
-/* A body on its way in; the HTTP thread's until it is complete. Zeroed by its owner. */
+/* A body that is arriving. Its owner sets all members to zero. Only the HTTP thread uses it until
+ * the body is complete. */
 struct srv_incoming {
-    srv_incoming *next, *previous; /* admission's, as the next three */
+    srv_incoming *next, *previous; /* neighbours in admission's list, if `listed` */
     bool listed;
-    size_t held; /* bytes of memory */
+    size_t held; /* bytes of memory that the body holds */
     int64_t since_ns;
     uint64_t announced, received;         /* bytes */
-    void (*give_way)(srv_incoming *body); /* answer its request with 503 and drop its memory */
+    void (*give_way)(srv_incoming *body); /* refuses the request with 503 and frees the memory */
 };
 
-/* NULL: out of memory. After srv_budget_start. */
+/* Makes the admission; call it after srv_budget_start. NULL: out of memory. */
 srv_admission *srv_admission_new(const srv_config *config);
 void srv_admission_free(srv_admission *a); /* NULL is fine */
 
-/* Stage A: may a body of `length` bytes of this client (queue.h) come in? false: a problem is set.
- */
+/* Stage A: decides whether a body of `length` bytes of this client (its number in queue.h) may be
+ * read. Returns false with a problem set if not. */
 bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t client, uint64_t length,
                           int64_t now_ns);
-/* A body is coming, of `announced` bytes (chunked: the most it may have). */
+/* Adds a body of `announced` bytes to the list; for a chunked body this is the largest size. */
 void srv_admission_open(srv_admission *a, srv_incoming *body, uint64_t announced, int64_t now_ns);
-/* A block of `room` bytes for it, with the first `used` bytes of `old`, which is freed; others may
- * have to give way. NULL: there is no memory now, `old` is as it was. */
+/* Returns a block of `room` bytes for the body that begins with the first `used` bytes of `old`,
+ * and frees `old`. May refuse other bodies to free memory. NULL: there is no memory now, and `old`
+ * is unchanged. */
 char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t used, size_t room,
                          int64_t now_ns);
-/* The body is complete or refused, and gives way no more. Twice is fine. */
+/* Removes a complete or refused body from the list, so that it is not refused for others. May be
+ * called twice. */
 void srv_admission_close(srv_admission *a, srv_incoming *body);
-/* Free its memory. Any thread. */
+/* Frees the block of the body. Any thread. */
 void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block);
 
-/* Bytes that are kept free of bodies and of the work on request threads. */
+/* Returns the bytes of the budget that neither bodies nor the work of request threads may use. */
 size_t srv_admission_spare(const srv_admission *a);
 
-/* Stage B: the work has so many operations (floating-point; a multiply-add is two), and needs
- * `bytes` more for this request's arena, at once: 413 when one request may not have so much, or all
- * together have not, 503 when it is not there now. On the HTTP thread, whose requests are small,
- * nothing is taken. false: the handler returns; a problem is set, or the request is put back into
- * the queue and begins once more later (req->later). */
+/* Stage B: admits work of `operations` floating-point operations (a multiply-add is two) and takes
+ * `bytes` of memory for the arena of the request. Sets the problem 413 if a request may never have
+ * so much memory, 503 if it is not free now. On the HTTP thread, whose requests are small, no
+ * memory is taken. If it returns false, the handler must return: a problem is set, or req->later is
+ * set and the request waits in the queue again. */
 bool srv_admission_work(srv_request *req, double operations, double bytes);
-/* The request has run and used `busy_ns` of processor time: what its route's operations cost. */
+/* Learns the cost of the operations of a route from a request that used `busy_ns` of processor
+ * time. */
 void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns);
 
-/* Seconds for Retry-After: `wait_ns`, rounded up, at least 1, and up to half as much again by
- * `bits`, so that those that were refused together do not come back together. At most 600. */
+/* Returns the seconds for Retry-After: `wait_ns` rounded up, at least 1 and at most 600. The random
+ * `bits` lengthen it by up to a half, so that clients that were refused at the same time do not
+ * come back at the same time. */
 unsigned srv_admission_retry(int64_t wait_ns, uint64_t bits);
-/* The same as text in the request's arena, for the present wait in the queue. */
+/* Returns the seconds for Retry-After, by the expected wait in the queue, as text in the request's
+ * arena. */
 const char *srv_admission_retry_text(const srv_request *req);
 
 #endif

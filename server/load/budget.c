@@ -36,7 +36,7 @@ static void *take(size_t size) {
     if (rounded <= most && before <= most - rounded)
         p = attn_block_take(rounded);
     refusals += !p;
-    /* give() knows only the block's size, so that is what is counted. */
+    /* give() can only ask for the size of the block, so this size is counted here as well. */
     size_t counted = p ? attn_block_size(p) : 0;
     atomic_fetch_add_explicit(&used, counted - rounded, memory_order_relaxed);
     return p;

@@ -1,4 +1,5 @@
-/* The waiting list under one lock and one condition. `work` is always called without the lock. */
+/* One lock protects the waiting list (waiting.h). The `work` function of a task is always called
+ * without the lock. */
 #include "load/queue.h"
 
 #include <attn/attn.h>
@@ -6,12 +7,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A request thread decodes, computes, encodes and draws. The decoder (wire/decode.c) recurses only
- * over field tables and the axes of a tensor. The stack is this large for the libraries that draw
- * PNG pictures on this thread: librsvg recurses over the elements of a picture. */
+/* The stack size of a request thread. The decoder (wire/decode.c) recurses only over field tables
+ * and the axes of a tensor. The stack is this large because request threads draw PNG pictures by
+ * librsvg, which recurses over the elements of a picture. */
 #define STACK_BYTES (4u << 20)
 
-/* What a request thread does. */
+/* A request thread and its present task. */
 typedef struct place {
     srv_queue *queue;
     pthread_t thread;
@@ -30,7 +31,8 @@ struct srv_queue {
     place *places;
 };
 
-/* The place of this thread, and its two clocks of processor time when its task began. */
+/* The state of the calling request thread, and the values of its two clocks of processor time when
+ * its task began. */
 static _Thread_local place *own;
 static _Thread_local int64_t own_cpu_ns, own_helped_ns;
 
@@ -44,8 +46,8 @@ int64_t srv_queue_busy_ns(void) {
     return thread_cpu_ns() - own_cpu_ns + attn_pool_helped_ns() - own_helped_ns;
 }
 
-/* Running tasks that are long, declared or by their time so far. *next_ns: when the next task
- * becomes long, or 0. */
+/* Counts the running tasks that are long, because they were declared long or have run for long_ns.
+ * Sets *next_ns to the time when the next task becomes long, or to 0. */
 static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_ns) {
     size_t count = queue->long_running;
     *next_ns = 0;
@@ -62,8 +64,8 @@ static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_n
     return count;
 }
 
-/* The task to run now, or NULL. *look_ns: when to look again even if no task has ended by then, or
- * 0. */
+/* Returns the task to run now, or NULL. Sets *look_ns to the time at which to call this again even
+ * if no task has ended, or to 0. */
 static srv_task *pick(srv_queue *queue, int64_t *look_ns) {
     const int64_t now = attn_now_ns();
     size_t most = queue->plan.threads;
@@ -86,7 +88,8 @@ static void wait_for_work(srv_queue *queue, int64_t look_ns) {
     pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
 }
 
-/* Called with the lock, which is released while the task runs. Afterwards the task may be freed. */
+/* Runs a task. Needs the lock, and releases it while the task runs. The task may be freed as soon
+ * as it has run. */
 static void work_on(srv_queue *queue, place *p, srv_task *task) {
     srv_account *account = task->account;
     const int64_t paid = task->paid_ns, start = attn_now_ns();
@@ -119,7 +122,7 @@ static void *request_thread(void *argument) {
         int64_t look_ns;
         srv_task *task = pick(queue, &look_ns);
         if (task && queue->list.count && queue->running + 1 < queue->plan.threads)
-            pthread_cond_signal(&queue->filled); /* there is work for another */
+            pthread_cond_signal(&queue->filled); /* another thread may run the next task */
         if (task)
             work_on(queue, p, task);
         else if (queue->closing)
@@ -136,7 +139,7 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     if (pthread_attr_init(&attributes))
         return false;
     bool ok = !pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_mutex_lock(&queue->lock); /* threads read their number */
+    pthread_mutex_lock(&queue->lock); /* started threads read queue->threads */
     while (ok && queue->threads < threads) {
         place *p = &queue->places[queue->threads];
         p->queue = queue;
@@ -148,7 +151,7 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     return ok;
 }
 
-/* Timeouts are by CLOCK_MONOTONIC, the clock of attn_now_ns. */
+/* Makes a condition whose timeouts use CLOCK_MONOTONIC, the clock of attn_now_ns. */
 static bool init_condition(pthread_cond_t *condition) {
     pthread_condattr_t clock;
     if (pthread_condattr_init(&clock))

@@ -1,20 +1,22 @@
-/* A doubly linked list in order of arrival, each client's own in the same order, a ring of the
- * clients, and the discipline over them. The accounts are a table with open addressing: an account
- * whose client waits for nothing may be given to another one, the longest unused first, among those
- * that a client may have. */
+/* All waiting tasks are in one doubly linked list in order of arrival. The tasks of each client are
+ * also in a list of their own, in the same order, and the clients with waiting tasks form a ring.
+ * The accounts are a hash table with open addressing, in which a client can have one of PROBES
+ * slots. An account without waiting or running tasks may be given to another client; of several the
+ * one that was unused longest is given away. */
 #include "load/waiting.h"
 
-/* The weight of the newest run in the mean, and the part of the target that is the interval. */
+/* A new run time has the weight 1 / NEWEST in the mean. The queue is standing once the longest wait
+ * has been above the target for the time target / INTERVALS. */
 enum { NEWEST = 8, INTERVALS = 4 };
 
-enum { PROBES = 16 }; /* accounts that a client may have */
+enum { PROBES = 16 }; /* slots of the hash table in which the account of a client may be */
 
 void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t target_ns) {
     *list =
         (srv_waiting){.length = length, .threads = threads ? threads : 1, .target_ns = target_ns};
 }
 
-/* Decide whether the queue is standing; called whenever something changes. */
+/* Decides whether the queue is standing. Called after every change of the list. */
 static void look(srv_waiting *list, int64_t now_ns) {
     if (!list->first || now_ns - list->first->since_ns <= list->target_ns) {
         list->above_ns = 0;
@@ -45,7 +47,7 @@ static bool is_idle(const srv_account *a) {
     return !a->waiting && !a->running;
 }
 
-/* Which of two accounts to give to another client: a free one, else an idle one, else the first. */
+/* Returns which of two accounts to give to another client: a free one, else an idle one, else a. */
 static srv_account *worse(srv_account *a, srv_account *b) {
     if (!a->taken || !b->taken)
         return a->taken ? b : a;
@@ -54,7 +56,7 @@ static srv_account *worse(srv_account *a, srv_account *b) {
     return is_idle(b) && b->used_ns < a->used_ns ? b : a;
 }
 
-/* The account of a client, made when there is none. */
+/* Returns the account of a client, and makes it if there is none. */
 static srv_account *account_of(srv_waiting *list, uint64_t client) {
     const size_t start = (size_t)((client * 0x9e3779b97f4a7c15u) >> 32);
     srv_account *given = &list->accounts[start % SRV_ACCOUNTS];
@@ -69,8 +71,7 @@ static srv_account *account_of(srv_waiting *list, uint64_t client) {
     return given;
 }
 
-/* Charge an account for `ns` of processor time; a negative number gives back some of what was paid.
- */
+/* Charges an account for `ns` of processor time; a negative number is a refund. */
 static void charge(srv_account *account, int64_t ns, int64_t now_ns) {
     account->credit_ns -= ns;
     account->used_ns = now_ns;
@@ -80,7 +81,8 @@ static void charge(srv_account *account, int64_t ns, int64_t now_ns) {
         account->credit_ns = SRV_QUANTUM_NS;
 }
 
-/* The client asks for something: the time since its last charge pays its debt, if it was idle. */
+/* Updates the account of a client that sends a task: if it was idle, the time since its last charge
+ * reduces its debt. */
 static void come_back(srv_account *account, int64_t now_ns) {
     const int64_t quiet = now_ns - account->used_ns;
     if (is_idle(account) && account->credit_ns < 0)
@@ -101,7 +103,7 @@ static void ring_in(srv_waiting *list, srv_account *a) {
         a->next = a->previous = list->rotation = a;
         return;
     }
-    a->next = next; /* the last of this round */
+    a->next = next; /* served last in this round */
     a->previous = next->previous;
     a->previous->next = next->previous = a;
 }
@@ -113,7 +115,8 @@ static void ring_out(srv_waiting *list, srv_account *a) {
         list->rotation = a->next == a ? NULL : a->next;
 }
 
-/* Put the task behind all that arrived before it, which nearly always means at the end. */
+/* Inserts the task behind all tasks that arrived earlier, which is nearly always the end of the
+ * list. */
 static void link_in(srv_waiting *list, srv_task *task) {
     srv_task *before = list->last;
     while (before && before->since_ns > task->since_ns)
@@ -159,7 +162,8 @@ void srv_waiting_take(srv_waiting *list, srv_task *task) {
     list->count--;
 }
 
-/* The newest task of the client with most tasks, if it has at least two more than this one. */
+/* Returns the newest task of the client with the most waiting tasks, if that client has at least
+ * two more than the client of `mine`; else NULL. */
 static srv_task *newest_of_largest(const srv_waiting *list, const srv_account *mine) {
     srv_account *most = list->rotation, *a = most;
     if (!most)
@@ -200,7 +204,7 @@ void srv_waiting_put_back(srv_waiting *list, srv_task *task) {
 
 /* --- who is served next --- */
 
-/* The task of a client that would run now; NULL: none may. */
+/* Returns the task of a client that would run now, or NULL if none may run. */
 static srv_task *candidate(const srv_waiting *list, const srv_account *a, bool room_for_long) {
     srv_task *ends[SRV_LENGTHS];
     for (int i = 0; i < SRV_LENGTHS; i++)
@@ -216,9 +220,9 @@ static void give(srv_account *a, int64_t ns) {
     a->credit_ns = a->credit_ns < SRV_QUANTUM_NS ? a->credit_ns : SRV_QUANTUM_NS;
 }
 
-/* One round: each client in the rotation gets a quantum if he has no credit, and the first that has
- * some then runs a task. *least_debt: the smallest debt of those that stay without credit, or -1
- * when nothing may run. */
+/* Does one round: each client in the ring that has no credit gets a quantum, and the first client
+ * with credit runs a task. Sets *least_debt to the smallest debt of the clients that are still
+ * without credit, or to -1 if no task may run. */
 static srv_task *one_round(srv_waiting *list, bool room_for_long, int64_t *least_debt) {
     srv_account *a = list->rotation;
     *least_debt = -1;
@@ -235,7 +239,8 @@ static srv_task *one_round(srv_waiting *list, bool room_for_long, int64_t *least
     return NULL;
 }
 
-/* Give the quanta of as many rounds as it takes until one client has credit in the next. */
+/* Gives each client the quanta of several rounds at once, so many that a client has credit in the
+ * next round. */
 static void skip_rounds(srv_waiting *list, bool room_for_long, int64_t least_debt) {
     const int64_t rounds = least_debt / SRV_QUANTUM_NS;
     srv_account *a = list->rotation;

@@ -1,4 +1,5 @@
-/* Two buffers: callers append to one under the lock while the writer thread empties the other. */
+/* The log has two buffers. Callers append lines to one buffer under the lock while the writer
+ * thread writes the other one to standard error. */
 #include "observe/log.h"
 
 #include <attn/attn.h>
@@ -30,7 +31,7 @@ struct srv_log {
     char *filling, *writing;
     size_t filled, dropped;
     atomic_uint_fast64_t dropped_ever;
-    time_t second;  /* whose text is in `stamp` */
+    time_t second;  /* the time whose text is in `stamp` */
     char stamp[24]; /* "2026-01-31T12:00:00." */
 };
 
@@ -54,11 +55,11 @@ static char *put_lead(srv_log *log, srv_log_level level, char *p) {
     return attn_put(p, "\"");
 }
 
-/* A pipe that is ready takes this much without blocking. */
+/* The number of bytes that a pipe accepts without blocking when poll reports it as ready. */
 #define AT_ONCE (size_t)4096
 
-/* While the service runs it waits for the reader as long as it takes; once it closes, until
- * `close_by_ns`. */
+/* Writes to standard error. Waits for a slow reader without a limit while the service runs, and
+ * until `close_by_ns` during the shutdown. */
 static void write_all(srv_log *log, const char *data, size_t size) {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     while (size) {
@@ -71,13 +72,13 @@ static void write_all(srv_log *log, const char *data, size_t size) {
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0)
-            return; /* nobody reads the log: there is nowhere to say so */
+            return; /* standard error has failed, so the failure cannot be reported */
         data += n;
         size -= (size_t)n;
     }
 }
 
-/* Wait until a batch of lines has gathered; under the lock. */
+/* Waits until there is a batch of lines. Needs the lock. */
 static void gather(srv_log *log) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -158,7 +159,7 @@ void srv_log_free(srv_log *log) {
     free(log);
 }
 
-/* Append a finished line; under the lock. */
+/* Appends a finished line. Needs the lock. */
 static void append(srv_log *log, const char *line, size_t size) {
     if (log->filled + size > BUFFER) {
         log->dropped++;
@@ -235,12 +236,12 @@ uint64_t srv_log_dropped(const srv_log *log) {
     return atomic_load_explicit(&log->dropped_ever, memory_order_relaxed);
 }
 
-/* --- traces: version "-" trace-id "-" parent-id "-" trace-flags, two, 32, 16 and two hexadecimal
- * digits --- */
+/* --- traces: the header is version "-" trace-id "-" parent-id "-" trace-flags, with 2, 32, 16 and
+ * 2 hexadecimal digits --- */
 
-enum { ID = 3, PARENT = 36, FLAGS = 53 }; /* where they begin */
+enum { ID = 3, PARENT = 36, FLAGS = 53 }; /* offsets of trace-id, parent-id and trace-flags */
 
-/* Exactly `count` lower-case hexadecimal digits. */
+/* Returns whether the text begins with `count` lower-case hexadecimal digits. */
 static bool is_hex(const char *text, size_t count) {
     return strspn(text, "0123456789abcdef") >= count;
 }
@@ -249,7 +250,8 @@ static bool is_zero(const char *text, size_t count) {
     return strspn(text, "0") >= count;
 }
 
-/* Later versions may have more behind another "-", and are read as version 00. */
+/* Returns whether a traceparent header is valid. Later versions are read as version 00 and may have
+ * further text after another "-". */
 static bool is_valid(const char *text) {
     size_t size = strlen(text);
     while (size && (text[size - 1] == ' ' || text[size - 1] == '\t'))
@@ -264,7 +266,7 @@ static bool is_valid(const char *text) {
            text[FLAGS - 1] == '-' && is_hex(text + FLAGS, 2);
 }
 
-/* 16 digits, never all zero. */
+/* Writes 16 hexadecimal digits that are not all zero. */
 static void put_hex(char *to, uint64_t bits) {
     bits += bits == 0;
     for (int i = 15; i >= 0; i--, bits >>= 4)

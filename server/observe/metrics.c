@@ -1,5 +1,5 @@
-/* A dense table of counters [route][method][code] and two kinds of histograms, all of them atomics.
- */
+/* The metrics are an array of counters [route][method][code] and two kinds of histograms. All of
+ * them are atomic variables. */
 #include "observe/metrics.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static const char *const methods[] = {"GET", "HEAD",   "POST",  "OPTIONS",
                                       "PUT", "DELETE", "PATCH", "other"};
 static const int codes[] = {200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 410, 411,
                             413, 415, 417, 421, 422, 429, 499, 500, 501, 503, 504, 0 /* other */};
-/* Upper bounds in nanoseconds, and as the text of their label in seconds. */
+/* Upper bounds of the buckets of a time histogram, in nanoseconds and as labels in seconds. */
 static const int64_t bounds[] = {100000,      250000,      1000000,    2500000,    10000000,
                                  25000000,    100000000,   250000000,  1000000000, 2500000000,
                                  10000000000, 30000000000, 60000000000};
@@ -25,7 +25,8 @@ static const char *const bound_texts[] = {"0.0001", "0.00025", "0.001", "0.0025"
                                           "0.025",  "0.1",     "0.25",  "1",      "2.5",
                                           "10",     "30",      "60"};
 
-/* Bytes of a label, and of a line of a histogram with its name, label, bound and number. */
+/* Upper bounds for the bytes of a label, and of a histogram's line with name, label, bucket bound
+ * and number. */
 enum { LABEL_ROOM = 128, LINE_ROOM = LABEL_ROOM + 128 };
 
 typedef struct histogram {
@@ -33,7 +34,7 @@ typedef struct histogram {
     atomic_uint_fast64_t sum_ns;
 } histogram;
 
-/* Upper bounds of the other histograms, in the unit that the name ends with. */
+/* Upper bounds of the buckets of the other histograms, in the unit at the end of their name. */
 enum { SPREAD_BOUNDS = 10 };
 typedef struct spread_row {
     const char *name, *help;
@@ -69,7 +70,7 @@ typedef struct route_meters {
 
 struct srv_meters {
     const char *const *names;
-    size_t count; /* routes; the row behind the last is for unknown paths */
+    size_t count; /* number of routes; row `count` is for unknown paths */
     double started;
     atomic_int_fast64_t single[SRV_METER_COUNT];
     histogram queue;
@@ -173,8 +174,8 @@ static void single(attn_text *out, const char *name, const char *type, const cha
     attn_text_add(out, "%s %.17g\n", name, value);
 }
 
-/* `label`: `route="/x"` or "". Without printf, for there are a thousand of these lines and whoever
- * asks on the main port holds the HTTP thread. */
+/* Prints a histogram with a label such as `route="/x"`, or "". It does not use printf, because it
+ * prints a thousand lines and may run on the HTTP thread. */
 static void print_histogram(attn_text *out, const char *name, const char *label, histogram *h) {
     char lines[(COUNT(bounds) + 1) * LINE_ROOM], *p = lines;
     uint64_t total = 0;

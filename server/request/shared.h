@@ -1,6 +1,5 @@
-/* What all requests share: the parts of the running service, which live as long as the process.
- * server/main.c owns the one srv_app and server/app.c makes it; everything in it is safe to use
- * from any thread. */
+/* The parts of the running service that all requests share. server/main.c owns the only srv_app,
+ * and server/app.c fills it in. Any thread may use its members. */
 #ifndef SRV_SHARED_H
 #define SRV_SHARED_H
 
@@ -35,14 +34,14 @@ enum {
     SRV_EXIT_LIBRARY = 7,
 };
 
-/* Files that are read again when they change. */
+/* The files that the service reads again when they change. */
 enum { SRV_APP_KEYS, SRV_APP_CERT, SRV_APP_KEY, SRV_APP_FILES };
 
-/* On the way down, in this order. */
+/* The steps of a shutdown, in this order. */
 typedef enum srv_draining {
     SRV_SERVING,
-    SRV_LEAVING,  /* SIGTERM came: /readyz answers 503, every answer closes its connection */
-    SRV_REFUSING, /* drain_delay_ms is over: new requests are refused */
+    SRV_LEAVING,  /* after SIGTERM: /readyz answers 503, every answer closes its connection */
+    SRV_REFUSING, /* after drain_delay_ms: new requests are refused */
 } srv_draining;
 
 /* A constant answer. */
@@ -52,10 +51,10 @@ typedef struct srv_text {
 } srv_text;
 
 struct srv_app {
-    const srv_config *config; /* resolved: no "automatic" is left */
-    attn_pool *pool;          /* `workers` slots */
+    const srv_config *config; /* all automatic values are replaced by numbers */
+    attn_pool *pool;          /* the library's threads; `workers` of them */
     struct srv_admission *admission;
-    srv_queue *queue; /* requests that wait, and the request threads */
+    srv_queue *queue; /* waiting requests and the request threads */
     srv_meters *meters;
     srv_log *log;
     srv_keys *keys;      /* NULL: no keys_file */
@@ -66,15 +65,15 @@ struct srv_app {
     struct srv_models *models;
     struct srv_jobs *jobs;
     srv_ticker housekeeping;
-    _Atomic(srv_text *) openapi; /* made when somebody asks first */
-    srv_daemon *data, *ops;      /* ops: NULL when off */
-    uint64_t trace_key[2];       /* random, for the names of traces and spans */
+    _Atomic(srv_text *) openapi; /* made for the first request; NULL before */
+    srv_daemon *data, *ops;      /* ops: the operations port; NULL: it is off */
+    uint64_t trace_key[2];       /* random keys for the ids of traces and spans */
     atomic_uint_fast64_t traces;
     atomic_int draining;                           /* srv_draining */
     _Atomic int64_t certificate_until;             /* seconds since 1970; 0: no TLS */
     const char *problem_names[SRV_METER_PROBLEMS]; /* in the order of srv_code */
     srv_file_state
-        seen[SRV_APP_FILES]; /* of keys_file, tls_cert and tls_key, when they were read */
+        seen[SRV_APP_FILES]; /* states of keys_file, tls_cert and tls_key when they were read */
 };
 
 #endif

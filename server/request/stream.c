@@ -60,12 +60,12 @@ typedef struct piece {
 struct srv_events {
     srv_stream stream; /* first: the stream is the events */
     pthread_mutex_t lock;
-    srv_request own;  /* the handler's */
-    srv_request *req; /* server/http's once begun */
-    bool begun;       /* the handler's */
+    srv_request own;  /* the request that the handler uses */
+    srv_request *req; /* the request itself; belongs to server/http once `begun` */
+    bool begun;       /* the first event was added; only the handler uses this */
     piece *next, **end;
-    size_t sent;   /* of `next` */
-    piece last[5]; /* of the last event, for which there is always room */
+    size_t sent;   /* number of bytes of `next` that were sent */
+    piece last[5]; /* memory for the last event, which must not fail */
     bool ended, closed;
 };
 
@@ -101,7 +101,8 @@ static long read_pieces(srv_stream *stream, char *to, size_t room) {
     return n || !over ? (long)n : -1;
 }
 
-/* The client has left, or has it all: nobody needs the rest of the work. */
+/* Closes the events because the client has left or has received all of them. The rest of the
+ * handler's work is cancelled. */
 static void close_pieces(srv_stream *stream) {
     srv_events *e = (srv_events *)stream;
     atomic_store(&e->req->cancel, 1);
@@ -133,7 +134,7 @@ static void begin(srv_events *e) {
     e->req->go_out(e->req);
 }
 
-/* An event is five pieces. */
+/* Writes an event as five pieces at `p` and appends them to the list. */
 static void add(srv_events *e, piece *p, const char *type, const char *data, size_t size) {
     const char *const before[] = {"event: ", type, "\ndata: "};
     for (int i = 0; i < 3; i++)

@@ -59,7 +59,7 @@ const srv_model **srv_models_all(srv_request *req, size_t *count);
 const srv_model *srv_models_make(srv_request *req, const attn_model_config *config, uint64_t seed,
                                  attn_vocabulary *source, attn_vocabulary *target,
                                  const attn_language languages[2], bool shared);
-/* Deletes a held model that was made over HTTP; its holders keep it. */
+/* Removes a held model that was made over HTTP. Whoever holds it can use it until the release. */
 void srv_models_discard(srv_request *req, const srv_model *model);
 /* Deletes a model by id. false: a problem is set. Embedded models, models of models_dir and models
  * of other owners cannot be deleted (403). */

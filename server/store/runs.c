@@ -88,12 +88,12 @@ static void drop_entry(srv_runs *s, srv_runs_entry *e) {
         free_entry(e);
 }
 
-/* Notes that an id is no longer kept. */
+/* Remembers the id of a removed run. */
 static void remember_gone(srv_runs *s, const char *id) {
     memcpy(s->gone[s->gone_count++ % SRV_RUNS_REMEMBERED], id, SRV_RUN_ID);
 }
 
-/* True when the id was kept once. */
+/* Returns whether the id is among the remembered ids of removed runs. */
 static bool was_known(const srv_runs *s, const char *id) {
     const size_t n = s->gone_count < SRV_RUNS_REMEMBERED ? s->gone_count : SRV_RUNS_REMEMBERED;
     for (size_t i = 0; i < n; i++)
@@ -136,7 +136,7 @@ static void list_entry(srv_runs *s, srv_runs_entry *e) {
     s->count++;
 }
 
-/* Records a use. */
+/* Moves the entry to the front of the list, as the last used run. */
 static void note_use(srv_runs *s, srv_runs_entry *e) {
     list_out(s, e);
     list_front(s, e);
@@ -244,7 +244,7 @@ static int map_file(srv_runs *s, srv_runs_entry *e, const char *id) {
     return failed;
 }
 
-/* Opens a run over the image of e. The caller words the problem. */
+/* Opens the run whose image e holds. On failure the caller sets the problem. */
 static attn_status open_image(const srv_config *config, srv_runs_entry *e, attn_error *err) {
     attn_run *run;
     e->arena = attn_arena_new((size_t)config->max_request_bytes);
@@ -304,7 +304,7 @@ static attn_status store_in_memory(srv_runs *s, srv_runs_entry *e, const attn_ru
     return open_image(s->config, e, err);
 }
 
-/* Releases the lock, because the disk may be slow. */
+/* Writes the image to the directory. Releases the lock meanwhile, because the disk may be slow. */
 static int store_in_dir(srv_request *req, srv_runs *s, srv_runs_entry *e,
                         const attn_run_image *image) {
     attn_pool *pool = srv_request_pool(req);

@@ -1,5 +1,5 @@
-/* Files inside the binary (made by embed.sh), by their names below config/: "attnd.json",
- * "examples/causal.json", …; others by their path. Each is followed by a NUL byte. */
+/* Files that embed.sh puts into the binary. A file of config/ has its path below config/ as name,
+ * such as "examples/causal.json"; any other file has its path. A NUL byte follows each file. */
 #ifndef SRV_EMBEDDED_H
 #define SRV_EMBEDDED_H
 

@@ -26,22 +26,23 @@ int srv_file_open(int dir, const char *name, bool follow, struct stat *about) {
     return -failed;
 }
 
-/* File systems without locks have writers that nobody can tell from left-overs. */
+/* Locks an unfinished file. Returns 0 also on file systems without locks, where an unfinished file
+ * may belong to a running writer or be left over. */
 static int lock(int fd) {
     if (!flock(fd, LOCK_EX | LOCK_NB) || errno == ENOLCK || errno == EOPNOTSUPP)
         return 0;
     return errno == EWOULDBLOCK ? EBUSY : errno;
 }
 
-/* Does the name still lead to what is open? */
+/* Returns whether the name still refers to the open file. */
 static bool is_named(int fd, int dir, const char *name) {
     struct stat own, named;
     return !fstat(fd, &own) && !fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) &&
            own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
-/* Between the opening and the locking a sweeper may remove the file, or another writer finish it:
- * then the next one is tried. */
+/* Before the open file is locked, another process may remove it, or finish and rename it. Then the
+ * file is opened again. */
 int srv_new_file_open(srv_new_file *f, int dir, const char *name) {
     *f = (srv_new_file){.dir = dir, .fd = -1, .name = name};
     if (snprintf(f->part, sizeof f->part, "%s" SRV_PART, name) >= (int)sizeof f->part)

@@ -1,5 +1,5 @@
-/* Files that others may have put in our way: a reader takes regular files only and never waits for
- * one, a writer leaves the whole file or none. Any thread. */
+/* Opens and writes files in directories that other programs may change. Only regular files are
+ * read, without waiting. A written file is complete or absent. Any thread. */
 #ifndef SRV_FILES_H
 #define SRV_FILES_H
 
@@ -8,33 +8,36 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-/* What stands after the name of a file that is being written. */
+/* The suffix of a file that is being written. */
 #define SRV_PART ".part"
 
-/* Open a regular file for reading, never waiting for the writer of a pipe; `dir` is a directory's
- * descriptor, or AT_FDCWD. `follow`: symbolic links, too. The descriptor, or a negative errno value
- * (-EISDIR, -ESPIPE: a pipe, a socket or a device). */
+/* Opens a regular file for reading, without waiting for the writer of a pipe. `dir` is the
+ * descriptor of a directory, or AT_FDCWD. Follows symbolic links if `follow` is set. Returns the
+ * descriptor, or a negative errno value: -EISDIR for a directory, -ESPIPE for a pipe, a socket or a
+ * device. */
 int srv_file_open(int dir, const char *name, bool follow, struct stat *about);
 
-/* A file of mode 0600 that appears under its name when all of it is on disk. Its writer holds a
- * lock on the unfinished file <name>.part, so one that nobody locks is known to be left over. */
+/* A new file of mode 0600 that gets its name only when it is complete on disk. Its writer holds a
+ * lock on the unfinished file <name>.part. An unfinished file without a lock is left over from an
+ * ended process. */
 typedef struct srv_new_file {
     int dir, fd, failed;
     const char *name; /* the caller's, until it is closed */
     char part[PATH_MAX];
 } srv_new_file;
 
-/* 0 or an errno value: EBUSY, another writes it. Nothing is to be closed then. */
+/* Begins a file. Returns 0 or an errno value, after which srv_new_file_close must not be called.
+ * EBUSY: another writer is writing the file. */
 int srv_new_file_open(srv_new_file *f, int dir, const char *name);
-/* After a failure nothing is written, and the failure is kept. */
+/* Writes bytes. After a failure, which srv_new_file_close returns, this does nothing. */
 void srv_new_file_write(srv_new_file *f, const void *data, size_t size);
-/* Sync and rename, or remove what was written; 0 or the first errno value. */
+/* Syncs and renames the file, or removes it after a failure. Returns 0 or the first errno value. */
 int srv_new_file_close(srv_new_file *f);
 
-/* Is this the name of an unfinished file? */
+/* Returns whether this is the name of an unfinished file. */
 bool srv_is_part(const char *name);
-/* Remove an unfinished file whose writer is gone. 0, or an errno value: EWOULDBLOCK, somebody
- * writes it; ENOLCK or EOPNOTSUPP, that cannot be told here. */
+/* Removes an unfinished file whose writer has ended. Returns 0 or an errno value: EWOULDBLOCK if a
+ * process is writing it, ENOLCK or EOPNOTSUPP if the file system has no locks. */
 int srv_part_sweep(int dir, const char *name);
 
 #endif

@@ -1,5 +1,6 @@
-/* The handler walks a list that only grows: a closed mapping keeps its place, of size 0, for the
- * next file. Who reads a mapping holds it, so it is not closed while the handler is at it. */
+/* The signal handler walks a list that only grows. The entry of a closed mapping stays in the list
+ * with size 0 and is reused for the next file. A mapping is not closed while a thread reads it, so
+ * it stays valid while the handler runs. */
 #include "system/mapped.h"
 
 #include <errno.h>
@@ -31,8 +32,8 @@ static srv_mapped *find(uintptr_t address) {
     return m;
 }
 
-/* By the bare call: ThreadSanitizer takes the library's for a write to the page by this thread,
- * beside which others read. */
+/* Maps a page of zeros by a direct system call: ThreadSanitizer would take a call of mmap() for a
+ * write to the page, in conflict with the reads of other threads. */
 static bool put_zeros(uintptr_t start) {
     return syscall(SYS_mmap, start, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
                    0) == (long)start;
@@ -46,7 +47,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     if (m && put_zeros(address / page * page))
         atomic_store(&m->hurt, true);
     else
-        signal(number, SIG_DFL); /* it comes again */
+        signal(number, SIG_DFL); /* the read is repeated and ends the process */
     errno = before;
 }
 
@@ -57,7 +58,7 @@ void srv_mapped_start(void) {
     sigaction(SIGBUS, &action, NULL);
 }
 
-/* A place in the list, taken; NULL: no memory. */
+/* Returns an entry of the list, marked as taken. NULL: out of memory. */
 static srv_mapped *take_place(void) {
     pthread_mutex_lock(&lock);
     srv_mapped *m = atomic_load(&first);

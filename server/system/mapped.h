@@ -1,6 +1,6 @@
-/* Files mapped for reading, so that one that is cut short, or a disk that fails, costs the requests
- * that read it: the system says so by a signal (SIGBUS), which would end the process. Its handler
- * puts a page of zeros in the place and marks the mapping. Any thread. */
+/* Maps files for reading. If a mapped file is truncated or its disk fails, a read raises SIGBUS,
+ * which would end the process. The handler of this signal maps a page of zeros at the address and
+ * marks the mapping, so that only the requests that read the file fail. Any thread. */
 #ifndef SRV_MAPPED_H
 #define SRV_MAPPED_H
 
@@ -9,16 +9,16 @@
 
 typedef struct srv_mapped srv_mapped;
 
-/* Take the signal; once, before the first mapping is read. */
+/* Installs the signal handler. Call it once, before the first mapping is read. */
 void srv_mapped_start(void);
-/* All of a file of `size` bytes; 0 or an errno value. */
+/* Maps all of a file of `size` bytes. Returns 0 or an errno value. */
 int srv_mapped_open(int fd, size_t size, srv_mapped **out);
-/* Nobody reads it any longer; NULL is fine. */
+/* Removes a mapping that no thread reads any longer. NULL is fine. */
 void srv_mapped_close(srv_mapped *m);
 
 const void *srv_mapped_data(const srv_mapped *m);
 size_t srv_mapped_size(const srv_mapped *m);
-/* Were zeros read somewhere instead of what the file held? */
+/* Returns whether zeros were read instead of bytes of the file. */
 bool srv_mapped_is_hurt(const srv_mapped *m);
 
 #endif

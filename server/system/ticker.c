@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-/* Sleep for the pause; false: stop. */
+/* Sleeps for the pause. Returns false if the ticker must stop. */
 static bool nap(srv_ticker *t) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);

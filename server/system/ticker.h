@@ -16,7 +16,8 @@ typedef struct srv_ticker {
     bool started, stop;
 } srv_ticker;
 
-/* The first call comes after `pause_ns`. false: there is no thread to be had. */
+/* Starts the thread, which first calls `tick` after `pause_ns`. Returns false if no thread could be
+ * started. */
 bool srv_ticker_start(srv_ticker *t, int64_t (*tick)(void *of), void *of, int64_t pause_ns);
 /* Waits until the thread has ended. Nothing happens to a ticker that was not started. */
 void srv_ticker_stop(srv_ticker *t);

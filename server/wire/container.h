@@ -17,14 +17,14 @@ struct srv_field; /* wire/decode.h */
 #define SRV_SAFETENSORS "application/vnd.safetensors"
 #define SRV_NPY         "application/x-npy"
 
-/* The first number beyond the range of its float type. It was read as an infinity, which the
- * request may allow. */
+/* The first number of a body that is beyond the range of its float type. It was read as an
+ * infinity; the request is refused unless it allows such numbers. */
 typedef struct srv_beyond {
-    const char *pointer, *text; /* its place (NULL: there is none) and the text of the refusal */
+    const char *pointer, *text; /* JSON pointer (NULL: no such number) and text of the problem */
 } srv_beyond;
 
-/* A place in a body. If a tensor is there: its name and its type in the words of the body, else
- * NULL. */
+/* A position in a body. If it is that of a tensor, `name` and `type` are as in the body, else NULL.
+ */
 typedef struct srv_origin {
     char pointer[512];
     const char *name, *type;
@@ -49,8 +49,8 @@ struct srv_parts {
     int decimals; /* as in srv_json */
 };
 
-/* Decode a safetensors body: tensors by name, the JSON from __metadata__.request. Data that is not
- * aligned to its element is copied. false: the problem is set. */
+/* Decodes a safetensors body into its tensors and the JSON in __metadata__.request. Unaligned data
+ * is copied. Returns false with a problem set on failure. */
 bool srv_safetensors_body(srv_request *req, srv_decoded_body *out);
 
 /* Puts each tensor into the member of the decoded struct that its name selects. An object that a
@@ -58,19 +58,20 @@ bool srv_safetensors_body(srv_request *req, srv_decoded_body *out);
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from,
                         const struct srv_field *fields, void *to);
 
-/* Check and align a binary tensor: a boolean other than 0 and 1 is a problem, and data that is not
- * aligned to its element is copied. */
+/* Checks and aligns a binary tensor. Unaligned data is copied. Returns false with a problem set if
+ * a boolean is neither 0 nor 1 or memory ran out. */
 bool srv_tensor_settle(srv_request *req, attn_named_tensor *t);
 
-/* Add a tensor to the parts; false: out of memory. `path` holds the names of the `depth` objects
- * around it and then its own name. */
+/* Adds a tensor to the parts. `path` holds the names of the `depth` objects around the tensor and
+ * then its own name. Returns false if memory ran out. */
 bool srv_parts_add(srv_request *req, srv_parts *parts, const char *const *path, int depth,
                    const attn_tensor *t);
-/* Set the reply, safetensors or npy as req->accept says. The data of the tensors is not copied. */
+/* Sets the reply in the format that req->accept selects, safetensors or npy. The data of the
+ * tensors is not copied. */
 bool srv_parts_reply(srv_request *req, srv_parts *parts);
 
-/* The offset of the tensors in a safetensors body, from its first 8 bytes, so that the body can be
- * stored with its tensors at a multiple of ATTN_ALIGN. 0: it is not known. */
+/* Returns the offset of the tensors in a safetensors body, which its first 8 bytes state, or 0 if
+ * it is unknown. With it the body can be stored so that its tensors are aligned to ATTN_ALIGN. */
 size_t srv_safetensors_lead(const char *first, size_t size);
 
 #endif

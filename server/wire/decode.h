@@ -109,22 +109,23 @@ typedef struct srv_field {
 
 enum { SRV_FIELDS_MOST = 64 }; /* rows of one table: the bits of `given` */
 
-/* Do the table and all tables in it have at most SRV_FIELDS_MOST rows? The start of the service
- * asks this of the table of every route. */
+/* Returns whether the field table and all tables nested in it have at most SRV_FIELDS_MOST rows.
+ * The service checks the tables of all routes when it starts. */
 bool srv_fields_fit(const srv_field *fields);
 
-/* Decode the body of `req` (any content type that the route accepts) into *out. false: req->reply
- * holds the problem. Tensors and strings live in req->arena or in the body. */
+/* Decodes the body of `req`, of any content type that the route accepts, into *out. Tensors and
+ * strings are in req->arena or in the body. Returns false with a problem in req->reply on failure.
+ */
 bool srv_decode(srv_request *req, const srv_field *fields, void *out);
 
-/* Decode the query string of `req` into *out by the same rows, with the same ranges and errors
- * (query.c). Lists are written 1,2,3 and ranges 0:256; the fields of objects in the table stand
- * beside its own. false: a problem is set. */
+/* Decodes the query string of `req` into *out by a field table, with the same bounds and problems
+ * as for bodies. Lists are written 1,2,3 and ranges 0:256. The fields of nested objects are
+ * parameters like the other fields. Returns false with a problem set on failure. */
 bool srv_decode_query(srv_request *req, const srv_field *fields, void *out);
 
-/* The row whose name is the n bytes at `name`, or NULL. */
+/* Returns the row whose name is the n bytes at `name`, or NULL. */
 const srv_field *srv_find_field(const srv_field *fields, const char *name, size_t n);
-/* The problem of a name that is in no row; it suggests the nearest row. */
+/* Sets the problem for a name that no row has. It suggests the row with the most similar name. */
 void srv_unknown_field(srv_request *req, const char *pointer, const char *name,
                        const srv_field *fields);
 

@@ -21,11 +21,12 @@ struct srv_decoder {
     bool (*other)(srv_decoder *d, const srv_name *name, const char *text);
 };
 
-/* A decoder with the bounds of the service. Its caller sets the text: s.start, s.p and s.end. */
+/* Prepares a decoder with the bounds of the service. The caller then sets the text: s.start, s.p
+ * and s.end. */
 void srv_decode_begin(srv_decoder *d, srv_request *req);
-/* Read the text, which is one JSON object, into *out. */
+/* Reads the text, which is one JSON object, into *out. */
 bool srv_decode_document(srv_decoder *d, const srv_field *fields, void *out);
-/* Are the required members of the struct and of those inside it there? */
+/* Checks that the required members of the struct and of its nested structs were in the text. */
 bool srv_decode_required(srv_decoder *d, const srv_field *fields, const void *out);
 
 typedef bool srv_read_fn(srv_decoder *d, const srv_field *f, void *out);
@@ -33,30 +34,32 @@ typedef bool srv_read_fn(srv_decoder *d, const srv_field *f, void *out);
 srv_read_fn srv_read_bool, srv_read_int, srv_read_real, srv_read_string, srv_read_choice;
 /* Steps over any value; only its strings and brackets are checked. */
 srv_read_fn srv_read_raw;
-/* An integer of 64 bits, whatever the bounds of the row are. */
+/* Reads an integer of 64 bits and ignores the bounds of the row. */
 srv_read_fn srv_read_any_int;
 
 /* A JSON number as a double and, if it is integral, as an integer. */
 typedef struct srv_number {
     double x;
-    int64_t i;       /* when integral */
-    bool integral;   /* 3, 3.0 and 30e-1 are */
-    bool whole;      /* written without a point and an exponent */
-    const char *end; /* the byte behind it */
+    int64_t i;       /* the value, if `integral` */
+    bool integral;   /* true for 3, 3.0 and 30e-1 */
+    bool whole;      /* true if written without a point and an exponent */
+    const char *end; /* the byte behind the number */
 } srv_number;
 
-/* Does a number begin at p? */
+/* Returns whether a number begins at p. */
 bool srv_is_number(const char *p);
-/* Read the number at the cursor, which stays there for a refusal to show. */
+/* Reads the number at the cursor. The cursor does not move, so that a problem can show the number.
+ */
 bool srv_read_number(srv_decoder *d, srv_number *n);
-/* Is x within the bounds of the row? `kind` is "a number" or "an integer", for the problem. */
+/* Checks that x is within the bounds of the row. `kind` is "a number" or "an integer", for the text
+ * of the problem. */
 bool srv_in_range(srv_decoder *d, const srv_field *f, double x, const char *kind);
 
 size_t srv_count_choices(const char *const *choices);
 
-/* Set the problem "expected <expected>, found <the value at the cursor>". Returns false. */
+/* Sets the problem "expected <expected>, found <the value at the cursor>". Returns false. */
 bool srv_refuse_value(srv_decoder *d, srv_code code, const char *expected);
-/* Set the problem that the memory of the request is used up. Returns false. */
+/* Sets the problem that the memory of the request is used up. Returns false. */
 bool srv_refuse_memory(srv_decoder *d);
 
 #endif

@@ -12,7 +12,7 @@
 
 typedef struct srv_infer_output {
     const char *name;
-    int binary; /* 0 or 1; -1: as the request says for all outputs */
+    int binary; /* 1: binary data, 0: JSON, -1: as `binary` of srv_infer says */
 } srv_infer_output;
 
 /* Members of a JSON object, "" or ",…". */
@@ -35,19 +35,20 @@ typedef struct srv_infer {
     srv_infer_fields own;    /* those of them that belong to the model's own object */
 } srv_infer;
 
-/* Read req->body. `own`: the table of the model's own parameters, or NULL. false: the problem is
- * set. */
+/* Reads req->body. `own` is the field table of the model's own parameters, or NULL. Returns false
+ * with a problem set on failure. */
 bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, srv_infer *out);
 
-/* The protocol's name of an element type, such as "FP32". */
+/* Returns the protocol's name of an element type, such as "FP32". */
 const char *srv_infer_datatype(attn_dtype dtype);
 
-/* Set the reply: the outputs with these `names`, in this order. false: a problem is set. */
+/* Sets the reply: the outputs with these `names`, in this order. Returns false with a problem set
+ * on failure. */
 bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, const char *version,
                      const char *const *names, size_t count, const srv_parts *parts);
 
-/* Read the text of Inference-Header-Content-Length, the size of the JSON in front of binary
- * tensors. false: it is no number. */
+/* Reads the text of Inference-Header-Content-Length, the size of the JSON in front of binary
+ * tensors. Returns false if the text is no number. */
 bool srv_infer_lead(const char *text, size_t *out);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct srv_path {
     size_t size;
 } srv_path;
 
-/* Append a step. Returns the mark for srv_path_back, which removes it. */
+/* Append a step to the path. They return the mark by which srv_path_back removes this step. */
 size_t srv_path_key(srv_path *path, const char *key, size_t n);
 size_t srv_path_index(srv_path *path, size_t index);
 void srv_path_back(srv_path *path, size_t mark);
@@ -35,39 +35,41 @@ static inline void srv_scan_space(srv_scan *s) {
         s->p++;
 }
 
-/* 400: "Line 3, column 7: <text>", pointing at the path. */
+/* Sets the problem 400 "Line 3, column 7: <text>" for the path. Returns false. */
 bool srv_scan_malformed(srv_scan *s, const char *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* 400: "expected <expected>, found <what stands at the cursor>"; explains NaN and Infinity. */
+/* Sets the problem 400 "expected <expected>, found <the text at the cursor>", which explains NaN
+ * and Infinity. Returns false. */
 bool srv_scan_expected(srv_scan *s, const char *expected);
-/* 413: the memory of the request does not suffice for the value at the path. */
+/* Sets the problem 413: the memory of the request does not suffice for the value at the path.
+ * Returns false. */
 bool srv_scan_memory(srv_scan *s);
 
-/* The value at `at` in the words of problems: "a string", "NaN", "the number 1.5", "the end of the
- * body". */
+/* Describes the value at `at` for the text of a problem: "a string", "NaN", "the number 1.5", "the
+ * end of the body". */
 #define SRV_FOUND_ROOM 64
 const char *srv_scan_found(const srv_scan *s, const char *at, char text[SRV_FOUND_ROOM]);
 
-/* Does a value begin at `at`? If so, the text may be well-formed JSON with a value of a wrong type;
- * if not, it is malformed. */
+/* Returns whether a value begins at `at`. If one does, the text may be well-formed JSON with a
+ * value of a wrong type; otherwise the text is malformed. */
 bool srv_scan_is_value(const char *at);
 
-/* Take the word (true, false, null) if it is at the cursor. */
+/* Takes the word (true, false or null) and returns true if the word is at the cursor. */
 bool srv_scan_word(srv_scan *s, const char *word);
 
-/* Take `mark` and the white space around it. The problem names `expected`. */
+/* Takes the character `mark` and the white space around it. The problem names `expected`. */
 bool srv_scan_mark(srv_scan *s, char mark, const char *expected);
-/* The cursor is behind the bracket that opens a list or an object: take `close` if it comes next
- * (*more: false). */
+/* Takes the bracket `close` if it follows at once on the opening bracket, behind which the cursor
+ * is. Sets *more to whether an element follows instead. */
 void srv_scan_open(srv_scan *s, char close, bool *more);
-/* The cursor is behind an element or a member: take ',' (*more: true) or `close`. */
+/* Takes ',' or the bracket `close` behind an element or a member. Sets *more to true for ','. */
 bool srv_scan_more(srv_scan *s, char close, bool *more);
 
-/* Read the string at the cursor and check its escapes and its UTF-8. [*from, *to) is the text
- * between the quotes with its escapes; *escaped tells whether it has any. */
+/* Reads the string at the cursor and checks its escapes and its UTF-8. [*from, *to) is the text
+ * between the quotes with its escapes; *escaped says whether it has escapes. */
 bool srv_scan_string(srv_scan *s, const char **from, const char **to, bool *escaped);
 
-/* Write a checked string without its escapes; out has room for to - from bytes. Returns the length.
+/* Decodes the escapes of a checked string. `out` has room for to - from bytes. Returns the length.
  */
 size_t srv_unescape(char *out, const char *from, const char *to);
 
@@ -79,14 +81,13 @@ typedef struct srv_name {
 bool srv_scan_name(srv_scan *s, srv_name *name);
 bool srv_name_is(const srv_name *name, const char *text);
 
-/* The byte behind the string that begins at p, in a text that may be malformed. */
+/* Returns the byte behind the string that begins at p, in a text that may be malformed. */
 const char *srv_skip_string(const char *p, const char *end);
 
-/* Find timeout_ms in the outermost object of a request that waits in the queue and has not been
- * decoded. 0: it is not there, or it is not a number that a timeout can be. One pass counts
- * brackets and skips strings. The text may be malformed, which the decoder reports later. */
+/* Finds timeout_ms in the outermost object of a request that has not been decoded yet. Returns 0 if
+ * it is missing or no valid timeout. The text may be malformed, which the decoder reports later. */
 int64_t srv_scan_timeout(const char *text, size_t size);
-/* Find `parameters.timeout` of the Open Inference Protocol, in microseconds. */
+/* Finds `parameters.timeout` of the Open Inference Protocol, in microseconds, in the same way. */
 int64_t srv_scan_infer_timeout(const char *text, size_t size);
 
 #endif
