@@ -19,8 +19,8 @@
 #define MARKED     48      /* curves with more points have no marks */
 #define DENSE      3.0     /* points a pixel; denser curves draw only the extremes of each pixel */
 #define DRAWN      20000.0 /* most points of all curves; more would take seconds to paint */
-#define PIECE      64  /* most points of a path, since painting one takes up to their square */
-#define FILLS      8.0 /* plot widths; dashes of a longer line cannot be recognised */
+#define PIECE      64      /* most points of a path, since painting one takes up to their square */
+#define FILLS      8.0     /* plot widths; dashes of a longer line cannot be recognised */
 #define NAME_MOST  220.0
 #define LINE_WIDTH 1.8
 

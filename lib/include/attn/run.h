@@ -72,9 +72,9 @@ const attn_attention *attn_run_attention(const attn_run *run); /* to be used wit
 const attn_attention_dims *attn_run_dims(const attn_run *run);
 const attn_inputs *attn_run_inputs(const attn_run *run);
 const attn_stats *attn_run_stats(const attn_run *run);
-const char *const *attn_run_query_labels(const attn_run *run); /* [L], or NULL */
-const char *const *attn_run_key_labels(const attn_run *run);   /* [S], or NULL */
-const char *attn_run_words(const attn_run *run); /* the original mask in words */
+const char *const *attn_run_query_labels(const attn_run *run);   /* [L], or NULL */
+const char *const *attn_run_key_labels(const attn_run *run);     /* [S], or NULL */
+const char *attn_run_words(const attn_run *run);                 /* the original mask in words */
 const char *attn_run_text(const attn_run *run, const char *key); /* metadata; NULL if absent */
 /* Returns whether this process uses the kernel table that computed the run. If not (the image comes
  * from another processor), weights agree with those of the original run to float32 accuracy instead
@@ -128,9 +128,9 @@ typedef struct attn_run_cell {
     double *products; /* [width] q_e k_e, or v_e tanh(q_e + k_e); they sum to raw (without Shaw) */
     double relative;  /* Shaw: q . key_table at this distance */
     double raw, scale, scaled, softcap, softcapped; /* score stages and their factors */
-    double mask_bias;                        /* sum of the additive masks */
-    double position_bias;                    /* ALiBi, T5, relative */
-    int64_t distance;                        /* j - p */
+    double mask_bias;                               /* sum of the additive masks */
+    double position_bias;                           /* ALiBi, T5, relative */
+    int64_t distance;                               /* j - p */
     bool visible, filled;                    /* filled: hidden, and replaced by a finite fill */
     double biased;                           /* input of softmax; -infinity where hidden */
     const char *hidden_by[ATTN_RUN_REASONS]; /* names of the masks that hide the cell */
