@@ -491,7 +491,7 @@ static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_
     return false;
 }
 
-/* The JSON of the request and the tensors beside it, whichever way they came. */
+/* Finds the JSON of the request and its binary tensors, in whichever format the body is. */
 static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_body *out) {
     *out = (srv_decoded_body){.text = req->body, .size = req->body_size};
     if (req->decoded_body) {
