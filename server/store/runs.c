@@ -304,7 +304,8 @@ static attn_status store_in_memory(srv_runs *s, srv_runs_entry *e, const attn_ru
     return open_image(s->config, e, err);
 }
 
-/* Writes the image to the directory. Releases the lock meanwhile, because the disk may be slow. */
+/* Writes the image to the directory and maps its file. The thread leaves the pool meanwhile, since
+ * the disk may be slow. */
 static int store_in_dir(srv_request *req, srv_runs *s, srv_runs_entry *e,
                         const attn_run_image *image) {
     attn_pool *pool = srv_request_pool(req);

@@ -71,8 +71,8 @@ static bool align(srv_request *req, attn_tensor *t) {
     return true;
 }
 
-/* Does the shape fit the memory of the request? An axis of 0 counts as 1, as for tensors in JSON,
- * since the other axes bound loops over rows without elements. */
+/* Checks that a tensor of this shape fits the memory of the request. An axis of 0 counts as 1, as
+ * for tensors in JSON, because loops over the other axes run although there are no elements. */
 static bool check_bound(srv_request *req, const attn_named_tensor *t) {
     size_t bound = attn_dtype_size(t->tensor.dtype);
     for (int i = 0; i < t->tensor.rank; i++)
@@ -109,7 +109,7 @@ typedef struct place {
     srv_path path;
     const char *name; /* the rest of the name */
     const srv_field *fields;
-    char *body; /* the struct of these fields */
+    char *body; /* the struct that `fields` describe */
 } place;
 
 /* The row of the next n bytes of the name; NULL: the problem is set. */

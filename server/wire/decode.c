@@ -99,7 +99,7 @@ static bool enter(srv_decoder *d, char close, bool *more) {
     return spend(d, &d->containers, 1) && spend(d, &d->bytes, 2);
 }
 
-/* A member or an element. Lists, objects and tensors count their own bytes. */
+/* Reads a member or an element and counts its bytes. Lists, objects and tensors count their own. */
 static bool read_counted(srv_decoder *d, const srv_field *f, srv_read_fn *read, void *out) {
     const char *from = d->s.p;
     const bool scalar = *from != '[' && *from != '{';
@@ -214,7 +214,7 @@ static bool read_words(srv_decoder *d, const srv_field *f, void *out) {
     return true;
 }
 
-/* Each name of a list sets a bit of the same unsigned. */
+/* Reads a name of a list and sets its bit in the unsigned at `out`. */
 static bool read_flag(srv_decoder *d, const srv_field *f, void *out) {
     int choice;
     if (!srv_read_choice(d, f, &choice))
@@ -299,7 +299,7 @@ static bool read_union(srv_decoder *d, const srv_field *f, void *out) {
 static bool read_object(srv_decoder *d, const srv_field *fields, void *out);
 static srv_read_fn *reader_of(const srv_field *f);
 
-/* The problem shows the first fields of the object. */
+/* Sets the problem that an object is expected; it shows the object's first fields. */
 static bool refuse_object(srv_decoder *d, const srv_field *f) {
     enum { SHOWN = 4 };
     char text[256];
@@ -462,7 +462,7 @@ static bool is_empty(const srv_request *req) {
     return i == req->body_size;
 }
 
-/* The problem shows the required fields as an outline of a body. */
+/* Sets the problem that the body is empty; it shows the required fields as an outline of a body. */
 static bool refuse_empty(srv_request *req, const srv_field *fields) {
     char needed[256] = "";
     size_t at = 0;
@@ -491,7 +491,7 @@ static bool allows_beyond(srv_request *req, const srv_beyond *beyond, const srv_
     return false;
 }
 
-/* The JSON of the request and the tensors beside it, whichever way they came. */
+/* Finds the JSON of the request and its binary tensors, in whichever format the body is. */
 static bool find_body(srv_request *req, const srv_field *fields, srv_decoded_body *out) {
     *out = (srv_decoded_body){.text = req->body, .size = req->body_size};
     if (req->decoded_body) {

@@ -45,7 +45,8 @@ static size_t count_elements(const char *p, const char *end) {
     return commas + any;
 }
 
-/* The value at the cursor as problems show it. NULL: it is malformed, and the problem is set. */
+/* Describes the value at the cursor for a problem. NULL: the value is malformed, and a problem is
+ * set. */
 static const char *found_text(srv_decoder *d, char text[FOUND_ROOM]) {
     srv_scan *s = &d->s;
     const char *start = s->p, *string;

@@ -158,7 +158,7 @@ static bool put(reader *r, srv_infer_fields *f, const char *text, size_t n) {
     return true;
 }
 
-/* The object that a parameter becomes a member of. */
+/* Returns the object of which the parameter becomes a member. */
 static srv_infer_fields *fields_of(reader *r, const srv_name *name) {
     for (const srv_field *f = r->own; f && f->name; f++)
         if (f->kind != SRV_TENSOR && srv_name_is(name, f->name))
@@ -250,7 +250,7 @@ static bool read_field(reader *r, srv_infer_fields *to, const char *name, size_t
     return put(r, to, from, (size_t)(r->d.s.p - from));
 }
 
-/* A parameter that is not the protocol's own. */
+/* Reads a parameter that the protocol does not define. */
 static bool read_parameter(srv_decoder *d, const srv_name *name, const char *text) {
     reader *r = (reader *)d;
     const size_t size = (size_t)(d->s.p - text);
@@ -269,9 +269,9 @@ static bool read_parameter(srv_decoder *d, const srv_name *name, const char *tex
 
 typedef struct datatype {
     const char *name;
-    attn_dtype dtype; /* of the tensor that it is stored as */
-    int bytes;        /* of an element on the wire; 0: cannot be a tensor here */
-    bool is_signed;   /* when elements are widened */
+    attn_dtype dtype; /* element type of the tensor in memory */
+    int bytes;        /* size of an element in the body; 0: the datatype is not supported */
+    bool is_signed;   /* for datatypes whose elements are widened */
 } datatype;
 
 static const datatype datatypes[] = {

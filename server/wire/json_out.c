@@ -102,7 +102,8 @@ static bool grow(srv_json *j, size_t room) {
     return true;
 }
 
-/* Room for `more` bytes at data + size. false: there is none, and the writer has failed. */
+/* Makes room for `more` bytes at data + size. Returns false if memory ran out; the writer has then
+ * failed. */
 static bool make_room(srv_json *j, size_t more) {
     size_t need;
     if (!j->failed && j->size >= j->look_at) {
@@ -333,7 +334,7 @@ static attn_status put_piece(void *ctx, size_t i, size_t lane, attn_error *err) 
     return ATTN_OK;
 }
 
-/* An upper bound of the bytes of the text; false: it is too large for a size_t. */
+/* Computes an upper bound of the bytes of the text. Returns false if it exceeds a size_t. */
 static bool bound_text(const work *w, size_t *out) {
     attn_dtype dtype = w->t->dtype;
     bool single = dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16;
@@ -389,7 +390,7 @@ static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t st
         put(j, "]", 1);
 }
 
-/* Can several rows of the last two axes be written in one run? */
+/* Returns whether several rows of the last two axes can be written in one run. */
 static bool has_short_rows(const srv_json *j, const attn_tensor *t, int axis) {
     const size_t width = t->dims[axis + 1];
     return t->dtype == ATTN_F32 && j->decimals < 0 && t->dims[axis] > 0 && width > 0 &&

@@ -25,8 +25,8 @@ typedef struct srv_json {
 } srv_json;
 
 void srv_json_begin(srv_json *j, srv_request *req);
-/* Reserve room for `bytes` of text, so that the buffer is not replaced while they are written. It
- * is no error when there is less. */
+/* Reserves room for `bytes` of text, so that the buffer is not replaced while they are written. If
+ * there is less memory, writing goes on and the buffer grows as it fills. */
 void srv_json_reserve(srv_json *j, size_t bytes);
 void srv_json_object(srv_json *j);
 void srv_json_object_end(srv_json *j);
@@ -46,13 +46,12 @@ void srv_json_raw(srv_json *j, const char *text, size_t size); /* one ready JSON
 void srv_json_tensor(srv_json *j, const attn_tensor *t);
 /* A dense float64 tensor, rounded to float32: a float32 of 0.1 that was widened prints as 0.1. */
 void srv_json_tensor_single(srv_json *j, const attn_tensor *t);
-/* A flat list of n floats, and n bytes as a base64 string. */
+/* Write a flat list of n floats, and n bytes as a base64 string. */
 void srv_json_floats(srv_json *j, const float *values, size_t n);
 void srv_json_base64(srv_json *j, const void *bytes, size_t n);
-/* Finish the text with a newline and set the reply, 200 application/json or the container that the
- * client accepts. With req->parts the reply is the JSON without the tensors. false: a problem is
- * set, since memory has run out or the deadline has passed, which the writer checks as the text
- * grows. */
+/* Ends the text with a newline and sets the reply: 200 with application/json or the container that
+ * the client accepts. With req->parts the reply is the JSON without the tensors. Returns false with
+ * a problem set if memory ran out or the deadline passed while the text was written. */
 bool srv_json_end(srv_json *j);
 
 #endif

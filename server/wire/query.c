@@ -74,7 +74,7 @@ static size_t split(srv_request *req, const srv_field *fields, pair pairs[MOST_P
     return n;
 }
 
-/* Is the whole text a JSON number? */
+/* Returns whether the whole text is a JSON number. */
 static bool is_number(const char *text) {
     const char *digits = text + (*text == '-');
     char *end;

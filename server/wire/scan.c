@@ -36,7 +36,7 @@ void srv_path_back(srv_path *path, size_t mark) {
     path->text[mark] = 0;
 }
 
-/* Line and column of the byte at `at`. Both count from 1; columns count characters. */
+/* Finds the line and the column of the byte at `at`. Both start at 1; columns count characters. */
 static void place_of(const srv_scan *s, const char *at, size_t *line, size_t *column) {
     *line = *column = 1;
     for (const char *p = s->start; p < at; p++) {
@@ -77,7 +77,7 @@ static bool is_space(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* The length of the word at `at`. A word ends where a value can end. */
+/* Returns the length of the word at `at`. A word ends where a value can end. */
 static size_t word_length(const char *at) {
     size_t n = 0;
     while (at[n] && !is_space(at[n]) && !strchr(",]}:[{\"", at[n]))
@@ -85,7 +85,7 @@ static size_t word_length(const char *at) {
     return n;
 }
 
-/* Several JSON writers print NaN and infinity, each in its own spelling. */
+/* Returns whether the word is a spelling of NaN or infinity. JSON writers use several spellings. */
 static bool is_nonfinite_word(const char *at) {
     static const char *const words[] = {"NaN",      "nan", "NAN", "Infinity",
                                         "infinity", "Inf", "inf", "INF"};
@@ -175,7 +175,7 @@ bool srv_scan_more(srv_scan *s, char close, bool *more) {
     return true;
 }
 
-/* The value of the four hexadecimal digits at p, or -1. */
+/* Returns the value of the four hexadecimal digits at p, or -1. */
 static int hex4(const char *p) {
     int v = 0;
     for (int i = 0; i < 4; i++) {
@@ -199,8 +199,8 @@ static bool is_low(int unit) {
     return unit >= 0xDC00 && unit < 0xE000;
 }
 
-/* The length of the escape whose backslash is at p. 0: it is malformed, or stands for U+0000 or for
- * half of a surrogate pair. */
+/* Returns the length of the escape whose backslash is at p. 0: the escape is malformed, or means
+ * U+0000 or half of a surrogate pair. */
 static size_t escape_length(const char *p) {
     if (p[1] != 'u')
         return p[1] && strchr("\"\\/bfnrt", p[1]) ? 2 : 0;

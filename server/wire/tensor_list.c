@@ -226,7 +226,7 @@ static bool read_null(reader *l, size_t i) {
     return true;
 }
 
-/* One element of any type. attn_read_singles reads most float32. */
+/* Reads one element of any type. Most float32 elements are read by attn_read_singles instead. */
 static bool read_element(reader *l, size_t i) {
     float single;
     double value;

@@ -196,7 +196,7 @@ static bool read_members(srv_scan *s, unsigned accepts, description *d) {
     return true;
 }
 
-/* Is there exactly one source of elements? */
+/* Checks that the object has exactly one source of elements. */
 static bool check_members(srv_scan *s, const description *d) {
     int sources = has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, FILL);
     if (!has(d, SHAPE))
@@ -367,7 +367,7 @@ static bool load_random(srv_scan *s, const srv_name *what, int64_t seed, attn_te
     return false;
 }
 
-/* The type holds every integer from 0 to this one. */
+/* Returns the largest integer up to which the type represents every integer from 0 on. */
 static double last_exact(attn_dtype dtype) {
     switch (dtype) {
     case ATTN_F32:
