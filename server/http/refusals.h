@@ -9,7 +9,8 @@
 #include <microhttpd.h>
 #include <stdbool.h>
 
-/* Calls the original MHD_queue_response, by which the service sends its replies. */
+/* Queues a reply of the service itself: calls libmicrohttpd's own MHD_queue_response, not the
+ * function that refusals.c defines in its place. */
 enum MHD_Result srv_queue_response(struct MHD_Connection *connection, unsigned status,
                                    struct MHD_Response *response);
 
