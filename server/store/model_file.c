@@ -1,5 +1,5 @@
-/* Models on disk: the configuration as texts of the metadata, by one table for both directions;
- * reading; writing. */
+/* Reads and writes model files. The table config_keys converts between attn_model_config and the
+ * metadata, in both directions. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -16,9 +16,9 @@
 
 typedef struct config_key {
     const char *name;
-    size_t offset; /* offset of the member */
+    size_t offset; /* offset of the member in attn_model_config, in bytes */
     enum { KEY_ARCHITECTURE, KEY_ATTENTION, KEY_POSITIONS, KEY_SIZE, KEY_DOUBLE, KEY_BOOL } kind;
-    bool optional; /* older files lack it and get the default */
+    bool optional; /* files written by older versions lack the key and get the default */
 } config_key;
 
 const char *const srv_model_architectures[] = {"seq2seq", "transformer", NULL};
@@ -30,7 +30,7 @@ const char *const srv_model_norms[] = {"before", "after", NULL};
 
 #define MEMBER(name, kind)                                                                         \
     { #name, offsetof(attn_model_config, name), kind, false }
-#define LATER(name, kind)                                                                          \
+#define OPTIONAL(name, kind)                                                                       \
     { #name, offsetof(attn_model_config, name), kind, true }
 
 static const config_key config_keys[] = {
@@ -48,13 +48,14 @@ static const config_key config_keys[] = {
     MEMBER(reach, KEY_SIZE),
     MEMBER(dropout, KEY_DOUBLE),
     MEMBER(read_padding, KEY_BOOL),
-    LATER(feed_forward, KEY_SIZE),
-    LATER(norm_after, KEY_BOOL),
+    OPTIONAL(feed_forward, KEY_SIZE),
+    OPTIONAL(norm_after, KEY_BOOL),
     {0},
 };
 enum { KEY_COUNT = sizeof config_keys / sizeof *config_keys };
 
-/* Parses the text into the member. false: the text is not a valid value. */
+/* Parses the metadata text of a key and sets the key's member of the configuration. false: the text
+ * is not a valid value. */
 static bool set_key(const config_key *key, attn_model_config *config, const char *text) {
     void *member = (char *)config + key->offset;
     char *end;
@@ -80,7 +81,7 @@ static bool set_key(const config_key *key, attn_model_config *config, const char
     return false;
 }
 
-/* Formats the member as text into buf and returns buf. */
+/* Formats the key's member of the configuration as text into buf and returns buf. */
 static char *key_text(const config_key *key, const attn_model_config *config, char *buf,
                       size_t size) {
     const void *member = (const char *)config + key->offset;
@@ -107,7 +108,8 @@ static char *key_text(const config_key *key, const attn_model_config *config, ch
     return buf;
 }
 
-static const size_t MOST_HEADER = (size_t)1 << 30; /* memory for names, lists and texts of a file */
+/* Limit in bytes of the arena for the names, lists and metadata texts of one file. */
+static const size_t MOST_HEADER = (size_t)1 << 30;
 
 const char *srv_model_text(const srv_model_file *file, const char *key) {
     for (size_t i = 0; i < file->contents.metadata_count; i++)
@@ -151,8 +153,9 @@ static attn_status read_vocabulary(const srv_model_file *file, const char *key, 
     return status;
 }
 
-/* Checks that the file holds the parameters and, besides tensors of training, nothing else. */
-static attn_status load(srv_model_file *file, attn_error *err) {
+/* Copies the file's tensors into the model's parameters. Fails if a parameter is missing or if the
+ * file has another tensor; tensors named "training.…" are skipped. */
+static attn_status load_parameters(srv_model_file *file, attn_error *err) {
     size_t count = 0;
     const char **names = attn_arena_zeroed(file->arena, file->contents.count + 1, sizeof *names);
     attn_tensor *tensors =
@@ -168,8 +171,8 @@ static attn_status load(srv_model_file *file, attn_error *err) {
                                 err);
 }
 
-/* Checks that the file holds as many numbers as the metadata claims, before memory is allocated for
- * them. */
+/* Checks that the file holds about as many numbers as its configuration needs, so that a small file
+ * with a false configuration cannot make the service allocate a large model. */
 static attn_status check_size(const srv_model_file *file, const attn_model_config *config,
                               attn_error *err) {
     size_t bytes, held = 0;
@@ -182,7 +185,9 @@ static attn_status check_size(const srv_model_file *file, const attn_model_confi
             held += count;
     }
     const size_t table = config->max_length * config->width;
-    if (2 * held + table >= bytes / sizeof(float)) /* values are padded in memory */
+    /* `bytes` includes padding and a table of positions, which files do not hold. Therefore the
+     * file may hold as few as half of the other numbers. */
+    if (2 * held + table >= bytes / sizeof(float))
         return ATTN_OK;
     return attn_fail(err, ATTN_ESHAPE, "", "holds %zu numbers, far fewer than its metadata says",
                      held);
@@ -204,7 +209,7 @@ static attn_status read_into(srv_model_file *file, const void *bytes, size_t siz
         status = check_size(file, &config, err);
     if (!status)
         status = attn_model_new(&config, 0, gradients, &file->model, err);
-    return status ? status : load(file, err);
+    return status ? status : load_parameters(file, err);
 }
 
 attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_model_file *out,
@@ -219,8 +224,8 @@ attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_m
     return status;
 }
 
-/* Maps the file instead of reading it, so that a file of the wrong size costs no memory; pages are
- * loaded on access. */
+/* Maps the file; its pages are loaded on first access, so a large file that is not a model costs
+ * little memory. Returns 0 or an errno value. */
 static int map_file(const char *path, srv_mapped **out) {
     struct stat about;
     const int fd = srv_file_open(AT_FDCWD, path, true, &about);
@@ -239,7 +244,7 @@ static attn_status read_mapped(srv_model_file *file, bool gradients, attn_error 
                                  : status;
 }
 
-/* Puts the path of the file into the error. */
+/* Moves the error's place to the front of its text and sets err->where to the path of the file. */
 static attn_status at_path(const char *path, attn_error *err) {
     const attn_error inner = *err;
     return attn_fail(err, inner.code, path, "%s%s%s", inner.where, *inner.where ? ": " : "",
@@ -298,7 +303,7 @@ bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out) {
     return task && attn_task_parse(task, &out->task);
 }
 
-enum { KEY_TEXT = 48 };
+enum { KEY_TEXT = 48 }; /* buffer size of one formatted value, in bytes */
 
 static void add(attn_safetensors *out, const char *key, const char *text) {
     out->metadata[out->metadata_count++] = (attn_metadata){key, text};
@@ -318,7 +323,7 @@ static attn_status list_metadata(attn_model *model, const attn_vocabulary *sourc
         status = attn_vocabulary_write(target, arena, &words[1], err);
     if (status)
         return status;
-    add(out, "format", "pt"); /* required by the readers of Hugging Face */
+    add(out, "format", "pt"); /* Hugging Face's loaders refuse files without this key */
     for (const config_key *key = config_keys; key->name; key++)
         add(out, key->name,
             key_text(key, attn_model_configuration(model), texts[key - config_keys], KEY_TEXT));

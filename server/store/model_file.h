@@ -1,5 +1,7 @@
-/* Models on disk are safetensors files: parameters under their names, architecture and vocabularies
- * in the metadata. A checkpoint also holds moments and counters. */
+/* Reads and writes models as safetensors files. The tensors of a file are the model's parameters
+ * under their names. The metadata of a file are texts: the configuration, both vocabularies and, if
+ * known, the training corpus. The checkpoint of a training job also holds the optimizer's moments
+ * as tensors and its counters as metadata; their names begin with "training.". */
 #ifndef SRV_MODEL_FILE_H
 #define SRV_MODEL_FILE_H
 
@@ -10,31 +12,34 @@
 typedef struct srv_model_file {
     attn_model *model;
     attn_vocabulary *source, *target;
-    attn_safetensors contents; /* contents of the file; they point into bytes */
-    attn_arena *arena;         /* of contents */
-    srv_mapped *mapped;        /* the bytes; NULL: the caller owns them */
+    attn_safetensors contents; /* tensors and metadata; tensor data points into the file's bytes */
+    attn_arena *arena;         /* holds the names, lists and texts of `contents` */
+    srv_mapped *mapped; /* the mapped file; NULL: srv_model_read got the bytes from a caller */
 } srv_model_file;
 
-/* Returns the metadata text of a key, or NULL. */
+/* Returns the metadata text of a key; NULL: the file lacks the key. */
 const char *srv_model_text(const srv_model_file *file, const char *key);
-/* Returns the tensor with this name, or NULL. */
+/* Returns the tensor with this name; NULL: the file has no such tensor. */
 const attn_tensor *srv_model_tensor(const srv_model_file *file, const char *name);
 
-/* Reads the training corpus from the metadata. false: the metadata has none. */
+/* Reads the options of the training corpus from the metadata. false: the metadata has no corpus. */
 bool srv_model_corpus(const srv_model_file *file, attn_corpus_options *out);
 
-/* Load a model from a file, or from bytes that outlive it. `gradients` allocates gradients for
- * further training. Tensors named "training.…" are not part of the model. Errors: ATTN_EARG
- * (unreadable, or not a model), and those of the container, the vocabularies, attn_model_new and
- * attn_parameters_load; for a file err->where is its path. */
+/* srv_model_open loads a model from a file. srv_model_read loads it from memory that must stay
+ * valid until srv_model_forget or srv_model_close. `gradients`: also allocate gradients, for
+ * further training. Tensors named "training.…" are not part of the model. Errors: ATTN_EARG (the
+ * file cannot be read, or is not a model), and the errors of attn_safetensors_read,
+ * attn_vocabulary_read, attn_model_new and attn_parameters_load. srv_model_open sets err->where to
+ * the path. */
 attn_status srv_model_open(const char *path, bool gradients, srv_model_file *out, attn_error *err);
 attn_status srv_model_read(const void *bytes, size_t size, bool gradients, srv_model_file *out,
                            attn_error *err);
 void srv_model_close(srv_model_file *file);
-/* Frees contents and bytes; the model stays valid. */
+/* Frees `contents` and unmaps the file. The model and the vocabularies stay valid, because they are
+ * copies; the caller frees them. */
 void srv_model_forget(srv_model_file *file);
 
-/* The contents of a file besides the model. */
+/* The tensors and metadata that a file holds in addition to those of the model. */
 typedef struct srv_model_extras {
     const attn_named_tensor *tensors;
     size_t tensor_count;
@@ -42,14 +47,16 @@ typedef struct srv_model_extras {
     size_t metadata_count;
 } srv_model_extras;
 
-/* Writes the model with `values` (NULL: its own) to a temporary file and renames it to `path`, so
- * that the file is always complete. Errors: ATTN_EARG with the reason of the system, ATTN_ENOMEM.
- */
+/* Writes the model and `extras` (may be NULL) to a temporary file and renames it to `path`, so that
+ * the file at `path` is always complete. `values` are the parameters to write, in the order of the
+ * model's own; NULL: write the model's own. Errors: ATTN_EARG (the text has the system's reason),
+ * ATTN_ENOMEM, and the errors of attn_safetensors_header. */
 attn_status srv_model_write(const char *path, attn_model *model, float *values,
                             const attn_vocabulary *source, const attn_vocabulary *target,
                             const srv_model_extras *extras, attn_error *err);
 
-/* Names of the library's enumerations in the order of their values, ended by NULL. */
+/* The names of attn_model_architecture, attn_model_attention, attn_model_positions and of the two
+ * places of the norm, in the order of the enumerations' values. NULL ends each list. */
 extern const char *const srv_model_architectures[],
     *const srv_model_attentions[], *const srv_model_positions[], *const srv_model_norms[];
 

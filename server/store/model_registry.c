@@ -1,5 +1,6 @@
-/* One list of entries under one lock. An entry that was removed from the list is freed by its last
- * holder. Memory of a new model is counted before the model is made, outside the lock. */
+/* The registry is one list of entries, sorted by id, under one lock. An entry that was removed from
+ * the list is freed by its last holder. A new model is counted in `count` and `bytes` under the
+ * lock, and its memory is then allocated without the lock, so that other requests need not wait. */
 #include "store/model_registry.h"
 
 #include <dirent.h>
@@ -18,27 +19,27 @@
 #include "system/host.h"
 
 #define SUFFIX   ".safetensors"
-#define EMBEDDED "models/" /* below config/ */
+#define EMBEDDED "models/" /* how the names of embedded model files begin (system/embedded.h) */
 
 static const size_t SUFFIX_SIZE = sizeof SUFFIX - 1;
 
 typedef struct entry entry;
 struct entry {
-    srv_model model; /* first member: holders point to it */
+    srv_model model; /* must be the first member, because let_go casts srv_model * to entry * */
     entry *next;
-    size_t holds;
-    bool listed;
-    const srv_file *embedded; /* not read yet; or NULL */
-    srv_file_state file;      /* of models_dir, as it was read */
-    bool seen;                /* found by the current scan of models_dir */
+    size_t holds;             /* number of references by requests */
+    bool listed;              /* whether the entry is in the list of srv_models */
+    const srv_file *embedded; /* the embedded file to parse on first use; NULL: already parsed */
+    srv_file_state file;      /* the state of the file in models_dir when it was read */
+    bool seen;                /* the current scan of models_dir has found the file */
 };
 
 struct srv_models {
     pthread_mutex_t lock;
     const srv_config *config;
     srv_log *log;        /* NULL: standard error */
-    entry *first;        /* by id */
-    size_t count, bytes; /* of models made over HTTP, pending ones included */
+    entry *first;        /* sorted by id */
+    size_t count, bytes; /* of models of origin "made", including those still being made */
 };
 
 static void entry_free(entry *e) {
@@ -55,7 +56,7 @@ static entry *find(const srv_models *m, const char *id) {
     return e;
 }
 
-/* NULL makes the model shared. */
+/* Returns the name of the API key that owns the model; NULL: the model is shared. */
 static const char *owner_of(const entry *e) {
     return *e->model.owner ? e->model.owner : NULL;
 }
@@ -79,7 +80,8 @@ static void list_out(srv_models *m, entry *e) {
 
 /* --- models of files --- */
 
-/* Gets the id from the name of a file. false: the name is not that of a model. */
+/* Derives the model's id from a file name by removing ".safetensors". false: the name lacks this
+ * suffix, begins with ".", is too long, or has a character that is not safe in a URL path. */
 static bool id_of(const char *name, char id[SRV_MODEL_ID + 1]) {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     const size_t n = strlen(name);
@@ -97,8 +99,8 @@ void srv_model_speaks(srv_model *to, const char *task) {
     to->languages[1] = translates ? ATTN_FRENCH : ATTN_ENGLISH;
 }
 
-/* Keeps the parts of a file that the service needs and frees the file's bytes. */
-static attn_status adopt(srv_model *to, srv_model_file *file, attn_error *err) {
+/* Moves model and vocabularies from the file into `to` and frees the rest of the file. */
+static attn_status take_model(srv_model *to, srv_model_file *file, attn_error *err) {
     srv_model_speaks(to, srv_model_text(file, "corpus.task"));
     to->model = file->model;
     to->source = file->source;
@@ -114,7 +116,7 @@ static attn_status read_embedded(entry *e, attn_error *err) {
     if (status)
         return status;
     e->embedded = NULL;
-    return adopt(&e->model, &file, err);
+    return take_model(&e->model, &file, err);
 }
 
 static int no_memory(void) {
@@ -122,7 +124,7 @@ static int no_memory(void) {
     return SRV_EXIT_RESOURCES;
 }
 
-/* Adds the embedded models whose ids no file of models_dir has. */
+/* Adds the embedded models whose ids are not in the list yet. Returns 0 or an exit code. */
 static int add_embedded(srv_models *m) {
     for (const srv_file *f = srv_embedded; f->name; f++) {
         char id[SRV_MODEL_ID + 1];
@@ -140,15 +142,16 @@ static int add_embedded(srv_models *m) {
     return 0;
 }
 
-/* Needs the lock. The entry is freed now, or by its last holder. */
+/* Removes the entry from the list. Frees it if nothing holds it; otherwise the last holder frees
+ * it. The caller has the lock. */
 static void take_out(srv_models *m, entry *e) {
     list_out(m, e);
     if (!e->holds)
         entry_free(e);
 }
 
-/* Tells whether the file is unchanged since it was read. A file never replaces a model made over
- * HTTP. */
+/* Returns whether the file needs no reading, either because it is unchanged since it was last read
+ * or because a model of origin "made" has its id; such a model is never replaced. */
 static bool is_known(srv_models *m, const char *id, const srv_file_state *now) {
     pthread_mutex_lock(&m->lock);
     entry *e = find(m, id);
@@ -164,7 +167,8 @@ static bool is_known(srv_models *m, const char *id, const srv_file_state *now) {
     return known;
 }
 
-/* Replaces the embedded model, or the older version of the file, with the same id. */
+/* Adds the entry to the list. It replaces the entry with the same id, which is an embedded model or
+ * the older version of the file. */
 static void put_in_place(srv_models *m, entry *e) {
     pthread_mutex_lock(&m->lock);
     entry *same = find(m, e->model.id);
@@ -174,7 +178,8 @@ static void put_in_place(srv_models *m, entry *e) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* An invalid file does not affect others; the version that was read before stays. */
+/* Reads one file of models_dir into the list, unless it is unchanged. An unreadable file is logged;
+ * the version of this file that was read earlier stays in the list. */
 static void add_file(srv_models *m, const char *name, const char *id) {
     char path[4096];
     srv_model_file file;
@@ -189,7 +194,7 @@ static void add_file(srv_models *m, const char *name, const char *id) {
     if (!status) {
         *e = (entry){.model = {.origin = SRV_MODEL_FILE}, .file = now, .seen = true};
         snprintf(e->model.id, sizeof e->model.id, "%s", id);
-        status = adopt(&e->model, &file, &err);
+        status = take_model(&e->model, &file, &err);
     }
     if (!status) {
         put_in_place(m, e);
@@ -201,7 +206,8 @@ static void add_file(srv_models *m, const char *name, const char *id) {
         entry_free(e);
 }
 
-/* Removes the models of deleted files and restores the embedded models with their ids. */
+/* Removes the models whose files the scan has not found, and adds the embedded models that these
+ * files had replaced. */
 static void drop_unseen(srv_models *m) {
     pthread_mutex_lock(&m->lock);
     for (entry *e = m->first, *next; e; e = next) {
@@ -259,7 +265,8 @@ void srv_models_free(srv_models *m) {
 
 /* --- holding --- */
 
-/* Needs the lock. */
+/* Parses the entry's embedded file if that has not happened yet, and holds the entry. The caller
+ * has the lock. */
 static attn_status hold(entry *e, attn_error *err) {
     const attn_status status = e->embedded ? read_embedded(e, err) : ATTN_OK;
     e->holds += !status;
@@ -334,8 +341,8 @@ const srv_model **srv_models_all(srv_request *req, size_t *count) {
 
 /* --- making and deleting --- */
 
-/* Counts a new model in advance. Returns the exceeded limit ("models_count", or "models_bytes",
- * also if the model could never fit), or NULL. */
+/* Counts a model that is still to be made. Returns NULL, or the setting whose limit the model would
+ * exceed, "models_count" or "models_bytes"; then the model is not counted. */
 static const char *try_count(srv_models *m, size_t bytes) {
     const size_t most = (size_t)m->config->models_bytes;
     pthread_mutex_lock(&m->lock);
@@ -356,7 +363,7 @@ attn_status srv_models_count(srv_models *m, size_t bytes, attn_error *err) {
                    : ATTN_OK;
 }
 
-/* Does the same for a request. false: a problem is set. */
+/* Counts a model that the request is about to make. false: a problem is set. */
 static bool reserve(srv_request *req, size_t bytes) {
     srv_models *m = req->app->models;
     const int64_t most = m->config->models_bytes, places = m->config->models_count;
@@ -443,7 +450,7 @@ bool srv_models_adopt(srv_models *m, const srv_model *model) {
     return true;
 }
 
-/* Needs the lock. */
+/* Removes a model of origin "made" from the list and from the counts. The caller has the lock. */
 static void remove_made(srv_models *m, entry *e) {
     list_out(m, e);
     m->count--;

@@ -1,10 +1,12 @@
-/* The models of the service: embedded in the daemon (config/models), loaded from models_dir, or
- * made over HTTP.
+/* The models that the service offers. A model has one of three origins:
  *
- * A request holds a model by id (srv_models_hold … srv_models_release). The model may be deleted
- * meanwhile and is freed when the last holder releases it. Models made over HTTP count in the
- * memory budget and are limited by models_count and models_bytes. Embedded models are read on first
- * use. Any thread may call these functions. */
+ *   embedded   compiled into the daemon from config/models; parsed on first use
+ *   file       a file of models_dir, read at start and on SIGHUP
+ *   made       made over HTTP or by a training job; limited by models_count and models_bytes
+ *
+ * The registry counts references ("holds"). srv_models_hold adds one and srv_models_release removes
+ * it. A model that is deleted meanwhile stays valid for its holders, and the last release frees it.
+ * Any thread may call these functions, except where a comment says otherwise. */
 #ifndef SRV_MODEL_REGISTRY_H
 #define SRV_MODEL_REGISTRY_H
 
@@ -14,66 +16,74 @@
 #include "observe/log.h"
 #include "request/request.h"
 
-#define SRV_MODEL_ID 64 /* most characters of an id */
+#define SRV_MODEL_ID 64 /* most characters of a model's id, without the NUL */
 
 typedef struct srv_models srv_models;
 
 typedef enum srv_model_origin {
     SRV_MODEL_EMBEDDED,
-    SRV_MODEL_FILE, /* of models_dir */
-    SRV_MODEL_MADE, /* over HTTP */
+    SRV_MODEL_FILE,
+    SRV_MODEL_MADE,
 } srv_model_origin;
 
 typedef struct srv_model {
-    char id[SRV_MODEL_ID + 1]; /* of files their name without ".safetensors" */
+    char id[SRV_MODEL_ID + 1]; /* of a file: its name without ".safetensors" */
     srv_model_origin origin;
-    attn_model *model;                /* its parameters are read-only */
-    attn_vocabulary *source, *target; /* NULL: ids only */
-    attn_language languages[2];       /* how texts of source and target become words */
-    size_t bytes;                     /* of values and tables */
-    char owner[SRV_OWNER_NAME + 1];   /* "": shared by all */
+    attn_model *model;                /* the parameters are read-only; NULL: embedded, unread */
+    attn_vocabulary *source, *target; /* NULL: the model takes word ids only, no text */
+    attn_language languages[2];       /* how to split text into words: of source, of target */
+    size_t bytes;                     /* memory of the parameters and tables, in bytes */
+    char owner[SRV_OWNER_NAME + 1];   /* name of the owner's API key; "": shared by all */
 } srv_model;
 
-/* Returns 0, or an exit code (app.h) after one line on standard error: out of memory, or an
- * unusable directory. A file that is not a model is logged and left out (log NULL: standard error).
- */
+/* Makes the registry with the embedded models and those of models_dir. A file that is not a model
+ * is logged and left out; `log` NULL: log to standard error. Returns 0. If memory runs out or
+ * models_dir cannot be read, prints one line to standard error and returns an exit code
+ * (SRV_EXIT_*). */
 int srv_models_open(srv_models **out, const srv_config *config, srv_log *log);
 /* Scans models_dir again: loads new and changed files and removes the models of deleted files. Only
- * one thread may do this at a time. Returns 0, or an errno value, in which case nothing has
- * changed. */
+ * one thread may call this function at a time; others may use models meanwhile. Returns 0, or an
+ * errno value if the directory cannot be opened; then all models stay. */
 int srv_models_scan(srv_models *models);
 void srv_models_free(srv_models *models); /* no model may be held; NULL is fine */
 
-/* Finds the model with this id and holds it until it is released. NULL: a problem is set. */
+/* Finds the model with this id and holds it until srv_models_release. NULL: a problem is set. */
 const srv_model *srv_models_hold(srv_request *req, const char *id);
-/* Tells whether holding the model needs no file to be read, even if there is no such model. NULL:
- * whether this is so for every model. */
+/* Returns whether srv_models_hold would return quickly: the model with this id is in memory, or
+ * there is no such model. `id` NULL: returns whether all models are in memory. An embedded model
+ * that no request has used yet must be parsed first, which is too slow for the HTTP thread. */
 bool srv_models_is_read(srv_request *req, const char *id);
 void srv_models_release(srv_request *req, const srv_model *model); /* NULL is fine */
-/* Returns all models that the request may see, sorted by id and held; `*count` models in the
- * request's arena. NULL: a problem is set. */
+/* Holds all models that the request may see and returns them, sorted by id, as a list of `*count`
+ * pointers in the request's arena. The caller releases each model. NULL: a problem is set. */
 const srv_model **srv_models_all(srv_request *req, size_t *count);
-/* Makes a model with values drawn from the seed. It takes ownership of the vocabularies (or NULL)
- * in every case. The model belongs to the request, or is shared, and is held. NULL: a problem is
- * set. */
+/* Makes a model with random parameters that depend on the seed only, and holds it. `shared`: the
+ * model has no owner; otherwise the API key of the request owns the model. The function takes
+ * ownership of the vocabularies (each may be NULL) even if it fails. NULL: a problem is set. */
 const srv_model *srv_models_make(srv_request *req, const attn_model_config *config, uint64_t seed,
                                  attn_vocabulary *source, attn_vocabulary *target,
                                  const attn_language languages[2], bool shared);
-/* Removes a held model that was made over HTTP. Whoever holds it can use it until the release. */
+/* Removes a model of origin "made" that the caller holds. Holders can use it until they release
+ * it. */
 void srv_models_discard(srv_request *req, const srv_model *model);
-/* Deletes a model by id. false: a problem is set. Embedded models, models of models_dir and models
- * of other owners cannot be deleted (403). */
+/* Deletes the model with this id. false: a problem is set. 403: the model is embedded, comes from
+ * models_dir, or has another owner. */
 bool srv_models_delete(srv_request *req, const char *id);
 
-/* Counts a new model of `bytes` in advance, for code without a request. ATTN_ELIMIT: err->where is
- * the setting. */
+/* The next four functions are for training jobs, which make models without a request.
+ *
+ * srv_models_count reserves a place and `bytes` bytes of models_count and models_bytes for a model
+ * that is still to be made. ATTN_ELIMIT: err->where names the exceeded setting. srv_models_uncount
+ * gives the reservation back. */
 attn_status srv_models_count(srv_models *models, size_t bytes, attn_error *err);
 void srv_models_uncount(srv_models *models, size_t bytes);
-/* Adds a model that was counted. The registry then owns model and vocabularies. false: out of
- * memory, and nothing has changed. */
+/* Adds a model for which srv_models_count has reserved memory. The registry then owns the model and
+ * its vocabularies. false: out of memory; the caller keeps both. */
 bool srv_models_adopt(srv_models *models, const srv_model *model);
-void srv_models_drop(srv_models *models, const char *id); /* a made one, if it exists */
-/* The languages of the task of a corpus; NULL: unknown. */
+/* Removes the model with this id, which must be of origin "made", if it exists. */
+void srv_models_drop(srv_models *models, const char *id);
+/* Sets model->languages from the task of the training corpus, such as "en-fr"; NULL: unknown task,
+ * both languages are English. */
 void srv_model_speaks(srv_model *model, const char *task);
 
 #endif

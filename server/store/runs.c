@@ -1,7 +1,8 @@
-/* The store of runs: one table of open runs. Without a directory the table is the store. With a
- * directory the table holds the runs that this process has mapped, and the directory decides which
- * runs exist. The table is a list in order of last use, searched from its front. A run that was
- * removed from it is freed by its last holder. */
+/* The table of open runs. Without runs_dir the table is the whole store. With runs_dir the table
+ * holds the runs whose files this process has mapped, and the directory decides which runs exist.
+ *
+ * The table is a doubly linked list with the most recently used run at the front, and it is
+ * searched from the front. A run that was removed from the table is freed by its last holder. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -13,21 +14,23 @@
 #include "store/runs.h"
 #include "store/runs_dir.h"
 
-enum { SRV_RUNS_REMEMBERED = 8192 }; /* number of remembered ids of removed runs */
+/* The store remembers the ids of this many removed runs, so that it can answer 410 instead of 404
+ * for them. */
+enum { SRV_RUNS_REMEMBERED = 8192 };
 
 typedef struct srv_runs_entry srv_runs_entry;
 
 struct srv_runs_entry {
-    srv_run run; /* first member: holders point to it */
+    srv_run run; /* must be the first member, because srv_run * is cast to srv_runs_entry * */
     srv_runs_entry *next, *previous;
-    size_t holds;
-    bool listed;
+    size_t holds; /* number of references by requests */
+    bool listed;  /* whether the entry is in the table */
     srv_owner owner;
-    const void *image;
+    const void *image; /* a safetensors file in memory or mapped, image_size bytes */
     size_t image_size;
-    srv_mapped *mapped; /* the file of the image; NULL: the image is in allocated memory */
-    attn_arena *arena;
-    int64_t moved_ns; /* time of the last change of ends_ns */
+    srv_mapped *mapped; /* the mapped file of the image; NULL: `image` is from attn_alloc */
+    attn_arena *arena;  /* holds run.run */
+    int64_t moved_ns;   /* when run.ends_ns was last changed */
 };
 
 struct srv_runs {
@@ -35,18 +38,18 @@ struct srv_runs {
     const srv_config *config;
     bool has_dir;
     srv_runs_dir dir;
-    srv_runs_entry *first, *last;
-    size_t bytes, count;
-    srv_shares shares;
-    char (*gone)[SRV_RUN_ID]; /* a ring buffer */
-    size_t gone_count;
+    srv_runs_entry *first, *last; /* the table: most and least recently used run */
+    size_t bytes, count;          /* of the runs in the table */
+    srv_shares shares;            /* bytes in the table of each owner */
+    char (*gone)[SRV_RUN_ID];     /* ring buffer with the ids of removed runs */
+    size_t gone_count;            /* ids ever put into `gone` */
     _Atomic int64_t next_sweep_ns;
     srv_runs_state state;
 };
 
-/* --- the table; called under the lock --- */
+/* --- the table: the caller of these functions has the lock, except of free_entry --- */
 
-/* Frees an entry that is not in the table, or NULL; needs no lock. */
+/* Frees an entry that is not in the table. NULL is fine. Needs no lock. */
 static void free_entry(srv_runs_entry *e) {
     if (!e)
         return;
@@ -77,7 +80,8 @@ static srv_runs_entry *find_entry(srv_runs *s, const char *id) {
     return e;
 }
 
-/* Removes the entry from the table. It is freed now, or by its last holder. */
+/* Removes the entry from the table. Frees it if nothing holds it; otherwise the last holder frees
+ * it. */
 static void drop_entry(srv_runs *s, srv_runs_entry *e) {
     list_out(s, e);
     s->bytes -= e->run.bytes;
@@ -88,12 +92,11 @@ static void drop_entry(srv_runs *s, srv_runs_entry *e) {
         free_entry(e);
 }
 
-/* Remembers the id of a removed run. */
 static void remember_gone(srv_runs *s, const char *id) {
     memcpy(s->gone[s->gone_count++ % SRV_RUNS_REMEMBERED], id, SRV_RUN_ID);
 }
 
-/* Returns whether the id is among the remembered ids of removed runs. */
+/* Returns whether a removed run had this id, as far as ids are remembered. */
 static bool was_known(const srv_runs *s, const char *id) {
     const size_t n = s->gone_count < SRV_RUNS_REMEMBERED ? s->gone_count : SRV_RUNS_REMEMBERED;
     for (size_t i = 0; i < n; i++)
@@ -102,7 +105,8 @@ static bool was_known(const srv_runs *s, const char *id) {
     return false;
 }
 
-/* Removes the least recently used run of the owner with the most bytes; false: there is none. */
+/* Removes the least recently used run of the owner with the most bytes from the table. With
+ * runs_dir its file stays. false: the table is empty. */
 static bool drop_one(srv_runs *s) {
     const srv_owner owner = srv_shares_heaviest(&s->shares);
     srv_runs_entry *e = s->last;
@@ -119,7 +123,8 @@ static bool drop_one(srv_runs *s) {
     return true;
 }
 
-/* Makes room for `bytes` more of an owner. */
+/* Removes runs from the table until `bytes` more bytes fit into runs_bytes. The new bytes count as
+ * the owner's while the owner with the most bytes is chosen. */
 static void make_room(srv_runs *s, srv_owner owner, size_t bytes) {
     const size_t most = (size_t)s->config->runs_bytes;
     srv_shares_add(&s->shares, owner, bytes);
@@ -136,13 +141,14 @@ static void list_entry(srv_runs *s, srv_runs_entry *e) {
     s->count++;
 }
 
-/* Moves the entry to the front of the list, as the last used run. */
+/* Moves the entry to the front of the list as the most recently used run. */
 static void note_use(srv_runs *s, srv_runs_entry *e) {
     list_out(s, e);
     list_front(s, e);
 }
 
-/* Removes runs that have expired at `now` (attn_now_ns) or are no longer in the directory. */
+/* Removes entries from the table: without runs_dir those that have expired at `now` (attn_now_ns),
+ * with runs_dir those whose files are no longer in the directory. */
 static void drop_expired(srv_runs *s, int64_t now) {
     for (srv_runs_entry *e = s->first, *next; e; e = next) {
         next = e->next;
@@ -156,7 +162,7 @@ static void drop_expired(srv_runs *s, int64_t now) {
     }
 }
 
-enum { SWEEP_MS = 5000 }; /* interval of the checks for expired runs */
+enum { SWEEP_MS = 5000 }; /* time between two checks for expired runs */
 
 /* --- expiry --- */
 
@@ -244,7 +250,7 @@ static int map_file(srv_runs *s, srv_runs_entry *e, const char *id) {
     return failed;
 }
 
-/* Opens the run whose image e holds. On failure the caller sets the problem. */
+/* Parses e->image and sets run, owner and size of the entry. Sets no problem; the caller does. */
 static attn_status open_image(const srv_config *config, srv_runs_entry *e, attn_error *err) {
     attn_run *run;
     e->arena = attn_arena_new((size_t)config->max_request_bytes);
@@ -276,7 +282,8 @@ static const srv_run *too_large(srv_request *req, size_t bytes) {
     return NULL;
 }
 
-/* Allocates memory for the image, and removes older runs if the budget is exhausted. */
+/* Allocates memory for an image. While the memory budget is exhausted, removes older runs and tries
+ * again. NULL: no run is left to remove. */
 static void *take_image(srv_runs *s, size_t size) {
     void *image = attn_alloc(size);
     while (!image) {
@@ -304,8 +311,8 @@ static attn_status store_in_memory(srv_runs *s, srv_runs_entry *e, const attn_ru
     return open_image(s->config, e, err);
 }
 
-/* Writes the image to the directory and maps its file. The thread leaves the pool meanwhile, since
- * the disk may be slow. */
+/* Writes the image to the directory and maps its file. The thread leaves the worker pool meanwhile,
+ * so that another request can compute while the disk is slow. Returns 0 or an errno value. */
 static int store_in_dir(srv_request *req, srv_runs *s, srv_runs_entry *e,
                         const attn_run_image *image) {
     attn_pool *pool = srv_request_pool(req);
@@ -406,7 +413,7 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
         else if (failed != ENOENT)
             srv_problem_file(req, NULL, "the run cannot be read from runs_dir", failed);
         else
-            missing(req, id, true); /* it was removed since the lookup */
+            missing(req, id, true); /* the file was removed after srv_runs_dir_use found it */
         return NULL;
     }
     memcpy(e->run.id, id, SRV_RUN_ID);
@@ -421,7 +428,7 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
     }
     e->holds = 1;
     pthread_mutex_lock(&s->lock);
-    srv_runs_entry *other = find_entry(s, id); /* another thread has opened it meanwhile */
+    srv_runs_entry *other = find_entry(s, id); /* not NULL: another thread was faster */
     if (other) {
         other->holds++;
     } else {
@@ -435,7 +442,8 @@ static const srv_run *hold_file(srv_request *req, const char *id) {
     return &other->run;
 }
 
-/* Returns the open entry, held. Needs the lock. */
+/* Finds the run in the table and holds it. NULL: it is not in the table. The caller has the lock.
+ */
 static srv_runs_entry *hold_open(srv_runs *s, const char *id) {
     srv_runs_entry *e = find_entry(s, id);
     if (e) {
@@ -502,8 +510,8 @@ bool srv_run_is_whole(srv_request *req, const srv_run *run) {
     return false;
 }
 
-/* Releases the run. The entry of a damaged file is removed, so that the next request opens the file
- * again. */
+/* A run whose mapped file was truncated is removed from the table here, so that the next request
+ * maps the file anew. */
 void srv_run_release(srv_request *req, const srv_run *run) {
     srv_runs *s = req->app->runs;
     srv_runs_entry *e = (srv_runs_entry *)(void *)(uintptr_t)run;

@@ -1,4 +1,5 @@
-/* Removals update the index under the lock and delete the file without it. */
+/* The index of the directory (runs_index.h) is changed under the lock. Files are read, written and
+ * deleted without the lock, because the disk may be slow. */
 #include "store/runs_dir.h"
 
 #include <dirent.h>
@@ -17,10 +18,10 @@
 #define GONE ".gone"
 
 enum {
-    NAME = SRV_RUN_ID + 16,
-    HOUR = 3600,
-    MARKS = 8192,           /* largest number of marks; the oldest are forgotten */
-    HEADER_BYTES = 1 << 16, /* arena size for the metadata of a file */
+    NAME = SRV_RUN_ID + 16, /* buffer size of a file name: id, suffix and NUL */
+    HOUR = 3600,            /* in seconds */
+    MARKS = 8192,           /* most <id>.gone files; the oldest beyond them are deleted */
+    HEADER_BYTES = 1 << 16, /* arena limit for the tensor names and metadata of one file */
 };
 
 int srv_runs_dir_open(srv_runs_dir *dir, const srv_config *config) {
@@ -60,7 +61,7 @@ static bool look_at_file(const srv_runs_dir *dir, const char *id, struct stat *s
     return !fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW);
 }
 
-/* Writes the mark first, so that every replica finds the run or its mark. */
+/* Creates <id>.gone before it deletes the run, so that other daemons always find one of both. */
 static bool remove_file(const srv_runs_dir *dir, const char *id) {
     char run[NAME], gone[NAME];
     name_of(run, id, RUN);
@@ -101,14 +102,14 @@ void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out) {
     pthread_mutex_unlock(&dir->lock);
 }
 
-/* --- what is known of a file --- */
+/* --- index items from files --- */
 
 static int64_t access_of(const struct stat *st) {
     return (int64_t)st->st_atim.tv_sec * 1000000000 + st->st_atim.tv_nsec;
 }
 
-/* Records the access time of the file, because mapping may change it, which is not a use by another
- * process. */
+/* Copies the file's access time into its index item. Mapping the file may have changed that time,
+ * and the next sweep must not take the change for a use by another process. */
 static void note_access(srv_runs_dir *dir, const char *id, int fd) {
     struct stat st;
     if (fstat(fd, &st))
@@ -147,7 +148,8 @@ static srv_owner owner_of_image(const void *data, size_t size) {
     return owner;
 }
 
-/* Reads the owner of a run from its file. */
+/* Returns the owner that the metadata of the run's file names. 0: no owner, no API keys in use, or
+ * the file cannot be read. */
 static srv_owner owner_of_file(srv_runs_dir *dir, const char *id) {
     srv_mapped *m;
     if (!dir->has_owners || srv_runs_dir_map(dir, id, &m))
@@ -168,8 +170,9 @@ static srv_runs_item new_item(const char *id, const struct stat *st, srv_owner o
     return item;
 }
 
-/* Returns a copy of the index item with its current access time. An unknown item is read from the
- * directory. */
+/* Returns a copy of the run's index item, brought up to date with `st`: if the access time differs
+ * from the recorded one, another process has used the run now. For a run that is not in the index,
+ * returns a new item with the owner read from the file. */
 static srv_runs_item item_of(srv_runs_dir *dir, const char *id, const struct stat *st) {
     pthread_mutex_lock(&dir->lock);
     const srv_runs_item *known = srv_runs_index_find(&dir->index, id);
@@ -192,7 +195,7 @@ static bool has_expired(const srv_runs_dir *dir, const srv_runs_item *item, int6
     return now - item->since_ns >= dir->ttl_ns;
 }
 
-/* --- use --- */
+/* --- using a run --- */
 
 static void touch(const srv_runs_dir *dir, srv_runs_item *item, int64_t now) {
     const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
@@ -251,7 +254,8 @@ static size_t bytes_of_all(const srv_runs_dir *dir) {
     return dir->index.bytes + dir->coming + dir->unfinished;
 }
 
-/* Removes runs until all fit in the limit; false: they cannot. */
+/* Removes runs until all runs, written and unfinished ones, fit into runs_bytes. false: no run is
+ * left to remove. */
 static bool make_room(srv_runs_dir *dir) {
     char id[SRV_RUN_ID];
     for (;;) {
@@ -319,15 +323,15 @@ int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
 
 /* --- sweeping --- */
 
-/* The results of a scan of the directory. */
+/* What one scan of the directory has found so far. */
 typedef struct sweep {
     srv_runs_dir *dir;
-    int64_t start_ns;
-    srv_runs_item *items;
-    size_t count, room;
-    size_t unfinished; /* bytes */
-    size_t marks;
-    bool failed; /* out of memory: the index stays unchanged */
+    int64_t start_ns;     /* when the scan began (attn_now_ns) */
+    srv_runs_item *items; /* the runs in the directory, in any order */
+    size_t count, room;   /* used and allocated items */
+    size_t unfinished;    /* bytes of *.part files that processes are writing */
+    size_t marks;         /* number of <id>.gone files */
+    bool failed;          /* out of memory: the scan must not replace the index */
 } sweep;
 
 static bool ends_with(const char *name, const char *suffix) {
@@ -335,8 +339,9 @@ static bool ends_with(const char *name, const char *suffix) {
     return n == SRV_RUN_ID + m && !strcmp(name + SRV_RUN_ID, suffix);
 }
 
-/* An unfinished file counts while it is being written. Where file locks are unsupported it is
- * removed an hour after its last change. */
+/* Handles a *.part file. If its writer has ended, the file is deleted; otherwise its bytes count as
+ * unfinished. On a file system without locks nobody can tell whether the writer has ended; there
+ * the file is deleted an hour after its last change. */
 static void look_at_part(sweep *s, const char *name) {
     struct stat st;
     const int failed = srv_part_sweep(s->dir->fd, name);
@@ -381,7 +386,7 @@ static void look_at(sweep *s, const char *name) {
         s->marks++;
 }
 
-/* Calls the function for each name; false: the directory cannot be read. */
+/* Calls `look` with the name of each file in the directory. false: the directory cannot be read. */
 static bool each_name(const srv_runs_dir *dir, void (*look)(sweep *, const char *), sweep *s) {
     const int fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
@@ -394,13 +399,14 @@ static bool each_name(const srv_runs_dir *dir, void (*look)(sweep *, const char 
     return list;
 }
 
+/* An <id>.gone file. */
 typedef struct mark {
     char name[NAME];
     int64_t made_ns;
 } mark;
 
 typedef struct marks {
-    sweep base; /* first member: each_name passes it on */
+    sweep base; /* must be the first member, because take_mark casts sweep * to marks * */
     mark *list;
     size_t count, room;
 } marks;
@@ -421,7 +427,8 @@ static int by_age(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Removes the oldest marks beyond the limit, and a quarter more. */
+/* Deletes the oldest <id>.gone files until three quarters of MARKS are left, so that the next
+ * deletion is not needed soon. `count` is their number in the directory. */
 static void drop_marks(srv_runs_dir *dir, size_t count) {
     const size_t left = MARKS / 4 * 3;
     marks m = {.base.dir = dir, .list = calloc(count, sizeof *m.list), .room = count};

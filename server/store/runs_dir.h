@@ -1,8 +1,11 @@
-/* A directory of stored runs that several daemons may share. <id>.safetensors is a run, and
- * <id>.gone marks a removed run. A file is written under another name and renamed into place when
- * it is complete on disk, so that a reader always finds a whole run. A daemon that uses a run sets
- * the access time of its file, which informs the other daemons. Any number of threads and processes
- * may use it. */
+/* A directory of stored runs, which several daemons may share:
+ *
+ *   <id>.safetensors   a stored run
+ *   <id>.gone          an empty file: the run with this id was removed (answer 410, not 404)
+ *   *.part             a run that is being written; it is renamed when it is complete on disk
+ *
+ * A daemon that uses a run sets the access time of its file. The other daemons read that time and
+ * so know that the run is in use. Any number of threads and processes may use the directory. */
 #ifndef SRV_RUNS_DIR_H
 #define SRV_RUNS_DIR_H
 
@@ -14,40 +17,46 @@
 #include "system/mapped.h"
 
 typedef struct srv_runs_dir {
-    int fd;
-    bool has_owners; /* also of runs of other processes: API keys are in use */
-    int64_t ttl_ns;
-    size_t most; /* bytes */
-    pthread_mutex_t lock;
+    int fd;          /* of the directory */
+    bool has_owners; /* API keys are in use: read the owner of a run that another process stored */
+    int64_t ttl_ns;  /* how long a run is kept after its last use: the setting runs_ttl_s */
+    size_t most;     /* limit of all runs in bytes: the setting runs_bytes */
+    pthread_mutex_t lock; /* protects the members below */
     srv_runs_index index;
-    size_t coming;     /* bytes that this process is writing */
-    size_t unfinished; /* bytes that others were writing at the last sweep */
-    srv_runs_state state;
+    size_t coming;        /* bytes that this process is writing */
+    size_t unfinished;    /* bytes that other processes were writing at the last sweep */
+    srv_runs_state state; /* `evicted` and `expired` only */
 } srv_runs_dir;
 
-/* Returns 0 or an errno value. The directory must be closed in both cases. */
+/* Opens the directory and checks that it can be written. Returns 0 or an errno value. The caller
+ * must call srv_runs_dir_close even after an error. */
 int srv_runs_dir_open(srv_runs_dir *dir, const srv_config *config);
 void srv_runs_dir_close(srv_runs_dir *dir);
 
-/* Writes a run. To make room it removes the least recently used runs of the owner with the most
- * bytes. Returns 0 or an errno value; EDQUOT means that runs being written leave no room. */
+/* Writes a run. While it does not fit into runs_bytes, removes the least recently used run of the
+ * owner with the most bytes. Returns 0 or an errno value. EDQUOT: the runs that are being written
+ * leave no room. */
 int srv_runs_dir_write(srv_runs_dir *dir, const char *id, srv_owner owner,
                        const attn_run_image *image);
-/* Maps the file for reading. ENOENT: there is none. ENODATA: it is empty or not a regular file. */
+/* Maps the file of a run for reading. Returns 0 or an errno value. ENOENT: there is no such file.
+ * ENODATA: the file is empty or not a regular file. */
 int srv_runs_dir_map(srv_runs_dir *dir, const char *id, srv_mapped **out);
 
 typedef enum srv_run_presence { SRV_RUN_NEVER, SRV_RUN_GONE, SRV_RUN_THERE } srv_run_presence;
-/* Records a use of the run. If the run exists, *ends_ns (attn_now_ns) is its time of expiry, which
- * some uses move. */
+/* Looks for the run and records that it is used now. For SRV_RUN_THERE, *ends_ns is the time at
+ * which the run will expire, on the clock of attn_now_ns. */
 srv_run_presence srv_runs_dir_use(srv_runs_dir *dir, const char *id, int64_t *ends_ns);
-/* Removes a run. false: there was none. */
+/* Removes the file of a run and leaves <id>.gone. false: there was no such run. */
 bool srv_runs_dir_remove(srv_runs_dir *dir, const char *id);
-/* Tells whether the run existed at the last scan. */
+/* Returns whether the run is in the index, without a look at the disk. */
 bool srv_runs_dir_knows(srv_runs_dir *dir, const char *id);
-/* Reads the whole directory. Removes runs without a use for runs_ttl_s, runs beyond runs_bytes,
- * unfinished files of ended processes, and the oldest marks beyond their limit. */
+/* Reads the whole directory and replaces the index by what it finds. Removes
+ *   runs that were not used for runs_ttl_s,
+ *   the least recently used runs beyond runs_bytes,
+ *   unfinished files of ended processes,
+ *   and the oldest of the <id>.gone files if there are more than 8192. */
 void srv_runs_dir_sweep(srv_runs_dir *dir);
-/* Statistics of existing and removed runs. */
+/* Returns count and bytes of the runs in the index, and the numbers of evicted and expired runs. */
 void srv_runs_dir_look(srv_runs_dir *dir, srv_runs_state *out);
 
 #endif

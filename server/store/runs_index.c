@@ -1,11 +1,12 @@
-/* The index of a directory's runs, sorted by id, and the shares of owners. The number of owners is
- * bounded, so a share is found by looking through them all. */
+/* The index of a directory's runs, and the bytes of each owner. Items are found by binary search.
+ * Owners are found by linear search, which is fast enough for at most SRV_SHARES of them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/runs_index.h"
 
-/* Returns the share of an owner, else the first free one, or the first share if all are in use. */
+/* Returns the index of the owner's entry in s->list. For an unknown owner, returns the index of a
+ * free entry (one with 0 bytes, or the one after the last), or 0 if no entry is free. */
 static size_t share_of(const srv_shares *s, srv_owner owner) {
     size_t i = 0, vacant = s->count;
     while (i < s->count && s->list[i].owner != owner) {
@@ -53,7 +54,7 @@ void srv_runs_index_free(srv_runs_index *x) {
     *x = (srv_runs_index){0};
 }
 
-/* Returns the index of the first item whose id is not less than the given one. */
+/* Returns the index of the first item whose id is not less than `id`; x->count if there is none. */
 static size_t place_of(const srv_runs_index *x, const char *id) {
     size_t from = 0, to = x->count;
     while (from < to) {
@@ -133,7 +134,7 @@ void srv_runs_index_renew(srv_runs_index *x, srv_runs_item *items, size_t count,
         srv_runs_item *at = srv_runs_index_add(x, &before[i]);
         if (!at)
             continue;
-        before[i].bytes = at->bytes; /* as counted */
+        before[i].bytes = at->bytes; /* keep these two, which x->bytes and x->shares include */
         before[i].owner = at->owner;
         *at = before[i];
     }
