@@ -1,13 +1,12 @@
-/* Files that embed.sh puts into the binary. A file of config/ has its path below config/ as name,
- * such as "examples/causal.json"; any other file has its path. A NUL byte follows each file. */
+/* The files that embed.sh compiles into the program. */
 #ifndef SRV_EMBEDDED_H
 #define SRV_EMBEDDED_H
 
 #include <stddef.h>
 
 typedef struct srv_file {
-    const char *name;
-    const char *data;
+    const char *name; /* path in the repository; without "config/" for a file below config/ */
+    const char *data; /* `size` bytes, followed by a NUL */
     size_t size;
 } srv_file;
 

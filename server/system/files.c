@@ -1,6 +1,6 @@
-/* Opens regular files, writes files atomically, and removes the unfinished files of ended
- * processes. The checks use the descriptor, not the path, so that the checked file is the one that
- * is read. */
+/* Opens regular files, writes files atomically, and removes the .part files of ended processes. All
+ * checks use the open descriptor and not the path, because another file may get the path between a
+ * check and a read. */
 #include "system/files.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { TRIES = 16 };
+enum { TRIES = 16 }; /* srv_new_file_open fails after this many lost races for a .part file */
 
 int srv_file_open(int dir, const char *name, bool follow, struct stat *about) {
     const int link = follow ? 0 : O_NOFOLLOW,
@@ -26,23 +26,24 @@ int srv_file_open(int dir, const char *name, bool follow, struct stat *about) {
     return -failed;
 }
 
-/* Locks an unfinished file. Returns 0 also on file systems without locks, where an unfinished file
- * may belong to a running writer or be left over. */
+/* Locks a .part file. Returns 0, EBUSY if another process has the lock, or another errno value.
+ * Also returns 0 on file systems without locks, where two writers of the same name are not
+ * detected. */
 static int lock(int fd) {
     if (!flock(fd, LOCK_EX | LOCK_NB) || errno == ENOLCK || errno == EOPNOTSUPP)
         return 0;
     return errno == EWOULDBLOCK ? EBUSY : errno;
 }
 
-/* Returns whether the name still refers to the open file. */
+/* Returns whether the directory entry `name` still refers to the file that is open as `fd`. */
 static bool is_named(int fd, int dir, const char *name) {
     struct stat own, named;
     return !fstat(fd, &own) && !fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) &&
            own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
-/* Before the open file is locked, another process may remove it, or finish and rename it. Then the
- * file is opened again. */
+/* Between openat and the lock another process may remove the .part file or rename it to its final
+ * name. Then the lock is on the wrong file, and the loop opens the .part file again. */
 int srv_new_file_open(srv_new_file *f, int dir, const char *name) {
     *f = (srv_new_file){.dir = dir, .fd = -1, .name = name};
     if (snprintf(f->part, sizeof f->part, "%s" SRV_PART, name) >= (int)sizeof f->part)
@@ -72,7 +73,8 @@ void srv_new_file_write(srv_new_file *f, const void *data, size_t size) {
     }
 }
 
-/* Some file systems have no sync of directories. */
+/* Makes the rename durable. Returns 0 or an errno value. EINVAL and EBADF mean that the file system
+ * cannot sync directories; they are no failures. */
 static int sync_dir(int dir) {
     return dir != AT_FDCWD && fsync(dir) && errno != EINVAL && errno != EBADF ? errno : 0;
 }

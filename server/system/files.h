@@ -1,5 +1,6 @@
 /* Opens and writes files in directories that other programs may change. Only regular files are
- * read, without waiting. A written file is complete or absent. Any thread. */
+ * opened for reading, so that no read waits for a pipe or a device. A written file is either
+ * complete or absent. Any thread may call these functions. */
 #ifndef SRV_FILES_H
 #define SRV_FILES_H
 
@@ -11,33 +12,36 @@
 /* The suffix of a file that is being written. */
 #define SRV_PART ".part"
 
-/* Opens a regular file for reading, without waiting for the writer of a pipe. `dir` is the
- * descriptor of a directory, or AT_FDCWD. Follows symbolic links if `follow` is set. Returns the
- * descriptor, or a negative errno value: -EISDIR for a directory, -ESPIPE for a pipe, a socket or a
- * device. */
+/* Opens a regular file for reading. `name` is relative to the directory descriptor `dir`, which may
+ * be AT_FDCWD. Follows symbolic links if `follow` is set. Returns the descriptor, with *about
+ * filled by fstat, or a negative errno value: -EISDIR for a directory, -ESPIPE for a pipe, a socket
+ * or a device. */
 int srv_file_open(int dir, const char *name, bool follow, struct stat *about);
 
-/* A new file of mode 0600 that gets its name only when it is complete on disk. Its writer holds a
- * lock on the unfinished file <name>.part. An unfinished file without a lock is left over from an
- * ended process. */
+/* A new file of mode 0600 that gets its name only when it is complete on disk. Until then it is
+ * called <name>.part, and the writing process holds a lock (flock) on it. A .part file without a
+ * lock was left behind by a process that has ended. */
 typedef struct srv_new_file {
-    int dir, fd, failed;
-    const char *name; /* the caller's, until it is closed */
-    char part[PATH_MAX];
+    int dir, fd;
+    int failed;          /* first errno value of a failed operation; 0: none has failed */
+    const char *name;    /* must stay valid until srv_new_file_close */
+    char part[PATH_MAX]; /* <name>.part */
 } srv_new_file;
 
 /* Begins a file. Returns 0 or an errno value, after which srv_new_file_close must not be called.
  * EBUSY: another writer is writing the file. */
 int srv_new_file_open(srv_new_file *f, int dir, const char *name);
-/* Writes bytes. After a failure, which srv_new_file_close returns, this does nothing. */
+/* Appends `size` bytes. A failure is stored in f->failed, and later calls do nothing. */
 void srv_new_file_write(srv_new_file *f, const void *data, size_t size);
-/* Syncs and renames the file, or removes it after a failure. Returns 0 or the first errno value. */
+/* Syncs the file to disk and renames it to `name`. If any operation has failed, removes the .part
+ * file and returns the errno value of the first failure; otherwise returns 0. */
 int srv_new_file_close(srv_new_file *f);
 
-/* Returns whether this is the name of an unfinished file. */
+/* Returns whether the name ends in SRV_PART. */
 bool srv_is_part(const char *name);
-/* Removes an unfinished file whose writer has ended. Returns 0 or an errno value: EWOULDBLOCK if a
- * process is writing it, ENOLCK or EOPNOTSUPP if the file system has no locks. */
+/* Removes a .part file whose writer has ended. Returns 0 if the file is gone, or an errno value:
+ * EWOULDBLOCK if a process is still writing the file, ENOLCK or EOPNOTSUPP if the file system has
+ * no locks, so that nobody can tell. */
 int srv_part_sweep(int dir, const char *name);
 
 #endif

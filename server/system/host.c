@@ -1,5 +1,6 @@
-/* Reads /proc and the cgroup trees. Cgroup limits hold for a group and all above it, so each path
- * is walked from this process's group up to the mount. */
+/* Reads /proc and the cgroup trees. A cgroup is bound by its own limit and by those of all groups
+ * above it. Therefore the limits are read from this process's group up to the root of the mounted
+ * tree, and the smallest counts. */
 #include "system/host.h"
 
 #include <dirent.h>
@@ -17,7 +18,8 @@
 
 #include "system/files.h"
 
-#define FILE_MOST (64u << 20) /* a configuration or /proc file beyond this is a mistake */
+/* The largest buffer of srv_read_file in bytes. Files of settings and of /proc are far smaller. */
+#define FILE_MOST (64u << 20)
 
 int srv_read_file(const char *path, char **text, size_t *size) {
     char *data = NULL;
@@ -53,7 +55,11 @@ int srv_read_file(const char *path, char **text, size_t *size) {
     return 0;
 }
 
-/* The smaller of *limit and the limit that `file` states, as quota/period or as one number. */
+/* Lowers *limit to the limit in the file `file`, if that is smaller. The file may hold
+ *   "QUOTA PERIOD" (cpu.max)           the limit is QUOTA / PERIOD; `period` is 0
+ *   "QUOTA" (cpu.cfs_quota_us)         the limit is QUOTA / period
+ *   "BYTES" (memory.max)               the limit is BYTES; `period` is 0
+ *   "max", "-1", or nothing readable   there is no limit */
 static void take_smaller(const char *file, double period, double *limit) {
     char *text;
     size_t size;
@@ -71,7 +77,7 @@ static void take_smaller(const char *file, double period, double *limit) {
     free(text);
 }
 
-/* One number of a file, or 0. */
+/* Returns the number at the beginning of the file; 0: the file cannot be read or has no number. */
 static double number_of(const char *file) {
     char *text;
     size_t size;
@@ -82,14 +88,16 @@ static double number_of(const char *file) {
     return value;
 }
 
+/* Where a cgroup tree states a limit. */
 typedef struct group_file {
-    const char *controller; /* v1: the hierarchy; "" = v2 */
-    const char *mount;
-    const char *file, *period; /* period: v1 file with the divisor, or NULL */
+    const char *controller; /* cgroup v1: name of the tree's controller; "": cgroup v2 */
+    const char *mount;      /* directory where the tree is mounted */
+    const char *file;       /* name of the file with the limit, in the directory of each group */
+    const char *period;     /* name of the file with the period of a v1 quota; NULL: none */
 } group_file;
 
-/* This process's path in the hierarchy of `controller`, from /proc/self/cgroup; false: not in one.
- */
+/* Finds the path of this process's group in the tree of `controller` from the lines
+ * "NUMBER:CONTROLLERS:PATH" of /proc/self/cgroup. false: the process is not in this tree. */
 static bool group_path(const char *root, const char *controller, char *path, size_t size) {
     char file[512], *text;
     size_t length;
@@ -113,6 +121,7 @@ static bool group_path(const char *root, const char *controller, char *path, siz
     return found;
 }
 
+/* Lowers *limit to the smallest limit of this process's group and all groups above it. */
 static void group_limit(const char *root, const group_file *what, double *limit) {
     char path[1024], file[2048], period[2048];
     if (!group_path(root, what->controller, path, sizeof path))
@@ -164,22 +173,23 @@ uint64_t srv_host_memory(const char *root) {
     return (uint64_t)limit;
 }
 
-/* The kernel's struct sched_attr, first version; its header and the C library's exclude each other.
- */
+/* The first version of the kernel's struct sched_attr (sched_setattr(2)). It is repeated here
+ * because <linux/sched/types.h> cannot be included together with <sched.h>. */
 struct attributes {
     uint32_t size, policy;
     uint64_t flags;
     int32_t nice;
     uint32_t priority;
-    uint64_t runtime, deadline, period; /* ns; runtime: of a turn */
+    uint64_t runtime;          /* in ns; for an ordinary thread: the length of its time slices */
+    uint64_t deadline, period; /* in ns; unused for ordinary threads */
 };
 
 void srv_host_be_prompt(void) {
-    enum { TURN_NS = 100000 }; /* the shortest that the kernel grants */
+    enum { SLICE_NS = 100000 }; /* the shortest time slice that the kernel grants */
     struct attributes attr = {.size = sizeof attr};
     if (syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0))
         return;
-    attr.runtime = TURN_NS;
+    attr.runtime = SLICE_NS;
     (void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
@@ -188,7 +198,7 @@ void srv_host_be_nice(int number) {
     if (!number)
         return;
     (void)sched_setscheduler(0, SCHED_BATCH, &none);
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), number); /* of the thread, on Linux */
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), number); /* Linux: of this thread only */
 }
 
 uint64_t srv_host_raise_files(void) {
@@ -197,7 +207,7 @@ uint64_t srv_host_raise_files(void) {
         return UINT64_MAX;
     const rlim_t before = limit.rlim_cur;
     limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit)) /* the old limit stays, which is safe */
+    if (setrlimit(RLIMIT_NOFILE, &limit)) /* failed: the old limit still holds */
         limit.rlim_cur = before;
     return (uint64_t)limit.rlim_cur;
 }
@@ -222,7 +232,7 @@ size_t srv_host_open_files(void) {
     for (struct dirent *entry; (entry = readdir(dir));)
         count += entry->d_name[0] != '.';
     closedir(dir);
-    return count ? count - 1 : 0; /* without the one that reads the folder */
+    return count ? count - 1 : 0; /* without the descriptor of /proc/self/fd itself */
 }
 
 srv_file_state srv_file_look(const char *path) {

@@ -1,6 +1,6 @@
-/* The processors, memory and files of this machine or container. `root` is put in front of the
- * paths of /proc and /sys, so that tests can use a directory tree of their own; "" means the real
- * paths. */
+/* What the operating system grants this process: processors, memory, open files, scheduling. The
+ * parameter `root` is put in front of paths in /proc and /sys: "" for the real ones, or a directory
+ * in which a test has made a tree of its own. */
 #ifndef SRV_HOST_H
 #define SRV_HOST_H
 
@@ -8,40 +8,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the number of whole processors, at least 1: the smaller of the affinity mask and the
- * cgroup quota (v2 cpu.max, v1 cpu.cfs_quota_us) of this process's group and its parents. */
+/* Returns how many processors this process may use: the number in its affinity mask or its cgroup
+ * quota (v2 cpu.max, v1 cpu.cfs_quota_us), whichever is smaller, rounded down, and at least 1. The
+ * quota is the smallest of this process's cgroup and all cgroups above it. */
 size_t srv_host_processors(const char *root);
-/* Returns the bytes of memory: the smaller of physical memory and the cgroup limit (v2 memory.max,
- * v1 memory.limit_in_bytes). */
+/* Returns how many bytes of memory this process may use: the physical memory or the smallest cgroup
+ * limit (v2 memory.max, v1 memory.limit_in_bytes), whichever is smaller. */
 uint64_t srv_host_memory(const char *root);
 
-/* Identifies the file at a path and its last change, to notice a new version. Symbolic links are
- * followed, because a mounted secret is rotated by changing a link. All members are zero if there
- * is no file. */
+/* Which file is at a path, and when it last changed. Two different states of one path mean that
+ * there is a new version of the file. Symbolic links are followed, because Kubernetes replaces a
+ * mounted secret by changing a link. All members are zero if there is no file. */
 typedef struct srv_file_state {
     uint64_t device, inode, size;
-    int64_t changed_ns;
+    int64_t changed_ns; /* ctime, in ns since 1970 */
 } srv_file_state;
 srv_file_state srv_file_look(const char *path);
 bool srv_file_same(const srv_file_state *a, const srv_file_state *b);
 
-/* Reads a whole file into memory from malloc and puts a NUL behind it. Returns 0 or an errno value.
- */
+/* Reads a whole file of at most 32 MiB into memory from malloc, which the caller frees. A NUL
+ * follows the `size` bytes. Returns 0 or an errno value. */
 int srv_read_file(const char *path, char **text, size_t *size);
 
-/* Asks for short time slices for this thread and the threads that it starts later. They then get a
- * processor soon although other threads compute. The shares of processor time do not change. Has no
- * effect before Linux 6.12. */
+/* Gives this thread, and the threads that it starts later, short time slices (0.1 ms). A thread
+ * with short slices gets a processor sooner after it wakes up, even if other threads are computing.
+ * Its share of the processor time stays the same. Has no effect before Linux 6.12. */
 void srv_host_be_prompt(void);
-/* Sets the nice value of this thread, 0 … 19: threads with a smaller value are preferred. Failures
- * are ignored. */
+/* Sets the nice value of this thread, 0 … 19; the larger the value, the lower the thread's
+ * priority. Failures are ignored. */
 void srv_host_be_nice(int number);
 
-/* Raises the soft limit of open files to the hard limit. Returns the limit. */
+/* Raises this process's soft limit of open files to its hard limit. Returns the limit that then
+ * holds. */
 uint64_t srv_host_raise_files(void);
-/* Return the resident memory of this process in bytes and its number of open file descriptors; 0 if
- * unknown. */
-uint64_t srv_host_resident(void);
-size_t srv_host_open_files(void);
+uint64_t srv_host_resident(void); /* resident memory of this process in bytes; 0: unknown */
+size_t srv_host_open_files(void); /* open file descriptors of this process; 0: unknown */
 
 #endif

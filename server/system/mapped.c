@@ -1,6 +1,7 @@
-/* The signal handler walks a list that only grows. The entry of a closed mapping stays in the list
- * with size 0 and is reused for the next file. A mapping is not closed while a thread reads it, so
- * it stays valid while the handler runs. */
+/* All mappings are in one list. The signal handler searches it without a lock, so entries are never
+ * removed: the entry of a closed mapping stays with size 0 and is reused for the next file. The
+ * entry that the handler finds cannot be closed meanwhile, because a mapping is only closed when no
+ * thread reads it. */
 #include "system/mapped.h"
 
 #include <errno.h>
@@ -15,16 +16,17 @@
 
 struct srv_mapped {
     srv_mapped *next;
-    bool taken; /* under the lock */
-    _Atomic uintptr_t at;
-    _Atomic size_t size;
-    _Atomic bool hurt;
+    bool taken;           /* the entry belongs to a mapping; protected by `lock` */
+    _Atomic uintptr_t at; /* address of the first byte */
+    _Atomic size_t size;  /* in bytes; 0: the entry has no mapping now */
+    _Atomic bool hurt;    /* the handler has replaced a page by zeros */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(srv_mapped *) first;
-static size_t page;
+static size_t page; /* size of a memory page in bytes */
 
+/* Returns the mapping that contains the address, its last page included to the end; NULL: none. */
 static srv_mapped *find(uintptr_t address) {
     srv_mapped *m = atomic_load(&first);
     while (m && address - atomic_load(&m->at) >= (atomic_load(&m->size) + page - 1) / page * page)
@@ -32,8 +34,8 @@ static srv_mapped *find(uintptr_t address) {
     return m;
 }
 
-/* Maps a page of zeros by a direct system call: ThreadSanitizer would take a call of mmap() for a
- * write to the page, in conflict with the reads of other threads. */
+/* Maps a page of zeros at `start`. This is a direct system call because ThreadSanitizer treats
+ * mmap() as a write to the page and would report a race with the threads that read it. */
 static bool put_zeros(uintptr_t start) {
     return syscall(SYS_mmap, start, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
                    0) == (long)start;
@@ -47,7 +49,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     if (m && put_zeros(address / page * page))
         atomic_store(&m->hurt, true);
     else
-        signal(number, SIG_DFL); /* the read is repeated and ends the process */
+        signal(number, SIG_DFL); /* not our mapping: the repeated read ends the process */
     errno = before;
 }
 
@@ -58,7 +60,7 @@ void srv_mapped_start(void) {
     sigaction(SIGBUS, &action, NULL);
 }
 
-/* Returns an entry of the list, marked as taken. NULL: out of memory. */
+/* Returns a free entry of the list, or a new one, and marks it as taken. NULL: out of memory. */
 static srv_mapped *take_place(void) {
     pthread_mutex_lock(&lock);
     srv_mapped *m = atomic_load(&first);

@@ -7,19 +7,20 @@
 #include <stdint.h>
 
 typedef struct srv_ticker {
-    int64_t (*tick)(void *of); /* returns the length of the next pause in nanoseconds */
-    void *of;
-    int64_t pause_ns;
+    int64_t (*tick)(void *of); /* returns the time until the next call in nanoseconds */
+    void *of;                  /* the argument of `tick` */
+    int64_t pause_ns;          /* time until the next call */
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake; /* with lock: `stop` was set */
+    pthread_mutex_t lock; /* protects `stop` */
+    pthread_cond_t wake;  /* signalled when `stop` is set */
     bool started, stop;
 } srv_ticker;
 
-/* Starts the thread, which first calls `tick` after `pause_ns`. Returns false if no thread could be
- * started. */
+/* Starts the thread, which calls `tick` for the first time after `pause_ns`. Returns false if no
+ * thread could be started. */
 bool srv_ticker_start(srv_ticker *t, int64_t (*tick)(void *of), void *of, int64_t pause_ns);
-/* Waits until the thread has ended. Nothing happens to a ticker that was not started. */
+/* Stops the thread and waits until it has ended. Does nothing if the ticker was not started;
+ * `started` must then be false. */
 void srv_ticker_stop(srv_ticker *t);
 
 #endif
