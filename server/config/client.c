@@ -11,11 +11,17 @@
 
 #define UNIX "unix"
 
-enum { BYTES = 16, BITS = 128, FOUR_AT = 12, FOUR_BITS = 96, ENTRY = 80 };
+enum {
+    BYTES = 16,     /* size of an address */
+    BITS = 128,     /* the same in bits */
+    FOUR_AT = 12,   /* where the four bytes of an IPv4 address begin */
+    FOUR_BITS = 96, /* the number of bits before them */
+    ENTRY = 80,     /* buffer size of one entry of X-Forwarded-For or of a network's address */
+};
 
 typedef struct network {
     unsigned char bytes[BYTES];
-    size_t bits;
+    size_t bits; /* length of the prefix that an address must share; 0 … BITS */
 } network;
 
 static bool read_address(const char *text, unsigned char bytes[BYTES]) {
@@ -78,8 +84,8 @@ bool srv_client_is_proxy(const srv_texts *proxies, const char *address) {
     return false;
 }
 
-/* Reads an entry of X-Forwarded-For of `size` bytes: an address, with port or brackets as some
- * proxies write it. */
+/* Reads one entry of X-Forwarded-For, `size` bytes: "192.0.2.1", "2001:db8::1", or as some proxies
+ * write it "192.0.2.1:80", "[2001:db8::1]" or "[2001:db8::1]:80". false: it is not an address. */
 static bool read_entry(const char *text, size_t size, unsigned char bytes[BYTES]) {
     char entry[ENTRY];
     while (size && (*text == ' ' || *text == '\t'))
@@ -100,8 +106,9 @@ static bool read_entry(const char *text, size_t size, unsigned char bytes[BYTES]
     return read_address(address, bytes);
 }
 
-/* Looks for the client in one value of X-Forwarded-For, from right to left. false: the search ends
- * at this value, because the client was found or an entry is no address. */
+/* Searches one value of X-Forwarded-For from right to left and writes each address that it reads to
+ * `address`. true: all entries are proxies, so the value to the left must be searched too. false:
+ * the search is over. */
 static bool look_behind(const srv_texts *proxies, const char *value,
                         char address[SRV_CLIENT_TEXT]) {
     const char *end = value + strlen(value);

@@ -1,5 +1,6 @@
-/* The address of a client, even behind trusted proxies (setting trusted_proxies), and the number
- * that identifies a client. Any thread may call the functions of this header. */
+/* Finds the address of a client, also of one behind trusted proxies (setting trusted_proxies), and
+ * the number by which the queue and the quotas tell clients apart. Any thread may call these
+ * functions. */
 #ifndef SRV_CLIENT_H
 #define SRV_CLIENT_H
 
@@ -8,23 +9,28 @@
 #include "config/config.h"
 #include "config/owner.h"
 
-enum { SRV_CLIENT_TEXT = 64 }; /* room for an address such as "127.0.0.1", "::1" or "unix" */
+enum { SRV_CLIENT_TEXT = 64 }; /* buffer size of an address: "127.0.0.1", "::1", "unix" */
 
 /* Returns whether the text is a valid entry of trusted_proxies: an IP address, a network such as
  * "10.0.0.0/8", or "unix". */
 bool srv_client_is_network(const char *text);
-/* Returns whether the address, in the form of srv_address_host, belongs to one of the proxies. */
+/* Returns whether the address is that of a trusted proxy: it is in one of the networks `proxies`,
+ * or it is "unix" and so is an entry. */
 bool srv_client_is_proxy(const srv_texts *proxies, const char *address);
 
-/* Finds the client behind a trusted proxy. `values` are the values of X-Forwarded-For in the order
- * of their arrival. The client is the rightmost address that is not a proxy or, if all are proxies,
- * the leftmost address. The search ends at an entry that is no address. Before the call `address`
- * must hold the proxy's address; it stays if no other address is found. */
+/* Finds the client behind a trusted proxy and writes its address to `address`, which must hold the
+ * proxy's address before. `values` are the `count` X-Forwarded-For headers of the request in the
+ * order of arrival; each is a list of addresses.
+ *
+ * Each proxy appends the address from which it got the request. Therefore the lists are searched
+ * from right to left, and the client is the first address that is not a proxy. If all are proxies,
+ * the client is the leftmost address. An entry that is not an address ends the search; the client
+ * is then the address to its right. */
 void srv_client_behind(const srv_texts *proxies, const char *const *values, size_t count,
                        char address[SRV_CLIENT_TEXT]);
 
-/* Returns the number of a client's address. All IPv6 addresses of a /64 network share one number,
- * because a client with one of them usually has them all. */
+/* Returns a hash of the client's address. All IPv6 addresses of a /64 network have the same number,
+ * because a client usually has a whole /64 network. */
 srv_owner srv_client_number(const char *address);
 
 #endif

@@ -1,5 +1,6 @@
-/* Reads the settings in layers: defaults, JSON file, environment, command line. Each kind of
- * setting has functions of its own that set a value, so all layers share the checks and error
+/* Reads the settings from four sources in this order: defaults, JSON file, environment, command
+ * line. A later source replaces the values of an earlier one. All of them set values by the
+ * functions number_set, string_set, choice_set and list_set, so they share the checks and error
  * texts. */
 #include "config/config.h"
 
@@ -172,7 +173,7 @@ static const list_form *form_of(const srv_setting *row) {
     return NULL;
 }
 
-/* Sets a list setting. Takes ownership of the list even if it refuses it. */
+/* Sets a list setting to `fresh`. Takes ownership of `fresh` even if an entry is refused. */
 static bool list_set(srv_config *c, const srv_setting *row, srv_texts *fresh, const char *origin,
                      srv_config_error *err) {
     srv_texts *place = (srv_texts *)((char *)c + row->offset);
@@ -317,8 +318,7 @@ bool srv_config_environment(srv_config *c, char **environment, srv_config_error 
             continue;
         char name[80], key[64];
         size_t size = (size_t)(equals - *entry) - 6;
-        size = size < sizeof key ? size : sizeof key - 1; /* the key is cut: no setting is that
-                                                             long */
+        size = size < sizeof key ? size : sizeof key - 1; /* a key this long is unknown anyway */
         for (size_t i = 0; i < size; i++)
             key[i] = (char)tolower((unsigned char)(*entry)[6 + i]);
         key[size] = 0;

@@ -1,7 +1,10 @@
-/* The settings. One table (key, type, default, range, meaning) describes the JSON file, the
- * environment (ATTND_<KEY>), the command line (--<key>), --help, --print-config, the limits in GET
- * /version and the settings list in config/README.md. A srv_config owns its strings. It is
- * read-only while the service runs. */
+/* The settings. The table srv_settings has a row for each setting: key, type, default, range and
+ * meaning. Everything else follows from it: the JSON file, the environment (ATTND_<KEY>), the
+ * command line (--<key>), --help, --print-config, the limits in GET /version, and the list of
+ * settings in config/README.md.
+ *
+ * A srv_config owns its strings. It is read-only while the service runs, so any thread may read it.
+ */
 #ifndef SRV_CONFIG_H
 #define SRV_CONFIG_H
 
@@ -19,16 +22,16 @@ typedef struct srv_config {
     char *listen;               /* such as "127.0.0.1:8080", "[::1]:8080" or "unix:/path" */
     char *ops_listen;           /* as `listen`; "": no operations port */
     int64_t workers;            /* threads of the worker pool */
-    int64_t requests_running;   /* threads that run requests */
-    int64_t long_ms;            /* a request that computes for more is long */
-    double long_share;          /* share of requests_running that long requests may have */
+    int64_t requests_running;   /* most requests that run at a time */
+    int64_t long_ms;            /* a request that computes for longer than this is a long one */
+    double long_share;          /* share of requests_running that long requests may have, 0 … 1 */
     int64_t queue_length;       /* most requests that wait for a request thread */
-    int64_t queue_target_ms;    /* longest wait before the newest requests are served first */
+    int64_t queue_target_ms;    /* if the longest wait exceeds this, the newest are served first */
     int64_t request_timeout_ms; /* time from the end of the body to the answer */
     int64_t max_body_bytes;
-    int64_t max_request_bytes;        /* arena of one request, without its body */
-    int64_t memory_bytes;             /* all bodies and arenas together */
-    double max_cells;                 /* product B * Hq * L * S of one request */
+    int64_t max_request_bytes;        /* limit of one request's arena, without its body */
+    int64_t memory_bytes;             /* limit of all bodies and arenas together */
+    double max_cells;                 /* limit of one request: batch * heads * queries * keys */
     double max_operations;            /* floating-point operations of one request */
     int64_t runs_bytes;               /* bytes of all stored runs together */
     int64_t runs_ttl_s;               /* time for which a stored run is kept */
@@ -39,31 +42,31 @@ typedef struct srv_config {
     int64_t jobs_count, jobs_running; /* most jobs kept; most jobs running at a time */
     int64_t jobs_bytes;               /* memory of all running jobs together */
     int64_t jobs_steps, jobs_time_s;  /* most steps and seconds of one job */
-    int64_t jobs_nice;
-    char *jobs_dir;       /* directory of jobs; "": in memory */
-    int64_t heartbeat_ms; /* time between comments in an event stream */
-    int64_t max_json_depth;
-    int64_t max_envelope_bytes;
-    int64_t max_inflate_ratio;
-    int64_t in_place_bytes; /* most bytes of a body that the HTTP thread may handle itself */
-    int64_t in_place_memory_bytes;
+    int64_t jobs_nice;                /* nice value of the threads that run jobs */
+    char *jobs_dir;                   /* directory of jobs; "": in memory */
+    int64_t heartbeat_ms;             /* an idle event stream sends a comment after this time */
+    int64_t max_json_depth;           /* deepest nesting of a JSON body */
+    int64_t max_envelope_bytes;       /* largest JSON of a body, without its tensors */
+    int64_t max_inflate_ratio;        /* most decoded bytes for each byte of a compressed body */
+    int64_t in_place_bytes;           /* largest body of a request that the HTTP thread may run */
+    int64_t in_place_memory_bytes;    /* largest arena of a request on the HTTP thread */
     srv_texts cors_origins;
-    srv_texts hosts;          /* host names that requests may name; "*": any */
-    char *keys_file;          /* "": no API keys */
-    char *tls_cert, *tls_key; /* "": plain HTTP */
-    int64_t key_requests;     /* requests of one API key at a time; 0: any number may wait */
-    char *isa;                /* "auto", "ref", "avx2", "avx512" or "amx" */
-    int log;                  /* one of SRV_LOG_* */
-    int log_level;            /* a srv_log_level (log.h) */
-    int64_t header_timeout_ms;
-    int64_t idle_timeout_s;
-    int64_t min_rate_bytes; /* a slower upload or download is ended, bytes a second */
-    int64_t connections, connections_per_address;
+    srv_texts hosts;           /* host names that requests may name; "*": any */
+    char *keys_file;           /* "": no API keys */
+    char *tls_cert, *tls_key;  /* "": plain HTTP */
+    int64_t key_requests;      /* requests of one API key at a time; 0: any number may wait */
+    char *isa;                 /* "auto", "ref", "avx2", "avx512" or "amx" */
+    int log;                   /* one of SRV_LOG_* */
+    int log_level;             /* a srv_log_level (log.h) */
+    int64_t header_timeout_ms; /* time from the first byte of a header to its end */
+    int64_t idle_timeout_s;    /* a connection without traffic is closed after this time */
+    int64_t min_rate_bytes;    /* bytes per second; a slower upload or download is ended */
+    int64_t connections, connections_per_address; /* most open connections; of one address */
     srv_texts trusted_proxies; /* proxies whose X-Forwarded-For is trusted (client.h) */
-    int64_t connection_bytes;  /* buffer of a connection: request headers, and a part of the body */
-    int64_t drain_delay_ms;
-    int64_t drain_ms;
-    bool half_close_is_gone;
+    int64_t connection_bytes;  /* buffer of a connection for the header and parts of the body */
+    int64_t drain_delay_ms;    /* after SIGTERM: time in which requests are still accepted */
+    int64_t drain_ms;          /* then: time in which accepted requests may finish */
+    bool half_close_is_gone;   /* a client that closes its sending side counts as gone */
 
     bool ops_given; /* true: ops_listen was set to another value than the default */
 } srv_config;
@@ -83,12 +86,12 @@ typedef enum srv_setting_kind {
 typedef struct srv_setting {
     const char *key;
     srv_setting_kind kind;
-    size_t offset;
-    const char *standard; /* the default value, as text */
-    double min, max;      /* range of a number */
-    const char *const *choices;
-    bool limit; /* true: GET /version shows it among the limits */
-    const char *doc;
+    size_t offset;              /* offset of the member in srv_config, in bytes */
+    const char *standard;       /* the default value, as text */
+    double min, max;            /* range of a number, both included */
+    const char *const *choices; /* the texts of an SRV_SET_CHOICE, ended by NULL */
+    bool limit;                 /* true: GET /version shows the setting among the limits */
+    const char *doc;            /* one or more sentences for --help and config/README.md */
 } srv_setting;
 
 extern const srv_setting srv_settings[]; /* ended by a row whose key is NULL */
@@ -99,35 +102,37 @@ typedef struct srv_config_error {
     bool memory; /* true: the setting is valid, but memory ran out */
 } srv_config_error;
 
-/* Writes an error text that is not about memory, and returns false. */
+/* Writes an error text, sets err->memory to false, and returns false. */
 bool srv_config_refuse(srv_config_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Writes that memory for `what` ("read the settings") ran out, and returns false. */
+/* Writes "not enough memory to <what>", sets err->memory to true, and returns false. */
 bool srv_config_short(srv_config_error *err, const char *what);
 
 /* Fills the settings with the defaults of the table. false: out of memory. */
 bool srv_config_init(srv_config *c);
 void srv_config_close(srv_config *c);
 
-/* The functions set one setting, or all that a JSON text or file names. They replace earlier
- * values. Error texts call the source `origin`: a file name, "ATTND_X" or "--x". false: *err states
- * what was expected, what was found and where. */
+/* srv_config_set sets one setting from a text. srv_config_json and srv_config_file set all settings
+ * that a JSON object names. Earlier values are replaced. Error texts name the source, `origin`: a
+ * file name, "ATTND_X" or "--x". false: *err states what was expected, what was found and where. */
 bool srv_config_set(srv_config *c, const char *key, const char *text, const char *origin,
                     srv_config_error *err);
 bool srv_config_json(srv_config *c, const char *text, size_t size, const char *origin,
                      srv_config_error *err);
 bool srv_config_file(srv_config *c, const char *path, srv_config_error *err);
-/* Sets the settings that ATTND_ variables name. Refuses an unknown name unless Kubernetes sets
- * it. */
+/* Sets the settings that environment variables ATTND_<KEY> name. An unknown key is an error, except
+ * of the variables that Kubernetes sets for a service called attnd. */
 bool srv_config_environment(srv_config *c, char **environment, srv_config_error *err);
 
-/* Replaces 0 by a number that fits this machine in settings where 0 means automatic, and checks the
- * settings against each other. */
+/* Some settings use 0 for "choose a value that fits this machine": replaces these zeros by such
+ * values. Then checks that the settings fit each other. false: *err states which do not. */
 bool srv_config_resolve(srv_config *c, srv_config_error *err);
 
 const srv_setting *srv_setting_find(const char *key);
-const char *srv_setting_nearest(const char *key); /* similar to a wrong key; NULL: none is */
-double srv_setting_number(const srv_config *c, const srv_setting *row); /* numbers and booleans */
+/* Returns the key that is most similar to an unknown key; NULL: none is similar. */
+const char *srv_setting_nearest(const char *key);
+/* Returns the value of a setting that is a number or a boolean (0 or 1); 0 for other kinds. */
+double srv_setting_number(const srv_config *c, const srv_setting *row);
 
 void srv_config_print(const srv_config *c, FILE *out); /* JSON in the form of config/attnd.json */
 void srv_config_print_reference(FILE *out);            /* the table of config/README.md */

@@ -1,6 +1,6 @@
-/* The allocator for jansson takes consecutive blocks of memory; the owner of the memory frees all
- * of them at once. jansson's allocation hook has no context pointer, so the current document is a
- * thread-local variable. */
+/* The allocator for jansson takes one piece after the other from the caller's block and frees
+ * nothing; the caller frees the block as a whole. jansson's allocation hook has no context pointer,
+ * so the current document is a thread-local variable. */
 #include "config/document.h"
 
 #include <attn/memory.h>
@@ -31,12 +31,15 @@ void srv_document_start(void) {
     json_set_alloc_funcs(take, give);
 }
 
-/* Upper bounds of the bytes that jansson 2.14 allocates, with room for alignment. A_BYTE, for a
- * byte of the text: the buffer of the longest token grows by doubling, 16 + 32 + … (at most 4 bytes
- * a byte), each string is copied once, each key twice. A_VALUE, for a value: its node (32), the
- * rounding of its characters (16), and its slot in a list that grows by doubling (32), or its
- * bucket in an object (64) with its entry and the rounding of its key (96). A_CONTAINER, for a list
- * or an object: its node (96) and its first slots or buckets (128). */
+/* Upper bounds of the bytes that jansson 2.14 allocates, alignment included:
+ *
+ *   A_BYTE        for each byte of the text: the buffer of the longest token, which grows by
+ *                 doubling (at most 4), one copy of each string, two copies of each key
+ *   A_VALUE       for each value: its node (32), the rounding of its text (16), and either its
+ *                 slot in a list, which grows by doubling (32), or its bucket in an object (64)
+ *                 with the entry and the rounding of the key (96)
+ *   A_CONTAINER   for each list or object: its node (96) and its first slots or buckets (128)
+ *   AT_LEAST      for the document as a whole */
 enum { A_BYTE = 8, A_VALUE = 256, A_CONTAINER = 256, AT_LEAST = 512 };
 
 size_t srv_document_bytes(size_t size, size_t values, size_t containers) {

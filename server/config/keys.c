@@ -1,6 +1,6 @@
-/* The API keys are one list under one lock. Loading a file marks the keys that stay and adds the
- * new ones. A key that the file no longer has cannot be found any more; it is freed when the last
- * request releases it. */
+/* The API keys are one list under one lock. When the file is read again, the keys that it still has
+ * are marked as `listed`, and new ones are added. A key that is not listed cannot be found any more
+ * and is freed when the last request releases it. */
 #include "config/keys.h"
 
 #include <pthread.h>
@@ -12,7 +12,8 @@
 #include "config/owner.h"
 #include "config/secret.h"
 
-enum { KEY_LEAST = 16, KEY_MOST = 256, KEYS_MOST = 1000 };
+enum { KEY_LEAST = 16, KEY_MOST = 256 }; /* length of a key in characters */
+enum { KEYS_MOST = 1000 };               /* keys in a file */
 
 #define NAME_CHARACTERS                                                                            \
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"                                         \
@@ -26,24 +27,26 @@ struct srv_key {
     char name[SRV_OWNER_NAME + 1];
     bool admin;
     bool listed;        /* true: the file had this key when it was last read */
-    size_t concurrency; /* 0: the setting key_requests applies */
-    size_t running, held;
-    size_t line;
+    size_t concurrency; /* most requests at a time; 0: the setting key_requests applies */
+    size_t running;     /* requests that srv_keys_start has counted */
+    size_t held;        /* requests that hold the key; the key must not be freed */
+    size_t line;        /* number of the key's line in the file, from 1 */
 };
 
 struct srv_keys {
     pthread_mutex_t lock;
-    srv_digest salt;
+    srv_digest salt; /* key of the digests, random for each process */
     srv_key *first;
     size_t count; /* number of keys with `listed` */
 };
 
-/* The state while a file is read. */
+/* The state while a keys_file is read. */
 typedef struct reading {
     const srv_digest *salt;
     const char *path;
     srv_key *first; /* the keys in reverse order of their lines */
-    size_t count, line;
+    size_t count;   /* of the keys read so far */
+    size_t line;    /* number of the present line, from 1 */
     srv_config_error *err;
 } reading;
 
@@ -84,8 +87,8 @@ static bool take_option(reading *r, srv_key *key, const char *word, size_t size)
                      "this line has another word");
 }
 
-/* Reads [NAME:]KEY of `size` bytes. Error texts never quote it, because a mistyped line may hold
- * the key anywhere. */
+/* Reads the word [NAME:]KEY of `size` bytes. Error texts never quote the word, because in a
+ * mistyped line any part of it may be the key. */
 static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
     const char *colon = memchr(word, ':', size);
     size_t name = colon ? (size_t)(colon - word) : 0;
@@ -113,7 +116,7 @@ static bool take_key(reading *r, srv_key *key, const char *word, size_t size) {
     return true;
 }
 
-/* Reads one line. `end` is the end of the line. */
+/* Reads the line from `line` to `end` and adds its key to r->first. A blank line adds none. */
 static bool take_line(reading *r, const char *line, const char *end) {
     bool ok = true, seen = false;
     srv_key *key = calloc(1, sizeof *key);
@@ -157,8 +160,7 @@ static bool read_keys(reading *r, const char *text, size_t size) {
     return r->count || refuse(r, "the file holds no key");
 }
 
-/* Frees the keys that the file no longer has and that no request holds. The caller must have the
- * lock. */
+/* Frees the keys that are not listed and that no request holds. The caller has the lock. */
 static void sweep(srv_keys *keys) {
     for (srv_key **at = &keys->first; *at;) {
         srv_key *key = *at;
@@ -171,7 +173,7 @@ static void sweep(srv_keys *keys) {
     }
 }
 
-/* Returns the key with the digest, or NULL. The caller must have the lock. */
+/* Returns the key with the digest, listed or not; NULL: there is none. The caller has the lock. */
 static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
     srv_key *found = NULL;
     /* The loop compares all keys, so that its time does not tell which key matches. */
@@ -181,8 +183,8 @@ static srv_key *lookup(srv_keys *keys, const srv_digest *digest) {
     return found;
 }
 
-/* Replaces the keys by those of `fresh`. Keys that stay keep their entry. The caller must have the
- * lock. */
+/* Replaces the keys by the `count` keys of the list `fresh`, and takes ownership of it. A key that
+ * is in both lists keeps its old entry. The caller has the lock. */
 static void replace(srv_keys *keys, srv_key *fresh, size_t count) {
     for (srv_key *key = keys->first; key; key = key->next)
         key->listed = false;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { LONGEST = 48 };
+enum { LONGEST = 48 }; /* longer words and names are not compared */
 
 /* Returns the fewest insertions, deletions, substitutions and swaps of neighbouring characters that
  * turn a into b (optimal string alignment), ignoring case. */

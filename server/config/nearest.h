@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* Returns the name with the fewest edits from `word`, ignoring case; NULL: none is near. */
+/* Returns the name that needs the fewest edits to become `word`, ignoring case. NULL: every name
+ * needs more edits than a typing error would explain. */
 const char *srv_nearest(const char *word, const char *const *names, size_t count);
 
 #endif

@@ -8,8 +8,8 @@
 #define LOWER  "abcdefghijklmnopqrstuvwxyz"
 #define DIGITS "0123456789"
 
-/* Returns the end of the host, which is a name or an address; an IPv6 address has [..] around it.
- * NULL: there is no host. */
+/* Returns a pointer behind the host that begins at p: a name, an IPv4 address or an IPv6 address in
+ * brackets. NULL: there is no host. */
 static const char *skip_host(const char *p) {
     bool ipv6 = *p == '[';
     p += ipv6;
@@ -19,6 +19,7 @@ static const char *skip_host(const char *p) {
     return p + n + ipv6;
 }
 
+/* Returns whether the text is a port number, 1 … 65535, that is not the default of the scheme. */
 static bool is_port(const char *p, const char *scheme, size_t scheme_size) {
     size_t n = strspn(p, DIGITS);
     if (!n || n > 5 || p[n] || *p == '0' || atoi(p) > 65535)

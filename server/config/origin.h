@@ -4,12 +4,12 @@
 
 #include <stdbool.h>
 
-/* Returns whether a browser can send the text as Origin: scheme://host or scheme://host:port in
- * lower case, without a path and without the default port of the scheme; or "null". */
+/* Returns whether a browser could send the text as Origin. It sends "null", scheme://host or
+ * scheme://host:port, in lower case, without a path and without the default port of the scheme. */
 bool srv_origin_is_possible(const char *text);
 
-/* Returns whether the text is a valid entry of the setting `hosts`: a name or an address ([..]
- * around IPv6), with or without a port; or "*". */
+/* Returns whether the text is a valid entry of the setting `hosts`: "*", or a name or address with
+ * or without a port. An IPv6 address is written in brackets. */
 bool srv_origin_is_host(const char *text);
 
 #endif

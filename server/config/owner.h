@@ -1,18 +1,18 @@
-/* The owner of a run, a model or a job as a number: a hash of the name of an API key or of a
- * client's address (client.c). This is a header of its own, because many parts of the server
- * compare owners. */
+/* The owner of a run, a model or a job as a number: a hash of the name of an API key, or of a
+ * client's address (client.h). Code that only compares owners needs no more than this header. */
 #ifndef SRV_OWNER_H
 #define SRV_OWNER_H
 
 #include <stdint.h>
 
-/* Most characters in the name of an API key. */
+/* The most characters of an API key's name, without the NUL. */
 enum { SRV_OWNER_NAME = 64 };
 
 typedef uint64_t srv_owner; /* 0: no owner, shared by all */
 
-/* Returns the number of an owner; for NULL 0. If two names ever get the same number, which is very
- * unlikely, they share the account of their processor time, but no rights. */
+/* Returns the number of the owner with this name; 0 for NULL. Two names could have the same hash,
+ * which is very unlikely. They would then be one client for the fair order of the queue, but would
+ * have no rights to each other's objects: rights are decided by names (srv_request_owns). */
 srv_owner srv_owner_of(const char *name);
 
 #endif

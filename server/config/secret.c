@@ -1,7 +1,9 @@
-/* Digests are keyed by a random number that only this process knows, so the time of a comparison
- * tells nothing about a key. The text of a file is wiped after it is read; only digests of it are
- * kept. The API key in a request is not wiped: it is in a buffer of the connection, which
- * libmicrohttpd frees as it is. */
+/* A client must not learn a key from the time that a comparison takes. Therefore digests are
+ * compared instead of keys, and they are keyed by a random number (the salt) that only this process
+ * knows.
+ *
+ * The text of a file of keys is overwritten after it is read. The API key in a request is not
+ * overwritten: it is in a buffer of libmicrohttpd, which frees the buffer as it is. */
 #include "config/secret.h"
 
 #include <errno.h>
@@ -13,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SECRET_MOST ((size_t)1 << 20)
+#define SECRET_MOST ((size_t)1 << 20) /* largest file in bytes */
 
 bool srv_secret_salt(srv_digest *salt) {
     return gnutls_rnd(GNUTLS_RND_KEY, salt->bytes, sizeof salt->bytes) == 0;
@@ -28,8 +30,8 @@ bool srv_secret_equal(const srv_digest *a, const srv_digest *b) {
     return gnutls_memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-/* Checks the open descriptor, not the path, so that the file that is checked is the file that is
- * read. */
+/* Checks type, mode and size of the open file. It checks the descriptor and not the path, because
+ * another file may get the path between the check and the read. false: *err has the reason. */
 static bool may_be_read(int fd, const char *setting, const char *path, srv_config_error *err) {
     struct stat info;
     if (fd < 0 || fstat(fd, &info))

@@ -1,5 +1,6 @@
-/* Secrets: reads files that only the service may read, and computes keyed digests of their
- * contents, so that no secret has to be kept. No other code uses the digests of GnuTLS. */
+/* Reads files with secrets (API keys, the TLS key) and computes keyed digests of API keys, so that
+ * the keys themselves need not stay in memory. Only this file uses the digest functions of GnuTLS.
+ */
 #ifndef SRV_SECRET_H
 #define SRV_SECRET_H
 
@@ -22,10 +23,10 @@ bool srv_secret_digest(const srv_digest *salt, const char *text, size_t size, sr
 /* Compares two digests in a time that does not depend on where they differ. */
 bool srv_secret_equal(const srv_digest *a, const srv_digest *b);
 
-/* Reads a whole regular file of at most 1 MiB and adds a NUL at its end. Only owner and group may
- * have the right to read the file (mounted secrets need the group); only the owner may have the
- * right to write it. The caller frees the text with srv_secret_free. false: *err has the reason and
- * refers to the file by `setting`. */
+/* Reads a whole regular file of at most 1 MiB and adds a NUL at its end. Refuses a file that others
+ * than owner and group may access, or that the group may write. (Secrets that Kubernetes mounts are
+ * readable by a group.) The caller frees the text with srv_secret_free. false: *err has the reason;
+ * its text begins with `setting`, the name of the setting that names the file. */
 bool srv_secret_read(const char *setting, const char *path, char **text, size_t *size,
                      srv_config_error *err);
 void srv_secret_free(char *text, size_t size); /* wipes the text first; NULL is allowed */

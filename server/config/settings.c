@@ -1,4 +1,5 @@
-/* The table srv_settings: key, type, default, range and meaning of each setting. */
+/* The table of all settings. Columns: key, kind, member of srv_config, default, minimum, maximum,
+ * choices, whether GET /version shows it, and meaning (srv_setting in config.h). */
 #include <string.h>
 
 #include "config/config.h"
