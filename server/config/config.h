@@ -18,9 +18,10 @@ typedef struct srv_texts {
     size_t count;
 } srv_texts;
 
+/* The values of all settings. settings.c has the full meaning and the range of each. */
 typedef struct srv_config {
     char *listen;               /* such as "127.0.0.1:8080", "[::1]:8080" or "unix:/path" */
-    char *ops_listen;           /* as `listen`; "": no operations port */
+    char *ops_listen;           /* address of the operations port; "": there is none */
     int64_t workers;            /* threads of the worker pool */
     int64_t requests_running;   /* most requests that run at a time */
     int64_t long_ms;            /* a request that computes for longer than this is a long one */
@@ -28,19 +29,19 @@ typedef struct srv_config {
     int64_t queue_length;       /* most requests that wait for a request thread */
     int64_t queue_target_ms;    /* if the longest wait exceeds this, the newest are served first */
     int64_t request_timeout_ms; /* time from the end of the body to the answer */
-    int64_t max_body_bytes;
-    int64_t max_request_bytes;        /* limit of one request's arena, without its body */
-    int64_t memory_bytes;             /* limit of all bodies and arenas together */
-    double max_cells;                 /* limit of one request: batch * heads * queries * keys */
-    double max_operations;            /* floating-point operations of one request */
-    int64_t runs_bytes;               /* bytes of all stored runs together */
-    int64_t runs_ttl_s;               /* time for which a stored run is kept */
-    char *runs_dir;                   /* directory of stored runs; "": in memory */
-    int64_t models_count;             /* most models that are made over HTTP */
-    int64_t models_bytes;             /* size of all models made over HTTP */
-    char *models_dir;                 /* directory of model files; "": none */
+    int64_t max_body_bytes;     /* largest request body */
+    int64_t max_request_bytes;  /* limit of one request's arena, without its body */
+    int64_t memory_bytes;       /* limit of all bodies and arenas together */
+    double max_cells;           /* limit of one request: batch * heads * queries * keys */
+    double max_operations;      /* limit of one request: floating-point operations */
+    int64_t runs_bytes;         /* limit of all stored runs together */
+    int64_t runs_ttl_s;         /* a stored run is removed this long after its last use */
+    char *runs_dir;             /* directory of stored runs; "": in memory */
+    int64_t models_count;       /* most models that are made over HTTP */
+    int64_t models_bytes;       /* limit of all models made over HTTP together */
+    char *models_dir;           /* directory of model files; "": none */
     int64_t jobs_count, jobs_running; /* most jobs kept; most jobs running at a time */
-    int64_t jobs_bytes;               /* memory of all running jobs together */
+    int64_t jobs_bytes;               /* limit of the memory of all running jobs together */
     int64_t jobs_steps, jobs_time_s;  /* most steps and seconds of one job */
     int64_t jobs_nice;                /* nice value of the threads that run jobs */
     char *jobs_dir;                   /* directory of jobs; "": in memory */
@@ -50,13 +51,13 @@ typedef struct srv_config {
     int64_t max_inflate_ratio;        /* most decoded bytes for each byte of a compressed body */
     int64_t in_place_bytes;           /* largest body of a request that the HTTP thread may run */
     int64_t in_place_memory_bytes;    /* largest arena of a request on the HTTP thread */
-    srv_texts cors_origins;
-    srv_texts hosts;           /* host names that requests may name; "*": any */
-    char *keys_file;           /* "": no API keys */
-    char *tls_cert, *tls_key;  /* "": plain HTTP */
-    int64_t key_requests;      /* requests of one API key at a time; 0: any number may wait */
-    char *isa;                 /* "auto", "ref", "avx2", "avx512" or "amx" */
-    int log;                   /* one of SRV_LOG_* */
+    srv_texts cors_origins;    /* origins whose pages may call the service; none: CORS is off */
+    srv_texts hosts;           /* host names by which clients may address the service; "*": any */
+    char *keys_file;           /* path of the file with the API keys; "": no keys are needed */
+    char *tls_cert, *tls_key;  /* paths of PEM files; "": plain HTTP */
+    int64_t key_requests;      /* most requests of one API key at a time; 0: no limit */
+    char *isa;                 /* kernel table: "auto", "ref", "avx2", "avx512" or "amx" */
+    int log;                   /* SRV_LOG_JSON or SRV_LOG_OFF */
     int log_level;             /* a srv_log_level (log.h) */
     int64_t header_timeout_ms; /* time from the first byte of a header to its end */
     int64_t idle_timeout_s;    /* a connection without traffic is closed after this time */
@@ -68,7 +69,7 @@ typedef struct srv_config {
     int64_t drain_ms;          /* then: time in which accepted requests may finish */
     bool half_close_is_gone;   /* a client that closes its sending side counts as gone */
 
-    bool ops_given; /* true: ops_listen was set to another value than the default */
+    bool ops_given; /* the user has set ops_listen; false: it has its default value */
 } srv_config;
 
 enum { SRV_LOG_JSON, SRV_LOG_OFF };

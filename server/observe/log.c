@@ -15,28 +15,35 @@
 
 #include "number/print_small.h"
 
-enum { BUFFER = 512 * 1024, LINE_MOST = 1024, EVENT_MOST = 512, FLUSH_MS = 100, POLL_MS = 50 };
-#define CLOSE_NS 1000000000
+enum {
+    BUFFER = 512 * 1024, /* size of each of the two buffers in bytes */
+    LINE_MOST = 1024,    /* bound of a request's line in bytes */
+    EVENT_MOST = 512,    /* bound of an event's text in bytes */
+    FLUSH_MS = 100,      /* the writer waits this long for more lines to write at once */
+    POLL_MS = 50,        /* how often a blocked writer looks whether the log is being closed */
+};
+#define CLOSE_NS 1000000000 /* time that srv_log_free gives the writer for the remaining lines */
 
 static const char *const level_names[] = {
     [SRV_LOG_INFO] = "info", [SRV_LOG_WARN] = "warn", [SRV_LOG_ERROR] = "error"};
 
 struct srv_log {
     pthread_mutex_t lock;
-    pthread_cond_t wake;
-    pthread_t thread;
+    pthread_cond_t wake; /* the buffer has its first line or is half full, or the log closes */
+    pthread_t thread;    /* the writer */
     bool on, started, closing;
     srv_log_level least;
-    _Atomic int64_t close_by_ns; /* 0: not closing */
-    char *filling, *writing;
-    size_t filled, dropped;
+    _Atomic int64_t close_by_ns; /* the writer gives up at this time; 0: it never does */
+    char *filling, *writing;     /* callers append to `filling`; the writer writes `writing` */
+    size_t filled;               /* bytes in `filling` */
+    size_t dropped;              /* lines dropped since the buffers were last exchanged */
     atomic_uint_fast64_t dropped_ever;
-    time_t second;  /* the time whose text is in `stamp` */
-    char stamp[24]; /* "2026-01-31T12:00:00." */
+    time_t second;  /* the time to which `stamp` belongs, in seconds since 1970 */
+    char stamp[24]; /* "2026-01-31T12:00:00.", formatted once for each second */
 };
 
-/* Writes the start of a line: {"time":"2026-01-31T12:00:00.123Z","level":"info". The caller holds
- * the lock, because the text of date and time to the second is kept in the log. */
+/* Writes the start of a line, {"time":"2026-01-31T12:00:00.123Z","level":"info", to p and returns
+ * the end of it. The caller has the lock, because log->stamp may change. */
 static char *put_lead(srv_log *log, srv_log_level level, char *p) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -55,11 +62,12 @@ static char *put_lead(srv_log *log, srv_log_level level, char *p) {
     return attn_put(p, "\"");
 }
 
-/* The number of bytes that a pipe accepts without blocking when poll reports it as ready. */
+/* The bytes of one write(). A pipe that poll() reports as ready takes this many without blocking
+ * (PIPE_BUF). */
 #define AT_ONCE (size_t)4096
 
-/* Writes to standard error. Waits for a slow reader without a limit while the service runs, and
- * until `close_by_ns` during the shutdown. */
+/* Writes to standard error, on the writer thread. While the service runs, waits for a slow reader
+ * as long as it takes; during the shutdown until `close_by_ns`, then drops the rest. */
 static void write_all(srv_log *log, const char *data, size_t size) {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
     while (size) {
@@ -78,7 +86,8 @@ static void write_all(srv_log *log, const char *data, size_t size) {
     }
 }
 
-/* Waits until there is a batch of lines. Needs the lock. */
+/* Waits until the buffer is half full, FLUSH_MS have passed or the log closes. The caller has the
+ * lock. */
 static void gather(srv_log *log) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -159,7 +168,8 @@ void srv_log_free(srv_log *log) {
     free(log);
 }
 
-/* Appends a finished line. Needs the lock. */
+/* Appends a finished line to the buffer, or drops it if the buffer is full. The caller has the
+ * lock. */
 static void append(srv_log *log, const char *line, size_t size) {
     if (log->filled + size > BUFFER) {
         log->dropped++;
@@ -184,8 +194,8 @@ void srv_log_request(srv_log *log, const srv_log_entry *e) {
     char line[LINE_MOST];
     pthread_mutex_lock(&log->lock);
     char *p = put_lead(log, level, line);
-    /* Lengths: an id has at most 128 bytes, a client 108, a key's name 64; methods and routes are
-     * our own texts. */
+    /* The line fits into LINE_MOST: an id has at most 128 bytes, a client's address 108 and a key's
+     * name 64. The names of methods and routes are constants of this program. */
     p = attn_put(attn_put(p, ",\"id\":\""), e->id);
     if (*e->trace->id) {
         p = attn_put(attn_put(p, "\",\"trace_id\":\""), e->trace->id);
@@ -250,8 +260,8 @@ static bool is_zero(const char *text, size_t count) {
     return strspn(text, "0") >= count;
 }
 
-/* Returns whether a traceparent header is valid. Later versions are read as version 00 and may have
- * further text after another "-". */
+/* Returns whether a traceparent header is valid. A header of a version above 00 is read as version
+ * 00 is, and may have further text after another "-". */
 static bool is_valid(const char *text) {
     size_t size = strlen(text);
     while (size && (text[size - 1] == ' ' || text[size - 1] == '\t'))
@@ -266,7 +276,7 @@ static bool is_valid(const char *text) {
            text[FLAGS - 1] == '-' && is_hex(text + FLAGS, 2);
 }
 
-/* Writes 16 hexadecimal digits that are not all zero. */
+/* Writes `bits` as 16 hexadecimal digits and a NUL. 0 becomes 1, because an id must not be zero. */
 static void put_hex(char *to, uint64_t bits) {
     bits += bits == 0;
     for (int i = 15; i >= 0; i--, bits >>= 4)

@@ -1,10 +1,12 @@
-/* The log has one JSON line for each request or event. A thread of its own writes the lines to
- * standard error, so that a slow reader of standard error delays neither requests nor the shutdown.
- * Lines that do not fit into the buffer are dropped; a later line reports their number.
+/* The log: one line of JSON for each request and each event, on standard error. Callers only append
+ * the line to a buffer. A thread of the log writes the buffer, so a slow reader of standard error
+ * delays neither requests nor the shutdown. Lines that do not fit into the buffer are dropped, and
+ * a later line reports how many.
  *
- * A line names the trace of its request (W3C Trace Context, level 1). The service adds a span of
- * its own to the trace, which stands in the log and in the reply. An invalid traceparent header
- * starts a new trace and never makes the request fail. */
+ * Requests take part in distributed tracing (W3C Trace Context, level 1): the client names its
+ * trace and its own span in the header traceparent. The service makes a span of its own for each
+ * request; the line in the log and the header traceparent of the reply name it. Without a valid
+ * header the service starts a new trace. */
 #ifndef SRV_LOG_H
 #define SRV_LOG_H
 
@@ -15,32 +17,33 @@
 
 typedef struct srv_log srv_log;
 
-/* The severity of a line. A request with status 500 is SRV_LOG_ERROR, with another 5xx
- * SRV_LOG_WARN, otherwise SRV_LOG_INFO. The order is that of the setting log_level. */
+/* The severity of a line, in the order of the choices of the setting log_level. The line of a
+ * request is SRV_LOG_ERROR for status 500, SRV_LOG_WARN for 501 and above, and otherwise
+ * SRV_LOG_INFO. */
 typedef enum srv_log_level { SRV_LOG_INFO, SRV_LOG_WARN, SRV_LOG_ERROR } srv_log_level;
 
-enum { SRV_TRACE_TEXT = 55 }; /* bytes of a traceparent of version 00 */
+enum { SRV_TRACE_TEXT = 55 }; /* length of a traceparent header of version 00, without the NUL */
 
 typedef struct srv_trace {
-    char id[33];     /* trace-id, 32 lower-case hexadecimal digits */
-    char parent[17]; /* the caller's span; "" for a new trace */
-    char span[17];   /* the span of this service */
-    bool sampled;    /* the caller records this trace */
+    char id[33];     /* id of the trace, 32 lower-case hexadecimal digits */
+    char parent[17]; /* id of the client's span, 16 digits; "": this service began the trace */
+    char span[17];   /* id of this service's span, 16 digits */
+    bool sampled;    /* the client has said that it records this trace */
 } srv_trace;
 
-/* The contents of a request's line. It never has bodies, raw paths or query strings. */
+/* The contents of a request's line. Bodies, raw paths and query strings are never logged. */
 typedef struct srv_log_entry {
-    const char *id, *method, *route, *client; /* texts that are safe to print inside quotes */
-    const srv_trace *trace;                   /* its texts are "" before the header was read */
-    const char *key;                          /* name of the API key, or "" */
-    const char *code;                         /* code of a problem, such as "queue_full", or "" */
-    int status;                               /* 499: the client left */
-    uint64_t bytes_in, bytes_out;
-    int64_t total_ns, queue_ns, decode_ns, compute_ns, encode_ns;
+    const char *id, *method, *route, *client; /* need no escapes inside quotes of JSON */
+    const srv_trace *trace; /* all texts are "" if the request failed before its header was read */
+    const char *key;        /* name of the API key; "": none */
+    const char *code;       /* code of a problem, such as "queue_full"; "": no problem */
+    int status;             /* HTTP status; 499: the client left before the reply */
+    uint64_t bytes_in, bytes_out; /* of the bodies of request and reply */
+    int64_t total_ns, queue_ns, decode_ns, compute_ns, encode_ns; /* durations */
 } srv_log_entry;
 
-/* Makes a log that leaves out lines below the level `least`, and all lines if `on` is false. NULL:
- * out of memory, or no thread could be started. */
+/* Makes a log of the lines of level `least` and above; if `on` is false, of none. NULL: out of
+ * memory, or no thread could be started. */
 srv_log *srv_log_new(bool on, srv_log_level least);
 /* Writes the remaining lines, for at most a second, and frees the log. NULL is fine. */
 void srv_log_free(srv_log *log);
@@ -54,8 +57,9 @@ void srv_log_event(srv_log *log, srv_log_level level, const char *format, ...)
 /* Returns the number of lines that were dropped so far. */
 uint64_t srv_log_dropped(const srv_log *log);
 
-/* Begins the trace of a request from its traceparent header; NULL: it has none, or several. New ids
- * are made from the random bits. */
+/* Fills `trace` for a request with the given traceparent header. NULL: the request has no such
+ * header, or several. The ids of the new span and, if needed, of a new trace are made from
+ * `random`. */
 void srv_trace_begin(srv_trace *trace, const char *header, const uint64_t random[3]);
 /* Writes the traceparent header of the reply, with a NUL at its end. */
 void srv_trace_text(const srv_trace *trace, char text[SRV_TRACE_TEXT + 1]);

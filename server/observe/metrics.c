@@ -1,5 +1,6 @@
-/* The metrics are an array of counters [route][method][code] and two kinds of histograms. All of
- * them are atomic variables. */
+/* The counters of requests are an array [route][method][status code]. There are two kinds of
+ * histograms: `histogram` for durations, and `spread` for other values. Everything is an atomic
+ * variable, so nothing is locked. */
 #include "observe/metrics.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ static const char *const methods[] = {"GET", "HEAD",   "POST",  "OPTIONS",
                                       "PUT", "DELETE", "PATCH", "other"};
 static const int codes[] = {200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 408, 410, 411,
                             413, 415, 417, 421, 422, 429, 499, 500, 501, 503, 504, 0 /* other */};
-/* Upper bounds of the buckets of a time histogram, in nanoseconds and as labels in seconds. */
+/* Upper bounds of the buckets of a `histogram`: in nanoseconds, and as label texts in seconds. */
 static const int64_t bounds[] = {100000,      250000,      1000000,    2500000,    10000000,
                                  25000000,    100000000,   250000000,  1000000000, 2500000000,
                                  10000000000, 30000000000, 60000000000};
@@ -25,20 +26,21 @@ static const char *const bound_texts[] = {"0.0001", "0.00025", "0.001", "0.0025"
                                           "0.025",  "0.1",     "0.25",  "1",      "2.5",
                                           "10",     "30",      "60"};
 
-/* Upper bounds for the bytes of a label, and of a histogram's line with name, label, bucket bound
- * and number. */
+/* Buffer sizes in bytes: of the label route="…", and of a line of a histogram, which has a name,
+ * the label, the bound of a bucket and a number. */
 enum { LABEL_ROOM = 128, LINE_ROOM = LABEL_ROOM + 128 };
 
 typedef struct histogram {
-    atomic_uint_fast64_t buckets[COUNT(bounds) + 1]; /* not cumulative; printed as cumulative */
+    /* Values in each bucket alone. Prometheus wants cumulative counts; printing adds them up. */
+    atomic_uint_fast64_t buckets[COUNT(bounds) + 1];
     atomic_uint_fast64_t sum_ns;
 } histogram;
 
-/* Upper bounds of the buckets of the other histograms, in the unit at the end of their name. */
+/* The description of a `spread`. */
 enum { SPREAD_BOUNDS = 10 };
 typedef struct spread_row {
     const char *name, *help;
-    double bounds[SPREAD_BOUNDS];
+    double bounds[SPREAD_BOUNDS]; /* upper bounds of the buckets, in bytes or as relative errors */
 } spread_row;
 
 #define KIB 1024.0
@@ -69,11 +71,11 @@ typedef struct route_meters {
 } route_meters;
 
 struct srv_meters {
-    const char *const *names;
-    size_t count; /* number of routes; row `count` is for unknown paths */
-    double started;
+    const char *const *names; /* path templates of the routes */
+    size_t count;             /* number of routes; routes[count] counts unknown paths */
+    double started;           /* start of the process, in seconds since 1970 */
     atomic_int_fast64_t single[SRV_METER_COUNT];
-    histogram queue;
+    histogram queue; /* times that requests waited in the queue */
     spread spreads[SRV_SPREAD_COUNT];
     const char *const *problem_names;
     atomic_uint_fast64_t problems[SRV_METER_PROBLEMS];
@@ -174,8 +176,9 @@ static void single(attn_text *out, const char *name, const char *type, const cha
     attn_text_add(out, "%s %.17g\n", name, value);
 }
 
-/* Prints a histogram with a label such as `route="/x"`, or "". It does not use printf, because it
- * prints a thousand lines and may run on the HTTP thread. */
+/* Prints a histogram. `label` is a label such as route="/x"; "": no label. The buckets are printed
+ * without printf, which would be too slow: all histograms together have a thousand lines, and the
+ * HTTP thread may print them. */
 static void print_histogram(attn_text *out, const char *name, const char *label, histogram *h) {
     char lines[(COUNT(bounds) + 1) * LINE_ROOM], *p = lines;
     uint64_t total = 0;
