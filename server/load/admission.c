@@ -1,5 +1,5 @@
-/* Only the HTTP thread uses the list of incoming bodies. All threads share the number of bytes that
- * bodies hold. */
+/* Only the HTTP thread uses the list of arriving bodies. Other threads change only `held`, when
+ * they free complete bodies, and `cost_ns`. */
 #include "load/admission.h"
 
 #include <math.h>
@@ -12,28 +12,30 @@
 #include "load/queue.h"
 #include "request/shared.h"
 
-/* The rate of a body is measured as if it had, before its first byte, arrived at FAIR_RATE times
- * min_rate_bytes for CREDIT_S seconds. A silent client soon uses up this credit. */
+/* The rate of a body in bytes per second is measured as if, before its first byte, CREDIT_S seconds
+ * of data had arrived at FAIR_RATE times min_rate_bytes. A new body therefore counts as fast, and a
+ * silent client soon counts as slow. */
 #define FAIR_RATE 64.0
 #define CREDIT_S  0.25
-#define TRUST     4.0
-#define LONGEST_S 600
+#define TRUST     4.0 /* wanted_before expects a body to grow to TRUST times its present size */
+#define LONGEST_S 600 /* largest Retry-After in seconds */
 
-/* The assumed cost of an operation on a route without measurements, the number of operations that a
- * request needs to be measured, and the weight of the newest measurement. */
-#define FIRST_COST_NS 0.05
-#define SHOWING       1e7
-#define NEWEST        0.25
-enum { ROUTES = 128 };
+#define FIRST_COST_NS 0.05 /* processor time per operation on a route without measurements */
+#define SHOWING       1e7  /* fewest operations of a request that is measured */
+#define NEWEST        0.25 /* weight of the newest measurement in the mean */
+enum { ROUTES = 128 };     /* size of cost_ns; routes beyond it share entries */
 
-#define ARENA_ROOM 65536 /* for alignment and small things beside the blocks that were counted */
+/* Bytes of an arena beside the blocks that the cost functions count: alignment and small texts. */
+#define ARENA_ROOM 65536
 
 struct srv_admission {
     srv_incoming *first;
-    atomic_size_t held;             /* bytes that bodies hold, incoming and complete ones */
-    _Atomic double cost_ns[ROUTES]; /* mean processor time of an operation, by route */
-    size_t bodies, spare, small;
-    double fair_rate; /* bytes per second */
+    atomic_size_t held;             /* bytes that all bodies hold, arriving and complete ones */
+    _Atomic double cost_ns[ROUTES]; /* mean processor time per operation, for each route */
+    size_t bodies;    /* most bytes that all bodies may hold together: half of the budget */
+    size_t spare;     /* bytes of srv_admission_spare: a sixteenth of the budget */
+    size_t small;     /* bodies of at most this many bytes are small: the setting in_place_bytes */
+    double fair_rate; /* bytes per second at which a new body counts as arriving */
 };
 
 srv_admission *srv_admission_new(const srv_config *config) {
@@ -58,7 +60,7 @@ size_t srv_admission_spare(const srv_admission *a) {
 }
 
 /* Estimates the seconds until the body is complete. */
-static double way_to_go(const srv_admission *a, const srv_incoming *body, int64_t now_ns) {
+static double seconds_left(const srv_admission *a, const srv_incoming *body, int64_t now_ns) {
     double age = 1e-9 * (double)(now_ns - body->since_ns);
     double rate = ((double)body->received + CREDIT_S * a->fair_rate) / (age + CREDIT_S);
     double missing =
@@ -66,15 +68,16 @@ static double way_to_go(const srv_admission *a, const srv_incoming *body, int64_
     return missing / rate;
 }
 
-/* Bytes that complete bodies hold and that those are likely to fill which are ahead of one of
- * `length` bytes that begins now: TRUST times what they have sent, so that beginnings weigh little.
- */
+/* Estimates how many bytes will be in use before a new body of `length` bytes is complete: the
+ * bytes of complete bodies, and the final sizes of those arriving bodies that will be complete
+ * earlier. The final size counts as at most TRUST times the bytes that have arrived, so that a
+ * client that announces much and has sent little keeps nobody out. */
 static double wanted_before(const srv_admission *a, uint64_t length, int64_t now_ns) {
     double mine = (double)length / a->fair_rate;
     double wanted = (double)atomic_load_explicit(&a->held, memory_order_relaxed);
     for (const srv_incoming *body = a->first; body; body = body->next) {
         wanted -= (double)body->held;
-        if (way_to_go(a, body, now_ns) <= mine)
+        if (seconds_left(a, body, now_ns) <= mine)
             wanted += fmin((double)body->announced, TRUST * (double)body->received);
     }
     return wanted;
@@ -140,7 +143,8 @@ void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block) {
     body->held = 0;
 }
 
-/* Grows the block: a large one in place, a small one by a copy, which is quick. */
+/* Returns a block of `room` bytes with the first `used` bytes of `old`, or NULL. A large block
+ * grows without a copy (srv_budget_grow); a small one is copied, which is quick. */
 static char *grow(char *old, size_t used, size_t room) {
     char *block = old ? srv_budget_grow(old, room) : NULL;
     if (block || !(block = attn_alloc(room)))
@@ -151,7 +155,8 @@ static char *grow(char *old, size_t used, size_t room) {
     return block;
 }
 
-/* Returns a block of `room` bytes if the share of memory for `body` allows it, else NULL. */
+/* Grows the memory of the body to `room` bytes, unless all bodies together would then exceed their
+ * part of the budget. NULL: not possible now, and `old` is unchanged. */
 static char *try_take(srv_admission *a, const srv_incoming *body, char *old, size_t used,
                       size_t room) {
     bool small = body->announced <= a->small;
@@ -165,17 +170,17 @@ static char *try_take(srv_admission *a, const srv_incoming *body, char *old, siz
     return block;
 }
 
-/* Returns the body with memory whose completion will take longest; NULL if this is `body` itself or
- * no body has memory. */
-static srv_incoming *last_in_line(const srv_admission *a, srv_incoming *body, int64_t now_ns) {
-    double longest = way_to_go(a, body, now_ns);
+/* Returns the arriving body that holds memory and will take longest to complete, if that is longer
+ * than `body` will take. NULL: there is no such body. */
+static srv_incoming *slowest_other(const srv_admission *a, srv_incoming *body, int64_t now_ns) {
+    double longest = seconds_left(a, body, now_ns);
     srv_incoming *last = NULL;
     for (srv_incoming *other = a->first; other; other = other->next) {
         if (other == body || !other->held)
             continue;
-        double way = way_to_go(a, other, now_ns);
-        if (way > longest) {
-            longest = way;
+        double left = seconds_left(a, other, now_ns);
+        if (left > longest) {
+            longest = left;
             last = other;
         }
     }
@@ -187,7 +192,7 @@ char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t
     char *block;
     srv_incoming *last;
     while (!(block = try_take(a, body, old, used, room))) {
-        last = last_in_line(a, body, now_ns);
+        last = slowest_other(a, body, now_ns);
         if (!last)
             return NULL;
         srv_admission_close(a, last);
@@ -207,8 +212,8 @@ void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_
     atomic_store(cost, was + NEWEST * ((double)worked / req->operations - was));
 }
 
-/* Returns whether the request may go on now: short work always may, long work only while fewer than
- * long_threads long tasks run. */
+/* Returns whether the request may continue now. Work that is predicted to be short always may. Long
+ * work may if fewer than long_threads long tasks are running; otherwise req->later is set. */
 static bool may_go_on(srv_request *req, double operations) {
     const srv_app *app = req->app;
     if (!app->admission || operations <= 0)
@@ -261,7 +266,7 @@ bool srv_admission_work(srv_request *req, double operations, double bytes) {
 }
 
 unsigned srv_admission_retry(int64_t wait_ns, uint64_t bits) {
-    int64_t seconds = wait_ns > 0 ? (wait_ns - 1) / 1000000000 + 1 : 1; /* rounded up */
+    int64_t seconds = wait_ns > 0 ? (wait_ns - 1) / 1000000000 + 1 : 1;
     seconds += (int64_t)(bits % (uint64_t)(seconds / 2 + 2));
     return seconds < LONGEST_S ? (unsigned)seconds : LONGEST_S;
 }

@@ -1,20 +1,24 @@
 /* Admission decides which requests get memory and which are refused because of the load. budget.h
- * counts every byte and enforces the limit. Admission decides in two stages, so that no request
- * begins that could not be finished.
+ * counts every byte and enforces the limit. Admission decides twice, so that a request that begins
+ * can also be finished.
  *
- * Stage A decides by the header, before the body is read. A body that can never fit is answered
- * with 413, a body that does not fit now with 503. An announced length takes no memory: memory is
- * taken as bytes arrive, for all bodies together at most half of the budget. When this half is
- * used up, the body that will take longest to complete (its missing bytes divided by its measured
- * rate) is refused. So a client that announces many bytes and sends few blocks no other client.
- * Bodies that are small enough for the HTTP thread have memory of their own.
+ * Stage A is on the HTTP thread, after the header and before the body is read. It refuses a body
+ * that can never fit with 413, and one that does not fit now with 503. The announced length
+ * reserves no memory: memory is taken as bytes arrive. All bodies together may use half of the
+ * budget. When this half is used up, the body that will take longest to complete (its missing bytes
+ * divided by its measured rate) is refused. Therefore a client that announces many bytes and sends
+ * few keeps no memory from other clients. Bodies up to in_place_bytes are exempt from the half: a
+ * small part of the budget is kept for them.
  *
- * Stage B decides by the shapes of tensors, before the work. The memory for scratch, results and
- * reply, as bounded by the cost functions of the operations, is taken all at once. No request waits
- * for memory while it holds memory: if there is not enough, it fails with 503, or with 413 if it
- * could never fit. The duration of the work is predicted from its number of operations and from
- * earlier requests of the same route. Long work waits until it may run as one of the limited number
- * of long tasks. */
+ * Stage B is on a request thread, when the shapes of the tensors are known and before the work. The
+ * cost functions of the operations give an upper bound of the memory for scratch, results and
+ * reply. This memory is taken all at once. If it is not free, the request fails with 503, and if it
+ * can never be free, with 413. A request never waits for memory, because it holds memory that
+ * others may be waiting for.
+ *
+ * Stage B also predicts the duration of the work from its number of operations and from earlier
+ * requests of the same route. If the work is long and too many long requests are running, the
+ * request goes back into the queue (srv_queue_go_long). */
 #ifndef SRV_ADMISSION_H
 #define SRV_ADMISSION_H
 
@@ -23,57 +27,63 @@
 typedef struct srv_admission srv_admission;
 typedef struct srv_incoming srv_incoming;
 
-/* A body that is arriving. Its owner sets all members to zero. Only the HTTP thread uses it until
- * the body is complete. */
+/* A request body that is arriving. server/http owns it and sets all members to zero at the start.
+ * Only the HTTP thread uses it until the body is complete. */
 struct srv_incoming {
-    srv_incoming *next, *previous; /* neighbours in admission's list, if `listed` */
-    bool listed;
-    size_t held; /* bytes of memory that the body holds */
-    int64_t since_ns;
-    uint64_t announced, received;         /* bytes */
-    void (*give_way)(srv_incoming *body); /* refuses the request with 503 and frees the memory */
+    srv_incoming *next, *previous; /* neighbours in admission's list of arriving bodies */
+    bool listed;                   /* the body is in that list */
+    size_t held;                   /* bytes of memory that the body holds */
+    int64_t since_ns;              /* when srv_admission_open was called */
+    uint64_t announced, received;  /* bytes of the body */
+    /* Set by the owner: refuses the request with 503 and frees the body's memory, so that another
+     * body can have it. */
+    void (*give_way)(srv_incoming *body);
 };
 
-/* Makes the admission; call it after srv_budget_start. NULL: out of memory. */
+/* Makes the admission. Call this after srv_budget_start. NULL: out of memory. */
 srv_admission *srv_admission_new(const srv_config *config);
 void srv_admission_free(srv_admission *a); /* NULL is fine */
 
-/* Stage A: decides whether a body of `length` bytes of this client (its number in queue.h) may be
- * read. Returns false with a problem set if not. */
+/* Stage A: decides whether a body of `length` bytes may be read. `client` is the number of the
+ * client (config/client.h). false: the body is refused, and a problem is set. */
 bool srv_admission_header(srv_admission *a, srv_request *req, uint64_t client, uint64_t length,
                           int64_t now_ns);
-/* Adds a body of `announced` bytes to the list; for a chunked body this is the largest size. */
+/* Adds a body to the list of arriving bodies. `announced` is its Content-Length; for a chunked
+ * body, whose length is unknown, the largest size that is allowed. */
 void srv_admission_open(srv_admission *a, srv_incoming *body, uint64_t announced, int64_t now_ns);
-/* Returns a block of `room` bytes for the body that begins with the first `used` bytes of `old`,
- * and frees `old`. May refuse other bodies to free memory. NULL: there is no memory now, and `old`
- * is unchanged. */
+/* Grows the memory of a body: returns a block of `room` bytes that begins with the first `used`
+ * bytes of `old`, and frees `old` (NULL for the first block). To free memory, may refuse other
+ * bodies by their give_way. NULL: there is no memory now, and `old` is unchanged. */
 char *srv_admission_take(srv_admission *a, srv_incoming *body, char *old, size_t used, size_t room,
                          int64_t now_ns);
-/* Removes a complete or refused body from the list, so that it is not refused for others. May be
- * called twice. */
+/* Removes a complete or refused body from the list of arriving bodies. A body that is not in the
+ * list is never refused for the sake of others. Does nothing if the body is not in the list. */
 void srv_admission_close(srv_admission *a, srv_incoming *body);
-/* Frees the block of the body. Any thread. */
+/* Frees the body's block of memory. Any thread may call this. */
 void srv_admission_drop(srv_admission *a, srv_incoming *body, char *block);
 
-/* Returns the bytes of the budget that neither bodies nor the work of request threads may use. */
+/* Returns the part of the budget, in bytes, that only small requests on the HTTP thread and small
+ * bodies may use. Request threads and larger bodies must leave it free (srv_budget_leave). */
 size_t srv_admission_spare(const srv_admission *a);
 
-/* Stage B: admits work of `operations` floating-point operations (a multiply-add is two) and takes
- * `bytes` of memory for the arena of the request. Sets the problem 413 if a request may never have
- * so much memory, 503 if it is not free now. On the HTTP thread, whose requests are small, no
- * memory is taken. If it returns false, the handler must return: a problem is set, or req->later is
- * set and the request waits in the queue again. */
+/* Stage B: admits work of `operations` floating-point operations (a multiply-add is two) and
+ * reserves `bytes` of memory in the request's arena. On the HTTP thread (req->in_place) it admits
+ * everything and reserves nothing, because the requests there are small.
+ *
+ * false: the handler must return at once. Either a problem is set: 413 if no request may have so
+ * much memory, 503 if the memory is not free now. Or req->later is set: the work is long, and
+ * server/http puts the request back into the queue and calls the handler again later. */
 bool srv_admission_work(srv_request *req, double operations, double bytes);
-/* Learns the cost of the operations of a route from a request that used `busy_ns` of processor
- * time. */
+/* Updates the measured processor time per operation of the request's route. `busy_ns` is the
+ * processor time that the request has used. */
 void srv_admission_learn(srv_admission *a, const srv_request *req, int64_t busy_ns);
 
-/* Returns the seconds for Retry-After: `wait_ns` rounded up, at least 1 and at most 600. The random
- * `bits` lengthen it by up to a half, so that clients that were refused at the same time do not
- * come back at the same time. */
+/* Returns the seconds for the header Retry-After: `wait_ns` rounded up to seconds and lengthened by
+ * a random part of up to a half, at least 1 and at most 600. The random `bits` choose that part. It
+ * keeps clients that were refused at the same time from coming back at the same time. */
 unsigned srv_admission_retry(int64_t wait_ns, uint64_t bits);
-/* Returns the seconds for Retry-After, by the expected wait in the queue, as text in the request's
- * arena. */
+/* Returns the seconds for Retry-After as text in the request's arena, computed from the expected
+ * wait in the queue. */
 const char *srv_admission_retry_text(const srv_request *req);
 
 #endif

@@ -1,4 +1,5 @@
-/* The allocator hook takes no context pointer, so the two counters belong to the process. */
+/* The allocation hook has no context pointer, so its state is in global and thread-local variables.
+ */
 #include "load/budget.h"
 
 #include <attn/memory.h>
@@ -6,11 +7,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-static size_t total;
-static atomic_size_t used;
-static _Thread_local size_t refusals, leave;
-static _Thread_local srv_reserve *own; /* the reserve that this thread allocates from, or NULL */
+static size_t total;                   /* bytes of the budget */
+static atomic_size_t used;             /* bytes in use, reserves included */
+static _Thread_local size_t refusals;  /* srv_budget_refusals */
+static _Thread_local size_t leave;     /* srv_budget_leave */
+static _Thread_local srv_reserve *own; /* the reserve to allocate from; NULL: the general budget */
 
+/* Allocates from the reserve of this thread. */
 static void *take_own(size_t rounded) {
     void *p = NULL;
     if (rounded <= own->limit && own->used <= own->limit - rounded)
@@ -36,7 +39,8 @@ static void *take(size_t size) {
     if (rounded <= most && before <= most - rounded)
         p = attn_block_take(rounded);
     refusals += !p;
-    /* give() can only ask for the size of the block, so this size is counted here as well. */
+    /* A block may be larger than asked for. give() subtracts the size of the block, so that size is
+     * counted here too. */
     size_t counted = p ? attn_block_size(p) : 0;
     atomic_fetch_add_explicit(&used, counted - rounded, memory_order_relaxed);
     return p;

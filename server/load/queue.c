@@ -7,33 +7,37 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* The stack size of a request thread. The decoder (wire/decode.c) recurses only over field tables
- * and the axes of a tensor. The stack is this large because request threads draw PNG pictures by
- * librsvg, which recurses over the elements of a picture. */
+/* The stack size of a request thread in bytes. It is this large because request threads draw PNG
+ * pictures by librsvg, which recurses over the elements of a picture. Nothing else needs so much.
+ */
 #define STACK_BYTES (4u << 20)
 
-/* A request thread and its present task. */
+/* A request thread. The last three members describe the task that it runs. */
 typedef struct place {
     srv_queue *queue;
     pthread_t thread;
-    bool busy, is_long;
-    int64_t start_ns;
+    bool busy;        /* the thread runs a task */
+    bool is_long;     /* the task was declared long and is counted in long_running */
+    int64_t start_ns; /* when the task began to run */
 } place;
 
 struct srv_queue {
     pthread_mutex_t lock;
-    pthread_cond_t filled;
+    pthread_cond_t filled; /* a task was added, or another thread may run one, or `closing` */
     srv_waiting list;
     srv_queue_plan plan;
-    size_t running, long_running, threads;
+    size_t running;      /* running tasks */
+    size_t long_running; /* running tasks that were declared long */
+    size_t threads;      /* started request threads, each with its entry of `places` */
     uint64_t put_back;
     bool closing;
     place *places;
 };
 
-/* The state of the calling request thread, and the values of its two clocks of processor time when
- * its task began. */
+/* The calling request thread. NULL: this is not a request thread. */
 static _Thread_local place *own;
+/* At the start of its task: the processor time that this thread had used so far, and the time that
+ * pool workers had used for this thread so far (attn_pool_helped_ns). */
 static _Thread_local int64_t own_cpu_ns, own_helped_ns;
 
 static int64_t thread_cpu_ns(void) {
@@ -46,8 +50,9 @@ int64_t srv_queue_busy_ns(void) {
     return thread_cpu_ns() - own_cpu_ns + attn_pool_helped_ns() - own_helped_ns;
 }
 
-/* Counts the running tasks that are long, because they were declared long or have run for long_ns.
- * Sets *next_ns to the time when the next task becomes long, or to 0. */
+/* Counts the running tasks that are long: those that were declared long, and those that have run
+ * for long_ns. Sets *next_ns to the time at which the next running task will become long; 0: none
+ * will. The caller has the lock. */
 static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_ns) {
     size_t count = queue->long_running;
     *next_ns = 0;
@@ -64,8 +69,9 @@ static size_t count_long(const srv_queue *queue, int64_t now_ns, int64_t *next_n
     return count;
 }
 
-/* Returns the task to run now, or NULL. Sets *look_ns to the time at which to call this again even
- * if no task has ended, or to 0. */
+/* Takes the task to run now out of the waiting list. NULL: none may run now. Sets *look_ns to the
+ * time at which a running task becomes long, so that one more thread may run tasks; 0: none will.
+ * The caller has the lock. */
 static srv_task *pick(srv_queue *queue, int64_t *look_ns) {
     const int64_t now = attn_now_ns();
     size_t most = queue->plan.threads;
@@ -88,8 +94,8 @@ static void wait_for_work(srv_queue *queue, int64_t look_ns) {
     pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
 }
 
-/* Runs a task. Needs the lock, and releases it while the task runs. The task may be freed as soon
- * as it has run. */
+/* Runs a task. The caller has the lock, which is released while the task runs. The task is not used
+ * after it has run, because another thread may have freed it. */
 static void work_on(srv_queue *queue, place *p, srv_task *task) {
     srv_account *account = task->account;
     const int64_t paid = task->paid_ns, start = attn_now_ns();
@@ -139,7 +145,7 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     if (pthread_attr_init(&attributes))
         return false;
     bool ok = !pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_mutex_lock(&queue->lock); /* started threads read queue->threads */
+    pthread_mutex_lock(&queue->lock); /* the threads that have started read queue->threads */
     while (ok && queue->threads < threads) {
         place *p = &queue->places[queue->threads];
         p->queue = queue;
@@ -151,7 +157,7 @@ static bool start_threads(srv_queue *queue, size_t threads) {
     return ok;
 }
 
-/* Makes a condition whose timeouts use CLOCK_MONOTONIC, the clock of attn_now_ns. */
+/* Makes a condition variable whose timeouts are on the clock of attn_now_ns, CLOCK_MONOTONIC. */
 static bool init_condition(pthread_cond_t *condition) {
     pthread_condattr_t clock;
     if (pthread_condattr_init(&clock))

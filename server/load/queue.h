@@ -1,7 +1,8 @@
-/* The bounded queue of tasks and the request threads that run them. The queue does not copy tasks:
- * the caller keeps a pushed task alive until it has been run or taken out. Every pushed task is
- * either run on a request thread or taken out of the queue. A task that puts itself back while it
- * runs is run once more. */
+/* The bounded queue of tasks, and the request threads that run them. A task is a request that waits
+ * or runs (srv_task in waiting.h). The queue does not copy tasks: the caller keeps a task alive
+ * until it has been run or taken out. Each task that is pushed is either run on a request thread or
+ * taken out of the queue. A running task may put itself back (srv_queue_put_back) and is then run a
+ * second time. */
 #ifndef SRV_QUEUE_H
 #define SRV_QUEUE_H
 
@@ -10,62 +11,69 @@
 typedef struct srv_queue srv_queue;
 
 typedef struct srv_queue_plan {
-    size_t threads;      /* number of tasks that may run at the same time */
-    size_t long_threads; /* number of long tasks that may run at the same time */
-    int64_t long_ns;     /* a task that has run for this time counts as long */
-    size_t length;       /* number of tasks that may wait */
+    size_t threads;      /* most tasks that run at the same time */
+    size_t long_threads; /* most long tasks that run at the same time */
+    int64_t long_ns;     /* a task counts as long once it has run for this time */
+    size_t length;       /* most tasks that wait */
     int64_t target_ns;   /* target for the longest wait (waiting.h) */
 } srv_queue_plan;
 
-/* Makes the queue and starts 2 * threads request threads. If more than long_threads running tasks
- * turn out to be long, the spare threads run short tasks, so that threads - long_threads short
- * tasks can always run. NULL: out of memory or threads. */
+/* Makes the queue and starts 2 * threads request threads. Usually only `threads` of them run tasks
+ * at a time. The others are needed if more than long_threads of the running tasks turn out to be
+ * long: for each such task one more thread runs tasks, so that threads - long_threads short tasks
+ * can always run. NULL: out of memory or threads. */
 srv_queue *srv_queue_new(const srv_queue_plan *plan);
-/* Refuses new tasks, runs the waiting ones and ends the request threads. NULL is fine, and so is a
- * second call. */
+/* Refuses new tasks from now on, runs the waiting tasks and ends the request threads. NULL and a
+ * second call are fine. */
 void srv_queue_close(srv_queue *queue);
 void srv_queue_free(srv_queue *queue); /* closes it first; NULL is fine */
 
-/* srv_queue_promise reserves a slot for a task that will be pushed later; srv_queue_forget releases
- * the slot of a task that will not be pushed (waiting.h). Any thread. */
+/* srv_queue_promise reserves a place in the queue for a task that will be pushed later, when its
+ * body has arrived. srv_queue_forget gives up the place of a task that will not be pushed. See
+ * srv_waiting_promise. Any thread may call both. */
 bool srv_queue_promise(srv_queue *queue, srv_task *task);
 void srv_queue_forget(srv_queue *queue, srv_task *task);
-/* Adds a task, which may run before this function returns. Returns false if there is no room or the
- * queue is closed. Sets *out to a task of another client that was taken out to make room, or to
- * NULL; the caller must answer that task. Any thread. */
+/* Adds a task, which may run before this function returns. Returns false if there is no place or
+ * the queue is closed. If a task of another client had to be taken out to make room, *out is that
+ * task, and the caller must answer it; otherwise *out is NULL. Any thread may call this. */
 bool srv_queue_push(srv_queue *queue, srv_task *task, srv_task **out);
-/* Returns whether a task of this client would find room. */
+/* Returns whether srv_queue_push would find a place for a task of this client now. */
 bool srv_queue_has_room(srv_queue *queue, uint64_t client);
-/* Charges a client for `ns` of processor time that it used without the queue. Any thread. */
+/* Charges a client's account (waiting.h) for `ns` of processor time that was used for it outside of
+ * the queue, for example on the HTTP thread. Any thread may call this. */
 void srv_queue_charge(srv_queue *queue, uint64_t client, int64_t ns);
 
-/* Returns the processor time that all threads have used for the calling thread's task. */
+/* Returns the processor time that all threads together have used so far for the task that the
+ * calling request thread runs. */
 int64_t srv_queue_busy_ns(void);
-/* Declares that the task of the calling thread is long. Returns true if it may go on as one of the
- * long_threads long tasks; its work in the pool then yields to other work (attn_pool_be_patient).
- * If it returns false, the task must be put back by srv_queue_put_back. */
+/* Declares that the task that the calling request thread runs is long. true: the task may continue
+ * as one of the long_threads long tasks, and its work in the worker pool yields to other work
+ * (attn_pool_be_patient). false: long_threads other long tasks are running, and the caller must put
+ * the task back by srv_queue_put_back. */
 bool srv_queue_go_long(void);
-/* Puts the running task back into the queue, until another long task may run. The caller must not
- * use the task afterwards. */
+/* Puts the task that the calling request thread runs back into the queue, where it waits until
+ * another long task may run. The caller must not use the task afterwards. */
 void srv_queue_put_back(srv_queue *queue, srv_task *task);
 
-/* Takes a waiting task out of the queue. Returns false if the task no longer waits. Any thread. */
+/* Takes a task out of the queue. Returns false if the task is not waiting, because it runs or has
+ * run. Any thread may call this. */
 bool srv_queue_take(srv_queue *queue, srv_task *task);
-/* Takes out all tasks whose deadline has passed, or in a standing queue cannot be met. Returns them
- * as a list linked by `next`. Any thread. */
+/* Takes out all tasks whose deadline has passed and, if the queue is standing (waiting.h), those
+ * that cannot meet their deadline. Returns them as a list linked by `next`. Any thread may call
+ * this. */
 srv_task *srv_queue_take_late(srv_queue *queue, int64_t now_ns);
 
-size_t srv_queue_waiting(srv_queue *queue);
-size_t srv_queue_running(srv_queue *queue);
-/* Counts of long tasks: how many run, how many wait, how many may run at the same time, and how
- * many have had to wait since the start. */
+size_t srv_queue_waiting(srv_queue *queue); /* number of waiting tasks */
+size_t srv_queue_running(srv_queue *queue); /* number of running tasks */
+/* Numbers of long tasks, for metrics. */
 typedef struct srv_queue_long {
-    size_t running, waiting, most;
-    uint64_t put_back;
+    size_t running, waiting; /* tasks that were declared long */
+    size_t most;             /* long_threads of the plan */
+    uint64_t put_back;       /* calls of srv_queue_put_back since the start */
 } srv_queue_long;
 srv_queue_long srv_queue_count_long(srv_queue *queue);
-bool srv_queue_is_standing(srv_queue *queue); /* true: the newest tasks are served first */
-/* Estimates how long a task that is pushed now would wait. */
+bool srv_queue_is_standing(srv_queue *queue); /* true: the newest tasks run first (waiting.h) */
+/* Estimates how long a task that is pushed now would wait, in nanoseconds. */
 int64_t srv_queue_wait_ns(srv_queue *queue);
 
 #endif

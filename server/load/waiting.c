@@ -1,22 +1,25 @@
-/* All waiting tasks are in one doubly linked list in order of arrival. The tasks of each client are
- * also in a list of their own, in the same order, and the clients with waiting tasks form a ring.
- * The accounts are a hash table with open addressing, in which a client can have one of PROBES
- * slots. An account without waiting or running tasks may be given to another client; of several the
- * one that was unused longest is given away. */
+/* Each waiting task is in two doubly linked lists in order of arrival: the list of all tasks, and
+ * the list of its client's short or long tasks. The accounts of the clients with waiting tasks form
+ * a ring.
+ *
+ * The accounts are a hash table with open addressing. The account of a client is one of PROBES
+ * consecutive entries. If none of them is free, the client takes over the account of another client
+ * that has no tasks and was unused for longest. If all of these clients have tasks, the client
+ * shares the account of one of them. */
 #include "load/waiting.h"
 
-/* A new run time has the weight 1 / NEWEST in the mean. The queue is standing once the longest wait
- * has been above the target for the time target / INTERVALS. */
-enum { NEWEST = 8, INTERVALS = 4 };
-
-enum { PROBES = 16 }; /* slots of the hash table in which the account of a client may be */
+enum {
+    NEWEST = 8,    /* a new run time has the weight 1 / NEWEST in the mean */
+    INTERVALS = 4, /* the queue stands once the wait was above the target for target / INTERVALS */
+    PROBES = 16,   /* entries of the hash table in which the account of a client may be */
+};
 
 void srv_waiting_init(srv_waiting *list, size_t length, size_t threads, int64_t target_ns) {
     *list =
         (srv_waiting){.length = length, .threads = threads ? threads : 1, .target_ns = target_ns};
 }
 
-/* Decides whether the queue is standing. Called after every change of the list. */
+/* Updates `standing`. Called before each decision that depends on it. */
 static void look(srv_waiting *list, int64_t now_ns) {
     if (!list->first || now_ns - list->first->since_ns <= list->target_ns) {
         list->above_ns = 0;
@@ -47,7 +50,8 @@ static bool is_idle(const srv_account *a) {
     return !a->waiting && !a->running;
 }
 
-/* Returns which of two accounts to give to another client: a free one, else an idle one, else a. */
+/* Returns which of two accounts a new client should get: one that belongs to no client, else one
+ * without tasks, else a. If both have no tasks, returns the one that was unused for longer. */
 static srv_account *worse(srv_account *a, srv_account *b) {
     if (!a->taken || !b->taken)
         return a->taken ? b : a;
@@ -56,7 +60,7 @@ static srv_account *worse(srv_account *a, srv_account *b) {
     return is_idle(b) && b->used_ns < a->used_ns ? b : a;
 }
 
-/* Returns the account of a client, and makes it if there is none. */
+/* Returns the account of a client, which gets one if it has none. */
 static srv_account *account_of(srv_waiting *list, uint64_t client) {
     const size_t start = (size_t)((client * 0x9e3779b97f4a7c15u) >> 32);
     srv_account *given = &list->accounts[start % SRV_ACCOUNTS];
@@ -81,9 +85,9 @@ static void charge(srv_account *account, int64_t ns, int64_t now_ns) {
         account->credit_ns = SRV_QUANTUM_NS;
 }
 
-/* Updates the account of a client that sends a task: if it was idle, the time since its last charge
- * reduces its debt. */
-static void come_back(srv_account *account, int64_t now_ns) {
+/* Reduces the debt of a client without tasks by the time since its last charge. Called when the
+ * client sends a new task. */
+static void forgive_debt(srv_account *account, int64_t now_ns) {
     const int64_t quiet = now_ns - account->used_ns;
     if (is_idle(account) && account->credit_ns < 0)
         account->credit_ns = quiet < -account->credit_ns ? account->credit_ns + quiet : 0;
@@ -91,11 +95,11 @@ static void come_back(srv_account *account, int64_t now_ns) {
 
 void srv_waiting_charge(srv_waiting *list, uint64_t client, int64_t ns, int64_t now_ns) {
     srv_account *account = account_of(list, client);
-    come_back(account, now_ns);
+    forgive_debt(account, now_ns);
     charge(account, ns, now_ns);
 }
 
-/* --- in and out --- */
+/* --- adding and removing tasks --- */
 
 static void ring_in(srv_waiting *list, srv_account *a) {
     srv_account *next = list->rotation;
@@ -103,7 +107,7 @@ static void ring_in(srv_waiting *list, srv_account *a) {
         a->next = a->previous = list->rotation = a;
         return;
     }
-    a->next = next; /* served last in this round */
+    a->next = next; /* the new client is the last one of the present round */
     a->previous = next->previous;
     a->previous->next = next->previous = a;
 }
@@ -115,8 +119,8 @@ static void ring_out(srv_waiting *list, srv_account *a) {
         list->rotation = a->next == a ? NULL : a->next;
 }
 
-/* Inserts the task behind all tasks that arrived earlier, which is nearly always the end of the
- * list. */
+/* Inserts the task into the list of all tasks behind those that arrived earlier. Only a task that
+ * was put back does not belong at the end. */
 static void link_in(srv_waiting *list, srv_task *task) {
     srv_task *before = list->last;
     while (before && before->since_ns > task->since_ns)
@@ -127,6 +131,7 @@ static void link_in(srv_waiting *list, srv_task *task) {
     *(task->next ? &task->next->previous : &list->last) = task;
 }
 
+/* Inserts the task into the list of its client's short or long tasks in the same way. */
 static void link_own(srv_account *a, srv_task *task) {
     struct srv_task_list *own = &a->tasks[task->is_long];
     srv_task *before = own->last;
@@ -190,7 +195,7 @@ bool srv_waiting_add(srv_waiting *list, srv_task *task, int64_t now_ns, srv_task
         srv_waiting_take(list, *out);
     }
     srv_waiting_forget(list, task);
-    come_back(a, now_ns);
+    forgive_debt(a, now_ns);
     charge(a, task->paid_ns, now_ns);
     task->since_ns = now_ns;
     put_in(list, a, task);
@@ -202,9 +207,10 @@ void srv_waiting_put_back(srv_waiting *list, srv_task *task) {
     put_in(list, task->account, task);
 }
 
-/* --- who is served next --- */
+/* --- choosing the next task --- */
 
-/* Returns the task of a client that would run now, or NULL if none may run. */
+/* Returns the task that the client would run next: its oldest, or in a standing queue its newest.
+ * NULL: the client has no task that may run now, or already runs as many as it may. */
 static srv_task *candidate(const srv_waiting *list, const srv_account *a, bool room_for_long) {
     srv_task *ends[SRV_LENGTHS];
     for (int i = 0; i < SRV_LENGTHS; i++)
@@ -215,14 +221,16 @@ static srv_task *candidate(const srv_waiting *list, const srv_account *a, bool r
     return task && task->most && a->running >= task->most ? NULL : task;
 }
 
+/* Adds to the credit of an account, up to SRV_QUANTUM_NS. */
 static void give(srv_account *a, int64_t ns) {
     a->credit_ns += ns;
     a->credit_ns = a->credit_ns < SRV_QUANTUM_NS ? a->credit_ns : SRV_QUANTUM_NS;
 }
 
-/* Does one round: each client in the ring that has no credit gets a quantum, and the first client
- * with credit runs a task. Sets *least_debt to the smallest debt of the clients that are still
- * without credit, or to -1 if no task may run. */
+/* Goes through the ring once. Each client with a task that may run and without credit gets a
+ * quantum; the first client whose credit is then positive is served, and its task is returned.
+ * NULL: all clients are still in debt, and *least_debt is the smallest debt; or no task may run,
+ * and *least_debt is -1. */
 static srv_task *one_round(srv_waiting *list, bool room_for_long, int64_t *least_debt) {
     srv_account *a = list->rotation;
     *least_debt = -1;
@@ -239,8 +247,8 @@ static srv_task *one_round(srv_waiting *list, bool room_for_long, int64_t *least
     return NULL;
 }
 
-/* Gives each client the quanta of several rounds at once, so many that a client has credit in the
- * next round. */
+/* Gives each client the quanta of as many rounds as the client with the smallest debt needs, so
+ * that the next round serves a client. Without this a debt of 60 s would take 600,000 rounds. */
 static void skip_rounds(srv_waiting *list, bool room_for_long, int64_t least_debt) {
     const int64_t rounds = least_debt / SRV_QUANTUM_NS;
     srv_account *a = list->rotation;
