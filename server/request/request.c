@@ -57,6 +57,7 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* Writes `size` bytes of a query string to `out`, with %XX and "+" decoded, and a NUL. */
 static void decode_query(char *out, const char *from, size_t size) {
     for (size_t i = 0; i < size; i++) {
         int high = from[i] == '%' && i + 2 < size ? hex_digit(from[i + 1]) : -1;

@@ -1,6 +1,7 @@
-/* A request with its reply. server/http fills in the members of the request; server/wire and
- * server/api read them and set the reply. Both use the arena of the request. The request is a
- * member of an exchange (server/http/exchange.h) and lives as long as the exchange. */
+/* A request and its reply, as all rooms of the server see them. server/http fills in the request;
+ * server/wire and server/api read it and set the reply. Memory for both comes from the request's
+ * arena. The request is a member of an exchange (http/exchange.h) and lives as long as the
+ * exchange. Only one thread uses it at a time: the HTTP thread or a request thread. */
 #ifndef SRV_REQUEST_H
 #define SRV_REQUEST_H
 
@@ -18,7 +19,7 @@ typedef struct srv_header {
     const char *name, *value;
 } srv_header;
 
-/* The media types of answers, as bits. */
+/* The media types of answers, as bits of srv_request.accept. */
 enum {
     SRV_ACCEPT_JSON = 1,
     SRV_ACCEPT_TEXT = 2,
@@ -31,7 +32,8 @@ enum {
     SRV_ACCEPT_EVENTS = 256
 };
 
-/* A piece of a reply's body, in arena or static memory. Pieces are sent in order without a copy. */
+/* A part of a reply's body, in arena or static memory. Bodies that consist of several blocks of
+ * memory are sent as a list of such pieces, without a copy. */
 typedef struct srv_piece {
     const void *data;
     size_t size;
@@ -39,16 +41,18 @@ typedef struct srv_piece {
 
 #define SRV_REPLY_HEADERS 16
 
+/* The reply. Its body has one of three forms: a block of memory (`body`), a list of blocks
+ * (`pieces`), or a stream that produces bytes while they are sent (`stream`). */
 typedef struct srv_reply {
-    int status;          /* 0: no reply yet */
-    unsigned problem;    /* srv_code + 1 of a problem, else 0 */
-    const char *setting; /* for a problem: the setting whose limit was hit, or NULL */
-    const char *type;    /* media type */
-    const char *body;    /* arena or static memory that outlives the response */
-    size_t size;
-    const srv_piece *pieces; /* the body in pieces, `size` bytes in all; NULL: it is in `body` */
+    int status;              /* 0: no reply yet */
+    unsigned problem;        /* for a problem: its srv_code + 1; 0: the reply is no problem */
+    const char *setting;     /* for a problem: the setting whose limit was hit; NULL: none */
+    const char *type;        /* media type */
+    const char *body;        /* in arena or static memory */
+    size_t size;             /* bytes of the body; of a stream: the bytes sent so far */
+    const srv_piece *pieces; /* NULL: the body is not a list of pieces */
     size_t piece_count;
-    srv_stream *stream; /* the body as a stream; `size` counts its sent bytes; or NULL */
+    srv_stream *stream; /* NULL: the body is not a stream */
     srv_header headers[SRV_REPLY_HEADERS];
     size_t header_count;
 } srv_reply;
@@ -58,75 +62,83 @@ struct srv_request {
     srv_app *app;
     attn_arena *arena;
     const char *method;
-    const char *path;          /* decoded, "/v1/examples/causal" */
-    const char *params[2];     /* values of {…} in the route's template, in order */
-    const char *id;            /* X-Request-Id of the client if safe to print, else a random id */
-    const char *query;         /* raw query string without "?", or "" */
-    const char *content_type;  /* lower case, without parameters; "" if absent */
-    const char *if_none_match; /* If-None-Match, or NULL */
-    const char *last_event_id; /* Last-Event-ID, or NULL */
-    const char *host;          /* Host, or NULL */
-    bool secure;               /* true: received over TLS */
-    const char *owner;         /* name of the API key; NULL: the service has no keys */
-    bool admin;                /* true: an admin key, or a local service without keys */
-    const char *infer_header;  /* Inference-Header-Content-Length, or NULL */
-    unsigned accept;
-    const char *body; /* NUL-terminated after size bytes */
+    const char *path;      /* percent-decoded, such as "/v1/examples/causal" */
+    const char *params[2]; /* the parts of the path for {…} in the route's template, in order */
+    const char *id;        /* X-Request-Id of the client if safe to print, else a random id */
+    const char *query;     /* query string as received, without "?"; "": none */
+    const char *content_type;  /* lower case, without parameters; "": none */
+    const char *if_none_match; /* header If-None-Match; NULL: none */
+    const char *last_event_id; /* header Last-Event-ID; NULL: none */
+    const char *host;          /* header Host; NULL: none */
+    bool secure;               /* received over TLS */
+    const char *owner;         /* name of the client's API key; NULL: the service has no keys */
+    bool admin;                /* an admin key, or a service without keys on a local address */
+    const char *infer_header;  /* header Inference-Header-Content-Length; NULL: none */
+    unsigned accept;           /* SRV_ACCEPT_* bits of the media types that the client accepts */
+    const char *body;          /* body_size bytes, followed by a NUL */
     size_t body_size;
-    attn_control control; /* the deadline, and a pointer to `cancel` */
-    atomic_int cancel;
-    const srv_decoded_body *decoded_body; /* is decoded instead of `body`; or NULL */
-    srv_parts *parts;                     /* where the JSON writer puts tensors; or NULL */
-    bool own_deadline; /* the client asked for the deadline, which precedes request_timeout_ms */
-    bool only_400;     /* true (for /v2): problems of status 422 get status 400 instead */
-    bool in_place;     /* on the HTTP thread: the handler returns SRV_DEFER unless work is small */
-    bool later;        /* the handler is called again when long work may run */
-    size_t route;      /* index of the route's path among the labels of the metrics */
-    double operations; /* floating-point operations of the work, or 0 before they are known */
-    int64_t admitted_ns; /* processor time used before `operations` was set */
-    /* Sends a reply that is a stream while the handler continues. Called on a request thread. The
-     * request and its reply then belong to server/http, the arena to the handler (stream.h). */
+    attn_control control; /* the deadline, and a pointer to `cancel`; for the library */
+    atomic_int cancel;    /* 1: the work must stop, because the client left or the server stops */
+    const srv_decoded_body *decoded_body; /* what to decode instead of `body`; NULL: `body` */
+    srv_parts *parts;    /* where the JSON writer puts tensors; NULL: into the JSON text */
+    bool own_deadline;   /* the deadline is the client's (timeout_ms), not request_timeout_ms */
+    bool only_400;       /* problems of status 422 get status 400 instead (for /v2) */
+    bool in_place;       /* the handler runs on the HTTP thread and may return SRV_DEFER */
+    bool later;          /* put the request back into the queue (srv_admission_work) */
+    size_t route;        /* index of the route's path template among the labels of the metrics */
+    double operations;   /* floating-point operations of the work; 0: not known yet */
+    int64_t admitted_ns; /* processor time that was used before `operations` was set */
+    /* Set by server/http: begins to send the reply, which is a stream, while the handler continues
+     * on its request thread. From then on the request and its reply belong to server/http, and the
+     * arena belongs to the handler (stream.h). */
     void (*go_out)(srv_request *req);
-    /* Returns the seconds for the header Retry-After as text. NULL: the text is "1". */
+    /* Set by server/http: returns the seconds for the header Retry-After as text. NULL: "1". */
     const char *(*retry_after)(const srv_request *req);
-    int64_t start_ns, queued_ns, decode_ns, compute_ns, encode_ns; /* all but start_ns: durations */
+    int64_t start_ns; /* when the request line was read, on the clock of attn_now_ns */
+    int64_t queued_ns, decode_ns, compute_ns, encode_ns; /* durations */
     srv_reply reply;
 };
 
+/* What a handler returns. */
 typedef enum srv_outcome {
     SRV_DONE, /* the reply is in req->reply */
-    /* The work is too much for the HTTP thread. Allowed only if req->in_place is set. The reply and
-     * the arena are dropped, and the handler is called again on a request thread. */
+    /* The work is too long for the HTTP thread. Allowed only if req->in_place is set. The reply and
+     * the contents of the arena are dropped, and the handler is called again on a request thread.
+     */
     SRV_DEFER,
 } srv_outcome;
 
-/* Returns the thread pool for the work of the request. NULL on the HTTP thread, which must not wait
- * for the pool, and for a request outside of the service. */
+/* Returns the worker pool for the request's work. NULL: the caller must compute on its own thread,
+ * because it is the HTTP thread, which must not wait, or because the request does not belong to a
+ * running service. */
 attn_pool *srv_request_pool(const srv_request *req);
 
-/* Returns whether the request may delete an object of `owner`, the name of an API key; NULL: an
- * object that is shared by all. The owner and admins may. Sets the problem 403 if not. */
+/* Returns whether the request may delete an object. `owner` is the name of the API key that owns
+ * the object; NULL: the object is shared by all. Owners and admins may delete objects; in a service
+ * without keys anybody may. false: the problem 403 is set. */
 bool srv_request_owns(srv_request *req, const char *owner);
-/* Returns whether the request may see an object of `owner`. All clients see shared objects, owners
- * see their own, and admins see all. */
+/* Returns whether the request may see an object of `owner` (as above). All clients see shared
+ * objects, owners see their own, and admins see all. */
 bool srv_request_sees(const srv_request *req, const char *owner);
 
-/* Sets the deadline that the client asks for. Does nothing if the present deadline is earlier. */
+/* Sets the deadline of the request to the time that the client asks for, on the clock of
+ * attn_now_ns. Does nothing if the present deadline is earlier. */
 void srv_request_finish_by(srv_request *req, int64_t by_ns);
 
-/* Adds a reply header, or replaces its value. Name and value must be in arena or static memory.
- * More than SRV_REPLY_HEADERS headers are a programming error and make the reply a 500. */
+/* Adds a header to the reply, or replaces its value. Name and value must be in arena or static
+ * memory. More than SRV_REPLY_HEADERS headers are a programming error; the reply then becomes a
+ * problem of status 500. */
 void srv_reply_header(srv_request *req, const char *name, const char *value);
-/* Sets status, type and body of the reply. */
+/* Replaces the reply by one with this status, media type and body, and without headers. */
 void srv_reply_set(srv_request *req, int status, const char *type, const char *body, size_t size);
-/* Returns the value of a query parameter, percent-decoded into the arena, or NULL. */
+/* Returns the value of the first query parameter with this name, percent-decoded into the arena.
+ * NULL: there is no such parameter, or memory ran out. */
 const char *srv_query(srv_request *req, const char *name);
 
-/* --- errors: one body, application/problem+json, one table from code to status (wire/problem.c)
- * --- */
+/* --- problems: replies that report an error, as application/problem+json (RFC 9457) --- */
 
-/* The codes of problems, which stay the same between versions. The table in wire/problem.c has
- * their HTTP status and title. */
+/* The codes of problems. Their names do not change between versions of the service. The table in
+ * wire/problem.c has the name, HTTP status and title of each. */
 typedef enum srv_code {
     SRV_MALFORMED,       /* 400 malformed_json, broken framing */
     SRV_BAD_REQUEST,     /* 400 other: bad query parameter, bad header */
@@ -168,26 +180,27 @@ typedef enum srv_code {
 int srv_code_status(srv_code code);
 const char *srv_code_name(srv_code code); /* "malformed_json", "queue_full", … */
 
-/* Make the problem reply. `pointer`: JSON pointer ("/attn_mask/0") or NULL. Replaces any reply. */
+/* Replaces the reply by a problem. `pointer` is a JSON pointer to the faulty part of the body, such
+ * as "/attn_mask/0"; NULL: none. `format` makes the detail, a sentence for people. */
 void srv_problem(srv_request *req, srv_code code, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* Sets the problem that a file of the service cannot be used because of the errno value `failed`:
- * storage_full, storage_failed or, if memory ran out, memory_budget. The detail is `what`, followed
- * by the system's text for the errno value. */
+/* Sets the problem that the service cannot use one of its files. The errno value `failed` selects
+ * the code: storage_full, memory_budget (ENOMEM) or else storage_failed. The detail is `what`
+ * followed by the system's text for the errno value. */
 void srv_problem_file(srv_request *req, const char *pointer, const char *what, int failed);
-/* Sets a problem as srv_problem does, with the limit that was hit and the setting that raises it.
- */
+/* Sets a problem as srv_problem does. The problem also states the limit that was hit, and the
+ * setting that can raise this limit. */
 void srv_problem_limit(srv_request *req, srv_code code, const char *pointer, double limit,
                        const char *setting, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
-/* Sets the problem 413 with the setting max_request_bytes, because the arena of the request is used
- * up. `text` names what the memory was needed for. */
+/* Sets the problem that the request's arena is used up: 413 with the setting max_request_bytes.
+ * `text` names what the memory was needed for. */
 void srv_problem_memory(srv_request *req, const char *pointer, const char *text);
-/* Returns whether the reply is a problem of srv_problem_memory. With a larger arena the request
- * might be answered. */
+/* Returns whether the reply is a problem that srv_problem_memory has set. The request might then be
+ * answered with a larger arena. */
 bool srv_problem_is_memory(const srv_request *req);
-/* Sets the problem for an error of the library. Its status selects the code, and its `where`, such
- * as "query/0", becomes the pointer "/query/0". */
+/* Sets the problem for an error of the library. The error's status selects the code of the problem,
+ * and its `where`, such as "query/0", becomes the pointer "/query/0". */
 void srv_problem_error(srv_request *req, const attn_error *err);
 
 #endif

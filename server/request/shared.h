@@ -1,5 +1,6 @@
-/* The parts of the running service that all requests share. server/main.c owns the only srv_app,
- * and server/app.c fills it in. Any thread may use its members. */
+/* The parts of the running service that all requests share. There is one srv_app: server/main.c
+ * owns it, and server/app.c fills it in before the first request. Any thread may use its members.
+ */
 #ifndef SRV_SHARED_H
 #define SRV_SHARED_H
 
@@ -34,7 +35,8 @@ enum {
     SRV_EXIT_LIBRARY = 7,
 };
 
-/* The files that the service reads again when they change. */
+/* The files that the service reads again when they change: those of the settings keys_file,
+ * tls_cert and tls_key. */
 enum { SRV_APP_KEYS, SRV_APP_CERT, SRV_APP_KEY, SRV_APP_FILES };
 
 /* The steps of a shutdown, in this order. */
@@ -44,36 +46,36 @@ typedef enum srv_draining {
     SRV_REFUSING, /* after drain_delay_ms: new requests are refused */
 } srv_draining;
 
-/* A constant answer. */
+/* An answer that is computed once and then kept. */
 typedef struct srv_text {
     size_t size;
     char data[];
 } srv_text;
 
 struct srv_app {
-    const srv_config *config; /* all automatic values are replaced by numbers */
-    attn_pool *pool;          /* the library's threads; `workers` of them */
+    const srv_config *config; /* settings after srv_config_resolve: no automatic values are left */
+    attn_pool *pool;          /* the workers, threads of the library that compute */
     struct srv_admission *admission;
     srv_queue *queue; /* waiting requests and the request threads */
     srv_meters *meters;
     srv_log *log;
-    srv_keys *keys;      /* NULL: no keys_file */
+    srv_keys *keys;      /* NULL: the setting keys_file is empty */
     struct srv_tls *tls; /* NULL: plain HTTP */
     struct srv_router *router;
-    struct srv_predictor *predictor; /* measures this machine when a dry run asks */
+    struct srv_predictor *predictor; /* measures the speed of this machine for dry runs */
     struct srv_runs *runs;
     struct srv_models *models;
     struct srv_jobs *jobs;
     srv_ticker housekeeping;
-    _Atomic(srv_text *) openapi; /* made for the first request; NULL before */
-    srv_daemon *data, *ops;      /* ops: the operations port; NULL: it is off */
-    uint64_t trace_key[2];       /* random keys for the ids of traces and spans */
-    atomic_uint_fast64_t traces;
-    atomic_int draining;                           /* srv_draining */
-    _Atomic int64_t certificate_until;             /* seconds since 1970; 0: no TLS */
-    const char *problem_names[SRV_METER_PROBLEMS]; /* in the order of srv_code */
-    srv_file_state
-        seen[SRV_APP_FILES]; /* states of keys_file, tls_cert and tls_key when they were read */
+    _Atomic(srv_text *) openapi; /* the text of /openapi.json; NULL before the first request */
+    srv_daemon *data;            /* the port of the service */
+    srv_daemon *ops;             /* the operations port; NULL: there is none */
+    uint64_t trace_key[2];       /* random numbers from which ids of traces and spans are made */
+    atomic_uint_fast64_t traces; /* number of ids made so far */
+    atomic_int draining;         /* a srv_draining */
+    _Atomic int64_t certificate_until;             /* end of validity, s since 1970; 0: no TLS */
+    const char *problem_names[SRV_METER_PROBLEMS]; /* in the order of srv_code, then NULL */
+    srv_file_state seen[SRV_APP_FILES];            /* the state of each file when it was read */
 };
 
 #endif

@@ -2,8 +2,10 @@
 
 #include <string.h>
 
-/* --- streams: whoever wakes one between its look for bytes and its falling asleep is remembered in
- * `woken`, so that nothing is missed --- */
+/* --- streams ---
+ *
+ * srv_stream_wake may be called on another thread after `read` has found no bytes and before the
+ * connection is suspended. Such a call would be lost if it were not noted in `woken`. */
 
 void srv_stream_init(srv_stream *s, long (*read)(srv_stream *, char *, size_t),
                      void (*close)(srv_stream *)) {
@@ -48,8 +50,11 @@ long srv_stream_read(srv_stream *s, char *to, size_t room, void (*suspend)(void 
     return 0;
 }
 
-/* --- events: a list of pieces that the handler adds to and the stream takes from, under one lock.
- * The exchange is held by both sides; whoever lets go last destroys the lock --- */
+/* --- events ---
+ *
+ * The text of the events is a list of pieces under one lock. The handler appends pieces, and the
+ * stream removes those that it has sent. Both the handler and the stream use the srv_events; the
+ * one that ends last destroys the lock. */
 
 typedef struct piece {
     struct piece *next;
@@ -58,17 +63,20 @@ typedef struct piece {
 } piece;
 
 struct srv_events {
-    srv_stream stream; /* first: the stream is the events */
+    srv_stream stream; /* must be the first member, because srv_stream * is cast to srv_events * */
     pthread_mutex_t lock;
-    srv_request own;  /* the request that the handler uses */
-    srv_request *req; /* the request itself; belongs to server/http once `begun` */
-    bool begun;       /* the first event was added; only the handler uses this */
-    piece *next, **end;
-    size_t sent;   /* number of bytes of `next` that were sent */
-    piece last[5]; /* memory for the last event, which must not fail */
-    bool ended, closed;
+    srv_request own;  /* the copy of the request that the handler uses */
+    srv_request *req; /* the original request; belongs to server/http once `begun` is set */
+    bool begun;       /* the first event was added; only the handler uses this member */
+    piece *next;      /* the first piece that is not sent completely */
+    piece **end;      /* where to append the next piece */
+    size_t sent;      /* bytes of `next` that were sent */
+    piece last[5];    /* memory for the last event, so that adding it cannot fail */
+    bool ended;       /* the handler has ended */
+    bool closed;      /* the stream has ended */
 };
 
+/* Sets one of the flags `ended` and `closed`. When both are set, destroys the lock. */
 static void let_go(srv_events *e, bool *side) {
     pthread_mutex_lock(&e->lock);
     *side = true;
@@ -101,8 +109,8 @@ static long read_pieces(srv_stream *stream, char *to, size_t room) {
     return n || !over ? (long)n : -1;
 }
 
-/* Closes the events because the client has left or has received all of them. The rest of the
- * handler's work is cancelled. */
+/* The `close` of the stream: the client has left or has received everything. Cancels the handler's
+ * work if it has not ended. */
 static void close_pieces(srv_stream *stream) {
     srv_events *e = (srv_events *)stream;
     atomic_store(&e->req->cancel, 1);
@@ -126,6 +134,7 @@ srv_request *srv_events_request(srv_events *e) {
     return &e->own;
 }
 
+/* Makes server/http send the reply with the events as its stream. */
 static void begin(srv_events *e) {
     srv_stream_init(&e->stream, read_pieces, close_pieces);
     srv_reply_set(e->req, 200, "text/event-stream", "", 0);
@@ -134,7 +143,8 @@ static void begin(srv_events *e) {
     e->req->go_out(e->req);
 }
 
-/* Writes an event as five pieces at `p` and appends them to the list. */
+/* Appends an event to the list, as five pieces in the array `p`. The first event begins the reply.
+ */
 static void add(srv_events *e, piece *p, const char *type, const char *data, size_t size) {
     const char *const before[] = {"event: ", type, "\ndata: "};
     for (int i = 0; i < 3; i++)
