@@ -1,5 +1,6 @@
-/* Internal header of the store of jobs. The store's lock protects all members of a job except
- * `body`, `id` and `stop`; the thread that runs the job may also use them. */
+/* Internal header of the store of jobs (jobs.h). The store's lock protects all members of a job,
+ * with these exceptions: `id` and `body` never change, and `stop` and `cancel` are atomic. A
+ * running job is run by one job thread (job_threads.c). */
 #ifndef SRV_JOB_H
 #define SRV_JOB_H
 
@@ -13,156 +14,187 @@
 #include "request/stream.h"
 #include "store/model_registry.h"
 
-enum { EVENTS_KEPT = 256, EVENT_TEXT = 1024, ERROR_TEXT = 640, JOB_PATH = 4096 };
+enum {
+    EVENTS_KEPT = 256, /* events of a job that are kept for new readers */
+    EVENT_TEXT = 1024, /* buffer sizes in bytes, NUL included: of an event, */
+    ERROR_TEXT = 640,  /* of an error text, */
+    JOB_PATH = 4096,   /* and of a path */
+};
 
 typedef struct srv_job_event {
-    char *text; /* the event in its wire format */
+    char *text; /* the server-sent event as it is sent, from malloc */
     size_t size;
 } srv_job_event;
 
-/* The reason why a running job must stop. */
+/* Whether a running job must stop, and why: because a client cancels it, or because the service
+ * ends (then the job continues after a restart). */
 enum { JOB_GO_ON, JOB_CANCEL, JOB_DRAIN };
 
-/* The facts of a job; NaN, -1 and NULL mean "not known yet". One table writes them to answers and
- * files and reads them back (job_facts.c). */
+/* The facts of a job: everything about it that changes while it waits, runs and ends. NaN, -1 and
+ * NULL mean "not known yet". The table srv_job_facts_fields writes facts to answers and files and
+ * reads them back from files; `given` is set by the decoder. */
 typedef struct srv_job_validation {
     uint64_t given;
-    double loss, right;
+    double loss, right; /* mean loss per word; share of words predicted correctly, 0 … 1 */
 } srv_job_validation;
 typedef struct srv_job_best {
     uint64_t given;
-    int64_t step;
-    double loss;
+    int64_t step; /* the training step with the smallest validation loss */
+    double loss;  /* that loss */
 } srv_job_best;
 typedef struct srv_job_alignment {
     uint64_t given;
-    int64_t head;
-    double best, mean;
+    int64_t head; /* the attention head with the smallest alignment error */
+    double best;  /* that error, 0 … 1 */
+    double mean;  /* the error of the mean of all heads */
 } srv_job_alignment;
 typedef struct srv_job_scores {
     uint64_t given;
-    int64_t sentences;
-    double bleu, exact;
+    int64_t sentences; /* number of held-out sentences that were scored */
+    double bleu;       /* 0 … 100 */
+    double exact;      /* share of sentences that were translated exactly, 0 … 1 */
     srv_job_alignment alignment_error;
 } srv_job_scores;
 typedef struct srv_job_facts {
     uint64_t given;
-    int state;                                /* srv_job_state */
+    int state;                                /* a srv_job_state */
     int64_t created_ms, started_ms, ended_ms; /* Unix time */
-    double progress;                          /* completed share, 0 to 1 */
-    int64_t step, steps, epoch;
-    double loss, rate, words_per_second, seconds, remaining_seconds;
+    double progress;                          /* completed share, 0 … 1 */
+    int64_t step, steps, epoch;               /* steps: the number of training steps in all */
+    double loss, rate, words_per_second;      /* rate: the learning rate */
+    double seconds, remaining_seconds;        /* since the job started; estimated until it ends */
     srv_job_validation validation;
     srv_job_best best;
     srv_job_scores scores;
-    const char *owner, *error, *model; /* texts that the job owns */
-    srv_strings pictures;              /* names of an experiment's pictures, owned by its result */
-    int64_t reserved_bytes, peak_bytes;
+    const char *owner, *error, *model; /* point to the texts of srv_job_entry */
+    srv_strings pictures;              /* names of an experiment's pictures, in result.arena */
+    int64_t reserved_bytes;            /* memory limit of the job */
+    int64_t peak_bytes; /* the most memory that the job has used; known when it has ended */
 } srv_job_facts;
 
-/* The result of an experiment: texts in an arena of its own. */
+/* The result of an experiment. */
 typedef struct srv_job_result {
-    attn_arena *arena; /* NULL: no result */
-    srv_piece json, text;
-    srv_piece *svgs; /* one for each picture */
+    attn_arena *arena;    /* holds everything below; NULL: there is no result */
+    srv_piece json, text; /* the findings as JSON and as text for terminals */
+    srv_piece *svgs;      /* one for each name in facts.pictures */
 } srv_job_result;
 
 struct srv_job_entry {
-    srv_job_entry *next; /* in order of creation */
-    srv_jobs *jobs;
+    srv_job_entry *next; /* in the list of jobs, in order of creation */
+    srv_jobs *jobs;      /* the store */
     char id[SRV_JOB_ID + 1];
-    srv_job_body body;
+    srv_job_body body; /* the request that created the job */
     srv_job_facts facts;
     char error_text[ERROR_TEXT];
-    char model_id[SRV_MODEL_ID + 1]; /* "": none yet */
-    char owner[SRV_OWNER_NAME + 1];  /* "": shared by all */
-    size_t bytes;                    /* memory limit of the job */
-    size_t holds;                    /* number of requests and streams that hold the job */
-    bool listed;
-    atomic_int stop, cancel;           /* JOB_GO_ON, …; cancel: the flag for the library */
-    srv_job_event events[EVENTS_KEPT]; /* a ring: event i is at i % EVENTS_KEPT */
-    uint64_t first_event, next_event;
-    int64_t told_ns; /* time of the last progress event */
-    struct srv_job_reader *readers;
+    char model_id[SRV_MODEL_ID + 1];   /* the model that the job has made; "": none yet */
+    char owner[SRV_OWNER_NAME + 1];    /* name of the owner's API key; "": shared by all */
+    size_t bytes;                      /* memory limit of the job */
+    size_t holds;                      /* references by requests, streams and the job's thread */
+    bool listed;                       /* the job is in the list of jobs */
+    atomic_int stop;                   /* JOB_GO_ON, JOB_CANCEL or JOB_DRAIN */
+    atomic_int cancel;                 /* the library's cancel flag; 1: `stop` is not JOB_GO_ON */
+    srv_job_event events[EVENTS_KEPT]; /* a ring: event number i is at i % EVENTS_KEPT */
+    uint64_t first_event, next_event;  /* number of the oldest kept event; of the next one */
+    int64_t told_ns;                   /* when the last progress event was added */
+    struct srv_job_reader *readers;    /* the streams that follow the job (job_events.c) */
     srv_job_result result;
 };
 
+/* The store of jobs. The lock protects everything below it. */
 struct srv_jobs {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* signalled when a job may run, must stop, or may take its turn */
+    pthread_cond_t changed; /* a job may run or must stop, or a turn (see below) has ended */
     const srv_config *config;
     srv_models *models;
     srv_log *log;
-    srv_job_entry *first;
+    srv_job_entry *first; /* the list of jobs */
     size_t count;
     size_t running_bytes; /* memory reserved by running jobs */
-    bool stopping;
-    int dir;            /* descriptor of jobs_dir, locked; -1: none */
-    atomic_int writing; /* number of descriptions that are being written, under the lock */
-    /* Permissions to compute, called turns: at most `slots` threads have one at a time, and they
-     * get it in the order in which they asked. */
+    bool stopping;        /* the service ends */
+    int dir;              /* descriptor of jobs_dir, which is locked by flock; -1: no jobs_dir */
+    atomic_int writing;   /* not 0: a thread that has the lock is writing a description to disk */
+    /* A running job must leave processors to others, so it may only compute while its thread has a
+     * "turn". At most `slots` threads have a turn at a time; the others wait in the order in which
+     * they asked. Turns are numbered: turn number i may begin when i < turns_ended + slots. */
     uint64_t turns_asked, turns_ended;
     size_t slots;
-    pthread_t *threads;
+    pthread_t *threads; /* the job threads */
     size_t thread_count;
 };
 
 /* job_facts.c */
 extern const srv_field srv_job_facts_fields[];
-srv_job_facts srv_job_no_facts(void);
-/* The first function writes a whole value, the second writes members into an object that the caller
- * has opened. */
+srv_job_facts srv_job_no_facts(void); /* facts that are all unknown */
+/* Writes the body as a JSON object. */
 void srv_job_write_request(srv_json *j, const srv_job_body *body);
+/* Writes the known facts as members of a JSON object that the caller has begun and will end. */
 void srv_job_write_facts(srv_json *j, const srv_job_facts *facts);
 
-/* jobs_dir.c: the files of a job, which are its description, checkpoint, model and result. */
+/* jobs_dir.c: the files of a job, called <id><suffix>. Without jobs_dir these functions write, read
+ * and remove nothing. */
+
+/* Writes the path of a file of the job. false: it does not fit into `path`, or there is no
+ * jobs_dir; then `path` is "" or incomplete. */
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
                        char path[JOB_PATH]);
-/* Writes the description. Returns 0, or an errno value, which is also logged. */
+/* Writes the job's description, body and facts, to <id>.json. The caller has the lock. Returns 0,
+ * or an errno value, which is also logged. */
 int srv_jobs_dir_save(srv_jobs *jobs, const srv_job_entry *e);
-/* Write the file <id><suffix> of the job atomically, and read it into the arena. false: the file
- * could not be written or read. */
+/* srv_jobs_dir_put writes a file of the job atomically. srv_jobs_dir_get reads it into the arena.
+ * false: the file could not be written or read. */
 bool srv_jobs_dir_put(srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                       const srv_piece *data);
 bool srv_jobs_dir_get(const srv_jobs *jobs, const srv_job_entry *e, const char *suffix,
                       attn_arena *arena, srv_piece *data);
+/* Removes all files of the job. */
 void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e);
-/* Locks the directory and reads the jobs in it. Returns 0, or an exit code after a message on
- * standard error. */
+/* Opens and locks the directory and restores the jobs in it. Returns 0. If the directory cannot be
+ * used, prints one line to standard error and returns an exit code (SRV_EXIT_*). */
 int srv_jobs_dir_open(srv_jobs *jobs);
 
-/* jobs.c: restores a job from its file. The job is queued again or has ended. NULL: out of memory.
- */
+/* jobs.c: adds a job with a body and facts that were read from its description. A job that had not
+ * ended is queued again. NULL: out of memory. */
 srv_job_entry *srv_jobs_restore(srv_jobs *jobs, const char *id, const srv_job_body *body,
                                 const srv_job_facts *facts);
 void srv_job_free(srv_job_entry *e);
 
-/* job_threads.c. Callers that set a state or an error must hold the lock. */
-int64_t srv_job_now_ms(void); /* Unix time */
+/* job_threads.c. The caller has the lock for the three functions that change a job. */
+int64_t srv_job_now_ms(void); /* the present Unix time */
+/* Sets the state, the facts that follow from it, and tells the readers. */
 void srv_job_set_state(srv_job_entry *e, srv_job_state state);
+/* Adds the event "state", or "done" if the job has ended. */
 void srv_job_tell_state(srv_job_entry *e);
+/* Sets the error text "where: text". */
 void srv_job_set_error(srv_job_entry *e, const char *where, const char *text);
-/* Wakes the threads that wait for a turn. */
+/* Ends the turn of the calling job thread and waits for the next one, if another thread waits for a
+ * turn. Called between steps of the work, without the lock. */
 void srv_jobs_offer_turn(srv_jobs *jobs);
-bool srv_jobs_start_threads(srv_jobs *jobs); /* false: no memory or threads */
+bool srv_jobs_start_threads(srv_jobs *jobs); /* false: out of memory or threads */
 
-/* job_events.c; all functions need the lock. The text of an event, "data: " and JSON, has at most
- * EVENT_TEXT bytes. */
+/* job_events.c. The caller has the lock. */
+
+/* Adds an event whose data is the JSON text that `format` makes. An event of more than EVENT_TEXT
+ * bytes is left out. */
 void srv_job_tell(srv_job_entry *e, const char *type, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void srv_job_wake(srv_job_entry *e); /* wakes the readers at the end of job or service */
+void srv_job_wake(srv_job_entry *e); /* makes the readers look for new events or the end */
 void srv_job_events_free(srv_job_entry *e);
-/* Sends comments to readers that have received nothing for long. */
+/* Sends a comment, as a sign of life, to each reader that was sent nothing for heartbeat_ms. */
 void srv_job_beat(srv_job_entry *e, int64_t now_ns);
 
-/* job_train.c: runs the job to its end on a thread of the store, within the memory of `reserve`.
- * Its model is then in the registry. ATTN_ECANCELED: the job was stopped. */
+/* job_train.c: runs a training job to its end on a job thread, within the memory of `reserve`. Adds
+ * the trained model to the registry. ATTN_ECANCELED: the job was stopped (`stop` says why). */
 attn_status srv_job_train(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
-/* job_experiment.c: runs an experiment in the same way. Its result is then stored in the job. */
-attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
-size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values);
-void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures);
 /* Loads the model of an ended job from its file into the registry. A failure is logged. */
 void srv_job_restore_model(srv_job_entry *e);
+
+/* job_experiment.c: runs an experiment to its end on a job thread, within the memory of `reserve`.
+ * Stores the result in the job. ATTN_ECANCELED: the job was stopped. */
+attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_error *err);
+/* Returns an upper bound of the memory of an experiment with these settings, in bytes. */
+size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values);
+/* Reads the result of an ended experiment from its files. `pictures` names its pictures. If a file
+ * cannot be read, sets the error of the job. */
+void srv_job_restore_result(srv_job_entry *e, const srv_strings *pictures);
 
 #endif

@@ -1,6 +1,6 @@
-/* Events of jobs. Each job has a ring of formatted events, and each reader has a position in it. A
- * slow reader misses events and never delays the job, so the memory of a job is bounded for any
- * number of readers. */
+/* Events of jobs. Each job has a ring with its last EVENTS_KEPT events. A reader is the event
+ * stream of one client; it has a position in the ring. A slow reader misses events that were
+ * overwritten and never delays the job. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 #include "request/shared.h"
 
 typedef struct srv_job_reader {
-    srv_stream stream; /* first member: the stream pointer is also the reader pointer */
+    srv_stream stream; /* must be the first member, because srv_stream * is cast to reader * */
     struct srv_job_reader *next;
     srv_job_entry *job;
-    uint64_t at; /* number of the next event to send */
-    int64_t sent_ns;
-    bool beat; /* a comment is due */
+    uint64_t at;     /* number of the next event to send */
+    int64_t sent_ns; /* when something was last sent */
+    bool beat;       /* send COMMENT if there is no event */
 } reader;
 
-static const char COMMENT[] = ":\n\n";
+static const char COMMENT[] = ":\n\n"; /* an empty comment of server-sent events */
 
 void srv_job_tell(srv_job_entry *e, const char *type, const char *format, ...) {
     char text[EVENT_TEXT];
@@ -72,7 +72,7 @@ static long put(reader *r, char *to, size_t room, const char *text, size_t size)
     return (long)size;
 }
 
-/* Copies as many whole events as are available and fit. */
+/* The `read` of the stream: copies as many whole events to `to` as there are and as fit. */
 static long read_events(srv_stream *s, char *to, size_t room) {
     reader *r = (reader *)s;
     srv_job_entry *e = r->job;
@@ -112,8 +112,8 @@ srv_stream *srv_job_follow(srv_request *req, srv_job_entry *e, uint64_t after) {
     }
     srv_stream_init(&r->stream, read_events, close_reader);
     pthread_mutex_lock(&e->jobs->lock);
-    /* Event numbers restart with the service. A number that this process has not assigned belongs
-     * to an earlier process. */
+    /* Numbers of events begin anew with each process. A client that names a number beyond the last
+     * event has followed the job in an earlier process, and gets all events. */
     r->at = after < e->next_event ? after + 1 : e->first_event;
     r->sent_ns = attn_now_ns();
     r->job = e;

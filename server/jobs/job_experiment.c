@@ -1,5 +1,5 @@
-/* A job that runs an experiment. At the end it writes its result: JSON, a text for terminals, and
- * an SVG for each picture. */
+/* Jobs that run an experiment of the library. The result is the findings as JSON and as text for
+ * terminals, and an SVG for each picture. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,12 +9,15 @@
 #include "store/model_file.h"
 #include "system/embedded.h"
 
-/* RESULT_BYTES limits all texts and pictures together, DRAWING_BYTES one text while it grows. A
- * model takes at most MODEL_TIMES the bytes of its file. */
-enum { RESULT_BYTES = 8 << 20, DRAWING_BYTES = 16 << 20, MODEL_TIMES = 4, LINE = 400 };
-enum { TELL_NS = 200000000 };
+enum {
+    RESULT_BYTES = 8 << 20,   /* arena limit of a result: all texts and pictures together */
+    DRAWING_BYTES = 16 << 20, /* arena limit of one text or picture while it is written */
+    MODEL_TIMES = 4,          /* a model takes at most this many times the bytes of its file */
+    LINE = 400,               /* buffer size of a line of text in an event */
+    TELL_NS = 200000000,      /* time between two progress events */
+};
 
-static const char MODEL[] = "models/en-fr.safetensors"; /* analysed by some experiments */
+static const char MODEL[] = "models/en-fr.safetensors"; /* the model that experiments analyse */
 
 typedef struct work {
     srv_job_entry *job;
@@ -22,7 +25,7 @@ typedef struct work {
     const attn_experiment *experiment;
     srv_model_file model;
     attn_control control;
-    int64_t began;
+    int64_t began; /* when the run began (attn_now_ns) */
 } work;
 
 static const srv_file *model_file(void) {
@@ -39,7 +42,8 @@ size_t srv_job_experiment_bytes(const srv_job_body *body, const double *values) 
            (model ? MODEL_TIMES * model->size : 0);
 }
 
-/* Sends a line of the library as an event. The line may hold characters that JSON must escape. */
+/* Adds an event "log" with a line of text from the library. Characters that JSON would have to
+ * escape become ' or a blank. */
 static void tell_line(work *w, const char *line) {
     char text[LINE];
     size_t n = 0;
@@ -75,7 +79,7 @@ static attn_status no_memory(attn_error *err) {
     return attn_fail(err, ATTN_ENOMEM, "result", "no memory for texts and pictures");
 }
 
-/* Copies the text into the result, because its arena is reused for the next text. */
+/* Copies the text into the arena of the result, because the text's own arena is used again. */
 static attn_status keep(attn_text *text, srv_piece *out, attn_arena *arena, attn_error *err) {
     char *kept = text->failed ? NULL : attn_arena_text(arena, text->data, text->size);
     *out = (srv_piece){kept, text->size};
@@ -222,7 +226,8 @@ attn_status srv_job_experiment(srv_job_entry *e, srv_reserve *reserve, attn_erro
 
 /* --- for requests --- */
 
-/* Makes a copy, because the job may be deleted while the answer is sent. */
+/* Copies the data `of` into the request's arena, because the job may be deleted while the answer is
+ * sent. NULL: a problem is set, because memory ran out or `of` is empty. */
 static const srv_piece *copy(srv_request *req, srv_job_entry *e, const srv_piece *of) {
     srv_piece *out = attn_arena_zeroed(req->arena, 1, sizeof *out);
     if (out && of->data)

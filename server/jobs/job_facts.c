@@ -1,4 +1,5 @@
-/* The field tables of jobs: request bodies, and the facts in answers and files. */
+/* The field tables of jobs (wire/fields.h): one for the body of POST /v1/jobs, and one for the
+ * facts in answers and files. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,9 @@ enum { MOST_EXPERIMENTS = 64 };
 srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 static srv_field setting_fields[SRV_JOB_SETTINGS + 1];
 static const char *experiments[MOST_EXPERIMENTS + 1];
-static size_t train_rows, common_rows; /* rows for training jobs, then rows for all jobs */
+/* srv_job_fields begins with train_rows rows for training jobs and common_rows rows for all jobs.
+ * The rest is for experiments. */
+static size_t train_rows, common_rows;
 
 static const srv_field *find_setting(const char *name) {
     const srv_field *f = setting_fields;
@@ -24,7 +27,9 @@ static const srv_field *find_setting(const char *name) {
     return f;
 }
 
-/* Lists the settings of all experiments, each name once. The experiment checks the ranges. */
+/* Fills `experiments` and `setting_fields`. Several experiments may have a setting of the same
+ * name; it gets one row, without a range, because each experiment checks the ranges of its own
+ * settings. */
 static void list_settings(void) {
     const attn_experiment *e;
     size_t n = 0;
@@ -229,7 +234,7 @@ srv_job_facts srv_job_no_facts(void) {
     };
 }
 
-/* Returns whether the value is known. */
+/* Returns whether the value at `place` is known. An object is known if any of its members is. */
 static bool is_known(const srv_field *f, const void *place) {
     bool any = f->kind == SRV_BOOL || f->kind == SRV_ENUM;
     if (f->kind == SRV_INT)
@@ -267,7 +272,7 @@ static void put_value(srv_json *j, const srv_field *f, const void *place) {
         put_strings(j, place);
 }
 
-/* Writes a member if its value is known. */
+/* Writes the member of the struct `base` that the row describes, if its value is known. */
 static void put_member(srv_json *j, const srv_field *f, const void *base) {
     const void *place = (const char *)base + f->offset;
     if (!is_known(f, place))

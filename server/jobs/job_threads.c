@@ -1,5 +1,5 @@
-/* The threads that run jobs: they choose the next job, assign turns for computation, and set the
- * final state of a job. */
+/* The job threads. Each chooses the next queued job, runs it, and sets its final state. Turns
+ * (job.h) decide which of the threads may compute. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,10 @@
 #include "request/shared.h"
 #include "system/host.h"
 
-enum { LOOK_AGAIN_NS = 200000000, STACK_BYTES = 4 << 20 };
+enum {
+    LOOK_AGAIN_NS = 200000000, /* how often a thread checks whether memory for its job is free */
+    STACK_BYTES = 4 << 20,
+};
 
 /* --- states --- */
 
@@ -47,8 +50,9 @@ void srv_job_set_error(srv_job_entry *e, const char *where, const char *text) {
     e->facts.error = e->error_text;
 }
 
-/* --- turns for computation (job.h) --- */
+/* --- turns (job.h) --- */
 
+/* Waits for the next turn of the calling thread. */
 static void take_turn(srv_jobs *jobs) {
     pthread_mutex_lock(&jobs->lock);
     const uint64_t mine = jobs->turns_asked++;
@@ -74,9 +78,11 @@ void srv_jobs_offer_turn(srv_jobs *jobs) {
     take_turn(jobs);
 }
 
-/* --- running jobs, on a thread of the store --- */
+/* --- running jobs --- */
 
-/* Returns the first queued job if there is memory for it. No later job overtakes it. */
+/* Returns the oldest queued job after reserving its memory in `reserve`. NULL: no job is queued, or
+ * its memory is not free now (*waits is true); later jobs do not overtake it. The caller has the
+ * lock. */
 static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits) {
     srv_job_entry *e = jobs->first;
     while (e && e->facts.state != SRV_JOB_QUEUED)
@@ -89,7 +95,7 @@ static srv_job_entry *next_job(srv_jobs *jobs, srv_reserve *reserve, bool *waits
     return e;
 }
 
-/* Maps the status of the run to the state of the job. */
+/* Sets the final state and the error of the job from the status with which its run has ended. */
 static void settle(srv_job_entry *e, attn_status status, const attn_error *err) {
     if (status == ATTN_ECANCELED) {
         srv_job_set_state(e, SRV_JOB_CANCELLED);
@@ -129,6 +135,7 @@ static void run_job(srv_jobs *jobs, srv_job_entry *e, srv_reserve *reserve) {
     pthread_mutex_unlock(&jobs->lock);
 }
 
+/* Waits until `changed` is signalled, for at most LOOK_AGAIN_NS. */
 static void wait_a_little(srv_jobs *jobs) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -147,7 +154,7 @@ static void *job_thread(void *argument) {
     while (!jobs->stopping) {
         srv_job_entry *e = next_job(jobs, &reserve, &waits);
         if (!e) {
-            if (waits) /* poll for memory, because no signal announces that it was freed */
+            if (waits) /* requests free memory without a signal to this thread */
                 wait_a_little(jobs);
             else
                 pthread_cond_wait(&jobs->changed, &jobs->lock);

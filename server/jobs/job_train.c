@@ -1,4 +1,5 @@
-/* A job that trains a model on a thread of the store and reports progress by events. */
+/* Jobs that train a model. The training calls hooks of this file, which update the facts of the
+ * job, add events and write checkpoints. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,24 +8,29 @@
 #include "jobs/job.h"
 #include "jobs/train_run.h"
 
-enum { TELL_NS = 200000000, SCORED_AT_A_TIME = 20, NUMBER = 32 };
+enum {
+    TELL_NS = 200000000,   /* time between two progress events */
+    SCORED_AT_A_TIME = 20, /* sentence pairs that are scored between two offers of the turn */
+    NUMBER = 32,           /* buffer size of a number's text */
+};
 
 typedef struct work {
     srv_job_entry *job;
     srv_jobs *jobs;
     srv_train_run run;
     attn_control control;
-    attn_model *made; /* the final model for the registry, without gradients */
-    size_t made_bytes;
-    bool counted; /* made_bytes is counted among the bytes of all models */
+    attn_model *made;  /* the model for the registry: a copy of the best one, without gradients */
+    size_t made_bytes; /* memory of `made` */
+    bool counted;      /* srv_models_count has counted made_bytes */
 } work;
 
+/* Formats a number for JSON; NaN and infinity become null. */
 static const char *number(char text[NUMBER], double x) {
     snprintf(text, NUMBER, isfinite(x) ? "%.6g" : "null", x);
     return text;
 }
 
-/* --- hooks --- */
+/* --- hooks of the training --- */
 
 static void take_facts(srv_job_facts *f, const attn_training_progress *now,
                        const attn_training_state *state) {
@@ -101,7 +107,8 @@ static void log_line(work *w, const char *line) {
     pthread_mutex_unlock(&w->jobs->lock);
 }
 
-/* Scores held-out pairs in small batches, so that other jobs can compute in between. */
+/* Scores the model on held-out sentence pairs. Between small batches it offers its turn to other
+ * jobs. */
 static attn_status score(work *w, attn_error *err) {
     const srv_train_run *run = &w->run;
     const uint64_t all = (uint64_t)run->options.scored;
@@ -122,8 +129,8 @@ static attn_status score(work *w, attn_error *err) {
 
 /* --- the final model --- */
 
-/* Reserves the place and the memory of the final model before training, so that adding the model
- * cannot fail at the end. */
+/* Counts and allocates the model for the registry before the training, so that a job does not train
+ * for hours and then find no room for its model. */
 static attn_status make_room(work *w, attn_error *err) {
     const attn_model_config *config = attn_model_configuration(w->run.file.model);
     attn_status status = attn_model_bytes(config, false, &w->made_bytes, err);
@@ -133,6 +140,7 @@ static attn_status make_room(work *w, attn_error *err) {
     return status ? status : attn_model_new(config, 0, false, &w->made, err);
 }
 
+/* Copies the best parameters into w->made. */
 static void take_best(work *w) {
     attn_model *from = w->run.file.model;
     const size_t n = attn_parameters_size(attn_model_parameters(from));
@@ -141,7 +149,8 @@ static void take_best(work *w) {
            attn_parameters_values(attn_model_parameters(from)), n * sizeof(float));
 }
 
-/* Adds the model to the registry, which then owns it. */
+/* Adds w->made and the vocabularies to the registry, which then owns them. If memory runs out, the
+ * model is not served. */
 static void publish(work *w) {
     srv_job_entry *e = w->job;
     srv_model model = {.origin = SRV_MODEL_MADE,

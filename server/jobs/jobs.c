@@ -1,4 +1,5 @@
-/* The store of jobs: one list in order of creation, and the threads that run the jobs. */
+/* The store of jobs: one list in order of creation, under one lock. The threads that run the jobs
+ * are in job_threads.c, and the files of the jobs in jobs_dir.c. */
 #include "jobs/jobs.h"
 
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 #include "load/admission.h"
 #include "request/shared.h"
 
-/* --- entries; the caller holds the lock, or no other thread knows the entry --- */
+/* --- jobs and the list: the caller has the lock, or no other thread knows the job yet --- */
 
 void srv_job_free(srv_job_entry *e) {
     srv_job_events_free(e);
@@ -32,7 +33,7 @@ static srv_job_entry *entry_new(srv_jobs *jobs, const srv_job_body *body) {
     return e;
 }
 
-/* Sets the owner of the job. NULL makes the job shared. */
+/* Sets the owner of the job, the name of an API key. NULL makes the job shared. */
 static void set_owner(srv_job_entry *e, const char *owner) {
     snprintf(e->owner, sizeof e->owner, "%s", owner ? owner : "");
     e->facts.owner = owner ? e->owner : NULL;
@@ -49,7 +50,7 @@ static void list_in(srv_jobs *jobs, srv_job_entry *e) {
     jobs->count++;
 }
 
-/* Computes an upper bound of the memory of a job. It fails if the job is invalid. */
+/* Computes an upper bound of the memory that a job needs. Fails if the body is invalid. */
 static attn_status bytes_of(const srv_job_body *body, size_t *bytes, attn_error *err) {
     double values[ATTN_EXPERIMENT_SETTINGS];
     srv_train_cost cost = {0};
@@ -178,7 +179,7 @@ void srv_jobs_tick(srv_jobs *jobs) {
     pthread_mutex_unlock(&jobs->lock);
 }
 
-/* --- jobs by requests --- */
+/* --- what requests do with jobs --- */
 
 static bool name_job(srv_job_entry *e) {
     uint64_t bits;
@@ -188,7 +189,8 @@ static bool name_job(srv_job_entry *e) {
     return true;
 }
 
-/* Computes the memory of the job. false: a problem is set, because the job exceeds a limit. */
+/* Checks the body and computes the memory of the job. false: a problem is set, because the body is
+ * invalid or the job would exceed a limit. */
 static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
     const srv_config *config = req->app->config;
     attn_error err = {0};
@@ -212,7 +214,8 @@ static bool check(srv_request *req, const srv_job_body *body, size_t *bytes) {
     return false;
 }
 
-/* Adds the job to the list unless it is full. The caller holds the lock. */
+/* Writes the job's description to jobs_dir, adds the job to the list and holds it. false: a problem
+ * is set. The caller has the lock. */
 static bool enlist(srv_request *req, srv_jobs *jobs, srv_job_entry *e) {
     const int64_t most = jobs->config->jobs_count;
     if (jobs->count >= (size_t)most) {

@@ -1,11 +1,21 @@
-/* Jobs are training runs and experiments that outlive their request. The store keeps at most
- * jobs_count jobs. At most jobs_running of them run at a time, and the others wait in order of
- * creation. The memory of a job is reserved before it starts; all running jobs share jobs_bytes.
- * Jobs compute at the lowest priority and leave at least one of the workers' processors free.
+/* Jobs are training runs and experiments that continue after the request that created them was
+ * answered. The store keeps at most jobs_count jobs, ended ones included. At most jobs_running of
+ * them run at a time, on threads of the store; the others wait in order of creation. The memory of
+ * a job is reserved before it starts, and all running jobs together may reserve jobs_bytes. Jobs
+ * compute at a low priority (jobs_nice) and, if there are at least two workers, leave one processor
+ * to requests.
  *
- * With jobs_dir each job has files there: <id>.json holds its description and progress,
- * <id>.checkpoint lets a later process resume it with identical results, and <id>.safetensors holds
- * its best model. Without jobs_dir jobs live in memory. Any thread may call these functions. */
+ * Without the setting jobs_dir jobs live in memory. With it each job has files there:
+ *
+ *   <id>.json                            the request, state and progress of the job
+ *   <id>.checkpoint                      a training job's state; a later process continues from it
+ *                                        and gets the same result
+ *   <id>.safetensors                     the best model of a training job
+ *   <id>.findings, .txt, .<name>.svg     the result of an experiment
+ *
+ * A request holds a job by a reference: srv_jobs_hold and srv_jobs_add add one, and
+ * srv_jobs_release removes it. A deleted job is freed by its last holder. Any thread may call these
+ * functions. */
 #ifndef SRV_JOBS_H
 #define SRV_JOBS_H
 
@@ -27,76 +37,88 @@ typedef enum srv_job_state {
     SRV_JOB_STATES
 } srv_job_state;
 
-extern const char *const srv_job_states[]; /* their names, NULL-terminated */
+extern const char *const srv_job_states[]; /* names of the states, ended by NULL */
 
 typedef enum srv_job_kind { SRV_JOB_TRAIN, SRV_JOB_EXPERIMENT } srv_job_kind;
 
-extern const char *const srv_job_kinds[]; /* likewise */
+extern const char *const srv_job_kinds[]; /* names of the kinds, ended by NULL */
 
-enum { SRV_JOB_SETTINGS = 63 }; /* of all experiments, by name */
+enum { SRV_JOB_SETTINGS = 63 }; /* most settings of all experiments together, each name once */
 
 /* The decoded body of a request for a job (srv_job_fields). */
 typedef struct srv_job_body {
-    srv_train_options train; /* comes first: it begins with `given`, which the decoder sets */
-    int kind;
-    int experiment; /* attn_experiment_at; -1: none was named */
-    bool full, shared;
+    srv_train_options train; /* must be first, because the decoder sets `given` at its start */
+    int kind;                /* a srv_job_kind */
+    int experiment;          /* index for attn_experiment_at; -1: none was named */
+    bool full;               /* use the experiment's longer profile */
+    bool shared;             /* the job and its model get no owner */
     struct {
         uint64_t given;
-        double values[SRV_JOB_SETTINGS]; /* NaN: the value of the profile */
+        double values[SRV_JOB_SETTINGS]; /* NaN: not given, use the value of the profile */
     } settings;
 } srv_job_body;
 
 /* The field table of bodies: fields of training, then `kind` and `shared`, then fields of
- * experiments. srv_job_fields_make fills it and must be called once before other threads use it. */
+ * experiments. srv_job_fields_make fills the table; call it once, before other threads use the
+ * table. */
 enum { SRV_JOB_FIELDS = 63 };
 extern srv_field srv_job_fields[SRV_JOB_FIELDS + 1];
 void srv_job_fields_make(void);
 void srv_job_defaults(srv_job_body *body);
-/* Checks that the fields belong to the kind. false: a problem is set. */
+/* Checks that no field of a training job is given for an experiment, and no field of an experiment
+ * for a training job. false: a problem is set. */
 bool srv_job_fits(srv_request *req, const srv_job_body *body);
-/* Reads the settings of the experiment. ATTN_EVALUE: err->where is "settings/…". */
+/* Computes the values of the experiment's settings: those of the profile, replaced by those that
+ * the body gives. ATTN_EVALUE: err->where is "settings/NAME". */
 attn_status srv_job_values(const srv_job_body *body, double values[ATTN_EXPERIMENT_SETTINGS],
                            attn_error *err);
 
-/* Returns 0, or an exit code (app.h) after one line on standard error. */
+/* Opens the store, restores the jobs of jobs_dir and starts the job threads. Returns 0. If that
+ * fails, prints one line to standard error and returns an exit code (SRV_EXIT_*). */
 int srv_jobs_open(srv_jobs **out, srv_app *app);
-/* Stops running jobs, which first write their checkpoints, and ends the event streams, before the
- * service ends. */
+/* Begins the shutdown: makes running jobs write their checkpoints and stop, and ends all event
+ * streams. Does not wait for them. NULL is fine. */
 void srv_jobs_stop(srv_jobs *jobs);
 void srv_jobs_free(srv_jobs *jobs); /* waits for running jobs; no job may be held; NULL is fine */
-void srv_jobs_tick(srv_jobs *jobs); /* to be called regularly; NULL is fine */
+/* Sends signs of life to event streams. Housekeeping calls this every quarter of a second. NULL is
+ * fine. */
+void srv_jobs_tick(srv_jobs *jobs);
 
-/* Creates a job from a decoded body, which it checks, and holds it. NULL: a problem is set. */
+/* Checks the body, creates a job from it and holds the job. NULL: a problem is set. */
 srv_job_entry *srv_jobs_add(srv_request *req, const srv_job_body *body);
-/* Tells whether a thread is writing to jobs_dir. Requests for jobs must then wait for it, so they
- * do not run on the HTTP thread. */
+/* Returns whether a thread holds the store's lock while it writes to jobs_dir. The HTTP thread must
+ * not wait for the disk, so requests for jobs then go to a request thread. */
 bool srv_jobs_is_writing(srv_jobs *jobs);
-/* Finds the job with this id and holds it until it is released. NULL: a problem is set. */
+/* Finds the job with this id and holds it until srv_jobs_release. NULL: a problem is set. */
 srv_job_entry *srv_jobs_hold(srv_request *req, const char *id);
 void srv_jobs_release(srv_job_entry *job);
 const char *srv_job_id(const srv_job_entry *job);
 
-/* Stops a queued or running job (*ended is false), or deletes an ended job with its model and its
- * files. false: the job belongs to another owner, and a problem is set. */
+/* If the job is queued or running, cancels it and sets *ended to false. If it has ended, deletes it
+ * with its model and files and sets *ended to true. false: the job belongs to another owner, and a
+ * problem is set. */
 bool srv_jobs_delete(srv_request *req, srv_job_entry *job, bool *ended);
-/* To be called after a model was deleted: if a job made it, its file is deleted too. */
+/* Tells the store that the model with this id was deleted. If a job made the model, the model's
+ * file in jobs_dir is deleted too. */
 void srv_jobs_forget_model(srv_jobs *jobs, const char *model);
 
-/* Write the description of a job, and the list of jobs that the request may see. */
+/* Writes a job as a JSON object. */
 void srv_job_put(srv_json *j, srv_job_entry *job);
+/* Writes all jobs that the request may see, as elements of a JSON array that the caller has begun.
+ */
 void srv_jobs_put_all(srv_json *j, const srv_request *req);
-/* Return the result of an experiment as JSON or text, and the SVG of a picture, copied into the
- * request's arena. NULL: a problem is set. */
+/* Return copies in the request's arena: srv_job_findings of the result of an experiment, as text or
+ * as JSON, and srv_job_picture of the SVG of one of its pictures. NULL: a problem is set. */
 const srv_piece *srv_job_findings(srv_request *req, srv_job_entry *job, bool text);
 const srv_piece *srv_job_picture(srv_request *req, srv_job_entry *job, const char *name);
-/* Opens a stream of the events after number `after` (0: all that are kept), in the request's arena.
- * The stream holds the job. NULL without a problem: the job has ended and no such events exist. */
+/* Opens a stream, in the request's arena, of the job's events after the event with the number
+ * `after`; 0: of all events that are kept. The stream holds the job until it is closed. NULL: a
+ * problem is set, or, without a problem, the job has ended and there are no such events. */
 srv_stream *srv_job_follow(srv_request *req, srv_job_entry *job, uint64_t after);
 
 typedef struct srv_jobs_now {
-    size_t states[SRV_JOB_STATES];
-    size_t reserved; /* bytes */
+    size_t states[SRV_JOB_STATES]; /* number of jobs in each state */
+    size_t reserved;               /* memory reserved by running jobs, in bytes */
 } srv_jobs_now;
 void srv_jobs_look(srv_jobs *jobs, srv_jobs_now *out); /* for metrics */
 

@@ -1,6 +1,6 @@
-/* The directory of jobs. <id>.json is the description and progress of a job, <id>.checkpoint its
- * training state, and <id>.safetensors its model. Files are written under a temporary name and
- * renamed into place. The directory is locked, because two services would run the same jobs. */
+/* The files of jobs in jobs_dir (jobs.h lists them). Files are written under a temporary name and
+ * renamed into place. The directory is locked while a service uses it, because two services would
+ * run the same jobs. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +16,14 @@
 #include "system/files.h"
 
 #define DESCRIPTION ".json"
-#define ASIDE       ".damaged" /* suffix of a file that is not a valid description */
+#define ASIDE       ".damaged" /* is appended to the name of a description that cannot be read */
 #define LEAD        "job-"
 
-enum { MOST_FILE = 1 << 23, ARENA = 1 << 24, NAME = 128 }; /* bytes */
+enum {
+    MOST_FILE = 1 << 23, /* largest file that is read, in bytes */
+    ARENA = 1 << 24,     /* arena limit for reading or writing a description, in bytes */
+    NAME = 128,          /* buffer size of a file name */
+};
 
 bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
                        char path[JOB_PATH]) {
@@ -30,7 +34,7 @@ bool srv_jobs_dir_path(const srv_jobs *jobs, const char *id, const char *suffix,
 
 /* --- writing --- */
 
-/* Returns 0 or an errno value. */
+/* Writes the file <id><suffix>. Returns 0 or an errno value. */
 static int put(const srv_jobs *jobs, const char *id, const char *suffix, const char *data,
                size_t size) {
     char name[NAME];
@@ -108,6 +112,7 @@ void srv_jobs_dir_remove(srv_jobs *jobs, const srv_job_entry *e) {
 
 /* --- reading --- */
 
+/* The contents of <id>.json. */
 typedef struct description {
     uint64_t given;
     srv_job_body body;
@@ -141,7 +146,7 @@ static bool decode(srv_request *req, description *out) {
     return srv_decode(req, fields, out);
 }
 
-/* Reads a file into the arena and ends it with a NUL. NULL: errno has the reason. */
+/* Reads a file of jobs_dir into the arena and adds a NUL at its end. NULL: errno has the reason. */
 static char *read_file(const srv_jobs *jobs, const char *name, attn_arena *arena, size_t *size) {
     struct stat about;
     char *data = NULL;
@@ -180,7 +185,7 @@ static int cannot(const srv_jobs *jobs, const char *why) {
     return SRV_EXIT_USAGE;
 }
 
-/* Renames the file, so that its contents are kept and later starts ignore it. */
+/* Renames a description that cannot be read, so that later starts ignore it and nothing is lost. */
 static void set_aside(srv_jobs *jobs, const char *name, const char *why) {
     char aside[NAME];
     snprintf(aside, sizeof aside, "%s" ASIDE, name);
@@ -189,8 +194,8 @@ static void set_aside(srv_jobs *jobs, const char *name, const char *why) {
                   moved ? "it is now " : "it stays", moved ? aside : "");
 }
 
-/* Restores a job from its description. A job that had not ended is queued again. An invalid
- * description does not affect the other jobs. */
+/* Restores the job whose description is the file `name`. A description that cannot be read is
+ * renamed and logged, and the other jobs are restored. Returns 0 or an exit code. */
 static int add_job(srv_jobs *jobs, const char *name, attn_arena *arena) {
     srv_request req = {.arena = arena};
     description d = {0};

@@ -1,5 +1,5 @@
-/* The options of a training run: their table, the library's options made of them, and the memory
- * that a run of these options takes. */
+/* The options of a training run: their table, their conversion to options of the library, and an
+ * upper bound of the memory that a run needs. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -169,34 +169,36 @@ void srv_train_say(const srv_train_options *w, char said[SRV_TRAIN_TEXT]) {
     }
 }
 
-/* TOKEN_WIDTHS: floats for each token in a training step, forward and backward, in multiples of the
- * width; layer_widths adds those of each layer. SCORES: floats for each score besides the
- * weight. */
+/* The numbers from which the bound of the memory is computed. A training step, forward and
+ * backward, keeps (TOKEN_WIDTHS + layers * layer_widths) * width floats for each token. */
 #define TOKEN_WIDTHS 40.0
-#define SCORES       4.0
-#define PASSES       2.0   /* arenas: one for training and one for validation */
-#define PARAMETERS   10.0  /* floats: value, gradient, moments, best value, loaded checkpoint */
-#define WORD_BYTES   512.0 /* for a word of a vocabulary, in memory and in a file buffer */
-#define PAIR_BYTES   160.0 /* for a sentence pair besides its words: offsets, order of an epoch */
+#define SCORES       4.0   /* floats for each attention score, besides its weight */
+#define PASSES       2.0   /* arenas that hold a step: one for training, one for validation */
+#define PARAMETERS   10.0  /* floats for each: value, gradient, moments, best, checkpoint */
+#define WORD_BYTES   512.0 /* for each word of a vocabulary, in memory and in a file buffer */
+#define PAIR_BYTES   160.0 /* for each sentence pair besides its words: offsets, random order */
 #define FIXED_BYTES  (6.0 * (1 << 20))
 
+/* Attention operations in a layer, or in the whole model for ATTN_SEQ2SEQ. */
 static const double attentions_of[ATTN_MODEL_ARCHITECTURES] = {
     [ATTN_SEQ2SEQ] = 2, [ATTN_TRANSFORMER] = 3};
 static const double layer_widths[ATTN_MODEL_ARCHITECTURES] = {
     [ATTN_SEQ2SEQ] = 24, [ATTN_TRANSFORMER] = 112};
 
-/* Returns an upper bound of the source or target vocabulary: words of the lexicon, or symbols. */
+/* Returns an upper bound of the words in the source or target vocabulary. For en-fr these are the
+ * words of the lexicon, for the other tasks the symbols. */
 static double words(const srv_train_options *w, bool target) {
     const double small = target ? 1024 : 512, large = target ? 5120 : 2560;
     return w->task != ATTN_EN_FR ? (double)w->symbols + ATTN_SPECIALS : w->large ? large : small;
 }
 
+/* Returns an upper bound of the words in a target sentence. */
 static double longest_target(const srv_train_options *w) {
     return w->task == ATTN_EN_FR ? 2 * (double)w->longest + 8 : (double)w->longest + 1;
 }
 
-/* Computes the bytes of attention (forward, backward, and forward in validation) for each head of
- * each sequence of n words, with the operands that the kernels pack. */
+/* Computes the bytes that attention takes for one head of one sequence of n words: forward and
+ * backward in training, and forward in validation, packed operands included. */
 static attn_status head_bytes(const srv_train_options *w, double n, double *bytes,
                               attn_error *err) {
     const size_t slots = 1;
@@ -204,7 +206,9 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
     attn_cost there, back;
     attn_status status = ATTN_OK;
     *bytes = 0;
-    for (size_t B = 1; B <= 2 && !status; B++) { /* the difference leaves out shared memory */
+    /* The cost of a batch of 2 minus that of a batch of 1 is the cost of one sequence, without the
+     * memory that all sequences share. */
+    for (size_t B = 1; B <= 2 && !status; B++) {
         const size_t shape[] = {B, 1, (size_t)n, (size_t)(w->width / w->heads)};
         const attn_tensor rows = attn_tensor_dense(NULL, ATTN_F32, 4, shape);
         const attn_inputs in = {.query = rows, .key = rows, .value = rows};
@@ -217,8 +221,9 @@ static attn_status head_bytes(const srv_train_options *w, double n, double *byte
     return status;
 }
 
-/* Computes the bytes of all attention layers: the larger of a batch of the shortest pairs, which
- * has most sequences, and a batch of the longest pairs. */
+/* Computes the bytes of all attention layers for a batch of `tokens` words. Takes the larger of two
+ * batches: one of the shortest pairs, which has the most sequences, and one of the longest pairs.
+ */
 static attn_status blocks_bytes(const srv_train_options *w, double tokens, double *bytes,
                                 attn_error *err) {
     const double layers = w->architecture == ATTN_TRANSFORMER ? (double)w->layers : 1;
@@ -237,6 +242,8 @@ static attn_status blocks_bytes(const srv_train_options *w, double tokens, doubl
     return ATTN_OK;
 }
 
+/* Computes the bound of the memory. `parameters` is the number of the model's parameters, and
+ * `tables` the bytes of its other tables. */
 static attn_status bytes_of(const srv_train_options *w, double parameters, double tables,
                             size_t *bytes, attn_error *err) {
     const double D = (double)w->width, longest = longest_target(w);
@@ -254,6 +261,7 @@ static attn_status bytes_of(const srv_train_options *w, double parameters, doubl
     return status;
 }
 
+/* Checks the options of the corpus by making one sentence pair of each part. */
 static attn_status check_corpus(const srv_train_options *w, attn_error *err) {
     const attn_corpus_options options = srv_train_corpus(w);
     attn_arena *arena = attn_arena_new((size_t)1 << 26);
@@ -282,6 +290,6 @@ attn_status srv_train_check(const srv_train_options *w, srv_train_cost *cost, at
         status = check_corpus(w, err);
     if (status)
         return status;
-    values -= all; /* memory of the gradients: one float for each parameter */
+    values -= all; /* the bytes of the gradients, one float for each parameter */
     return bytes_of(w, (double)values / 4, (double)(all - values), &cost->bytes, err);
 }

@@ -1,5 +1,6 @@
-/* Prepares a training run: corpus, vocabularies, model and state. A checkpoint is a model file that
- * also holds the moments, the best values and the counters. */
+/* Prepares a training run, and writes and reads its checkpoints. A checkpoint is a model file
+ * (store/model_file.h) with additional tensors, the optimizer's moments and the best parameters so
+ * far, and additional metadata, the counters of the training state. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,15 +10,20 @@
 
 #include "jobs/train_run.h"
 
-enum { COUNTERS = 6, CORPUS_KEYS = 7, NUMBER_TEXT = 40 };
+enum {
+    COUNTERS = 6,     /* counters of the training state in a checkpoint */
+    CORPUS_KEYS = 7,  /* options of the corpus in a model file */
+    NUMBER_TEXT = 40, /* buffer size of a number's text */
+};
 
+/* The options of the corpus as metadata, and the texts to which the metadata point. */
 typedef struct corpus_texts {
     char numbers[CORPUS_KEYS][NUMBER_TEXT];
     attn_metadata rows[CORPUS_KEYS + 1];
 } corpus_texts;
 
-/* Describes the corpus as metadata, so that a model can be scored on the data it was trained
- * for. */
+/* Describes the corpus as metadata of the model file, so that the model can later be scored on
+ * held-out data of the same corpus (srv_model_corpus). */
 static void describe_corpus(const srv_train_run *run, corpus_texts *out) {
     const attn_corpus_options corpus = srv_train_corpus(&run->options), *o = &corpus;
     static const char *const keys[CORPUS_KEYS] = {
@@ -103,8 +109,8 @@ static attn_status check_options(const srv_train_run *run, attn_error *err) {
                      said ? said : "none");
 }
 
-/* Loads model and state from the checkpoint. */
-static attn_status srv_train_resume(srv_train_run *run, attn_error *err) {
+/* Loads model and training state from the checkpoint. */
+static attn_status resume_run(srv_train_run *run, attn_error *err) {
     attn_training_state *s = &run->state;
     uint64_t waited = 0, *places[COUNTERS] = {&s->step,  &s->settled,   &s->epoch,
                                               &s->batch, &s->best_step, &waited};
@@ -123,7 +129,7 @@ static attn_status srv_train_resume(srv_train_run *run, attn_error *err) {
         status = read_block(run, "training.best", s->best, s->size, err);
     const char *best = srv_model_text(&run->file, "training.best_loss");
     s->best_loss = best ? strtod(best, NULL) : (double)INFINITY;
-    if (!status) /* all contents of the file have been copied */
+    if (!status) /* everything that is needed of the file has been copied */
         srv_model_forget(&run->file);
     s->waited = waited;
     return status;
@@ -137,6 +143,7 @@ static attn_status add_words(attn_vocabulary *to, const char *const *words, size
     return status;
 }
 
+/* Makes the vocabularies from the words of all training pairs. */
 static attn_status count_words(srv_train_run *run, const attn_control *control, attn_error *err) {
     srv_model_file *file = &run->file;
     attn_pair *pair = attn_arena_zeroed(run->arena, 1, sizeof *pair);
@@ -160,12 +167,14 @@ static attn_status count_words(srv_train_run *run, const attn_control *control, 
     return status ? status : attn_vocabulary_settle(file->target, minimum, 0, err);
 }
 
-/* Starts from the model in a file, whose sizes replace those of the options. */
+/* Starts with the model of the file run->init. The sizes of this model apply, not those of the
+ * options. */
 static attn_status start_from_file(srv_train_run *run, attn_error *err) {
     attn_status status = srv_model_open(run->init, true, &run->file, err);
     return status ? status : attn_training_start(run->file.model, run->arena, &run->state, err);
 }
 
+/* Starts with a new model with random values. */
 static attn_status start_anew(srv_train_run *run, const attn_control *control, attn_error *err) {
     attn_status status = count_words(run, control, err);
     if (status)
@@ -198,7 +207,7 @@ attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_contro
     if (status)
         return status;
     *resumed = resume && *run->checkpoint && !access(run->checkpoint, F_OK);
-    status = *resumed     ? srv_train_resume(run, err)
+    status = *resumed     ? resume_run(run, err)
              : *run->init ? start_from_file(run, err)
                           : start_anew(run, control, err);
     if (!status)

@@ -1,5 +1,6 @@
-/* A training run: corpus, vocabularies, model and state, new or from a checkpoint, and its files.
- * The caller owns pool, hooks and thread. */
+/* A training run: its corpus, vocabularies, model, training state and files. `attnd train` and
+ * training jobs use it. They call attn_train themselves, with a thread pool and hooks of their own.
+ */
 #ifndef SRV_TRAIN_RUN_H
 #define SRV_TRAIN_RUN_H
 
@@ -8,26 +9,29 @@
 
 typedef struct srv_train_run {
     srv_train_options options;
-    const char *init;       /* "": a new model; else the file with the initial values */
-    const char *out;        /* file of the best model; "": none */
-    const char *checkpoint; /* "": none */
-    char said[SRV_TRAIN_TEXT];
-    attn_arena *arena;
+    const char *init;          /* model file to start from; "": a new model with random values */
+    const char *out;           /* file for the best model; "": do not write it */
+    const char *checkpoint;    /* file for the checkpoint; "": do not write it */
+    char said[SRV_TRAIN_TEXT]; /* srv_train_say and `init`; must be the same to continue a run */
+    attn_arena *arena;         /* holds corpus, state and data sets */
     attn_corpus *corpus;
-    srv_model_file file; /* model and vocabularies; contents: of the loaded checkpoint */
+    srv_model_file file; /* the model and the vocabularies */
     attn_training_options loop;
     attn_training_state state;
-    attn_dataset train, validation;
+    attn_dataset train, validation; /* the sentence pairs as word ids */
 } srv_train_run;
 
-/* Fills `run`, whose first four members are set and the rest zero. `resume` continues from the
- * checkpoint if there is one, and *resumed tells whether it did. `control` is checked between
- * pairs. Errors: those of the parts, and ATTN_EARG for a checkpoint of other options. */
+/* Prepares the run. The caller has set options, init, out and checkpoint, and the other members to
+ * zero. `resume`: continue from the checkpoint if the file exists; *resumed says whether it did.
+ * `control` can cancel the reading of the corpus. Errors: ATTN_EARG if the checkpoint was made with
+ * other options, and the errors of the library's functions that make corpus, model and data. The
+ * caller must call srv_train_close in any case. */
 attn_status srv_train_prepare(srv_train_run *run, bool resume, const attn_control *control,
                               bool *resumed, attn_error *err);
 void srv_train_close(srv_train_run *run);
 
-/* train_keep.c: write the checkpoint and the best model. Without a file name they do nothing. */
+/* srv_train_keep writes the checkpoint and, if its step is the best so far, the best model.
+ * srv_train_keep_best writes the best model. Without a file name they write nothing. */
 attn_status srv_train_keep(srv_train_run *run, const attn_training_state *state, attn_error *err);
 attn_status srv_train_keep_best(srv_train_run *run, attn_error *err);
 
