@@ -1,4 +1,5 @@
-/* Commands other than the daemon: their names, their options, and how a signal stops them. */
+/* What all commands share: the table of commands, the reading of options, and the flag that a
+ * signal sets. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -8,7 +9,7 @@
 
 #include "command/command.h"
 
-static atomic_int asked;
+static atomic_int asked; /* 1: a signal has asked the command to stop */
 
 static void ask(int number) {
     (void)number;
@@ -22,19 +23,25 @@ atomic_int *srv_command_watch_stop(void) {
     return &asked;
 }
 
-enum { NAME_TEXT = 64, MOST_ROWS = 128 };
+enum {
+    NAME_TEXT = 64,  /* buffer size of an option's name */
+    MOST_ROWS = 128, /* most options of a command */
+};
 
-/* A row for an option, from a table of options or a table of fields. */
-enum { WHOLE = SRV_OPTION_TEXT + 1, CHOICE }; /* int64_t; int: index into choices */
+/* Kinds of options beyond srv_option_kind, for fields: WHOLE sets an int64_t, CHOICE sets an int to
+ * the index of the value in `choices`. */
+enum { WHOLE = SRV_OPTION_TEXT + 1, CHOICE };
+
+/* An option. It was made from a srv_option or from a row of a field table. */
 typedef struct row {
     const char *name, *doc;
-    int kind;
+    int kind; /* a srv_option_kind, WHOLE or CHOICE */
     void *to;
-    double least, most; /* both 0: no limits */
-    const char *const *choices;
+    double least, most;         /* range of a number; both 0: no limits */
+    const char *const *choices; /* the values of a CHOICE, ended by NULL */
 } row;
 
-/* Converts names: fields have underscores, options have dashes. */
+/* Writes the name to `text` with "-" in place of "_": fields have underscores, options dashes. */
 static const char *dashed(const char *name, char text[NAME_TEXT]) {
     snprintf(text, NAME_TEXT, "%s", name);
     for (char *c = text; *c; c++)
@@ -79,6 +86,7 @@ static void print_help(const row *table, const char *about, const char *command)
     }
 }
 
+/* Reads a whole text as a number from 0 to `most`. */
 static bool read_whole(const char *text, uint64_t most, uint64_t *out) {
     char *end;
     errno = 0;
@@ -91,6 +99,7 @@ static bool in_range(const row *o, double value) {
     return (o->least == 0 && o->most == 0) || (value >= o->least && value <= o->most);
 }
 
+/* Sets the variable of the option. false: the value is invalid. */
 static bool set(const row *o, const char *value) {
     uint64_t whole;
     char *end;
@@ -130,6 +139,7 @@ static bool set(const row *o, const char *value) {
     return true;
 }
 
+/* Returns the row with the name `given` of n characters; NULL: there is none. */
 static const row *find(const row *table, const char *given, size_t n) {
     for (; table->name; table++) {
         char name[NAME_TEXT];
@@ -155,6 +165,7 @@ static void say_wanted(const row *o, const char *command, const char *found) {
     fprintf(stderr, ", found %.80s\n", found ? found : "nothing");
 }
 
+/* Returns the kind of option for a row of a field table. */
 static int kind_of(const srv_field *f) {
     return f->kind == SRV_BOOL   ? (int)SRV_OPTION_FLAG
            : f->kind == SRV_INT  ? WHOLE

@@ -1,6 +1,7 @@
-/* The commands of the program besides the daemon, such as `attnd corpus`. Each is a table of
- * options and a function. The exit code is 0, 2 for a wrong option, SRV_COMMAND_STOPPED after a
- * signal, and 1 for any other failure. */
+/* What the program does besides running the daemon: the commands `attnd corpus`, `attnd train`,
+ * `attnd score` and `attnd experiment`. Each command has a table of options and a function. Exit
+ * codes: 0 success, 2 a wrong option, SRV_COMMAND_STOPPED stopped by a signal, 1 any other failure.
+ */
 #ifndef SRV_COMMAND_H
 #define SRV_COMMAND_H
 
@@ -14,25 +15,30 @@
 #include "wire/decode.h"
 
 typedef enum srv_option_kind {
-    SRV_OPTION_FLAG,   /* bool: no value */
-    SRV_OPTION_SIZE,   /* size_t */
-    SRV_OPTION_NUMBER, /* double */
-    SRV_OPTION_SEED,   /* uint64_t */
-    SRV_OPTION_TEXT,   /* const char * */
+    SRV_OPTION_FLAG,   /* sets a bool to true; has no value on the command line */
+    SRV_OPTION_SIZE,   /* sets a size_t */
+    SRV_OPTION_NUMBER, /* sets a double */
+    SRV_OPTION_SEED,   /* sets a uint64_t */
+    SRV_OPTION_TEXT,   /* sets a const char * */
 } srv_option_kind;
 
 typedef struct srv_option {
     const char *name; /* without dashes; NULL ends a table */
     srv_option_kind kind;
-    void *to; /* the variable, which holds the default */
+    void *to; /* the variable to set; it holds the default value before */
     const char *doc;
 } srv_option;
 
-/* Fills the table's variables from --name value and --name=value. 0: continue; otherwise exit with
- * the returned code - 1 (1 after --help, 3 after an error that was printed on stderr). */
+/* Reads a command line of --name value and --name=value and sets the variables of the table.
+ * `about` is the first line of --help.
+ *
+ *   0   the command shall run
+ *   1   --help was printed; exit with code 0
+ *   3   an error was printed to stderr; exit with code 2 */
 int srv_options_read(const srv_option *table, const char *about, int argc, char **argv);
-/* Does the same with the rows of a field table before the options. The struct at `base` holds the
- * defaults; a "_" in a field name is a "-" in the option. */
+/* Reads options for the rows of a field table (wire/fields.h) as well; --help lists them first.
+ * They set members of the struct at `base`, which holds the default values before. The option of
+ * the field "batch_tokens" is --batch-tokens. */
 int srv_options_read_fields(const srv_field *fields, void *base, const srv_option *table,
                             const char *about, int argc, char **argv);
 
@@ -40,18 +46,19 @@ int srv_options_read_fields(const srv_field *fields, void *base, const srv_optio
 int srv_command_fail(const char *command, const attn_error *err);
 
 enum { SRV_COMMAND_STOPPED = 130 };
-/* Returns a pointer to a flag that the first SIGINT or SIGTERM sets. A second signal ends the
- * process. The pointer is valid until then. */
+/* Makes the first SIGINT or SIGTERM set a flag to 1 instead of ending the process. A second signal
+ * of the same kind ends the process. Returns the flag, a global variable. */
 atomic_int *srv_command_watch_stop(void);
 
 typedef int srv_command_run(int argc, char **argv); /* argv[0]: the command's name */
 
-/* Returns the command with that name, or NULL. */
+/* Returns the command with this name; NULL: there is none. */
 srv_command_run *srv_command_find(const char *name);
-/* Writes the names of the commands with one line about each, for --help. */
+/* Prints a line with the name and the purpose of each command to stdout, for --help. */
 void srv_command_print_all(void);
 
-/* score_command.c: writes scores as a line of text, and as JSON. */
+/* score_command.c: write the scores of a model as a line of text that begins with `name`, or as a
+ * JSON object. */
 void srv_scores_print(FILE *to, const char *name, const attn_model_scores *scores);
 void srv_scores_json(FILE *to, const attn_model_scores *scores);
 

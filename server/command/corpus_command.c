@@ -1,5 +1,5 @@
-/* `attnd corpus` prints sentence pairs with alignments, for inspection or for training other
- * programs. */
+/* `attnd corpus` prints sentence pairs of the built-in corpora with their word alignments, to be
+ * looked at or to train other programs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,8 +18,8 @@ static void print_words(const char *const *words, size_t count) {
         printf("%s%s", i ? " " : "", words[i]);
 }
 
-/* Prints a pair with its links as alignment files have them: "source-target" for a sure link,
- * "source?target" for a possible link. */
+/* Prints a line of three columns: source words, target words, links. A link is a pair of word
+ * numbers, in the notation of alignment files: "3-4" for a sure link, "3?4" for a possible link. */
 static void print_tsv(const attn_pair *p) {
     print_words(p->source, p->source_count);
     putchar('\t');
@@ -66,7 +66,7 @@ static void print_json(const attn_pair *p) {
 }
 
 static int print_pairs(const command_options *w, const attn_corpus *corpus, attn_split split) {
-    static attn_pair pair; /* static: it takes 15 KB, and a process runs one command */
+    static attn_pair pair; /* not on the stack, because it has 15 KB */
     attn_error err;
     for (size_t i = 0; i < w->count; i++) {
         if (attn_corpus_pair(corpus, split, w->from + i, &pair, &err))

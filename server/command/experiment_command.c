@@ -1,5 +1,5 @@
-/* attnd experiment: runs an experiment of the library and prints its findings, or writes them as
- * files: JSON, SVG and PNG. */
+/* `attnd experiment` runs an experiment of the library. It prints the findings as text and writes
+ * them as files: JSON, and an SVG and a PNG for each picture. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,15 +9,17 @@
 #include "store/model_file.h"
 #include "system/embedded.h"
 
-enum { PATH = 4096 };
-static const double scale = 2; /* pixels of a PNG for each unit of length */
+enum { PATH = 4096 };          /* buffer size of a path */
+static const double scale = 2; /* pixels of a PNG for each unit of length of the SVG */
 
+/* Where the files go. */
 typedef struct place {
-    const char *folder, *name;
-    FILE *say;
+    const char *folder, *name; /* the files are folder/name.json, folder/name-PICTURE.svg, … */
+    FILE *say;                 /* print the path of each file here; NULL: nowhere */
     attn_error *err;
 } place;
 
+/* Writes folder/name.ending, or folder/name-picture.ending if `picture` is not NULL. */
 static attn_status write_file(const place *p, const char *picture, const char *ending,
                               const void *data, size_t size) {
     char path[PATH];
@@ -35,6 +37,8 @@ static attn_status write_file(const place *p, const char *picture, const char *e
     return ATTN_OK;
 }
 
+/* Writes a picture as SVG and, if this build can draw PNG, as PNG. The file of the first picture
+ * has no picture name. */
 static attn_status write_picture(const place *p, const attn_picture *picture, bool first,
                                  attn_arena *arena) {
     attn_text svg = {.arena = arena};
@@ -78,7 +82,8 @@ static attn_status write_findings(const char *folder, const attn_findings *findi
     return status;
 }
 
-enum { OPTIONS = ATTN_EXPERIMENT_SETTINGS + 8, BAR = 24 };
+enum { OPTIONS = ATTN_EXPERIMENT_SETTINGS + 8 }; /* room in a table of options, end row included */
+enum { BAR = 24 };                               /* characters of the progress bar */
 
 typedef struct command_options {
     const attn_experiment *experiment;
@@ -88,11 +93,12 @@ typedef struct command_options {
     bool full, quiet;
 } command_options;
 
-/* The state of the progress bar; `line` is the last line of the run. */
+/* The state of the progress display on stderr. */
 typedef struct show {
-    bool bar, drawn;
-    int percent;
-    char line[128];
+    bool bar;       /* stderr is a terminal: draw a progress bar */
+    bool drawn;     /* the bar is on the terminal's last line */
+    int percent;    /* as drawn */
+    char line[128]; /* the last line of text from the experiment */
 } show;
 
 static void clear(show *s) {
@@ -110,7 +116,8 @@ static void draw(show *s) {
     s->drawn = true;
 }
 
-/* Prints each line once if the output is not a terminal. */
+/* The experiment's progress hook. On a terminal it updates the bar; otherwise it prints each line
+ * of text from the experiment. */
 static void progress(void *ctx, double done, const char *line) {
     show *s = ctx;
     const int percent = (int)(100 * done);
@@ -143,7 +150,8 @@ static int unknown(const char *name) {
     return 2;
 }
 
-/* Lists the settings of the experiment, then the options of every run. */
+/* Fills the table of options: the settings of the experiment, then the options that all experiments
+ * have. */
 static void fill_table(command_options *w, srv_option table[OPTIONS]) {
     const attn_experiment *e = w->experiment;
     const srv_option common[] = {
@@ -162,7 +170,8 @@ static void fill_table(command_options *w, srv_option table[OPTIONS]) {
             table[n++] = common[i];
 }
 
-/* Looks for --full first, because it decides the defaults of the other options. */
+/* Reads the options. Returns as srv_options_read does. --full is looked for first, because it
+ * decides the default values of the other options. */
 static int read_options(command_options *w, int argc, char **argv) {
     srv_option table[OPTIONS];
     for (int i = 1; i < argc; i++)
@@ -180,6 +189,7 @@ static int read_options(command_options *w, int argc, char **argv) {
     return 0;
 }
 
+/* Opens the model to examine: the file of --model, or the embedded one. */
 static attn_status open_model(const command_options *w, srv_model_file *file,
                               attn_experiment_hooks *hooks, attn_error *err) {
     attn_status status = ATTN_OK;

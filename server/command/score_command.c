@@ -1,10 +1,12 @@
-/* `attnd score` computes BLEU, exact sentences and alignment errors of a model on its corpus. */
+/* `attnd score` computes BLEU, the share of exact translations, and alignment errors of a model on
+ * held-out sentences of the corpus on which it was trained. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "command/command.h"
 #include "store/model_file.h"
 
+/* Returns the smallest alignment error of any attention head; *which is the head. */
 static double best_head(const attn_model_scores *s, size_t *which) {
     double best = attn_alignment_error(&s->heads[0]);
     *which = 0;
@@ -14,6 +16,7 @@ static double best_head(const attn_model_scores *s, size_t *which) {
     return best;
 }
 
+/* Returns part / all in percent. */
 static double share(size_t part, size_t all) {
     return all ? 100 * (double)part / (double)all : 0;
 }
@@ -56,7 +59,9 @@ static attn_status score_lengths(const srv_model_file *file, const attn_corpus_o
     return status;
 }
 
-/* Prints a line for each length around 10, 20, … within the lengths of the corpus. */
+/* Scores sentences of about 10, 20, … 60 words, as long as the corpus has such lengths. Prints a
+ * line for each length or, if `json` is not NULL, members of a JSON object. Returns an exit code.
+ */
 static int print_by_length(const srv_model_file *file, attn_corpus_options options, size_t count,
                            size_t beams, attn_pool *pool, FILE *json) {
     const size_t longest = options.longest;

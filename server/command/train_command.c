@@ -12,10 +12,11 @@ typedef struct train_command {
     const char *log_path;
     bool resume, quiet;
     FILE *log;
-    bool bar, drawn; /* stderr is a terminal; its last line is not empty */
+    bool bar;   /* stderr is a terminal: draw a progress bar */
+    bool drawn; /* the bar is on the terminal's last line */
 } train_command;
 
-enum { TRAIN_OPTIONS = 8 }; /* options that do not belong to the run, with the end row */
+enum { TRAIN_OPTIONS = 8 }; /* room in the table of options that are no training options */
 
 static void make_table(train_command *c, srv_option table[TRAIN_OPTIONS]) {
     const srv_option rows[] = {
@@ -37,7 +38,7 @@ static void make_table(train_command *c, srv_option table[TRAIN_OPTIONS]) {
     memcpy(table, rows, sizeof rows);
 }
 
-enum { BAR = 24 };
+enum { BAR = 24 }; /* characters of the progress bar */
 
 static void print_time(FILE *to, double seconds) {
     long s = (long)seconds;
@@ -142,8 +143,8 @@ static int print_scores(train_command *command, attn_pool *pool, const attn_cont
     return 0;
 }
 
-/* Trains, saves the best model and scores it. A stopped run keeps its checkpoint beside the best
- * model. */
+/* Trains, writes the best model, scores it and deletes the checkpoint. If a signal stops the
+ * training, writes the best model so far and keeps the checkpoint. Returns an exit code. */
 static int train(train_command *command, attn_pool *pool) {
     const attn_training_hooks hooks = {show_progress, keep, command};
     const attn_control control = {0, srv_command_watch_stop()};

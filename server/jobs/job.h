@@ -16,9 +16,9 @@
 
 enum {
     EVENTS_KEPT = 256, /* events of a job that are kept for new readers */
-    EVENT_TEXT = 1024, /* buffer sizes in bytes, NUL included: of an event, */
-    ERROR_TEXT = 640,  /* of an error text, */
-    JOB_PATH = 4096,   /* and of a path */
+    EVENT_TEXT = 1024, /* buffer size of an event's text, in bytes */
+    ERROR_TEXT = 640,  /* buffer size of an error text, in bytes */
+    JOB_PATH = 4096,   /* buffer size of a path, in bytes */
 };
 
 typedef struct srv_job_event {
