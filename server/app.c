@@ -20,9 +20,11 @@
 #include "store/runs.h"
 #include "system/host.h"
 
-/* Freed blocks that may be kept when requests fill the budget. */
+/* The allocator keeps freed blocks for reuse. Blocks in use and kept blocks together may exceed
+ * memory_bytes by this many bytes. */
 enum { KEPT_BEYOND = 64 << 20 };
 
+/* Prints "attnd: <what> <which>: <why>" to standard error and returns the exit code. */
 static int complain(int code, const char *what, const char *which, const char *why) {
     fprintf(stderr, "attnd: %s%s%s: %s\n", what, *which ? " " : "", which, why);
     return code;
@@ -53,8 +55,10 @@ static int open_address(const char *setting, const char *text, srv_address *addr
     return SRV_EXIT_USAGE;
 }
 
-/* The operations port is on by default, so it must never be why a second daemon cannot start. */
-static int open_ops(srv_app *app, bool port_is_free_choice) {
+/* Opens the operations port. If the user has not chosen it (ops_listen has its default value) and
+ * it is taken, a free port is used instead, so that a second daemon on the machine can start. A
+ * free port is also used if `any_port` is true: the user has set the service's own port to 0. */
+static int open_ops(srv_app *app, bool any_port) {
     const srv_config *config = app->config;
     srv_address address;
     if (!*config->ops_listen)
@@ -62,7 +66,7 @@ static int open_ops(srv_app *app, bool port_is_free_choice) {
     int code = open_address("ops_listen", config->ops_listen, &address);
     if (code)
         return code;
-    if (!config->ops_given && port_is_free_choice)
+    if (!config->ops_given && any_port)
         srv_address_set_port(&address, 0);
     int failed = srv_daemon_open(&app->ops, app, app->router, &address, true);
     if (failed == EADDRINUSE && !config->ops_given) {
@@ -75,7 +79,8 @@ static int open_ops(srv_app *app, bool port_is_free_choice) {
     return failed ? cannot_listen(config->ops_listen, failed) : 0;
 }
 
-/* The threads of the daemons inherit the timer slack that this thread asks for. */
+/* Opens both ports. The threads that the daemons start inherit the short time slices that this
+ * thread asks for (srv_host_be_prompt). */
 static int open_daemons(srv_app *app) {
     srv_address address;
     srv_host_be_prompt();
@@ -90,14 +95,14 @@ static int open_daemons(srv_app *app) {
     return open_ops(app, any_port);
 }
 
-/* Reports that a file of the settings cannot be used. Returns the exit code. */
+/* Prints the error text to standard error and returns the exit code. */
 static int refused(const srv_config_error *err) {
     fprintf(stderr, "attnd: %s\n", err->text);
     return err->memory ? SRV_EXIT_RESOURCES : SRV_EXIT_USAGE;
 }
 
-/* Stores the states of the files before they are read. If a file changes while it is read,
- * srv_app_look reads it again. */
+/* Notes the present states of the files that srv_app_look watches. This is done before the files
+ * are read, so that a change during the reading is noticed later. */
 static void see(srv_app *app) {
     const srv_config *config = app->config;
     app->seen[SRV_APP_KEYS] = srv_file_look(config->keys_file);
@@ -137,7 +142,8 @@ static int open_files(srv_app *app) {
     return code ? code : open_tls(app, &err);
 }
 
-/* Checks that no field table has more rows than `given` has bits. More are a programming error. */
+/* Checks that no field table of a route has more than SRV_FIELDS_MOST rows, the bits of the word
+ * `given`. More rows are a programming error. */
 static void check_tables(void) {
     for (const srv_route *route = srv_routes; route->method; route++)
         if (route->fields && !srv_fields_fit(route->fields)) {
@@ -152,7 +158,8 @@ static int open_stores(srv_app *app) {
     return code ? code : srv_models_open(&app->models, app->config, app->log);
 }
 
-/* With more memory than there is the kernel kills the process before a request is refused. */
+/* Returns whether memory_bytes is more than the machine has. Then, under load, the kernel kills the
+ * process before the budget refuses a request. */
 static bool is_beyond_machine(const srv_config *config) {
     const uint64_t most = srv_host_memory("");
     return most && (uint64_t)config->memory_bytes > most;
@@ -186,10 +193,13 @@ int srv_app_check(const srv_config *config) {
     return code;
 }
 
-/* Beside connections: listening sockets, files that are mapped or written, and the log. */
+/* File descriptors that are needed besides those of connections: listening sockets, files that are
+ * mapped or written, and the log. */
 #define OTHER_FILES 64
 
-/* Without free file descriptors no connection is accepted, not even that of a probe. */
+/* Logs a warning if `files`, the limit of open files, is too small for the setting connections.
+ * Without free file descriptors the service accepts no connection, not even one of a health check.
+ */
 static void tell_files(const srv_app *app, uint64_t files) {
     if (files >= (uint64_t)app->config->connections + OTHER_FILES)
         return;
@@ -205,7 +215,8 @@ static void tell_memory(const srv_app *app) {
                       (unsigned long long)srv_host_memory(""));
 }
 
-/* Logs if the kernels in use are not those that the name of the processor suggests. */
+/* Logs if the attention kernels or OpenBLAS are not the ones that an operator would expect:
+ * emulated or unavailable AMX, an OpenBLAS with threads. */
 static void tell_kernels(srv_log *log) {
     const char *tiles = attn_isa_tiles();
     if (tiles && strcmp(tiles, "emulated") == 0)
@@ -226,18 +237,19 @@ static void name_problems(srv_app *app) {
         app->problem_names[i] = srv_code_name((srv_code)i);
 }
 
-/* Threads that long requests may have; the others are for short ones. */
+/* Returns how many of the requests_running requests may be long ones: long_share of them, at least
+ * 1, and less than all if there are two or more. */
 static size_t long_threads(const srv_config *config) {
     const size_t all = (size_t)config->requests_running,
                  most = (size_t)((double)all * config->long_share);
     return most < 1 ? 1 : most < all || all == 1 ? most : all - 1;
 }
 
-#define HOUSEKEEPING_NS 250000000
-#define UNUSED_NS       2000000000 /* after which freed blocks go back to the system */
+#define HOUSEKEEPING_NS 250000000  /* time between two calls of keep_house */
+#define UNUSED_NS       2000000000 /* freed blocks that are unused for this long are returned */
 
-/* Removes expired runs, sends signs of life on the streams of jobs, and returns freed blocks that
- * were not reused to the system. */
+/* Runs on the housekeeping thread. Removes expired runs, sends signs of life on the event streams
+ * of jobs, and returns freed blocks that were not reused to the operating system. */
 static int64_t keep_house(void *of) {
     srv_app *app = of;
     srv_runs_tick(app->runs);
@@ -251,7 +263,7 @@ int srv_app_open(srv_app *app, const srv_config *config) {
     app->config = config;
     const uint64_t files = srv_host_raise_files();
     if (getrandom(app->trace_key, sizeof app->trace_key, 0) != sizeof app->trace_key)
-        app->trace_key[0] = (uint64_t)attn_now_ns(); /* it names traces, and need not be secret */
+        app->trace_key[0] = (uint64_t)attn_now_ns(); /* ids of traces need not be secret */
     if (attn_isa_choose(strcmp(config->isa, "auto") ? config->isa : NULL, &err))
         return complain(SRV_EXIT_ISA, "cannot use the kernels", config->isa, err.text);
     const char *version = srv_daemon_unknown_version();
@@ -287,7 +299,7 @@ int srv_app_open(srv_app *app, const srv_config *config) {
         code = open_files(app);
     if (!code)
         code = srv_jobs_open(&app->jobs, app);
-    check_tables(); /* after srv_jobs_open, which makes the tables of jobs */
+    check_tables(); /* after srv_jobs_open, which fills the field table of jobs */
     if (!code)
         code = open_daemons(app);
     if (code)
@@ -354,7 +366,8 @@ void srv_app_started(srv_app *app) {
                   (long long)config->workers, (long long)config->memory_bytes);
 }
 
-/* Clients that were about to send on an open connection get their 503 within this time. */
+/* After the port is closed to new connections, the service waits this long for requests that
+ * clients were about to send on open connections, and answers them with 503. */
 #define QUIET_MS 200
 
 static void pause_ms(int64_t ms) {
@@ -363,13 +376,15 @@ static void pause_ms(int64_t ms) {
         ;
 }
 
-/* The way down, in this order:
- * 1. /readyz answers 503 and all is still served, until those who send requests have seen it.
- * 2. The port takes no more connections. Then new requests on open connections get 503, so whoever
- *    has seen one can no longer connect. Jobs stop and end their streams.
- * 3. Requests under way finish; those over time are cancelled.
- * 4. The request threads end, so nothing is suspended any more, and the last replies go out.
- * 5. The housekeeping, which wakes streams, ends before the daemons. */
+/* The shutdown, in this order:
+ *   1. /readyz answers 503, and requests are still served for drain_delay_ms, so that proxies stop
+ *      sending requests to this daemon.
+ *   2. The port is closed to new connections, and new requests on open connections get 503. Jobs
+ *      stop and end their event streams.
+ *   3. Accepted requests finish; those that take longer than drain_ms are cancelled.
+ *   4. The request threads end. Then no connection is suspended any more, and the last replies are
+ *      sent.
+ *   5. The housekeeping ends before the daemons, because it wakes streams of connections. */
 void srv_app_close(srv_app *app) {
     atomic_store(&app->draining, SRV_LEAVING);
     if (app->data) {

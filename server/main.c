@@ -78,7 +78,8 @@ static bool missing_value(const char *flag) {
     return false;
 }
 
-/* The built-in file is the defaults once more, so what it says was not chosen by anybody. */
+/* Reads the embedded config/attnd.json, which repeats the default values. Therefore ops_listen does
+ * not count as set by the user (ops_given). */
 static bool read_embedded(srv_config *config, srv_config_error *err) {
     for (const srv_file *file = srv_embedded; file->name; file++)
         if (!strcmp(file->name, "attnd.json")) {
@@ -89,7 +90,7 @@ static bool read_embedded(srv_config *config, srv_config_error *err) {
     return true;
 }
 
-/* --port N: the part of `listen` behind its last colon. */
+/* Applies --port N: replaces the port in the setting `listen`, which is behind its last colon. */
 static bool set_port(srv_config *config, const char *port, srv_config_error *err) {
     char text[512];
     const char *colon = strrchr(config->listen, ':');
@@ -111,10 +112,11 @@ static bool set_port(srv_config *config, const char *port, srv_config_error *err
     return srv_config_set(config, "listen", text, "--port", err) || say(err);
 }
 
-enum { MOST_OPTIONS = 64 };
+enum { MOST_OPTIONS = 64 }; /* most options that unknown_option compares a wrong one with */
 
-/* Writes the setting's name of an option --name or --name=value to `key`. Returns false if it is
- * too long for a setting. */
+/* Writes the key of the setting for an option to `key`: "max_cells" for --max-cells. `length` is
+ * the length of the option's name with its dashes. Returns false if the name is longer than any
+ * key. */
 static bool option_name(const char *flag, size_t length, char key[64]) {
     if (length - 2 >= 64)
         return false;
@@ -130,6 +132,8 @@ static bool is_option(const char *flag, size_t length) {
            (srv_setting_find(key) || !strcmp(key, "config") || !strcmp(key, "port"));
 }
 
+/* Prints that the option is unknown, with the most similar known option, or that it takes no value.
+ * Returns false. */
 static bool unknown_option(const char *flag, size_t length) {
     const char *names[MOST_OPTIONS] = {"config", "port"}, *near = NULL;
     size_t count = 2;
@@ -152,7 +156,7 @@ static bool unknown_option(const char *flag, size_t length) {
     return false;
 }
 
-/* One option with its value; `flag` is a setting. */
+/* Sets the setting that the option `flag` names. */
 static bool take_option(srv_config *config, const char *flag, size_t length, const char *value,
                         srv_config_error *err) {
     char key[64], origin[80];
@@ -172,8 +176,9 @@ static bool is_command(const char *text, command *out) {
     return false;
 }
 
-/* Reads the command line. With `settings` false it takes only --config and commands, with true the
- * settings. */
+/* Reads the command line. It is read twice, because a file of settings must be read before the
+ * settings of the command line, which replace those of the file. `settings` false: takes the path
+ * of --config and a command such as --help. `settings` true: takes the settings. */
 static bool walk(srv_config *config, int argc, char **argv, const char **file, command *what,
                  bool settings, srv_config_error *err) {
     const char *port = NULL;
@@ -247,12 +252,10 @@ static void force_exit(int number) {
     _exit(SRV_EXIT_FORCED);
 }
 
-/* How often the files that the settings name are looked at. */
-#define LOOK_S 2
+#define LOOK_S 2 /* seconds between two calls of srv_app_look */
 
-/* Signals are taken one at a time by the main thread: SIGHUP reads files again, the first SIGTERM
- * or SIGINT starts the shutdown, the second ends the process at once. All other threads inherit the
- * blocked mask. */
+/* Waits until SIGTERM or SIGINT. SIGHUP makes the service read its files again. These signals are
+ * blocked in all threads, and this function, on the main thread, receives them one at a time. */
 static void wait_for_end(srv_app *app, const sigset_t *set) {
     const struct timespec look = {.tv_sec = LOOK_S};
     for (;;) {
@@ -274,7 +277,7 @@ static int serve(const srv_config *config, bool hello) {
     sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file over its limit is an error of one write */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of file sizes shall fail with EFBIG */
     srv_app app = {0};
     int code = srv_app_open(&app, config);
     if (!code) {
