@@ -1,4 +1,5 @@
-/* Creates the listening socket for libmicrohttpd, which cannot create unix sockets. */
+/* Parses and formats addresses, and creates listening sockets. libmicrohttpd gets a finished socket
+ * because it cannot create unix sockets. */
 #include "http/address.h"
 
 #include <arpa/inet.h>
@@ -86,7 +87,8 @@ static int connect_to(const srv_address *a) {
     return fd;
 }
 
-/* Removes the file of a unix socket if no process listens on it: the file would make bind fail. */
+/* Removes the file of a unix socket if no process listens on it. An ended process has left the file
+ * behind, and it would make bind() fail. */
 static void remove_stale(const srv_address *a) {
     struct stat info;
     const char *path = srv_address_path(a);
@@ -99,7 +101,8 @@ static void remove_stale(const srv_address *a) {
         unlink(path);
 }
 
-/* Replaces the IPv4 wildcard address by the IPv6 one, on which a socket also accepts IPv4. */
+/* Replaces the wildcard address of IPv4 by that of IPv6. A socket on the latter accepts both IPv6
+ * and IPv4 connections. */
 static void widen(srv_address *a) {
     struct sockaddr_in6 all = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
     all.sin6_port = ((const struct sockaddr_in *)&a->storage)->sin_port;
@@ -107,9 +110,9 @@ static void widen(srv_address *a) {
     a->size = sizeof all;
 }
 
-/* Selects the congestion control "reno", which does not pace packets. The loopback loses no
- * packets, so BBR would only add a timer for each packet. Connections inherit this option from the
- * listening socket. */
+/* Selects the congestion control "reno", which sends packets at once. BBR, the default on some
+ * machines, spreads packets over time by a timer, which is useless on the loopback because it loses
+ * no packets. Connections inherit this option from the listening socket. */
 static void leave_unpaced(int fd) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof "reno" - 1);
 }

@@ -10,18 +10,19 @@
 
 typedef struct srv_address {
     struct sockaddr_storage storage;
-    socklen_t size;
-    bool every; /* true: the text was "*:port", all IPv6 and IPv4 addresses */
+    socklen_t size; /* bytes of `storage` in use */
+    bool every;     /* the text was "*:port": all IPv6 and IPv4 addresses */
 } srv_address;
 
-/* Parses an address. Returns false if it is invalid or if memory ran out; errno is then ENOMEM. */
+/* Parses an address. Returns false if the text is invalid, or if memory ran out (errno ENOMEM). */
 bool srv_address_parse(const char *text, srv_address *out);
 /* Sets the port of an IPv4 or IPv6 address. Does nothing for a unix socket. */
 void srv_address_set_port(srv_address *a, unsigned port);
-/* Returns the file path of a unix socket, or NULL for an address of another family. */
+/* Returns the file path of a unix socket; NULL: the address is an IP address. */
 const char *srv_address_path(const srv_address *a);
 
-/* Opens a listening socket and sets *a to its bound address. Returns 0 or an errno value. */
+/* Opens a listening socket on *a, and sets *a to the address that the kernel has bound, which
+ * differs for port 0. Returns 0 or an errno value. */
 int srv_address_listen(srv_address *a, int *fd);
 
 /* Writes the URL of the address, such as "http://127.0.0.1:8080" or "http://[::1]:8080" for the

@@ -1,11 +1,13 @@
-/* Access is denied by default. A route answers only clients that its row in the route table allows.
- * A request for an unknown path or method also needs an API key, so that a client without a key
- * cannot find out which paths exist. Bearer tokens and challenges follow RFC 6750.
+/* Access is denied unless the row of the route table allows it. A request for an unknown path or
+ * method also needs an API key, so that a client without a key cannot find out which paths exist.
+ * Bearer tokens and challenges follow RFC 6750.
  *
- * Hosts and origins are compared by name and port. The comparison ignores the case of names. An
- * origin or a request without a port has the default port of its scheme. CORS answers allow no
- * credentials, so browsers send no cookies. They repeat the origin of the request; only answers
- * with the files under /web/ send "*" instead. */
+ * Hosts and origins are compared by name and port, and upper and lower case are the same. If an
+ * origin or a request names no port, it has the default port of its scheme.
+ *
+ * CORS answers do not allow credentials, so browsers send no cookies. The header
+ * Access-Control-Allow-Origin repeats the origin of the request; only for files under /web/ it is
+ * "*". */
 #include "http/auth.h"
 
 #include <arpa/inet.h>
@@ -37,6 +39,7 @@ static part part_of(const char *text) {
     return (part){text, strlen(text)};
 }
 
+/* Splits a host with an optional port into name and port. */
 static authority split(part whole) {
     const char *end = whole.text + whole.size, *from = whole.text;
     if (whole.size && *from == '[') {
@@ -98,6 +101,8 @@ static part addressed(const srv_exchange *x) {
                           : part_of("");
 }
 
+/* Refuses the request if the service has no API keys and is addressed by a name that an attacker
+ * could have chosen (auth.h). */
 static void judge_host(srv_exchange *x) {
     const srv_texts *hosts = &x->req.app->config->hosts;
     const part whole = addressed(x);
@@ -122,8 +127,8 @@ static bool is_cors(const srv_exchange *x) {
     return false;
 }
 
-/* Returns whether the Origin header names this service: either with the scheme, name and port of
- * the request, or with a host of the setting `hosts`, as behind a proxy. */
+/* Returns whether the Origin header names this service: its host is in the setting `hosts` (the
+ * name of a proxy), or it has the scheme, name and port to which the request is addressed. */
 static bool is_own(const srv_exchange *x) {
     const char *origin = x->head.origin;
     const bool secure = !strncmp(origin, "https://", 8);
@@ -146,8 +151,8 @@ static bool says(const char *header, const char *value) {
     return header && !strcmp(header, value);
 }
 
-/* Returns whether the browser follows a link or loads a picture into a page. In both cases the page
- * cannot read the answer. */
+/* Returns whether the browser follows a link of the page or shows a picture in it. The page cannot
+ * read the answer in either case. */
 static bool is_link_or_picture(const srv_exchange *x) {
     const srv_route *route = x->match.route;
     bool drawn = route && route->produces & (SRV_ACCEPT_PNG | SRV_ACCEPT_SVG);
@@ -162,6 +167,7 @@ static bool is_public(const srv_exchange *x) {
     return is_get(x) && !strncmp(x->req.path, folder, sizeof folder - 1);
 }
 
+/* Refuses the request if it comes from a page that may not use the service. */
 static void judge_origin(srv_exchange *x) {
     const char *origin = x->head.origin;
     if (is_public(x))
@@ -182,7 +188,8 @@ static void judge_origin(srv_exchange *x) {
     srv_body_refuse(x);
 }
 
-/* The operations port accepts every host name, because probes and scrapers use various names. */
+/* Returns whether the request is one of a health check or a metrics scraper on the operations port.
+ * These requests are accepted under every host name, because such programs use various names. */
 static bool is_probe(const srv_exchange *x) {
     return x->daemon->is_ops && strcmp(x->req.path, "/version") != 0;
 }
@@ -215,8 +222,8 @@ static const char *bearer(const char *value) {
     return value + n + strspn(value + n, " ");
 }
 
-/* Judges a request to a service without API keys. Any client may use routes with an access below
- * SRV_OWNER; the other routes answer only if the service listens on a local address. */
+/* Checks access in a service without API keys. Routes of SRV_OWNER and SRV_ADMIN answer only if the
+ * service listens on a local address; all other routes answer everybody. */
 static void judge_place(srv_exchange *x, srv_access access) {
     x->req.admin = x->daemon->is_local;
     if (access >= SRV_OWNER && !x->daemon->is_local)
@@ -226,6 +233,7 @@ static void judge_place(srv_exchange *x, srv_access access) {
             "no keys: see the setting keys_file");
 }
 
+/* Counts the request among the running ones of its API key, or refuses it if there are too many. */
 static void start(srv_exchange *x) {
     srv_app *app = x->req.app;
     size_t limit;
@@ -239,6 +247,7 @@ static void start(srv_exchange *x) {
     srv_body_refuse(x);
 }
 
+/* Checks the API key of a request to a service with API keys. */
 static void judge_key(srv_exchange *x, srv_access access) {
     const srv_head *h = &x->head;
     const char *token = bearer(h->authorization);
@@ -287,8 +296,9 @@ void srv_auth(srv_exchange *x) {
         judge_place(x, access);
 }
 
-/* Accepts from pages only media types for which a browser sends a preflight first. A page of an
- * origin that is not allowed fails at the preflight and cannot send the body. */
+/* Before a page may send a body of one of the types that are accepted here, the browser asks the
+ * service by a preflight request (OPTIONS). A page whose origin is not allowed fails at the
+ * preflight and cannot send its body. */
 void srv_auth_body(srv_exchange *x) {
     const srv_head *h = &x->head;
     const char *type = x->req.content_type;
@@ -318,7 +328,8 @@ static bool add(struct MHD_Response *response, const char *name, const char *val
 }
 
 /* Adds a Content-Security-Policy that allows inline styles and images, which SVG pictures need, but
- * no scripts and no external content. So an answer is harmless even if its file was replaced. */
+ * no scripts and no external content. Then an answer with hostile content does no harm in a
+ * browser. */
 static bool add_policy(struct MHD_Response *response) {
     return add(response, "X-Content-Type-Options", "nosniff") &&
            add(response, "Content-Security-Policy",

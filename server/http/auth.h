@@ -1,10 +1,13 @@
-/* Decides whether a request is allowed. The access column of the route table says whether the route
- * needs an API key. A browser may also send requests without its user's knowledge, so the web page
- * that makes a request is judged as well, by headers that a browser sets and a page cannot forge:
+/* Decides whether a request is allowed.
+ *
+ * The access column of the route table (router.h) says whether a route needs an API key.
+ *
+ * A web page can make a browser send requests without its user's knowledge. Therefore the page is
+ * checked too, by headers that the browser sets and the page cannot forge:
  *
  *   Host            Without API keys the host must be a loopback name, an IP address, or listed in
- *                   the setting `hosts`: nobody else can point these at this service (DNS
- *                   rebinding).
+ *                   the setting `hosts`. An attacker could make any other name resolve to the
+ *                   address of this service (DNS rebinding).
  *   Origin          The origin must be the service itself, have a host of the setting `hosts`, or
  *                   be listed in the setting `cors_origins`.
  *   Sec-Fetch-Site  A cross-site request without an Origin must follow a link or load a picture.
@@ -18,18 +21,20 @@
 
 #include "http/exchange.h"
 
-/* Refuses x if its client, or the web page that sent it, has no access. Otherwise stores the API
- * key of the request in x->key. Runs on the HTTP thread after the framing was checked and the route
- * was found, before the body is read. */
+/* Refuses the request if its client, or the web page that sent it, has no access. Otherwise holds
+ * the API key of the request in x->key. Runs on the HTTP thread before the body is read; the
+ * framing was checked and the route was found. */
 void srv_auth(srv_exchange *x);
-/* Refuses x if a web page sends a body type without a preflight. Runs after access was granted. */
+/* Refuses the request if it comes from a web page and its body has a type for which browsers send
+ * no preflight. Runs after srv_auth has granted access. */
 void srv_auth_body(srv_exchange *x);
-/* Releases the API key of x and no longer counts x among the running requests of that key. */
+/* Releases the API key of the request and no longer counts the request among the running ones of
+ * this key. */
 void srv_auth_end(srv_exchange *x);
 
-/* Adds the security headers that every answer has (no sniffing, no frames, no scripts). If the
- * origin is listed in `cors_origins`, also adds the CORS headers of the Fetch standard. Returns
- * false if memory ran out. */
+/* Adds the security headers that every answer has: browsers must not guess its type, show it in a
+ * frame or run scripts in it. If the request's origin is listed in `cors_origins`, also adds the
+ * CORS headers of the Fetch standard. Returns false if memory ran out. */
 bool srv_auth_headers(srv_exchange *x, struct MHD_Response *response);
 
 #endif

@@ -1,8 +1,7 @@
-/* A body is stored in one buffer. The buffer grows by a factor of 16 as bytes arrive, and above
- * 16 MiB directly to Content-Length, so that an announced length costs little before its bytes
- * arrive. The buffer of a chunked body doubles instead. Large buffers grow without copying their
- * bytes, because a copy would block the HTTP thread. A body up to 2 MiB uses a reserved block whose
- * pages are already mapped. Admission decides whether there is memory for a body. */
+/* A body is stored in one block of memory, which grows as bytes arrive, so that an announced length
+ * costs no memory before its bytes arrive. The block grows by a factor of 16, and from 16 MiB on
+ * directly to Content-Length. The block of a chunked body, whose length is unknown, doubles
+ * instead. Admission (load/admission.h) decides whether there is memory. */
 #include "http/body.h"
 
 #include <stddef.h>
@@ -15,8 +14,8 @@
 #include "wire/container.h"
 #include "wire/infer.h"
 
-/* Limits of the bytes that a client may still send after its request was refused. Beyond
- * DROPPED_MOST the link is cut, beyond LINGERED_MOST the socket is closed. */
+/* How many bytes a client may still send after its request was refused: beyond DROPPED_MOST the
+ * link is cut, beyond LINGERED_MOST the socket is closed. */
 #define DROPPED_MOST  (256 * 1024)
 #define LINGERED_MOST (16 * 1024 * 1024)
 /* The socket of a cut link is shut down after SILENT_NS without received bytes, and at the latest
@@ -24,13 +23,19 @@
 #define SILENT_NS 3000000000
 #define LINGER_NS 30000000000
 
-enum { CHUNKED_FIRST = 16384, FIRST = 65536, FASTER = 16, LAST = 1 << 24 };
+enum {
+    CHUNKED_FIRST = 16384, /* first room for a chunked body, in bytes */
+    FIRST = 65536,         /* first room for another body, in bytes */
+    FASTER = 16,           /* factor by which this room grows, below LAST */
+    LAST = 1 << 24,        /* from this size on the room grows to Content-Length */
+};
 
-/* Longer bodies do not fit into the processor's caches, so they are read concurrently. */
+/* Longest body that is read in order. Longer bodies do not fit into the processor's caches, so they
+ * gain nothing from the order. */
 enum { ORDERED_MOST = 1 << 20 };
 
-/* Limits the time for which a body waits for its turn while the request queue is full. After this
- * time the body is read, and the queue decides whether its request is answered or refused. */
+/* How long a body waits while many requests wait in the queue. After this time the body is read,
+ * and the queue decides whether its request is answered or refused. */
 #define WAIT_MOST_NS 50000000
 
 /* --- the order of bodies ---
@@ -39,10 +44,11 @@ enum { ORDERED_MOST = 1 << 20 };
  *                       ^            |
  *                       +------------+   its socket has no bytes, another body's has
  *
- * The holder is the exchange whose body is read now. It stays the holder only while its socket has
- * bytes in the kernel, so that no body waits for a client that pauses. Only bodies without TLS and
- * with a known length are read in order: every byte that libmicrohttpd reads of them reaches
- * srv_body_take. Functions of libmicrohttpd are called without the lock. */
+ * The holder is the exchange whose body is read now. It stays the holder only while the kernel has
+ * bytes for its socket, so that no body waits for a client that pauses. Only bodies without TLS and
+ * with a known length are read in order, because only their bytes can be counted: each byte that
+ * libmicrohttpd reads from the socket arrives in srv_body_take. The lock is released before
+ * functions of libmicrohttpd are called. */
 
 static bool is_ordered(const srv_exchange *x) {
     const srv_head *h = &x->head;
@@ -50,6 +56,7 @@ static bool is_ordered(const srv_exchange *x) {
            h->length > (uint64_t)x->req.app->config->in_place_bytes && h->length <= ORDERED_MOST;
 }
 
+/* Returns how many bytes the kernel has for the socket of x. */
 static size_t bytes_of(const srv_exchange *x) {
     int bytes = 0;
     return !ioctl(x->link->fd, FIONREAD, &bytes) && bytes > 0 ? (size_t)bytes : 0;
@@ -60,22 +67,23 @@ static bool is_backed_up(const srv_app *app) {
     return srv_queue_waiting(app->queue) >= (size_t)app->config->workers;
 }
 
-/* Makes x the holder; NULL: no exchange is. Needs the lock. */
+/* Makes x the holder; NULL: no exchange is the holder. The caller has the lock. */
 static void hold(srv_body_order *o, srv_exchange *x) {
     o->holder = x;
     o->left = 0;
 }
 
-/* Returns whether there is a holder and its socket still has bytes. Asks the kernel for their
- * number only when all bytes that it reported last were read. Needs the lock. */
+/* Returns whether there is a holder and the kernel still has bytes for it. Asks the kernel only
+ * when all bytes that it last reported have been read. The caller has the lock. */
 static bool is_held(srv_body_order *o) {
     if (o->holder && !o->left)
         o->left = bytes_of(o->holder);
     return o->left > 0;
 }
 
-/* Removes exchanges from the front of the waiting list, up to the first whose socket has bytes: it
- * becomes the holder. Returns the removed exchanges, linked by body.after. Needs the lock. */
+/* If the present holder has no bytes, removes exchanges from the front of the waiting list up to
+ * the first one whose socket has bytes, which becomes the holder. Returns the removed exchanges,
+ * linked by body.after; the caller resumes them. The caller has the lock. */
 static srv_exchange *admit(srv_body_order *o, const srv_app *app) {
     srv_exchange *out = NULL, **end = &out;
     while (o->first && !is_held(o)) {
@@ -91,7 +99,8 @@ static srv_exchange *admit(srv_body_order *o, const srv_app *app) {
     return out;
 }
 
-/* Removes and returns all waiting exchanges, and leaves no holder. Needs the lock. */
+/* Removes and returns all waiting exchanges; afterwards there is no holder. The caller has the
+ * lock. */
 static srv_exchange *admit_all(srv_body_order *o) {
     srv_exchange *all = o->first;
     o->first = NULL;
@@ -99,8 +108,8 @@ static srv_exchange *admit_all(srv_body_order *o) {
     return all;
 }
 
-/* Resumes the listed exchanges. The caller must not hold the lock. An exchange may be freed as soon
- * as it is resumed. */
+/* Resumes the connections of the listed exchanges, each of which may be freed at once afterwards.
+ * The caller does not have the lock. */
 static void resume(srv_exchange *list) {
     while (list) {
         srv_exchange *next = list->body.after;
@@ -109,8 +118,8 @@ static void resume(srv_exchange *list) {
     }
 }
 
-/* Suspends x and appends it to the waiting list. Then resumes the exchanges that may go on, which
- * may include x if the holder has just finished. */
+/* Suspends the connection of x and appends x to the waiting list. Then resumes the exchanges that
+ * may be read now; if the holder has just finished, x may be one of them. */
 static void wait_in_order(srv_body_order *o, srv_exchange *x) {
     MHD_suspend_connection(x->connection);
     pthread_mutex_lock(&o->lock);
@@ -123,13 +132,13 @@ static void wait_in_order(srv_body_order *o, srv_exchange *x) {
     resume(next);
 }
 
-/* Decides after a received piece of x whether more of its body is read now, or whether x is
- * suspended until its turn. */
+/* After a piece of `size` bytes of x was received: either goes on reading this body, or makes x
+ * wait for the bodies before it. */
 static void keep_order(srv_exchange *x, size_t size) {
     srv_body_order *o = &x->daemon->order;
     srv_exchange *next = NULL;
     if (!is_ordered(x) || x->body.incoming.received >= x->head.length)
-        return; /* a complete body ends its turn in srv_body_pass_on, once its request is queued */
+        return; /* for a complete body, srv_exchange_answer calls srv_body_pass_on */
     pthread_mutex_lock(&o->lock);
     if (o->holder == x)
         o->left -= size < o->left ? size : o->left;
@@ -202,7 +211,7 @@ bool srv_body_is_refused(const srv_exchange *x) {
     return x->body.state >= SRV_BODY_REFUSED;
 }
 
-/* Extends the deadline of x, whose link is cut, because its client has just sent bytes. */
+/* Extends the deadline of a request whose link is cut, because its client has just sent bytes. */
 static void linger(srv_exchange *x) {
     int64_t silent = attn_now_ns() + SILENT_NS, last = x->body.lingers_ns + LINGER_NS;
     srv_link_allow(x->link, silent < last ? silent : last);
@@ -236,8 +245,8 @@ static void refuse_chunk(srv_exchange *x) {
     srv_body_cut(x);
 }
 
-/* Refuses the request of the slowest body and frees its memory. Admission calls this on the HTTP
- * thread when it is short of memory. */
+/* The give_way of srv_incoming: refuses the request and frees the memory of its body, because
+ * another body needs it. Admission calls this on the HTTP thread. */
 static void give_way(srv_incoming *incoming) {
     srv_exchange *x =
         (srv_exchange *)(void *)((char *)incoming - offsetof(srv_exchange, body.incoming));
@@ -258,7 +267,7 @@ static bool drop_piece(srv_exchange *x, size_t size) {
     return b->dropped <= LINGERED_MOST;
 }
 
-/* --- bodies that come in --- */
+/* --- arriving bodies --- */
 
 bool srv_body_begin(srv_exchange *x) {
     const srv_head *h = &x->head;
@@ -276,8 +285,8 @@ bool srv_body_begin(srv_exchange *x) {
     if (!has_body)
         return true;
     x->body.incoming.give_way = give_way;
-    /* Reserves a slot in the queue for a long body, so that its request is not refused after the
-     * upload. */
+    /* Reserve a place in the queue for a long body, so that its request is not refused after the
+     * upload because the queue is full. */
     if (h->chunked || h->length > (uint64_t)config->in_place_bytes)
         srv_queue_promise(x->req.app->queue, &x->task);
     srv_admission_open(x->req.app->admission, &x->body.incoming,
@@ -285,8 +294,9 @@ bool srv_body_begin(srv_exchange *x) {
     return true;
 }
 
-/* Makes room for `need` bytes of the body, its offset in the block and a NUL. Returns false if
- * there is no memory. */
+/* Makes room for a body of `need` bytes, of at most `cap` bytes if it is chunked. The block is
+ * ATTN_ALIGN + 1 bytes larger, for the shift of the body and a NUL. Returns false if there is no
+ * memory. */
 static bool grow(srv_exchange *x, size_t need, size_t cap, int64_t now) {
     srv_body *b = &x->body;
     if (need <= b->room && b->block)
@@ -307,9 +317,10 @@ static bool grow(srv_exchange *x, size_t need, size_t cap, int64_t now) {
     return true;
 }
 
-/* Returns the offset, below ATTN_ALIGN, at which a body must start in its block so that the tensors
- * behind its header are aligned. If the first piece is too short to show the length of the header,
- * the offset may be wrong, and unaligned tensors are copied later. */
+/* Returns the offset, below ATTN_ALIGN, at which the body must start in its block so that binary
+ * tensors behind the body's own header (safetensors, Open Inference) are aligned. `data` is the
+ * first piece of the body. If it is too short to show the length of the header, the offset may be
+ * wrong, and unaligned tensors are copied when they are decoded. */
 static size_t shift_of(const srv_exchange *x, const char *data, size_t size) {
     size_t lead = 0;
     if (x->req.infer_header)

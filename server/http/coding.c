@@ -1,6 +1,5 @@
 /* Compressed bodies are decoded on a request thread, never on the HTTP thread, because a few
- * kilobytes can decode to megabytes. The output buffer grows with the decoded bytes, so that a
- * small body cannot reserve much memory. */
+ * kilobytes can decode to megabytes. The memory for the decoded body grows as bytes are decoded. */
 #include "http/coding.h"
 
 #include <string.h>
@@ -9,9 +8,16 @@
 #include "http/negotiate.h"
 #include "load/budget.h"
 
-enum { ZLIB = 15, GZIP = 15 + 16, LEVEL = 1, WORTH_IT = 1024, FREE_OUTPUT = 1 << 20 };
+enum {
+    ZLIB = 15,             /* windowBits of zlib for the coding deflate */
+    GZIP = 15 + 16,        /* and for gzip */
+    LEVEL = 1,             /* compression level: the fastest */
+    WORTH_IT = 1024,       /* smallest reply that is encoded, in bytes */
+    FREE_OUTPUT = 1 << 20, /* max_inflate_ratio does not bound decoded bodies up to this size */
+};
 
-/* The decoded body. Its block has room for alignment and a NUL beyond `room`. */
+/* The decoded body, `size` bytes at block + shift. The block has ATTN_ALIGN + 1 bytes more than
+ * `room`, for the shift and a NUL. */
 typedef struct output {
     char *block;
     size_t shift, size, room;
@@ -29,8 +35,8 @@ static bool refuse_memory(srv_exchange *x) {
     return false;
 }
 
-/* Grows the block. Returns false with a problem set if the block would exceed a limit or memory ran
- * out. */
+/* Doubles the room of the block. false: a problem is set, because the decoded body would exceed a
+ * limit or memory ran out. */
 static bool grow(srv_exchange *x, output *out) {
     const srv_config *config = x->req.app->config;
     size_t cap = (size_t)config->max_body_bytes, ratio = (size_t)config->max_inflate_ratio, most;
@@ -108,8 +114,8 @@ bool srv_coding_decode(srv_exchange *x) {
     return ok;
 }
 
-/* Returns whether the reply is likely to get smaller: texts do, and so do tiles, whose bytes
- * repeat. */
+/* Returns whether the body of the reply is of a kind that shrinks: text, or heatmap tiles, whose
+ * bytes repeat. */
 static bool is_worth_it(const srv_exchange *x) {
     const char *type = x->req.reply.type;
     if (x->match.route && x->match.route->produces & SRV_ACCEPT_OCTETS)
@@ -119,8 +125,8 @@ static bool is_worth_it(const srv_exchange *x) {
             !strncmp(type, "image/svg+xml", 13) || !strncmp(type, "application/problem+json", 24));
 }
 
-/* Makes the ETag of an encoded reply weak: a strong ETag stands for exact bytes, and encoding
- * changes the bytes (RFC 9110, 8.8.1). */
+/* Makes the ETag of an encoded reply weak. A strong ETag identifies the exact bytes of a body, and
+ * encoding has changed the bytes (RFC 9110, 8.8.1). */
 static void weaken_tag(srv_request *req) {
     for (size_t i = 0; i < req->reply.header_count; i++) {
         srv_header *header = &req->reply.headers[i];

@@ -1,17 +1,21 @@
-/* Decodes and encodes gzip and deflate, as the only part of the service that uses zlib. Which
- * coding a reply gets is decided by negotiate.h. */
+/* Decodes and encodes bodies in the content codings gzip and deflate, by zlib. negotiate.h decides
+ * which coding a reply gets. */
 #ifndef SRV_CODING_H
 #define SRV_CODING_H
 
 #include "http/exchange.h"
 
-/* Replaces the body by its decoded form, within the settings max_body_bytes and max_inflate_ratio.
- * A gzip body may have several members, but no bytes after the last one. Returns false with a
- * problem set on failure. */
+/* Decodes the body of the request. The decoded body may have at most max_body_bytes bytes and at
+ * most max_inflate_ratio times the size of the compressed one. A gzip body may have several
+ * members, but no bytes after the last one. false: a problem is set. */
 bool srv_coding_decode(srv_exchange *x);
-/* Encodes the reply if the client accepts gzip or deflate and the reply is text or a tile, has
- * between 1 KiB and `most` bytes, lies in one buffer and shrinks by at least an eighth. Otherwise,
- * and if memory runs out, the reply stays unchanged. The request has an Accept-Encoding header. */
+/* Encodes the body of the reply if all of these conditions hold; otherwise, and if memory runs out,
+ * the reply stays unchanged. The request must have an Accept-Encoding header.
+ *
+ *   The client accepts gzip or deflate.
+ *   The body is text or a heatmap tile, which are likely to shrink, and is one block of memory.
+ *   The body has at least 1 KiB, below which encoding saves nothing, and at most `most` bytes.
+ *   Encoding saves at least an eighth. */
 void srv_coding_encode(srv_exchange *x, size_t most);
 
 #endif

@@ -1,6 +1,6 @@
 /* To close a connection, this file shuts down its socket; libmicrohttpd then reads the end of the
- * input and closes the socket. The connection is no longer counted from the shutdown on, so that
- * each new connection closes at most one other. */
+ * input and closes the socket a little later. The connection stops counting when it is shut down,
+ * so that each new connection closes at most one other. */
 #include "http/connections.h"
 
 #include <inttypes.h>
@@ -9,10 +9,10 @@
 
 #include "http/exchange.h"
 
-/* The number of counters: at least LEAST_COUNTS, and COUNTS_EACH for each possible connection, so
- * that two addresses rarely share a counter. */
+/* Two addresses may share a counter. To make this rare, there are at least LEAST_COUNTS counters,
+ * and COUNTS_EACH for each possible connection. */
 enum { LEAST_COUNTS = 1024, COUNTS_EACH = 4 };
-#define TELL_NS 60000000000
+#define TELL_NS 60000000000 /* shortest time between two log entries about closed connections */
 
 bool srv_connections_open(srv_connections *c, size_t most, size_t most_each) {
     size_t counts = LEAST_COUNTS;
@@ -70,8 +70,8 @@ static void tell(srv_daemon *d, const srv_link *link, bool each) {
                   link->client, each ? c->most_each : c->most);
 }
 
-/* Closes the connection that has been idle longest: with `each` among the connections from the
- * address of `newcomer`, otherwise among all. Returns false if none of these is idle. */
+/* Closes the connection that has been idle longest. `each`: only connections from the address of
+ * `newcomer` are considered. Returns false if none is idle. */
 static bool make_room(srv_daemon *d, const srv_link *newcomer, bool each) {
     srv_connections *c = &d->connections;
     srv_link *link = c->first;
@@ -109,7 +109,7 @@ void srv_connections_busy(srv_daemon *d, srv_link *link) {
 
 void srv_connections_idle(srv_daemon *d, srv_link *link) {
     if (!link->member.counted)
-        return; /* it was already closed */
+        return; /* make_room has shut its socket down */
     append(&d->connections, link);
     if (d->connections.open > d->connections.most)
         make_room(d, link, false);

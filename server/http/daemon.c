@@ -1,7 +1,10 @@
-/* Starts and stops a listening daemon and holds the callbacks of libmicrohttpd. All callbacks of a
- * daemon run on its one polling thread, for each request in the order
- * begin -> (piece of the body)* -> answer -> [suspended] -> send -> completed.
- */
+/* Starts and stops a listening daemon, and has the callbacks of libmicrohttpd. All callbacks of a
+ * daemon run on its HTTP thread. libmicrohttpd calls for each request:
+ *
+ *   on_request_line   when the request line was read: makes the exchange
+ *   on_request        when the header was read (begin), for each piece of the body, at the end of
+ *                     the body (answer), and when a suspended connection was resumed (send)
+ *   on_completed      when the reply was sent or the connection was lost (finish) */
 #include "http/daemon.h"
 
 #include <errno.h>
@@ -19,9 +22,10 @@
 #include "http/tls.h"
 #include "http/watch.h"
 
-/* libmicrohttpd 0.9.75 stores 64 bytes for each query argument in the connection's buffer, next to
- * its read area. The read area takes half of the buffer and grows until 12,000 bytes are left. If
- * the arguments do not fit, libmicrohttpd neither answers the request nor closes the connection. */
+/* libmicrohttpd 0.9.75 stores ARGUMENT_BYTES for each query argument in the connection's buffer,
+ * next to the received bytes. The area for received bytes takes half of the buffer and grows until
+ * 12,000 bytes are left. If the arguments do not fit into the rest, libmicrohttpd neither answers
+ * the request nor closes the connection. Therefore such a request is refused by has_room. */
 #define ARGUMENT_BYTES 64
 #define ARGUMENTS_MOST 9216
 
@@ -73,9 +77,9 @@ static void *on_request_line(void *cls, const char *uri, struct MHD_Connection *
     return x;
 }
 
-/* Handles the complete header. If a response is queued before the body was read, libmicrohttpd
- * closes the connection. So a refused request is answered here only if its connection must close or
- * if its body would be a long upload in vain. */
+/* Handles the complete header. If a reply is sent before the body was read, libmicrohttpd closes
+ * the connection. Therefore a refused request is answered here only if its connection must be
+ * closed anyway or its body is long; otherwise it is answered after its body. */
 static enum MHD_Result begin(srv_exchange *x, const char *url, const char *method,
                              const char *version) {
     x->phase = SRV_AT_BODY;
@@ -103,7 +107,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     return srv_exchange_send(x);
 }
 
-/* Returns the status that was sent, or 499 if the client left before the reply was sent. */
+/* Returns the status for the log and the metrics: the status that was sent, or 499 if the client
+ * left before the reply was sent. */
 static int final_status(const srv_exchange *x, enum MHD_RequestTerminationCode how) {
     if (srv_link_is_cut(x->link))
         return x->req.reply.status ? x->req.reply.status : 408;
@@ -115,6 +120,7 @@ static int final_status(const srv_exchange *x, enum MHD_RequestTerminationCode h
     return sent && !atomic_load(&x->gone) ? x->req.reply.status : 499;
 }
 
+/* Writes the finished request to the log and the metrics. */
 static void record(srv_exchange *x, int status, int64_t now) {
     srv_app *app = x->req.app;
     const srv_router *router = x->daemon->router;
@@ -152,7 +158,8 @@ static void record(srv_exchange *x, int status, int64_t now) {
                          .encode_ns = req->encode_ns});
 }
 
-/* Ends the exchange and records it in the log and the metrics. */
+/* Ends the exchange: records it, prepares the link for the next request, and drops the reference of
+ * the request under way. */
 static void finish(srv_exchange *x, enum MHD_RequestTerminationCode how) {
     srv_daemon *d = x->daemon;
     srv_reply_end(x);
@@ -181,15 +188,14 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **co
         finish(x, how);
 }
 
-/* Opens and closes the link of a connection. Also ends an exchange that is still under way:
- * libmicrohttpd 0.9.75 does not call on_completed for a request whose request line it could not
- * store, such as one with thousands of query arguments. */
+/* Opens the link of a new connection and closes the link of a closed one. Also ends an exchange
+ * that has not ended: libmicrohttpd 0.9.75 does not call on_completed for a request whose request
+ * line it could not store, for example because of thousands of query arguments. */
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code) {
     srv_link *link = *context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        *context =
-            srv_link_open(cls, connection); /* on_request also answers if this returns NULL */
+        *context = srv_link_open(cls, connection); /* NULL: on_request answers with `shortage` */
     } else if (link) {
         if (link->exchange)
             finish(link->exchange, MHD_REQUEST_TERMINATED_WITH_ERROR);
@@ -204,11 +210,11 @@ static void on_panic(void *cls, const char *file, unsigned line, const char *rea
     abort();
 }
 
-enum { OPS_CONNECTIONS = 64 };
+enum { OPS_CONNECTIONS = 64 }; /* most connections of the operations port */
 
 static struct MHD_Daemon *start_mhd(srv_daemon *d, int fd, const srv_config *config) {
-    const unsigned limit =
-        (unsigned)d->connections.most + 1; /* one more, which makes an idle connection close */
+    /* One connection more than allowed is accepted; it makes srv_connections_join close another. */
+    const unsigned limit = (unsigned)d->connections.most + 1;
     bool plain = d->is_ops || !d->app->tls;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
     MHD_set_panic_func(on_panic, NULL);
@@ -258,7 +264,7 @@ int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, sr
                              is_ops ? 0 : (size_t)app->config->connections_per_address);
     d->mhd = ready ? start_mhd(d, fd, app->config) : NULL;
     if (!d->mhd)
-        d->listen_fd = fd; /* libmicrohttpd did not take it over */
+        d->listen_fd = fd; /* libmicrohttpd has not taken the socket over; close it below */
     if (!d->mhd || !srv_watch_start(d)) {
         srv_daemon_close(d);
         return ENOMEM;
@@ -271,8 +277,8 @@ const char *srv_daemon_url(const srv_daemon *d) {
     return d->url;
 }
 
-/* Shuts the listening socket down to refuse new clients. srv_daemon_close closes it later, because
- * the polling thread may use it until it ends. */
+/* Shuts the listening socket down, so that new clients are refused. Its descriptor is closed later
+ * by srv_daemon_close, because the HTTP thread may still use it. */
 void srv_daemon_quiesce(srv_daemon *d) {
     d->listen_fd = MHD_quiesce_daemon(d->mhd);
     if (d->listen_fd != MHD_INVALID_SOCKET)

@@ -1,5 +1,5 @@
-/* A listening HTTP daemon: a daemon of libmicrohttpd with one polling thread (the HTTP thread), and
- * a watcher thread (watch.h). */
+/* A listening HTTP daemon: one port of the service. It consists of a daemon of libmicrohttpd with
+ * one polling thread (the HTTP thread), and of a watcher thread (watch.h). */
 #ifndef SRV_DAEMON_H
 #define SRV_DAEMON_H
 
@@ -7,13 +7,14 @@
 #include "http/router.h"
 #include "request/shared.h"
 
-/* Returns NULL if the loaded libmicrohttpd has the version SRV_DAEMON_VERSION, on whose buffer
- * layout server/http relies. Otherwise returns the loaded version. */
+/* Returns the version of the loaded libmicrohttpd if it is not SRV_DAEMON_VERSION, whose layout of
+ * buffers server/http relies on (head.c). NULL: it has this version. */
 const char *srv_daemon_unknown_version(void);
 #define SRV_DAEMON_VERSION "0.9.75"
 
-/* Serves the routes of `router` on `address`, and sets `address` to the bound address. Returns 0,
- * an errno value of the listening socket, or ENOMEM if threads or memory are missing. */
+/* Starts serving the routes of `router` on `address`, and sets *address to the address that the
+ * kernel has bound. `is_ops`: this is the operations port. Returns 0, an errno value of the
+ * listening socket, or ENOMEM if threads or memory are missing. */
 int srv_daemon_open(srv_daemon **out, srv_app *app, const srv_router *router, srv_address *address,
                     bool is_ops);
 const char *srv_daemon_url(const srv_daemon *daemon);
@@ -22,7 +23,7 @@ const char *srv_daemon_url(const srv_daemon *daemon);
 
 /* Stops accepting connections. */
 void srv_daemon_quiesce(srv_daemon *daemon);
-/* Waits until no request was under way for quiet_ms, but at most limit_ms. */
+/* Waits until there was no unfinished request for quiet_ms milliseconds, but at most limit_ms. */
 void srv_daemon_settle(srv_daemon *daemon, int64_t quiet_ms, int64_t limit_ms);
 /* Cancels the requests that wait or run. */
 void srv_daemon_cancel(srv_daemon *daemon);

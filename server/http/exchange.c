@@ -1,5 +1,5 @@
-/* Makes and frees exchanges and passes them through the queue. `enqueue` hands an exchange from the
- * HTTP thread to a request thread (hand-off 1), `come_back` hands it back (hand-off 2). */
+/* Makes and frees exchanges, runs handlers, and passes exchanges from the HTTP thread to the
+ * request threads (hand-off 1, `enqueue`) and back (hand-off 2, `come_back`). */
 #include "http/exchange.h"
 
 #include <stddef.h>
@@ -12,19 +12,21 @@
 #include "wire/infer.h"
 #include "wire/scan.h"
 
-/* Replies that are made on the HTTP thread and are larger than this are sent without compression,
- * which takes 1 ms for each 100 KiB. */
+/* Largest reply in bytes that the HTTP thread compresses. Compression takes about 1 ms for each 100
+ * KiB, and other connections wait for the HTTP thread. */
 #define IN_PLACE_CODING ((size_t)65536)
 
+/* Longest JSON in bytes that is searched for a timeout before the request is queued. */
 #define PEEK_MOST ((size_t)65536)
 
-/* Replies that took no longer than this to make may wait for other replies (send_soon). */
+/* If the handler took no longer than this, the reply may wait for other replies (send_soon). */
 #define BRIEF_NS 200000
 
-/* Processor time that a client is charged, in nanoseconds: NS_OF_BODY_BYTE for each byte of a body
- * in advance, until its request has run and the real time is known; NS_IN_PLACE for each request on
- * the HTTP thread, besides its measured time. */
-enum { NS_OF_BODY_BYTE = 1, NS_IN_PLACE = 5000 };
+/* Processor time that a client is charged (load/waiting.h), in nanoseconds. */
+enum {
+    NS_OF_BODY_BYTE = 1, /* for each byte of a queued request's body; corrected after the run */
+    NS_IN_PLACE = 5000,  /* for each request on the HTTP thread, besides the handler's time */
+};
 
 static void work_on(srv_task *task);
 static void go_out(srv_request *req);
@@ -92,6 +94,7 @@ void srv_exchange_spare(srv_exchange *x) {
     d->spare = arena;
 }
 
+/* Gives x the arena that the daemon has kept, if there is one. */
 static void take_spare(srv_exchange *x) {
     srv_daemon *d = x->daemon;
     if (!d->spare)
@@ -101,13 +104,15 @@ static void take_spare(srv_exchange *x) {
     d->spare = NULL;
 }
 
+/* Turns a missing reply, an error of the program, into a problem of status 500. */
 static void end_reply(srv_exchange *x, srv_outcome outcome) {
     if (outcome == SRV_DEFER || x->req.reply.status == 0)
         srv_problem(&x->req, SRV_INTERNAL, NULL, "the request was not answered");
 }
 
-/* Replaces a problem about memory by one that tells the client to retry, if the memory was missing
- * because all requests together use too much. */
+/* If the reply is the problem that the request's arena is used up, but the allocation failed
+ * because all requests together have used up the budget, replaces the problem by one that tells the
+ * client to retry. `refusals` is srv_budget_refusals before the handler ran. */
 static void blame_budget(srv_exchange *x, size_t refusals) {
     if (x->req.reply.problem && srv_problem_is_memory(&x->req) && srv_budget_refusals() != refusals)
         srv_problem_limit(&x->req, SRV_MEMORY_BUDGET, NULL, (double)srv_budget_total(),
@@ -115,7 +120,8 @@ static void blame_budget(srv_exchange *x, size_t refusals) {
                           "the memory of all requests is in use; try again a little later");
 }
 
-/* Answers x on the HTTP thread. Returns false if a request thread has to answer x instead. */
+/* Runs the handler on the HTTP thread, in an arena of at most `memory` bytes. Returns false if the
+ * request must be answered on a request thread instead. */
 static bool answer_in_place(srv_exchange *x, size_t memory) {
     take_spare(x);
     if (!srv_exchange_arena(x, memory))
@@ -126,7 +132,8 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
     x->req.in_place = false;
     srv_queue_charge(x->req.app->queue, x->task.client,
                      NS_IN_PLACE + x->req.decode_ns + x->req.compute_ns + x->req.encode_ns);
-    /* The arena is small on purpose: a request that does not fit runs again with a larger one. */
+    /* A request that does not fit into this small arena runs again on a request thread, where it
+     * gets a large one. */
     if (outcome == SRV_DONE && x->req.reply.problem && x->match.route->place == SRV_SMALL &&
         srv_problem_is_memory(&x->req))
         outcome = SRV_DEFER;
@@ -139,7 +146,8 @@ static bool answer_in_place(srv_exchange *x, size_t memory) {
     return true;
 }
 
-/* Hand-off 2: returns the exchange to the HTTP thread. */
+/* Hand-off 2: resumes the connection, so that the HTTP thread sends the reply. Afterwards x may be
+ * freed at any time. */
 static void come_back(srv_exchange *x) {
     struct MHD_Connection *connection = x->connection;
     if (!x->went_out)
@@ -151,8 +159,8 @@ static void come_back(srv_exchange *x) {
     MHD_resume_connection(connection);
 }
 
-/* Hand-off 2 for a reply that is a stream: the HTTP thread sends it while the handler continues to
- * run and keeps the arena and the body. */
+/* Hand-off 2 for a reply that is a stream (srv_request.go_out): the HTTP thread sends the stream
+ * while the handler continues to run. The handler keeps the arena and the body. */
 static void go_out(srv_request *req) {
     srv_exchange *x = (srv_exchange *)((char *)req - offsetof(srv_exchange, req));
     x->went_out = true;
@@ -179,7 +187,8 @@ void srv_exchange_give_up(srv_exchange *x, srv_code code) {
     come_back(x);
 }
 
-/* Puts the request back into the queue. It starts again when another long task may run. */
+/* Puts a long request back into the queue, where it waits until another long task may run. Its
+ * handler then starts from the beginning. */
 static void wait_on(srv_exchange *x) {
     x->req.later = false;
     x->req.reply = (srv_reply){0};
@@ -187,8 +196,9 @@ static void wait_on(srv_exchange *x) {
     srv_queue_put_back(x->req.app->queue, &x->task);
 }
 
-/* Answers x on a request thread. Returns false if the caller must not hand x back: its reply has
- * already gone out as a stream, or its request must wait in the queue again. */
+/* Decodes a compressed body and runs the handler, on a request thread. Returns false if there is no
+ * reply to hand back: the reply is a stream that is already being sent (x->went_out), or the
+ * request must go back into the queue (req.later). */
 static bool answer_on_thread(srv_exchange *x) {
     srv_app *app = x->req.app;
     size_t refusals = srv_budget_refusals();
@@ -207,6 +217,7 @@ static bool answer_on_thread(srv_exchange *x) {
     return true;
 }
 
+/* The `work` of the task: runs the request on a request thread. */
 static void work_on(srv_task *task) {
     srv_exchange *x = (srv_exchange *)task;
     srv_app *app = x->req.app;
@@ -236,6 +247,7 @@ static void work_on(srv_task *task) {
         wait_on(x);
 }
 
+/* Sets the problem that the queue is full. */
 static void refuse_full(srv_exchange *x) {
     if (srv_exchange_arena(x, (size_t)x->req.app->config->in_place_memory_bytes))
         srv_problem_limit(&x->req, SRV_QUEUE_FULL, NULL, (double)x->req.app->config->queue_length,
@@ -243,8 +255,9 @@ static void refuse_full(srv_exchange *x) {
                           "all places in the queue are taken; try again a little later");
 }
 
-/* Returns the timeout that the body asks for in nanoseconds, or 0 if none is found. JSON longer
- * than PEEK_MOST is not searched; its timeout is known only after decoding. */
+/* Returns the timeout that the body asks for, in nanoseconds; 0: none was found. Only uncompressed
+ * JSON of at most PEEK_MOST bytes is searched; the timeout of other bodies is known when they are
+ * decoded. */
 static int64_t asked_ns(const srv_exchange *x) {
     const srv_request *req = &x->req;
     size_t size = req->body_size;
@@ -260,24 +273,23 @@ static int64_t asked_ns(const srv_exchange *x) {
                  : srv_scan_timeout(req->body, size) * 1000000;
 }
 
-/* Sets the deadline by the timeout that the body asks for, before the request waits in the queue.
- * So the timeout includes waiting and decoding, which may take seconds. */
+/* Sets the deadline of the request by the timeout that its body asks for. This is done before the
+ * request is queued, because the timeout includes the time in the queue. */
 static void set_own_deadline(srv_exchange *x) {
     const int64_t by = x->req.start_ns + asked_ns(x);
     if (by > x->req.start_ns)
         srv_request_finish_by(&x->req, by);
 }
 
-/* Refuses x, which lost its slot in the full queue to a request of another client. x was the newest
- * request of the client with the most requests in the queue. */
+/* Refuses x, which was taken out of the full queue to make room for a request of another client. */
 static void give_place(srv_exchange *x) {
     x->req.queued_ns = attn_now_ns() - x->enqueued_ns;
     refuse_full(x);
     come_back(x);
 }
 
-/* Hand-off 1: puts x into the queue. The connection is suspended first, because the request may end
- * before srv_queue_push returns. */
+/* Hand-off 1: suspends the connection and puts x into the queue, in this order, because the request
+ * may have been answered before srv_queue_push returns. */
 static enum MHD_Result enqueue(srv_exchange *x) {
     srv_queue *queue = x->req.app->queue;
     srv_task *out;
@@ -303,11 +315,15 @@ static enum MHD_Result enqueue(srv_exchange *x) {
     return MHD_YES;
 }
 
-/* Sends the reply. A reply that was quick to make is sent in the next round of the HTTP thread,
- * together with the replies that this round makes for other connections. Many replies to one client
- * then wake it only once; the wake-up is a large part of the cost of a small request. If the daemon
- * has only one connection, the reply is sent at once. MHD_YES without a queued response makes
- * libmicrohttpd call on_request again. */
+/* Sends the reply of a request that was answered on the HTTP thread, now or a little later.
+ *
+ * The HTTP thread works in rounds: it first handles all connections that are ready. A reply that
+ * was made quickly is sent in the next round, together with the replies to other connections of the
+ * present round. A client with many connections is then woken once for many replies, and waking it
+ * is a large part of the cost of a small request. If there is only one connection, or the reply
+ * took long, it is sent at once.
+ *
+ * MHD_YES without a queued response makes libmicrohttpd call on_request again in the next round. */
 static enum MHD_Result send_soon(srv_exchange *x) {
     const srv_request *req = &x->req;
     if (!x->daemon->links->next || req->decode_ns + req->compute_ns + req->encode_ns > BRIEF_NS)

@@ -44,26 +44,30 @@ static bool is_host(const char *value) {
     return value[n + strspn(value + n, " \t")] == 0;
 }
 
-/* libmicrohttpd 0.9.75 cuts a header line at a NUL, loses folded lines, takes an empty name for the
- * end of the header, and reports none of this. But the strings that it returns point into the
- * received bytes, in which it has replaced CR and LF by zeroes. So this file checks that every line
- * begins two bytes after the end of the previous line, and that four zeroes, the end of the last
- * line and an empty line, follow at the end. libmicrohttpd does not guarantee this layout, so the
- * service does not start with another version (daemon.h). */
+/* libmicrohttpd 0.9.75 does not report everything that it received: it ends a header line at a NUL,
+ * loses folded lines, and takes an empty name for the end of the header. To notice such bytes, this
+ * file uses that the returned strings point into the buffer of received bytes, in which
+ * libmicrohttpd has replaced each CR and LF by a zero byte. Every line must begin two bytes after
+ * the end of the previous line, and four zero bytes must follow the last line: its line end and an
+ * empty line. Otherwise srv_head.hidden is set.
+ *
+ * libmicrohttpd does not guarantee this layout, so the service does not start with another version
+ * (daemon.h). */
 static const char empty_line[4];
 
 static bool ends_cleanly(const char *line_end) {
     return !memcmp(line_end, empty_line, sizeof empty_line);
 }
 
-/* Stores an X-Forwarded-For value and forgets the first of more than SRV_FORWARDED values: the last
- * values are those that the nearest proxies have written. */
+/* Stores a value of X-Forwarded-For. If there are more than SRV_FORWARDED values, the earliest is
+ * dropped, because the latest ones were written by the nearest proxies, which are trusted. */
 static void take_forwarded(srv_head *h, const char *value) {
     if (h->forwards == SRV_FORWARDED)
         memmove(h->forwarded, h->forwarded + 1, --h->forwards * sizeof *h->forwarded);
     h->forwarded[h->forwards++] = value;
 }
 
+/* Called by libmicrohttpd for each header line. */
 static enum MHD_Result look_at(void *cls, enum MHD_ValueKind kind, const char *key, size_t key_size,
                                const char *value, size_t value_size) {
     srv_head *h = cls;
@@ -132,8 +136,8 @@ static bool parse_length(const char *text, uint64_t *length) {
     return true;
 }
 
-/* Refuses a request with invalid framing. The connection closes with the reply, because nobody
- * knows where the next request on it would begin. */
+/* Refuses a request with an invalid head. The connection is closed after the reply, because nobody
+ * can tell where the next request on it would begin. */
 static void refuse_framing(srv_exchange *x, srv_code code, const char *why) {
     srv_problem(&x->req, code, NULL, "%s", why);
     srv_body_refuse(x);
@@ -174,6 +178,7 @@ static void check_framing(srv_exchange *x, const char *version) {
     h->chunked = h->transfers == 1;
 }
 
+/* Called by libmicrohttpd for each header line: empties the value of Expect. */
 static enum MHD_Result hide_value(void *cls, enum MHD_ValueKind kind, const char *key,
                                   size_t key_size, const char *value, size_t value_size) {
     (void)cls, (void)kind;
@@ -182,9 +187,9 @@ static enum MHD_Result hide_value(void *cls, enum MHD_ValueKind kind, const char
     return MHD_YES;
 }
 
-/* Hides "Expect: 100-continue" from libmicrohttpd if the request has no body, since the client then
- * waits for no 100 (RFC 9110, 10.1.1). libmicrohttpd 0.9.75 would send a 100 nevertheless, and read
- * a next request that has already arrived as the body of this one. */
+/* Hides "Expect: 100-continue" from libmicrohttpd if the request has no body. Without a body there
+ * must be no "100 Continue" (RFC 9110, 10.1.1), but libmicrohttpd 0.9.75 would send it, and would
+ * take the next request on the connection for the body of this one. */
 static void hide_expectation(srv_exchange *x) {
     srv_head *h = &x->head;
     if (!h->expect || h->chunked || h->length)
@@ -213,6 +218,7 @@ static void take_id(srv_exchange *x) {
     x->req.id = x->id;
 }
 
+/* If the connection comes from a trusted proxy, finds the client behind it. */
 static void take_client(srv_exchange *x) {
     if (!x->link->proxied)
         return;
@@ -221,7 +227,7 @@ static void take_client(srv_exchange *x) {
     x->task.client = srv_client_number(x->client);
 }
 
-/* Begins the trace of the request. With several traceparent headers a new trace is begun. */
+/* Begins the trace of the request (observe/log.h). Several traceparent headers count as none. */
 static void take_trace(srv_exchange *x) {
     srv_app *app = x->req.app;
     uint64_t random[3], n = atomic_fetch_add_explicit(&app->traces, 3, memory_order_relaxed);
@@ -285,8 +291,8 @@ static void check_accept(srv_exchange *x) {
     }
 }
 
-/* Refuses requests whose header shows that they cannot be answered. The order of the checks makes
- * the most helpful problem come first. */
+/* Refuses requests that cannot be answered: an unknown path, method, expectation, body type or
+ * answer type. The order of the checks makes the most helpful problem come first. */
 static void check_request(srv_exchange *x) {
     const char *expect = x->head.expect;
     if (!x->match.route) {
@@ -312,12 +318,13 @@ static bool is_status_path(const char *path) {
     return false;
 }
 
-/* Treats the content coding "identity" as no coding. */
+/* Removes the content coding "identity", which means no coding. */
 static void take_encoding(srv_exchange *x) {
     if (srv_coding_of(x->head.encoding) == SRV_IDENTITY)
         x->head.encoding = NULL;
 }
 
+/* Sets req.content_type to the media type in lower case, without parameters. */
 static void take_type(srv_exchange *x) {
     const char *type = x->head.type ? x->head.type : "";
     size_t n = strcspn(type, "; \t");
@@ -326,8 +333,8 @@ static void take_type(srv_exchange *x) {
     x->req.content_type = x->type;
 }
 
-/* Returns the path of a request target, which may have the absolute form "http://host/path" (RFC
- * 9112, 3.2.2). Sets h->target_host for the absolute form. */
+/* Returns the path of a request target. If the target has the absolute form "http://host/path" (RFC
+ * 9112, 3.2.2), also sets h->target_host. */
 static const char *path_of(const char *target, srv_head *h) {
     size_t scheme = !strncasecmp(target, "http://", 7)    ? 7
                     : !strncasecmp(target, "https://", 8) ? 8
@@ -339,9 +346,9 @@ static const char *path_of(const char *target, srv_head *h) {
     return path ? path : "/";
 }
 
-/* Answers OPTIONS. A preflight carries no API key, so if the service has keys, every path gets the
- * same answer: a client without a key learns nothing about paths. Returns false for an unknown path
- * of a service without keys. */
+/* Answers OPTIONS with the methods of the path. Browsers send OPTIONS (a CORS preflight) without an
+ * API key. In a service with API keys every path gets the same answer, so that a client without a
+ * key learns nothing about paths. Returns false for an unknown path in a service without keys. */
 static bool answer_options(srv_exchange *x) {
     static const char all[] = "GET, HEAD, POST, DELETE, OPTIONS";
     if (!strcmp(x->req.path, "*") || x->req.app->keys)
@@ -358,7 +365,7 @@ static bool has_bad_bytes(const char *uri) {
     for (const unsigned char *p = (const unsigned char *)uri; *p; p++) {
         if (*p < 0x21 || *p == 0x7f)
             return true;
-        /* Also refuses encoded control characters, %00 … %1f and %7f. */
+        /* Percent-encoded control characters: %00 … %1f and %7f. */
         if (*p == '%' && (p[1] == '0' || p[1] == '1' || (p[1] == '7' && (p[2] | 0x20) == 'f')))
             return true;
     }

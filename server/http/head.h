@@ -1,7 +1,10 @@
-/* Reads the head of a request, which is the request line and the header: framing, identity and
- * route. Refuses invalid requests before their body is read. libmicrohttpd 0.9.75 accepts requests
- * whose end is ambiguous (two Content-Length headers, Content-Length with Transfer-Encoding,
- * unknown transfer codings), so the framing is checked again here. */
+/* Reads the head of a request, which is the request line and the header lines: the framing (how
+ * long the body is), who sends the request, and the route. Invalid requests are refused before
+ * their body is read.
+ *
+ * libmicrohttpd 0.9.75 accepts requests whose end is ambiguous: with two Content-Length headers,
+ * with Content-Length and Transfer-Encoding, or with an unknown transfer coding. A proxy may
+ * understand such a request differently, so the framing is checked again here. */
 #ifndef SRV_HEAD_H
 #define SRV_HEAD_H
 
@@ -11,40 +14,46 @@
 
 typedef struct srv_exchange srv_exchange;
 
-enum { SRV_FORWARDED = 8 };
+enum { SRV_FORWARDED = 8 }; /* most values of X-Forwarded-For that are kept */
 
-/* The values of the header; NULL if a header line is missing. libmicrohttpd owns the texts. */
+/* What the head says. libmicrohttpd owns the texts. */
 typedef struct srv_head {
-    const char *origin, *if_match, *if_none_match, *request_method; /* last: for a CORS preflight */
+    /* Values of header lines; NULL: there is no such line. */
+    const char *origin, *if_match, *if_none_match;
+    const char *request_method; /* Access-Control-Request-Method, of a CORS preflight */
     const char *accept, *type, *id, *trace, *expect, *length_text, *transfer, *encoding,
         *infer_header, *last_event_id;
     const char *accept_encoding;
     const char *authorization, *host;
-    const char *target_host; /* "host:port/…" of a target in absolute form, or NULL */
+    const char *target_host; /* "host:port/…" of a target in absolute form; NULL: another form */
     const char *forwarded[SRV_FORWARDED]; /* the last values of X-Forwarded-For, as sent */
-    size_t forwards;
+    size_t forwards;                      /* their number */
     const char *fetch_site, *fetch_mode, *fetch_dest; /* Sec-Fetch-… */
+    /* How many lines there are of headers that may stand only once. */
     unsigned authorizations;
     unsigned hosts, lengths, transfers, traces, types, encodings;
-    bool bad_uri;  /* the request target holds control characters, plain or encoded */
-    bool bad_name; /* a header name is no token */
-    bool bad_value, bad_host;
-    const char *target_end; /* end of the request target in libmicrohttpd's buffer */
-    const char *line_end;   /* end of the last header line in this buffer */
-    const char *body_from;  /* start of the area in this buffer into which bodies are read */
-    bool hidden;            /* the header has bytes that libmicrohttpd hides, or a bare LF */
+    bool bad_uri;   /* the request target has control characters, plain or percent-encoded */
+    bool bad_name;  /* a header name has characters that are not allowed in a name */
+    bool bad_value; /* a header value has control characters */
+    bool bad_host;  /* the Host header has characters that a host and port cannot have */
+    /* Places in libmicrohttpd's buffer, which has the received bytes (head.c). */
+    const char *target_end; /* end of the request target */
+    const char *line_end;   /* end of the last header line */
+    const char *body_from;  /* where the area begins into which bodies are read */
+    bool hidden; /* the head has bytes that libmicrohttpd does not report, or a bare LF */
     bool has_length, chunked;
-    uint64_t length; /* Content-Length */
+    uint64_t length; /* Content-Length; 0: none */
 } srv_head;
 
-/* Checks the raw request target and remembers its end. */
+/* Checks the request target as received and notes its end. */
 void srv_head_begin(srv_head *h, const char *target);
-/* Reads the header into x->head and x->req, finds the route, and refuses invalid requests. Sets
- * x->close if the framing cannot be trusted or the body is long. */
+/* Reads the header lines into x->head and x->req, finds the route, checks access and framing, and
+ * refuses requests that cannot be answered. Sets x->close if the connection must be closed after
+ * the reply, because nobody can tell where the next request begins. */
 void srv_head_read(srv_exchange *x, const char *target, const char *method, const char *version);
 
-/* Prepares x for a request with an unreadable header: an arena, an id and a trace, which every
- * reply needs. */
+/* Prepares x for the reply to a request whose header could not be read: makes an arena, a request
+ * id and a trace, which every reply needs. */
 void srv_head_unread(srv_exchange *x);
 
 #endif

@@ -1,4 +1,5 @@
-/* A minimal HTTP client, so that the health check of a container needs no program besides attnd. */
+/* A minimal HTTP client, so that the health check of a container needs no other program than attnd.
+ */
 #include "http/health.h"
 
 #include <string.h>
@@ -7,6 +8,8 @@
 
 #include "http/tls.h"
 
+/* Sends the request `ask` and receives up to `room` bytes. Returns the number of received bytes; 0:
+ * a failure. */
 static size_t ask_plainly(int fd, const char *ask, size_t size, char *answer, size_t room) {
     size_t got = 0;
     if (send(fd, ask, size, MSG_NOSIGNAL) != (ssize_t)size)
@@ -27,7 +30,7 @@ bool srv_health_ask(const srv_address *a, bool tls, int timeout_ms) {
     struct timeval limit = {timeout_ms / 1000, timeout_ms % 1000 * 1000};
     char answer[STATUS_LINE + 1] = "";
     size_t got = 0;
-    /* srv_address_parse stores the wildcard "*" as the IPv4 address 0.0.0.0. A connection to it
+    /* If the service listens on all addresses ("*"), *a is 0.0.0.0. A connection to this address
      * reaches the loopback. */
     int fd = socket(a->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)

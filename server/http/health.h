@@ -4,8 +4,8 @@
 
 #include "http/address.h"
 
-/* Requests GET /healthz, over TLS if `tls` is set. Returns whether the answer was 200. Each step of
- * the exchange may take `timeout_ms`. */
+/* Sends GET /healthz to the address, over TLS if `tls` is set. Returns whether the answer has
+ * status 200. Connecting, sending and each read may take `timeout_ms`. */
 bool srv_health_ask(const srv_address *a, bool tls, int timeout_ms);
 
 #endif

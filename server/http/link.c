@@ -11,13 +11,13 @@
 #include "http/address.h"
 #include "http/exchange.h"
 
-/* Limits the bytes of a reply that the kernel buffers and has not yet sent. Without a limit the
+/* Limit in bytes of what the kernel buffers of a reply before it is sent. Without this limit the
  * kernel buffers megabytes for each client that does not read, and a thousand such clients use up
- * the kernel's memory for sockets. libmicrohttpd also takes buffered bytes for sent ones, which
- * would hide slow clients. */
+ * the kernel's memory for sockets. Also, a slow client would look fast, because libmicrohttpd
+ * counts buffered bytes as sent. */
 #define UNSENT_MOST (128 * 1024)
 
-enum { HEAD_ROOM = 2048 };
+enum { HEAD_ROOM = 2048 }; /* buffer size of the head of a reply that is written directly */
 
 static void bound_unsent(int fd) {
     int most = UNSENT_MOST;
@@ -83,7 +83,7 @@ void srv_link_credit(srv_link *link, double bytes, int64_t now_ns) {
     int64_t by = atomic_load_explicit(&link->deadline_ns, memory_order_relaxed);
     const int64_t credited = by + (int64_t)(1e9 * bytes / (double)config->min_rate_bytes);
     const int64_t most = now_ns + config->header_timeout_ms * 1000000;
-    if (by) /* unless another thread sets the deadline at this moment */
+    if (by) /* if another thread changes the deadline at this moment, its value stays */
         atomic_compare_exchange_strong(&link->deadline_ns, &by, credited < most ? credited : most);
 }
 
@@ -107,11 +107,13 @@ bool srv_link_is_cut(const srv_link *link) {
     return atomic_load(&link->stage) == SRV_LINK_CUT;
 }
 
-/* Returns how many characters snprintf has written into `room` bytes when it returned n. */
+/* Returns how many characters snprintf, which returned n, has written into a buffer of `room`
+ * bytes. */
 static size_t fitted(int n, size_t room) {
     return n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
 }
 
+/* Writes the status line and the header lines of a reply that is written directly to the socket. */
 static size_t write_head(char head[HEAD_ROOM], const char *id, const srv_reply *reply) {
     char date[40] = "";
     const time_t now = time(NULL);
@@ -142,7 +144,8 @@ bool srv_link_cut(srv_link *link, const char *id, const srv_reply *reply, int ho
         struct iovec parts[2] = {{head, write_head(head, id, reply)},
                                  {(void *)(uintptr_t)reply->body, reply->size}};
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-        /* The reply has a few hundred bytes. It is lost if the socket's buffer is full. */
+        /* The reply has a few hundred bytes. If the socket's buffer has no room, the reply is lost,
+         * because no thread may wait for the client here. */
         sendmsg(link->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     shutdown(link->fd, link->plain ? how : SHUT_RDWR);

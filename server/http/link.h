@@ -1,10 +1,11 @@
-/* A link is a connection with its peer address, the deadline of its client, and a stage.
+/* A link is a client's connection to a daemon: its socket, peer address, deadline and stage.
  *
- * libmicrohttpd 0.9.75 cannot answer a request that does not arrive completely, or whose body is
- * refused after a part of it was received. Such a link is cut: the reply is written directly to the
- * socket, and the socket is shut down. The stage decides who may write to the socket. The HTTP
- * thread sets it to ANSWERING before it answers, a thread that cuts the link sets it to CUT, and
- * whichever thread sets it first may write. */
+ * The stage decides who may write to the socket. Normally that is libmicrohttpd. But libmicrohttpd
+ * 0.9.75 cannot answer a request that does not arrive completely, or whose body is refused after a
+ * part of it has arrived. Such a link is cut: this service writes the reply directly to the socket
+ * and shuts the socket down. Two threads may want to write at the same time: the HTTP thread, which
+ * sets the stage to ANSWERING before it answers ("claims" the link), and the thread that cuts the
+ * link, which sets it to CUT. The thread that sets the stage first may write. */
 #ifndef SRV_LINK_H
 #define SRV_LINK_H
 
@@ -19,33 +20,36 @@
 typedef struct srv_exchange srv_exchange;
 
 enum {
-    SRV_LINK_READING,   /* a request is awaited or arriving */
-    SRV_LINK_ANSWERING, /* the request is complete or refused, its reply follows */
-    SRV_LINK_CUT,       /* the reply was written directly and the socket shut down */
+    SRV_LINK_READING,   /* no request, or one that is still arriving */
+    SRV_LINK_ANSWERING, /* the request is complete or refused; libmicrohttpd sends the reply */
+    SRV_LINK_CUT,       /* the reply was written directly, and the socket was shut down */
 };
 
 struct srv_link {
     srv_daemon *daemon;
-    srv_link *next, *previous; /* in the list of srv_daemon, under its lock */
-    int fd;
-    bool tcp, plain;             /* tcp: no unix socket; plain: no TLS */
+    srv_link *next, *previous;   /* in srv_daemon.links, under the daemon's lock */
+    int fd;                      /* the socket */
+    bool tcp;                    /* false: a unix socket */
+    bool plain;                  /* false: TLS */
     bool proxied;                /* the other end is a trusted proxy */
-    _Atomic int64_t deadline_ns; /* the watcher closes the socket after this; 0: never */
+    _Atomic int64_t deadline_ns; /* the watcher closes the socket after this time; 0: never */
     atomic_int stage;            /* SRV_LINK_READING, … */
-    atomic_uint
-        edges; /* 1 plus the beginnings and ends of requests: even while a request is under way */
-    srv_exchange *suspended; /* its connection is suspended, or NULL; under the daemon's lock */
-    srv_exchange *streaming; /* its reply is a stream, or NULL; under the daemon's lock */
-    srv_exchange *exchange;  /* the request under way, or NULL; for the HTTP thread */
-    /* Only the watcher uses these members, to find slow headers: */
-    unsigned seen_edges;
-    uint64_t seen_bytes;
-    int64_t header_since_ns, look_ns;
-    /* Only the watcher uses these members, to follow the progress of a reply: */
-    unsigned taken_edges;
-    uint64_t taken_bytes;
+    /* 1, plus the number of requests that have begun, plus the number that have ended. So the
+     * number is even while there is a request. */
+    atomic_uint edges;
+    srv_exchange *suspended; /* the suspended request; NULL: none. Under the daemon's lock */
+    srv_exchange *streaming; /* the request whose reply is a stream; NULL: none. Under this lock */
+    srv_exchange *exchange;  /* the present request; NULL: none. For the HTTP thread */
+    /* Only the watcher uses these members, to find headers that arrive too slowly: */
+    unsigned seen_edges;     /* `edges` when the watcher last noticed a change */
+    uint64_t seen_bytes;     /* bytes that the socket had received then */
+    int64_t header_since_ns; /* when the watcher noticed that a header arrives; 0: none does */
+    int64_t look_ns;         /* when the watcher checks the socket next */
+    /* Only the watcher uses these members, to follow how fast the client reads a reply: */
+    unsigned taken_edges;         /* `edges` in the last round */
+    uint64_t taken_bytes;         /* bytes that the client had acknowledged by then */
     char client[SRV_CLIENT_TEXT]; /* address of the peer, which may be a proxy */
-    srv_owner client_id;
+    srv_owner client_id;          /* srv_client_number of this address */
     srv_member member;
 };
 
@@ -54,27 +58,28 @@ struct srv_link {
 srv_link *srv_link_open(srv_daemon *d, struct MHD_Connection *connection);
 /* Removes and frees the link of a closed connection. Runs on the HTTP thread. */
 void srv_link_close(srv_link *link);
-/* Returns the link of a connection, or NULL. Runs on the HTTP thread. */
+/* Returns the link of a connection; NULL: srv_link_open had no memory. Runs on the HTTP thread. */
 srv_link *srv_link_of(struct MHD_Connection *connection);
 
-/* Sets the time (CLOCK_MONOTONIC) at which the client's deadline passes; 0: no deadline. Any
- * thread. */
+/* Sets the deadline of the client, on the clock of attn_now_ns; 0: no deadline. Any thread may call
+ * this. */
 void srv_link_allow(srv_link *link, int64_t by_ns);
-/* Extends the deadline by the time that `bytes` transferred bytes take at the slowest allowed rate.
- * The deadline is at most header_timeout_ms from now, so that a fast start does not allow later
- * silence. Does nothing if there is no deadline. Any thread. */
+/* Extends the deadline because `bytes` bytes were transferred: by the time that they take at the
+ * slowest allowed rate (min_rate_bytes), but to at most header_timeout_ms from now, so that a fast
+ * start does not allow a long silence later. Does nothing if there is no deadline. Any thread may
+ * call this. */
 void srv_link_credit(srv_link *link, double bytes, int64_t now_ns);
 bool srv_link_is_late(const srv_link *link, int64_t now_ns);
 
-/* Claims the link for the HTTP thread before it answers. Returns false if a thread has cut the
- * link. */
+/* Sets the stage to ANSWERING, on the HTTP thread before it answers. Afterwards the link cannot be
+ * cut. Returns false if a thread has cut the link. */
 bool srv_link_claim(srv_link *link);
-/* Releases the claim on the HTTP thread after the reply was sent, for the next request. */
+/* Sets the stage back to READING, on the HTTP thread after the reply was sent. */
 void srv_link_release(srv_link *link);
-/* Cuts the link: sends the reply directly to the socket and calls shutdown() with `how`. With TLS
- * only libmicrohttpd can write, so the reply is left out and both directions are shut down. Returns
- * false if the link was already cut or claimed. Called by the HTTP thread, or with the daemon's
- * lock. */
+/* Cuts the link: writes the reply directly to the socket, with the request id `id` (NULL: none),
+ * and calls shutdown() with `how`. With TLS only libmicrohttpd can write, so no reply is written
+ * and both directions are shut down. Returns false if the stage was not READING. The caller is the
+ * HTTP thread, or has the daemon's lock. */
 bool srv_link_cut(srv_link *link, const char *id, const srv_reply *reply, int how);
 bool srv_link_is_cut(const srv_link *link);
 

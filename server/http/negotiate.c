@@ -1,5 +1,5 @@
-/* Accept is read as in RFC 9110, 12.5.1: a media type has the weight of the most specific range
- * that matches it. */
+/* Accept is a list of ranges with weights, such as "text/plain;q=0.5, image/png". A media type has
+ * the weight of the most specific range that matches the type (RFC 9110, 12.5.1). */
 #include "http/negotiate.h"
 
 #include <stdio.h>
@@ -9,6 +9,7 @@
 
 #include "request/request.h"
 
+/* The media types of answers, in the order in which types of equal weight are chosen. */
 static const struct {
     unsigned bit;
     const char *type, *group;
@@ -141,8 +142,9 @@ srv_coding srv_coding_of(const char *value) {
 }
 
 srv_coding srv_coding_choose(const char *accept) {
-    /* A coding that Accept-Encoding does not name has the weight 0, except identity: its weight is
-     * 1, below that of any named coding, but above none at all. */
+    /* Weights in thousandths. A coding that Accept-Encoding does not name has the weight 0. Only
+     * identity has the weight 1 then: any named coding is preferred to identity, and identity is
+     * preferred to a refusal. */
     int weight[3] = {1, 0, 0};
     bool named[3] = {false, false, false};
     for (const char *p = accept ? accept : ""; *p;) {

@@ -9,8 +9,8 @@ typedef enum MHD_Result queue_function(struct MHD_Connection *, unsigned, struct
 
 static queue_function *library_queue;
 
-/* Writes the pointer only once, because threads of the first daemon already read it when the second
- * daemon starts. */
+/* Sets library_queue only in the first call: when the second daemon starts, the HTTP thread of the
+ * first one already reads it. */
 bool srv_refusals_begin(void) {
     if (!library_queue)
         *(void **)&library_queue = dlsym(RTLD_NEXT, "MHD_queue_response");
@@ -50,8 +50,8 @@ static void explain(srv_exchange *x, unsigned status) {
     }
 }
 
-/* Returns whether libmicrohttpd continues after this refusal as if it had not refused the request,
- * and sends a second head. It does so after an unreadable Content-Length. */
+/* Returns whether libmicrohttpd would continue with the request after this refusal and send a
+ * second reply. It does so if it cannot read the value of Content-Length. */
 static bool goes_on(const srv_exchange *x) {
     return x->phase == SRV_AT_HEAD && MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND,
                                                                   MHD_HTTP_HEADER_CONTENT_LENGTH);

@@ -1,8 +1,11 @@
-/* Answers requests that libmicrohttpd 0.9.75 refuses by itself, without calling the service: a
- * header or chunk line that is longer than the connection's buffer, an invalid request line, or an
- * unknown version of HTTP. libmicrohttpd would answer with an HTML page, and with 500 for a long
- * chunk line. It queues these pages by its public function MHD_queue_response. refusals.c replaces
- * this function and answers with a problem instead, which is logged and counted. */
+/* Answers requests that libmicrohttpd 0.9.75 refuses by itself, without calling the service: those
+ * with a header or chunk line that is longer than the connection's buffer, with an invalid request
+ * line, or with an unknown version of HTTP. libmicrohttpd would answer them with an HTML page, and
+ * a long chunk line with status 500.
+ *
+ * libmicrohttpd passes these pages to its own public function MHD_queue_response. refusals.c
+ * defines a function of this name, which the dynamic linker uses instead. It answers with a
+ * problem, which is logged and counted. */
 #ifndef SRV_REFUSALS_H
 #define SRV_REFUSALS_H
 
@@ -14,8 +17,8 @@
 enum MHD_Result srv_queue_response(struct MHD_Connection *connection, unsigned status,
                                    struct MHD_Response *response);
 
-/* Looks up the original MHD_queue_response. Called before each daemon starts. Returns false if it
- * was not found, because libmicrohttpd is linked statically. */
+/* Finds libmicrohttpd's own MHD_queue_response. Called before each daemon starts. Returns false if
+ * it was not found, because libmicrohttpd is linked statically. */
 bool srv_refusals_begin(void);
 
 #endif

@@ -1,7 +1,7 @@
-/* Makes a response of libmicrohttpd from req.reply. The body stays in the arena, and the response
- * holds a reference to the exchange until it is freed. Only a short body that is sent in the next
- * round (srv_reply_ahead) is copied, so that the next request can reuse the arena, which is still
- * in the processor's caches. */
+/* Makes a response of libmicrohttpd from req.reply. The body is not copied: it stays in the arena,
+ * and the response has a reference to the exchange until libmicrohttpd frees the response. Only
+ * srv_reply_ahead copies the body, which is short, so that the next request can reuse the arena
+ * while it is still in the processor's caches. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 #include "number/print_small.h"
 #include "request/stream.h"
 
-#define COPIED_MOST ((size_t)16384)
+#define COPIED_MOST ((size_t)16384) /* largest body that srv_reply_ahead copies, in bytes */
 
 static void free_response(void *cls) {
     srv_exchange_drop(cls);
 }
 
-/* Adds a header. Returns false on failure: the reply must then not be sent, because a missing
- * Content-Encoding, for example, would make its body unreadable. */
+/* Adds a header. If this fails, the caller must not send the reply: without Content-Encoding, for
+ * example, the client could not read the body. */
 static bool add(struct MHD_Response *response, const char *name, const char *value) {
     return MHD_add_response_header(response, name, value) == MHD_YES;
 }
@@ -35,9 +35,9 @@ static bool add_timing(srv_exchange *x, struct MHD_Response *response) {
     return add(response, "Server-Timing", text);
 }
 
-/* Does a step of a hash like FNV-1a, but for 8 bytes at once, because documents of 200 KB are
- * hashed on the HTTP thread. A step maps different hashes to different hashes, so two versions of a
- * document that differ in one word always get different tags. */
+/* A step of the hash for ETags. It is like FNV-1a but takes 8 bytes at once, because the HTTP
+ * thread hashes documents of 200 KB. For a given word, different hashes stay different; therefore
+ * two versions of a document that differ in only one word always have different ETags. */
 static uint64_t mix(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 32;
@@ -56,6 +56,7 @@ static uint64_t hash_of(uint64_t hash, const void *data, size_t size) {
     return mix(hash, word ^ (uint64_t)size << 56);
 }
 
+/* Computes an ETag from the body of the reply: 16 hexadecimal digits in quotes. */
 static void make_tag(const srv_reply *reply, char tag[20]) {
     uint64_t hash = 0xcbf29ce484222325u;
     if (!reply->pieces)
@@ -68,9 +69,8 @@ static void make_tag(const srv_reply *reply, char tag[20]) {
     memcpy(tag + 17, "\"", 2);
 }
 
-/* Returns whether the value of If-Match or If-None-Match lists the tag. A tag contains no quotes,
- * so it is found by its text with the quotes around it. A weak tag ("W/") in the list matches only
- * if the comparison is `weak`. */
+/* Returns whether the value of If-Match or If-None-Match lists the tag, which includes its quotes.
+ * If `weak` is false, entries that are weak tags (W/"…") do not match. */
 static bool tag_matches(const char *list, const char *tag, bool weak) {
     size_t size = strlen(tag);
     if (!strcmp(list, "*"))
@@ -88,7 +88,8 @@ static const char *header_of(const srv_reply *reply, const char *name) {
     return NULL;
 }
 
-/* Applies If-Match, then If-None-Match (RFC 9110, 13.2.2) to a reply with this tag. */
+/* Applies If-Match and then If-None-Match (RFC 9110, 13.2.2) to a reply with this ETag: the reply
+ * becomes a 412, or a 304 without a body. */
 static void judge(srv_exchange *x, const char *tag) {
     srv_reply *reply = &x->req.reply;
     const srv_head *h = &x->head;
@@ -104,9 +105,14 @@ static void judge(srv_exchange *x, const char *tag) {
     }
 }
 
-/* Sets the caching headers. A 200 for GET has the ETag that its handler has set, or one computed
- * from the body, unless the handler has set no-store. Other answers get no-store. `tag` becomes the
- * computed ETag, or "". */
+/* Sets the headers for caches.
+ *
+ *   200 for GET or HEAD   ETag (the handler's, else one computed from the body) and
+ *                         Cache-Control (the handler's, else no-cache)
+ *   the same, if the handler has set no-store and no ETag   unchanged
+ *   other replies         Cache-Control: the handler's, else no-store (none for OPTIONS)
+ *
+ * `tag` becomes the computed ETag; "": none was computed. */
 static void decide_caching(srv_exchange *x, char tag[20]) {
     srv_reply *reply = &x->req.reply;
     const char *kept = header_of(reply, "Cache-Control"), *own = header_of(reply, "ETag");
@@ -155,9 +161,10 @@ static bool add_headers(srv_exchange *x, struct MHD_Response *response, const ch
     return ok;
 }
 
-/* Sets the deadline by which the client must read the reply. With TCP the deadline is short, and
- * the watcher extends it as the client reads. With a unix socket, whose progress the watcher cannot
- * see, the deadline allows the time for the whole reply at the slowest allowed rate. */
+/* Sets the deadline by which the client must read the reply. For TCP the deadline is
+ * header_timeout_ms, and the watcher extends it while the client reads. For a unix socket the
+ * watcher cannot see how much the client has read, so the deadline also has the time for the whole
+ * reply at the slowest allowed rate. */
 static void set_deadline(srv_exchange *x) {
     const srv_config *config = x->req.app->config;
     size_t unseen = x->link->tcp ? 0 : x->req.reply.size;
@@ -176,7 +183,7 @@ static void resume_stream(void *x) {
     MHD_resume_connection(((srv_exchange *)x)->connection);
 }
 
-/* Reads the next bytes of a stream for libmicrohttpd. The client must read them within
+/* Called by libmicrohttpd for the next bytes of a stream. The client must read them within
  * header_timeout_ms. */
 static ssize_t read_stream(void *cls, uint64_t position, char *to, size_t room) {
     srv_exchange *x = cls;
@@ -200,9 +207,9 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, free_response);
     if (!response)
         return NULL;
-    /* Disables chunks for HEAD: libmicrohttpd would send the final chunk although the body is left
-     * out, and the client would read it as the next reply. Without chunks it closes the
-     * connection. */
+    /* The reply to HEAD has no body, but libmicrohttpd would still send the final chunk, and the
+     * client would take it for the next reply. Without chunks libmicrohttpd closes the connection
+     * instead. */
     if (!strcmp(x->req.method, "HEAD"))
         MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
     srv_stream_start(x->req.reply.stream, resume_stream, x);
@@ -212,9 +219,9 @@ static struct MHD_Response *make_stream(srv_exchange *x) {
     return response;
 }
 
-/* Makes the kernel hold the header of a reply in pieces back until the body follows (`on`), or
- * sends what is held back. libmicrohttpd would send the header in a packet of its own, which wakes
- * the client once more than necessary. */
+/* For a reply in pieces libmicrohttpd sends the header in a packet of its own, which wakes the
+ * client once more than necessary. `on` 1: makes the kernel keep the header until the body follows.
+ * `on` 0: makes the kernel send everything. */
 static void hold_back(const srv_exchange *x, int on) {
     if (x->link->tcp && x->link->plain && x->req.reply.pieces)
         (void)setsockopt(x->link->fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
@@ -232,7 +239,8 @@ void srv_reply_end(srv_exchange *x) {
     srv_stream_stop(stream);
 }
 
-/* Makes the response with the body of the reply, which is not copied. NULL: out of memory. */
+/* Makes the response with the body of the reply, without a copy and without headers. NULL: out of
+ * memory. */
 static struct MHD_Response *make_response(srv_exchange *x) {
     srv_reply *reply = &x->req.reply;
     if (reply->stream)
@@ -248,8 +256,8 @@ static struct MHD_Response *make_response(srv_exchange *x) {
                 : NULL;
 }
 
-/* Makes the response with body and headers, which holds a reference to the exchange. NULL: out of
- * memory, or the link was cut. */
+/* Makes the response with body and headers. The response has a reference to the exchange. NULL:
+ * memory ran out, or the link was cut. */
 static struct MHD_Response *prepare(srv_exchange *x) {
     char tag[20];
     if (!srv_link_claim(x->link))
@@ -294,7 +302,7 @@ void srv_reply_forget(srv_exchange *x) {
 
 struct MHD_Response *srv_reply_shortage(void) {
     srv_request bare = {.path = NULL};
-    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s", ""); /* no arena: the body is a constant */
+    srv_problem(&bare, SRV_MEMORY_BUDGET, NULL, "%s", ""); /* without an arena: a constant body */
     struct MHD_Response *response = MHD_create_response_from_buffer(
         bare.reply.size, (void *)(uintptr_t)bare.reply.body, MHD_RESPMEM_PERSISTENT);
     bool ok = response && add(response, "Content-Type", bare.reply.type) &&

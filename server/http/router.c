@@ -1,12 +1,14 @@
-/* The route table is searched from the top. A row is skipped if its template begins like that of
- * the row before it and this common beginning did not match. A {name} in a template matches one
- * non-empty segment of the path. Paths with and without a trailing slash differ. */
+/* The route table is searched from the top. Rows whose path templates begin alike stand together.
+ * If the path does not match the common beginning of a row and the row before it, the second row is
+ * skipped. A {name} in a template matches one non-empty segment of the path. A path with a trailing
+ * slash is another path than one without. */
 #include "http/router.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Returns the length of the common beginning; for equal texts, the end of the text is included. */
 static size_t shared_with(const char *a, const char *b) {
     size_t n = 0;
     while (a[n] == b[n] && a[n])
@@ -46,8 +48,9 @@ void srv_router_close(srv_router *router) {
 
 #define FITS SIZE_MAX
 
-/* Returns the index of the first character of `template` that does not fit `path`, or FITS. Writes
- * the beginning and size of each parameter in `path` to from[] and size[]. */
+/* Returns the index of the first character of `template` that does not match `path`; FITS: the
+ * whole template matches. Writes the beginning and size of each parameter in `path` to from[] and
+ * size[]. */
 static size_t misfit(const char *template, const char *path, const char *from[2], size_t size[2]) {
     const char *pattern = template;
     size_t params = 0;
@@ -94,11 +97,12 @@ void srv_router_find(const srv_router *router, const char *method, const char *p
         const char *from[2] = {NULL, NULL};
         size_t size[2] = {0, 0};
         if (at < router->shared[row])
-            continue; /* the path has failed to match within the common beginning */
+            continue; /* the path does not match the common beginning with the row before */
         at = misfit(route->path, path, from, size);
         if (at != FITS)
             continue;
-        /* Only rows with the first template that fits count; they differ in their methods. */
+        /* Several templates may match, such as /a/b and /a/{x}. Only the first one counts; it may
+         * have several rows, one for each method. */
         if (match->label != router->label_count && router->label_of[row] != match->label)
             continue;
         match->label = router->label_of[row];

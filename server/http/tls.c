@@ -1,6 +1,6 @@
-/* A pair is a certificate chain with its private key. A handshake may still use the old pair when a
- * new one is loaded, so old pairs stay in memory until the service ends. Loading unchanged files
- * again adds no pair. */
+/* A pair is a certificate chain with its private key. When a new pair is loaded, a handshake may
+ * still be using the old one; therefore old pairs stay in memory until the service ends. Loading
+ * unchanged files again adds no pair. */
 #include "http/tls.h"
 
 #include <errno.h>
@@ -18,20 +18,20 @@
 
 #define PRIORITIES "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-SHA1"
 
-enum { CHAIN_MOST = 16 };
+enum { CHAIN_MOST = 16 }; /* most certificates in a chain */
 
 typedef struct pair {
-    struct pair *older;
+    struct pair *older; /* the pair that was loaded before this one */
     gnutls_pcert_st chain[CHAIN_MOST];
-    unsigned length;
+    unsigned length; /* of the chain */
     gnutls_privkey_t key;
-    srv_digest of; /* digest of both files */
-    time_t until;
+    srv_digest of; /* digest of both files, to recognise unchanged files */
+    time_t until;  /* end of the certificate's validity, in seconds since 1970 */
 } pair;
 
 struct srv_tls {
-    srv_digest salt;
-    pair *_Atomic shown;
+    srv_digest salt;     /* key of the digests */
+    pair *_Atomic shown; /* the pair for new handshakes, the newest one */
 };
 
 srv_tls *srv_tls_new(void) {
@@ -122,7 +122,7 @@ static bool check_match(const gnutls_datum_t *cert, const gnutls_datum_t *key,
                              key_file, cert_file, gnutls_strerror(failed));
 }
 
-/* Computes one digest of both files, by which unchanged files are recognised. */
+/* Computes one digest of both files. */
 static bool digest_files(const srv_tls *tls, const char *cert, size_t cert_size, const char *key,
                          size_t key_size, srv_digest *out) {
     srv_digest each[2];
@@ -174,6 +174,7 @@ int64_t srv_tls_until(const srv_tls *tls) {
     return atomic_load(&tls->shown)->until;
 }
 
+/* Called by GnuTLS in each handshake: returns the chain and the key to use. */
 static int choose(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
                   gnutls_pcert_st **chain, unsigned *length, gnutls_ocsp_data_st **ocsp,
                   unsigned *ocsp_length, gnutls_privkey_t *key, unsigned *flags) {
@@ -203,6 +204,7 @@ const struct MHD_OptionItem *srv_tls_options(void) {
     return options;
 }
 
+/* Performs the handshake, sends `ask` and receives the answer, as srv_tls_ask describes. */
 static size_t talk(gnutls_session_t session, const char *ask, size_t size, char *answer,
                    size_t room) {
     int done;

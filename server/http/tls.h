@@ -1,5 +1,5 @@
-/* Loads the certificate of the service for TLS and contains the TLS client of the health check.
- * libmicrohttpd runs the TLS sessions of the server. */
+/* TLS: loads the certificate of the service, which libmicrohttpd uses for its TLS sessions, and has
+ * the TLS client of the health check. */
 #ifndef SRV_TLS_H
 #define SRV_TLS_H
 
@@ -15,20 +15,21 @@ typedef struct srv_tls srv_tls;
 srv_tls *srv_tls_new(void);      /* makes one without a certificate; NULL: out of memory */
 void srv_tls_free(srv_tls *tls); /* call it after srv_daemon_close; NULL is fine */
 
-/* Loads the certificate and the key of these files for all new handshakes; handshakes in progress
- * keep their certificate. Returns false with *err set if a file is unusable: nothing has changed
- * then. Main thread only. */
+/* Loads certificate and key from these files and uses them for all new handshakes. false: a file
+ * cannot be used, *err has the reason, and the old certificate stays. Only the main thread calls
+ * this. */
 bool srv_tls_load(srv_tls *tls, const char *cert_file, const char *key_file, srv_config_error *err);
 /* Returns the end of the certificate's validity in seconds since 1970. */
 int64_t srv_tls_until(const srv_tls *tls);
 
-/* Returns the options for MHD_OPTION_ARRAY that make a daemon use the loaded certificate, only TLS
- * 1.2 and 1.3, only key exchange with forward secrecy, and no SHA-1. They are in static memory. */
+/* Returns options for MHD_OPTION_ARRAY, in static memory. They make a daemon use the loaded
+ * certificate and allow only TLS 1.2 and 1.3, only key exchange with forward secrecy, and no SHA-1.
+ */
 const struct MHD_OptionItem *srv_tls_options(void);
 
-/* Performs a handshake as a client on a connected socket with timeouts, sends `ask` and receives up
- * to `room` bytes. Returns the number of received bytes, 0 on any failure. The certificate is not
- * checked, because the server is this service. */
+/* Performs a TLS handshake as a client on a connected socket, sends `ask` and receives up to `room`
+ * bytes. The caller has set timeouts on the socket. Returns the number of received bytes; 0: a
+ * failure. The certificate is not checked, because the health check connects to its own machine. */
 size_t srv_tls_ask(int fd, const char *ask, size_t size, char *answer, size_t room);
 
 #endif

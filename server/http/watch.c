@@ -1,11 +1,12 @@
-/* Each listening daemon has one watcher thread. It does a round every 50 ms while requests are
- * suspended or bodies wait, else four times a second.
+/* Each listening daemon has one watcher thread. The thread checks all links in rounds: every 50 ms
+ * while requests are suspended or bodies wait, else every 250 ms.
  *
- * A link leaves the daemon's list (under the lock) before its socket is closed, and a suspended
- * exchange leaves its link (under the lock) before it is resumed. So every link, exchange and
- * descriptor that the watcher reaches while it holds the lock is valid. A new connection also needs
- * the lock, and checking a socket takes a microsecond, so the watcher releases the lock after every
- * few sockets. */
+ * Everything that the watcher reaches while it has the daemon's lock is valid, because a link is
+ * removed from the daemon's list under the lock before its socket is closed, and a suspended
+ * exchange is removed from its link under the lock before it is resumed.
+ *
+ * The HTTP thread needs the same lock for each new connection. Checking a socket takes a
+ * microsecond, so the watcher releases the lock after every few sockets. */
 #include "http/watch.h"
 
 #include <linux/sockios.h>
@@ -18,19 +19,21 @@
 
 #include "request/stream.h"
 
-enum { BUSY_NS = 50000000, QUIET_NS = 250000000 };
-/* The number of sockets that are checked before the lock is released, and the pause until it is
- * taken again. Without the pause the watcher would take the lock again before a thread that waits
- * for it. */
-enum { LOOKS_AT_ONCE = 32, PAUSE_NS = 20000 };
+enum {
+    BUSY_NS = 50000000,   /* time until the next round if requests are suspended or bodies wait */
+    QUIET_NS = 250000000, /* time until the next round otherwise */
+    LOOKS_AT_ONCE = 32,   /* sockets that are checked before the lock is released */
+    PAUSE_NS = 20000,     /* time without the lock, so that a thread that waits for it gets it */
+};
 
 static bool client_left(const srv_link *link, bool half_close_is_gone) {
     struct pollfd fd = {.fd = link->fd, .events = half_close_is_gone ? POLLRDHUP : 0};
     return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Sets the cancel flag of x. If x still waits in the queue, removes it and puts it in front of the
- * list `taken`. Returns the list, which is linked by `next` and which the caller answers. */
+/* Sets the cancel flag of x. If x still waits in the queue, removes x from the queue and adds it to
+ * the list `taken`. Returns this list, linked by `next`; the caller must answer the requests in it.
+ */
 static srv_task *cancel(srv_exchange *x, srv_task *taken) {
     atomic_store(&x->req.cancel, 1);
     if (!srv_queue_take(x->req.app->queue, &x->task))
@@ -46,7 +49,8 @@ static void answer_all(srv_task *taken, srv_code code) {
     }
 }
 
-/* Returns the kernel's counts of transferred bytes of a TCP connection; zeroes if unknown. */
+/* Returns what the kernel knows about a TCP connection, such as the bytes received and
+ * acknowledged; all zeros if unknown. */
 static struct tcp_info moved(const srv_link *link) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
@@ -55,8 +59,9 @@ static struct tcp_info moved(const srv_link *link) {
     return info;
 }
 
-/* Returns whether a header has begun to arrive and is still incomplete after `limit_ns`. Such a
- * header has no exchange yet. */
+/* Returns whether a header has begun to arrive and is still incomplete after `limit_ns`. There is
+ * no exchange yet, so the header is noticed by the bytes that the socket has received since the
+ * last request. */
 static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
     if (!(edges & 1))
@@ -64,7 +69,7 @@ static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     uint64_t bytes = moved(link).tcpi_bytes_received;
     if (edges != link->seen_edges) {
         link->seen_edges = edges;
-        link->seen_bytes = edges == 1 ? 0 : bytes; /* edge 1: a new connection */
+        link->seen_bytes = edges == 1 ? 0 : bytes; /* edges is 1 on a new connection */
         link->header_since_ns = 0;
     }
     if (bytes > link->seen_bytes && !link->header_since_ns)
@@ -72,15 +77,15 @@ static bool header_is_slow(srv_link *link, int64_t now, int64_t limit_ns) {
     return link->header_since_ns && now - link->header_since_ns > limit_ns;
 }
 
+/* The side for which a connection waits. */
 typedef enum holdup {
     CLIENT, /* the client must send or read the next bytes */
     SERVER, /* the HTTP thread must read or send the next bytes */
-    LEFT,   /* the client has closed the connection. libmicrohttpd 0.9.75 misses a close directly
-               after a part of a request: it reads the bytes and waits for another event of epoll,
-               but the close came with the same event */
+    /* Nobody: the client has closed the connection. libmicrohttpd 0.9.75 does not notice this if
+     * the close follows directly after a part of a request: it reads the bytes and waits for
+     * another event of epoll, but the close came with the same event. */
+    LEFT,
 } holdup;
-
-/* Returns which side the connection is waiting for. */
 
 static holdup who_holds_up(const srv_link *link) {
     char byte;
@@ -91,7 +96,7 @@ static holdup who_holds_up(const srv_link *link) {
     return unread > 0 ? SERVER : unread == 0 ? LEFT : CLIENT;
 }
 
-/* Extends the deadline for the bytes of the reply that the client has received since the last
+/* Extends the client's deadline for the bytes of the reply that it has acknowledged since the last
  * round. */
 static void credit_reply(srv_link *link, int64_t now) {
     unsigned edges = atomic_load_explicit(&link->edges, memory_order_relaxed);
@@ -104,15 +109,17 @@ static void credit_reply(srv_link *link, int64_t now) {
     link->taken_bytes = bytes;
 }
 
-/* Answers a request that has not arrived in time with 408 and cuts its link. Needs the lock. */
+/* Cuts the link of a request that has not arrived in time, with the status 408. The caller has the
+ * lock. */
 static void answer_slow(srv_link *link, int64_t now) {
     srv_request req = {.path = ""};
     srv_problem(&req, SRV_TIMEOUT, NULL, "the request did not arrive in time");
     if (srv_link_cut(link, NULL, &req.reply, SHUT_RDWR))
-        srv_link_allow(link, now); /* makes the next round shut the socket down again */
+        srv_link_allow(link, now); /* so that the next round shuts the socket down again */
 }
 
-/* Wakes the stream of a link if its client has left, which a sleeping stream does not notice. */
+/* If the reply is a stream and its client has left, wakes the stream, so that it ends. A stream
+ * that waits for bytes does not notice that its client has left. */
 static void wake_if_left(const srv_daemon *d, const srv_link *link) {
     srv_exchange *x = link->streaming;
     if (!x || atomic_load(&x->gone) || !client_left(link, d->app->config->half_close_is_gone))
@@ -121,15 +128,15 @@ static void wake_if_left(const srv_daemon *d, const srv_link *link) {
     srv_stream_wake(x->req.reply.stream);
 }
 
-/* Checks a connection whose request is not suspended, and closes it if its client has left or is
- * too slow. Time for which the HTTP thread is behind does not count against the client. */
+/* Checks a connection that is not suspended, and closes it if its client has left or is too slow.
+ * While the connection waits for the HTTP thread, it is not closed. */
 static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     int64_t header_ns = d->app->config->header_timeout_ms * 1000000;
     link->look_ns = now + (header_ns < 4000000000 ? header_ns / 4 : 1000000000);
     wake_if_left(d, link);
     if (srv_link_is_cut(link)) {
-        /* Shuts the socket down again in each check, because libmicrohttpd may miss a shutdown
-         * as it misses a close (see LEFT). */
+        /* In each check again, because libmicrohttpd may not notice the first shutdown (see LEFT).
+         */
         if (srv_link_is_late(link, now))
             shutdown(link->fd, SHUT_RDWR);
         return;
@@ -148,8 +155,8 @@ static void look_at_socket(srv_daemon *d, srv_link *link, int64_t now) {
     shutdown(link->fd, SHUT_RDWR); /* the HTTP thread then reads the end and closes the socket */
 }
 
-/* Cancels a suspended request if its client has left. Returns the list `gone`, to which the request
- * was added if it still waited in the queue. */
+/* Cancels a suspended request if its client has left. If the request still waited in the queue, it
+ * is added to the list `gone`. Returns this list. */
 static srv_task *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_task *gone) {
     if (atomic_load(&x->gone) || !client_left(x->link, d->app->config->half_close_is_gone))
         return gone;
@@ -157,7 +164,8 @@ static srv_task *look_at_suspended(srv_daemon *d, srv_exchange *x, srv_task *gon
     return cancel(x, gone);
 }
 
-/* Checks all links once. Returns whether requests are suspended, so that the next round is soon. */
+/* Checks all links once. Adds cancelled requests to *gone. Returns whether any request is
+ * suspended. */
 static bool look_at_links(srv_daemon *d, srv_task **gone) {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     int64_t now = attn_now_ns();
@@ -185,6 +193,8 @@ static bool look_at_links(srv_daemon *d, srv_task **gone) {
     return busy;
 }
 
+/* Answers the requests that waited in the queue until their deadline passed, or that cannot meet
+ * it. */
 static void answer_late(srv_daemon *d) {
     int64_t now = attn_now_ns();
     for (srv_task *task = srv_queue_take_late(d->app->queue, now), *next; task; task = next) {
@@ -194,6 +204,7 @@ static void answer_late(srv_daemon *d) {
     }
 }
 
+/* A round of the watcher. Returns the time until the next one. */
 static int64_t watch(void *of) {
     srv_daemon *d = of;
     srv_task *gone = NULL;
@@ -219,7 +230,7 @@ void srv_watch_cancel_all(srv_daemon *d) {
     for (srv_link *link = d->links; link; link = link->next)
         if (link->suspended)
             taken = cancel(link->suspended, taken);
-        else if (link->streaming) /* its handler may still run */
+        else if (link->streaming) /* the handler of the stream may still run */
             atomic_store(&link->streaming->req.cancel, 1);
     pthread_mutex_unlock(&d->lock);
     answer_all(taken, SRV_DRAINING);
