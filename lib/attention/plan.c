@@ -29,7 +29,7 @@ static double operations(const attn_attention_dims *d, double rows) {
 
 /* Returns the bytes of a tile of packed keys and values. */
 static size_t tile_bytes(const attn_attention_dims *d, const attn_kernels *k) {
-    return (k->key_room(d->score_width) + k->value_room(d->Ev)) * k->elem;
+    return (attn_key_room(k, d->score_width) + attn_value_room(k, d->Ev)) * k->elem;
 }
 
 /* Returns the most blocks that go abreast. It is 1 if weights are wanted, since the weights would

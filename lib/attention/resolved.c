@@ -105,7 +105,7 @@ static char *pack_map(const preparer *p, const side *s, size_t *tile_bytes) {
     const attn_kernels *k = p->k;
     const size_t tiles = (p->width + k->keys - 1) / k->keys;
     size_t bytes, rows_bytes;
-    *tile_bytes = k->key_room(s->width_in) * k->elem;
+    *tile_bytes = attn_key_room(k, s->width_in) * k->elem;
     if (!attn_size_mul(tiles, *tile_bytes, &bytes) ||
         !attn_size_mul(k->keys * k->elem, s->width_in, &rows_bytes))
         return NULL;
@@ -276,7 +276,7 @@ bool attn_transform_bytes(const attn_attention_dims *d, const attn_kernels *k, s
         !attn_size_mul(d->B * d->Hkv, d->S, &keys) || !attn_size_add(queries, keys, &n) ||
         !attn_size_mul(n, d->score_width * k->elem, &n) ||
         !attn_size_add(n, 2 * (k->rows + k->keys) * widest * k->elem, &n) ||
-        !attn_size_add(n, 2 * tiles * k->key_room(widest) * k->elem, &n) ||
+        !attn_size_add(n, 2 * tiles * attn_key_room(k, widest) * k->elem, &n) ||
         !attn_size_add(n, 2 * k->rows * k->keys * k->elem + 8 * sizeof(double) * d->score_width,
                        &n) ||
         !attn_size_add(n, 16 * d->B + 16 * ATTN_ALIGN, &n))
