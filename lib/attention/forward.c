@@ -98,8 +98,6 @@ static size_t maxima_bytes(const attn_attention_dims *d, const attn_kernels *k) 
 void attn_forward_place_parts(attn_area *area, const attn_plan *p, attn_forward_parts *parts) {
     const attn_attention_dims *d = p->dims;
     *parts = (attn_forward_parts){0};
-    if (p->parts == 1)
-        return;
     parts->sums = attn_area_take(area, d->B * d->Hq * p->parts, sums_bytes(d, p->kernels));
     parts->magnitudes = attn_area_take(area, d->B * d->Hkv * p->parts, 2 * sizeof(double));
     if (p->keeps)

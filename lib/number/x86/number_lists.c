@@ -193,7 +193,7 @@ const char *attn_read_singles(const char *p, const char *start, const char *end,
     bool closed = false;
     *comma = true;
     while (i < room) {
-        if (isa != ATTN_ISA_REF && p >= block) {
+        if (isa != ATTN_ISA_REF && p >= block && room - i >= FEW) {
             size_t n = isa == ATTN_ISA_AVX512
                            ? attn_read_singles_avx512(p, end, out + i, room - i, &p, &closed)
                            : attn_read_singles_avx2(p, end, out + i, room - i, &p, &closed);
