@@ -299,7 +299,6 @@ static bool decode(srv_analyses_call *call) {
     srv_request *req = call->req;
     int64_t start = attn_now_ns();
     call->body = (srv_analyses_body){.decimals = -1, .radius = 2, .top_keys = 5};
-    srv_mask_input_init(&call->body.mask);
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_analyses_fields, &call->body);
     if (ok) {

@@ -57,7 +57,7 @@ size_t srv_attention_results(const srv_attention_call *call, unsigned want,
                              srv_result rows[SRV_RESULTS]) {
     const attn_attention_dims *d = &call->dims;
     const attn_results *r = &call->results;
-    const attn_tensor *w_o = &call->projections.w_o;
+    const attn_tensor *w_o = &call->body.projections.w_o;
     attn_dtype output = w_o->rank && w_o->dtype == ATTN_F64 ? ATTN_F64 : d->result;
     list l = {.rows = rows, .want = want};
     size_t dims[ATTN_MAX_RANK];
@@ -163,9 +163,9 @@ static bool add_gradients(const srv_attention_call *call, size_t slots, srv_atte
 static bool add_projections(const srv_attention_call *call, srv_attention_bill *bill) {
     attn_cost around;
     attn_error err = {0};
-    if (!call->projections.num_heads)
+    if (!call->body.projections.num_heads)
         return true;
-    if (attn_projections_cost(&call->in, &call->projections, &around, &err))
+    if (attn_projections_cost(&call->body.in, &call->body.projections, &around, &err))
         return fail(call, &err);
     bill->operations += around.operations;
     if (attn_size_add(bill->work_bytes, around.work_bytes, &bill->work_bytes))
@@ -216,7 +216,7 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     bill.placed = bill.operations + SRV_DOUBLE_OPERATIONS * 2 * (double)call->body.verify *
                                         (double)d->S * (double)(d->score_width + d->Ev);
     bill.placed += cell_operations(call) * cost.cells;
-    if (call->in.score.v.rank)
+    if (call->body.in.score.v.rank)
         bill.placed += SRV_TANH_OPERATIONS * cost.cells * (double)d->score_width;
     *out = bill;
     return true;
@@ -347,7 +347,7 @@ static srv_load load_of(const srv_attention_call *call, const srv_attention_bill
     return (srv_load){
         .operations = pass * (d->result == ATTN_F64 ? SRV_DOUBLE_OPERATIONS : 1) +
                       SRV_ANALYSIS_OPERATIONS * analysed,
-        .alone = has_values(&call->in.mask) ? SRV_CELL_OPERATIONS * bill->cells : 0,
+        .alone = has_values(&call->body.in.mask) ? SRV_CELL_OPERATIONS * bill->cells : 0,
         .text = bill->text / 2,
         .memory = (double)bill->result_bytes + (double)bill->work_bytes,
         .pieces = heads * fmax(1, ceil(bill->operations / fmax(1, heads) / PIECE_OPERATIONS))};
@@ -396,9 +396,9 @@ static bool bills(const srv_attention_call *call, srv_attention_bill *bill, srv_
  * steps of D x D multiply-adds. */
 static void compare(const srv_attention_call *call, srv_dry *dry) {
     const attn_attention_dims *d = &call->dims;
-    const attn_tensor *q = &call->in.query;
-    const double D =
-        call->projections.num_heads ? (double)q->dims[q->rank - 1] : (double)d->Hq * (double)d->E;
+    const attn_tensor *q = &call->body.in.query;
+    const double D = call->body.projections.num_heads ? (double)q->dims[q->rank - 1]
+                                                      : (double)d->Hq * (double)d->E;
     dry->rnn_steps = (double)d->L;
     dry->rnn_operations = (double)d->B * (double)d->L * D * D;
     dry->rnn_products = dry->cells * (double)d->E;

@@ -168,7 +168,7 @@ static attn_status analyse(srv_attention_call *call, attn_error *err) {
 static bool refuse(srv_attention_call *call, attn_error *err) {
     char *last = strrchr(err->where, '/');
     const bool of_input = strncmp(err->where, "projections/", strlen("projections/")) != 0;
-    if (call->projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
+    if (call->body.projections.num_heads && err->code == ATTN_ENONFINITE && of_input && last)
         *last = 0;
     srv_problem_error(call->req, err);
     return false;
@@ -177,16 +177,16 @@ static bool refuse(srv_attention_call *call, attn_error *err) {
 static attn_status run(srv_attention_call *call, attn_error *err) {
     srv_request *req = call->req;
     attn_pool *pool = srv_request_pool(req);
-    const bool projects = call->projections.num_heads > 0;
+    const bool projects = call->body.projections.num_heads > 0;
     attn_tensor heads;
-    attn_status status = call->backward && !projects
-                             ? srv_gradients_with_run(call, err)
-                             : attn_attention_run(call->op, srv_attention_computes(call),
-                                                  (attn_stage)call->body.score_stage, pool,
-                                                  &req->control, req->arena, &call->results, err);
+    attn_status status =
+        call->backward && !projects
+            ? srv_gradients_with_run(call, err)
+            : attn_attention_run(call->op, srv_attention_computes(call), call->body.score_stage,
+                                 pool, &req->control, req->arena, &call->results, err);
     if (!status && call->body.verify)
         status = attn_attention_verify(call->op, &call->results, (size_t)call->body.verify,
-                                       (uint64_t)call->body.seed, &req->control, req->arena,
+                                       call->body.in.dropout_seed, &req->control, req->arena,
                                        &call->verification, err);
     if (!status && call->body.verify) {
         srv_meters_observe(req->app->meters, SRV_VERIFY_OUTPUT, call->verification.output_error);
@@ -195,7 +195,7 @@ static attn_status run(srv_attention_call *call, attn_error *err) {
     }
     heads = call->results.output;
     if (!status && projects && (call->want & ATTN_WANT_OUTPUT))
-        status = attn_projections_output(&heads, &call->projections, pool, &req->control,
+        status = attn_projections_output(&heads, &call->body.projections, pool, &req->control,
                                          req->arena, &call->results.output, err);
     if (!status && call->backward && projects)
         status = srv_gradients_run(call, &heads, err);
@@ -206,9 +206,10 @@ static bool compute(srv_attention_call *call) {
     srv_request *req = call->req;
     attn_error err = {0};
     attn_status status = ATTN_OK;
-    if (call->projections.num_heads)
-        status = attn_projections_apply(&call->in, &call->projections, srv_request_pool(req),
-                                        &req->control, req->arena, call->shaped, &err);
+    if (call->body.projections.num_heads)
+        status =
+            attn_projections_apply(&call->body.in, &call->body.projections, srv_request_pool(req),
+                                   &req->control, req->arena, call->shaped, &err);
     if (!status)
         status = attn_attention_new(call->shaped, req->arena, &call->op, &err);
     if (!status)
@@ -239,7 +240,7 @@ static void picture(const srv_attention_call *call) {
 }
 
 srv_outcome srv_attention(srv_request *req) {
-    srv_attention_call call = {.req = req, .in = attn_attention_defaults()};
+    srv_attention_call call = {.req = req};
     int64_t start = attn_now_ns();
     if (!decode(&call, start))
         return SRV_DONE;

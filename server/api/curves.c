@@ -68,7 +68,7 @@ static bool check_count(const srv_scope *scope, const char *name, const char *wh
 
 static bool check(curves_call *call) {
     curves_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_curves_fields, body, ""};
+    const srv_scope scope = {call->req, srv_curves_fields, &body->given, ""};
     const attn_tensor *v = &body->values, *x = &body->x;
     char shape[128];
     if (v->rank != 1 && v->rank != 2)

@@ -95,7 +95,7 @@ static bool lists(const srv_scope *scope, const srv_heat_input *in) {
 bool srv_heat_options(srv_request *req, const srv_heat_input *in, const attn_attention_dims *dims,
                       attn_heatmap_options *out) {
     size_t batches = dims->B, heads = dims->Hq;
-    const srv_scope scope = {req, srv_heat_fields, in, "/heatmap"};
+    const srv_scope scope = {req, srv_heat_fields, &in->given, "/heatmap"};
     attn_heatmap_options o = attn_heatmap_defaults();
     if (!lists(&scope, in) ||
         !srv_range(&scope, "rows", &in->rows, dims->L, &o.row_from, &o.row_to) ||

@@ -79,13 +79,12 @@ static bool read_dims(heatmaps_call *call, const srv_scope *scope) {
 /* Reads the body into dims, options and cost. false: a problem is set. */
 static bool prepare(heatmaps_call *call) {
     const heatmaps_body *body = &call->body;
-    const srv_scope scope = {call->req, srv_heatmaps_fields, body, ""};
+    const srv_scope scope = {call->req, srv_heatmaps_fields, &body->given, ""};
     const attn_attention_dims *d = &call->dims;
-    attn_tensor same;
     size_t count = 0;
     attn_error err = {0};
-    if (!srv_parameter_read(&scope, "weights", &body->weights, false, &same, &count) ||
-        !read_dims(call, &scope) || !srv_labels_check(&scope, &body->labels, d->L, d->S))
+    if (!srv_parameter_check(&scope, "weights", &body->weights, false, &count) ||
+        !read_dims(call, &scope) || !srv_labels_check(call->req, &body->labels, d->L, d->S))
         return false;
     if (srv_given(&scope, "titles") && body->titles.count != d->Hq)
         return srv_refuse(&scope, SRV_SHAPE, "titles",

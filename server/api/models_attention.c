@@ -74,7 +74,7 @@ const srv_field srv_models_attention_fields[] = {
 static bool decode(sites_pass *c) {
     srv_request *req = c->pass.req;
     body *b = &c->body;
-    const srv_scope scope = {req, srv_models_attention_fields, b, ""};
+    const srv_scope scope = {req, srv_models_attention_fields, &b->given, ""};
     const size_t most = attn_model_configuration(c->pass.model->model)->max_length;
     srv_reading source = {req,  c->pass.model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
                           most, &c->warnings};
@@ -148,7 +148,7 @@ static bool has_kind(const sites_pass *c, unsigned kind) {
 }
 
 static bool check_sites(sites_pass *c) {
-    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body, ""};
+    const srv_scope scope = {c->pass.req, srv_models_attention_fields, &c->body.given, ""};
     const body *b = &c->body;
     list_sites(c);
     for (unsigned k = 0; k <= ATTN_SITE_CROSS; k++)

@@ -190,7 +190,7 @@ const srv_field srv_models_generate_fields[] = {
 static bool decode(call *c) {
     srv_request *req = c->pass.req;
     body *b = &c->body;
-    const srv_scope scope = {req, srv_models_generate_fields, b, ""};
+    const srv_scope scope = {req, srv_models_generate_fields, &b->given, ""};
     const size_t longest = attn_model_configuration(c->pass.model->model)->max_length;
     const srv_reading source = {
         req,     c->pass.model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
@@ -220,7 +220,7 @@ static bool decode(call *c) {
 static bool check_stream(call *c) {
     const body *b = &c->body;
     const unsigned accept = c->pass.req->accept;
-    const srv_scope scope = {c->pass.req, srv_models_generate_fields, b, ""};
+    const srv_scope scope = {c->pass.req, srv_models_generate_fields, &b->given, ""};
     c->pass.streams = b->stream || accept == SRV_ACCEPT_EVENTS;
     if (!c->pass.streams)
         return true;

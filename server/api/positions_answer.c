@@ -200,7 +200,7 @@ static void answer_csv(srv_positions_call *call) {
 static bool decode(srv_positions_call *call) {
     srv_request *req = call->req;
     int64_t start = attn_now_ns();
-    call->body = (srv_positions_body){.std = 0.02, .bidirectional = true, .decimals = -1};
+    call->body = (srv_positions_body){.std = 0.02, .decimals = -1};
     srv_figure_init(&call->body.figure);
     bool ok = srv_decode(req, srv_positions_fields, &call->body);
     if (ok) {
@@ -262,7 +262,7 @@ static srv_outcome predict(const srv_positions_call *call) {
 /* Writes numbers as float32 if they were copied from float32 numbers of the request. */
 static void write_numbers(srv_json *j, const srv_positions_call *call, const attn_tensor *t) {
     const bool shaw = call->body.kind == SRV_POSITIONS_SHAW;
-    const attn_tensor *from = shaw ? &call->position.key_table : &call->position.table;
+    const attn_tensor *from = shaw ? &call->body.position.key_table : &call->body.position.table;
     (from->rank > 0 && from->dtype != ATTN_F64 ? srv_json_tensor_single : srv_json_tensor)(j, t);
 }
 

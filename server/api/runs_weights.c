@@ -55,7 +55,7 @@ static bool is_asked_for(const srv_scope *scope, const attn_range *range) {
 /* Holds the run and reads which part of the matrix is asked for. NULL: a problem is set. */
 static const srv_run *begin(srv_request *req, const srv_field *fields, part_query *q,
                             attn_range *range) {
-    const srv_scope scope = {req, fields, q, ""};
+    const srv_scope scope = {req, fields, &q->given, ""};
     *q = (part_query){.stage = ATTN_STAGE_PROBS, .decimals = -1};
     const srv_run *run = srv_run_begin(&scope, q, &q->spot);
     if (!run)
@@ -372,7 +372,7 @@ static bool explain(srv_request *req, const srv_run *run, const cell_query *q,
 
 srv_outcome srv_runs_cells(srv_request *req) {
     cell_query q = {.decimals = -1};
-    const srv_scope scope = {req, srv_run_cells_query, &q, ""};
+    const srv_scope scope = {req, srv_run_cells_query, &q.given, ""};
     const srv_run *run = srv_run_begin(&scope, &q, &q.spot);
     attn_run_cell cell;
     const bool ok = run && explain(req, run, &q, &cell);
@@ -516,7 +516,7 @@ static void answer_what_if(what_if *c) {
 }
 
 static bool read_what_if(what_if *c) {
-    const srv_scope scope = {c->req, srv_run_what_if_fields, &c->body, ""};
+    const srv_scope scope = {c->req, srv_run_what_if_fields, &c->body.given, ""};
     const attn_attention_dims *d = attn_run_dims(c->run->run);
     c->body = (what_if_body){.items = WEIGHTS | OUTPUT | REMOVED | OUTPUT_BEFORE, .decimals = -1};
     if (!srv_decode(c->req, srv_run_what_if_fields, &c->body))

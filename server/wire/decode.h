@@ -115,6 +115,8 @@ typedef struct srv_field {
     bool required;
 } srv_field;
 
+_Static_assert(sizeof(size_t) == sizeof(int64_t), "SRV_INT rows may name a size_t");
+
 enum { SRV_FIELDS_MOST = 64 }; /* rows of one table: the bits of `given` */
 
 /* Returns whether the field table and all tables nested in it have at most SRV_FIELDS_MOST rows.
