@@ -96,8 +96,6 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
     const attn_attention_dims *d = &call->dims;
     attn_cost heat;
     attn_error err = {0};
-    if (!call->heatmap)
-        return true;
     if (attn_heatmap_cost(&call->heat, d->B, d->Hq, d->L, d->S, slots, &heat, &err)) {
         srv_heat_problem(call->req, &err);
         return false;
@@ -115,8 +113,6 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
 static bool add_store(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     attn_cost run;
     attn_error err = {0};
-    if (!call->body.store)
-        return true;
     if (attn_run_cost(&call->dims, slots, &run, &err))
         return fail(call, &err);
     bill->operations += run.operations;
@@ -129,8 +125,6 @@ static bool add_store(const srv_attention_call *call, size_t slots, srv_attentio
 static bool add_analysis(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     attn_cost cost;
     double text;
-    if (!call->analyses)
-        return true;
     if (!srv_analysis_cost(&call->analysis, slots, &cost, &text))
         return false;
     bill->text += text;
@@ -146,8 +140,6 @@ static bool add_analysis(const srv_attention_call *call, size_t slots, srv_atten
 static bool add_gradients(const srv_attention_call *call, size_t slots, srv_attention_bill *bill) {
     attn_cost back;
     attn_error err = {0};
-    if (!call->backward)
-        return true;
     if (!srv_gradients_cost(call, slots, &back, &err))
         return fail(call, &err);
     const size_t tensors = srv_gradients_bytes(call);
@@ -165,8 +157,6 @@ static bool add_gradients(const srv_attention_call *call, size_t slots, srv_atte
 static bool add_projections(const srv_attention_call *call, srv_attention_bill *bill) {
     attn_cost around;
     attn_error err = {0};
-    if (!call->body.projections.num_heads)
-        return true;
     if (attn_projections_cost(&call->body.in, &call->body.projections, &around, &err))
         return fail(call, &err);
     bill->operations += around.operations;
@@ -221,9 +211,11 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
     }
     bill.text = (call->body.decimals < 0 ? TEXT_OF_TENSORS : TEXT_OF_ROUNDED) * tensors +
                 TEXT_OF_ROWS * count_rows(d);
-    if (!add_projections(call, &bill) || !add_heatmap(call, slots, &bill) ||
-        !add_gradients(call, slots, &bill) || !add_store(call, slots, &bill) ||
-        !add_analysis(call, slots, &bill))
+    if ((call->body.projections.num_heads && !add_projections(call, &bill)) ||
+        (call->heatmap && !add_heatmap(call, slots, &bill)) ||
+        (call->backward && !add_gradients(call, slots, &bill)) ||
+        (call->body.store && !add_store(call, slots, &bill)) ||
+        (call->analyses && !add_analysis(call, slots, &bill)))
         return false;
     bill.tanh = cell_tanh(call) * cost.cells;
     bill.placed = bill.operations + cell_operations(call) * cost.cells +

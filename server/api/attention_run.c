@@ -38,8 +38,6 @@ static bool store_run(srv_attention_call *call) {
  * nobody has learned its id. */
 static void release_run(srv_attention_call *call) {
     srv_request *req = call->req;
-    if (!call->run)
-        return;
     const char *id = attn_arena_text(req->arena, call->run->id, SRV_RUN_ID);
     if (req->reply.status >= 400)
         srv_run_discard(req, call->run);
@@ -124,18 +122,6 @@ static attn_status warn_of_padding(srv_attention_call *call, attn_error *err) {
  * operations, and the bytes of its answer's text, which stand for 256 KiB of results. */
 #define IN_PLACE_OPERATIONS 2e6
 #define IN_PLACE_TEXT       (1024.0 * 1024)
-
-static bool decode(srv_attention_call *call, int64_t start) {
-    srv_request *req = call->req;
-    srv_attention_init(&call->body);
-    bool ok = srv_decode(req, srv_attention_fields, &call->body);
-    if (ok) {
-        srv_apply_timeout(req, call->body.timeout_ms);
-        ok = srv_attention_prepare(call);
-    }
-    req->decode_ns = attn_now_ns() - start;
-    return ok;
-}
 
 /* Opens a source that reads rows of the computed weights, for heatmaps and analyses. */
 static attn_status open_rows(srv_attention_call *call, attn_weight_source *source,
@@ -242,7 +228,11 @@ static void picture(const srv_attention_call *call) {
 srv_outcome srv_attention(srv_request *req) {
     srv_attention_call call = {.req = req};
     int64_t start = attn_now_ns();
-    if (!decode(&call, start))
+    srv_attention_init(&call.body);
+    bool ok = srv_read_body(req, srv_attention_fields, &call.body, &call.body.timeout_ms) &&
+              srv_attention_prepare(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
         return SRV_DONE;
     if (call.body.dry_run)
         return srv_attention_dry(&call);
@@ -261,7 +251,7 @@ srv_outcome srv_attention(srv_request *req) {
                                 (binary ? 0 : bill.text)))
         return SRV_DONE;
 
-    bool ok = compute(&call) && (!call.body.store || store_run(&call));
+    ok = compute(&call) && (!call.body.store || store_run(&call));
     int64_t computed = attn_now_ns();
     req->compute_ns = computed - start - req->decode_ns;
     if (!ok)
@@ -272,7 +262,8 @@ srv_outcome srv_attention(srv_request *req) {
         srv_attention_text(&call);
     else
         srv_attention_json(&call);
-    release_run(&call);
+    if (call.run)
+        release_run(&call);
     req->encode_ns = attn_now_ns() - computed;
     return SRV_DONE;
 }

@@ -293,10 +293,6 @@ void srv_heat_text(attn_text *t, const attn_heatmaps *maps, const srv_labels *la
 #define PANELS      256 /* most panels of a picture */
 #define LAYER_HEADS 16  /* most heads of a layer whose panels share a row */
 
-bool srv_draws(const srv_request *req) {
-    return (req->accept & SRV_DRAWN) != 0;
-}
-
 static void no_memory(srv_request *req) {
     attn_error err;
     attn_fail(&err, ATTN_ENOMEM, "", "the picture needs more memory than a request may use");

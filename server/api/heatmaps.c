@@ -105,20 +105,6 @@ static bool prepare(heatmaps_call *call) {
 /* The most weights that the HTTP thread draws itself (about half a millisecond). */
 #define IN_PLACE_CELLS 16384
 
-static bool decode(heatmaps_call *call) {
-    srv_request *req = call->req;
-    int64_t start = attn_now_ns();
-    call->body = (heatmaps_body){.decimals = -1};
-    srv_figure_init(&call->body.figure);
-    bool ok = srv_decode(req, srv_heatmaps_fields, &call->body);
-    if (ok) {
-        srv_apply_timeout(req, call->body.timeout_ms);
-        ok = prepare(call);
-    }
-    req->decode_ns = attn_now_ns() - start;
-    return ok;
-}
-
 static bool within_limits(const heatmaps_call *call) {
     srv_request *req = call->req;
     const attn_attention_dims *d = &call->dims;
@@ -194,8 +180,12 @@ static void answer(heatmaps_call *call) {
 }
 
 srv_outcome srv_heatmaps(srv_request *req) {
-    heatmaps_call call = {.req = req};
-    if (!decode(&call))
+    heatmaps_call call = {.req = req, .body = {.decimals = -1, .figure = SRV_FIGURE_DEFAULTS}};
+    int64_t start = attn_now_ns();
+    bool ok = srv_read_body(req, srv_heatmaps_fields, &call.body, &call.body.timeout_ms) &&
+              prepare(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
         return SRV_DONE;
     if (call.body.dry_run)
         return predict(&call);
@@ -209,8 +199,8 @@ srv_outcome srv_heatmaps(srv_request *req) {
                             (double)call.cost.work_bytes +
                                 (1 + SRV_HEAT_TEXT) * (double)call.cost.result_bytes))
         return SRV_DONE;
-    int64_t start = attn_now_ns();
-    bool ok = draw(&call);
+    start = attn_now_ns();
+    ok = draw(&call);
     int64_t drawn = attn_now_ns();
     req->compute_ns = drawn - start;
     if (!ok)

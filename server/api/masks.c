@@ -194,19 +194,6 @@ static bool prepare(srv_masks_call *call) {
 /* Bytes of a boolean and its comma as text. */
 #define TEXT_OF_FLAG 6.0
 
-static bool decode(srv_masks_call *call) {
-    srv_request *req = call->req;
-    int64_t start = attn_now_ns();
-    srv_figure_init(&call->body.figure);
-    bool ok = srv_decode(req, srv_masks_fields, &call->body);
-    if (ok) {
-        srv_apply_timeout(req, call->body.timeout_ms);
-        ok = prepare(call);
-    }
-    req->decode_ns = attn_now_ns() - start;
-    return ok;
-}
-
 double srv_masks_batches(const srv_masks_call *call) {
     double n = 1;
     for (int i = 0; i < call->shape.batch_rank; i++)
@@ -271,8 +258,12 @@ static srv_outcome predict(srv_masks_call *call) {
 }
 
 srv_outcome srv_masks(srv_request *req) {
-    srv_masks_call call = {.req = req};
-    if (!decode(&call))
+    srv_masks_call call = {.req = req, .body.figure = SRV_FIGURE_DEFAULTS};
+    int64_t start = attn_now_ns();
+    bool ok =
+        srv_read_body(req, srv_masks_fields, &call.body, &call.body.timeout_ms) && prepare(&call);
+    req->decode_ns = attn_now_ns() - start;
+    if (!ok)
         return SRV_DONE;
     if (call.body.dry_run)
         return predict(&call);
@@ -280,9 +271,9 @@ srv_outcome srv_masks(srv_request *req) {
         return SRV_DONE;
     if (req->in_place && (call.bound > IN_PLACE_CELLS || srv_draws(req)))
         return SRV_DEFER;
-    int64_t start = attn_now_ns();
-    bool ok = srv_masks_admit(&call) && compile(&call) &&
-              (srv_draws(req) || srv_mask_kept(req, call.mask, call.cells, &call.kept));
+    start = attn_now_ns();
+    ok = srv_masks_admit(&call) && compile(&call) &&
+         (srv_draws(req) || srv_mask_kept(req, call.mask, call.cells, &call.kept));
     int64_t compiled = attn_now_ns();
     req->compute_ns = compiled - start;
     if (!ok)

@@ -81,12 +81,9 @@ static bool decode(sites_pass *c) {
     srv_reading target = {
         req,      c->pass.model, &scope, SRV_TARGET, {"target_text", "target_tokens", "target_ids"},
         most - 1, &c->warnings};
-    *b = (body){.decimals = -1};
-    srv_figure_init(&b->figure);
-    if (!srv_decode(req, srv_models_attention_fields, b))
-        return false;
-    srv_apply_timeout(req, b->timeout_ms);
-    if (!srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source) ||
+    *b = (body){.decimals = -1, .figure = SRV_FIGURE_DEFAULTS};
+    if (!srv_read_body(req, srv_models_attention_fields, b, &b->timeout_ms) ||
+        !srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source) ||
         !srv_models_read(&target, &b->target, &c->target))
         return false;
     if (!c->source.count)

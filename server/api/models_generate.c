@@ -195,12 +195,9 @@ static bool decode(call *c) {
     const srv_reading source = {
         req,     c->pass.model, &scope, SRV_SOURCE, {"text", "tokens", "token_ids"},
         longest, &c->warnings};
-    *b = (body){.beams = 1, .decimals = -1, .length_penalty = 0.6};
-    srv_figure_init(&b->figure);
-    if (!srv_decode(req, srv_models_generate_fields, b))
-        return false;
-    srv_apply_timeout(req, b->timeout_ms);
-    if (!srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source))
+    *b = (body){.beams = 1, .decimals = -1, .length_penalty = 0.6, .figure = SRV_FIGURE_DEFAULTS};
+    if (!srv_read_body(req, srv_models_generate_fields, b, &b->timeout_ms) ||
+        !srv_figure_check(req, &b->figure) || !srv_models_read(&source, &b->source, &c->source))
         return false;
     if (!c->source.count)
         return srv_refuse(&scope, SRV_VALUE, "text", "send text, tokens or token_ids");

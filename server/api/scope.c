@@ -99,9 +99,13 @@ bool srv_is_listed(const char *list, const char *word) {
     return list && strstr(list, spaced) != NULL;
 }
 
-void srv_apply_timeout(srv_request *req, int64_t timeout_ms) {
-    if (timeout_ms > 0)
-        srv_request_finish_by(req, req->start_ns + timeout_ms * 1000000);
+bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
+                   const int64_t *timeout_ms) {
+    if (!srv_decode(req, fields, body))
+        return false;
+    if (*timeout_ms > 0)
+        srv_request_finish_by(req, req->start_ns + *timeout_ms * 1000000);
+    return true;
 }
 
 /* --- labels --- */

@@ -40,8 +40,10 @@ bool srv_range(const srv_scope *scope, const char *name, const srv_ints *list, s
 /* Returns whether `word` is one of the words of `list`. Each word has a space on both sides. A NULL
  * list is empty. */
 bool srv_is_listed(const char *list, const char *word);
-/* Applies timeout_ms of a body: it can only shorten the deadline. 0: not given. */
-void srv_apply_timeout(srv_request *req, int64_t timeout_ms);
+/* Decodes the body of the request by its table and applies the body's time limit, a member of the
+ * struct, which can only shorten the deadline. false: a problem is set. */
+bool srv_read_body(srv_request *req, const srv_field *fields, void *body,
+                   const int64_t *timeout_ms);
 /* The names of queries and keys, which are the rows and columns of the weights. */
 typedef struct srv_labels {
     uint64_t given;
