@@ -60,7 +60,7 @@ static void widen(double *low, double *high, double value) {
     *high = fmax(*high, value);
 }
 
-static void settle(double *low, double *high) {
+static void widen_empty(double *low, double *high) {
     if (*low > *high)
         *low = *high = 0;
     if (*low == *high) {
@@ -82,8 +82,8 @@ static void read_ranges(line_plan *plan) {
             widen(&plan->y_low, &plan->y_high, c->y[i]);
         }
     }
-    settle(&plan->x_low, &plan->x_high);
-    settle(&plan->y_low, &plan->y_high);
+    widen_empty(&plan->x_low, &plan->x_high);
+    widen_empty(&plan->y_low, &plan->y_high);
     if (plan->y_low > 0 && plan->y_low < 0.5 * plan->y_high)
         plan->y_low = 0;
     plan->y_low = isnan(o->vmin) ? plan->y_low : o->vmin;
