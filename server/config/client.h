@@ -5,6 +5,7 @@
 #define SRV_CLIENT_H
 
 #include <stddef.h>
+#include <sys/socket.h>
 
 #include "config/config.h"
 #include "config/owner.h"
@@ -14,8 +15,11 @@ enum { SRV_CLIENT_TEXT = 64 }; /* buffer size of an address: "127.0.0.1", "::1",
 /* Returns whether the text is a valid entry of trusted_proxies: an IP address, a network such as
  * "10.0.0.0/8", or "unix". */
 bool srv_client_is_network(const char *text);
-/* Returns whether the address is that of a trusted proxy: it is in one of the networks `proxies`,
- * or it is "unix" and so is an entry. */
+/* Writes the address of the other end of a connection to `address`, without its port: "127.0.0.1" or
+ * "::1". A unix socket, for which `peer` may be NULL, has the address "unix". */
+void srv_client_address(const struct sockaddr *peer, char address[SRV_CLIENT_TEXT]);
+/* Returns whether the address, in the form of srv_client_address, is that of a trusted proxy: it is
+ * in one of the networks `proxies`, or it is "unix" and so is an entry. */
 bool srv_client_is_proxy(const srv_texts *proxies, const char *address);
 
 /* Finds the client behind a trusted proxy and writes its address to `address`, which must hold the

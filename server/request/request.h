@@ -29,7 +29,10 @@ enum {
     SRV_ACCEPT_SVG = 32,
     SRV_ACCEPT_CSV = 64,
     SRV_ACCEPT_OCTETS = 128,
-    SRV_ACCEPT_EVENTS = 256
+    SRV_ACCEPT_EVENTS = 256,
+    /* These can hold a heatmap and nothing else. A route may offer them if its handler ends in
+     * srv_heat_reply or srv_heat_draw. */
+    SRV_ACCEPT_DRAWN = SRV_ACCEPT_PNG | SRV_ACCEPT_SVG | SRV_ACCEPT_CSV
 };
 
 /* A part of a reply's body, in arena or static memory. Bodies that consist of several blocks of
@@ -107,6 +110,12 @@ typedef enum srv_outcome {
      */
     SRV_DEFER,
 } srv_outcome;
+
+/* Returns whether the client accepts text but not JSON. */
+bool srv_reads_text(const srv_request *req);
+/* Returns whether the client accepts one of SRV_ACCEPT_DRAWN; the answer is then the heatmap alone.
+ * A handler on the HTTP thread returns SRV_DEFER in this case, because drawing is slow. */
+bool srv_draws(const srv_request *req);
 
 /* Returns the worker pool for the request's work. NULL: the caller must compute on its own thread,
  * because it is the HTTP thread, which must not wait, or because the request does not belong to a
