@@ -1,10 +1,12 @@
-/* Requests and answers whose tensors stand beside the JSON: safetensors and npy bodies, and the
- * Open Inference Protocol.
+/* Requests and answers whose tensors are binary data outside of the JSON: safetensors, npy (answers
+ * only), and the Open Inference Protocol.
  *
- * In: a decoded body is the JSON of a request and its tensors, each with the name of its field
- * ("query", "score.w" for a field of an object, "masks.0.attn_mask" for one of a list). srv_decode
- * reads it like a JSON body that had the tensors inside. Out: the JSON writer hands over the
- * tensors of an answer as parts, under the same names, and prints the rest. */
+ * A tensor has the name of the JSON member in whose place it stands: "query", "score.w" for the
+ * member "w" of the object "score", "masks.0.attn_mask" for a member of the first object in a list.
+ *
+ * Requests: a decoded body (srv_decoded_body) is the JSON of a request without its tensors, and the
+ * tensors. srv_decode reads it as if the tensors stood in the JSON. Answers: the JSON writer
+ * collects the tensors as parts (srv_parts) instead of printing them. */
 #ifndef SRV_CONTAINER_H
 #define SRV_CONTAINER_H
 
@@ -17,61 +19,65 @@ struct srv_field; /* wire/decode.h */
 #define SRV_SAFETENSORS "application/vnd.safetensors"
 #define SRV_NPY         "application/x-npy"
 
-/* The first number of a body that is beyond the range of its float type. It was read as an
- * infinity; the request is refused unless it allows such numbers. */
+/* The first number of a body that is beyond the range of its float type, such as 1e39 for float32.
+ * It was read as an infinity. The request is refused for it unless one of its fields allows such
+ * numbers (SRV_B_BEYOND in decode.h). */
 typedef struct srv_beyond {
-    const char *pointer, *text; /* JSON pointer (NULL: no such number) and text of the problem */
+    const char *pointer; /* JSON pointer to the number; NULL: there is no such number */
+    const char *text;    /* detail of the problem */
 } srv_beyond;
 
-/* A position in a body. If it is that of a tensor, `name` and `type` are as in the body, else NULL.
- */
+/* Where a value stands in the body that the client has sent. */
 typedef struct srv_origin {
-    char pointer[512];
-    const char *name, *type;
+    char pointer[512];       /* JSON pointer */
+    const char *name, *type; /* of a tensor: its name and datatype in the body; otherwise NULL */
 } srv_origin;
 
 struct srv_decoded_body {
-    const char *text; /* one JSON object, NUL-terminated */
+    const char *text; /* the JSON of the request, one object of `size` bytes; a NUL follows it */
     size_t size;
     const attn_named_tensor *tensors;
     size_t count;
-    srv_beyond beyond; /* of JSON that was read into the tensors */
-    /* Finds the place in the original body of what stands at `pointer` here; NULL: the places are
-     * the same. */
+    srv_beyond beyond; /* for tensors that were read from JSON (Open Inference) */
+    /* Problems must point to the body that the client has sent. Finds the origin of the value that
+     * stands at `pointer` in `text`. NULL: both have the same pointers. */
     void (*place)(const srv_decoded_body *body, const char *pointer, srv_origin *out);
 };
 
 struct srv_parts {
-    attn_named_tensor *tensors; /* dense, in the order of the answer */
-    size_t count, room;
-    const char *rest; /* the JSON object without them, NUL-terminated */
-    size_t rest_size;
-    int decimals; /* as in srv_json */
+    attn_named_tensor *tensors; /* dense, in the order in which the answer was written */
+    size_t count, room;         /* used and allocated tensors */
+    const char *rest;           /* the JSON object of the answer without the tensors, and a NUL */
+    size_t rest_size;           /* without the NUL */
+    int decimals;               /* as in srv_json */
 };
 
-/* Decodes a safetensors body into its tensors and the JSON in __metadata__.request. Unaligned data
- * is copied. Returns false with a problem set on failure. */
+/* Decodes a safetensors body: the tensors, and the JSON in the metadata text "request". Tensors
+ * whose data is not aligned are copied. false: a problem is set. */
 bool srv_safetensors_body(srv_request *req, srv_decoded_body *out);
 
-/* Puts each tensor into the member of the decoded struct that its name selects. An object that a
- * tensor needs and that the JSON does not have is added. false: the problem is set. */
+/* Stores each tensor in the member of the decoded struct `to` that its name selects. `fields` is
+ * the field table of the struct. If the JSON lacks an object that the name goes through, the object
+ * is added with its default values. false: a problem is set. */
 bool srv_insert_tensors(srv_request *req, const srv_decoded_body *from,
                         const struct srv_field *fields, void *to);
 
-/* Checks and aligns a binary tensor. Unaligned data is copied. Returns false with a problem set if
- * a boolean is neither 0 nor 1 or memory ran out. */
+/* Checks that the elements of a boolean tensor are 0 or 1, and copies the data of a tensor if it is
+ * not aligned to its elements. false: a problem is set. */
 bool srv_tensor_settle(srv_request *req, attn_named_tensor *t);
 
-/* Adds a tensor to the parts. `path` holds the names of the `depth` objects around the tensor and
- * then its own name. Returns false if memory ran out. */
+/* Adds a tensor to the parts. `path` has depth + 1 names: those of the `depth` objects around the
+ * tensor, from outside, and its own. Returns false if memory ran out or the joined name has more
+ * than about 250 bytes. */
 bool srv_parts_add(srv_request *req, srv_parts *parts, const char *const *path, int depth,
                    const attn_tensor *t);
-/* Sets the reply in the format that req->accept selects, safetensors or npy. The data of the
- * tensors is not copied. */
+/* Sets the reply in the format that req->accept selects, safetensors or npy. The tensors' data is
+ * sent from where it lies. false: a problem is set. */
 bool srv_parts_reply(srv_request *req, srv_parts *parts);
 
-/* Returns the offset of the tensors in a safetensors body, which its first 8 bytes state, or 0 if
- * it is unknown. With it the body can be stored so that its tensors are aligned to ATTN_ALIGN. */
+/* Returns the offset at which the tensors begin in a safetensors body, of which `first` are the
+ * first `size` bytes; 0: fewer than 8 bytes are known. server/http uses the offset to store the
+ * body so that its tensors are aligned to ATTN_ALIGN. */
 size_t srv_safetensors_lead(const char *first, size_t size);
 
 #endif

@@ -1,6 +1,5 @@
-/* Requests whose tensors stand beside the JSON: safetensors bodies, which the library reads
- * (attn/safetensors.h; the JSON of the request is in their metadata); and the insertion of such
- * tensors into the decoded struct, by their names. */
+/* Reads safetensors bodies (attn/safetensors.h parses the container), and stores tensors in the
+ * members of the decoded struct that their names select. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +7,7 @@
 #include "wire/decode.h"
 #include "wire/scan.h"
 
-#define REQUEST "request"
+#define REQUEST "request" /* key of the metadata text with the JSON of the request */
 
 size_t srv_safetensors_lead(const char *first, size_t size) {
     uint64_t length = 0;
@@ -26,8 +25,8 @@ static bool out_of_memory(srv_request *req) {
     return false;
 }
 
-/* The problem of a malformed container has no pointer, since the container is not JSON; its text
- * names the tensor. */
+/* Sets the problem for an error of attn_safetensors_read. A malformed container gets no JSON
+ * pointer, because it is not JSON; the text names the tensor. */
 static bool refuse(srv_request *req, const attn_error *err) {
     if (err->code == ATTN_EARG)
         srv_problem(req, SRV_MALFORMED, NULL, "safetensors: %s%s%s", err->where,
@@ -37,7 +36,7 @@ static bool refuse(srv_request *req, const attn_error *err) {
     return false;
 }
 
-/* Booleans must be 0 or 1. The bytes of the other types can have any value. */
+/* Checks that the bytes of a boolean tensor are 0 or 1. For other types all bytes are valid. */
 static bool check_booleans(srv_request *req, const attn_named_tensor *t) {
     const uint8_t *bytes = t->tensor.data;
     size_t count = 0;
@@ -56,7 +55,8 @@ static bool check_booleans(srv_request *req, const attn_named_tensor *t) {
     return true;
 }
 
-/* Copies data that is not aligned to its elements, since kernels read whole elements. */
+/* Copies the data of the tensor if it is not aligned to its elements, because the kernels of the
+ * library need aligned elements. */
 static bool align(srv_request *req, attn_tensor *t) {
     size_t count = 0;
     if (attn_tensor_is_aligned(t))
@@ -71,8 +71,9 @@ static bool align(srv_request *req, attn_tensor *t) {
     return true;
 }
 
-/* Checks that a tensor of this shape fits the memory of the request. An axis of 0 counts as 1, as
- * for tensors in JSON, because loops over the other axes run although there are no elements. */
+/* Checks that a tensor of this shape would fit into the request's arena. An axis of 0 counts as 1,
+ * as for tensors in JSON: a tensor of shape [1e12, 0] has no elements, but loops over its first
+ * axis would run 1e12 times. */
 static bool check_bound(srv_request *req, const attn_named_tensor *t) {
     size_t bound = attn_dtype_size(t->tensor.dtype);
     for (int i = 0; i < t->tensor.rank; i++)
@@ -103,17 +104,17 @@ bool srv_safetensors_body(srv_request *req, srv_decoded_body *out) {
 
 /* --- names like "query", "score.w" and "masks.0.attn_mask" to members of a struct --- */
 
-/* A place on the way that a name describes. */
+/* The state while the parts of a tensor's name are followed into the struct. */
 typedef struct place {
     srv_request *req;
     srv_path path;
-    const char *name; /* the rest of the name */
-    const srv_field *fields;
-    char *body;      /* the struct that `fields` describe */
-    uint64_t *given; /* its word of given bits */
+    const char *name;        /* the part of the name that has not been followed yet */
+    const srv_field *fields; /* field table of `body` */
+    char *body;              /* the present struct */
+    uint64_t *given;         /* its word of given bits (decode.h) */
 } place;
 
-/* The row of the next n bytes of the name; NULL: the problem is set. */
+/* Returns the row for the next part of the name, its next n bytes. NULL: a problem is set. */
 static const srv_field *next_row(place *at, size_t n) {
     char name[128];
     const srv_field *f = srv_find_field(at->fields, at->name, n);
@@ -125,8 +126,9 @@ static const srv_field *next_row(place *at, size_t n) {
     return f;
 }
 
-/* The element that the rest of the name, such as "3.values", selects from a list of objects; or
- * NULL. */
+/* Returns the element of the list of objects of row f that the rest of the name selects, such as
+ * element 3 for "3.values", and follows the name behind the index. NULL: there is no such element.
+ */
 static char *enter_element(place *at, const srv_field *f) {
     const srv_objects *l = (const void *)(at->body + f->offset);
     const size_t digits = strspn(at->name, "0123456789");
@@ -140,7 +142,8 @@ static char *enter_element(place *at, const srv_field *f) {
     return index < l->count ? (char *)l->items + index * f->size : NULL;
 }
 
-/* Steps into the object or list of row f. An object that the JSON does not have is made. */
+/* Makes the object of row f, or the selected element of its list, the present struct. An object
+ * that the JSON lacks gets its default values. false: a problem is set. */
 static bool enter(place *at, const srv_field *f) {
     const uint64_t bit = (uint64_t)1 << (f - at->fields);
     char *inner = NULL;
@@ -166,7 +169,8 @@ static bool enter(place *at, const srv_field *f) {
     return true;
 }
 
-/* Element types as in a tensor object with "dtype". */
+/* Checks that the row f accepts tensors of this element type. The rules are those for a JSON tensor
+ * with "dtype". */
 static bool takes_dtype(const place *at, const srv_field *f, attn_dtype dtype) {
     bool whole = dtype == ATTN_I32 || dtype == ATTN_I64 || dtype == ATTN_U8;
     unsigned wanted = dtype == ATTN_BOOL ? SRV_T_BOOL : whole ? SRV_T_REAL | SRV_T_INT : SRV_T_REAL;

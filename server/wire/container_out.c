@@ -1,12 +1,12 @@
-/* Answers as safetensors and npy: a header made here, then the tensors' own memory, so that nothing
- * is copied on its way out. */
+/* Answers as safetensors and npy. The body is a list of pieces: a header, which is made here, and
+ * then the memory of each tensor, so that no tensor is copied. */
 #include <string.h>
 
 #include <attn/npy.h>
 
 #include "wire/container.h"
 
-#define RESPONSE "response"
+#define RESPONSE "response" /* key of the metadata text with the rest of the answer, as JSON */
 
 static bool out_of_memory(srv_request *req) {
     srv_problem_limit(req, SRV_TOO_LARGE, NULL, (double)attn_arena_limit(req->arena),
@@ -21,7 +21,8 @@ static size_t bytes_of(const attn_tensor *t) {
     return count * attn_dtype_size(t->dtype);
 }
 
-/* The elements of axis `axis` onwards, row-major, to *to. */
+/* Copies the elements of the axes from `axis` on to *to, densely and in row-major order, and moves
+ * *to behind them. `from` is the first element. */
 static void copy_axis(char **to, const attn_tensor *t, int axis, const char *from) {
     size_t each = attn_dtype_size(t->dtype);
     for (size_t i = 0; i < t->dims[axis]; i++, from += t->strides[axis] * (ptrdiff_t)each) {
@@ -34,6 +35,7 @@ static void copy_axis(char **to, const attn_tensor *t, int axis, const char *fro
     }
 }
 
+/* Replaces the data of the tensor by a dense copy, unless it is dense already. */
 static bool make_dense(srv_request *req, attn_tensor *t) {
     if (attn_tensor_is_dense(t))
         return true;
@@ -77,7 +79,7 @@ bool srv_parts_add(srv_request *req, srv_parts *parts, const char *const *path, 
     return true;
 }
 
-/* Header, then each blob. */
+/* Sets the reply: the header, then the data of each tensor. */
 static bool reply(srv_request *req, const char *type, const void *header, size_t header_size,
                   const srv_parts *parts) {
     srv_piece *pieces = attn_arena_zeroed(req->arena, parts->count + 1, sizeof *pieces);

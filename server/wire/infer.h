@@ -1,54 +1,61 @@
-/* The Open Inference Protocol's infer request and answer (version 2, REST, with the binary tensor
- * extension): inputs and parameters become a decoded body (wire/container.h), parts become outputs.
- */
+/* Requests and answers of the Open Inference Protocol, version 2, over HTTP, with the extension for
+ * binary tensors. A request has input tensors, parameters, and the names of the wanted outputs.
+ * server/api/v2.c makes a decoded body (container.h) from them, and the parts of the answer become
+ * output tensors.
+ *
+ * A body is JSON, optionally followed by binary data of tensors. The header
+ * Inference-Header-Content-Length then states the size of the JSON. */
 #ifndef SRV_INFER_H
 #define SRV_INFER_H
 
 #include "wire/container.h"
 #include "wire/decode.h"
 
-#define SRV_INFER_INPUTS  64 /* more than any model has tensors */
-#define SRV_INFER_OUTPUTS 16
+#define SRV_INFER_INPUTS  64 /* most inputs of a request; no model has so many */
+#define SRV_INFER_OUTPUTS 16 /* most outputs of a request */
 
+/* An output that the client asks for. */
 typedef struct srv_infer_output {
     const char *name;
-    int binary; /* 1: binary data, 0: JSON, -1: as `binary` of srv_infer says */
+    int binary; /* 1: send it as binary data, 0: as JSON, -1: as srv_infer.binary says */
 } srv_infer_output;
 
-/* Members of a JSON object, "" or ",…". */
+/* Members of a JSON object, each preceded by a comma: ",\"scale\":2,…". "": no members. */
 typedef struct srv_infer_fields {
-    char *text;
+    char *text; /* not terminated by a NUL */
     size_t size, room;
 } srv_infer_fields;
 
 typedef struct srv_infer {
-    const char *id; /* the answer repeats it; NULL: none */
+    const char *id; /* id of the request, which the answer repeats; NULL: none */
     attn_named_tensor *inputs;
     size_t input_count;
-    const char *types[SRV_INFER_INPUTS]; /* their datatypes */
+    const char *types[SRV_INFER_INPUTS]; /* the datatype of each input, such as "FP32" */
     srv_infer_output outputs[SRV_INFER_OUTPUTS];
-    size_t output_count; /* 0: all of the model */
-    bool binary;         /* binary_data_output */
+    size_t output_count; /* 0: the client wants all outputs of the model */
+    bool binary;         /* binary_data_output: outputs are binary unless they say otherwise */
     int64_t timeout_us;  /* 0: none */
     srv_beyond beyond;
-    srv_infer_fields fields; /* the parameters that are not the protocol's own */
-    srv_infer_fields own;    /* those of them that belong to the model's own object */
+    /* The parameters that the protocol does not define. They are fields of the operation: `own` has
+     * those that are in the field table `own` of srv_infer_read, `fields` the others. */
+    srv_infer_fields fields, own;
 } srv_infer;
 
-/* Reads req->body. `own` is the field table of the model's own parameters, or NULL. Returns false
- * with a problem set on failure. */
+/* Reads the body of the request. `max_depth` bounds the nesting of its JSON. `own` is the field
+ * table of an object of the operation whose fields the client gives as plain parameters; NULL:
+ * none. false: a problem is set. */
 bool srv_infer_read(srv_request *req, size_t max_depth, const srv_field *own, srv_infer *out);
 
 /* Returns the protocol's name of an element type, such as "FP32". */
 const char *srv_infer_datatype(attn_dtype dtype);
 
-/* Sets the reply: the outputs with these `names`, in this order. Returns false with a problem set
- * on failure. */
+/* Sets the reply. Its outputs are the parts with the `count` names, in this order. false: a problem
+ * is set, because memory ran out or there is no such part. */
 bool srv_infer_reply(srv_request *req, const srv_infer *in, const char *model, const char *version,
                      const char *const *names, size_t count, const srv_parts *parts);
 
-/* Reads the text of Inference-Header-Content-Length, the size of the JSON in front of binary
- * tensors. Returns false if the text is no number. */
+/* Reads the value of Inference-Header-Content-Length, the size in bytes of the JSON in front of
+ * binary tensors. Returns false if the text is not a number. */
 bool srv_infer_lead(const char *text, size_t *out);
 
 #endif

@@ -1,10 +1,12 @@
-/* Infer requests. Their JSON is decoded by field tables, as that of all requests (decode.h). The
- * elements of an input come from that JSON, straight into their final buffer, or are a view of the
- * binary data behind it.
+/* Reads requests of the Open Inference Protocol. Their JSON is decoded by field tables, like that
+ * of all requests (decode.h), except for two things:
  *
- * The tables leave out two things. The data of an input is read when its datatype and its shape are
- * known, since members come in any order. Parameters that are not the protocol's own become members
- * of the decoded body's JSON, for the table of the operation to check. */
+ *   The data of an input may stand before its datatype and shape. The decoder only notes where the
+ *   data begins; the elements are read afterwards, from the JSON into their final buffer, or not at
+ *   all if they are binary data behind the JSON, to which the tensor then points.
+ *
+ *   Parameters that the protocol does not define are copied as text into srv_infer.fields or
+ *   srv_infer.own. The decoder of the operation checks them later. */
 #include <float.h>
 #include <string.h>
 
@@ -34,9 +36,9 @@ typedef struct infer_input {
     const char *name, *datatype;
     srv_ints shape;
     binary_input parameters;
-    const char *data; /* its first byte in the JSON; NULL: it is binary */
-    const struct datatype *type;
-    size_t dims[ATTN_MAX_RANK], count;
+    const char *data;            /* where the elements begin in the JSON; NULL: they are binary */
+    const struct datatype *type; /* this and the following members are set after decoding */
+    size_t dims[ATTN_MAX_RANK], count; /* shape, and number of elements */
     int rank;
 } infer_input;
 
@@ -129,10 +131,10 @@ static const srv_field infer_fields[] = {
 };
 
 typedef struct reader {
-    srv_decoder d; /* the first member, so that a hook of the decoder finds the reader */
+    srv_decoder d; /* must be the first member, because read_parameter casts it to reader */
     srv_infer *out;
     const srv_field *own;
-    const char *blob, *blob_end; /* binary data that no input has taken yet */
+    const char *blob, *blob_end; /* the binary data that no input has used yet */
 } reader;
 
 static bool refuse(reader *r, srv_code code, const char *text) {
@@ -142,6 +144,7 @@ static bool refuse(reader *r, srv_code code, const char *text) {
 
 /* --- parameters --- */
 
+/* Appends n bytes of text to the fields. */
 static bool put(reader *r, srv_infer_fields *f, const char *text, size_t n) {
     if (n > f->room - f->size) {
         size_t room = 2 * (f->room + n) + 256;
@@ -158,7 +161,7 @@ static bool put(reader *r, srv_infer_fields *f, const char *text, size_t n) {
     return true;
 }
 
-/* Returns the object of which the parameter becomes a member. */
+/* Returns the fields to which the parameter with this name belongs: out->own or out->fields. */
 static srv_infer_fields *fields_of(reader *r, const srv_name *name) {
     for (const srv_field *f = r->own; f && f->name; f++)
         if (f->kind != SRV_TENSOR && srv_name_is(name, f->name))
@@ -176,7 +179,7 @@ static bool check_key(reader *r) {
     return srv_scan_string(&r->d.s, &from, &to, &escaped) && srv_scan_mark(&r->d.s, ':', "':'");
 }
 
-/* Checks the grammar of the list or object at the cursor. */
+/* Checks the grammar of the list or object at the cursor, and moves the cursor behind it. */
 static bool check_members(reader *r) {
     srv_scan *s = &r->d.s;
     const char close = *s->p == '{' ? '}' : ']';
@@ -211,23 +214,24 @@ static bool check_value(reader *r) {
            srv_scan_word(s, "null") || srv_scan_expected(s, "a value");
 }
 
-/* Is the text of a parameter exactly one JSON value? It becomes a part of another text, in which
- * anything behind the value would be further members. */
+/* Checks that the text of a parameter is exactly one JSON value. The text is copied into the JSON
+ * of the decoded body, where anything behind the value would become further members. */
 static bool is_json(const reader *r, const char *text) {
     reader inner = *r;
     srv_scan *s = &inner.d.s;
     s->of = "this text";
     s->start = s->p = text;
     s->end = text + strlen(text);
-    s->depth = 1; /* the object that it becomes a part of */
+    s->depth = 1; /* the value will be a member of an object */
     if (!check_value(&inner))
         return false;
     srv_scan_space(s);
     return s->p == s->end || srv_scan_expected(s, "the end of this text");
 }
 
-/* A parameter is a string, a number or a boolean. For fields that are lists or objects it is a
- * string of JSON, such as "[2,0]". */
+/* Reads the value of a parameter and appends "name":value to `to`. `name` is the text of the name
+ * with its quotes, `size` bytes. The protocol allows strings, numbers and booleans only, so a list
+ * or an object is given as a string with JSON, such as "[2,0]". */
 static bool read_field(reader *r, srv_infer_fields *to, const char *name, size_t size) {
     const char *from = r->d.s.p, *text;
     double number;
@@ -250,7 +254,7 @@ static bool read_field(reader *r, srv_infer_fields *to, const char *name, size_t
     return put(r, to, from, (size_t)(r->d.s.p - from));
 }
 
-/* Reads a parameter that the protocol does not define. */
+/* The `other` of the decoder: reads a parameter that the protocol does not define. */
 static bool read_parameter(srv_decoder *d, const srv_name *name, const char *text) {
     reader *r = (reader *)d;
     const size_t size = (size_t)(d->s.p - text);
@@ -270,8 +274,8 @@ static bool read_parameter(srv_decoder *d, const srv_name *name, const char *tex
 typedef struct datatype {
     const char *name;
     attn_dtype dtype; /* element type of the tensor in memory */
-    int bytes;        /* size of an element in the body; 0: the datatype is not supported */
-    bool is_signed;   /* for datatypes whose elements are widened */
+    int bytes;        /* size of an element in binary data; 0: the datatype is not supported */
+    bool is_signed;   /* matters for integers that `widen` converts to int64 */
 } datatype;
 
 static const datatype datatypes[] = {
@@ -316,8 +320,9 @@ static bool find_type(reader *r, infer_input *in) {
     return false;
 }
 
-/* The number of elements of the shape, and whether they fit the memory of the request; an axis of 0
- * counts as 1 for that. */
+/* Sets in->count to the number of elements, and checks that a tensor of this shape would fit into
+ * the request's arena; for this check an axis of 0 counts as 1 (see check_bound in container_in.c).
+ */
 static bool count_elements(reader *r, infer_input *in) {
     size_t bound = attn_dtype_size(in->type->dtype);
     in->count = 1;
@@ -329,6 +334,8 @@ static bool count_elements(reader *r, infer_input *in) {
     return bound <= attn_arena_limit(r->d.s.req->arena) || srv_scan_memory(&r->d.s);
 }
 
+/* Reads the elements of an input from the JSON: one flat list, or nested lists of the input's
+ * shape. */
 static bool load_json(reader *r, infer_input *in, attn_tensor *t) {
     srv_scan *s = &r->d.s;
     char shape[128], found[128];
@@ -357,7 +364,8 @@ static bool load_json(reader *r, infer_input *in, attn_tensor *t) {
     return true;
 }
 
-/* Widens integers of sizes that the library does not have to 64 bits. */
+/* Copies integers of a datatype that the library lacks, such as INT16 or UINT64, into a buffer of
+ * int64. */
 static bool widen(reader *r, const infer_input *in, const char *from, attn_tensor *t) {
     int64_t *to = attn_arena_take(r->d.s.req->arena, in->count * sizeof *to);
     int bytes = in->type->bytes;
@@ -375,6 +383,8 @@ static bool widen(reader *r, const infer_input *in, const char *from, attn_tenso
     return true;
 }
 
+/* Takes the elements of an input from the binary data, without a copy if the library has the
+ * datatype. */
 static bool load_binary(reader *r, const infer_input *in, attn_tensor *t) {
     char shape[128];
     size_t size = in->count * (size_t)in->type->bytes, left = (size_t)(r->blob_end - r->blob);
@@ -399,7 +409,7 @@ static bool load_binary(reader *r, const infer_input *in, attn_tensor *t) {
     return !widens || widen(r, in, from, t);
 }
 
-/* Checks one member of an input, with its name on the path. */
+/* Calls `check` for one member of an input, so that its problems point to the member. */
 static bool check_member(reader *r, infer_input *in, const char *name,
                          bool (*check)(reader *r, infer_input *in)) {
     const size_t mark = srv_path_key(&r->d.s.path, name, strlen(name));
@@ -477,7 +487,8 @@ bool srv_infer_lead(const char *text, size_t *out) {
     return true;
 }
 
-/* Splits the body into JSON and binary data. The JSON is copied, so that a NUL follows it. */
+/* Splits the body into JSON and binary data. If there is binary data, the JSON is copied, because a
+ * NUL must follow it. */
 static bool split(reader *r) {
     srv_request *req = r->d.s.req;
     size_t size = req->body_size;

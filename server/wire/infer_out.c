@@ -1,4 +1,5 @@
-/* An infer answer: JSON alone, or JSON and then the tensors' own memory. */
+/* Answers of the Open Inference Protocol: JSON, followed by the data of the outputs that are sent
+ * as binary data. That data is sent from the memory of the tensors, without a copy. */
 #include <string.h>
 
 #include "wire/infer.h"
@@ -17,6 +18,7 @@ static const attn_named_tensor *find(const srv_parts *parts, const char *name) {
     return NULL;
 }
 
+/* Returns whether the client wants this output as binary data. */
 static bool is_binary(const srv_infer *in, const char *name) {
     for (size_t i = 0; i < in->output_count; i++)
         if (strcmp(in->outputs[i].name, name) == 0 && in->outputs[i].binary >= 0)
@@ -54,8 +56,8 @@ static void put_output(srv_json *j, const attn_named_tensor *part, bool binary) 
     srv_json_object_end(j);
 }
 
-/* Writes warnings, heatmaps and the like as a parameter, the only place that the protocol has for
- * them. */
+/* Writes the rest of the answer (warnings, heatmaps and others) as a JSON text in the parameter
+ * "response". The protocol has no other place for it. */
 static void put_rest(srv_json *j, const srv_parts *parts) {
     if (strcmp(parts->rest, "{}") == 0)
         return;
@@ -65,7 +67,8 @@ static void put_rest(srv_json *j, const srv_parts *parts) {
     srv_json_object_end(j);
 }
 
-/* Appends the blobs to the reply, which holds the JSON. */
+/* Appends the data of `count` tensors to the reply, which has the JSON already, and adds the header
+ * that states the size of the JSON. */
 static bool add_blobs(srv_request *req, const attn_tensor *const *blobs, size_t count) {
     srv_piece *pieces = attn_arena_zeroed(req->arena, count + 1, sizeof *pieces);
     char *length = attn_arena_small(req->arena, 24);

@@ -1,10 +1,9 @@
-/* The JSON writer: text in a growing arena buffer, its commas and colons, numbers of any type, and
- * tensors, which several workers write when they are large.
+/* The JSON writer. Every value begins with `open_value`, which writes the comma before it.
  *
- * Every value begins with `open_value`, which writes the comma. Room is reserved before it is
- * written to, for up to RUN numbers at a time. A buffer that is too small is replaced by one of at
- * least twice the size. The old one stays in the arena until the request ends, so that a tensor
- * reserves its likely size first. */
+ * The buffer is a block of the arena. `make_room` is called before each write, for up to RUN
+ * numbers at a time. A buffer that is too small is replaced by one of at least twice the size. The
+ * old block stays in the arena until the request ends, which wastes memory; therefore a tensor
+ * first reserves the size that its text will probably have. */
 #include "wire/json_out.h"
 
 #include <math.h>
@@ -17,16 +16,16 @@
 #include "number/print_small.h"
 
 enum {
-    FIRST_ROOM = 1024,
-    RUN = 128,      /* numbers converted at a time */
-    LIKELY = 12,    /* bytes of a number */
-    LOOK = 64 << 10 /* bytes of text from one look at the deadline to the next: 0.1 ms */
+    FIRST_ROOM = 1024, /* first size of the buffer in bytes */
+    RUN = 128,         /* numbers that are converted between two calls of make_room */
+    LIKELY = 12,       /* expected bytes of a number in a tensor, comma included */
+    LOOK = 64 << 10    /* bytes of text between two checks of the deadline, about 0.1 ms */
 };
 
 /* --- numbers to text --- */
 
-/* Writes one number, or null when it is not finite, with `decimals` as in srv_json. Returns the
- * end; at most ATTN_NUMBER_TEXT bytes are written. */
+/* Writes a number of at most ATTN_NUMBER_TEXT bytes at p and returns its end. `decimals` is as in
+ * srv_json. A number that is not finite becomes null. */
 static char *write_real(char *p, double value, int decimals) {
     if (!isfinite(value)) {
         memcpy(p, "null", 4);
@@ -41,8 +40,9 @@ static char *write_float(char *p, float value, int decimals) {
     return write_real(p, value, decimals);
 }
 
-/* Writes n <= RUN elements of any type, `stride` elements apart, each with a comma behind it. Room:
- * n * (ATTN_NUMBER_TEXT + 1). */
+/* Writes n <= RUN elements of any type at p, each followed by a comma, and returns the end.
+ * `stride` is the distance of two elements in elements. At most n * (ATTN_NUMBER_TEXT + 1) bytes
+ * are written. */
 static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n,
                        int decimals) {
     union {
@@ -91,7 +91,8 @@ static char *write_run(char *p, const char *src, attn_dtype dtype, ptrdiff_t str
 
 /* --- the buffer --- */
 
-/* Moves the text to a larger buffer. false: there is no memory, and nothing has changed. */
+/* Moves the text to a buffer of `room` bytes. false: there is no memory, and nothing has changed.
+ */
 static bool grow(srv_json *j, size_t room) {
     char *data = attn_arena_take(j->req->arena, room);
     if (!data)
@@ -102,8 +103,8 @@ static bool grow(srv_json *j, size_t room) {
     return true;
 }
 
-/* Makes room for `more` bytes at data + size. Returns false if memory ran out; the writer has then
- * failed. */
+/* Makes room for `more` bytes at data + size, and checks the deadline from time to time. Returns
+ * false if memory ran out or the deadline has passed; `failed` is then set. */
 static bool make_room(srv_json *j, size_t more) {
     size_t need;
     if (!j->failed && j->size >= j->look_at) {
@@ -124,7 +125,8 @@ static void put(srv_json *j, const char *text, size_t n) {
     j->size += n;
 }
 
-/* Writes the comma before a value or a key, unless it is the first one or follows its key. */
+/* Writes the comma before a value or a key. There is none before the first one of a list or an
+ * object and between a key and its value. */
 static void open_value(srv_json *j) {
     if (!j->after_key && !j->first[j->depth])
         put(j, ",", 1);
@@ -144,7 +146,7 @@ void srv_json_begin(srv_json *j, srv_request *req) {
 }
 
 void srv_json_reserve(srv_json *j, size_t bytes) {
-    size_t need, run = RUN * (ATTN_NUMBER_TEXT + 1); /* make_room asks for this much at last */
+    size_t need, run = RUN * (ATTN_NUMBER_TEXT + 1); /* what make_room asks for at the end */
     if (!j->failed && attn_size_add(j->size + run, bytes, &need) && need > j->room)
         grow(j, need);
 }
@@ -252,28 +254,31 @@ void srv_json_float(srv_json *j, float value) {
 
 /* --- large tensors ---
  *
- * Several workers write pieces of the text. Each writes a piece into scratch memory of its own,
- * waits until the pieces before it know how long they are, and copies it behind them. The brackets
- * around an element depend on its place alone, so that the bytes are those of one worker. */
+ * The workers of the pool write a large tensor in pieces of PIECE elements. A worker writes a piece
+ * into scratch memory of its own. The place of the text in the buffer depends on the lengths of all
+ * earlier pieces; therefore the worker waits until these have been placed, and then copies its text
+ * behind theirs. The brackets around an element depend only on its index, so the text is the same
+ * for any number of workers. */
 
 enum {
-    PIECE = 4096,    /* elements: 30 microseconds */
-    LEAST = 1 << 16, /* elements of a tensor that is large */
-    SINGLE = 16,     /* bytes of the longest float32 with its comma: -1.1754944e-38 */
-    PATIENCE = 1000  /* tests of another worker's progress before the processor is given up */
+    PIECE = 4096,    /* elements of a piece, about 30 microseconds of work */
+    LEAST = 1 << 16, /* smallest number of elements of a tensor that is written in pieces */
+    SINGLE = 16,     /* bytes of the longest float32 with its comma, -1.1754944e-38 */
+    PATIENCE = 1000  /* checks of another worker's progress before sched_yield */
 };
 
 typedef struct work {
     const attn_tensor *t;
-    size_t count, width;
+    size_t count, width; /* elements of the tensor, and of its last axis */
     int decimals;
-    char *scratch; /* `room` bytes for each lane */
+    char *scratch; /* `room` bytes for each worker */
     size_t room;
-    char *to;           /* the place of the text in the buffer */
-    atomic_size_t next; /* the piece to be copied next; its worker alone reads and changes .. */
-    size_t size;        /* .. the bytes of all before it */
+    char *to;           /* where the text of the tensor begins in the buffer */
+    atomic_size_t next; /* index of the piece that is placed next; only its worker uses `size` */
+    size_t size;        /* bytes of all pieces that have been placed */
 } work;
 
+/* Returns the address of the element with the row-major index `at`. */
 static const char *element(const attn_tensor *t, size_t at) {
     ptrdiff_t offset = 0;
     for (int i = t->rank - 1; i >= 0; at /= t->dims[i], i--)
@@ -286,8 +291,9 @@ static char *brackets(char *p, char bracket, int n) {
     return p + n;
 }
 
-/* Writes the brackets between the last element of a row and element `at`; the comma behind the
- * former becomes the first bracket. */
+/* Writes the brackets behind a complete row at p, where `at` is the index of the next element: "]"
+ * for each list that ends, and ",[" with as many brackets for the lists that begin. The comma
+ * behind the row's last element is replaced by the first bracket. */
 static char *end_row(const work *w, size_t at, char *p) {
     size_t row = at / w->width;
     int closed = 1;
@@ -301,6 +307,7 @@ static char *end_row(const work *w, size_t at, char *p) {
     return brackets(p, '[', closed);
 }
 
+/* Writes the elements from index `at` to `end` with their commas and brackets at p. */
 static char *write_piece(const work *w, size_t at, size_t end, char *p) {
     if (at == 0)
         p = brackets(p, '[', w->t->rank);
@@ -317,7 +324,8 @@ static char *write_piece(const work *w, size_t at, size_t end, char *p) {
     return p;
 }
 
-/* Workers begin pieces in order, so that the worker of the first unfinished piece never waits. */
+/* Writes piece i on worker `lane`. The pool starts pieces in order, so the worker of the first
+ * piece that is not placed yet never waits for another one. */
 static attn_status put_piece(void *ctx, size_t i, size_t lane, attn_error *err) {
     work *w = ctx;
     size_t at = i * PIECE, end = w->count - at < PIECE ? w->count : at + PIECE;
@@ -334,7 +342,7 @@ static attn_status put_piece(void *ctx, size_t i, size_t lane, attn_error *err) 
     return ATTN_OK;
 }
 
-/* Computes an upper bound of the bytes of the text. Returns false if it exceeds a size_t. */
+/* Computes an upper bound of the bytes of the tensor's text. Returns false on overflow. */
 static bool bound_text(const work *w, size_t *out) {
     attn_dtype dtype = w->t->dtype;
     bool single = dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16;
@@ -344,8 +352,8 @@ static bool bound_text(const work *w, size_t *out) {
            attn_size_add(*out, rows, out);
 }
 
-/* Writes a large tensor by all workers. false: it is small, or there is no memory; nothing was
- * written. */
+/* Writes a large tensor in pieces. Returns false if nothing was written and put_axis must write the
+ * tensor: it is small, there is only one worker, there is no memory, or the deadline has passed. */
 static bool put_pieces(srv_json *j, const attn_tensor *t) {
     attn_pool *pool = srv_request_pool(j->req);
     attn_arena *arena = j->req->arena;
@@ -354,7 +362,7 @@ static bool put_pieces(srv_json *j, const attn_tensor *t) {
     if (j->failed || lanes < 2 || !attn_tensor_count(t, &w.count) || w.count < LEAST ||
         !bound_text(&w, &bytes))
         return false;
-    if (!make_room(j, bytes)) { /* the usual way may need less */
+    if (!make_room(j, bytes)) { /* put_axis may need less memory than this bound */
         j->failed = false;
         return false;
     }
@@ -373,7 +381,7 @@ static bool put_pieces(srv_json *j, const attn_tensor *t) {
 
 /* --- tensors --- */
 
-/* Writes a row as [a,b,c]. The comma behind its last element becomes the bracket. */
+/* Writes n elements as [a,b,c]. The comma behind the last element is replaced by the bracket. */
 static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t stride, size_t n) {
     put(j, "[", 1);
     for (size_t i = 0; i < n; i += RUN) {
@@ -390,14 +398,16 @@ static void put_row(srv_json *j, const char *src, attn_dtype dtype, ptrdiff_t st
         put(j, "]", 1);
 }
 
-/* Returns whether several rows of the last two axes can be written in one run. */
+/* Returns whether put_short_rows can write the last two axes: rows of contiguous float32 values,
+ * each so short that two or more rows have at most RUN elements. */
 static bool has_short_rows(const srv_json *j, const attn_tensor *t, int axis) {
     const size_t width = t->dims[axis + 1];
     return t->dtype == ATTN_F32 && j->decimals < 0 && t->dims[axis] > 0 && width > 0 &&
            width <= RUN / 2 && t->strides[axis + 1] == 1 && t->strides[axis] == (ptrdiff_t)width;
 }
 
-/* Writes [[a,b],[c,d]]. The ",[" behind the last row is replaced by the last bracket. */
+/* Writes rows of `width` elements as [[a,b],[c,d]], several rows in one call. The ",[" behind the
+ * last row is replaced by the final bracket. */
 static void put_short_rows(srv_json *j, const float *src, size_t rows, size_t width) {
     const size_t most = RUN / width;
     put(j, "[[", 2);
@@ -412,6 +422,7 @@ static void put_short_rows(srv_json *j, const float *src, size_t rows, size_t wi
     j->data[j->size - 1] = ']';
 }
 
+/* Writes the axes of the tensor from `axis` on as nested lists. `src` is the first element. */
 static void put_axis(srv_json *j, const attn_tensor *t, int axis, const char *src) {
     size_t n = t->dims[axis];
     if (axis + 1 == t->rank) {
@@ -432,7 +443,8 @@ static void put_axis(srv_json *j, const attn_tensor *t, int axis, const char *sr
     put(j, "]", 1);
 }
 
-/* Removes the key of the tensor and adds the tensor to the parts. Depth 1 is the answer itself. */
+/* Removes the key of the tensor from the text and adds the tensor to the parts. Its name consists
+ * of the keys from depth 1, the members of the answer, to the present depth. */
 static void put_part(srv_json *j, const attn_tensor *t) {
     j->size = j->key_at;
     j->first[j->depth] = j->key_first;
@@ -454,7 +466,7 @@ void srv_json_tensor(srv_json *j, const attn_tensor *t) {
     open_value(j);
     if (!j->failed && attn_tensor_count(t, &count) && attn_size_mul(count, LIKELY, &likely) &&
         likely > j->room - j->size && attn_size_add(likely, j->size, &likely))
-        grow(j, likely); /* if this fails the buffer grows as it fills */
+        grow(j, likely); /* if this fails, the buffer grows as it fills */
     if (!put_pieces(j, t))
         put_axis(j, t, 0, t->data);
 }

@@ -1,15 +1,18 @@
-/* Errors on the wire: one table from code to status, and one body, application/problem+json
- * (RFC 9457).
+/* Problems: the table of their codes, and the body that reports them, application/problem+json (RFC
+ * 9457).
  *
  *   {"type":"/problems/unknown_field","title":"Unknown field","status":422,"detail":"…",
  *    "instance":"urn:request:<X-Request-Id>","code":"unknown_field","pointer":"/qery",
  *    "limit":{"value":268435456,"setting":"max_body_bytes"},"error":"…"}
  *
- * type is a relative URI that names the code; instance is the request's id, or its path while it
- * has none; pointer (RFC 6901) and limit are there when known; error repeats detail for Open
- * Inference clients. The body is put together on the stack and copied into the arena; when the
- * arena is used up it is a constant text of the same form, so that running out of memory is
- * reported, too. */
+ *   type       a relative URI that names the code
+ *   instance   the request's id, or its path before it has an id
+ *   pointer    JSON pointer to the faulty value (RFC 6901), if known
+ *   limit      the limit that was hit and the setting that raises it, if any
+ *   error      the same text as detail, for clients of the Open Inference Protocol
+ *
+ * The body is made on the stack and copied into the arena. If the arena is used up, the body is a
+ * constant text of the same form, so that this problem can be reported too. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,7 +29,7 @@
 typedef struct problem_row {
     int status;
     const char *name, *title;
-    const char *bare; /* the body when there is no memory for a better one */
+    const char *bare; /* the constant body for a used-up arena */
 } problem_row;
 
 #define ROW(status, name, title)                                                                   \
@@ -85,10 +88,11 @@ const char *srv_code_name(srv_code code) {
     return row_of(code)->name;
 }
 
-enum { TEXT_MOST = 1024, POINTER_MOST = 512, INSTANCE_MOST = 160 };
+enum { TEXT_MOST = 1024, POINTER_MOST = 512, INSTANCE_MOST = 160 }; /* bounds in bytes */
 
+/* The body while it is made. */
 typedef struct body {
-    char *p;
+    char *p; /* the end of what has been written to `text` */
     char text[256 + ATTN_ESCAPE_MOST * (2 * TEXT_MOST + POINTER_MOST + INSTANCE_MOST + 256)];
 } body;
 
@@ -98,7 +102,8 @@ static void put(body *b, const char *text) {
     b->p += n;
 }
 
-/* Writes ,"key":"text" with at most `most` bytes of text. */
+/* Writes ,"key":"prefix text" with at most `most` bytes of the text; the first member gets the
+ * opening brace instead of the comma. */
 static void put_member(body *b, const char *key, const char *prefix, const char *text,
                        size_t most) {
     put(b, b->p == b->text ? "{\"" : ",\"");
@@ -119,14 +124,17 @@ typedef struct problem_limit {
     const char *setting;
 } problem_limit;
 
-/* Removes objects from the pointer, because a query string has only parameters. */
+/* Returns the pointer for a request with a query string, whose parameters are the fields of objects
+ * without the objects' names (query.c): "/columns" for "/axes/columns". Other requests keep the
+ * pointer. */
 static const char *place_in_query(const srv_request *req, const char *pointer) {
     const char *inner = pointer && *pointer ? strchr(pointer + 1, '/') : NULL;
     const bool query = inner && req->query && *req->query && strcmp(req->method, "POST") != 0;
     return query && !(inner[1] >= '0' && inner[1] <= '9') ? inner : pointer;
 }
 
-/* The pointer to the timeout that the request asked for; or NULL and the limit of the setting. */
+/* Returns the JSON pointer to the timeout if the client has asked for the deadline that has passed.
+ * Otherwise sets *limit to the setting request_timeout_ms and returns NULL. */
 static const char *place_of_deadline(const srv_request *req, problem_limit *limit) {
     if (req->own_deadline)
         return req->only_400 ? "/parameters/timeout" : "/timeout_ms";
@@ -136,6 +144,7 @@ static const char *place_of_deadline(const srv_request *req, problem_limit *limi
     return NULL;
 }
 
+/* Makes the body of the problem and sets it as the reply. */
 static void reply_problem(srv_request *req, srv_code code, const char *pointer,
                           const problem_limit *limit, const char *format, va_list args) {
     const problem_row *row = row_of(code);
@@ -153,14 +162,14 @@ static void reply_problem(srv_request *req, srv_code code, const char *pointer,
         req->decoded_body->place(req->decoded_body, pointer, &place);
         pointer = place.pointer;
     }
-    if (req->only_400 && pointer && *pointer) /* such clients show the text and nothing else */
+    if (req->only_400 && pointer && *pointer) /* Open Inference clients show only this text */
         lead = (size_t)snprintf(detail, sizeof detail,
                                 place.name ? "%.200s (%.80s): " : "%.200s: ", pointer, place.name);
     if (vsnprintf(detail + lead, sizeof detail - lead, format, args) < 0)
         memcpy(detail, "", 1);
     lead = strlen(detail);
-    if (place.type && code == SRV_DTYPE) /* the protocol's type, which can differ from the dtype
-                                            that the text names */
+    /* The text names the tensor's type in the library; the client knows the protocol's type. */
+    if (place.type && code == SRV_DTYPE)
         snprintf(detail + lead, sizeof detail - lead, ", sent as %s", place.type);
     body b;
     b.p = b.text;
@@ -227,8 +236,9 @@ bool srv_problem_is_memory(const srv_request *req) {
            !strcmp(req->reply.setting, arena_setting);
 }
 
-/* Running out of memory is 413, not 503: the arena's limit depends on the request alone, so that
- * trying again would not help. */
+/* Returns the code of the problem for a status of the library. Running out of memory is 413 and not
+ * 503, because the request has used up its own arena, and a retry would not help. (If the budget
+ * was used up, server/http changes the problem afterwards.) */
 static srv_code code_of(attn_status status) {
     switch (status) {
     case ATTN_ENOMEM:

@@ -1,5 +1,6 @@
-/* A query string becomes a small JSON object, which the decoder of bodies reads: the table says how
- * each value is spelled as JSON, and the decoder whether it is allowed. */
+/* Decodes a query string by turning it into a small JSON object, which srv_decode then reads. The
+ * kind of each field decides how its value is written as JSON: "a=1,2" becomes {"a":[1,2]} if a is
+ * a list of integers. srv_decode checks the values. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +9,16 @@
 #include "wire/container.h"
 #include "wire/decode.h"
 
-enum { MOST_PAIRS = 64 };
+enum { MOST_PAIRS = 64 }; /* most parameters of a query string */
 
 typedef struct pair {
     const char *name, *value;
-    const srv_field *field;  /* NULL: there is none, which the decoder reports */
-    const srv_field *object; /* the field that holds it, or NULL */
+    const srv_field *field;  /* NULL: no field has this name; srv_decode reports that */
+    const srv_field *object; /* the row of the object that has `field`; NULL: the table itself */
 } pair;
 
+/* Returns the row with this name, in the table or in one of its objects; then *object is the row of
+ * the object. NULL: there is none. */
 static const srv_field *find(const srv_field *fields, const char *name, const srv_field **object) {
     *object = NULL;
     for (const srv_field *f = fields; f->name; f++)
@@ -30,7 +33,8 @@ static const srv_field *find(const srv_field *fields, const char *name, const sr
     return NULL;
 }
 
-/* Refuses the name of an object, since its members are parameters. false: a problem is set. */
+/* Refuses a parameter with the name of an object, because the members of an object are parameters
+ * of their own. false: a problem is set. */
 static bool check_object(srv_request *req, const srv_field *fields, const char *name) {
     char pointer[72];
     for (const srv_field *f = fields; f->name; f++) {
@@ -45,7 +49,7 @@ static bool check_object(srv_request *req, const srv_field *fields, const char *
     return true;
 }
 
-/* Returns the number of pairs; SIZE_MAX: a problem is set. */
+/* Splits the query string into pairs and returns their number. SIZE_MAX: a problem is set. */
 static size_t split(srv_request *req, const srv_field *fields, pair pairs[MOST_PAIRS]) {
     size_t n = 0;
     for (const char *p = req->query; *p;) {
@@ -97,8 +101,8 @@ static void put_string(attn_text *t, const char *text) {
     attn_text_add(t, "\"%s\"", escaped);
 }
 
-/* Writes "1,2,3" or "0:256" as a list. Anything but a number becomes a string, which the decoder
- * refuses. */
+/* Writes "1,2,3" or "0:256" as a JSON list. An item that is not a number is written as a string; if
+ * the field wants numbers, srv_decode refuses the string. */
 static void put_list(attn_text *t, const srv_request *req, const char *text) {
     attn_text_add(t, "[");
     for (size_t i = 0; *text; i++) {
@@ -137,7 +141,8 @@ static void put_value(attn_text *t, const srv_request *req, const pair *p) {
         put_string(t, p->value);
 }
 
-/* Writes the pairs that belong to `object`; NULL: to the table itself. */
+/* Writes the pairs that belong to `object` (NULL: to the table itself) as members. `written` is the
+ * number of members that the JSON object has already. Returns the new number. */
 static size_t put_pairs(attn_text *t, const srv_request *req, const pair *pairs, size_t n,
                         const srv_field *object, size_t written) {
     for (size_t i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
-/* The scan of a JSON text: strings, words, positions and error texts. The text is followed by a NUL
- * byte and holds no other (its reader checks that first), so that *p can always be read and every
- * loop stops there. */
+/* Scans strings, words and brackets of a JSON text, and words the problems. A NUL byte follows the
+ * text, and the text itself has none (srv_decode_document checks that first). Therefore *p can
+ * always be read, and every loop stops at the NUL. */
 #include "wire/scan.h"
 
 #include <stdarg.h>
@@ -77,7 +77,8 @@ static bool is_space(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Returns the length of the word at `at`. A word ends where a value can end. */
+/* Returns the length of the word at `at`. A word is anything up to white space, a bracket, a comma,
+ * a colon or a quote. */
 static size_t word_length(const char *at) {
     size_t n = 0;
     while (at[n] && !is_space(at[n]) && !strchr(",]}:[{\"", at[n]))
@@ -295,7 +296,7 @@ bool srv_scan_name(srv_scan *s, srv_name *name) {
     if (!srv_scan_string(s, &from, &to, &escaped))
         return false;
     size_t most = sizeof name->text - 1;
-    if ((size_t)(to - from) > most) { /* longer than any name: the error text shows its beginning */
+    if ((size_t)(to - from) > most) { /* keep the beginning, whole UTF-8 characters, for problems */
         to = from + most;
         while (to > from && (((unsigned char)*to & 0xC0) == 0x80))
             to--;
@@ -315,7 +316,7 @@ bool srv_name_is(const srv_name *name, const char *text) {
     return strlen(text) == name->size && memcmp(name->text, text, name->size) == 0;
 }
 
-/* --- the search of a text that has not been checked --- */
+/* --- searching a text that may be malformed --- */
 
 const char *srv_skip_string(const char *p, const char *end) {
     for (p++; p < end && *p != '"'; p++)
@@ -333,8 +334,9 @@ static bool is_name(const char *name, size_t size, const char *wanted) {
     return size == strlen(wanted) && !memcmp(name, wanted, size);
 }
 
-/* The number of the member `key`: of the outermost object when `object` is NULL, else of its member
- * `object`. */
+/* Returns the number that is the member `key` of the outermost object or, if `object` is not NULL,
+ * of the object that is its member `object`. 0: there is no such member, or no number from 1 to
+ * 1e12. */
 static int64_t find_number(const char *text, size_t size, const char *object, const char *key) {
     const char *end = text + size;
     const size_t wanted = object ? 2 : 1;

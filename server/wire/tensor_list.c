@@ -1,9 +1,9 @@
-/* Nested lists of numbers or booleans: the hot loop of every JSON request.
+/* Reads nested lists of numbers or booleans. Most of the time of a JSON request is spent here.
  *
- * The commas up to the next string are counted first, since a tensor holds no string. Their number
- * bounds the elements, so that the buffer never has to grow; counting costs a fraction of reading
- * the numbers. The rest of the buffer goes back to the arena. For a short text its length is a good
- * enough bound. */
+ * Before the numbers are read, the commas up to the next string (a tensor has no strings) are
+ * counted. Their number bounds the number of elements, so the buffer never has to grow. Counting
+ * takes a small part of the time of reading. The unused rest of the buffer is given back to the
+ * arena. For a short text its length is used as the bound instead. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "number/number.h"
 #include "wire/tensor_read.h"
 
-enum { SHORT = 16384 };
+enum { SHORT = 16384 }; /* commas are counted only in texts longer than this, in bytes */
 
 /* The state of reading lists into `data`. */
 typedef struct reader {
@@ -19,10 +19,10 @@ typedef struct reader {
     unsigned accepts;
     attn_dtype dtype;
     char *data;
-    size_t count, room;          /* elements */
-    size_t index[ATTN_MAX_RANK]; /* of the present element, from the outermost axis on */
-    size_t dims[ATTN_MAX_RANK];  /* SIZE_MAX: not known yet */
-    int rank;                    /* 0: not known yet */
+    size_t count, room;          /* elements that were read, and for which there is room */
+    size_t index[ATTN_MAX_RANK]; /* index of the present element or list on each axis */
+    size_t dims[ATTN_MAX_RANK];  /* the shape; SIZE_MAX: not known yet */
+    int rank;                    /* number of axes; 0: not known yet */
 } reader;
 
 /* --- elements in memory --- */
@@ -37,7 +37,8 @@ void *srv_tensor_take(srv_scan *s, attn_dtype dtype, size_t count) {
     return data;
 }
 
-/* bfloat16 is the upper half of a float32, rounded to nearest even. NaN keeps one bit set. */
+/* Rounds to the nearest bfloat16, ties to even. A bfloat16 is the upper half of a float32. For NaN
+ * one bit of the fraction is set, so that the result is NaN and not infinity. */
 static uint16_t to_bf16(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -87,7 +88,7 @@ void srv_tensor_store(void *data, attn_dtype dtype, size_t i, double value) {
 static size_t count_commas(const char *p, const char *end) {
     size_t n = 0;
     while (p < end) {
-        size_t block = end - p < 192 ? (size_t)(end - p) : 192; /* so that a byte can count them */
+        size_t block = end - p < 192 ? (size_t)(end - p) : 192; /* `commas` must fit into a byte */
         uint8_t commas = 0;
         for (size_t i = 0; i < block; i++)
             commas = (uint8_t)(commas + (p[i] == ','));
@@ -97,7 +98,8 @@ static size_t count_commas(const char *p, const char *end) {
     return n;
 }
 
-/* Text is taken in pieces, so that the second pass over a piece finds it in the cache. */
+/* Each piece of the text is searched for a quote and then for commas. The pieces are so short that
+ * the second search finds the text in the processor's cache. */
 size_t srv_tensor_room(const char *from, const char *to) {
     size_t n = 1;
     while (from < to) {
@@ -111,11 +113,12 @@ size_t srv_tensor_room(const char *from, const char *to) {
     return n;
 }
 
+/* Returns a bound of the number of elements of the lists at `from`. */
 static size_t find_room(const char *from, const char *to) {
     if (to - from > SHORT)
         return srv_tensor_room(from, to);
     const char *quote = memchr(from, '"', (size_t)(to - from));
-    return (size_t)((quote ? quote : to) - from) / 2 + 1; /* a digit and a comma each */
+    return (size_t)((quote ? quote : to) - from) / 2 + 1; /* an element has a digit and a comma */
 }
 
 attn_dtype srv_tensor_dtype(const char *p, unsigned accepts) {
@@ -133,7 +136,8 @@ static bool take_room(reader *l) {
     return l->data != NULL;
 }
 
-/* Appends the indices of an element, or of a list, to the path. */
+/* Appends the indices of an element, or of a list, to the path, for a problem. `at` is the last of
+ * them, the index on the axis `level`. */
 static void push_place(reader *l, int level, size_t at) {
     l->index[level] = at;
     for (int i = 0; i <= level; i++)
@@ -153,7 +157,7 @@ static const char *expected_element(const reader *l) {
     }
 }
 
-/* Refuses a number that its type cannot hold. */
+/* Refuses the number at the cursor, which is not a value of the tensor's element type. */
 static bool refuse_number(reader *l) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM];
@@ -169,6 +173,7 @@ static bool refuse_number(reader *l) {
     return false;
 }
 
+/* Refuses what stands at the cursor in place of element `at` of a list on the axis `level`. */
 static bool refuse_element(reader *l, int level, size_t at) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM];
@@ -226,7 +231,8 @@ static bool read_null(reader *l, size_t i) {
     return true;
 }
 
-/* Reads one element of any type. Most float32 elements are read by attn_read_singles instead. */
+/* Reads an element of any type into data[i]. Returns false without a problem if it is not a valid
+ * element. (Most float32 elements are read by read_singles instead.) */
 static bool read_element(reader *l, size_t i) {
     float single;
     double value;
@@ -248,15 +254,16 @@ static bool read_element(reader *l, size_t i) {
     if (!p)
         return read_null(l, i);
     if (!isfinite(value) ||
-        (l->dtype == ATTN_F16 && fabs(value) >= 65520)) /* would round to 2^16 */
+        (l->dtype == ATTN_F16 && fabs(value) >= 65520)) /* rounds to 2^16, beyond float16 */
         return false;
     srv_tensor_store(l->data, l->dtype, i, value);
     l->s->p = p;
     return true;
 }
 
-/* Reads a number beyond the range of the float type as an infinity. The first one is remembered:
- * the request is refused for it unless it allows such numbers. */
+/* If a number beyond the range of the float type stands at the cursor, reads it as an infinity and
+ * returns true. The first one is noted in s->beyond (container.h). Returns false without a problem
+ * for anything else. */
 static bool take_beyond(reader *l, int level, size_t at) {
     srv_scan *s = l->s;
     char found[SRV_FOUND_ROOM], text[160];
@@ -281,6 +288,8 @@ static bool take_beyond(reader *l, int level, size_t at) {
     return true;
 }
 
+/* Reads as many float32 elements with their commas as attn_read_singles can. *comma says whether
+ * the last thing read is a comma, so that another element must follow. */
 static void read_singles(reader *l, bool *comma) {
     srv_scan *s = l->s;
     size_t n;
@@ -289,8 +298,8 @@ static void read_singles(reader *l, bool *comma) {
     l->count += n;
 }
 
-/* Reads the elements of the innermost list whose '[' has been taken, up to and including its ']'.
- * `level`: its axis; *n: how many they are. */
+/* Reads the elements of an innermost list, on the axis `level`. The cursor is behind its '[' and
+ * then behind its ']'. Sets *n to the number of elements. */
 static bool read_row(reader *l, int level, size_t *n) {
     srv_scan *s = l->s;
     size_t first = l->count;
@@ -320,7 +329,8 @@ static bool read_row(reader *l, int level, size_t *n) {
     return true;
 }
 
-/* Refuses a list that is longer or shorter than those before it. The path is that of the list. */
+/* Refuses a list on the axis `level` that has `found` elements, more or fewer than the lists before
+ * it on this axis. */
 static bool refuse_ragged(reader *l, int level, size_t found) {
     srv_scan *s = l->s;
     if (level > 0)
@@ -350,6 +360,8 @@ static bool refuse_rank(srv_scan *s) {
 
 static bool read_axis(reader *l, int level);
 
+/* Reads a list of lists on the axis `level`. The cursor is behind its '[' and then behind its ']'.
+ * Sets *n to the number of inner lists. */
 static bool read_lists(reader *l, int level, size_t *n) {
     srv_scan *s = l->s;
     for (*n = 0;; s->p++) {
@@ -380,6 +392,8 @@ static bool read_lists(reader *l, int level, size_t *n) {
     return true;
 }
 
+/* Reads the list at the cursor, on the axis `level`, and checks that it is as long as the lists
+ * before it on this axis. */
 static bool read_axis(reader *l, int level) {
     srv_scan *s = l->s;
     size_t n = 0;

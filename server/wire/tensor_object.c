@@ -1,6 +1,6 @@
-/* A tensor written as an object: shape, dtype, and the source of its elements (tensor_read.h).
- * Members come in any order, so that the object is read first, and its elements after that, when
- * shape and dtype are known. */
+/* Reads a tensor that is written as an object with shape, dtype and a source of elements
+ * (tensor_read.h). The members may come in any order. Therefore the whole object is read first, and
+ * the elements afterwards, when shape and dtype are known. */
 #include <string.h>
 
 #include "config/nearest.h"
@@ -13,15 +13,16 @@ enum { SHAPE, DTYPE, DATA, BASE64, RANDOM, FILL, SEED, KEYS };
 static const char *const keys[KEYS] = {"shape",  "dtype", "data", "base64",
                                        "random", "fill",  "seed"};
 
+/* What the members of the object say. */
 typedef struct description {
-    unsigned given; /* bits 1 << SHAPE … */
+    unsigned given; /* bit 1 << SHAPE, …: the member is there */
     int rank;
     size_t dims[ATTN_MAX_RANK];
     attn_dtype dtype;
-    const char *data, *data_end; /* from its '[' to its ']' */
-    const char *from, *to;       /* base64 between its quotes */
-    bool escaped;
-    srv_name what; /* of random or fill */
+    const char *data, *data_end; /* the '[' and the ']' of the member data */
+    const char *from, *to;       /* the text of base64 between its quotes */
+    bool escaped;                /* this text has JSON escapes */
+    srv_name what;               /* the value of random or fill */
     int64_t seed;
 } description;
 
@@ -29,7 +30,8 @@ static bool has(const description *d, int key) {
     return d->given & (1u << key);
 }
 
-/* 422 when another value than `expected` is at the cursor, 400 when there is no value. */
+/* Refuses what stands at the cursor: a value of another type than `expected` with 422, malformed
+ * JSON with 400. */
 static bool refuse_type(srv_scan *s, const char *expected) {
     char found[SRV_FOUND_ROOM];
     if (!srv_scan_is_value(s->p))
@@ -100,8 +102,8 @@ static bool read_dtype(srv_scan *s, unsigned accepts, description *d) {
     return false;
 }
 
-/* Steps over the flat list, which ends at the next ']'. A string or another list in it is refused.
- */
+/* Notes where the flat list at the cursor begins and ends, and moves the cursor behind it. Refuses
+ * a list with a string or another list in it, so it ends at the next ']'. */
 static bool skip_data(srv_scan *s, description *d) {
     if (*s->p != '[')
         return refuse_type(s, "a flat list of elements");
@@ -196,7 +198,7 @@ static bool read_members(srv_scan *s, unsigned accepts, description *d) {
     return true;
 }
 
-/* Checks that the object has exactly one source of elements. */
+/* Checks that the object has a shape and exactly one source of elements. */
 static bool check_members(srv_scan *s, const description *d) {
     int sources = has(d, DATA) + has(d, BASE64) + has(d, RANDOM) + has(d, FILL);
     if (!has(d, SHAPE))
@@ -213,6 +215,7 @@ static bool check_members(srv_scan *s, const description *d) {
     return false;
 }
 
+/* Reads the elements of the member data, which must be as many as the shape needs. */
 static bool load_data(srv_scan *s, unsigned accepts, const description *d, attn_tensor *t,
                       size_t count) {
     const char *after = s->p;
@@ -235,7 +238,8 @@ static bool load_data(srv_scan *s, unsigned accepts, const description *d, attn_
     return true;
 }
 
-/* The text without escapes, such as "\/" for "/". Most texts have none and are not copied. */
+/* Sets *text and *n to the base64 text without JSON escapes. (Some writers escape "/" as "\/".) A
+ * text without escapes is not copied. */
 static bool plain_base64(srv_scan *s, const description *d, const char **text, size_t *n) {
     *text = d->from;
     *n = (size_t)(d->to - d->from);
@@ -287,11 +291,11 @@ static bool load_base64(srv_scan *s, const description *d, attn_tensor *t, size_
     return true;
 }
 
-/* --- elements by rule ---
+/* --- random and fill ---
  *
- * A few bytes of text can ask for gigabytes, so the elements are written in pieces over the
- * request's pool. Between two pieces the deadline and cancellation are looked at, and other
- * requests get their share of the processor. */
+ * A few bytes of text can ask for gigabytes of elements. Therefore the workers of the pool write
+ * the elements in pieces. Between two pieces the pool checks the deadline and the cancel flag, and
+ * works for other requests. */
 
 static bool refuse_name(srv_scan *s, const char *field, const char *expected,
                         const srv_name *found) {
@@ -301,16 +305,17 @@ static bool refuse_name(srv_scan *s, const char *field, const char *expected,
     return false;
 }
 
-/* A rule for elements. Element i depends on i alone, so that pieces can be written in any order. */
+/* How to compute the elements. Element i depends only on i, so pieces can be written in any order.
+ */
 typedef struct filling {
     const attn_tensor *t;
-    size_t count;
-    uint64_t seed;
-    bool normal;
-    void (*fill)(const struct filling *f, size_t first, size_t n);
+    size_t count;  /* number of elements */
+    uint64_t seed; /* of random elements */
+    bool normal;   /* random elements are normally distributed; false: uniformly */
+    void (*fill)(const struct filling *f, size_t first, size_t n); /* writes n elements */
 } filling;
 
-enum { PIECE = 65536 };
+enum { PIECE = 65536 }; /* elements of a piece */
 
 static attn_status fill_piece(void *ctx, size_t index, size_t lane, attn_error *err) {
     const filling *f = ctx;
@@ -453,8 +458,9 @@ static bool load_fill(srv_scan *s, const srv_name *what, attn_tensor *t) {
 
 /* --- the object --- */
 
-/* The number of elements of the shape, and whether they fit the memory of the request. An axis of 0
- * counts as 1 for that, since the other axes bound loops over rows without elements. */
+/* Sets *count to the number of elements, and checks that a tensor of this shape would fit into the
+ * request's arena. For this check an axis of 0 counts as 1: a tensor of shape [1e12, 0] has no
+ * elements, but loops over its first axis would run 1e12 times. */
 static bool count_elements(srv_scan *s, const description *d, attn_dtype dtype, size_t *count) {
     size_t bound = attn_dtype_size(dtype);
     *count = 1;

@@ -1,25 +1,30 @@
-/* Large nested lists of float32, read in pieces by several workers.
+/* Reads large nested lists of float32 by several workers. The text is divided into pieces of PIECE
+ * bytes. A row is an innermost list of numbers.
  *
- * Commas are counted first, piece by piece. Every list has as many elements as the first row, so
- * the count before a row is the place of its elements. Each piece then reads the rows that begin in
- * it, and notes how many lists end behind each row; the shape comes from these notes. Whatever is
- * unusual (white space between brackets, a row of another length, something that is no number)
- * ends all of this, and the ordinary reader, which words errors, begins anew. The result therefore
- * never depends on the number of workers. */
+ *   1. The workers count the commas of each piece. All rows are assumed to be as long as the first
+ *      one. The number of commas before a row then gives the index of its first element.
+ *   2. The workers read the rows that begin in each piece, and note for each row how many lists
+ *      end behind it: 1 for "]", 2 for "]]".
+ *   3. The shape is computed from these notes.
+ *
+ * If the text is not as assumed (white space between brackets, a row of another length, something
+ * that is not a number), nothing is returned, and tensor_list.c reads the text from its beginning
+ * on one thread; only that reader words problems. Therefore the result does not depend on the
+ * number of workers. */
 #include <string.h>
 
 #include "number/number.h"
 #include "wire/tensor_read.h"
 
-enum { PIECE = 1 << 18 }; /* bytes of text */
+enum { PIECE = 1 << 18 }; /* bytes of text in a piece */
 
 typedef struct work {
     const srv_scan *s;
-    const char *from, *to; /* the lists, from their first '[' to behind their last ']' */
-    size_t *commas;        /* in each piece; later, before each piece */
-    size_t width, rows;
-    float *data;
-    uint8_t *closed; /* for each row: how many lists end with it */
+    const char *from, *to; /* the lists, from the first '[' to behind the last ']' */
+    size_t *commas;        /* for each piece: its commas (step 1), then the commas before it */
+    size_t width, rows;    /* elements of a row, and number of rows */
+    float *data;           /* rows * width elements */
+    uint8_t *closed;       /* for each row: how many lists end behind it */
 } work;
 
 static const char *piece_end(const work *w, size_t i) {
@@ -35,8 +40,9 @@ static attn_status count_piece(void *ctx, size_t i, size_t lane, attn_error *err
     return ATTN_OK;
 }
 
-/* The byte behind the innermost bracket of the first row that begins at p or later; NULL: none
- * begins before `end`. A row belongs to the piece that holds this bracket. */
+/* Returns a pointer to the first number of the first row that begins at p or later. NULL: no row
+ * begins before `end`. A row begins with its innermost '[', so it belongs to the piece with this
+ * bracket. */
 static const char *find_row(const char *p, const char *end) {
     p = memchr(p, '[', (size_t)(end - p));
     while (p && p[1] == '[')
@@ -44,8 +50,9 @@ static const char *find_row(const char *p, const char *end) {
     return p && p < end ? p + 1 : NULL;
 }
 
-/* Moves *at from the end of a row's numbers to the first number of the next row; NULL behind the
- * last row. false: the text in between is unusual. */
+/* Moves *at from the first ']' behind row `row` to the first number of the next row; NULL: this is
+ * the last row. Notes how many lists end here. Returns false if the text between the rows is not as
+ * assumed. */
 static bool next_row(const work *w, const char **at, size_t row) {
     const char *p = *at;
     size_t closed = 0, opened = 0;
@@ -67,6 +74,7 @@ static bool next_row(const work *w, const char **at, size_t row) {
     return opened == closed;
 }
 
+/* Step 2: reads the rows that begin in piece i. ATTN_EARG: the text is not as assumed. */
 static attn_status read_piece(void *ctx, size_t i, size_t lane, attn_error *err) {
     work *w = ctx;
     const char *begin = w->from + i * PIECE, *end = piece_end(w, i), *p = find_row(begin, end);
@@ -90,9 +98,11 @@ static attn_status read_piece(void *ctx, size_t i, size_t lane, attn_error *err)
     return ATTN_OK;
 }
 
-/* Finds the shape from the number of lists that end with each row. false: there is none. */
+/* Step 3: computes the shape from `closed`. Returns false if the lists are not all of the same
+ * shape. */
 static bool find_shape(const work *w, int rank, size_t dims[ATTN_MAX_RANK]) {
-    size_t rows[ATTN_MAX_RANK + 1] = {0, 1}; /* [k]: rows of a list of level k, from inside */
+    /* rows[k]: the number of rows in a list that has k axes. A list with 1 axis is a row itself. */
+    size_t rows[ATTN_MAX_RANK + 1] = {0, 1};
     dims[rank - 1] = w->width;
     for (int k = 2; k <= rank; k++) {
         size_t n = rows[k - 1];
@@ -113,7 +123,8 @@ static bool find_shape(const work *w, int rank, size_t dims[ATTN_MAX_RANK]) {
     return true;
 }
 
-/* Finds the text of the lists, which ends with the last bracket before the next string. */
+/* Sets w->from and w->to. The lists end with the last ']' before the next string. Returns false if
+ * the text is too short to be worth several workers. */
 static bool find_text(work *w) {
     const srv_scan *s = w->s;
     w->from = s->p;
@@ -124,7 +135,8 @@ static bool find_text(work *w) {
     return w->to - w->from >= SRV_TENSOR_LARGE;
 }
 
-/* Counts elements and rows by the commas. */
+/* Step 1: computes width, rows and the commas before each piece. Returns false if the elements do
+ * not fill whole rows. */
 static bool count_elements(work *w, attn_pool *pool, size_t pieces, int rank) {
     const srv_request *req = w->s->req;
     size_t elements = 1;
