@@ -14,8 +14,8 @@
 
 #include "config/keys.h"
 #include "http/body.h"
+#include "http/connections.h"
 #include "http/head.h"
-#include "http/link.h"
 #include "http/router.h"
 #include "load/queue.h"
 #include "request/request.h"
