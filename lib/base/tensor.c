@@ -37,7 +37,8 @@ attn_tensor attn_tensor_dense(void *data, attn_dtype dtype, int rank, const size
     for (int i = rank - 1; i >= 0; i--) {
         t.dims[i] = dims[i];
         t.strides[i] = stride;
-        stride = (ptrdiff_t)((size_t)stride * dims[i]); /* may wrap if there are no elements */
+        /* The product wraps only if another axis has length 0. Then no stride is used. */
+        stride = (ptrdiff_t)((size_t)stride * dims[i]);
     }
     return t;
 }

@@ -1,4 +1,4 @@
-/* Offsets of flattened batch entries, rows of strided tensors, dense copies. */
+/* Access to strided tensors: offsets of batch entries, rows, dense copies. */
 #include "base/view.h"
 
 const ptrdiff_t *attn_view_batches(attn_arena *arena, const size_t *batch, int rank,
