@@ -351,7 +351,7 @@ static srv_outcome predict(const srv_analyses_call *call) {
                    .work = (double)call->cost.work_bytes,
                    .fits = within_limits(call)};
     srv_dry_shape(&dry, "measures", 2, heads);
-    dry.load.operations = SRV_ANALYSIS_OPERATIONS * call->cost.operations;
+    dry.load.plain = SRV_ANALYSIS_WEIGHT * call->cost.operations;
     dry.load.text = call->text;
     dry.load.memory = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;

@@ -95,7 +95,10 @@ typedef struct srv_attention_call {
 /* The cost of a run. Tensors and heatmaps of the answer are counted exactly; the rest is counted as
  * the library reserves it. */
 typedef struct srv_attention_bill {
-    double cells, operations, placed; /* `placed` weights operations by the time they take */
+    double cells, operations;
+    double placed; /* operations, each weighted by the time that it takes */
+    double tanh;   /* the tanh in `placed` */
+    double plain;  /* the work of heatmaps and analyses, in operations in double (dry.h) */
     size_t result_bytes, work_bytes;
     double text; /* upper bound of the answer's bytes */
 } srv_attention_bill;

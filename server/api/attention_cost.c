@@ -104,6 +104,7 @@ static bool add_heatmap(const srv_attention_call *call, size_t slots, srv_attent
     }
     bill->text += SRV_HEAT_TEXT * (double)heat.result_bytes;
     bill->operations += heat.operations;
+    bill->plain += SRV_HEAT_WEIGHT * heat.operations;
     if (attn_size_add(bill->work_bytes, heat.work_bytes, &bill->work_bytes) &&
         attn_size_add(bill->result_bytes, heat.result_bytes, &bill->result_bytes))
         return true;
@@ -134,6 +135,7 @@ static bool add_analysis(const srv_attention_call *call, size_t slots, srv_atten
         return false;
     bill->text += text;
     bill->operations += cost.operations;
+    bill->plain += SRV_ANALYSIS_WEIGHT * cost.operations;
     if (attn_size_add(bill->work_bytes, cost.work_bytes, &bill->work_bytes) &&
         attn_size_add(bill->result_bytes, cost.result_bytes, &bill->result_bytes))
         return true;
@@ -176,13 +178,23 @@ static bool add_projections(const srv_attention_call *call, srv_attention_bill *
 }
 
 /* Returns the operations of a score cell that do not depend on the width: the exponential, as many
- * again for a bias by position, and as many for the random number of dropout; also the tanh of
- * softcap. */
+ * again for a bias by position, and as many for the random number of dropout. */
 static double cell_operations(const srv_attention_call *call) {
     const attn_inputs *in = call->shaped;
     return SRV_CELL_OPERATIONS *
-               (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0)) +
-           SRV_TANH_OPERATIONS * (in->softcap > 0);
+           (1 + (in->position.kind != ATTN_POSITION_NONE) + (in->dropout_p > 0));
+}
+
+/* Returns the tanh of a score cell. */
+static double cell_tanh(const srv_attention_call *call) {
+    const bool additive = call->in.score.v.rank > 0;
+    return (call->in.softcap > 0) + (additive ? (double)call->dims.score_width : 0);
+}
+
+/* Returns the operations in double with which rows are computed again to verify them. */
+static double verify_operations(const srv_attention_call *call) {
+    const attn_attention_dims *d = &call->dims;
+    return 2 * (double)call->body.verify * (double)d->S * (double)(d->score_width + d->Ev);
 }
 
 bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t slots,
@@ -213,11 +225,9 @@ bool srv_attention_count(const srv_attention_call *call, unsigned want, size_t s
         !add_gradients(call, slots, &bill) || !add_store(call, slots, &bill) ||
         !add_analysis(call, slots, &bill))
         return false;
-    bill.placed = bill.operations + SRV_DOUBLE_OPERATIONS * 2 * (double)call->body.verify *
-                                        (double)d->S * (double)(d->score_width + d->Ev);
-    bill.placed += cell_operations(call) * cost.cells;
-    if (call->in.score.v.rank)
-        bill.placed += SRV_TANH_OPERATIONS * cost.cells * (double)d->score_width;
+    bill.tanh = cell_tanh(call) * cost.cells;
+    bill.placed = bill.operations + cell_operations(call) * cost.cells +
+                  SRV_TANH_OPERATIONS * bill.tanh + SRV_DOUBLE_OPERATIONS * verify_operations(call);
     *out = bill;
     return true;
 }
@@ -330,24 +340,23 @@ static bool has_values(const attn_mask_spec *spec) {
 }
 
 /* Returns the work of a run. It counts the visited cells, and half as much again for each matrix
- * that is filled afterwards. */
+ * that is filled afterwards. Analyses and heatmaps count all cells. */
 static srv_load load_of(const srv_attention_call *call, const srv_attention_bill *bill,
                         double visited) {
     const attn_attention_dims *d = &call->dims;
     const unsigned want = srv_attention_computes(call);
     const double heads = (double)d->B * (double)d->Hq;
-    const double share = bill->cells > 0 ? visited / bill->cells : 0;
     const int again = ((want & ATTN_WANT_SCORES) != 0) + ((want & ATTN_WANT_WEIGHTS_DROPPED) != 0) +
                       call->heatmap + call->analyses + call->backward;
-    const double pass = bill->placed * share * (1 + 0.5 * again);
-    double analysed = 0, text;
-    attn_cost cost;
-    if (call->analyses && srv_analysis_cost(&call->analysis, 1, &cost, &text))
-        analysed = cost.operations;
+    const double share = (bill->cells > 0 ? visited / bill->cells : 0) * (1 + 0.5 * again);
+    const double pass = share * (bill->operations + cell_operations(call) * bill->cells);
+    const bool wide = d->result == ATTN_F64;
     return (srv_load){
-        .operations = pass * (d->result == ATTN_F64 ? SRV_DOUBLE_OPERATIONS : 1) +
-                      SRV_ANALYSIS_OPERATIONS * analysed,
-        .alone = has_values(&call->in.mask) ? SRV_CELL_OPERATIONS * bill->cells : 0,
+        .operations = wide ? 0 : pass,
+        .tanh = share * bill->tanh,
+        .plain = bill->plain + (wide ? pass : 0),
+        .alone = (has_values(&call->in.mask) ? SRV_MASK_WEIGHT * bill->cells : 0) +
+                 SRV_VERIFY_WEIGHT * verify_operations(call),
         .text = bill->text / 2,
         .memory = (double)bill->result_bytes + (double)bill->work_bytes,
         .pieces = heads * fmax(1, ceil(bill->operations / fmax(1, heads) / PIECE_OPERATIONS))};

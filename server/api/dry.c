@@ -1,4 +1,4 @@
-/* Predicts times for dry_run: measures two rates of this machine, derives the time from them, and
+/* Predicts times for dry_run: measures rates of this machine, derives the time from them, and
  * writes the answer as JSON or text. */
 #include "api/dry.h"
 
@@ -10,61 +10,80 @@
 #include "api/text_reply.h"
 #include "request/shared.h"
 
-/* --- the two rates: seconds for an operation, seconds for a byte --- */
+/* --- the rates --- */
 
 #define TRIES      4
 #define PROBE_ROOM (64u << 20)
-/* The measured attention has PROBE_ROWS queries and keys of PROBE_WIDTH. The measured text has
- * PROBE_NUMBERS numbers. */
-enum { PROBE_ROWS = 512, PROBE_WIDTH = 64, PROBE_NUMBERS = 65536 };
+/* The measured attentions have as many queries as keys, of width PROBE_WIDTH. The number of queries
+ * is chosen so that each takes about a millisecond. */
+enum { PROBE_WIDTH = 64, ROWS = 512, DOUBLE_ROWS = 128, TANH_ROWS = 128 };
+/* Numbers of the measured text. */
+enum { PROBE_NUMBERS = 65536 };
 /* Time that every request takes whatever its size, in seconds. */
 #define REQUEST_SECONDS 1e-5
 /* Cost of a byte of new memory as a fraction of the cost of a byte of text. */
 #define MEMORY_SHARE 0.15
 
+typedef struct rates {
+    double operation, tanh, plain, byte; /* seconds for a unit of work, on a slot of a busy pool */
+    double alone; /* factor of these seconds if all other slots are idle; less than 1 where slots
+                   * share a core */
+} rates;
+
 struct srv_predictor {
     pthread_mutex_t lock;
     atomic_bool ready;
-    double operation; /* seconds for an operation on one slot of a busy pool */
-    double byte;      /* seconds for a byte of text */
+    rates rates;
 };
 
-/* Makes a float32 tensor of random numbers. false: out of memory. */
-static bool draw(attn_arena *arena, int rank, const size_t *dims, attn_tensor *out) {
+/* Makes a tensor of random numbers between -1/2 and 1/2. false: out of memory. */
+static bool draw(attn_arena *arena, attn_dtype dtype, int rank, const size_t *dims,
+                 attn_tensor *out) {
     size_t n;
-    *out = attn_tensor_dense(NULL, ATTN_F32, rank, dims);
-    if (!attn_tensor_count(out, &n) || !(out->data = attn_arena_take(arena, n * sizeof(float))))
+    *out = attn_tensor_dense(NULL, dtype, rank, dims);
+    if (!attn_tensor_count(out, &n) ||
+        !(out->data = attn_arena_take(arena, n * attn_dtype_size(dtype))))
         return false;
-    for (size_t i = 0; i < n; i++)
-        ((float *)out->data)[i] = (float)(attn_rng_uniform(1, i) - 0.5);
+    for (size_t i = 0; i < n; i++) {
+        const double x = attn_rng_uniform(1, i) - 0.5;
+        if (dtype == ATTN_F64)
+            ((double *)out->data)[i] = x;
+        else
+            ((float *)out->data)[i] = (float)x;
+    }
     return true;
 }
 
-/* Measures the seconds for one operation: runs self-attention with one head for each slot of the
- * pool. */
-static double measure_operation(attn_arena *arena, attn_pool *pool) {
-    const size_t dims[4] = {1, attn_pool_slots(pool), PROBE_ROWS, PROBE_WIDTH};
-    const double cells = (double)PROBE_ROWS * PROBE_ROWS;
+/* Returns the seconds of self-attention [heads, rows, PROBE_WIDTH]. Infinity: it could not be
+ * run. */
+static double measure_attention(attn_arena *arena, attn_pool *pool, attn_dtype dtype, size_t heads,
+                                size_t rows, attn_score_kind score) {
+    const size_t dims[4] = {1, heads, rows, PROBE_WIDTH};
+    const size_t map[2] = {PROBE_WIDTH, PROBE_WIDTH};
     attn_inputs in = attn_attention_defaults();
     attn_attention *op;
     attn_results results;
-    if (!draw(arena, 4, dims, &in.query) || attn_attention_new(&in, arena, &op, NULL))
+    in.score.kind = score;
+    if (!draw(arena, dtype, 4, dims, &in.query) ||
+        (score == ATTN_SCORE_additive && (!draw(arena, dtype, 2, map, &in.score.w_q) ||
+                                          !draw(arena, dtype, 2, map, &in.score.w_k) ||
+                                          !draw(arena, dtype, 1, map, &in.score.v))) ||
+        attn_attention_new(&in, arena, &op, NULL))
         return INFINITY;
     const int64_t start = attn_now_ns();
     if (attn_attention_run(op, ATTN_WANT_OUTPUT, ATTN_STAGE_BIASED, pool, NULL, arena, &results,
                            NULL))
         return INFINITY;
-    return 1e-9 * (double)(attn_now_ns() - start) /
-           (cells * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS));
+    return 1e-9 * (double)(attn_now_ns() - start);
 }
 
-/* Measures the seconds for one byte of text: writes numbers as JSON. */
+/* Returns the seconds for one byte of text: writes numbers as JSON. */
 static double measure_byte(attn_arena *arena) {
     srv_request req = {.arena = arena};
     const size_t dims[2] = {PROBE_NUMBERS / 64, 64};
     attn_tensor t;
     srv_json j;
-    if (!draw(arena, 2, dims, &t))
+    if (!draw(arena, ATTN_F32, 2, dims, &t))
         return INFINITY;
     const int64_t start = attn_now_ns();
     srv_json_begin(&j, &req);
@@ -74,17 +93,36 @@ static double measure_byte(attn_arena *arena) {
                                    : INFINITY;
 }
 
-static bool measure(srv_predictor *p, attn_pool *pool) {
-    p->operation = p->byte = INFINITY;
+/* Returns the operations of one head of a measured attention, as srv_load counts them. */
+static double probe_operations(double rows) {
+    return rows * rows * (4 * PROBE_WIDTH + SRV_CELL_OPERATIONS);
+}
+
+/* Measures each rate with one head for each slot of the pool, some times, and keeps the least. */
+static bool measure(rates *out, attn_pool *pool) {
+    const size_t slots = attn_pool_slots(pool);
+    const double tanhs = (double)TANH_ROWS * TANH_ROWS * PROBE_WIDTH;
+    double busy = INFINITY, idle = INFINITY, wide = INFINITY, additive = INFINITY, byte = INFINITY;
     for (int i = 0; i < TRIES; i++) {
         attn_arena *arena = attn_arena_new(PROBE_ROOM);
-        if (arena) {
-            p->operation = fmin(p->operation, measure_operation(arena, pool));
-            p->byte = fmin(p->byte, measure_byte(arena));
-        }
+        if (!arena)
+            return false;
+        busy = fmin(busy,
+                    measure_attention(arena, pool, ATTN_F32, slots, ROWS, ATTN_SCORE_scaled_dot));
+        idle = fmin(idle, measure_attention(arena, pool, ATTN_F32, 1, ROWS, ATTN_SCORE_scaled_dot));
+        wide = fmin(wide, measure_attention(arena, pool, ATTN_F64, slots, DOUBLE_ROWS,
+                                            ATTN_SCORE_scaled_dot));
+        additive = fmin(additive, measure_attention(arena, pool, ATTN_F32, slots, TANH_ROWS,
+                                                    ATTN_SCORE_additive));
+        byte = fmin(byte, measure_byte(arena));
         attn_arena_free(arena);
     }
-    return isfinite(p->operation) && isfinite(p->byte);
+    *out = (rates){.operation = busy / probe_operations(ROWS),
+                   .plain = wide / probe_operations(DOUBLE_ROWS),
+                   .tanh = additive / tanhs,
+                   .byte = byte,
+                   .alone = fmin(1, idle / busy)};
+    return isfinite(busy + idle + wide + additive + byte);
 }
 
 srv_predictor *srv_predictor_new(void) {
@@ -109,14 +147,17 @@ bool srv_predictor_ready(srv_predictor *p) {
 /* Predicts the seconds of a run. NAN: there is no memory to measure the rates. */
 static double predict(srv_predictor *p, attn_pool *pool, const srv_load *load) {
     const double lanes = fmax(1, fmin((double)attn_pool_slots(pool), load->pieces));
+    const rates *r = &p->rates;
     pthread_mutex_lock(&p->lock);
     if (!atomic_load(&p->ready))
-        atomic_store(&p->ready, measure(p, pool));
+        atomic_store(&p->ready, measure(&p->rates, pool));
     pthread_mutex_unlock(&p->lock);
     if (!atomic_load(&p->ready))
         return NAN;
-    return REQUEST_SECONDS + p->operation * (load->operations / lanes + load->alone) +
-           p->byte * (load->text + MEMORY_SHARE * load->memory);
+    const double shared =
+        r->operation * load->operations + r->tanh * load->tanh + r->plain * load->plain;
+    return REQUEST_SECONDS + (lanes > 1 ? shared / lanes : r->alone * shared) +
+           r->alone * r->plain * load->alone + r->byte * (load->text + MEMORY_SHARE * load->memory);
 }
 
 /* --- the answer --- */

@@ -1,6 +1,6 @@
 /* The answer to dry_run on every route that computes: shapes, cost and predicted time. The results
- * are not computed. The time is predicted from two rates of this machine, the seconds for an
- * operation and for a byte of text, which the first prediction measures. */
+ * are not computed. The time is predicted from rates of this machine, the seconds for each kind of
+ * work in srv_load, which the first prediction measures. */
 #ifndef SRV_DRY_H
 #define SRV_DRY_H
 
@@ -10,21 +10,29 @@
 
 #define SRV_DRY_SHAPES 40
 
-/* Costs in floating-point operations of a matrix product. SRV_CELL_OPERATIONS: exponential and mask
- * of a score cell. SRV_TANH_OPERATIONS: a tanh. SRV_DOUBLE_OPERATIONS: an operation in double for
- * which no vector kernel exists. SRV_ANALYSIS_OPERATIONS: an operation of an analysis, often a
- * logarithm. SRV_NUMBER_OPERATIONS: a number that is computed by itself, such as a sine or a random
- * number. */
-#define SRV_CELL_OPERATIONS     10.0
-#define SRV_TANH_OPERATIONS     10.0
-#define SRV_DOUBLE_OPERATIONS   16.0
-#define SRV_ANALYSIS_OPERATIONS 64.0
-#define SRV_NUMBER_OPERATIONS   500.0
+/* Weights of work, in operations of the kernels, by which a request is run at once or queued: the
+ * exponential and the mask of a score cell, a tanh, and an operation in double. */
+#define SRV_CELL_OPERATIONS   10.0
+#define SRV_TANH_OPERATIONS   10.0
+#define SRV_DOUBLE_OPERATIONS 16.0
+
+/* Weights of work in srv_load, in operations in double: an operation of a heatmap, of an analysis
+ * (often a logarithm), and of a row that is verified (its keys and values are packed anew); a cell
+ * of a mask; a number that is computed by itself, such as a sine or a random number; and a double
+ * that is written as text. */
+#define SRV_HEAT_WEIGHT     2.0
+#define SRV_ANALYSIS_WEIGHT 1.0
+#define SRV_VERIFY_WEIGHT   3.5
+#define SRV_MASK_WEIGHT     0.5
+#define SRV_NUMBER_WEIGHT   28.0
+#define SRV_WRITTEN_WEIGHT  60.0
 
 /* The work of a run, from which its time is predicted. */
 typedef struct srv_load {
-    double operations; /* operations that the pool shares */
-    double alone;      /* operations that one thread computes */
+    double operations; /* operations of float32 kernels, shared by the pool */
+    double tanh;       /* tanh in scores, shared by the pool */
+    double plain;      /* operations in double without a vector kernel, shared by the pool */
+    double alone;      /* the same, computed by one thread */
     double text;       /* bytes of the answer's text */
     double memory;     /* bytes of results and of scratch */
     double pieces;     /* number of tasks that the pool can run at the same time */

@@ -175,8 +175,8 @@ static srv_outcome predict(const heatmaps_call *call) {
                    .work = (double)call->cost.work_bytes,
                    .fits = within_limits(call)};
     srv_dry_shape(&dry, "heatmap", 3, maps);
-    dry.load.operations = SRV_CELL_OPERATIONS * call->cost.cells;
-    dry.load.alone = SRV_CELL_OPERATIONS * dry.cells; /* operations of the linter */
+    dry.load.plain = SRV_HEAT_WEIGHT * call->cost.operations;
+    dry.load.alone = SRV_MASK_WEIGHT * dry.cells; /* the work of the linter */
     dry.load.text = SRV_HEAT_TEXT * dry.result;
     dry.load.memory = dry.result + dry.work;
     dry.load.pieces = (double)d->B * (double)d->Hq;

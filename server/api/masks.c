@@ -273,7 +273,7 @@ static srv_outcome predict(srv_masks_call *call) {
                    .result = cells ? call->cells : 0,
                    .fits = fits};
     srv_dry_shape(&dry, "keep", call->rank, call->dims);
-    dry.load.alone = SRV_CELL_OPERATIONS * call->cells;
+    dry.load.alone = SRV_MASK_WEIGHT * call->cells;
     dry.load.text = cells ? TEXT_OF_FLAG * call->cells : 0;
     return srv_dry_reply(req, &dry);
 }

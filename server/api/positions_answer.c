@@ -253,7 +253,7 @@ static srv_outcome predict(const srv_positions_call *call) {
             &dry, "curves", 2,
             (size_t[]){call->curve_count,
                        (size_t)(call->distances > 0 ? call->distances : call->body.length)});
-    dry.load.alone = (call->distances > 0 ? SRV_CELL_OPERATIONS : SRV_NUMBER_OPERATIONS) * made;
+    dry.load.alone = SRV_NUMBER_WEIGHT * made + SRV_WRITTEN_WEIGHT * call->values;
     dry.load.text = 20 * call->values;
     dry.load.memory = dry.result + dry.work;
     return srv_dry_reply(call->req, &dry);
