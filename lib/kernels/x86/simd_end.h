@@ -1,8 +1,9 @@
-/* The float kernels that end rows: they compute statistics, and divide sums and numerators by the
- * sum of the row. simd_body.h includes this file. Contract: kernels.h. */
+/* The float kernels for the end of rows: they compute the final statistics of a row and divide its
+ * accumulated values and its numerators by its sum. simd_body.h includes this file; kernels.h
+ * describes the functions. */
 
-/* Computes for each of n <= LANES rows the sum of its LANES floats, added in their order in double.
- */
+/* Computes the total of each of n <= LANES rows: the sum in double of its LANES partial sums, added
+ * from lane 0 up. */
 INLINE void total_rows(const float *sum, const size_t n, double *total) {
     vf row[LANES], column[LANES];
     double chain[LANES] = {0};
@@ -30,7 +31,7 @@ static void NAME(k_statistics)(const void *max, const void *sum, size_t rows, do
         total_rows(sums + r * LANES, rows - r, total + r);
 }
 
-/* Computes e / l within 1 ulp. inverse is 1 / l. */
+/* Computes e / l with an error of at most 1 ulp. `inverse` is 1 / l, rounded. */
 INLINE vf quotient(vf e, vf l, vf inverse) {
     const vf q = vmul(e, inverse);
     return vfma(vfnma(q, l, e), inverse, q);
@@ -73,29 +74,30 @@ static void NAME(k_weights_coarse)(void *dst, const void *scores, size_t n, doub
     FLUSHED(weight_row(true, dst, scores, n, (float)max, (float)sum));
 }
 
-/* Turns the numerators e of n cells of one tile into weights. past: they are stored past the
- * caches. */
-INLINE void finish_cells(float *dst, const float *e, size_t n, bool past, vf fall, vf l,
+/* Writes the weights e * factor / l of n cells of one tile to dst. e has the numerators that
+ * softmax left, and `factor` is the power of two that lowers them to the final maximum of the row.
+ * `past`: the weights are stored bypassing the caches. */
+INLINE void finish_cells(float *dst, const float *e, size_t n, bool past, vf factor, vf l,
                          vf inverse) {
     const size_t off = (uintptr_t)dst % sizeof(vf) / sizeof *dst;
     size_t j = !past || !off ? 0 : LANES - off < n ? LANES - off : n;
     if (j)
-        vstore_n(dst, quotient(vmul(vload_n(e, j), fall), l, inverse), j);
+        vstore_n(dst, quotient(vmul(vload_n(e, j), factor), l, inverse), j);
     for (; past && j + LANES <= n; j += LANES)
-        vstream(dst + j, quotient(vmul(vload_n(e + j, LANES), fall), l, inverse));
+        vstream(dst + j, quotient(vmul(vload_n(e + j, LANES), factor), l, inverse));
     for (; j < n; j += LANES)
-        vstore_n(dst + j, quotient(vmul(vload_n(e + j, n - j), fall), l, inverse), n - j);
+        vstore_n(dst + j, quotient(vmul(vload_n(e + j, n - j), factor), l, inverse), n - j);
 }
 
-/* Turns the numerators of cells [from, to) of row r into weights. */
+/* Writes the weights of cells [from, to) of row r to dst, from the numerators e. */
 INLINE void finish_row(float *dst, const float *e, size_t r, size_t from, size_t to,
                        const attn_finish *how) {
     const float sum = (float)how->sum[r], *maxima = (const float *)how->maxima + r * how->ld_maxima;
     const vf l = vset(sum), inverse = vset(1 / sum), shift = row_exponent(vset((float)how->max[r]));
     for (size_t j = from, end; j < to; j = end) {
         end = j - j % KEYS + KEYS < to ? j - j % KEYS + KEYS : to;
-        const vf fall = vscale(vset(1.0f), vsub(row_exponent(vset(maxima[j / KEYS])), shift));
-        finish_cells(dst + j, e + j, end - j, how->past_caches, fall, l, inverse);
+        const vf factor = vscale(vset(1.0f), vsub(row_exponent(vset(maxima[j / KEYS])), shift));
+        finish_cells(dst + j, e + j, end - j, how->past_caches, factor, l, inverse);
     }
 }
 

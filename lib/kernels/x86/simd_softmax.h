@@ -1,7 +1,8 @@
-/* The float kernels for rows of scores: edits, numerators with their running maxima and sums, and
- * the merging of rows over different keys. simd_body.h includes this file. Contract: kernels.h. */
+/* The float kernels for rows of scores: edits, softmax with running maxima and sums, and the
+ * merging of two states of the same rows over different keys. simd_body.h includes this file;
+ * kernels.h describes the functions. */
 
-/* Returns a mask of the lanes that lie in [lo, hi), for the vector at cell j. */
+/* Returns a mask of the lanes whose cells lie in [lo, hi). Lane 0 is cell j. */
 INLINE vm lanes_within(size_t j, size_t lo, size_t hi) {
     return vfirst_lanes_between(lo > j ? lo - j : 0, hi > j ? hi - j : 0);
 }
@@ -55,7 +56,8 @@ INLINE float row_maximum(const float *p, size_t n) {
     return vhmax(most);
 }
 
-/* Turns scores into numerators in place. Returns the sum of each lane. */
+/* Turns the n scores of a row into numerators in place. `shift` is the exponent of the row's
+ * maximum. Returns the sum of the numerators of each lane. */
 INLINE vf row_numerators(const bool coarse, float *row, const size_t n, vf shift) {
     vf sum = vset(0.0f);
 #pragma GCC unroll 8
@@ -67,12 +69,13 @@ INLINE vf row_numerators(const bool coarse, float *row, const size_t n, vf shift
     return sum;
 }
 
-/* Computes all maxima first and then all exponentials. An exponential is a long chain of
- * operations, and the chains of neighbours overlap only if no maximum has to be computed in
- * between. */
+/* Turns the scores of a tile into numerators. m, l and factor have the maxima, sums and factors of
+ * the rows (softmax in kernels.h). The maxima of all rows are computed before the first
+ * exponential. An exponential is a long sequence of dependent operations, and the processor
+ * overlaps the exponentials of neighbouring cells only if no maximum is computed between them. */
 OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n, float *m,
-                              float *l, float *fall) {
-    _Alignas(64) float most[ATTN_MOST_ROWS]; /* tables of tile products have more than ROWS */
+                              float *l, float *factor) {
+    _Alignas(64) float most[ATTN_MOST_ROWS]; /* tables of bf16 tiles have more rows than ROWS */
     _Alignas(64) float exponent[ATTN_MOST_ROWS];
     for (size_t r = 0; r < rows; r++)
         most[r] = row_maximum(p + r * KEYS, n);
@@ -80,7 +83,7 @@ OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n
         const vf old = vload_n(m + r, rows - r), now = vmax(vload(most + r), old);
         const vf shift = row_exponent(now);
         vstore_n(m + r, now, rows - r);
-        vstore_n(fall + r, vscale(vset(1.0f), vsub(row_exponent(old), shift)), rows - r);
+        vstore_n(factor + r, vscale(vset(1.0f), vsub(row_exponent(old), shift)), rows - r);
         vstore(exponent + r, shift);
     }
     for (size_t r = 0; r < rows; r++) {
@@ -92,7 +95,7 @@ OUT_OF_LINE void softmax_rows(const bool coarse, float *p, size_t rows, size_t n
         const vf shift = vset(exponent[r]);
         const vf part = n == KEYS ? row_numerators(coarse, row, KEYS, shift)
                                   : row_numerators(coarse, row, n, shift);
-        vstore(l + r * LANES, vfma(vload(l + r * LANES), vset(fall[r]), part));
+        vstore(l + r * LANES, vfma(vload(l + r * LANES), vset(factor[r]), part));
     }
 }
 
@@ -113,7 +116,7 @@ static void NAME(k_merge)(const attn_partial *into, const attn_partial *from, si
         const float other = ((const float *)from->max)[r];
         const float *l2 = (const float *)from->sum + r * LANES;
         const float *acc2 = (const float *)from->acc + r * ld;
-        if (other == -INFINITY) /* the sums of `other` are undefined */
+        if (other == -INFINITY) /* then the row's sums in `from` are undefined */
             continue;
         if (*m == -INFINITY) {
             *m = other;
